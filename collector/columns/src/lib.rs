@@ -1,0 +1,1 @@
+//! ClickHouse Native blocks: column builders, dictionaries, JSON paths, LZ4 frames.

@@ -1,0 +1,1 @@
+//! The collector's settings: typed, checked, and rendered by the operator from the same type.

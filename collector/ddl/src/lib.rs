@@ -1,0 +1,1 @@
+//! ClickHouse tables: render, plan, apply, verify.

@@ -1,0 +1,1 @@
+//! Which Kafka offsets are done. Pure: no client, no clock.

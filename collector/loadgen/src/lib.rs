@@ -1,0 +1,1 @@
+//! Seeded load that remembers what was acknowledged and checks it in ClickHouse.

@@ -1,0 +1,1 @@
+//! Bounded flow between a source and a sink: budget, batches, retries, drain.

@@ -1,0 +1,1 @@
+//! Where records come in: OTLP and Kafka.

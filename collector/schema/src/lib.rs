@@ -1,0 +1,1 @@
+//! The OpenTelemetry tables as data: names, types, order.

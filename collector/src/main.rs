@@ -1,0 +1,2 @@
+//! The Millrace collector.
+fn main() {}

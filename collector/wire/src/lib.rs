@@ -1,0 +1,1 @@
+//! OTLP views over bytes, limits and decompression: the one place with raw decoders.

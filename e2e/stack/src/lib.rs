@@ -1,0 +1,1 @@
+//! The local stack: Kubernetes, Kafka and the ClickHouse engine from package registries alone.

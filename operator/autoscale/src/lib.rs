@@ -1,0 +1,1 @@
+//! How many gateways, and why: a pure function. No clock, no I/O.

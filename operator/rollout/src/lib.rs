@@ -1,0 +1,1 @@
+//! Whether a rollout is complete, moving or stuck: a pure function. No clock, no I/O.

@@ -1,0 +1,2 @@
+//! The Millrace operator.
+fn main() {}
