@@ -1,0 +1,39 @@
+# Millrace. `make` lists what there is; each target is a task of `cargo xtask` (e2e/xtask).
+.DEFAULT_GOAL := help
+.PHONY: help demo up down status images check test codegen audit
+
+XTASK := cargo run --quiet --locked --package xtask --
+
+help: ## What can be made
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
+
+demo: prerequisites ## The whole of it on this machine: cluster, operator, pipeline, a million spans, checked
+	@$(XTASK) demo
+
+up: prerequisites ## The local stack alone: Kubernetes, Kafka, the ClickHouse engine
+	@$(XTASK) up
+
+down: prerequisites ## Remove the local stack: no process, mount, interface or rule stays
+	@$(XTASK) down
+
+status: prerequisites ## What of the local stack runs, and where it answers
+	@$(XTASK) status
+
+images: prerequisites ## The operator's and the collectors' images, as OCI archives
+	@$(XTASK) images
+
+check: prerequisites ## Structure rules, formatting, lints, dependency policy, generated files
+	@$(XTASK) check
+
+test: prerequisites ## Everything: unit, integration (real broker and engine), cluster
+	@$(XTASK) test
+
+codegen: prerequisites ## Write what is generated: CRDs, chart CRDs, manifests, reference pages
+	@$(XTASK) codegen
+
+audit: prerequisites ## Known vulnerabilities in dependencies (asks the advisory database)
+	@cargo deny --locked check advisories
+
+.PHONY: prerequisites
+prerequisites:
+	@sh e2e/stack/prerequisites.sh

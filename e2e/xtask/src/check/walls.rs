@@ -1,0 +1,233 @@
+//! Crate walls, read from cargo metadata: an edge may only point to a room further left, pure
+//! crates link no runtime, and raw decoders are linked by one crate alone.
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::shell;
+
+/// The rooms, left to right (docs/architecture.md, "The house").
+const LAYERS: &[&[&str]] = &[
+    &[
+        "millrace-crds",
+        "millrace-autoscale",
+        "millrace-rollout",
+        "millrace-ledger",
+        "millrace-wire",
+        "millrace-schema",
+        "millrace-config",
+    ],
+    &["millrace-columns", "millrace-ddl", "millrace-pipeline"],
+    &[
+        "millrace-receivers",
+        "millrace-exporters",
+        "millrace-loadgen",
+    ],
+    &["millrace-collector", "millrace-operator"],
+    &["millrace-stack"],
+    &["millrace-e2e", "xtask"],
+];
+
+/// Edges that point left and are forbidden all the same.
+const FORBIDDEN: &[(&str, &[&str])] = &[
+    (
+        "millrace-operator",
+        &[
+            "millrace-pipeline",
+            "millrace-receivers",
+            "millrace-exporters",
+        ],
+    ),
+    (
+        "millrace-collector",
+        &["millrace-crds", "millrace-autoscale", "millrace-rollout"],
+    ),
+    (
+        "millrace-receivers",
+        &["millrace-columns", "millrace-ddl", "millrace-crds"],
+    ),
+    ("millrace-exporters", &["millrace-ledger", "millrace-crds"]),
+    (
+        "millrace-loadgen",
+        &["millrace-pipeline", "millrace-columns", "millrace-crds"],
+    ),
+    (
+        "millrace-ddl",
+        &["millrace-config", "millrace-crds", "millrace-wire"],
+    ),
+    // The stack and the tasks run the products as programs; they link none of their parts.
+    ("millrace-stack", ALL_PRODUCT),
+    ("xtask", ALL_PRODUCT),
+    // Black-box tests run the binaries.
+    ("millrace-e2e", &["millrace-operator", "millrace-collector"]),
+];
+
+const ALL_PRODUCT: &[&str] = &[
+    "millrace-crds",
+    "millrace-autoscale",
+    "millrace-rollout",
+    "millrace-ledger",
+    "millrace-wire",
+    "millrace-schema",
+    "millrace-config",
+    "millrace-columns",
+    "millrace-ddl",
+    "millrace-pipeline",
+    "millrace-receivers",
+    "millrace-exporters",
+    "millrace-loadgen",
+    "millrace-collector",
+    "millrace-operator",
+];
+
+/// Crates with no clock, no I/O and no async: they may link none of `RUNTIMES`.
+const PURE: &[&str] = &[
+    "millrace-autoscale",
+    "millrace-rollout",
+    "millrace-ledger",
+    "millrace-wire",
+    "millrace-schema",
+    "millrace-columns",
+    "millrace-crds",
+];
+
+const RUNTIMES: &[&str] = &[
+    "tokio",
+    "futures",
+    "hyper",
+    "hyper-util",
+    "axum",
+    "tonic",
+    "rdkafka",
+    "clickhouse",
+    "jiff",
+    "prometheus",
+    "tracing",
+];
+
+/// Raw decompressors, and who may link them: `wire` decodes under caps; `loadgen` and `stack` only
+/// compress.
+const DECODERS: &[&str] = &["flate2", "zstd", "lz4_flex", "brotli", "snap"];
+const MAY_LINK_DECODERS: &[&str] = &["millrace-wire", "millrace-loadgen", "millrace-stack"];
+
+struct Edge {
+    from: String,
+    to: String,
+    dev: bool,
+}
+
+/// One line for each broken rule.
+pub(super) fn broken_rules() -> Result<Vec<String>> {
+    let text = shell::output("cargo", &["metadata", "--format-version", "1", "--no-deps"])?;
+    let metadata: Value = serde_json::from_str(&text).context("cargo metadata is not JSON")?;
+    let packages = metadata["packages"]
+        .as_array()
+        .context("cargo metadata lists no packages")?;
+    let mut broken = Vec::new();
+    for package in packages {
+        let name = package["name"]
+            .as_str()
+            .context("a package without a name")?;
+        if layer(name).is_none() {
+            broken.push(format!(
+                "crate {name} is in no room: add it to LAYERS in walls.rs"
+            ));
+        }
+    }
+    for edge in edges(packages) {
+        broken.extend(judge(&edge));
+    }
+    Ok(broken)
+}
+
+fn edges(packages: &[Value]) -> Vec<Edge> {
+    let mut edges = Vec::new();
+    for package in packages {
+        let dependencies = package["dependencies"].as_array();
+        for dependency in dependencies.into_iter().flatten() {
+            edges.push(Edge {
+                from: package["name"].as_str().unwrap_or_default().to_owned(),
+                to: dependency["name"].as_str().unwrap_or_default().to_owned(),
+                dev: dependency["kind"].as_str() == Some("dev"),
+            });
+        }
+    }
+    edges
+}
+
+fn layer(name: &str) -> Option<usize> {
+    LAYERS.iter().position(|rooms| rooms.contains(&name))
+}
+
+fn judge(edge: &Edge) -> Option<String> {
+    let Edge { from, to, dev } = edge;
+    if let (Some(here), Some(there)) = (layer(from), layer(to)) {
+        let forbidden = FORBIDDEN
+            .iter()
+            .any(|(room, banned)| room == from && banned.contains(&&**to));
+        if there >= here {
+            return Some(format!(
+                "{from} depends on {to}: an edge may only point left"
+            ));
+        }
+        if forbidden {
+            return Some(format!(
+                "{from} depends on {to}: that edge is forbidden (walls.rs)"
+            ));
+        }
+    }
+    if !dev && PURE.contains(&&**from) && RUNTIMES.contains(&&**to) {
+        return Some(format!("{from} is pure and may not link {to}"));
+    }
+    if !dev && DECODERS.contains(&&**to) && !MAY_LINK_DECODERS.contains(&&**from) {
+        return Some(format!(
+            "{from} links {to}: raw decoders live in millrace-wire"
+        ));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Edge, judge};
+
+    fn edge(from: &str, to: &str) -> Edge {
+        Edge {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            dev: false,
+        }
+    }
+
+    /// Scenario: edges that the house allows. Guarantee: none is refused.
+    #[test]
+    fn edges_that_point_left_pass() {
+        for (from, to) in [
+            ("millrace-columns", "millrace-wire"),
+            ("millrace-collector", "millrace-receivers"),
+            ("millrace-operator", "millrace-ddl"),
+            ("millrace-wire", "flate2"),
+        ] {
+            assert_eq!(judge(&edge(from, to)), None, "{from} -> {to}");
+        }
+    }
+
+    /// Scenario: an edge to the right, a forbidden one, a runtime in a pure crate, a raw decoder.
+    /// Guarantee: each is refused with both names in the message.
+    #[test]
+    fn edges_through_a_wall_are_refused() {
+        for (from, to) in [
+            ("millrace-wire", "millrace-columns"),
+            ("millrace-receivers", "millrace-exporters"),
+            ("millrace-operator", "millrace-pipeline"),
+            ("millrace-ledger", "rdkafka"),
+            ("millrace-receivers", "flate2"),
+        ] {
+            let message = judge(&edge(from, to)).unwrap_or_default();
+            assert!(
+                message.contains(from) && message.contains(to),
+                "{from} -> {to}: {message}"
+            );
+        }
+    }
+}
