@@ -302,6 +302,23 @@ fn logs(attributes: Attributes) -> Table {
         column("LogAttributes", set),
         column("EventName", TEXT),
     ]);
+    Table {
+        kind: TableKind::Logs,
+        attributes,
+        columns,
+        indexes: log_indexes(attributes),
+        partition_by: day,
+        primary_key: vec![Expr::Column("ServiceName"), seconds],
+        order_by: vec![
+            Expr::Column("ServiceName"),
+            seconds,
+            Expr::Column("Timestamp"),
+        ],
+        ttl_from,
+    }
+}
+
+fn log_indexes(attributes: Attributes) -> Vec<Index> {
     let mut indexes = vec![bloom("idx_trace_id", Expr::Column("TraceId"), 1)];
     indexes.extend(map_indexes(
         attributes,
@@ -329,20 +346,7 @@ fn logs(attributes: Attributes) -> Table {
         },
         granularity: 8,
     });
-    Table {
-        kind: TableKind::Logs,
-        attributes,
-        columns,
-        indexes,
-        partition_by: day,
-        primary_key: vec![Expr::Column("ServiceName"), seconds],
-        order_by: vec![
-            Expr::Column("ServiceName"),
-            seconds,
-            Expr::Column("Timestamp"),
-        ],
-        ttl_from,
-    }
+    indexes
 }
 
 fn metrics(kind: TableKind, attributes: Attributes) -> Table {
