@@ -1,0 +1,452 @@
+//! Judges a document as a whole: which mode it asks for, and whether each limit is in its range.
+//!
+//! Pure: a document and its lines go in, a [`Checked`] one or all problems come out.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+use crate::kafka::DEAD_LETTER_SUFFIX;
+use crate::lines::Lines;
+use crate::problem::{ConfigError, Problem};
+use crate::{
+    Admin, ByteSize, ClickHouseExporter, ClientTls, Config, Exporters, KafkaConnection,
+    KafkaExporter, KafkaReceiver, Memory, OtlpLimits, OtlpReceiver, Receivers, SaslMechanism,
+    Shutdown, TopicName, Topics,
+};
+
+/// Settings that can be run: the mode is decided and every limit is inside its range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Checked {
+    /// The listener for probes and metrics.
+    pub admin: Admin,
+    /// How much memory records may take.
+    pub memory: Memory,
+    /// How a shutdown goes.
+    pub shutdown: Shutdown,
+    /// What flows from where to where.
+    pub mode: Mode,
+}
+
+/// What flows from where to where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mode {
+    /// OTLP from clients to Kafka.
+    Edge {
+        /// Where clients connect.
+        otlp: Box<OtlpReceiver>,
+        /// Where their records go.
+        kafka: Box<KafkaExporter>,
+    },
+    /// Kafka to ClickHouse.
+    Gateway {
+        /// What is read.
+        kafka: Box<KafkaReceiver>,
+        /// Where it goes.
+        clickhouse: Box<ClickHouseExporter>,
+    },
+}
+
+/// Collects problems under field paths.
+struct Judge<'a> {
+    lines: &'a Lines,
+    problems: Vec<Problem>,
+}
+
+pub(crate) fn check(config: Config, lines: &Lines) -> Result<Checked, ConfigError> {
+    let Config {
+        admin,
+        memory,
+        shutdown,
+        receivers,
+        exporters,
+    } = config;
+    let mut judge = Judge {
+        lines,
+        problems: Vec::new(),
+    };
+    judge.memory(&memory);
+    judge.range(
+        "shutdown.deadlineSeconds",
+        shutdown.deadline_seconds,
+        1..=600,
+    );
+    let mode = judge.mode(receivers, exporters);
+    if let Some(Mode::Edge { otlp, .. }) = &mode {
+        judge.listeners(&admin, otlp);
+    }
+    judge.finish(mode).map(|mode| Checked {
+        admin,
+        memory,
+        shutdown,
+        mode,
+    })
+}
+
+impl Judge<'_> {
+    fn finish(self, mode: Option<Mode>) -> Result<Mode, ConfigError> {
+        let mut problems = self.problems;
+        problems.sort_by_key(|problem| problem.position.unwrap_or((usize::MAX, 0)));
+        match (ConfigError::from_problems(problems), mode) {
+            (None, Some(mode)) => Ok(mode),
+            (Some(error), _) => Err(error),
+            // No mode without a problem does not happen; if it did, this is what to say.
+            (None, None) => Err(ConfigError::one(Problem::whole(
+                "no mode was given".to_owned(),
+            ))),
+        }
+    }
+
+    fn say(&mut self, field: &str, message: impl Into<String>) {
+        self.problems.push(Problem {
+            field: field.to_owned(),
+            position: self.lines.position(field),
+            message: message.into(),
+        });
+    }
+
+    fn range<T: PartialOrd + Display>(&mut self, field: &str, value: T, range: RangeInclusive<T>) {
+        if !range.contains(&value) {
+            let (low, high) = range.into_inner();
+            self.say(
+                field,
+                format!("{value} is out of range: write {low} to {high}"),
+            );
+        }
+    }
+
+    fn memory(&mut self, memory: &Memory) {
+        let Memory {
+            limit_bytes,
+            budget_percent,
+        } = memory;
+        if let Some(limit) = limit_bytes {
+            let top = ByteSize::bytes(1 << 50);
+            self.range("memory.limitBytes", *limit, ByteSize::mib(64)..=top);
+        }
+        self.range("memory.budgetPercent", *budget_percent, 10..=80);
+    }
+
+    fn mode(&mut self, receivers: Receivers, exporters: Exporters) -> Option<Mode> {
+        let Receivers {
+            otlp,
+            kafka: from_kafka,
+        } = receivers;
+        let Exporters {
+            kafka: to_kafka,
+            clickhouse,
+        } = exporters;
+        if let Some(otlp) = &otlp {
+            self.otlp_limits(&otlp.limits);
+        }
+        if let Some(kafka) = &from_kafka {
+            self.kafka_receiver(kafka);
+        }
+        if let Some(kafka) = &to_kafka {
+            self.kafka_exporter(kafka);
+        }
+        if let Some(clickhouse) = &clickhouse {
+            self.clickhouse(clickhouse);
+        }
+        match (otlp, from_kafka, to_kafka, clickhouse) {
+            (Some(otlp), None, Some(kafka), None) => Some(Mode::Edge {
+                otlp: Box::new(otlp),
+                kafka: Box::new(kafka),
+            }),
+            (None, Some(kafka), None, Some(clickhouse)) => Some(Mode::Gateway {
+                kafka: Box::new(kafka),
+                clickhouse: Box::new(clickhouse),
+            }),
+            (otlp, from_kafka, to_kafka, clickhouse) => {
+                self.no_mode(
+                    (otlp.is_some(), from_kafka.is_some()),
+                    (to_kafka.is_some(), clickhouse.is_some()),
+                );
+                None
+            }
+        }
+    }
+
+    /// Says what is missing or too much. Each pair is (the edge's part, the gateway's part).
+    fn no_mode(&mut self, (otlp, from_kafka): (bool, bool), (to_kafka, clickhouse): (bool, bool)) {
+        match (otlp, from_kafka) {
+            (false, false) => self.say(
+                "receivers",
+                "no receiver is given: write `otlp: {}` for an edge, or `kafka` for a gateway",
+            ),
+            (true, true) => self.say(
+                "receivers",
+                "otlp and kafka are both given: a collector is an edge (otlp) or a gateway \
+                 (kafka); run one of each",
+            ),
+            _ => {}
+        }
+        match (to_kafka, clickhouse) {
+            (false, false) => self.say(
+                "exporters",
+                "no exporter is given: write `kafka` for an edge, or `clickhouse` for a gateway",
+            ),
+            (true, true) => {
+                self.say(
+                    "exporters",
+                    "kafka and clickhouse are both given: write one of them",
+                );
+            }
+            _ => {}
+        }
+        match (otlp, from_kafka, to_kafka, clickhouse) {
+            (true, false, false, true) => self.say(
+                "exporters.clickhouse",
+                "otlp straight into clickhouse is not in this version: write `exporters.kafka` \
+                 here, and run a gateway (kafka to clickhouse) beside it",
+            ),
+            (false, true, true, false) => self.say(
+                "exporters.kafka",
+                "kafka to kafka is not a mode: write `exporters.clickhouse` for a gateway",
+            ),
+            _ => {}
+        }
+    }
+
+    fn listeners(&mut self, admin: &Admin, otlp: &OtlpReceiver) {
+        let OtlpReceiver {
+            grpc,
+            http,
+            limits: _,
+        } = otlp;
+        if !grpc.enabled && !http.enabled {
+            self.say(
+                "receivers.otlp",
+                "grpc and http are both disabled: enable one of them",
+            );
+        }
+        let mut seen = HashMap::from([(admin.address, "admin.address")]);
+        let listeners = [
+            (grpc.enabled, grpc.address, "receivers.otlp.grpc.address"),
+            (http.enabled, http.address, "receivers.otlp.http.address"),
+        ];
+        for (enabled, address, field) in listeners {
+            // Port 0 asks the system for a free one, so it never clashes.
+            if !enabled || address.port() == 0 {
+                continue;
+            }
+            if let Some(other) = seen.insert(address, field) {
+                self.say(
+                    field,
+                    format!("{address} is also {other}: write another port"),
+                );
+            }
+        }
+    }
+
+    fn otlp_limits(&mut self, limits: &OtlpLimits) {
+        let OtlpLimits {
+            grpc_message_bytes,
+            http_body_bytes,
+            header_list_bytes,
+            concurrent_streams,
+            connections,
+            handshake_seconds,
+            header_read_seconds,
+            request_seconds,
+            idle_seconds,
+        } = limits;
+        let field = |name: &str| format!("receivers.otlp.limits.{name}");
+        // 128 MiB: beyond it one request could fill a small process's budget.
+        let body = ByteSize::kib(1)..=ByteSize::mib(128);
+        self.range(
+            &field("grpcMessageBytes"),
+            *grpc_message_bytes,
+            body.clone(),
+        );
+        self.range(&field("httpBodyBytes"), *http_body_bytes, body);
+        let headers = ByteSize::kib(1)..=ByteSize::mib(1);
+        self.range(&field("headerListBytes"), *header_list_bytes, headers);
+        self.range(&field("concurrentStreams"), *concurrent_streams, 1..=10_000);
+        self.range(&field("connections"), *connections, 1..=100_000);
+        self.range(&field("handshakeSeconds"), *handshake_seconds, 1..=300);
+        self.range(&field("headerReadSeconds"), *header_read_seconds, 1..=300);
+        self.range(&field("requestSeconds"), *request_seconds, 1..=600);
+        self.range(&field("idleSeconds"), *idle_seconds, 1..=3600);
+    }
+
+    fn connection(&mut self, field: &str, connection: &KafkaConnection) {
+        let KafkaConnection {
+            bootstrap_servers,
+            tls,
+            sasl,
+        } = connection;
+        if bootstrap_servers.is_empty() {
+            self.say(
+                &format!("{field}.bootstrapServers"),
+                "no broker is given: write one at least, as in [kafka-0.kafka:9092]",
+            );
+        }
+        self.client_tls(&format!("{field}.tls"), tls.as_ref());
+        let plain = sasl
+            .as_ref()
+            .is_some_and(|sasl| sasl.mechanism == SaslMechanism::Plain);
+        if plain && tls.is_none() {
+            self.say(
+                &format!("{field}.sasl.mechanism"),
+                "PLAIN without tls sends the password in clear: add `tls: {}` or write \
+                 SCRAM-SHA-512",
+            );
+        }
+    }
+
+    fn client_tls(&mut self, field: &str, tls: Option<&ClientTls>) {
+        let Some(ClientTls {
+            ca_file: _,
+            cert_file,
+            key_file,
+        }) = tls
+        else {
+            return;
+        };
+        if cert_file.is_some() != key_file.is_some() {
+            self.say(
+                field,
+                "certFile and keyFile go together: write both or neither",
+            );
+        }
+    }
+
+    /// One topic at least, and none named twice.
+    fn topics(&mut self, field: &str, topics: &Topics, seen: &mut HashMap<TopicName, String>) {
+        for (signal, topic) in topics.given() {
+            let field = format!("{field}.{signal}");
+            if let Some(other) = seen.insert(topic.clone(), field.clone()) {
+                self.say(
+                    &field,
+                    format!("topic `{topic}` is also {other}: write one of its own"),
+                );
+            }
+        }
+    }
+
+    fn some_topic(&mut self, field: &str, topics: &Topics) {
+        if topics.given().next().is_none() {
+            self.say(
+                field,
+                "no signal is named: leave `topics` out for all, or name traces, logs or metrics",
+            );
+        }
+    }
+
+    fn kafka_receiver(&mut self, receiver: &KafkaReceiver) {
+        let KafkaReceiver {
+            connection,
+            group_id: _,
+            group_instance_id_env: _,
+            topics,
+            dead_letter_topics,
+            workers,
+            fetch_queue_bytes,
+            session_timeout_seconds,
+        } = receiver;
+        self.connection("receivers.kafka.connection", connection);
+        self.some_topic("receivers.kafka.topics", topics);
+        let mut seen = HashMap::new();
+        self.topics("receivers.kafka.topics", topics, &mut seen);
+        self.topics(
+            "receivers.kafka.deadLetterTopics",
+            dead_letter_topics,
+            &mut seen,
+        );
+        for (signal, topic) in topics.given() {
+            if TopicName::new(format!("{topic}{DEAD_LETTER_SUFFIX}")).is_err() {
+                self.say(
+                    &format!("receivers.kafka.topics.{signal}"),
+                    format!(
+                        "`{topic}` is too long to add `{DEAD_LETTER_SUFFIX}`: write a shorter one"
+                    ),
+                );
+            }
+        }
+        if let Some(workers) = workers {
+            self.range("receivers.kafka.workers", workers.get(), 1..=256);
+        }
+        self.range(
+            "receivers.kafka.fetchQueueBytes",
+            *fetch_queue_bytes,
+            ByteSize::mib(1)..=ByteSize::mib(1024),
+        );
+        self.range(
+            "receivers.kafka.sessionTimeoutSeconds",
+            *session_timeout_seconds,
+            6..=300,
+        );
+    }
+
+    fn kafka_exporter(&mut self, exporter: &KafkaExporter) {
+        let KafkaExporter {
+            connection,
+            topics,
+            compression: _,
+            max_message_bytes,
+            linger_millis,
+            acknowledge: _,
+            delivery_timeout_seconds,
+        } = exporter;
+        self.connection("exporters.kafka.connection", connection);
+        self.some_topic("exporters.kafka.topics", topics);
+        self.topics("exporters.kafka.topics", topics, &mut HashMap::new());
+        self.range(
+            "exporters.kafka.maxMessageBytes",
+            *max_message_bytes,
+            ByteSize::kib(16)..=ByteSize::mib(64),
+        );
+        self.range("exporters.kafka.lingerMillis", *linger_millis, 0..=1000);
+        self.range(
+            "exporters.kafka.deliveryTimeoutSeconds",
+            *delivery_timeout_seconds,
+            1..=600,
+        );
+    }
+
+    fn clickhouse(&mut self, exporter: &ClickHouseExporter) {
+        let ClickHouseExporter {
+            endpoints,
+            database: _,
+            table_prefix: _,
+            credentials: _,
+            tls,
+            attributes: _,
+            batch,
+            max_inserts_in_flight,
+            insert_timeout_seconds,
+        } = exporter;
+        let field = |name: &str| format!("exporters.clickhouse.{name}");
+        if endpoints.is_empty() {
+            self.say(
+                &field("endpoints"),
+                "no endpoint is given: write one at least, as in [http://clickhouse.db:8123]",
+            );
+        }
+        self.client_tls(&field("tls"), tls.as_ref());
+        for (index, endpoint) in endpoints.iter().enumerate() {
+            if tls.is_some() && !endpoint.is_https() {
+                self.say(
+                    &format!("{}[{index}]", field("endpoints")),
+                    format!("`{endpoint}` is not https, yet tls is given: write https or drop tls"),
+                );
+            }
+        }
+        self.range(&field("batch.maxRows"), batch.max_rows, 1..=1_048_576);
+        let bytes = ByteSize::kib(64)..=ByteSize::mib(1024);
+        self.range(&field("batch.maxBytes"), batch.max_bytes, bytes);
+        self.range(
+            &field("batch.maxAgeMillis"),
+            batch.max_age_millis,
+            1..=60_000,
+        );
+        self.range(&field("maxInsertsInFlight"), *max_inserts_in_flight, 1..=64);
+        self.range(
+            &field("insertTimeoutSeconds"),
+            *insert_timeout_seconds,
+            1..=600,
+        );
+    }
+}

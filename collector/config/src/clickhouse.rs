@@ -1,0 +1,65 @@
+//! The ClickHouse exporter's section.
+
+use serde::{Deserialize, Serialize};
+
+use crate::names::Identifier;
+use crate::network::HttpEndpoint;
+use crate::secret::{ClientTls, SecretFile};
+use crate::section::section;
+use crate::units::ByteSize;
+
+section! {
+    /// Tables in ClickHouse.
+    pub struct ClickHouseExporter {
+        /// HTTP endpoints of replicas that hold the same tables: one at least.
+        pub endpoints: Vec<HttpEndpoint> = Vec::new(),
+        /// The database.
+        pub database: Identifier = Identifier::of_literal("otel"),
+        /// What the tables' names begin with: `otel` gives `otel_traces`.
+        pub table_prefix: Identifier = Identifier::of_literal("otel"),
+        /// Who to log in as; the server's `default` user when absent.
+        pub credentials: Option<Credentials> = None,
+        /// TLS towards the server, for `https` endpoints.
+        pub tls: Option<ClientTls> = None,
+        /// The type of attribute columns; must be what the tables were made with.
+        pub attributes: Attributes = Attributes::Json,
+        /// When a batch is sent.
+        pub batch: Batch = Batch::default(),
+        /// Inserts at once, over all workers, 1 to 64.
+        pub max_inserts_in_flight: u16 = 4,
+        /// How long one insert may take, in seconds, 1 to 600.
+        pub insert_timeout_seconds: u32 = 60,
+    }
+}
+
+/// A log-in by files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Credentials {
+    /// A file with the user name.
+    pub username_file: SecretFile,
+    /// A file with the password.
+    pub password_file: SecretFile,
+}
+
+/// The type of attribute columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Attributes {
+    /// The JSON type: values keep their types and each path is a column of its own.
+    #[serde(rename = "JSON")]
+    Json,
+    /// Map(LowCardinality(String), String): for servers and dashboards without the JSON type.
+    Map,
+}
+
+section! {
+    /// When a batch is sent: at the first of these.
+    pub struct Batch {
+        /// Rows, 1 to 1,048,576. Few and big inserts are what ClickHouse likes.
+        pub max_rows: u32 = 100_000,
+        /// Bytes of columns before compression, 64 KiB to 1 GiB.
+        pub max_bytes: ByteSize = ByteSize::mib(64),
+        /// Age of the oldest record in it, in milliseconds, 1 to 60,000.
+        pub max_age_millis: u32 = 1000,
+    }
+}

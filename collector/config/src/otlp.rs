@@ -1,0 +1,102 @@
+//! The OTLP receiver's section: listeners, TLS and the limits on what clients may do.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::secret::SecretFile;
+use crate::section::section;
+use crate::units::ByteSize;
+
+section! {
+    /// OTLP in, over gRPC and HTTP/protobuf.
+    pub struct OtlpReceiver {
+        /// The gRPC listener, port 4317 by default.
+        pub grpc: Listener<4317> = Listener::default(),
+        /// The HTTP listener, port 4318 by default.
+        pub http: Listener<4318> = Listener::default(),
+        /// What clients may do.
+        pub limits: OtlpLimits = OtlpLimits::default(),
+    }
+}
+
+/// One listener; `PORT` is the one it takes when nothing is said.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Listener<const PORT: u16> {
+    /// Whether it listens at all.
+    pub enabled: bool,
+    /// Where it listens; every address by default.
+    pub address: SocketAddr,
+    /// TLS; plain text when absent.
+    pub tls: Option<ServerTls>,
+}
+
+impl<const PORT: u16> Default for Listener<PORT> {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            address: (Ipv4Addr::UNSPECIFIED, PORT).into(),
+            tls: None,
+        }
+    }
+}
+
+impl<const PORT: u16> Serialize for Listener<PORT> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The same shadow as in `section!`, which takes no parameters.
+        #[derive(Serialize)]
+        struct Sparse<'a> {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            enabled: Option<bool>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            address: Option<SocketAddr>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            tls: Option<&'a ServerTls>,
+        }
+        let default = Self::default();
+        Sparse {
+            enabled: (self.enabled != default.enabled).then_some(self.enabled),
+            address: (self.address != default.address).then_some(self.address),
+            tls: self.tls.as_ref(),
+        }
+        .serialize(serializer)
+    }
+}
+
+/// TLS as a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ServerTls {
+    /// The certificate chain, in PEM, leaf first.
+    pub cert_file: SecretFile,
+    /// The private key, in PEM.
+    pub key_file: SecretFile,
+    /// The authorities whose clients are let in, in PEM. When given, a client must show a certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_ca_file: Option<SecretFile>,
+}
+
+section! {
+    /// What clients may do, per listener. The defaults are those OTLP and the field recommend.
+    pub struct OtlpLimits {
+        /// The longest gRPC message, before and after expansion (OTLP's recommended 4 MiB).
+        pub grpc_message_bytes: ByteSize = ByteSize::mib(4),
+        /// The longest HTTP body, before and after expansion (OTLP's recommended 20 MiB).
+        pub http_body_bytes: ByteSize = ByteSize::mib(20),
+        /// The longest list of request headers.
+        pub header_list_bytes: ByteSize = ByteSize::kib(16),
+        /// Requests at once on one HTTP/2 connection.
+        pub concurrent_streams: u32 = 100,
+        /// Connections at once on one listener; more wait in the kernel's queue.
+        pub connections: u32 = 1024,
+        /// The time for a connection's TLS handshake, in seconds.
+        pub handshake_seconds: u32 = 10,
+        /// The time for a request's headers, in seconds.
+        pub header_read_seconds: u32 = 10,
+        /// The time for a whole request, body and answer, in seconds.
+        pub request_seconds: u32 = 30,
+        /// The time a connection may stay without a request, in seconds.
+        pub idle_seconds: u32 = 60,
+    }
+}
