@@ -30,7 +30,7 @@ pub use kafka::{
 };
 pub use names::{EnvName, GroupId, Identifier, NameError, TopicName};
 pub use network::{BootstrapServer, EndpointError, HttpEndpoint};
-pub use otlp::{Listener, OtlpLimits, OtlpReceiver, ServerTls};
+pub use otlp::{GrpcListener, HttpListener, OtlpLimits, OtlpReceiver, ServerTls};
 pub use problem::{ConfigError, Problem};
 pub use process::{Admin, Memory, Shutdown};
 pub use secret::{ClientTls, MAX_SECRET_BYTES, Secret, SecretError, SecretFile};

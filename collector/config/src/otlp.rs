@@ -12,55 +12,35 @@ section! {
     /// OTLP in, over gRPC and HTTP/protobuf.
     pub struct OtlpReceiver {
         /// The gRPC listener, port 4317 by default.
-        pub grpc: Listener<4317> = Listener::default(),
+        pub grpc: GrpcListener = GrpcListener::default(),
         /// The HTTP listener, port 4318 by default.
-        pub http: Listener<4318> = Listener::default(),
+        pub http: HttpListener = HttpListener::default(),
         /// What clients may do.
         pub limits: OtlpLimits = OtlpLimits::default(),
     }
 }
 
-/// One listener; `PORT` is the one it takes when nothing is said.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Listener<const PORT: u16> {
-    /// Whether it listens at all.
-    pub enabled: bool,
-    /// Where it listens; every address by default.
-    pub address: SocketAddr,
-    /// TLS; plain text when absent.
-    pub tls: Option<ServerTls>,
-}
-
-impl<const PORT: u16> Default for Listener<PORT> {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            address: (Ipv4Addr::UNSPECIFIED, PORT).into(),
-            tls: None,
-        }
+section! {
+    /// The gRPC listener.
+    pub struct GrpcListener {
+        /// Whether it listens at all.
+        pub enabled: bool = true,
+        /// Where it listens.
+        pub address: SocketAddr = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 4317)),
+        /// TLS; plain text when absent.
+        pub tls: Option<ServerTls> = None,
     }
 }
 
-impl<const PORT: u16> Serialize for Listener<PORT> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // The same shadow as in `section!`, which takes no parameters.
-        #[derive(Serialize)]
-        struct Sparse<'a> {
-            #[serde(skip_serializing_if = "Option::is_none")]
-            enabled: Option<bool>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            address: Option<SocketAddr>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            tls: Option<&'a ServerTls>,
-        }
-        let default = Self::default();
-        Sparse {
-            enabled: (self.enabled != default.enabled).then_some(self.enabled),
-            address: (self.address != default.address).then_some(self.address),
-            tls: self.tls.as_ref(),
-        }
-        .serialize(serializer)
+section! {
+    /// The HTTP listener.
+    pub struct HttpListener {
+        /// Whether it listens at all.
+        pub enabled: bool = true,
+        /// Where it listens.
+        pub address: SocketAddr = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 4318)),
+        /// TLS; plain text when absent.
+        pub tls: Option<ServerTls> = None,
     }
 }
 
