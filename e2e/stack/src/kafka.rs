@@ -1,0 +1,350 @@
+//! A real Kafka broker (4.1, KRaft, one process) for tests and for the local stack.
+//!
+//! [`Broker::start`] gives a test its own broker on loopback, serving when it returns and gone when
+//! dropped. The stack, which starts processes inside its own namespaces, uses [`Prepared`]: the
+//! same set-up, the command to run, and a probe.
+//!
+//! Needs a JDK 17 and Maven. The jars are copied into the cache once, about 45 MB. It must not be
+//! used for anything that has to be durable: one replica of everything, no flush to disk.
+
+mod install;
+mod probe;
+mod settings;
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::service::{self, Result, Secret, Service, ServiceError, io_error};
+
+pub use probe::{answers, serves};
+
+/// From start to serving takes about 4 s on an idle core; a busy 2-core machine needs several times that.
+const START_PATIENCE: Duration = Duration::from_secs(120);
+/// A controlled shutdown takes under 2 s; then it is killed.
+const STOP_GRACE: Duration = Duration::from_secs(15);
+/// Ports found free may be taken before the broker binds them; it is tried again with others.
+const START_ATTEMPTS: u32 = 3;
+
+/// Where clients reach the broker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listener {
+    /// The address bound and advertised; a concrete one, since clients are sent back to it.
+    pub host: IpAddr,
+    /// The port; 0 takes a free one.
+    pub port: u16,
+}
+
+impl Listener {
+    /// A free port on 127.0.0.1.
+    pub const LOOPBACK: Self = Self {
+        host: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        port: 0,
+    };
+}
+
+/// Who may log in on the SASL listener. Set when the broker's folder is first formatted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// The user's name.
+    pub user: Secret,
+    /// The user's password.
+    pub password: Secret,
+}
+
+/// What kind of broker to run.
+#[derive(Debug, Clone)]
+pub struct BrokerOptions {
+    /// Where it keeps everything, log included. `None`: a temporary folder, removed at the end.
+    pub dir: Option<PathBuf>,
+    /// A listener without authentication or encryption.
+    pub plaintext: Option<Listener>,
+    /// A listener with SASL (SCRAM-SHA-512) and no encryption.
+    pub sasl: Option<(Listener, Credentials)>,
+    /// The most heap the JVM may take, in MiB. It takes some 150 MiB beside it.
+    pub heap_mib: u32,
+}
+
+impl Default for BrokerOptions {
+    /// Plaintext on a free loopback port, in a temporary folder, with 512 MiB of heap.
+    fn default() -> Self {
+        Self {
+            dir: None,
+            plaintext: Some(Listener::LOOPBACK),
+            sasl: None,
+            heap_mib: 512,
+        }
+    }
+}
+
+/// Addresses with every port settled.
+#[derive(Debug, Clone)]
+struct Addresses {
+    plaintext: Option<SocketAddr>,
+    sasl: Option<SocketAddr>,
+    /// The broker's own, for what it sends itself; never leaves loopback.
+    internal: SocketAddr,
+    controller: SocketAddr,
+}
+
+impl Addresses {
+    fn settle(options: &BrokerOptions) -> Result<Self> {
+        let settle = |listener: Listener| -> Result<SocketAddr> {
+            if listener.host.is_unspecified() {
+                return Err(ServiceError::Option {
+                    field: "host",
+                    problem: format!(
+                        "clients cannot be sent to {}: give an address",
+                        listener.host
+                    ),
+                });
+            }
+            let port = match listener.port {
+                0 => service::free_port(listener.host)?,
+                port => port,
+            };
+            Ok(SocketAddr::new(listener.host, port))
+        };
+        Ok(Self {
+            plaintext: options.plaintext.map(settle).transpose()?,
+            sasl: options
+                .sasl
+                .as_ref()
+                .map(|(listener, _)| settle(*listener))
+                .transpose()?,
+            internal: settle(Listener::LOOPBACK)?,
+            controller: settle(Listener::LOOPBACK)?,
+        })
+    }
+}
+
+/// A broker ready to be started: installed, its folder formatted, its settings written.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    dir: PathBuf,
+    jars: PathBuf,
+    java: PathBuf,
+    heap_mib: u32,
+    addresses: Addresses,
+}
+
+impl Prepared {
+    /// Installs Kafka if it must, formats `dir` if it is new, and writes the settings. What an
+    /// earlier broker left in `dir` is kept.
+    ///
+    /// # Errors
+    /// A missing JDK or Maven; an option that cannot work; other credentials than `dir` was
+    /// formatted with; a failing install or format.
+    pub fn new(dir: &Path, options: &BrokerOptions) -> Result<Self> {
+        if options.plaintext.is_none() && options.sasl.is_none() {
+            return Err(ServiceError::Option {
+                field: "plaintext, sasl",
+                problem: "give at least one listener, or nobody can reach the broker".to_owned(),
+            });
+        }
+        let addresses = Addresses::settle(options)?;
+        let prepared = Self {
+            dir: dir.to_owned(),
+            jars: install::jars()?,
+            java: install::java()?,
+            heap_mib: options.heap_mib,
+            addresses,
+        };
+        service::create_dir(dir)?;
+        service::write_file(
+            &prepared.properties(),
+            &settings::server(dir, &prepared.addresses),
+        )?;
+        service::write_file(&prepared.logging(), settings::LOGGING)?;
+        prepared.format(options.sasl.as_ref().map(|(_, credentials)| credentials))?;
+        Ok(prepared)
+    }
+
+    fn properties(&self) -> PathBuf {
+        self.dir.join("server.properties")
+    }
+
+    fn logging(&self) -> PathBuf {
+        self.dir.join("log4j2.properties")
+    }
+
+    /// Formats the folder unless it was. Credentials go in a file of their own, never in arguments.
+    fn format(&self, credentials: Option<&Credentials>) -> Result<()> {
+        let arguments = settings::format_arguments(&self.properties(), credentials);
+        let file = self.dir.join("format.args");
+        if self.dir.join("data/meta.properties").exists() {
+            let before =
+                fs::read_to_string(&file).map_err(io_error(format!("read {}", file.display())))?;
+            if before == arguments {
+                return Ok(());
+            }
+            return Err(ServiceError::Option {
+                field: "sasl",
+                problem: format!(
+                    "{} was formatted for another user or password; give that one or remove it",
+                    self.dir.display()
+                ),
+            });
+        }
+        service::write_file(&file, &arguments)?;
+        let mut command = self.java("64m");
+        command.arg(format!("@{}", file.display()));
+        service::run("formatting Kafka's folder", &mut command)
+    }
+
+    fn java(&self, heap: &str) -> Command {
+        let mut command = Command::new(&self.java);
+        command
+            .arg(format!("-Xmx{heap}"))
+            .args([
+                "-XX:+UseSerialGC",
+                "-XX:+ExitOnOutOfMemoryError",
+                "-Djava.awt.headless=true",
+            ])
+            .arg(format!(
+                "-Dlog4j2.configurationFile={}",
+                self.logging().display()
+            ))
+            .args(["-cp".into(), self.jars.join("*").into_os_string()]);
+        command
+    }
+
+    /// The command that runs the broker in the foreground. It ends on SIGTERM.
+    #[must_use]
+    pub fn command(&self) -> Command {
+        let mut command = self.java(&format!("{}m", self.heap_mib));
+        command.arg("kafka.Kafka").arg(self.properties());
+        command
+    }
+
+    /// `host:port` of the plaintext listener, or of the SASL one when there is no other.
+    #[must_use]
+    pub fn bootstrap(&self) -> String {
+        let address = self.addresses.plaintext.or(self.addresses.sasl);
+        address.map_or_else(String::new, |address| address.to_string())
+    }
+
+    /// `host:port` of the SASL listener.
+    #[must_use]
+    pub fn sasl_bootstrap(&self) -> Option<String> {
+        self.addresses.sasl.map(|address| address.to_string())
+    }
+
+    /// Whether clients are served now: every public listener answers, and the broker lists itself.
+    ///
+    /// # Errors
+    /// What the first listener that does not serve answered.
+    pub fn ready(&self) -> io::Result<()> {
+        let Addresses {
+            plaintext,
+            sasl,
+            internal: _,
+            controller: _,
+        } = &self.addresses;
+        if let Some(address) = plaintext {
+            serves(*address)?;
+        }
+        sasl.map_or(Ok(()), answers)
+    }
+
+    fn spawn(&self, scratch: Option<&Path>) -> Result<Service> {
+        let log = self.dir.join("broker.log");
+        let mut service = Service::spawn("kafka", self.command(), log, scratch, STOP_GRACE)?;
+        service.wait_ready(START_PATIENCE, || serves(self.addresses.internal))?;
+        service.wait_ready(START_PATIENCE, || self.ready())?;
+        Ok(service)
+    }
+}
+
+/// A broker of one's own: serving once started, stopped when dropped.
+#[derive(Debug)]
+pub struct Broker {
+    // Dropped first: the process ends before its temporary folder goes.
+    service: Service,
+    prepared: Prepared,
+    scratch: Option<tempfile::TempDir>,
+}
+
+impl Broker {
+    /// Starts a broker and returns when it serves.
+    ///
+    /// # Errors
+    /// Those of [`Prepared::new`]; a broker that ends or does not serve within two minutes (the
+    /// error quotes its log).
+    pub fn start(options: BrokerOptions) -> Result<Self> {
+        let scratch = match options.dir {
+            Some(_) => None,
+            None => Some(service::scratch_dir("millrace-kafka-")?),
+        };
+        let dir = match (&options.dir, &scratch) {
+            (Some(dir), _) => dir.clone(),
+            (None, Some(scratch)) => scratch.path().to_owned(),
+            (None, None) => PathBuf::new(),
+        };
+        let scratch_path = scratch.as_ref().map(tempfile::TempDir::path);
+        let mut attempt = 1;
+        loop {
+            let prepared = Prepared::new(&dir, &options)?;
+            match prepared.spawn(scratch_path) {
+                Ok(service) => {
+                    return Ok(Self {
+                        service,
+                        prepared,
+                        scratch,
+                    });
+                }
+                Err(ServiceError::Exited { .. }) if attempt < START_ATTEMPTS => attempt += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// `host:port` for `bootstrap.servers`: the plaintext listener, or the SASL one if it is alone.
+    #[must_use]
+    pub fn bootstrap(&self) -> String {
+        self.prepared.bootstrap()
+    }
+
+    /// `host:port` of the SASL listener, if it has one.
+    #[must_use]
+    pub fn sasl_bootstrap(&self) -> Option<String> {
+        self.prepared.sasl_bootstrap()
+    }
+
+    /// The broker's folder, with its data and `broker.log`.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.prepared.dir
+    }
+
+    /// The broker's process id (of the last one, when it is stopped).
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.service.pid()
+    }
+
+    /// Ends the broker in good order. [`Self::restart`] brings it back with its data.
+    pub fn stop(&mut self) {
+        self.service.stop();
+    }
+
+    /// Kills the broker with SIGKILL. [`Self::restart`] brings it back with what it had written.
+    pub fn kill9(&mut self) {
+        self.service.kill9();
+    }
+
+    /// Stops the broker if it runs and starts it again: same ports, same data. Returns when it serves.
+    ///
+    /// # Errors
+    /// When it does not come back (the error quotes its log).
+    pub fn restart(&mut self) -> Result<()> {
+        self.service.stop();
+        self.service = self
+            .prepared
+            .spawn(self.scratch.as_ref().map(tempfile::TempDir::path))?;
+        Ok(())
+    }
+}

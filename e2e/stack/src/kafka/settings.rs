@@ -1,0 +1,138 @@
+//! The broker's settings as text: `server.properties`, and the arguments of the formatting tool.
+//!
+//! Pure: values in, text out. Everything has one replica, and topics are never made by accident.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use super::{Addresses, Credentials};
+
+/// What the broker logs, and how.
+pub(super) const LOGGING: &str = include_str!("../../kafka/log4j2.properties");
+
+/// 16 bytes in base64: every local broker is its own cluster, so they may share the name.
+const CLUSTER_ID: &str = "TWlsbHJhY2VMb2NhbEs0MQ";
+
+/// Settings that are the same for every local broker.
+const COMMON: &str = "\
+process.roles=broker,controller
+node.id=1
+inter.broker.listener.name=INTERNAL
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT
+sasl.enabled.mechanisms=SCRAM-SHA-512
+# One broker: one replica of everything.
+default.replication.factor=1
+min.insync.replicas=1
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+# Few partitions of the broker's own topics: each costs files and start-up time.
+offsets.topic.num.partitions=4
+transaction.state.log.num.partitions=2
+share.coordinator.state.topic.num.partitions=2
+# A topic exists because somebody made it; a typing error must show.
+auto.create.topics.enable=false
+# Groups form at once: a test should not wait 3 s for members that never come.
+group.initial.rebalance.delay.ms=0
+# Two cores.
+num.network.threads=2
+num.io.threads=4
+background.threads=2
+log.cleaner.dedupe.buffer.size=16777216
+";
+
+/// The text of `server.properties`.
+pub(super) fn server(dir: &Path, addresses: &Addresses) -> String {
+    let Addresses {
+        plaintext,
+        sasl,
+        internal,
+        controller,
+    } = addresses;
+    let named = |name: &str, address: &SocketAddr| format!("{name}://{address}");
+    let mut public = vec![named("INTERNAL", internal)];
+    public.extend(
+        plaintext
+            .as_ref()
+            .map(|address| named("PLAINTEXT", address)),
+    );
+    public.extend(sasl.as_ref().map(|address| named("SASL", address)));
+    let advertised = public.join(",");
+    format!(
+        "{COMMON}\
+         log.dirs={dir}\n\
+         controller.quorum.voters=1@{controller}\n\
+         listeners={advertised},CONTROLLER://{controller}\n\
+         advertised.listeners={advertised}\n\
+         listener.name.sasl.scram-sha-512.sasl.jaas.config=\
+         org.apache.kafka.common.security.scram.ScramLoginModule required;\n",
+        dir = dir.join("data").display(),
+    )
+}
+
+/// The content of the argument file with which Java runs the formatting tool.
+pub(super) fn format_arguments(properties: &Path, credentials: Option<&Credentials>) -> String {
+    let mut text = format!(
+        "kafka.tools.StorageTool format --cluster-id {CLUSTER_ID} --config \"{}\"",
+        properties.display()
+    );
+    if let Some(Credentials { user, password }) = credentials {
+        text.push_str(&format!(
+            " --add-scram SCRAM-SHA-512=[name={},password={}]",
+            user.expose(),
+            password.expose()
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::Secret;
+
+    fn addresses(sasl: Option<&str>) -> Addresses {
+        Addresses {
+            plaintext: Some("127.0.0.1:9092".parse().unwrap()),
+            sasl: sasl.map(|text| text.parse().unwrap()),
+            internal: "127.0.0.1:9094".parse().unwrap(),
+            controller: "127.0.0.1:9093".parse().unwrap(),
+        }
+    }
+
+    /// A controller listener that clients are told of would send them to the wrong port.
+    #[test]
+    fn the_controller_is_listened_on_but_not_advertised() {
+        let text = server(Path::new("/d"), &addresses(Some("10.0.0.1:9095")));
+        let line = |key: &str| {
+            text.lines()
+                .find(|line| line.starts_with(key))
+                .unwrap()
+                .to_owned()
+        };
+        assert!(line("listeners=").ends_with("SASL://10.0.0.1:9095,CONTROLLER://127.0.0.1:9093"));
+        assert!(line("advertised.listeners=").ends_with("SASL://10.0.0.1:9095"));
+    }
+
+    /// A broker without a SASL listener must not offer one.
+    #[test]
+    fn no_sasl_listener_is_written_unless_asked_for() {
+        let text = server(Path::new("/d"), &addresses(None));
+        assert!(!text.contains("SASL://"));
+    }
+
+    /// The password reaches the formatting tool through the file alone.
+    #[test]
+    fn credentials_are_in_the_format_arguments() {
+        let credentials = Credentials {
+            user: Secret::new("edge").unwrap(),
+            password: Secret::new("s3cret").unwrap(),
+        };
+        let text = format_arguments(Path::new("/d/server.properties"), Some(&credentials));
+        assert!(text.ends_with("--add-scram SCRAM-SHA-512=[name=edge,password=s3cret]"));
+        assert_eq!(format!("{credentials:?}").matches("s3cret").count(), 0);
+    }
+}
