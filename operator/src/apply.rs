@@ -1,0 +1,409 @@
+//! Writing children and status: server-side apply, and only when something differs.
+//!
+//! A child is read, compared with what is wanted, and written only if it is missing, was built from
+//! another wanted state (its hash annotation), or was changed by someone else. So a converged
+//! reconcile writes nothing and an edit by hand is put right at once. One field manager per concern.
+//! A child that exists but belongs to someone else is refused, never taken over.
+
+pub mod compare;
+
+use std::fmt::Debug;
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{
+    Api, DeleteParams, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy,
+};
+use kube::{Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::context::Context;
+use crate::error::{ApiError, Category, Step, StepError};
+use crate::events::Notice;
+
+/// Owns the fields of children.
+pub const CHILDREN_MANAGER: &str = "millrace-operator/children";
+/// Owns the status of our own kinds.
+pub const STATUS_MANAGER: &str = "millrace-operator/status";
+/// Carries the hash of the wanted state a child was last applied from.
+pub const APPLIED_HASH_ANNOTATION: &str = "millrace.dev/applied-hash";
+
+/// A namespaced Kubernetes type that can be applied.
+pub trait Applicable:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + Serialize
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Applicable for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + Serialize
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// Why a child or a status could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// The API server refused or was away.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    /// An object of that name exists and is not ours.
+    #[error(
+        "{kind} {name} exists and does not belong to this resource; \
+         delete or rename it, or give this resource another name"
+    )]
+    NotOurs {
+        /// The child's kind.
+        kind: String,
+        /// The child's name.
+        name: String,
+    },
+    /// The object is on its way out; a new one can be made once it is gone.
+    #[error("{kind} {name} is being deleted; it is made again once it is gone")]
+    Terminating {
+        /// The child's kind.
+        kind: String,
+        /// The child's name.
+        name: String,
+    },
+    /// The wanted state cannot be written as JSON.
+    #[error("failed to encode {kind} {name}: {source}")]
+    Encode {
+        /// The child's kind.
+        kind: String,
+        /// The child's name.
+        name: String,
+        /// The encoder's error.
+        source: serde_json::Error,
+    },
+}
+
+impl ApplyError {
+    /// The category that drives the retry.
+    #[must_use]
+    pub fn category(&self) -> Category {
+        match self {
+            Self::Api(error) => Category::of(&error.source),
+            Self::NotOurs { .. } | Self::Encode { .. } => Category::Denied,
+            Self::Terminating { .. } => Category::Temporary,
+        }
+    }
+
+    /// The stable reason for conditions and events.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Api(_) => crate::error::API_ERROR_REASON,
+            Self::NotOurs { .. } => "ChildNotOwned",
+            Self::Terminating { .. } => "ChildTerminating",
+            Self::Encode { .. } => "ChildNotEncodable",
+        }
+    }
+}
+
+impl From<ApplyError> for StepError {
+    fn from(error: ApplyError) -> Self {
+        Self::new(Step::Apply, error.category(), error.reason(), error)
+    }
+}
+
+/// What writing a child came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It was as wanted; nothing was written.
+    None,
+    /// It was not there.
+    Created,
+    /// It was made from an older wanted state.
+    Updated,
+    /// It had been changed by someone else in these fields.
+    Repaired(Vec<String>),
+}
+
+/// A child as the API server has it now.
+#[derive(Clone, Debug)]
+pub struct Ensured<K> {
+    /// The live object.
+    pub object: K,
+    /// What was done.
+    pub change: Change,
+}
+
+/// Writes the children of one owner.
+pub struct Children<'a> {
+    context: &'a Context,
+    namespace: String,
+    owner: OwnerReference,
+    regarding: ObjectReference,
+}
+
+impl<'a> Children<'a> {
+    /// Children of `owner`; `None` when it has no name, namespace or uid, so was never stored.
+    pub fn of<K: Applicable>(context: &'a Context, owner: &K) -> Option<Self> {
+        Some(Self {
+            context,
+            namespace: owner.namespace()?,
+            owner: owner.controller_owner_ref(&())?,
+            regarding: owner.object_ref(&()),
+        })
+    }
+
+    /// Makes the live child hold everything `wanted` says, writing only when it does not.
+    ///
+    /// # Errors
+    /// When the API server refuses or is away, or the name is taken by someone else's object.
+    pub async fn ensure<K: Applicable>(&self, mut wanted: K) -> Result<Ensured<K>, ApplyError> {
+        let kind = K::kind(&()).into_owned();
+        let name = wanted.name_any();
+        wanted.meta_mut().namespace = Some(self.namespace.clone());
+        wanted.meta_mut().owner_references = Some(vec![self.owner.clone()]);
+        let encode = |source| ApplyError::Encode {
+            kind: kind.clone(),
+            name: name.clone(),
+            source,
+        };
+        let hash = hash_of(&serde_json::to_value(&wanted).map_err(encode)?);
+        wanted
+            .annotations_mut()
+            .insert(APPLIED_HASH_ANNOTATION.into(), hash.clone());
+        let wanted_json = serde_json::to_value(&wanted).map_err(encode)?;
+
+        let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.namespace);
+        let live = api
+            .get_opt(&name)
+            .await
+            .map_err(|source| self.failed("get", &kind, &name, source))?;
+        let change = match &live {
+            None => Change::Created,
+            Some(live) => {
+                self.check_ours(live, &kind, &name)?;
+                let live_json = serde_json::to_value(live).map_err(encode)?;
+                let fields = compare::differences(&wanted_json, &live_json);
+                if live.annotations().get(APPLIED_HASH_ANNOTATION) != Some(&hash) {
+                    Change::Updated
+                } else if fields.is_empty() {
+                    Change::None
+                } else {
+                    Change::Repaired(fields)
+                }
+            }
+        };
+        let object = match (live, &change) {
+            (Some(object), Change::None) => object,
+            _ => self.write(&api, &kind, &name, &wanted_json).await?,
+        };
+        self.tell(&kind, &name, &change).await;
+        Ok(Ensured { object, change })
+    }
+
+    /// Deletes our children of type `K` that carry `labels` and are not named in `keep`.
+    ///
+    /// # Errors
+    /// When the API server refuses or is away.
+    pub async fn prune<K: Applicable>(
+        &self,
+        labels: &str,
+        keep: &[&str],
+    ) -> Result<Vec<String>, ApplyError> {
+        let kind = K::kind(&()).into_owned();
+        let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.namespace);
+        let listed = api
+            .list_metadata(&ListParams::default().labels(labels))
+            .await
+            .map_err(|source| self.failed("list", &kind, "", source))?;
+        let mut pruned = Vec::new();
+        for child in listed.items {
+            let name = child.name_any();
+            let ours = child
+                .owner_references()
+                .iter()
+                .any(|owner| owner.uid == self.owner.uid);
+            if !ours || keep.contains(&name.as_str()) || child.meta().deletion_timestamp.is_some() {
+                continue;
+            }
+            let params = DeleteParams {
+                propagation_policy: Some(PropagationPolicy::Background),
+                preconditions: Some(Preconditions {
+                    uid: child.uid(),
+                    resource_version: None,
+                }),
+                ..DeleteParams::default()
+            };
+            match api.delete(&name, &params).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.is_not_found() => continue,
+                Err(source) => return Err(self.failed("delete", &kind, &name, source)),
+            }
+            self.context.metrics.wrote(&kind, "prune");
+            let note = format!("{kind} {name} is no longer wanted and was deleted");
+            self.publish(Notice::normal("ChildPruned", "Prune", note))
+                .await;
+            pruned.push(name);
+        }
+        Ok(pruned)
+    }
+
+    /// Publishes an event about the owner.
+    pub async fn publish(&self, notice: Notice) {
+        self.context.events.publish(&self.regarding, notice).await;
+    }
+
+    fn check_ours<K: Resource>(&self, live: &K, kind: &str, name: &str) -> Result<(), ApplyError> {
+        let (kind, name) = (kind.to_owned(), name.to_owned());
+        let ours = live
+            .owner_references()
+            .iter()
+            .any(|owner| owner.uid == self.owner.uid);
+        if !ours {
+            return Err(ApplyError::NotOurs { kind, name });
+        }
+        if live.meta().deletion_timestamp.is_some() {
+            return Err(ApplyError::Terminating { kind, name });
+        }
+        Ok(())
+    }
+
+    async fn write<K: Applicable>(
+        &self,
+        api: &Api<K>,
+        kind: &str,
+        name: &str,
+        wanted: &Value,
+    ) -> Result<K, ApplyError> {
+        let params = PatchParams::apply(CHILDREN_MANAGER).force();
+        let mut body = wanted.clone();
+        body["apiVersion"] = K::api_version(&()).into();
+        body["kind"] = kind.into();
+        // A status is never applied here, but some types write an empty one.
+        if let Some(fields) = body.as_object_mut() {
+            fields.remove("status");
+        }
+        let object = api
+            .patch(name, &params, &Patch::Apply(&body))
+            .await
+            .map_err(|source| self.failed("apply", kind, name, source))?;
+        self.context.metrics.wrote(kind, "children");
+        Ok(object)
+    }
+
+    async fn tell(&self, kind: &str, name: &str, change: &Change) {
+        match change {
+            Change::None => {}
+            Change::Created => {
+                tracing::info!(kind, name, namespace = %self.namespace, "child created");
+                let note = format!("{kind} {name} created");
+                self.publish(Notice::normal("ChildCreated", "Apply", note))
+                    .await;
+            }
+            Change::Updated => {
+                tracing::info!(kind, name, namespace = %self.namespace, "child updated");
+                let note = format!("{kind} {name} updated");
+                self.publish(Notice::normal("ChildUpdated", "Apply", note))
+                    .await;
+            }
+            Change::Repaired(fields) => {
+                let fields = fields.join(", ");
+                tracing::warn!(kind, name, namespace = %self.namespace, fields, "drift repaired");
+                self.context.metrics.repaired(kind);
+                let note = format!(
+                    "{kind} {name} was changed by someone else in {fields} and was put back; \
+                     change the millrace.dev resource instead"
+                );
+                self.publish(Notice::warning("DriftRepaired", "Apply", note))
+                    .await;
+            }
+        }
+    }
+
+    fn failed(&self, verb: &str, kind: &str, name: &str, source: kube::Error) -> ApplyError {
+        ApiError {
+            what: format!("{verb} {kind} {}/{name}", self.namespace),
+            source,
+        }
+        .into()
+    }
+}
+
+/// Writes `wanted` as the status of `object` unless `current` is the same; tells whether it wrote.
+///
+/// # Errors
+/// When the API server refuses or is away.
+pub async fn patch_status<K: Applicable, S: Serialize>(
+    context: &Context,
+    object: &K,
+    current: Option<&S>,
+    wanted: &S,
+) -> Result<bool, StepError> {
+    let kind = K::kind(&()).into_owned();
+    let name = object.name_any();
+    let namespace = object.namespace().unwrap_or_default();
+    let encode = |source| {
+        ApplyError::Encode {
+            kind: kind.clone(),
+            name: name.clone(),
+            source,
+        }
+    };
+    let wanted = serde_json::to_value(wanted).map_err(|e| at_status(encode(e)))?;
+    let current = serde_json::to_value(current).map_err(|e| at_status(encode(e)))?;
+    if wanted == current {
+        return Ok(false);
+    }
+    let api: Api<K> = Api::namespaced(context.client.clone(), &namespace);
+    let body = serde_json::json!({
+        "apiVersion": K::api_version(&()),
+        "kind": kind,
+        "metadata": { "name": name, "namespace": namespace },
+        "status": wanted,
+    });
+    let params = PatchParams::apply(STATUS_MANAGER).force();
+    match api.patch_status(&name, &params, &Patch::Apply(&body)).await {
+        Ok(_) => {
+            context.metrics.wrote(&kind, "status");
+            Ok(true)
+        }
+        // Deleted while we looked: there is nobody left to tell.
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(false),
+        Err(source) => {
+            let what = format!("patch status of {kind} {namespace}/{name}");
+            Err(StepError::api(Step::Status, what, source))
+        }
+    }
+}
+
+fn at_status(error: ApplyError) -> StepError {
+    StepError::new(Step::Status, error.category(), error.reason(), error)
+}
+
+/// The first 16 bytes of the SHA-256 of a JSON value with sorted keys, in hexadecimal.
+#[must_use]
+pub fn hash_of(value: &Value) -> String {
+    hex(&Sha256::digest(value.to_string().as_bytes())[..16])
+}
+
+/// Bytes in hexadecimal.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A client bound API for reading, so that observe steps need not spell it out.
+pub fn api<K: Applicable>(client: &Client, namespace: &str) -> Api<K> {
+    Api::namespaced(client.clone(), namespace)
+}

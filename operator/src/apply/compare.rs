@@ -1,0 +1,261 @@
+//! Does a live object still say what we applied? A pure comparison of two JSON values.
+//!
+//! The API server fills in defaults and others may add fields, so the question is whether the wanted
+//! value is *contained* in the live one. Lists the API merges by a key are matched by it; all other
+//! lists must have the same length. It reports where they differ, not what the values are: a value
+//! may be a secret's neighbour.
+
+use serde_json::{Map, Value};
+
+/// No more differing fields than this are reported; one is enough to act.
+const DIFFERENCES_MAX: usize = 5;
+
+/// The fields in which `live` does not hold what `wanted` says, as dotted paths; empty when it does.
+#[must_use]
+pub fn differences(wanted: &Value, live: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    walk(wanted, Some(live), &mut String::new(), &mut found);
+    found
+}
+
+fn walk(wanted: &Value, live: Option<&Value>, path: &mut String, found: &mut Vec<String>) {
+    if found.len() >= DIFFERENCES_MAX || is_nothing(wanted) {
+        return;
+    }
+    match (wanted, live) {
+        (Value::Object(wanted), Some(Value::Object(live))) => {
+            for (key, value) in wanted {
+                within(path, key, |path| walk(value, live.get(key), path, found));
+            }
+        }
+        (Value::Array(wanted), Some(Value::Array(live))) => walk_list(wanted, live, path, found),
+        (_, Some(live)) if same_leaf(wanted, live, path) => {}
+        _ => found.push(path.clone()),
+    }
+}
+
+fn walk_list(wanted: &[Value], live: &[Value], path: &mut String, found: &mut Vec<String>) {
+    match merge_keys(path) {
+        Some(keys) => {
+            for item in wanted {
+                let twin = live
+                    .iter()
+                    .find(|other| keys.iter().all(|key| same_key(item, other, key)));
+                let label = keys.iter().find_map(|key| item.get(key)).map_or_else(
+                    || "?".to_owned(),
+                    |key| {
+                        key.as_str()
+                            .map_or_else(|| key.to_string(), ToOwned::to_owned)
+                    },
+                );
+                within(path, &label, |path| walk(item, twin, path, found));
+            }
+        }
+        None if wanted.len() == live.len() => {
+            for (index, (item, twin)) in wanted.iter().zip(live).enumerate() {
+                within(path, &index.to_string(), |path| {
+                    walk(item, Some(twin), path, found)
+                });
+            }
+        }
+        None => found.push(path.clone()),
+    }
+}
+
+/// The API server drops empty lists and nulls, so wanting one wants nothing.
+fn is_nothing(wanted: &Value) -> bool {
+    match wanted {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+/// The keys by which the API merges the list at `path`, from the `listMapKey` markers of the types
+/// we apply. Lists not named here are atomic or sets.
+fn merge_keys(path: &str) -> Option<&'static [&'static str]> {
+    match path.rsplit('.').next().unwrap_or(path) {
+        "containers" | "initContainers" | "env" | "volumes" | "imagePullSecrets" => Some(&["name"]),
+        "volumeMounts" => Some(&["mountPath"]),
+        // A NetworkPolicy's ports are an atomic list; a container's and a Service's are merged.
+        "ports" if path.contains("ingress") || path.contains("egress") => None,
+        "ports" if path.contains("containers") => Some(&["containerPort", "protocol"]),
+        "ports" => Some(&["port", "protocol"]),
+        "topologySpreadConstraints" => Some(&["topologyKey", "whenUnsatisfiable"]),
+        "ownerReferences" => Some(&["uid"]),
+        _ => None,
+    }
+}
+
+/// Whether two items carry the same merge key; a `protocol` not said is TCP, as the API defaults it.
+fn same_key(wanted: &Value, live: &Value, key: &str) -> bool {
+    let default = (key == "protocol").then(|| Value::from("TCP"));
+    wanted.get(key).or(default.as_ref()) == live.get(key).or(default.as_ref())
+}
+
+fn same_leaf(wanted: &Value, live: &Value, path: &str) -> bool {
+    if wanted == live {
+        return true;
+    }
+    match (wanted, live) {
+        (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
+        // The API server writes quantities in its own form: 1024Mi comes back as 1Gi.
+        (Value::String(a), Value::String(b)) if is_quantity_path(path) => {
+            matches!((quantity(a), quantity(b)), (Some(a), Some(b)) if a == b)
+        }
+        // An empty object is kept by some fields and dropped by others; holding more is fine.
+        (Value::Object(a), _) => a == &Map::new() && live.is_object(),
+        _ => false,
+    }
+}
+
+fn is_quantity_path(path: &str) -> bool {
+    path.contains(".resources.") || path.ends_with(".sizeLimit")
+}
+
+/// A quantity in thousandths of its unit; `None` for what does not look like one.
+#[must_use]
+pub fn quantity(text: &str) -> Option<i128> {
+    let split = text
+        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+        .unwrap_or(text.len());
+    let (number, suffix) = text.split_at(split);
+    let factor_millis: i128 = match suffix {
+        "m" => 1,
+        "" => 1000,
+        "k" => 1_000_000,
+        "M" => 1_000_000_000,
+        "G" => 1_000_000_000_000,
+        "T" => 1_000_000_000_000_000,
+        "Ki" => 1000 << 10,
+        "Mi" => 1000 << 20,
+        "Gi" => 1000 << 30,
+        "Ti" => 1000 << 40,
+        _ => return None,
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.len() > 9 {
+        return None;
+    }
+    let whole: i128 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().ok()?
+    };
+    let scale = 10i128.pow(u32::try_from(fraction.len()).ok()?);
+    let fraction: i128 = if fraction.is_empty() {
+        0
+    } else {
+        fraction.parse().ok()?
+    };
+    Some(whole.checked_mul(factor_millis)? + fraction * factor_millis / scale)
+}
+
+fn within(path: &mut String, key: &str, then: impl FnOnce(&mut String)) {
+    let length = path.len();
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(key);
+    then(path);
+    path.truncate(length);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    /// Scenario: the API server added defaults, another controller a field. Guarantee: no difference.
+    #[test]
+    fn defaults_and_the_fields_of_others_are_no_difference() {
+        let wanted = json!({"spec": {"ports": [{"name": "grpc", "port": 4317}]}});
+        let live = json!({"spec": {"clusterIP": "10.0.0.1", "ports": [
+            {"name": "grpc", "port": 4317, "protocol": "TCP", "targetPort": 4317}]}});
+        assert!(differences(&wanted, &live).is_empty());
+    }
+
+    /// Scenario: a user edits an image and removes a label. Guarantee: both are named by their path.
+    #[test]
+    fn an_edit_is_named_by_its_path() {
+        let wanted = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"template": {"spec":
+            {"containers": [{"name": "collector", "image": "x:1"}]}}}});
+        let live = json!({"metadata": {"labels": {}}, "spec": {"template": {"spec":
+            {"containers": [{"name": "sidecar"}, {"name": "collector", "image": "x:2"}]}}}});
+        assert_eq!(
+            differences(&wanted, &live),
+            [
+                "metadata.labels.a",
+                "spec.template.spec.containers.collector.image"
+            ]
+        );
+    }
+
+    /// Scenario: quantities come back in the API server's own form. Guarantee: equal only when they
+    /// mean the same, and only where quantities stand.
+    #[test]
+    fn quantities_are_compared_by_what_they_mean() {
+        let wanted = json!({"c": {"resources": {"limits": {"memory": "1024Mi", "cpu": "0.5"}}}});
+        let live = json!({"c": {"resources": {"limits": {"memory": "1Gi", "cpu": "500m"}}}});
+        assert!(differences(&wanted, &live).is_empty());
+        let live = json!({"c": {"resources": {"limits": {"memory": "2Gi", "cpu": "500m"}}}});
+        assert_eq!(differences(&wanted, &live), ["c.resources.limits.memory"]);
+        assert_eq!(
+            differences(&json!({"label": "1"}), &json!({"label": "1.0"})),
+            ["label"]
+        );
+    }
+
+    /// Scenario: an atomic list lost an item. Guarantee: told as a difference of the whole list.
+    #[test]
+    fn an_atomic_list_must_have_the_same_length() {
+        let wanted = json!({"args": ["run", "--config"]});
+        assert_eq!(differences(&wanted, &json!({"args": ["run"]})), ["args"]);
+    }
+
+    /// Scenario: two mounts of one volume. Guarantee: matched by mount path, as the API does.
+    #[test]
+    fn mounts_are_matched_by_their_path() {
+        let wanted = json!({"volumeMounts": [
+            {"name": "v", "mountPath": "/b"}, {"name": "v", "mountPath": "/a"}]});
+        let live = json!({"volumeMounts": [
+            {"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/b"}]});
+        assert!(differences(&wanted, &live).is_empty());
+    }
+
+    fn tree() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
+            "[a-z]{0,4}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 32, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map("[a-z]{1,4}", inner, 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        /// Scenario: any value. Guarantee: it differs in nothing from itself.
+        #[test]
+        fn a_value_holds_itself(value in tree()) {
+            prop_assert!(differences(&value, &value).is_empty());
+        }
+
+        /// Scenario: any object gains a field nobody wants. Guarantee: still no difference.
+        #[test]
+        fn more_fields_never_differ(value in tree()) {
+            let mut live = json!({"wanted": value, "other": 1});
+            let wanted = json!({"wanted": value});
+            prop_assert!(differences(&wanted, &live).is_empty());
+            live["wanted"] = Value::from("changed by hand");
+            if !is_nothing(&value) {
+                prop_assert_eq!(differences(&wanted, &live), vec!["wanted".to_owned()]);
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The command line, read once and resolved into checked values.
+//!
+//! Nothing here has an effect. No secret is ever given by argument.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Parser;
+
+use crate::lease::Terms;
+
+/// Runs the Millrace operator.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "millrace-operator", version)]
+pub struct Args {
+    /// Look after this namespace only; may be given several times. Without it: all namespaces.
+    #[arg(
+        long = "watch-namespace",
+        env = "MILLRACE_WATCH_NAMESPACES",
+        value_delimiter = ','
+    )]
+    pub watch_namespaces: Vec<String>,
+
+    /// Repository of collector images; the tag is made of the version and the allocator.
+    #[arg(
+        long,
+        env = "MILLRACE_COLLECTOR_IMAGE_REPOSITORY",
+        default_value = "docker.io/millrace/collector"
+    )]
+    pub collector_image_repository: String,
+
+    /// Where /livez, /readyz and /metrics are served.
+    #[arg(long, env = "MILLRACE_ADMIN_ADDRESS", default_value = "0.0.0.0:8080")]
+    pub admin_address: SocketAddr,
+
+    /// What to log: a level, or target=level pairs. Watch errors are logged by the operator itself.
+    #[arg(
+        long,
+        env = "MILLRACE_LOG",
+        default_value = "info,kube_client=error,kube_runtime=error,tower=error"
+    )]
+    pub log: String,
+
+    /// Namespace of the lease; the operator's own unless said.
+    #[arg(long, env = "MILLRACE_LEASE_NAMESPACE")]
+    pub lease_namespace: Option<String>,
+
+    /// Name of the lease; operators that watch different namespaces need different names.
+    #[arg(long, env = "MILLRACE_LEASE_NAME", default_value = "millrace-operator")]
+    pub lease_name: String,
+
+    /// Another replica may take over this long after the last renewal.
+    #[arg(
+        long,
+        env = "MILLRACE_LEASE_DURATION_SECONDS",
+        default_value_t = crate::lease::LEASE_DURATION_DEFAULT.as_secs(),
+        value_parser = clap::value_parser!(u64).range(2..=300)
+    )]
+    pub lease_duration_seconds: u64,
+
+    /// Name of this replica, unlike that of any other; the pod's name in a cluster.
+    #[arg(long, env = "POD_NAME")]
+    pub pod_name: Option<String>,
+}
+
+impl Args {
+    /// The lease's timing.
+    #[must_use]
+    pub fn lease_terms(&self) -> Terms {
+        Terms {
+            duration: Duration::from_secs(self.lease_duration_seconds),
+        }
+    }
+
+    /// What this replica calls itself. Outside a pod the process id keeps two apart.
+    #[must_use]
+    pub fn identity(&self) -> String {
+        self.pod_name
+            .clone()
+            .unwrap_or_else(|| format!("millrace-operator-{}", std::process::id()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: namespaces come by environment as one list. Guarantee: each is its own.
+    #[test]
+    fn namespaces_are_split_at_commas() {
+        let args = Args::parse_from(["millrace-operator", "--watch-namespace", "a,b"]);
+        assert_eq!(args.watch_namespaces, ["a", "b"]);
+    }
+
+    /// Scenario: a lease of one second. Guarantee: refused, the holder could never renew in time.
+    #[test]
+    fn a_lease_too_short_to_renew_is_refused() {
+        let tried = Args::try_parse_from(["millrace-operator", "--lease-duration-seconds", "1"]);
+        assert!(tried.is_err());
+    }
+}

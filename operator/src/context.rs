@@ -1,0 +1,57 @@
+//! What a reconcile may touch: the API, the clock, events, metrics, and the world outside.
+//!
+//! The world outside comes as trait objects so that tests can stand in for it. It holds no state of
+//! any object but counts of failures in a row.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::Client;
+
+use crate::backoff::Failures;
+use crate::events::Events;
+use crate::lag::LagSource;
+use crate::metrics::Metrics;
+
+/// Tells the time; conditions and sizing windows are made of it.
+pub trait Clock: Send + Sync {
+    /// The time now.
+    fn now(&self) -> Timestamp;
+}
+
+/// The machine's own clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}
+
+/// Where collector images come from.
+#[derive(Clone, Debug)]
+pub struct Images {
+    /// Repository without tag, such as `millrace/collector`.
+    pub collector_repository: String,
+    /// Version used where a spec does not name one.
+    pub collector_version_default: String,
+}
+
+/// Everything a reconcile may touch.
+pub struct Context {
+    /// The Kubernetes API.
+    pub client: Client,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Events on the user's objects.
+    pub events: Events,
+    /// The operator's figures.
+    pub metrics: Metrics,
+    /// Failures in a row, per object.
+    pub failures: Failures,
+    /// Where images come from.
+    pub images: Images,
+    /// Consumer lag, from the broker.
+    pub lag: Arc<dyn LagSource>,
+}

@@ -1,0 +1,237 @@
+//! The frame every kind's reconciler runs in: one run per object, time limit, back-off, figures.
+//!
+//! A kind implements [`Reconciler`]; the frame isolates objects that do not parse, skips those being
+//! deleted (unless the kind has finalizers), turns failures into delays, and never lets one object
+//! stop another. It knows nothing of what a kind does.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use k8s_openapi::NamespaceResourceScope;
+use kube::api::Api;
+use kube::core::DeserializeGuard;
+use kube::runtime::controller::{self, Action, Controller};
+use kube::runtime::watcher;
+use kube::{Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+
+use crate::context::Context;
+use crate::error::{Category, Step, StepError, chain};
+use crate::events::Notice;
+
+/// A reconcile that takes longer is given up and tried again: an endpoint that hangs must not hold a
+/// slot for ever. The slowest honest step, a schema migration, resumes where it stopped.
+const RECONCILE_SECONDS_MAX: u64 = 120;
+/// Reconciles of one kind at once. Each holds a few API answers (under 100 KiB), so the bound also
+/// bounds memory: 5 kinds * 8 * 100 KiB = 4 MiB.
+const CONCURRENCY: u16 = 8;
+/// Objects per page of a list; bounds the memory of a cold start.
+const PAGE_SIZE: u32 = 100;
+/// Everything we make carries this label; watches of children select by it.
+pub const MANAGED_BY_SELECTOR: &str = "app.kubernetes.io/managed-by=millrace-operator";
+
+/// When to look at an object again if nothing happens to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Only when it or one of its children changes.
+    OnChange,
+    /// After this time at the latest.
+    After(Duration),
+}
+
+/// The namespace, or all of them, that one set of controllers looks after.
+#[derive(Clone)]
+pub enum Place {
+    /// Every namespace.
+    Cluster(Client),
+    /// One namespace.
+    Namespace(Client, String),
+}
+
+impl Place {
+    /// An API for `K` in this place.
+    #[must_use]
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        match self {
+            Self::Cluster(client) => Api::all(client.clone()),
+            Self::Namespace(client, namespace) => Api::namespaced(client.clone(), namespace),
+        }
+    }
+
+    /// How children are watched: only ours, only their metadata, in pages.
+    #[must_use]
+    pub fn owned() -> watcher::Config {
+        watcher::Config::default()
+            .labels(MANAGED_BY_SELECTOR)
+            .page_size(PAGE_SIZE)
+    }
+}
+
+/// A controller of objects that may not parse.
+pub type KindController<K> = Controller<DeserializeGuard<K>>;
+
+/// What a kind brings: which children it watches and how it reconciles one object.
+pub trait Reconciler: Send + Sync + 'static {
+    /// The kind.
+    type Object: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static;
+
+    /// Whether the kind has finalizers and so wants to see objects being deleted.
+    const HANDLES_DELETION: bool = false;
+
+    /// Adds the watches of owned and referenced objects, usually `controller.owns(place.api::<X>(),
+    /// Place::owned())` for each type of child.
+    fn watches(
+        controller: KindController<Self::Object>,
+        place: &Place,
+    ) -> KindController<Self::Object>;
+
+    /// Observe, validate, build, apply, status, for one object.
+    fn reconcile(
+        context: &Context,
+        object: &Self::Object,
+    ) -> impl Future<Output = Result<Next, StepError>> + Send;
+}
+
+/// Runs the controller of `R` in `place` until `stop` resolves and its running reconciles are done.
+pub async fn run<R: Reconciler>(
+    context: Arc<Context>,
+    place: Place,
+    stop: impl Future<Output = ()> + Send + Sync + 'static,
+) {
+    let kind = R::Object::kind(&()).into_owned();
+    let own = watcher::Config::default().page_size(PAGE_SIZE);
+    let controller = Controller::new(place.api::<DeserializeGuardOf<R>>(), own);
+    let store = controller.store();
+    let controller = R::watches(controller, &place)
+        .with_config(controller::Config::default().concurrency(CONCURRENCY))
+        .graceful_shutdown_on(stop);
+    let figures = context.metrics.clone();
+    let forget = context.clone();
+    controller
+        .run(reconcile::<R>, error_policy::<R>, context)
+        .for_each(|outcome| {
+            match outcome {
+                Ok(_) | Err(controller::Error::ReconcilerFailed(..)) => {}
+                Err(controller::Error::ObjectNotFound(gone)) => {
+                    let namespace = gone.namespace.as_deref().unwrap_or_default();
+                    forget.failures.clear(&key(&kind, namespace, &gone.name));
+                }
+                Err(error) => {
+                    figures.watch_broke(&kind);
+                    tracing::warn!(kind, error = %chain(&error), "a watch broke; it is started again");
+                }
+            }
+            std::future::ready(())
+        })
+        .await;
+    drop(store);
+}
+
+/// The guarded object of a reconciler, named for the turbofish above.
+type DeserializeGuardOf<R> = DeserializeGuard<<R as Reconciler>::Object>;
+
+fn key(kind: &str, namespace: &str, name: &str) -> String {
+    format!("{kind}/{namespace}/{name}")
+}
+
+fn key_of<K: Resource<DynamicType = ()>>(object: &K) -> String {
+    key(
+        &K::kind(&()),
+        &object.namespace().unwrap_or_default(),
+        &object.name_any(),
+    )
+}
+
+/// One run of a reconciler, with the frame around it. Public so that tests drive the same code.
+///
+/// # Errors
+/// What the kind's steps fail with, or a time-out.
+pub async fn reconcile<R: Reconciler>(
+    guarded: Arc<DeserializeGuard<R::Object>>,
+    context: Arc<Context>,
+) -> Result<Action, StepError> {
+    let kind = R::Object::kind(&()).into_owned();
+    let object = match &guarded.0 {
+        Ok(object) => object,
+        Err(invalid) => {
+            context.metrics.unparsable(&kind);
+            let note = format!(
+                "this {kind} does not parse and is left alone: {}",
+                invalid.error
+            );
+            let notice = Notice::warning("Unparsable", "Reconcile", note);
+            context
+                .events
+                .publish(&guarded.object_ref(&()), notice)
+                .await;
+            return Ok(Action::await_change());
+        }
+    };
+    if object.meta().deletion_timestamp.is_some() && !R::HANDLES_DELETION {
+        context.failures.clear(&key_of(object));
+        return Ok(Action::await_change());
+    }
+    let running = context.metrics.reconcile_started(&kind);
+    let started = Instant::now();
+    let limit = Duration::from_secs(RECONCILE_SECONDS_MAX);
+    let outcome = match tokio::time::timeout(limit, R::reconcile(&context, object)).await {
+        Ok(outcome) => outcome,
+        Err(_elapsed) => Err(StepError::new(
+            Step::Observe,
+            Category::External,
+            "ReconcileTimedOut",
+            format!("the reconcile took longer than {RECONCILE_SECONDS_MAX} s and was given up"),
+        )),
+    };
+    drop(running);
+    let failure = outcome.as_ref().err().map(|error| error.category);
+    context
+        .metrics
+        .reconcile_finished(&kind, started.elapsed(), failure);
+    let next = outcome?;
+    context.failures.clear(&key_of(object));
+    context.metrics.set_failing(context.failures.failing());
+    Ok(match next {
+        Next::OnChange => Action::await_change(),
+        Next::After(delay) => Action::requeue(delay),
+    })
+}
+
+/// What follows a failed reconcile: a log line, and another attempt after a growing delay.
+fn error_policy<R: Reconciler>(
+    guarded: Arc<DeserializeGuard<R::Object>>,
+    error: &StepError,
+    context: Arc<Context>,
+) -> Action {
+    let key = key_of(guarded.as_ref());
+    let delay = context.failures.failed(&key, error.category);
+    context.metrics.set_failing(context.failures.failing());
+    let delay_seconds = delay.as_secs_f64();
+    let step = error.step.as_str();
+    let category = error.category.as_str();
+    let reason = error.reason;
+    let cause = chain(error);
+    match error.category {
+        Category::Conflict => tracing::debug!(key, step, delay_seconds, "conflict: {cause}"),
+        _ => tracing::warn!(
+            key,
+            step,
+            category,
+            reason,
+            delay_seconds,
+            "reconcile failed: {cause}"
+        ),
+    }
+    Action::requeue(delay)
+}

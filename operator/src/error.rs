@@ -1,0 +1,190 @@
+//! What can go wrong in a reconcile, and what follows from it.
+//!
+//! Every step wraps its own error enum in a [`StepError`]: the step it happened in, a category that
+//! drives retry, event and metric, and a stable reason for conditions. It must not decide what a
+//! condition says; that is the status step's.
+
+use std::fmt;
+
+/// The five steps of a reconcile, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Reading the world.
+    Observe,
+    /// Turning what was read into checked values.
+    Validate,
+    /// Making the wanted objects, or a plan.
+    Build,
+    /// Writing the difference.
+    Apply,
+    /// Saying what is so.
+    Status,
+}
+
+impl Step {
+    /// The step's name as metrics and logs give it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Observe => "observe",
+            Self::Validate => "validate",
+            Self::Build => "build",
+            Self::Apply => "apply",
+            Self::Status => "status",
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What kind of trouble it is; drives the retry delay and the `result` label of the metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Category {
+    /// The object itself cannot work as written: only a change of it helps, so it is looked at
+    /// again rarely.
+    Invalid,
+    /// Someone else wrote first (HTTP 409): try again soon with fresh eyes.
+    Conflict,
+    /// The API server refused us (HTTP 401, 403, 422): a role or an admission rule must change.
+    Denied,
+    /// The API server is away, slow or overloaded.
+    Temporary,
+    /// Kafka, ClickHouse or another thing outside Kubernetes is away or refuses.
+    External,
+}
+
+impl Category {
+    /// The category's name as metrics and logs give it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid",
+            Self::Conflict => "conflict",
+            Self::Denied => "denied",
+            Self::Temporary => "temporary",
+            Self::External => "external",
+        }
+    }
+
+    /// Classes an error of the Kubernetes client.
+    #[must_use]
+    pub fn of(error: &kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => match status.code {
+                409 => Self::Conflict,
+                400 | 401 | 403 | 405 | 422 => Self::Denied,
+                _ => Self::Temporary,
+            },
+            _ => Self::Temporary,
+        }
+    }
+}
+
+/// A failed step: where, of what category, under which stable reason, and the cause.
+#[derive(Debug, thiserror::Error)]
+#[error("{step} step failed: {source}")]
+pub struct StepError {
+    /// The step that failed.
+    pub step: Step,
+    /// What drives retry and metric.
+    pub category: Category,
+    /// Stable, CamelCase, listed in `millrace_crds::conditions`.
+    pub reason: &'static str,
+    source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl StepError {
+    /// Wraps the error of a step.
+    pub fn new(
+        step: Step,
+        category: Category,
+        reason: &'static str,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self {
+            step,
+            category,
+            reason,
+            source: source.into(),
+        }
+    }
+
+    /// Wraps an error of the Kubernetes client that happened while doing `what` (a verb phrase
+    /// naming the object, such as `get Secret telemetry/kafka-user`).
+    #[must_use]
+    pub fn api(step: Step, what: impl Into<String>, source: kube::Error) -> Self {
+        let category = Category::of(&source);
+        Self::new(
+            step,
+            category,
+            API_ERROR_REASON,
+            ApiError {
+                what: what.into(),
+                source,
+            },
+        )
+    }
+}
+
+/// The reason given when the Kubernetes API server was the trouble.
+pub const API_ERROR_REASON: &str = "KubernetesApiError";
+
+/// A call to the API server that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to {what}: {source}")]
+pub struct ApiError {
+    /// A verb phrase naming the object.
+    pub what: String,
+    /// The client's error.
+    pub source: kube::Error,
+}
+
+/// The whole chain of causes on one line; the `Display` of most errors shows only the outermost.
+#[must_use]
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        // Many enums already print their source; saying it twice helps nobody.
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        next = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::Status;
+
+    fn api(code: u16) -> kube::Error {
+        kube::Error::Api(Status::failure("no", "No").with_code(code).boxed())
+    }
+
+    /// Scenario: the API server answers with each class of code. Guarantee: a conflict is retried
+    /// soon, a refusal is told from an outage.
+    #[test]
+    fn answers_of_the_api_server_fall_into_their_category() {
+        assert_eq!(Category::of(&api(409)), Category::Conflict);
+        assert_eq!(Category::of(&api(403)), Category::Denied);
+        assert_eq!(Category::of(&api(422)), Category::Denied);
+        assert_eq!(Category::of(&api(429)), Category::Temporary);
+        assert_eq!(Category::of(&api(503)), Category::Temporary);
+    }
+
+    /// Scenario: an error prints its source itself. Guarantee: the chain says it once.
+    #[test]
+    fn a_chain_says_each_cause_once() {
+        let error = StepError::api(Step::Apply, "patch Service a/b", api(403));
+        let text = chain(&error);
+        assert_eq!(text.matches("patch Service a/b").count(), 1, "{text}");
+    }
+}

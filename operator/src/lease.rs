@@ -1,0 +1,331 @@
+//! Who may write: one replica at a time, by a `coordination.k8s.io` Lease.
+//!
+//! A replica takes the lease when nobody renewed it for its whole duration, as seen on its own
+//! monotonic clock (clocks of two machines are never compared). It gives the lease back on a clean
+//! exit, so that a rolling update hands over at once, and stops writing when it could not renew in
+//! time. Take-over after a crash takes at most the duration plus one poll: 5 s + 1 s.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, ObjectMeta, PostParams};
+
+/// How long a lease holds without being renewed.
+pub const LEASE_DURATION_DEFAULT: Duration = Duration::from_secs(5);
+/// Renewals per duration: four may fail before the lease is gone.
+const RENEWALS_PER_DURATION: u32 = 5;
+/// The holder stops one renewal interval before others may take over.
+const HOLD_SHARE: (u32, u32) = (4, 5);
+
+/// Timing of a lease.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Whole seconds, at least 2: others wait this long after the last renewal.
+    pub duration: Duration,
+}
+
+impl Terms {
+    /// How often the holder renews and others look.
+    #[must_use]
+    pub fn renew_every(self) -> Duration {
+        self.duration / RENEWALS_PER_DURATION
+    }
+
+    /// The holder that could not renew for this long must stop writing.
+    #[must_use]
+    pub fn give_up_after(self) -> Duration {
+        self.duration * HOLD_SHARE.0 / HOLD_SHARE.1
+    }
+}
+
+/// What a replica has seen of the lease, and since when.
+#[derive(Debug, Default)]
+pub struct Sighting {
+    last: Option<(Mark, Instant)>,
+}
+
+/// What changes when a holder renews.
+#[derive(Clone, Debug, PartialEq)]
+struct Mark {
+    holder: Option<String>,
+    renewed: Option<Timestamp>,
+}
+
+/// What to do about a lease that was just read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is free, expired or ours: write our name into it.
+    Take,
+    /// Someone else holds it and renews.
+    Wait,
+}
+
+impl Sighting {
+    /// Notes what the lease says at `now` and judges whether `identity` may take it.
+    pub fn judge(&mut self, spec: &LeaseSpec, identity: &str, now: Instant) -> Verdict {
+        let mark = Mark {
+            holder: spec
+                .holder_identity
+                .clone()
+                .filter(|holder| !holder.is_empty()),
+            renewed: spec.renew_time.as_ref().map(|time| time.0),
+        };
+        let Some(holder) = mark.holder.clone() else {
+            return Verdict::Take;
+        };
+        if holder == identity {
+            return Verdict::Take;
+        }
+        let since = match &self.last {
+            Some((seen, since)) if *seen == mark => *since,
+            _ => {
+                self.last = Some((mark, now));
+                now
+            }
+        };
+        let seconds = spec
+            .lease_duration_seconds
+            .and_then(|s| u64::try_from(s).ok())
+            .unwrap_or(0);
+        if now.saturating_duration_since(since) >= Duration::from_secs(seconds) {
+            Verdict::Take
+        } else {
+            Verdict::Wait
+        }
+    }
+}
+
+/// How holding the lease ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// We were asked to stop; the lease was given back if the API server could be reached.
+    Released,
+    /// Someone else has it, or it could not be renewed in time.
+    Lost,
+}
+
+/// Takes, renews and gives back one lease.
+#[derive(Clone, Debug)]
+pub struct Elector {
+    api: Api<Lease>,
+    name: String,
+    identity: String,
+    terms: Terms,
+}
+
+impl Elector {
+    /// An elector for the lease `name`; `identity` must be unlike that of any other replica.
+    #[must_use]
+    pub fn new(api: Api<Lease>, name: String, identity: String, terms: Terms) -> Self {
+        Self {
+            api,
+            name,
+            identity,
+            terms,
+        }
+    }
+
+    /// Waits until the lease is ours. Errors of the API server are logged and waited out.
+    pub async fn acquire(&self) {
+        let mut sighting = Sighting::default();
+        let mut interval = tokio::time::interval(self.terms.renew_every());
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            interval.tick().await;
+            match self.try_acquire(&mut sighting).await {
+                Ok(true) => {
+                    tracing::info!(lease = %self.name, identity = %self.identity, "lease taken");
+                    return;
+                }
+                Ok(false) => {}
+                Err(error) => tracing::warn!(%error, "the lease could not be read or taken"),
+            }
+        }
+    }
+
+    /// One look, and one write when the lease may be taken. A conflict means another was faster.
+    async fn try_acquire(&self, sighting: &mut Sighting) -> Result<bool, kube::Error> {
+        let written = match self.api.get_opt(&self.name).await? {
+            None => self.api.create(&PostParams::default(), &self.fresh()).await,
+            Some(mut lease) => {
+                let spec = lease.spec.get_or_insert_default();
+                if sighting.judge(spec, &self.identity, Instant::now()) == Verdict::Wait {
+                    return Ok(false);
+                }
+                let changed_hands = spec.holder_identity.as_deref() != Some(&self.identity);
+                let transitions = spec.lease_transitions.unwrap_or(0) + i32::from(changed_hands);
+                *spec = self.spec(spec.acquire_time.clone(), transitions, changed_hands);
+                self.api
+                    .replace(&self.name, &PostParams::default(), &lease)
+                    .await
+            }
+        };
+        match written {
+            Ok(_) => Ok(true),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Renews until `stop` resolves (then gives the lease back) or the lease is lost.
+    pub async fn hold(&self, stop: impl Future<Output = ()>) -> Ending {
+        let mut stop = std::pin::pin!(stop);
+        let mut renewed = Instant::now();
+        let mut interval = tokio::time::interval(self.terms.renew_every());
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = &mut stop => {
+                    self.release().await;
+                    return Ending::Released;
+                }
+                _ = interval.tick() => {}
+            }
+            let left = self.terms.give_up_after().saturating_sub(renewed.elapsed());
+            match tokio::time::timeout(left, self.renew()).await {
+                Ok(Ok(true)) => renewed = Instant::now(),
+                Ok(Ok(false)) => return Ending::Lost,
+                Ok(Err(error)) => tracing::warn!(%error, "the lease could not be renewed"),
+                Err(_elapsed) => {}
+            }
+            if renewed.elapsed() >= self.terms.give_up_after() {
+                return Ending::Lost;
+            }
+        }
+    }
+
+    /// Writes a new renewal time; `false` when the lease names someone else.
+    async fn renew(&self) -> Result<bool, kube::Error> {
+        let Some(mut lease) = self.api.get_opt(&self.name).await? else {
+            // Deleted by hand: taking it anew races with others, so only `create` may win it.
+            return match self.api.create(&PostParams::default(), &self.fresh()).await {
+                Ok(_) => Ok(true),
+                Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+                Err(error) => Err(error),
+            };
+        };
+        let spec = lease.spec.get_or_insert_default();
+        if spec.holder_identity.as_deref() != Some(&self.identity) {
+            return Ok(false);
+        }
+        *spec = self.spec(
+            spec.acquire_time.clone(),
+            spec.lease_transitions.unwrap_or(0),
+            false,
+        );
+        self.api
+            .replace(&self.name, &PostParams::default(), &lease)
+            .await?;
+        Ok(true)
+    }
+
+    /// Gives the lease back, so that the next replica need not wait. Failing is harmless: it expires.
+    async fn release(&self) {
+        let released = async {
+            let mut lease = self.api.get(&self.name).await?;
+            let spec = lease.spec.get_or_insert_default();
+            if spec.holder_identity.as_deref() == Some(&self.identity) {
+                spec.holder_identity = None;
+                spec.renew_time = None;
+                self.api
+                    .replace(&self.name, &PostParams::default(), &lease)
+                    .await?;
+            }
+            Ok::<_, kube::Error>(())
+        };
+        match tokio::time::timeout(self.terms.duration, released).await {
+            Ok(Ok(())) => tracing::info!(lease = %self.name, "lease given back"),
+            Ok(Err(error)) => tracing::warn!(%error, "the lease could not be given back"),
+            Err(_elapsed) => tracing::warn!("giving the lease back took too long"),
+        }
+    }
+
+    fn fresh(&self) -> Lease {
+        Lease {
+            metadata: ObjectMeta {
+                name: Some(self.name.clone()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(self.spec(None, 0, true)),
+        }
+    }
+
+    fn spec(&self, acquired: Option<MicroTime>, transitions: i32, new: bool) -> LeaseSpec {
+        let now = MicroTime(Timestamp::now());
+        LeaseSpec {
+            acquire_time: if new { Some(now.clone()) } else { acquired },
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: Some(self.terms.duration.as_secs().min(3600) as i32),
+            lease_transitions: Some(transitions),
+            renew_time: Some(now),
+            ..LeaseSpec::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held_by(holder: &str, renewed_second: i64) -> LeaseSpec {
+        LeaseSpec {
+            holder_identity: Some(holder.into()),
+            lease_duration_seconds: Some(5),
+            renew_time: Some(MicroTime(Timestamp::from_second(renewed_second).unwrap())),
+            ..LeaseSpec::default()
+        }
+    }
+
+    /// Scenario: the holder renews each second. Guarantee: nobody else ever takes the lease.
+    #[test]
+    fn a_renewed_lease_is_never_taken() {
+        let mut sighting = Sighting::default();
+        let start = Instant::now();
+        for second in 0..60 {
+            let now = start + Duration::from_secs(second);
+            let verdict = sighting.judge(&held_by("a", second as i64), "b", now);
+            assert_eq!(verdict, Verdict::Wait);
+        }
+    }
+
+    /// Scenario: the holder dies. Guarantee: the other waits the whole duration from when it last
+    /// saw a change, whatever the holder's clock said, then takes over.
+    #[test]
+    fn a_dead_holder_is_followed_after_the_duration_on_our_own_clock() {
+        let mut sighting = Sighting::default();
+        let start = Instant::now();
+        let long_ago = held_by("a", 0);
+        assert_eq!(sighting.judge(&long_ago, "b", start), Verdict::Wait);
+        let almost = start + Duration::from_millis(4999);
+        assert_eq!(sighting.judge(&long_ago, "b", almost), Verdict::Wait);
+        assert_eq!(
+            sighting.judge(&long_ago, "b", start + Duration::from_secs(5)),
+            Verdict::Take
+        );
+    }
+
+    /// Scenario: a lease given back, and one we held before a restart. Guarantee: taken at once.
+    #[test]
+    fn a_free_lease_and_our_own_are_taken_at_once() {
+        let mut sighting = Sighting::default();
+        let now = Instant::now();
+        assert_eq!(
+            sighting.judge(&LeaseSpec::default(), "b", now),
+            Verdict::Take
+        );
+        assert_eq!(sighting.judge(&held_by("b", 1), "b", now), Verdict::Take);
+        assert_eq!(sighting.judge(&held_by("", 1), "b", now), Verdict::Take);
+    }
+
+    /// Scenario: the default terms. Guarantee: the holder stops before anyone else may start.
+    #[test]
+    fn the_holder_gives_up_before_others_may_take_over() {
+        let terms = Terms {
+            duration: LEASE_DURATION_DEFAULT,
+        };
+        assert!(terms.give_up_after() < terms.duration);
+        assert!(terms.duration + terms.renew_every() < Duration::from_secs(15));
+    }
+}

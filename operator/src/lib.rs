@@ -1,0 +1,17 @@
+//! The Millrace operator as a library, so that its tests drive the same code as the binary.
+//!
+//! `run` starts everything; `controller` is the frame each kind's five steps run in; one folder per
+//! kind holds those steps. Nothing here touches the collector's data path.
+
+pub mod admin;
+pub mod apply;
+pub mod args;
+pub mod backoff;
+pub mod context;
+pub mod controller;
+pub mod error;
+pub mod events;
+pub mod lag;
+pub mod lease;
+pub mod metrics;
+pub mod telemetry;
