@@ -1,1 +1,42 @@
-//! What users write.
+//! What users write: the five Millrace kinds, their schemas, and the words their status uses.
+//!
+//! Holds types only: no client, no async, no clock, no I/O. The generated YAML in `crds/yaml` is
+//! committed; a test fails when it differs from these types.
+//!
+//! Limits: every string and list has a stated maximum, so that the cost of the CEL rules stays
+//! inside the API server's budget (10 million units for one schema).
+
+mod amounts;
+mod conditions;
+mod crd;
+mod names;
+pub mod reference;
+pub mod v1alpha1;
+
+pub use amounts::{CpuQuantity, MemoryQuantity, Period};
+pub use conditions::{Condition, ConditionStatus, ConditionType, Reason, find, is_true, set};
+pub use crd::{all, yaml};
+pub use names::{
+    BootstrapServer, ClickHouseEndpoint, ClusterName, ConsumerGroup, DatabaseName, ImageRepository,
+    InvalidText, KeeperPath, LabelKey, PriorityClassName, ReplicaName, SecretKey, SecretName,
+    TablePrefix, TopicName, Version,
+};
+
+/// The API group of every kind.
+pub const GROUP: &str = "millrace.dev";
+
+/// The only version served so far.
+pub const VERSION: &str = "v1alpha1";
+
+/// The category that lists everything: `kubectl get millrace`.
+pub const CATEGORY: &str = "millrace";
+
+/// Value of the label `app.kubernetes.io/managed-by` on everything the operator makes.
+pub const MANAGED_BY: &str = "millrace-operator";
+
+/// Annotation that pauses an object: no write but to its status while it is `"true"`.
+pub const PAUSED_ANNOTATION: &str = "millrace.dev/paused";
+
+/// Finalizer of objects whose deletion removes something outside Kubernetes (a topic, tables).
+/// Set only while `deletionPolicy` is `Delete`.
+pub const FINALIZER: &str = "millrace.dev/external";

@@ -1,0 +1,369 @@
+//! Conditions: what a status says, in one list of types and one list of reasons.
+//!
+//! Reasons are an interface: alerts, scripts and docs name them, so one is never renamed. Must not
+//! decide anything; controllers do. Must not read a clock: the time of a change is handed in.
+//!
+//! Limits: messages are cut to 1,024 bytes (the API convention allows 32,768; a status that is
+//! watched by many stays small).
+
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Longest message of a condition, in bytes.
+const MESSAGE_BYTES: usize = 1_024;
+
+/// One fact about an object, observed at one generation of its spec.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// The fact: one of the types listed in the reference, for example Ready.
+    #[serde(rename = "type")]
+    #[schemars(length(max = 63))]
+    pub type_: String,
+    /// True, False, or Unknown while it has not been observed.
+    pub status: ConditionStatus,
+    /// Why, as one stable word: scripts and alerts may rely on it.
+    #[schemars(length(max = 63))]
+    pub reason: String,
+    /// What was seen and what to do about it, for people.
+    #[schemars(length(max = 1024))]
+    pub message: String,
+    /// When the status last changed.
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub last_transition_time: Time,
+    /// The generation of the spec this was observed for; older than metadata.generation means
+    /// out of date.
+    pub observed_generation: i64,
+}
+
+impl Condition {
+    /// A condition as observed at `generation`; `now` counts only if the status changed.
+    pub fn new(
+        type_: ConditionType,
+        status: ConditionStatus,
+        reason: Reason,
+        message: impl Into<String>,
+        generation: i64,
+        now: Time,
+    ) -> Self {
+        Self {
+            type_: type_.as_str().to_owned(),
+            status,
+            reason: reason.as_str().to_owned(),
+            message: cut(message.into()),
+            last_transition_time: now,
+            observed_generation: generation,
+        }
+    }
+
+    /// Whether the fact holds for this very generation of the spec.
+    pub fn holds_for(&self, generation: i64) -> bool {
+        self.status == ConditionStatus::True && self.observed_generation == generation
+    }
+}
+
+/// Cuts a message at a character boundary.
+fn cut(mut message: String) -> String {
+    if message.len() > MESSAGE_BYTES {
+        let end = (0..=MESSAGE_BYTES)
+            .rev()
+            .find(|at| message.is_char_boundary(*at));
+        message.truncate(end.unwrap_or(0));
+    }
+    message
+}
+
+/// Whether a fact holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ConditionStatus {
+    /// It holds.
+    True,
+    /// It does not hold.
+    False,
+    /// It has not been observed, or the observation is too old.
+    Unknown,
+}
+
+/// Puts a condition in its place in the list: the time of the last transition is kept while the
+/// status stays the same. Returns whether anything but the time differs from before.
+pub fn set(conditions: &mut Vec<Condition>, mut new: Condition) -> bool {
+    match conditions.iter_mut().find(|old| old.type_ == new.type_) {
+        Some(old) => {
+            if old.status == new.status {
+                new.last_transition_time = old.last_transition_time.clone();
+            }
+            let changed = *old != new;
+            *old = new;
+            changed
+        }
+        None => {
+            conditions.push(new);
+            true
+        }
+    }
+}
+
+/// The condition of this type, if it was ever set.
+pub fn find(conditions: &[Condition], type_: ConditionType) -> Option<&Condition> {
+    conditions
+        .iter()
+        .find(|condition| condition.type_ == type_.as_str())
+}
+
+/// Whether a condition is true for this very generation.
+pub fn is_true(conditions: &[Condition], type_: ConditionType, generation: i64) -> bool {
+    find(conditions, type_).is_some_and(|condition| condition.holds_for(generation))
+}
+
+macro_rules! words {
+    (
+        $(#[$doc:meta])* $name:ident {
+            $( $(#[doc = $meaning:literal])+ $variant:ident, )+
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $name {
+            $( $(#[doc = $meaning])+ $variant, )+
+        }
+
+        impl $name {
+            /// All of them, in the order of the reference.
+            pub const ALL: &'static [Self] = &[$( Self::$variant, )+];
+
+            /// The word as it stands in a status.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $( Self::$variant => stringify!($variant), )+
+                }
+            }
+
+            /// What it means, for the reference.
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    $( Self::$variant => concat!($($meaning, "\n",)+), )+
+                }
+            }
+
+            /// The word's value, if it is one of the list.
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|word| word.as_str() == text)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+words!(
+    /// The facts a status states. `Stalled` is bad when true; all others are good when true,
+    /// `Progressing` is neither.
+    ConditionType {
+        /// Everything asked for at this generation is there and works.
+        Ready,
+        /// A change is under way; it ends in Ready, or in Stalled.
+        Progressing,
+        /// The operator will not get further without a change by a person.
+        Stalled,
+        /// The topic exists with at least the partitions asked for, and the settings asked for.
+        TopicReady,
+        /// All topics of a pipeline are ready.
+        TopicsReady,
+        /// The tables are at the revision asked for and nothing has drifted.
+        SchemaReady,
+        /// All edge pods run the configuration and image asked for, and are available.
+        EdgeReady,
+        /// All gateway pods run the configuration and image asked for, and are available.
+        GatewayReady,
+        /// A pool's own pods are updated and available.
+        PodsReady,
+        /// The gateway's lag is inside its bound.
+        LagWithinBound,
+        /// Every Secret that is referred to exists and has its keys.
+        SecretsFound,
+        /// Reconciling is paused by annotation; the status is still kept up to date.
+        Paused,
+    }
+);
+
+words!(
+    /// Why a condition is as it is. Stable: alerts and scripts may rely on them.
+    Reason {
+        /// Everything is as asked for.
+        AsAsked,
+        /// All children are ready at this generation.
+        AllReady,
+        /// The operator has not looked yet.
+        NotObserved,
+        /// A change is being made.
+        Applying,
+        /// Waiting for something that must come first; the message names it.
+        Waiting,
+        /// Nothing is under way.
+        Settled,
+        /// Paused by the annotation millrace.dev/paused.
+        PausedByAnnotation,
+        /// The spec contradicts itself in a way the API server could not see.
+        SpecInvalid,
+        /// A referred Secret does not exist.
+        SecretMissing,
+        /// A referred Secret lacks a key.
+        SecretKeyMissing,
+        /// No Kafka broker answered in time.
+        KafkaUnreachable,
+        /// No bootstrap server's name resolves.
+        KafkaHostUnknown,
+        /// Kafka refused user name and password, or the certificate.
+        KafkaAuthenticationFailed,
+        /// Kafka's user may not do what is needed; the message names the operation.
+        KafkaNotAuthorized,
+        /// The TLS handshake with Kafka failed.
+        KafkaTlsFailed,
+        /// Kafka refused a request for another cause; the message has its error.
+        KafkaRefused,
+        /// The topic does not exist.
+        TopicMissing,
+        /// The topic has fewer partitions than asked for.
+        TopicTooFewPartitions,
+        /// The topic has more partitions than asked for; partitions never shrink.
+        TopicMorePartitions,
+        /// Kafka has fewer brokers than the replication factor asks for.
+        ReplicationImpossible,
+        /// The topic's replication factor differs from the one asked for; it is not changed.
+        ReplicationDiffers,
+        /// Kafka refused a topic setting.
+        TopicSettingRefused,
+        /// No ClickHouse endpoint answered in time.
+        ClickHouseUnreachable,
+        /// No ClickHouse endpoint's name resolves.
+        ClickHouseHostUnknown,
+        /// ClickHouse refused user name and password.
+        ClickHouseAuthenticationFailed,
+        /// ClickHouse's user may not do what is needed; the message has the missing grant.
+        ClickHouseNotAuthorized,
+        /// The TLS handshake with ClickHouse failed.
+        ClickHouseTlsFailed,
+        /// ClickHouse refused a statement for another cause; the message has its error.
+        ClickHouseRefused,
+        /// ClickHouse is read-only at the moment.
+        ClickHouseReadOnly,
+        /// A table is missing.
+        TableMissing,
+        /// A table lacks a column.
+        TableColumnMissing,
+        /// A table differs from what was asked for; the message names the difference.
+        TableDrifted,
+        /// Only a statement that destroys or rewrites data would help; it is not run unasked.
+        ConsentNeeded,
+        /// Pods are not all updated and available yet.
+        PodsNotReady,
+        /// An image can't be pulled.
+        ImagePullFailed,
+        /// A pod keeps crashing.
+        PodCrashing,
+        /// A pod was ended for using more memory than its limit.
+        PodOutOfMemory,
+        /// A pod fits on no node.
+        PodUnschedulable,
+        /// Pods can't be made; the message has the API server's cause.
+        PodsRefused,
+        /// The rollout passed its deadline.
+        RolloutDeadlineExceeded,
+        /// Lag is inside its bound.
+        LagInBound,
+        /// Lag is above its bound.
+        LagAboveBound,
+        /// Lag could not be observed; it is not taken for none.
+        LagUnknown,
+        /// A child is not ready; the message names it.
+        ChildNotReady,
+        /// A child's status is of an older generation.
+        ChildOutOfDate,
+        /// A child or owned object belongs to another owner.
+        NotOurs,
+        /// Another writer manages a field that the operator needs.
+        FieldConflict,
+        /// The pool can't be larger: the topic has no more partitions.
+        AtPartitionCeiling,
+        /// Deletion of something outside Kubernetes was given up; the message says what remains.
+        DeletionGivenUp,
+        /// The API server refused or failed a request.
+        ApiServerFailed,
+    }
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Time {
+        Time(k8s_openapi::jiff::Timestamp::from_second(second).unwrap())
+    }
+
+    fn ready(status: ConditionStatus, generation: i64, second: i64) -> Condition {
+        Condition::new(
+            ConditionType::Ready,
+            status,
+            Reason::AsAsked,
+            "",
+            generation,
+            at(second),
+        )
+    }
+
+    /// Scenario: the same status again, later. Guarantee: the transition time stays and nothing
+    /// counts as changed, so a converged object is not written.
+    #[test]
+    fn the_same_fact_again_is_no_change() {
+        let mut conditions = Vec::new();
+        assert!(set(&mut conditions, ready(ConditionStatus::True, 1, 10)));
+        assert!(!set(&mut conditions, ready(ConditionStatus::True, 1, 20)));
+        assert_eq!(conditions[0].last_transition_time, at(10));
+        assert!(set(&mut conditions, ready(ConditionStatus::False, 1, 30)));
+        assert_eq!(conditions[0].last_transition_time, at(30));
+        assert_eq!(conditions.len(), 1);
+    }
+
+    /// Scenario: true, but for an older spec. Guarantee: it does not hold for the new one.
+    #[test]
+    fn an_older_generation_never_counts_as_true() {
+        let conditions = vec![ready(ConditionStatus::True, 1, 10)];
+        assert!(is_true(&conditions, ConditionType::Ready, 1));
+        assert!(!is_true(&conditions, ConditionType::Ready, 2));
+        assert!(!is_true(&conditions, ConditionType::TopicReady, 1));
+    }
+
+    /// Scenario: a long message of wide characters. Guarantee: it is cut without breaking one.
+    #[test]
+    fn a_long_message_is_cut_at_a_character() {
+        let long = "é".repeat(2_000);
+        let cut = Condition::new(
+            ConditionType::Ready,
+            ConditionStatus::False,
+            Reason::KafkaRefused,
+            long,
+            1,
+            at(0),
+        );
+        assert_eq!(cut.message.len(), 1_024);
+    }
+
+    /// Scenario: the whole list. Guarantee: words are unique and can be read back.
+    #[test]
+    fn every_word_reads_back_as_itself() {
+        for reason in Reason::ALL {
+            assert_eq!(Reason::parse(reason.as_str()), Some(*reason));
+            assert!(!reason.meaning().trim().is_empty());
+        }
+        for type_ in ConditionType::ALL {
+            assert_eq!(ConditionType::parse(type_.as_str()), Some(*type_));
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The definitions as the API server gets them: derived schemas, finished.
+//!
+//! Finishing takes out what only makes trouble there: `nullable` (a null would pass and mean
+//! nothing), schema defaults (defaults are the types' own, so that an upgrade of the CRD never
+//! rewrites stored objects; their values go into the descriptions instead), unsigned number
+//! formats, and empty lists (dropped by the API server, which shows as a difference for ever).
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use serde_json::{Map, Value, json};
+
+use crate::v1alpha1::{EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic};
+
+/// Longest name of a pipeline: its children's names end in up to 9 characters more, and stay
+/// under the pools' own limit.
+const PIPELINE_NAME_LENGTH: usize = 40;
+
+/// Longest name of a pool: a StatefulSet's pods carry the label controller-revision-hash, the
+/// name with 11 characters more, and a label has at most 63.
+const POOL_NAME_LENGTH: usize = 52;
+
+/// Longest name of a topic or schema object: it is used as a label's value.
+const OBJECT_NAME_LENGTH: usize = 63;
+
+/// All five definitions, finished, in the order of the reference.
+pub fn all() -> Result<Vec<CustomResourceDefinition>, serde_json::Error> {
+    [
+        (TelemetryPipeline::crd(), PIPELINE_NAME_LENGTH),
+        (EdgePool::crd(), POOL_NAME_LENGTH),
+        (GatewayPool::crd(), POOL_NAME_LENGTH),
+        (TelemetryTopic::crd(), OBJECT_NAME_LENGTH),
+        (TelemetrySchema::crd(), OBJECT_NAME_LENGTH),
+    ]
+    .into_iter()
+    .map(|(crd, name_length)| finish(crd, name_length))
+    .collect()
+}
+
+/// One definition as the YAML that is committed.
+pub fn yaml(crd: &CustomResourceDefinition) -> Result<String, serde_norway::Error> {
+    let body = serde_norway::to_string(crd)?;
+    Ok(format!(
+        "# Generated from the types in crds/src by `crdgen`; do not edit.\n{body}"
+    ))
+}
+
+fn finish(
+    crd: CustomResourceDefinition,
+    name_length: usize,
+) -> Result<CustomResourceDefinition, serde_json::Error> {
+    let mut value = serde_json::to_value(crd)?;
+    if let Some(versions) = value
+        .pointer_mut("/spec/versions")
+        .and_then(Value::as_array_mut)
+    {
+        for version in versions {
+            if let Some(schema) = version.pointer_mut("/schema/openAPIV3Schema") {
+                finish_schema(schema);
+                limit_name(schema, name_length);
+            }
+        }
+    }
+    drop_empty_lists(&mut value);
+    serde_json::from_value(value)
+}
+
+/// Finishes one schema and everything below it.
+fn finish_schema(schema: &mut Value) {
+    let Some(object) = schema.as_object_mut() else {
+        return;
+    };
+    object.remove("nullable");
+    if object
+        .get("format")
+        .and_then(Value::as_str)
+        .is_some_and(|f| f.starts_with("uint"))
+    {
+        object.remove("format");
+    }
+    if let Some(default) = object.remove("default") {
+        describe_default(object, &default);
+    }
+    if let Some(Value::Object(properties)) = object.get_mut("properties") {
+        properties.values_mut().for_each(finish_schema);
+    }
+    for key in ["items", "additionalProperties"] {
+        if let Some(inner) = object.get_mut(key) {
+            finish_schema(inner);
+        }
+    }
+}
+
+/// A plain default is told in the description; those of whole objects are told at their fields.
+fn describe_default(object: &mut Map<String, Value>, default: &Value) {
+    let text = match default {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Null | Value::Array(_) | Value::Object(_) => return,
+    };
+    if let Some(Value::String(description)) = object.get_mut("description") {
+        description.push_str(&format!(" Default: {text}."));
+    }
+}
+
+/// Names become parts of other names and of labels, so they are shorter than Kubernetes allows.
+fn limit_name(schema: &mut Value, name_length: usize) {
+    let Some(object) = schema.as_object_mut() else {
+        return;
+    };
+    object.insert(
+        "x-kubernetes-validations".to_owned(),
+        json!([{
+            "rule": format!(
+                "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') \
+                 && size(self.metadata.name) <= {name_length}"
+            ),
+            "message": format!(
+                "write a name of lower-case letters, digits and '-', starting with a letter, of at \
+                 most {name_length} characters"
+            ),
+        }]),
+    );
+}
+
+fn drop_empty_lists(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            object.retain(|_, inner| !matches!(inner, Value::Array(list) if list.is_empty()));
+            object.values_mut().for_each(drop_empty_lists);
+        }
+        Value::Array(list) => list.iter_mut().for_each(drop_empty_lists),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}

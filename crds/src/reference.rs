@@ -1,0 +1,1 @@
+//! The reference pages, one for each kind, from the finished schemas.

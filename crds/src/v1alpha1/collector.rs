@@ -1,0 +1,79 @@
+//! Which collector image runs. The operator knows the default; nothing here reaches out.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::connection::SecretRef;
+use crate::names::{ImageRepository, Version};
+
+/// Which collector image the pods run: `<image repository>:<version>-<allocator>`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CollectorSettings {
+    /// Collector version, for example 0.1.0. Default: the operator's own version; pods then roll
+    /// when the operator is upgraded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<Version>,
+    /// Memory allocator the image is built with: system (glibc; least memory on small pods),
+    /// jemalloc, or mimalloc (fastest on many cores).
+    #[serde(default)]
+    pub allocator: Allocator,
+    /// Image without a tag, for a registry of your own. Default: what the operator was installed
+    /// with (millrace/collector).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_repository: Option<ImageRepository>,
+    /// When nodes pull the image: IfNotPresent, Always or Never.
+    #[serde(default)]
+    pub image_pull_policy: ImagePullPolicy,
+    /// Secrets with registry credentials. At most 8. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub image_pull_secrets: Vec<SecretRef>,
+}
+
+/// A memory allocator.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Allocator {
+    /// The C library's.
+    System,
+    /// jemalloc.
+    Jemalloc,
+    /// mimalloc.
+    #[default]
+    Mimalloc,
+}
+
+impl Allocator {
+    /// The name as it stands in image tags and cargo features.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Jemalloc => "jemalloc",
+            Self::Mimalloc => "mimalloc",
+        }
+    }
+}
+
+/// When a node pulls an image.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ImagePullPolicy {
+    /// When the node does not have it.
+    #[default]
+    IfNotPresent,
+    /// For every pod.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl ImagePullPolicy {
+    /// The value Kubernetes knows.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::IfNotPresent => "IfNotPresent",
+            Self::Always => "Always",
+            Self::Never => "Never",
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! EdgePool: collectors that take telemetry and publish it to Kafka.
+//!
+//! Works by itself or as a pipeline's child; `EdgeSettings` is what both write.
+
+use std::collections::BTreeMap;
+
+use kube::CustomResource;
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+
+use super::collector::CollectorSettings;
+use super::connection::{KafkaConnection, SecretRef};
+use super::pods::{PodSettings, Resources};
+use super::rules;
+use super::signals::PerSignal;
+use crate::conditions::Condition;
+use crate::names::TopicName;
+
+/// A pool of collectors that take telemetry from clients and publish it to Kafka.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, JsonSchema)]
+#[kube(
+    group = "millrace.dev",
+    version = "v1alpha1",
+    kind = "EdgePool",
+    plural = "edgepools",
+    shortname = "ep",
+    category = "millrace",
+    namespaced,
+    status = "EdgePoolStatus",
+    derive = "PartialEq",
+    doc = "A pool of collectors that take telemetry (OTLP) and publish it to Kafka. A pipeline \
+           makes one; it also works by itself.",
+    scale(
+        spec_replicas_path = ".spec.replicas",
+        status_replicas_path = ".status.replicas",
+        label_selector_path = ".status.selector"
+    ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].reason"#
+    ),
+    printcolumn(name = "Pods", type_ = "string", json_path = ".status.pods"),
+    printcolumn(
+        name = "Endpoint",
+        type_ = "string",
+        json_path = ".status.endpoint",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Image",
+        type_ = "string",
+        json_path = ".status.image",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = edge_rules)]
+pub struct EdgePoolSpec {
+    /// The Kafka that records go to.
+    pub kafka: KafkaConnection,
+    /// The signals taken, and the topic of each. A signal left out is refused to clients.
+    pub signals: PerSignal<EdgeSignal>,
+    /// Which collector image runs.
+    #[serde(default)]
+    pub collector: CollectorSettings,
+    /// How the pool runs.
+    #[serde(flatten)]
+    pub settings: EdgeSettings,
+}
+
+/// Where one signal goes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EdgeSignal {
+    /// Kafka topic. Default: otlp_traces, otlp_logs or otlp_metrics.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic_name: Option<TopicName>,
+}
+
+/// How an edge pool runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = edge_rules)]
+pub struct EdgeSettings {
+    /// Deployment (a number of pods behind a Service) or DaemonSet (one pod on each node).
+    #[serde(default)]
+    pub mode: EdgeMode,
+    /// Number of pods, 1 to 1000, in mode Deployment. Left out: 2, and an autoscaler or
+    /// `kubectl scale` may change it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000))]
+    pub replicas: Option<u32>,
+    /// What the pool listens for. Default: OTLP on both ports.
+    #[serde(default)]
+    pub receivers: Receivers,
+    /// When a client is told that its records are safe: AfterKafka (the broker has them) or
+    /// AfterBuffering (sooner, but records in memory are lost with the pod).
+    #[serde(default)]
+    pub acknowledge: Acknowledge,
+    /// Memory and processor time of one pod.
+    #[serde(default)]
+    pub resources: Resources,
+    /// The Service in front of the pods.
+    #[serde(default)]
+    pub service: ServiceSettings,
+    /// Who may connect to the pods.
+    #[serde(default)]
+    pub network_policy: NetworkPolicySettings,
+    /// Where pods run and what they are called.
+    #[serde(default)]
+    pub pods: PodSettings,
+    /// Longest time a pod takes to hand over what it has when it stops, 5 to 3600 seconds. What
+    /// is not in Kafka by then was never acknowledged, and clients send it again.
+    #[serde(default = "default_drain_seconds")]
+    #[schemars(range(min = 5, max = 3_600))]
+    pub drain_seconds: u32,
+}
+
+impl EdgeSettings {
+    /// Pods of a pool in mode Deployment when no number is given: two, so that one may go.
+    pub const DEFAULT_REPLICAS: u32 = 2;
+}
+
+impl Default for EdgeSettings {
+    fn default() -> Self {
+        Self {
+            mode: EdgeMode::default(),
+            replicas: None,
+            receivers: Receivers::default(),
+            acknowledge: Acknowledge::default(),
+            resources: Resources::default(),
+            service: ServiceSettings::default(),
+            network_policy: NetworkPolicySettings::default(),
+            pods: PodSettings::default(),
+            drain_seconds: default_drain_seconds(),
+        }
+    }
+}
+
+/// Half of the 60 s that Kubernetes' own default grace period and a slow broker add up to.
+fn default_drain_seconds() -> u32 {
+    30
+}
+
+fn edge_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "!has(self.mode) || self.mode != 'DaemonSet' || !has(self.replicas)",
+        "mode DaemonSet runs one pod on each node: remove replicas, or write mode: Deployment",
+    );
+}
+
+/// What an edge pool is made of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum EdgeMode {
+    /// A number of pods behind a Service.
+    #[default]
+    Deployment,
+    /// One pod on each node.
+    DaemonSet,
+}
+
+/// What an edge pool listens for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Receivers {
+    /// OTLP over gRPC (port 4317) and HTTP (port 4318).
+    #[serde(default)]
+    pub otlp: OtlpReceiver,
+}
+
+/// The OTLP receiver. Its limits on message size, connections and time are the collector's own.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OtlpReceiver {
+    /// Encrypts both ports. Default: not encrypted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ServerTls>,
+}
+
+/// Encryption of a listener.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerTls {
+    /// A Secret of type kubernetes.io/tls: keys tls.crt and tls.key. A change of its content rolls
+    /// the pods.
+    pub certificate_secret_ref: SecretRef,
+    /// A Secret whose key ca.crt signed the clients' certificates: only clients that show one are
+    /// let in. Default: any client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_ca_secret_ref: Option<SecretRef>,
+}
+
+/// When a client is told that its records are safe.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Acknowledge {
+    /// Once the broker has them.
+    #[default]
+    AfterKafka,
+    /// Once they are in memory.
+    AfterBuffering,
+}
+
+/// The Service in front of an edge pool.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceSettings {
+    /// ClusterIP (inside the cluster), NodePort or LoadBalancer (from outside: set receivers.otlp
+    /// .tls too).
+    #[serde(default, rename = "type")]
+    pub type_: ServiceType,
+    /// Annotations of the Service, as cloud load balancers want them. At most 32. Default: none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 32), inner(length(max = 4096)))]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// A type of Service.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ServiceType {
+    /// Inside the cluster.
+    #[default]
+    ClusterIP,
+    /// A port on each node.
+    NodePort,
+    /// An address from the cloud.
+    LoadBalancer,
+}
+
+/// The NetworkPolicy of a pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NetworkPolicySettings {
+    /// Whether the operator makes a NetworkPolicy that leaves open only the ports the pods need.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+}
+
+impl Default for NetworkPolicySettings {
+    fn default() -> Self {
+        Self { enabled: yes() }
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What was observed of an edge pool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EdgePoolStatus {
+    /// The generation of the spec that this status is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Facts: Ready, Progressing, Stalled, PodsReady, SecretsFound.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
+    )]
+    pub conditions: Vec<Condition>,
+    /// Pods wanted.
+    #[serde(default)]
+    pub replicas: i32,
+    /// Pods that are ready.
+    #[serde(default)]
+    pub ready_replicas: i32,
+    /// Ready pods of wanted pods, for people: 3/3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub pods: Option<String>,
+    /// Label selector of the pods, for autoscalers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub selector: Option<String>,
+    /// Where clients inside the cluster send OTLP over gRPC: host:4317 (HTTP: port 4318).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 300))]
+    pub endpoint: Option<String>,
+    /// The image the pods run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub image: Option<String>,
+}

@@ -1,0 +1,317 @@
+//! GatewayPool: collectors that read Kafka and write to ClickHouse.
+//!
+//! Works by itself or as a pipeline's child; `GatewaySettings` is what both write.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::CustomResource;
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+
+use super::collector::CollectorSettings;
+use super::connection::{ClickHouseTarget, KafkaConnection};
+use super::edge::NetworkPolicySettings;
+use super::pods::{PodSettings, Resources};
+use super::rules;
+use super::signals::{Attributes, PerSignal};
+use super::status::LagStatus;
+use crate::conditions::Condition;
+use crate::names::{ConsumerGroup, TopicName};
+
+/// A pool of collectors that read telemetry from Kafka and write it to ClickHouse.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, JsonSchema)]
+#[kube(
+    group = "millrace.dev",
+    version = "v1alpha1",
+    kind = "GatewayPool",
+    plural = "gatewaypools",
+    shortname = "gp",
+    category = "millrace",
+    namespaced,
+    status = "GatewayPoolStatus",
+    derive = "PartialEq",
+    doc = "A pool of collectors that read telemetry from Kafka and write it to ClickHouse, sized \
+           from consumer lag. A pipeline makes one; it also works by itself.",
+    scale(
+        spec_replicas_path = ".spec.replicas",
+        status_replicas_path = ".status.replicas",
+        label_selector_path = ".status.selector"
+    ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].reason"#
+    ),
+    printcolumn(
+        name = "Lag",
+        type_ = "integer",
+        json_path = ".status.lag.seconds",
+        description = "Age of the oldest message not committed yet, in seconds"
+    ),
+    printcolumn(name = "Pods", type_ = "string", json_path = ".status.pods"),
+    printcolumn(
+        name = "Sizing",
+        type_ = "string",
+        json_path = ".status.sizing.reason",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Image",
+        type_ = "string",
+        json_path = ".status.image",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = gateway_rules)]
+pub struct GatewayPoolSpec {
+    /// The Kafka that records come from.
+    pub kafka: KafkaConnection,
+    /// The ClickHouse that rows go to.
+    pub clickhouse: ClickHouseTarget,
+    /// The signals read, and the topic of each.
+    pub signals: PerSignal<GatewaySignal>,
+    /// Which collector image runs.
+    #[serde(default)]
+    pub collector: CollectorSettings,
+    /// How the pool runs.
+    #[serde(flatten)]
+    pub settings: GatewaySettings,
+}
+
+/// Where one signal comes from, and how its tables look.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GatewaySignal {
+    /// Kafka topic. Default: otlp_traces, otlp_logs or otlp_metrics.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic_name: Option<TopicName>,
+    /// How the tables store attributes: JSON or Map; must be what the tables were made with.
+    #[serde(default)]
+    pub attributes: Attributes,
+}
+
+/// How a gateway pool runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = gateway_rules)]
+pub struct GatewaySettings {
+    /// A fixed number of pods, 1 to 1000: sizing by lag is off while it is set. `kubectl scale`
+    /// and other autoscalers write it. Default: sized by lag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000))]
+    pub replicas: Option<u32>,
+    /// Sizing by lag.
+    #[serde(default)]
+    pub scaling: Scaling,
+    /// Memory and processor time of one pod.
+    #[serde(default)]
+    pub resources: Resources,
+    /// AtLeastOnce (after a crash some rows may be written twice) or EffectivelyOnce (rows sent
+    /// again are recognised by ClickHouse and dropped).
+    #[serde(default)]
+    pub delivery: Delivery,
+    /// Kafka consumer group. A new group reads everything Kafka still has. Default: millrace-, the
+    /// namespace, a dash, and the pool's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consumer_group: Option<ConsumerGroup>,
+    /// Who may connect to the pods.
+    #[serde(default)]
+    pub network_policy: NetworkPolicySettings,
+    /// Where pods run and what they are called.
+    #[serde(default)]
+    pub pods: PodSettings,
+    /// Longest time a pod takes to finish inserts and commit when it stops, 5 to 3600 seconds.
+    /// What is not committed by then is read again by another pod.
+    #[serde(default = "default_drain_seconds")]
+    #[schemars(range(min = 5, max = 3_600))]
+    pub drain_seconds: u32,
+}
+
+impl Default for GatewaySettings {
+    fn default() -> Self {
+        Self {
+            replicas: None,
+            scaling: Scaling::default(),
+            resources: Resources::default(),
+            delivery: Delivery::default(),
+            consumer_group: None,
+            network_policy: NetworkPolicySettings::default(),
+            pods: PodSettings::default(),
+            drain_seconds: default_drain_seconds(),
+        }
+    }
+}
+
+/// A batch is at most 2 s old and an insert may be tried for some seconds: 60 s covers both with
+/// a slow ClickHouse.
+fn default_drain_seconds() -> u32 {
+    60
+}
+
+fn gateway_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "(has(self.consumerGroup) ? self.consumerGroup : '') \
+         == (has(oldSelf.consumerGroup) ? oldSelf.consumerGroup : '')",
+        "consumerGroup can't be changed: a new group would read everything again and double rows. \
+         Keep it, or make a new pool",
+    );
+}
+
+/// Bounds of sizing by lag.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = scaling_rules)]
+pub struct Scaling {
+    /// Fewest pods, 1 to 1000.
+    #[serde(default = "Scaling::default_min_replicas")]
+    #[schemars(range(min = 1, max = 1_000))]
+    pub min_replicas: u32,
+    /// Most pods, 1 to 1000. More pods than partitions would idle, so the number of partitions is
+    /// a ceiling too.
+    #[serde(default = "Scaling::default_max_replicas")]
+    #[schemars(range(min = 1, max = 1_000))]
+    pub max_replicas: u32,
+    /// Largest age of a message not yet in ClickHouse, 1 to 86400 seconds. Above it the pool is
+    /// not Ready and grows.
+    #[serde(default = "Scaling::default_lag_bound_seconds")]
+    #[schemars(range(min = 1, max = 86_400))]
+    pub lag_bound_seconds: u32,
+    /// Time in which a backlog should be worked off, 10 to 86400 seconds: shorter means more pods
+    /// after an outage.
+    #[serde(default = "Scaling::default_catch_up_seconds")]
+    #[schemars(range(min = 10, max = 86_400))]
+    pub catch_up_seconds: u32,
+}
+
+impl Scaling {
+    fn default_min_replicas() -> u32 {
+        1
+    }
+
+    /// As many as a topic has partitions by default.
+    fn default_max_replicas() -> u32 {
+        super::TopicSettings::DEFAULT_PARTITIONS
+    }
+
+    fn default_lag_bound_seconds() -> u32 {
+        60
+    }
+
+    fn default_catch_up_seconds() -> u32 {
+        300
+    }
+}
+
+impl Default for Scaling {
+    fn default() -> Self {
+        Self {
+            min_replicas: Self::default_min_replicas(),
+            max_replicas: Self::default_max_replicas(),
+            lag_bound_seconds: Self::default_lag_bound_seconds(),
+            catch_up_seconds: Self::default_catch_up_seconds(),
+        }
+    }
+}
+
+fn scaling_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "(has(self.minReplicas) ? self.minReplicas : 1) \
+         <= (has(self.maxReplicas) ? self.maxReplicas : 12)",
+        "minReplicas is above maxReplicas (1 and 12 when left out): write a minReplicas that is at \
+         most maxReplicas",
+    );
+}
+
+/// What a crash may do to rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Delivery {
+    /// Some rows may be written twice.
+    #[default]
+    AtLeastOnce,
+    /// Rows sent again are dropped by ClickHouse.
+    EffectivelyOnce,
+}
+
+/// What was observed of a gateway pool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GatewayPoolStatus {
+    /// The generation of the spec that this status is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Facts: Ready, Progressing, Stalled, PodsReady, SecretsFound, LagWithinBound.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
+    )]
+    pub conditions: Vec<Condition>,
+    /// Pods wanted.
+    #[serde(default)]
+    pub replicas: i32,
+    /// Pods that are ready.
+    #[serde(default)]
+    pub ready_replicas: i32,
+    /// Ready pods of wanted pods, for people: 3/3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub pods: Option<String>,
+    /// Label selector of the pods, for autoscalers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub selector: Option<String>,
+    /// How far the pool is behind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lag: Option<LagStatus>,
+    /// The last decision about the pool's size, whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sizing: Option<SizingStatus>,
+    /// The image the pods run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub image: Option<String>,
+}
+
+/// A decision about a pool's size: what was seen, what was decided, and why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SizingStatus {
+    /// Pods decided on.
+    pub replicas: i32,
+    /// Why, as one stable word.
+    #[schemars(length(max = 63))]
+    pub reason: String,
+    /// Why, for people, with the figures.
+    #[schemars(length(max = 1024))]
+    pub message: String,
+    /// When it was decided.
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub decided_at: Time,
+    /// Partitions of all topics read, at that time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partitions: Option<i32>,
+    /// Since when lag has been above its bound without a break, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub above_bound_since: Option<Time>,
+    /// Since when there has been next to no lag without a break, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub idle_since: Option<Time>,
+    /// When the size was last changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub changed_at: Option<Time>,
+}

@@ -1,0 +1,39 @@
+//! Version v1alpha1: one file for each kind, and what they share.
+
+mod collector;
+mod connection;
+mod edge;
+mod gateway;
+mod pipeline;
+mod pods;
+pub(crate) mod rules;
+mod schema;
+mod signals;
+mod status;
+mod topic;
+
+pub use collector::{Allocator, CollectorSettings, ImagePullPolicy};
+pub use connection::{
+    CaRef, ClickHouseTarget, ClickHouseTls, CredentialsRef, KafkaConnection, KafkaSasl, KafkaTls,
+    SaslMechanism, SecretRef,
+};
+pub use edge::{
+    Acknowledge, EdgeMode, EdgePool, EdgePoolSpec, EdgePoolStatus, EdgeSettings, EdgeSignal,
+    NetworkPolicySettings, OtlpReceiver, Receivers, ServerTls, ServiceSettings, ServiceType,
+};
+pub use gateway::{
+    Delivery, GatewayPool, GatewayPoolSpec, GatewayPoolStatus, GatewaySettings, GatewaySignal,
+    Scaling, SizingStatus,
+};
+pub use pipeline::{
+    CanarySettings, ChildStatus, PipelineSignal, RolloutSettings, TelemetryPipeline,
+    TelemetryPipelineSpec, TelemetryPipelineStatus,
+};
+pub use pods::{CpuRange, MemoryRange, PodSettings, Resources, Toleration};
+pub use schema::{SchemaDifference, TelemetrySchema, TelemetrySchemaSpec, TelemetrySchemaStatus};
+pub use signals::{
+    Attributes, DeletionPolicy, Engine, PerSignal, Replication, Signal, TableSettings,
+    TopicSettings,
+};
+pub use status::{LagStatus, PodCount};
+pub use topic::{TelemetryTopic, TelemetryTopicSpec, TelemetryTopicStatus};

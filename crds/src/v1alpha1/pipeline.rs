@@ -1,0 +1,247 @@
+//! TelemetryPipeline: what most users write. It owns one of each of the other kinds.
+
+use kube::CustomResource;
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+
+use super::collector::CollectorSettings;
+use super::connection::{ClickHouseTarget, KafkaConnection};
+use super::edge::EdgeSettings;
+use super::gateway::GatewaySettings;
+use super::rules;
+use super::signals::{PerSignal, Signal, TableSettings, TopicSettings, table_stays};
+use super::status::{LagStatus, PodCount};
+use crate::conditions::Condition;
+use crate::names::TopicName;
+
+/// A way for telemetry from clients, through Kafka, into ClickHouse.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, JsonSchema)]
+#[kube(
+    group = "millrace.dev",
+    version = "v1alpha1",
+    kind = "TelemetryPipeline",
+    plural = "telemetrypipelines",
+    shortname = "tp",
+    category = "millrace",
+    namespaced,
+    status = "TelemetryPipelineStatus",
+    derive = "PartialEq",
+    doc = "A way for telemetry from clients, through Kafka, into ClickHouse: topics, tables, an \
+           edge pool and a gateway pool, made and kept by the operator.",
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].reason"#
+    ),
+    printcolumn(
+        name = "Lag",
+        type_ = "integer",
+        json_path = ".status.lag.seconds",
+        description = "Age of the oldest message not yet in ClickHouse, in seconds"
+    ),
+    printcolumn(
+        name = "Pods",
+        type_ = "string",
+        json_path = ".status.pods",
+        description = "Ready pods of wanted pods"
+    ),
+    printcolumn(
+        name = "Schema",
+        type_ = "string",
+        json_path = ".status.schemaRevision"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct TelemetryPipelineSpec {
+    /// The Kafka between edge and gateway.
+    pub kafka: KafkaConnection,
+    /// The ClickHouse that rows go to.
+    pub clickhouse: ClickHouseTarget,
+    /// The signals handled, with the topic and tables of each.
+    #[schemars(transform = topics_differ)]
+    pub signals: PerSignal<PipelineSignal>,
+    /// The pool that takes telemetry from clients.
+    #[serde(default)]
+    pub edge: EdgeSettings,
+    /// The pool that writes to ClickHouse.
+    #[serde(default)]
+    pub gateway: GatewaySettings,
+    /// Which collector image both pools run.
+    #[serde(default)]
+    pub collector: CollectorSettings,
+    /// How a change of image or configuration reaches the pods.
+    #[serde(default)]
+    pub rollout: RolloutSettings,
+}
+
+/// One signal's way: its topic and its tables.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = signal_rules)]
+pub struct PipelineSignal {
+    /// Name of the topic in Kafka. Can't be changed afterwards. Default: otlp_traces, otlp_logs or
+    /// otlp_metrics.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic_name: Option<TopicName>,
+    /// The topic's shape.
+    #[serde(default)]
+    pub topic: TopicSettings,
+    /// How the tables are made.
+    #[serde(default)]
+    pub table: TableSettings,
+}
+
+fn signal_rules(schema: &mut Schema) {
+    rules::unchangeable(
+        schema,
+        "topicName",
+        "",
+        "records would be left behind in the old topic. Keep it, or make a second pipeline",
+    );
+    for (rule, message) in table_stays("self", "oldSelf", &["table"]) {
+        rules::rule(schema, &rule, &format!("table.{message}"));
+    }
+    rules::rule_computed(
+        schema,
+        "has(self.topic) || !has(oldSelf.topic) || !has(oldSelf.topic.partitions)",
+        "'partitions never shrink: keep topic: {partitions: ' \
+         + string(oldSelf.topic.partitions) + '}, or write more'",
+        "partitions never shrink: keep topic.partitions, or write a larger number",
+    );
+}
+
+/// Two signals in one topic could not be told apart.
+fn topics_differ(schema: &mut Schema) {
+    let [traces, logs, metrics] = Signal::ALL.map(|signal| {
+        let name = signal.as_str();
+        format!(
+            "(has(self.{name}) ? (has(self.{name}.topicName) ? self.{name}.topicName : '{}') \
+             : '/{name}')",
+            signal.default_topic()
+        )
+    });
+    rules::rule(
+        schema,
+        &format!("{traces} != {logs} && {traces} != {metrics} && {logs} != {metrics}"),
+        "two signals have the same topicName: write a different topicName for each",
+    );
+}
+
+/// How a change of image or configuration reaches the pods.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutSettings {
+    /// Try the change on a few pods first. Default: all pods by rolling update. Version 0.1.0
+    /// takes this setting but does not act on it yet: every change is a rolling update.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub canary: Option<CanarySettings>,
+    /// Go back to what ran before when the canary does worse. Not acted on in version 0.1.0.
+    #[serde(default = "yes")]
+    pub auto_rollback: bool,
+}
+
+impl Default for RolloutSettings {
+    fn default() -> Self {
+        Self {
+            canary: None,
+            auto_rollback: yes(),
+        }
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A change tried on a few pods.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CanarySettings {
+    /// Number of pods that get the change first, 1 to 100.
+    #[serde(default = "CanarySettings::default_pods")]
+    #[schemars(range(min = 1, max = 100))]
+    pub pods: u32,
+    /// How long they are watched, 10 to 86400 seconds.
+    #[serde(default = "CanarySettings::default_judge_seconds")]
+    #[schemars(range(min = 10, max = 86_400))]
+    pub judge_seconds: u32,
+}
+
+impl CanarySettings {
+    fn default_pods() -> u32 {
+        1
+    }
+
+    fn default_judge_seconds() -> u32 {
+        300
+    }
+}
+
+/// What was observed of a pipeline: its children's status, summed up.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TelemetryPipelineStatus {
+    /// The generation of the spec that this status is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Facts: Ready, Progressing, Stalled, TopicsReady, SchemaReady, EdgeReady, GatewayReady,
+    /// LagWithinBound, SecretsFound.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
+    )]
+    pub conditions: Vec<Condition>,
+    /// How far the gateway is behind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lag: Option<LagStatus>,
+    /// Ready pods of wanted pods over both pools, for people: 5/5.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub pods: Option<String>,
+    /// Pods of the edge pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edge: Option<PodCount>,
+    /// Pods of the gateway pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<PodCount>,
+    /// Revision of the schema that the tables are at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub schema_revision: Option<String>,
+    /// Where clients inside the cluster send OTLP over gRPC: host:4317 (HTTP: port 4318).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 300))]
+    pub endpoint: Option<String>,
+    /// The objects this pipeline made, and how each one is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub children: Vec<ChildStatus>,
+}
+
+/// One object that a pipeline made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChildStatus {
+    /// Its kind.
+    #[schemars(length(max = 63))]
+    pub kind: String,
+    /// Its name, in the pipeline's namespace.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// Whether it is ready, at its newest generation.
+    pub ready: bool,
+    /// Why, as one stable word.
+    #[schemars(length(max = 63))]
+    pub reason: String,
+}

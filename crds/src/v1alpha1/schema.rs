@@ -1,0 +1,113 @@
+//! TelemetrySchema: the ClickHouse tables of the signals, kept at a revision.
+
+use kube::CustomResource;
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+
+use super::connection::ClickHouseTarget;
+use super::rules;
+use super::signals::{DeletionPolicy, PerSignal, Signal, TableSettings, table_stays};
+use crate::conditions::Condition;
+
+/// The ClickHouse tables of the signals. Made when missing, missing columns added, compared with
+/// what was asked for; kept when the object is deleted, unless asked otherwise.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, JsonSchema)]
+#[kube(
+    group = "millrace.dev",
+    version = "v1alpha1",
+    kind = "TelemetrySchema",
+    plural = "telemetryschemas",
+    shortname = "ts",
+    category = "millrace",
+    namespaced,
+    status = "TelemetrySchemaStatus",
+    derive = "PartialEq",
+    doc = "The ClickHouse tables of the signals: made when missing, missing columns added, drift \
+           reported, kept on deletion unless asked otherwise. A pipeline makes one; it also works \
+           by itself.",
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].reason"#
+    ),
+    printcolumn(name = "Database", type_ = "string", json_path = ".status.database"),
+    printcolumn(name = "Schema", type_ = "string", json_path = ".status.revision"),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct TelemetrySchemaSpec {
+    /// The ClickHouse that has the tables.
+    pub clickhouse: ClickHouseTarget,
+    /// The signals that get tables, and how each one's are made.
+    #[schemars(transform = tables_stay)]
+    pub signals: PerSignal<TableSettings>,
+    /// Retain keeps the tables and their rows when this object is deleted; Delete drops them (the
+    /// database is kept).
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
+}
+
+fn tables_stay(schema: &mut Schema) {
+    for signal in Signal::ALL {
+        let name = signal.as_str();
+        for (rule, message) in table_stays("self", "oldSelf", &[name]) {
+            // A signal may come and go; only one that stays must keep its tables' shape.
+            let stays = format!("!has(self.{name}) || !has(oldSelf.{name}) || {rule}");
+            rules::rule(schema, &stays, &format!("{name}.{message}"));
+        }
+    }
+}
+
+/// What was observed of the tables.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TelemetrySchemaStatus {
+    /// The generation of the spec that this status is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Facts: Ready, Progressing, Stalled, SchemaReady, SecretsFound.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
+    )]
+    pub conditions: Vec<Condition>,
+    /// Database of the tables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub database: Option<String>,
+    /// Revision of the schema that the tables are at: a digest of everything declared. Absent
+    /// until they have been verified.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub revision: Option<String>,
+    /// Steps that are planned but not run, in order. At most 32 are shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), inner(length(max = 256)))]
+    pub plan_pending: Vec<String>,
+    /// Differences between what is declared and what is there. At most 32 are shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub drift: Vec<SchemaDifference>,
+}
+
+/// One difference between a declared table and the live one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SchemaDifference {
+    /// Name of the table, with its database.
+    #[schemars(length(max = 128))]
+    pub table: String,
+    /// What differs, for people.
+    #[schemars(length(max = 256))]
+    pub difference: String,
+}

@@ -1,0 +1,281 @@
+//! The three signals, and what is said about each one's topic and tables.
+//!
+//! Limits: 32 topic settings; 1 to 10,000 partitions.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+
+use super::rules;
+use crate::amounts::Period;
+use crate::names::{KeeperPath, ReplicaName};
+
+/// A kind of telemetry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Signal {
+    /// Spans.
+    Traces,
+    /// Log records.
+    Logs,
+    /// Metric points.
+    Metrics,
+}
+
+impl Signal {
+    /// All of them, in the order used everywhere.
+    pub const ALL: [Self; 3] = [Self::Traces, Self::Logs, Self::Metrics];
+
+    /// The name as it stands in specs, labels and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Traces => "traces",
+            Self::Logs => "logs",
+            Self::Metrics => "metrics",
+        }
+    }
+
+    /// The topic used when none is named: the OpenTelemetry ecosystem's own.
+    pub const fn default_topic(self) -> &'static str {
+        match self {
+            Self::Traces => "otlp_traces",
+            Self::Logs => "otlp_logs",
+            Self::Metrics => "otlp_metrics",
+        }
+    }
+}
+
+/// Something said for each signal in use. A signal that is left out is not handled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = at_least_one)]
+pub struct PerSignal<T> {
+    /// Spans. `{}` takes every default; left out, traces are not handled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traces: Option<T>,
+    /// Log records. `{}` takes every default; left out, logs are not handled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logs: Option<T>,
+    /// Metric points. `{}` takes every default; left out, metrics are not handled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<T>,
+}
+
+impl<T> PerSignal<T> {
+    /// What is said for one signal.
+    pub fn get(&self, signal: Signal) -> Option<&T> {
+        match signal {
+            Signal::Traces => self.traces.as_ref(),
+            Signal::Logs => self.logs.as_ref(),
+            Signal::Metrics => self.metrics.as_ref(),
+        }
+    }
+
+    /// The signals in use, with what is said for each.
+    pub fn iter(&self) -> impl Iterator<Item = (Signal, &T)> {
+        Signal::ALL
+            .into_iter()
+            .filter_map(|signal| Some((signal, self.get(signal)?)))
+    }
+
+    /// The same signals with something else said for each.
+    pub fn map<U>(&self, mut make: impl FnMut(Signal, &T) -> U) -> PerSignal<U> {
+        let mut one = |signal| self.get(signal).map(|value| make(signal, value));
+        PerSignal {
+            traces: one(Signal::Traces),
+            logs: one(Signal::Logs),
+            metrics: one(Signal::Metrics),
+        }
+    }
+}
+
+fn at_least_one(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "has(self.traces) || has(self.logs) || has(self.metrics)",
+        "name at least one signal, for example traces: {}",
+    );
+}
+
+/// A topic's shape. What is left out keeps the value it has, or the broker's default when the
+/// topic is made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = topic_rules)]
+pub struct TopicSettings {
+    /// Number of partitions, 1 to 10000: also the most gateway pods that can share the topic.
+    /// Grows when raised; can't be lowered, because Kafka can't.
+    #[serde(default = "TopicSettings::default_partitions")]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub partitions: u32,
+    /// Copies of each partition, 1 to 16; 3 survives the loss of a broker while writing goes on.
+    /// Used when the topic is made, not changed later. Default: the broker's default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 16))]
+    pub replication_factor: Option<u16>,
+    /// How long Kafka keeps records (retention.ms), for example 6h: the longest outage of
+    /// ClickHouse that loses nothing. Default: the broker's default (7d as shipped).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Period>,
+    /// Other topic settings by Kafka's own names, for example {"min.insync.replicas": "2"}. Values
+    /// are text. At most 32; settings not named here are left alone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 32), inner(length(max = 1024)))]
+    pub settings: BTreeMap<String, String>,
+}
+
+impl TopicSettings {
+    /// Partitions of a topic when none are asked for: 12 shares evenly among 1, 2, 3, 4, 6 or 12
+    /// gateway pods.
+    pub const DEFAULT_PARTITIONS: u32 = 12;
+
+    fn default_partitions() -> u32 {
+        Self::DEFAULT_PARTITIONS
+    }
+}
+
+impl Default for TopicSettings {
+    fn default() -> Self {
+        Self {
+            partitions: Self::DEFAULT_PARTITIONS,
+            replication_factor: None,
+            retention: None,
+            settings: BTreeMap::new(),
+        }
+    }
+}
+
+/// Rules of a topic's settings, wherever they stand.
+pub(crate) fn topic_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "!has(self.settings) || !('retention.ms' in self.settings)",
+        "write retention: 6h instead of the setting retention.ms",
+    );
+    rules::rule(
+        schema,
+        "!has(self.settings) || self.settings.all(name, name.matches('^[a-z][a-z.]*$') \
+         && size(name) <= 64)",
+        "write settings by Kafka's own names, for example min.insync.replicas: \"2\"",
+    );
+    rules::rule_computed(
+        schema,
+        "!has(oldSelf.partitions) || (has(self.partitions) \
+         && self.partitions >= oldSelf.partitions)",
+        "'partitions never shrink: write ' + string(oldSelf.partitions) + ' or more'",
+        "partitions never shrink: keep the number, or write a larger one",
+    );
+}
+
+/// How a signal's tables are made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = table_rules)]
+pub struct TableSettings {
+    /// How attributes are stored: JSON (typed sub-columns, read fast one by one) or Map (one map
+    /// of strings, as older readers expect). Can't be changed afterwards.
+    #[serde(default)]
+    pub attributes: Attributes,
+    /// MergeTree (one host), ReplicatedMergeTree (replicas through Keeper) or Null (keeps nothing:
+    /// for measuring). Can't be changed afterwards.
+    #[serde(default)]
+    pub engine: Engine,
+    /// How long rows are kept, by their own time, for example 30d. Default: for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<Period>,
+    /// Where replicated tables meet in Keeper. Only with engine ReplicatedMergeTree. Default: the
+    /// server's default_replica_path and default_replica_name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replication: Option<Replication>,
+}
+
+/// How attributes are stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Attributes {
+    /// ClickHouse's JSON type.
+    #[default]
+    #[serde(rename = "JSON")]
+    Json,
+    /// A map from string to string.
+    Map,
+}
+
+/// A ClickHouse table engine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Engine {
+    /// One host.
+    #[default]
+    MergeTree,
+    /// Replicas through Keeper.
+    ReplicatedMergeTree,
+    /// Keeps nothing.
+    Null,
+}
+
+/// Where the replicas of a table meet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = replication_rules)]
+pub struct Replication {
+    /// Keeper path, different for every table: it must contain {table} or {uuid}.
+    pub path: KeeperPath,
+    /// This replica's name, usually the macro {replica}.
+    pub replica: ReplicaName,
+}
+
+fn replication_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "self.path.contains('{table}') || self.path.contains('{uuid}')",
+        "the path must differ for every table: put {table} or {uuid} in it, for example \
+         /clickhouse/tables/{shard}/{database}/{table}",
+    );
+}
+
+fn table_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "!has(self.replication) || (has(self.engine) && self.engine == 'ReplicatedMergeTree')",
+        "replication needs engine: ReplicatedMergeTree",
+    );
+}
+
+/// The rule that a table's engine and attributes stay: `path` leads from a value to the table's
+/// settings, for example `.table`, empty when the value is the settings.
+pub(crate) fn table_stays(owner: &str, old: &str, steps: &[&str]) -> Vec<(String, String)> {
+    [("engine", "MergeTree"), ("attributes", "JSON")]
+        .into_iter()
+        .map(|(field, default)| {
+            let rule = format!(
+                "{} == {}",
+                deep_or_default(owner, steps, field, default),
+                deep_or_default(old, steps, field, default)
+            );
+            let message = format!(
+                "{field} can't be changed: existing tables would have to be rewritten. Keep it, \
+                 or make a second object with another tablePrefix"
+            );
+            (rule, message)
+        })
+        .collect()
+}
+
+fn deep_or_default(owner: &str, steps: &[&str], field: &str, default: &str) -> String {
+    let mut path = owner.to_owned();
+    let mut guards = Vec::new();
+    for step in steps.iter().chain([&field]) {
+        path = format!("{path}.{step}");
+        guards.push(format!("has({path})"));
+    }
+    format!("({} ? {path} : '{default}')", guards.join(" && "))
+}
+
+/// What becomes of something outside Kubernetes when its object is deleted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DeletionPolicy {
+    /// It stays, with all data.
+    #[default]
+    Retain,
+    /// It is deleted, with all data.
+    Delete,
+}
