@@ -1,0 +1,243 @@
+//! Where a ClickHouse server answers, and as whom we ask. Checked when made, so that no later step
+//! meets a malformed address; a secret has no `Debug`, `Display` or `Serialize` that shows it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use hyper_util::client::legacy::connect::dns::Name;
+
+/// ClickHouse's own default HTTP ports.
+const HTTP_PORT: u16 = 8123;
+const HTTPS_PORT: u16 = 8443;
+
+/// The longest host name in the DNS (RFC 1035, 2.3.4).
+const HOST_BYTES_MAX: usize = 253;
+
+/// `http://host:port` or `https://host:port` of one ClickHouse server's HTTP interface.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    https: bool,
+    host: String,
+    port: u16,
+}
+
+/// Why a text is no endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is not a ClickHouse endpoint: {reason}; write http://host:8123 or https://host:8443"
+)]
+pub struct EndpointError {
+    text: String,
+    reason: &'static str,
+}
+
+impl Endpoint {
+    /// Whether the connection is encrypted.
+    #[must_use]
+    pub fn is_https(&self) -> bool {
+        self.https
+    }
+
+    /// The host name or address, IPv6 ones in brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The TCP port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refuse = |reason| {
+            // A password typed into the address must not come back in a message.
+            let text = if text.contains('@') {
+                "(an address with '@')"
+            } else {
+                text
+            };
+            EndpointError {
+                text: text.to_owned(),
+                reason,
+            }
+        };
+        let (https, rest) = if let Some(rest) = text.strip_prefix("http://") {
+            (false, rest)
+        } else if let Some(rest) = text.strip_prefix("https://") {
+            (true, rest)
+        } else {
+            return Err(refuse("it opens with neither http:// nor https://"));
+        };
+        let authority = rest.strip_suffix('/').unwrap_or(rest);
+        if authority.contains('@') {
+            return Err(refuse("credentials do not belong in an address"));
+        }
+        if authority.contains(['/', '?', '#']) {
+            return Err(refuse("it has a path or a query"));
+        }
+        let (host, port) = split_port(authority).ok_or_else(|| refuse("its port is no number"))?;
+        if !is_host(host) {
+            return Err(refuse("its host name is malformed"));
+        }
+        let port = port.unwrap_or(if https { HTTPS_PORT } else { HTTP_PORT });
+        if port == 0 {
+            return Err(refuse("its port is 0"));
+        }
+        Ok(Self {
+            https,
+            host: host.to_owned(),
+            port,
+        })
+    }
+}
+
+/// Splits `host[:port]`; `None` when what follows the colon is no port.
+fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
+    let colon = match authority.rfind(']') {
+        Some(bracket) => authority[bracket..].find(':').map(|at| bracket + at),
+        None => authority.find(':'),
+    };
+    match colon {
+        None => Some((authority, None)),
+        Some(at) => {
+            let digits = &authority[at + 1..];
+            let number = digits
+                .bytes()
+                .all(|b| b.is_ascii_digit())
+                .then(|| digits.parse().ok())?;
+            Some((&authority[..at], Some(number?)))
+        }
+    }
+}
+
+fn is_host(host: &str) -> bool {
+    if let Some(inner) = host.strip_prefix('[') {
+        return inner
+            .strip_suffix(']')
+            .is_some_and(|ip| ip.parse::<std::net::Ipv6Addr>().is_ok());
+    }
+    let letters = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
+    !host.is_empty()
+        && host.len() <= HOST_BYTES_MAX
+        && host.bytes().all(letters)
+        && host.parse::<Name>().is_ok()
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.https { "https" } else { "http" };
+        write!(f, "{scheme}://{}:{}", self.host, self.port)
+    }
+}
+
+/// A password. It is shown nowhere: `Debug` prints a placeholder.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a password. One newline at the end, as files have, is not part of it.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        let mut text: String = text.into();
+        if text.ends_with('\n') {
+            text.pop();
+            if text.ends_with('\r') {
+                text.pop();
+            }
+        }
+        Self(text)
+    }
+
+    /// The password itself, for the one header that carries it.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// As whom the client asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// ClickHouse user name.
+    pub user: String,
+    /// Its password; empty for a user without one.
+    pub password: Secret,
+}
+
+impl Default for Credentials {
+    fn default() -> Self {
+        Self {
+            user: "default".to_owned(),
+            password: Secret::new(""),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: addresses as people write them. Guarantee: ports default to ClickHouse's own.
+    #[test]
+    fn usual_addresses_are_understood() {
+        for (text, shown) in [
+            ("http://localhost", "http://localhost:8123"),
+            ("https://db.example", "https://db.example:8443"),
+            ("http://127.0.0.1:9000/", "http://127.0.0.1:9000"),
+            ("http://[::1]:8123", "http://[::1]:8123"),
+            ("http://[::1]", "http://[::1]:8123"),
+        ] {
+            assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), shown);
+        }
+    }
+
+    /// Scenario: malformed addresses. Guarantee: refused, and a password in one is not repeated.
+    #[test]
+    fn malformed_addresses_are_refused_without_repeating_a_password() {
+        for text in [
+            "",
+            "localhost:8123",
+            "tcp://h:9000",
+            "http://",
+            "http://:8123",
+            "http://h:0",
+            "http://h:x",
+            "http://h:99999",
+            "http://h/path",
+            "http://h?query=1",
+            "http://h h",
+            "http://[::1",
+            "http://[nope]:1",
+            "http://h:+1",
+        ] {
+            assert!(text.parse::<Endpoint>().is_err(), "{text}");
+        }
+        let message = "http://user:hunter2@h:8123"
+            .parse::<Endpoint>()
+            .unwrap_err()
+            .to_string();
+        assert!(!message.contains("hunter2"), "{message}");
+    }
+
+    /// Scenario: credentials end up in a log line. Guarantee: the password does not.
+    #[test]
+    fn a_secret_is_not_printed() {
+        let credentials = Credentials {
+            user: "otel".to_owned(),
+            password: Secret::new("hunter2\n"),
+        };
+        assert_eq!(credentials.password.reveal(), "hunter2");
+        assert!(!format!("{credentials:?}").contains("hunter2"));
+    }
+}

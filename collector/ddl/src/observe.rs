@@ -1,0 +1,221 @@
+//! Reads from a live server what exists of a declared set. Only reads; asks four short questions of
+//! system tables, whatever the number of tables.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clickhouse::Row;
+use serde::{Deserialize, Serialize};
+
+use crate::client::{Client, ClientError};
+use crate::declared::Declared;
+use crate::render;
+
+/// What exists of a declared set on one server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// Whether the database is there.
+    pub database: bool,
+    /// Tables and views that are there, by name.
+    pub tables: BTreeMap<String, ObservedTable>,
+}
+
+/// One live table or view.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObservedTable {
+    /// Engine name.
+    pub engine: String,
+    /// Engine with keys, time to live and settings, in the server's spelling.
+    pub engine_full: String,
+    /// Partition key, in the server's spelling.
+    pub partition_key: String,
+    /// Sorting key, in the server's spelling.
+    pub sorting_key: String,
+    /// The statement that would make it, in the server's spelling.
+    pub create_statement: String,
+    /// Columns in order.
+    pub columns: Vec<ObservedColumn>,
+    /// Names of data-skipping indexes.
+    pub indexes: BTreeSet<String>,
+    /// Rows, as the server counts them; 0 where it does not.
+    pub rows: u64,
+    /// Bytes on disk; 0 where the server does not say.
+    pub bytes: u64,
+}
+
+/// One live column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedColumn {
+    /// Its name, a Nested part as `outer.inner`.
+    pub name: String,
+    /// Its type, in the server's spelling.
+    pub ty: String,
+    /// `DEFAULT`, `MATERIALIZED`, `ALIAS`, `EPHEMERAL`, or empty.
+    pub default_kind: String,
+}
+
+impl ObservedTable {
+    /// The value of a table setting, where the table sets it.
+    #[must_use]
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        let settings = self.engine_full.split_once(" SETTINGS ")?.1;
+        settings
+            .split(", ")
+            .find_map(|pair| pair.strip_prefix(name)?.strip_prefix(" = "))
+    }
+
+    /// The time to live of rows in the server's spelling, where the table has one.
+    #[must_use]
+    pub fn ttl(&self) -> Option<&str> {
+        let after = self.engine_full.split_once(" TTL ")?.1;
+        Some(
+            after
+                .split_once(" SETTINGS ")
+                .map_or(after, |(ttl, _)| ttl)
+                .trim(),
+        )
+    }
+}
+
+#[derive(Row, Serialize, Deserialize)]
+struct DatabaseRow {
+    name: String,
+}
+
+#[derive(Row, Serialize, Deserialize)]
+struct TableRow {
+    name: String,
+    engine: String,
+    engine_full: String,
+    partition_key: String,
+    sorting_key: String,
+    create_table_query: String,
+    rows: u64,
+    bytes: u64,
+}
+
+#[derive(Row, Serialize, Deserialize)]
+struct ColumnRow {
+    table: String,
+    name: String,
+    kind: String,
+    default_kind: String,
+}
+
+#[derive(Row, Serialize, Deserialize)]
+struct IndexRow {
+    table: String,
+    name: String,
+}
+
+/// Reads what exists of `declared` on the server the client asks.
+///
+/// # Errors
+/// The server cannot be asked; see [`ClientError::category`].
+pub async fn observe(client: &Client, declared: &Declared) -> Result<Observed, ClientError> {
+    let database = &declared.database;
+    let found: Vec<DatabaseRow> = client.fetch(&render::databases(database)).await?;
+    if !found.iter().any(|row| row.name == database.as_str()) {
+        return Ok(Observed::default());
+    }
+    let declared_tables = declared.tables();
+    let view = declared.view();
+    let names: Vec<&str> = declared_tables
+        .iter()
+        .map(|table| table.name.table())
+        .chain(view.iter().map(|view| view.name.table()))
+        .collect();
+    if names.is_empty() {
+        return Ok(Observed {
+            database: true,
+            tables: BTreeMap::new(),
+        });
+    }
+    let mut tables: BTreeMap<String, ObservedTable> = BTreeMap::new();
+    for row in client
+        .fetch::<TableRow>(&render::tables(database, &names))
+        .await?
+    {
+        let TableRow {
+            name,
+            engine,
+            engine_full,
+            partition_key,
+            sorting_key,
+            create_table_query,
+            rows,
+            bytes,
+        } = row;
+        let table = ObservedTable {
+            engine,
+            engine_full,
+            partition_key,
+            sorting_key,
+            create_statement: create_table_query,
+            columns: Vec::new(),
+            indexes: BTreeSet::new(),
+            rows,
+            bytes,
+        };
+        tables.insert(name, table);
+    }
+    for row in client
+        .fetch::<ColumnRow>(&render::columns(database, &names))
+        .await?
+    {
+        let ColumnRow {
+            table,
+            name,
+            kind: ty,
+            default_kind,
+        } = row;
+        if let Some(table) = tables.get_mut(&table) {
+            table.columns.push(ObservedColumn {
+                name,
+                ty,
+                default_kind,
+            });
+        }
+    }
+    for row in client
+        .fetch::<IndexRow>(&render::indexes(database, &names))
+        .await?
+    {
+        let IndexRow { table, name } = row;
+        if let Some(table) = tables.get_mut(&table) {
+            table.indexes.insert(name);
+        }
+    }
+    Ok(Observed {
+        database: true,
+        tables,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: engine texts as servers spell them. Guarantee: time to live and settings are found,
+    /// and a setting whose name is the end of another's is not mistaken for it.
+    #[test]
+    fn ttl_and_settings_are_read_from_the_engine_text() {
+        let table = ObservedTable {
+            engine_full: "MergeTree PARTITION BY toDate(Timestamp) ORDER BY (ServiceName, \
+                          toDateTime(Timestamp)) TTL toDateTime(Timestamp) + toIntervalDay(3) \
+                          SETTINGS index_granularity = 8192, \
+                          non_replicated_deduplication_window = 1000"
+                .to_owned(),
+            ..ObservedTable::default()
+        };
+        assert_eq!(
+            table.ttl(),
+            Some("toDateTime(Timestamp) + toIntervalDay(3)")
+        );
+        assert_eq!(
+            table.setting("non_replicated_deduplication_window"),
+            Some("1000")
+        );
+        assert_eq!(table.setting("replicated_deduplication_window"), None);
+        assert_eq!(ObservedTable::default().ttl(), None);
+    }
+}

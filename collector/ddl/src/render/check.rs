@@ -1,0 +1,1 @@
+//! Queries that read back what a load generator sent.

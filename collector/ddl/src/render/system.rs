@@ -1,0 +1,51 @@
+//! Queries on system tables: what exists. Column names in each `SELECT` are the fields of the row
+//! type that `observe` reads them into.
+
+use millrace_schema::Identifier;
+
+use super::{Statement, literal};
+
+fn named(names: &[&str]) -> String {
+    names
+        .iter()
+        .copied()
+        .map(literal)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// One row if the database exists.
+pub(crate) fn databases(name: &Identifier) -> Statement {
+    let name = literal(name.as_str());
+    Statement::new(format!(
+        "SELECT name FROM system.databases WHERE name = {name}"
+    ))
+}
+
+/// Engine and keys of the named tables that exist.
+pub(crate) fn tables(database: &Identifier, names: &[&str]) -> Statement {
+    let (database, names) = (literal(database.as_str()), named(names));
+    Statement::new(format!(
+        "SELECT name, engine, engine_full, partition_key, sorting_key, create_table_query, \
+         toUInt64(ifNull(total_rows, 0)) AS rows, toUInt64(ifNull(total_bytes, 0)) AS bytes \
+         FROM system.tables WHERE database = {database} AND name IN ({names}) ORDER BY name"
+    ))
+}
+
+/// Columns of the named tables that exist, in order.
+pub(crate) fn columns(database: &Identifier, names: &[&str]) -> Statement {
+    let (database, names) = (literal(database.as_str()), named(names));
+    Statement::new(format!(
+        "SELECT table, name, type AS kind, default_kind FROM system.columns \
+         WHERE database = {database} AND table IN ({names}) ORDER BY table, position"
+    ))
+}
+
+/// Data-skipping indexes of the named tables that exist.
+pub(crate) fn indexes(database: &Identifier, names: &[&str]) -> Statement {
+    let (database, names) = (literal(database.as_str()), named(names));
+    Statement::new(format!(
+        "SELECT table, name FROM system.data_skipping_indices \
+         WHERE database = {database} AND table IN ({names}) ORDER BY table, name"
+    ))
+}

@@ -1,0 +1,213 @@
+//! How long rows are kept: a checked span of time, parsed from what people write. No clock, no SQL.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::str::FromStr;
+
+/// The longest time to live taken: 100 years of 365 days. More is a typing error, and ClickHouse's
+/// `DateTime` (32 bits of seconds) would wrap around long before it.
+pub const TTL_SECONDS_MAX: u64 = 100 * 365 * DAY_SECONDS;
+
+const MINUTE_SECONDS: u64 = 60;
+const HOUR_SECONDS: u64 = 60 * MINUTE_SECONDS;
+const DAY_SECONDS: u64 = 24 * HOUR_SECONDS;
+const WEEK_SECONDS: u64 = 7 * DAY_SECONDS;
+
+/// How long a row is kept after its own timestamp; whole seconds, 1 s to 100 years.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ttl(NonZeroU64);
+
+/// The coarsest unit that divides a [`Ttl`], as its interval is rendered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TtlUnit {
+    Second,
+    Minute,
+    Hour,
+    Day,
+}
+
+/// Why a text is no time to live.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TtlError {
+    /// Not a sequence of number and unit.
+    #[error("{0:?} is not a time to live: write a number and a unit (s, m, h, d, w), such as 30d")]
+    Malformed(String),
+    /// Longer than [`TTL_SECONDS_MAX`].
+    #[error("{0:?} is longer than 100 years: write a shorter time to live, or 0s to keep rows")]
+    TooLong(String),
+}
+
+impl Ttl {
+    /// A time to live of whole seconds; `None` for 0 or for more than [`TTL_SECONDS_MAX`].
+    #[must_use]
+    pub fn from_seconds(seconds: u64) -> Option<Self> {
+        NonZeroU64::new(seconds)
+            .filter(|_| seconds <= TTL_SECONDS_MAX)
+            .map(Self)
+    }
+
+    /// The span in seconds.
+    #[must_use]
+    pub fn seconds(self) -> u64 {
+        self.0.get()
+    }
+
+    /// Parses `30d`, `1d12h`, `90m`, `0s`. Zero, in any unit, is `Ok(None)`: rows are kept for ever.
+    ///
+    /// # Errors
+    /// The text is malformed, or stands for more than 100 years.
+    pub fn parse_optional(text: &str) -> Result<Option<Self>, TtlError> {
+        let seconds = parse_seconds(text)?;
+        if seconds == 0 {
+            return Ok(None);
+        }
+        Self::from_seconds(seconds)
+            .map(Some)
+            .ok_or_else(|| TtlError::TooLong(text.to_owned()))
+    }
+
+    /// The count and the coarsest unit that express it exactly.
+    pub(crate) fn in_units(self) -> (u64, TtlUnit) {
+        let seconds = self.seconds();
+        for (unit_seconds, unit) in [
+            (DAY_SECONDS, TtlUnit::Day),
+            (HOUR_SECONDS, TtlUnit::Hour),
+            (MINUTE_SECONDS, TtlUnit::Minute),
+        ] {
+            if seconds % unit_seconds == 0 {
+                return (seconds / unit_seconds, unit);
+            }
+        }
+        (seconds, TtlUnit::Second)
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<u64, TtlError> {
+    let malformed = || TtlError::Malformed(text.to_owned());
+    let too_long = || TtlError::TooLong(text.to_owned());
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Err(malformed());
+    }
+    let mut total: u64 = 0;
+    while !rest.is_empty() {
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .ok_or_else(malformed)?;
+        let count: u64 = match &rest[..digits] {
+            "" => return Err(malformed()),
+            number => number.parse().map_err(|_| too_long())?,
+        };
+        let after = rest[digits..].trim_start();
+        let letters = after
+            .find(|c: char| !c.is_ascii_alphabetic())
+            .unwrap_or(after.len());
+        let unit_seconds = match &after[..letters] {
+            "s" | "sec" | "second" | "seconds" => 1,
+            "m" | "min" | "minute" | "minutes" => MINUTE_SECONDS,
+            "h" | "hour" | "hours" => HOUR_SECONDS,
+            "d" | "day" | "days" => DAY_SECONDS,
+            "w" | "week" | "weeks" => WEEK_SECONDS,
+            _ => return Err(malformed()),
+        };
+        let seconds = count.checked_mul(unit_seconds).ok_or_else(too_long)?;
+        total = total.checked_add(seconds).ok_or_else(too_long)?;
+        rest = after[letters..].trim_start();
+    }
+    Ok(total)
+}
+
+impl FromStr for Ttl {
+    type Err = TtlError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::parse_optional(text)?.ok_or_else(|| TtlError::Malformed(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Ttl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, unit) = self.in_units();
+        let letter = match unit {
+            TtlUnit::Second => 's',
+            TtlUnit::Minute => 'm',
+            TtlUnit::Hour => 'h',
+            TtlUnit::Day => 'd',
+        };
+        write!(f, "{count}{letter}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Scenario: what people write. Guarantee: each means what it says.
+    #[test]
+    fn usual_spellings_are_understood() {
+        for (text, seconds) in [
+            ("30d", 30 * DAY_SECONDS),
+            ("6h", 6 * HOUR_SECONDS),
+            ("1d12h", 36 * HOUR_SECONDS),
+            ("90 minutes", 90 * MINUTE_SECONDS),
+            ("2w", 14 * DAY_SECONDS),
+            ("45s", 45),
+        ] {
+            assert_eq!(
+                Ttl::parse_optional(text).map(|t| t.map(Ttl::seconds)),
+                Ok(Some(seconds))
+            );
+        }
+        assert_eq!(Ttl::parse_optional("0s"), Ok(None));
+        assert_eq!(Ttl::parse_optional("0d"), Ok(None));
+    }
+
+    /// Scenario: texts that are no span of time, or one beyond reason.
+    /// Guarantee: each is refused, none panics or wraps.
+    #[test]
+    fn nonsense_is_refused() {
+        for text in [
+            "",
+            " ",
+            "30",
+            "d",
+            "-1d",
+            "1.5d",
+            "3x",
+            "1d garbage",
+            "d1",
+            "１d",
+        ] {
+            assert!(
+                matches!(Ttl::parse_optional(text), Err(TtlError::Malformed(_))),
+                "{text}"
+            );
+        }
+        for text in [
+            "101w99999999d",
+            "99999999999999999999d",
+            "18446744073709551615w",
+        ] {
+            assert!(
+                matches!(Ttl::parse_optional(text), Err(TtlError::TooLong(_))),
+                "{text}"
+            );
+        }
+    }
+
+    proptest! {
+        /// Guarantee: what is shown parses back to the same span.
+        #[test]
+        fn display_round_trips(seconds in 1..=TTL_SECONDS_MAX) {
+            let ttl = Ttl::from_seconds(seconds).unwrap();
+            prop_assert_eq!(ttl.to_string().parse::<Ttl>(), Ok(ttl));
+        }
+
+        /// Guarantee: no text makes the parser panic.
+        #[test]
+        fn any_text_is_answered(text in "\\PC*") {
+            let _ = Ttl::parse_optional(&text);
+        }
+    }
+}
