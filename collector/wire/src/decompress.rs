@@ -1,0 +1,380 @@
+//! Undoing gzip and zstd under a cap: the only raw decompressors in the tree.
+//!
+//! A [`Decompressor`] is reused: its contexts are allocated once, on first use. Output goes into the caller's
+//! buffer, which never grows past the cap, so that a few bytes can't become gigabytes: the cap is
+//! checked before memory is taken, not after.
+
+use flate2::{Decompress, FlushDecompress, Status};
+use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, get_error_name};
+
+use crate::limits::ZSTD_WINDOW_LOG_MAX;
+
+/// How a body is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// RFC 1952; several members in a row are one body.
+    Gzip,
+    /// RFC 8878; several frames in a row are one body.
+    Zstd,
+}
+
+impl Encoding {
+    /// The encoding of that name in `Content-Encoding` or `grpc-encoding`.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "gzip" | "x-gzip" => Some(Self::Gzip),
+            "zstd" => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+
+    /// Its name in headers.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+        }
+    }
+}
+
+/// Why a body could not be decompressed. Sending the same bytes again can't help.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecompressError {
+    /// The body is longer than the cap. How much longer is not known: it wasn't decompressed.
+    #[error("the {} body has more than {limit_bytes} bytes when decompressed", .encoding.as_str())]
+    TooLong {
+        /// How it was compressed.
+        encoding: Encoding,
+        /// The cap in bytes.
+        limit_bytes: usize,
+    },
+    /// The body ends before its stream does.
+    #[error("the {} body is cut off", .encoding.as_str())]
+    Truncated {
+        /// How it was compressed.
+        encoding: Encoding,
+    },
+    /// The body is not what its encoding says.
+    #[error("the body is not valid {}: {reason}", .encoding.as_str())]
+    Corrupt {
+        /// How it should have been compressed.
+        encoding: Encoding,
+        /// What the decompressor says.
+        reason: String,
+    },
+}
+
+/// The least the output grows by: one step for all but large bodies.
+const STEP_BYTES: usize = 64 * 1024;
+
+/// A buffer is first sized for this many times the input, about what OTLP compresses by.
+const EXPECTED_RATIO: usize = 6;
+
+/// Reusable decompression contexts.
+#[derive(Default)]
+pub struct Decompressor {
+    gzip: Option<Decompress>,
+    zstd: Option<DCtx<'static>>,
+}
+
+impl Decompressor {
+    /// A decompressor that has not taken any memory yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Replaces `out`'s content with `body` decompressed; its capacity is kept and reused.
+    ///
+    /// # Errors
+    /// See [`DecompressError`]. `out` then holds what had been decompressed so far.
+    pub fn decompress(
+        &mut self,
+        encoding: Encoding,
+        body: &[u8],
+        limit_bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), DecompressError> {
+        out.clear();
+        match encoding {
+            Encoding::Gzip => self.gunzip(body, limit_bytes, out),
+            Encoding::Zstd => self.unzstd(body, limit_bytes, out),
+        }
+    }
+
+    fn gunzip(
+        &mut self,
+        body: &[u8],
+        limit_bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), DecompressError> {
+        const ENCODING: Encoding = Encoding::Gzip;
+        /// 16 on top of zlib's window bits asks for a gzip header and its check sum.
+        const WINDOW_BITS: u8 = 15;
+        let stream = match &mut self.gzip {
+            Some(stream) => {
+                *stream = Decompress::new_gzip(WINDOW_BITS);
+                stream
+            }
+            none => none.insert(Decompress::new_gzip(WINDOW_BITS)),
+        };
+        let mut rest = body;
+        loop {
+            make_room(body.len(), limit_bytes, out);
+            let read_before = stream.total_in();
+            let status = stream
+                .decompress_vec(rest, out, FlushDecompress::None)
+                .map_err(|error| corrupt(ENCODING, &error.to_string()))?;
+            let read = (stream.total_in() - read_before) as usize;
+            rest = rest.get(read..).unwrap_or_default();
+            if out.len() > limit_bytes {
+                return Err(DecompressError::TooLong {
+                    encoding: ENCODING,
+                    limit_bytes,
+                });
+            }
+            match status {
+                Status::StreamEnd if rest.is_empty() => return Ok(()),
+                // Another member follows.
+                Status::StreamEnd => *stream = Decompress::new_gzip(WINDOW_BITS),
+                // There was room for more output, so what is missing is input.
+                _ if out.len() < out.capacity() => {
+                    return Err(DecompressError::Truncated { encoding: ENCODING });
+                }
+                Status::Ok | Status::BufError => {}
+            }
+        }
+    }
+
+    fn unzstd(
+        &mut self,
+        body: &[u8],
+        limit_bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), DecompressError> {
+        const ENCODING: Encoding = Encoding::Zstd;
+        let failed = |code| corrupt(ENCODING, get_error_name(code));
+        let context = match &mut self.zstd {
+            Some(context) => context,
+            none => {
+                let context = none.insert(DCtx::create());
+                context
+                    .set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX))
+                    .map_err(failed)?;
+                context
+            }
+        };
+        context
+            .reset(zstd::zstd_safe::ResetDirective::SessionOnly)
+            .map_err(failed)?;
+        let mut input = InBuffer::around(body);
+        loop {
+            make_room(body.len(), limit_bytes, out);
+            let position = out.len();
+            let hint = {
+                let mut output = OutBuffer::around_pos(out, position);
+                context
+                    .decompress_stream(&mut output, &mut input)
+                    .map_err(failed)?
+            };
+            if out.len() > limit_bytes {
+                return Err(DecompressError::TooLong {
+                    encoding: ENCODING,
+                    limit_bytes,
+                });
+            }
+            match (hint, input.pos() == body.len()) {
+                // A frame is complete, and it was the last one.
+                (0, true) => return Ok(()),
+                // There was room for more output, so what is missing is input.
+                (_, true) if out.len() < out.capacity() => {
+                    return Err(DecompressError::Truncated { encoding: ENCODING });
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Makes sure that `out` has room for at least one more byte, growing it by doubling but to no more than one byte
+/// over the limit: the byte that tells a body that is too long from one that just fits.
+fn make_room(body_len: usize, limit_bytes: usize, out: &mut Vec<u8>) {
+    if out.len() < out.capacity() {
+        return;
+    }
+    let wanted = if out.is_empty() {
+        body_len.saturating_mul(EXPECTED_RATIO)
+    } else {
+        out.len() * 2
+    };
+    let capacity = wanted.max(out.len() + STEP_BYTES).min(limit_bytes + 1);
+    out.reserve_exact(capacity.saturating_sub(out.len()).max(1));
+}
+
+#[cold]
+fn corrupt(encoding: Encoding, reason: &str) -> DecompressError {
+    DecompressError::Corrupt {
+        encoding,
+        reason: reason.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::{Compression, write::GzEncoder};
+    use proptest::prelude::*;
+    use std::io::Write;
+
+    fn gzip(plain: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(plain).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn pack(encoding: Encoding, plain: &[u8]) -> Vec<u8> {
+        match encoding {
+            Encoding::Gzip => gzip(plain),
+            Encoding::Zstd => zstd::bulk::compress(plain, 3).unwrap(),
+        }
+    }
+
+    const BOTH: [Encoding; 2] = [Encoding::Gzip, Encoding::Zstd];
+
+    /// A body of exactly the limit passes, one byte more doesn't, and the buffer stays in bounds.
+    #[test]
+    fn the_limit_is_exact() {
+        let mut decompressor = Decompressor::new();
+        for encoding in BOTH {
+            for length in [0, 1, STEP_BYTES, 3 * STEP_BYTES + 7] {
+                let plain = vec![7; length];
+                let body = pack(encoding, &plain);
+                let mut out = Vec::new();
+                decompressor
+                    .decompress(encoding, &body, length, &mut out)
+                    .unwrap();
+                assert_eq!(out, plain);
+                if length > 0 {
+                    let mut out = Vec::new();
+                    let error = decompressor
+                        .decompress(encoding, &body, length - 1, &mut out)
+                        .unwrap_err();
+                    let limit_bytes = length - 1;
+                    assert_eq!(
+                        error,
+                        DecompressError::TooLong {
+                            encoding,
+                            limit_bytes
+                        }
+                    );
+                    assert!(out.capacity() <= length, "{} > {length}", out.capacity());
+                }
+            }
+        }
+    }
+
+    /// A gigabyte of zeros in a small body takes no more memory than the limit.
+    #[test]
+    fn a_bomb_stops_at_the_limit() {
+        const LIMIT: usize = 1 << 20;
+        let chunk = vec![0; 1 << 20];
+        let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
+        let mut zs = zstd::Encoder::new(Vec::new(), 1).unwrap();
+        for _ in 0..256 {
+            gz.write_all(&chunk).unwrap();
+            zs.write_all(&chunk).unwrap();
+        }
+        for (encoding, body) in [
+            (Encoding::Gzip, gz.finish().unwrap()),
+            (Encoding::Zstd, zs.finish().unwrap()),
+        ] {
+            let mut out = Vec::new();
+            let result = Decompressor::new().decompress(encoding, &body, LIMIT, &mut out);
+            assert_eq!(
+                result,
+                Err(DecompressError::TooLong {
+                    encoding,
+                    limit_bytes: LIMIT
+                })
+            );
+            assert!(out.capacity() <= LIMIT + 1);
+        }
+    }
+
+    /// A frame that asks for a window over 8 MiB is refused: its memory would not be bounded.
+    #[test]
+    fn a_huge_zstd_window_is_refused() {
+        let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.window_log(27).unwrap();
+        encoder.write_all(b"plain").unwrap();
+        let body = encoder.finish().unwrap();
+        let mut out = Vec::new();
+        let result = Decompressor::new().decompress(Encoding::Zstd, &body, 1 << 30, &mut out);
+        assert!(
+            matches!(result, Err(DecompressError::Corrupt { .. })),
+            "{result:?}"
+        );
+    }
+
+    /// Several gzip members or zstd frames in a row are one body.
+    #[test]
+    fn members_and_frames_in_a_row_are_one_body() {
+        for encoding in BOTH {
+            let body = [
+                pack(encoding, b"one "),
+                pack(encoding, b""),
+                pack(encoding, b"two"),
+            ]
+            .concat();
+            let mut out = Vec::new();
+            Decompressor::new()
+                .decompress(encoding, &body, 100, &mut out)
+                .unwrap();
+            assert_eq!(out, b"one two");
+        }
+    }
+
+    /// Names are the ones HTTP and gRPC use.
+    #[test]
+    fn encodings_have_their_registered_names() {
+        for encoding in BOTH {
+            assert_eq!(Encoding::from_name(encoding.as_str()), Some(encoding));
+        }
+        assert_eq!(Encoding::from_name("br"), None);
+    }
+
+    proptest! {
+        /// What was compressed comes back, with reused contexts and buffers; a body cut anywhere is
+        /// refused and leaves the decompressor usable.
+        #[test]
+        fn bodies_round_trip_and_cut_ones_are_refused(
+            plains in proptest::collection::vec(proptest::collection::vec(0_u8..8, 0..3000), 1..5),
+            cut in any::<proptest::sample::Index>(),
+        ) {
+            let mut decompressor = Decompressor::new();
+            let mut out = Vec::new();
+            for plain in &plains {
+                for encoding in BOTH {
+                    let body = pack(encoding, plain);
+                    let end = cut.index(body.len());
+                    let result = decompressor.decompress(encoding, &body[..end], 4000, &mut out);
+                    prop_assert!(result.is_err());
+                    decompressor.decompress(encoding, &body, 4000, &mut out).unwrap();
+                    prop_assert_eq!(&out, plain);
+                }
+            }
+        }
+
+        /// Any bytes end in an answer, within the limit.
+        #[test]
+        fn any_bytes_end_in_an_answer(body in proptest::collection::vec(any::<u8>(), 0..300)) {
+            for encoding in BOTH {
+                let mut out = Vec::new();
+                let _ = Decompressor::new().decompress(encoding, &body, 1000, &mut out);
+                prop_assert!(out.len() <= 1001);
+            }
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! Views over what all signals share: repeated fields, attribute values, resources and scopes.
+
+use crate::error::{Fault, WireErrorKind};
+use crate::protobuf::{Cursor, FIXED64, LENGTH, VARINT, tag};
+
+/// The occurrences of one length-prefixed field in a message, in order.
+///
+/// It keeps the stretch of bytes from the first occurrence to the last: walking it again costs a tag
+/// and a length per field, and no list of places has to be kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Repeated<'a> {
+    bytes: &'a [u8],
+    tag: u32,
+}
+
+impl<'a> Repeated<'a> {
+    /// All occurrences of `field` in `message`, which has not been walked yet.
+    #[must_use]
+    pub const fn in_message(message: &'a [u8], field: u32) -> Self {
+        Self {
+            bytes: message,
+            tag: tag(field, LENGTH),
+        }
+    }
+
+    /// Adds an occurrence while its message is being walked: `message` is the whole message, `before`
+    /// and `after` what was left of it before the tag and after the value.
+    #[inline]
+    pub(crate) fn extend(
+        &mut self,
+        tag: u32,
+        message: &'a [u8],
+        before: &'a [u8],
+        after: &'a [u8],
+    ) {
+        let start = if self.tag == 0 {
+            message.len() - before.len()
+        } else {
+            self.bytes.as_ptr().addr() - message.as_ptr().addr()
+        };
+        self.tag = tag;
+        self.bytes = &message[start..message.len() - after.len()];
+    }
+
+    /// Whether there is no occurrence. Only meaningful for fields gathered by a view.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The next occurrence's value.
+    ///
+    /// # Errors
+    /// The bytes are malformed.
+    #[inline]
+    pub fn next_value(&mut self) -> Result<Option<&'a [u8]>, Fault> {
+        let mut cursor = Cursor::new(self.bytes);
+        while let Some(tag) = cursor.tag()? {
+            if tag == self.tag {
+                let value = cursor.bytes()?;
+                self.bytes = cursor.rest();
+                return Ok(Some(value));
+            }
+            cursor.skip(tag)?;
+        }
+        self.bytes = cursor.rest();
+        Ok(None)
+    }
+
+    /// How many occurrences there are.
+    ///
+    /// # Errors
+    /// The bytes are malformed.
+    pub fn count(mut self) -> Result<usize, Fault> {
+        let mut count = 0;
+        while self.next_value()?.is_some() {
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+impl<'a> Iterator for Repeated<'a> {
+    type Item = Result<&'a [u8], Fault>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_value().transpose()
+    }
+}
+
+/// Passes over a field that a view doesn't use, and refuses one it does use under a wrong wire
+/// type: bit n of `known` says that field n is used.
+#[cold]
+pub(crate) fn skip_other(cursor: &mut Cursor<'_>, tag: u32, known: u32) -> Result<(), Fault> {
+    let field = tag >> 3;
+    if field < u32::BITS && known >> field & 1 == 1 {
+        return Err(cursor.fault(WireErrorKind::WireType));
+    }
+    cursor.skip(tag)
+}
+
+/// Whether an id counts as absent: no bytes, or all of them zero.
+#[inline]
+#[must_use]
+pub fn is_absent_id(id: &[u8]) -> bool {
+    id.iter().fold(0, |any, &byte| any | byte) == 0
+}
+
+/// A set of attributes: the repeated `KeyValue` field of a record, scope, resource or list.
+pub type KeyValues<'a> = Repeated<'a>;
+
+/// One attribute.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyValue<'a> {
+    /// Its key, as bytes; UTF-8 if the request was checked.
+    pub key: &'a [u8],
+    /// Its value.
+    pub value: AnyValue<'a>,
+}
+
+impl<'a> KeyValue<'a> {
+    /// Reads a `KeyValue` message.
+    ///
+    /// # Errors
+    /// The bytes are malformed.
+    #[inline]
+    pub fn parse(message: &'a [u8]) -> Result<Self, Fault> {
+        const KEY: u32 = tag(1, LENGTH);
+        const VALUE: u32 = tag(2, LENGTH);
+        let mut cursor = Cursor::new(message);
+        let mut key = &[][..];
+        let mut value = AnyValue::Empty;
+        while let Some(tag) = cursor.tag()? {
+            match tag {
+                KEY => key = cursor.bytes()?,
+                VALUE => value = AnyValue::parse(cursor.bytes()?)?,
+                other => skip_other(&mut cursor, other, 0b110)?,
+            }
+        }
+        Ok(Self { key, value })
+    }
+}
+
+/// An attribute's value, or a log record's body.
+#[derive(Clone, Copy, Debug)]
+pub enum AnyValue<'a> {
+    /// No value is set.
+    Empty,
+    /// Text; UTF-8 if the request was checked.
+    String(&'a [u8]),
+    /// A truth value.
+    Bool(bool),
+    /// A signed integer.
+    Int(i64),
+    /// A double, possibly infinite or not a number.
+    Double(f64),
+    /// Values in order.
+    Array(Array<'a>),
+    /// Keys with values.
+    KeyValueList(KeyValueList<'a>),
+    /// Any bytes.
+    Bytes(&'a [u8]),
+}
+
+impl<'a> AnyValue<'a> {
+    /// Reads an `AnyValue` message. Of several values the last one counts.
+    ///
+    /// # Errors
+    /// The bytes are malformed.
+    #[inline]
+    pub fn parse(message: &'a [u8]) -> Result<Self, Fault> {
+        const STRING: u32 = tag(1, LENGTH);
+        const BOOL: u32 = tag(2, VARINT);
+        const INT: u32 = tag(3, VARINT);
+        const DOUBLE: u32 = tag(4, FIXED64);
+        const ARRAY: u32 = tag(5, LENGTH);
+        const LIST: u32 = tag(6, LENGTH);
+        const BYTES: u32 = tag(7, LENGTH);
+        let mut cursor = Cursor::new(message);
+        let mut value = Self::Empty;
+        while let Some(tag) = cursor.tag()? {
+            value = match tag {
+                STRING => Self::String(cursor.bytes()?),
+                BOOL => Self::Bool(cursor.varint()? != 0),
+                INT => Self::Int(cursor.varint()? as i64),
+                DOUBLE => Self::Double(cursor.double()?),
+                ARRAY => Self::Array(Array(cursor.bytes()?)),
+                LIST => Self::KeyValueList(KeyValueList(cursor.bytes()?)),
+                BYTES => Self::Bytes(cursor.bytes()?),
+                other => {
+                    skip_other(&mut cursor, other, 0b1111_1110)?;
+                    continue;
+                }
+            };
+        }
+        Ok(value)
+    }
+}
+
+/// An `ArrayValue` message.
+#[derive(Clone, Copy, Debug)]
+pub struct Array<'a>(&'a [u8]);
+
+impl<'a> Array<'a> {
+    /// Its elements, each an `AnyValue` message.
+    #[inline]
+    #[must_use]
+    pub const fn values(self) -> Repeated<'a> {
+        Repeated::in_message(self.0, 1)
+    }
+}
+
+/// A `KeyValueList` message.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyValueList<'a>(&'a [u8]);
+
+impl<'a> KeyValueList<'a> {
+    /// Its members, each a `KeyValue` message.
+    #[inline]
+    #[must_use]
+    pub const fn values(self) -> KeyValues<'a> {
+        Repeated::in_message(self.0, 1)
+    }
+}
+
+/// The resource groups of a request: values of its one repeated field (`resource_spans`,
+/// `resource_logs`, `resource_metrics`).
+#[must_use]
+pub const fn resource_groups(request: &[u8]) -> Repeated<'_> {
+    Repeated::in_message(request, 1)
+}
+
+/// A `ResourceSpans`, `ResourceLogs` or `ResourceMetrics` message: the three have the same shape.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ResourceGroup<'a> {
+    /// The resource messages: one, by any encoder; several count as merged.
+    pub resource: Resource<'a>,
+    /// The scope groups.
+    pub scopes: Repeated<'a>,
+    /// Schema URL of the resource.
+    pub schema_url: &'a [u8],
+}
+
+impl<'a> ResourceGroup<'a> {
+    /// Reads the message down to its scope groups, which are not looked into.
+    ///
+    /// # Errors
+    /// The bytes are malformed.
+    pub fn parse(message: &'a [u8]) -> Result<Self, Fault> {
+        const RESOURCE: u32 = tag(1, LENGTH);
+        const SCOPES: u32 = tag(2, LENGTH);
+        const SCHEMA_URL: u32 = tag(3, LENGTH);
+        let mut cursor = Cursor::new(message);
+        let mut group = Self::default();
+        loop {
+            let before = cursor.rest();
+            let Some(tag) = cursor.tag()? else {
+                return Ok(group);
+            };
+            match tag {
+                RESOURCE => {
+                    cursor.bytes()?;
+                    group.resource.0.extend(tag, message, before, cursor.rest());
+                }
+                SCOPES => {
+                    cursor.bytes()?;
+                    group.scopes.extend(tag, message, before, cursor.rest());
+                }
+                SCHEMA_URL => group.schema_url = cursor.bytes()?,
+                other => skip_other(&mut cursor, other, 0b1110)?,
+            }
+        }
+    }
+}
+
+/// A resource: the occurrences of its field in a resource group.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Resource<'a>(Repeated<'a>);
+
+impl<'a> Resource<'a> {
+    /// Calls `each` with every attribute in order.
+    ///
+    /// # Errors
+    /// The bytes are malformed, or `each` returned an error.
+    pub fn attributes<E: From<Fault>>(
+        self,
+        mut each: impl FnMut(KeyValue<'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for resource in self.0 {
+            for attribute in Repeated::in_message(resource?, 1) {
+                each(KeyValue::parse(attribute?)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A `ScopeSpans`, `ScopeLogs` or `ScopeMetrics` message: the three have the same shape.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ScopeGroup<'a> {
+    /// The instrumentation scope.
+    pub scope: Scope<'a>,
+    /// The spans, log records or metrics.
+    pub records: Repeated<'a>,
+    /// Schema URL of the scope's records.
+    pub schema_url: &'a [u8],
+}
+
+impl<'a> ScopeGroup<'a> {
+    /// Reads the message down to its records, which are not looked into.
+    ///
+    /// # Errors
+    /// The bytes are malformed.
+    pub fn parse(message: &'a [u8]) -> Result<Self, Fault> {
+        const SCOPE: u32 = tag(1, LENGTH);
+        const RECORDS: u32 = tag(2, LENGTH);
+        const SCHEMA_URL: u32 = tag(3, LENGTH);
+        let mut cursor = Cursor::new(message);
+        let mut group = Self::default();
+        loop {
+            let before = cursor.rest();
+            let Some(tag) = cursor.tag()? else {
+                return Ok(group);
+            };
+            match tag {
+                SCOPE => {
+                    let scope = cursor.bytes()?;
+                    group.scope.merge(scope)?;
+                    group
+                        .scope
+                        .messages
+                        .extend(tag, message, before, cursor.rest());
+                }
+                RECORDS => {
+                    cursor.bytes()?;
+                    group.records.extend(tag, message, before, cursor.rest());
+                }
+                SCHEMA_URL => group.schema_url = cursor.bytes()?,
+                other => skip_other(&mut cursor, other, 0b1110)?,
+            }
+        }
+    }
+}
+
+/// An instrumentation scope.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scope<'a> {
+    /// Name of the library or module.
+    pub name: &'a [u8],
+    /// Its version.
+    pub version: &'a [u8],
+    /// Attributes its SDK dropped.
+    pub dropped_attributes_count: u32,
+    messages: Repeated<'a>,
+}
+
+impl<'a> Scope<'a> {
+    fn merge(&mut self, message: &'a [u8]) -> Result<(), Fault> {
+        const NAME: u32 = tag(1, LENGTH);
+        const VERSION: u32 = tag(2, LENGTH);
+        const ATTRIBUTES: u32 = tag(3, LENGTH);
+        const DROPPED: u32 = tag(4, VARINT);
+        let mut cursor = Cursor::new(message);
+        while let Some(tag) = cursor.tag()? {
+            match tag {
+                NAME => self.name = cursor.bytes()?,
+                VERSION => self.version = cursor.bytes()?,
+                ATTRIBUTES => drop(cursor.bytes()?),
+                DROPPED => self.dropped_attributes_count = cursor.varint()? as u32,
+                other => skip_other(&mut cursor, other, 0b1_1110)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with every attribute in order.
+    ///
+    /// # Errors
+    /// The bytes are malformed, or `each` returned an error.
+    pub fn attributes<E: From<Fault>>(
+        self,
+        mut each: impl FnMut(KeyValue<'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for scope in self.messages {
+            for attribute in Repeated::in_message(scope?, 3) {
+                each(KeyValue::parse(attribute?)?)?;
+            }
+        }
+        Ok(())
+    }
+}

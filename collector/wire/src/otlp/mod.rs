@@ -1,0 +1,31 @@
+//! OTLP export requests (`Export{Trace,Logs,Metrics}ServiceRequest`) as bytes.
+//!
+//! Requests of one signal **concatenate**: a request holds nothing but one repeated field, so the
+//! bytes of two requests one after the other are one request with the records of both. The edge
+//! batches by appending bytes, and never re-encodes.
+//!
+//! Views follow protobuf's rules: unknown fields are passed over, a scalar that occurs twice counts
+//! as last written, a sub-message that occurs twice is merged. One exception, which no encoder
+//! produces: an attribute's value that occurs twice is not merged, the last one wins.
+
+mod check;
+mod common;
+mod descriptor;
+mod logs;
+mod metrics;
+mod split;
+mod traces;
+
+pub use check::{Checked, check};
+pub use common::{
+    AnyValue, Array, KeyValue, KeyValueList, KeyValues, Repeated, Resource, ResourceGroup, Scope,
+    ScopeGroup, is_absent_id, resource_groups,
+};
+pub use descriptor::path_of;
+pub use logs::LogRecord;
+pub use metrics::{
+    Buckets, Exemplar, ExponentialHistogramPoint, HistogramPoint, Metric, MetricData, NumberPoint,
+    Numbers, Points, Quantile, SummaryPoint,
+};
+pub use split::{Part, split};
+pub use traces::{Event, Link, Span};

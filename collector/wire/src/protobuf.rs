@@ -1,0 +1,314 @@
+//! Reading protobuf's wire format from a slice, field by field, copying nothing.
+//!
+//! A [`Cursor`] is the rest of a message. Every read checks its bounds and moves forward, so any input
+//! ends in finite time: either at the end of the slice or with a [`Fault`].
+//! Groups are refused. Field order, repetition and unknown fields are the caller's to handle;
+//! [`Cursor::skip`] passes over whatever it doesn't know.
+
+pub use crate::error::Fault;
+use crate::error::WireErrorKind;
+
+/// Wire type of variable-length integers.
+pub const VARINT: u32 = 0;
+/// Wire type of 8-byte values.
+pub const FIXED64: u32 = 1;
+/// Wire type of length-prefixed values.
+pub const LENGTH: u32 = 2;
+/// Wire type of 4-byte values.
+pub const FIXED32: u32 = 5;
+
+/// A field's tag: its number and wire type as they stand on the wire.
+#[must_use]
+pub const fn tag(field: u32, wire_type: u32) -> u32 {
+    field << 3 | wire_type
+}
+
+/// What is left of a message.
+#[derive(Clone, Copy, Debug)]
+pub struct Cursor<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    /// A cursor at the start of `message`.
+    #[inline]
+    #[must_use]
+    pub const fn new(message: &'a [u8]) -> Self {
+        Self { rest: message }
+    }
+
+    /// Whether the message has been read to its end.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The bytes not read yet.
+    #[inline]
+    #[must_use]
+    pub const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// The fault `kind` at this place.
+    #[cold]
+    #[must_use]
+    pub fn fault(&self, kind: WireErrorKind) -> Fault {
+        Fault::at(kind, self.rest)
+    }
+
+    /// The next field's tag, or `None` at the end of the message.
+    ///
+    /// # Errors
+    /// A tag that is cut off, over-long, or has field number 0 or an unknown wire type.
+    #[inline]
+    pub fn tag(&mut self) -> Result<Option<u32>, Fault> {
+        let Some((&first, rest)) = self.rest.split_first() else {
+            return Ok(None);
+        };
+        // Field numbers up to 15 take one byte; the lowest valid tag is 8 (field 1, wire type 0).
+        if (0x08..0x80).contains(&first) {
+            self.rest = rest;
+            return Ok(Some(u32::from(first)));
+        }
+        self.long_tag().map(Some)
+    }
+
+    #[inline(never)]
+    fn long_tag(&mut self) -> Result<u32, Fault> {
+        let start = *self;
+        let raw = self.varint()?;
+        match u32::try_from(raw) {
+            Ok(tag) if tag >= 8 => Ok(tag),
+            _ => Err(start.fault(WireErrorKind::InvalidTag)),
+        }
+    }
+
+    /// A variable-length integer.
+    ///
+    /// # Errors
+    /// It is cut off, or longer than ten bytes or 64 bits.
+    #[inline]
+    pub fn varint(&mut self) -> Result<u64, Fault> {
+        match self.rest {
+            [first, rest @ ..] if *first < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(*first))
+            }
+            [first, second, rest @ ..] if *second < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(*first & 0x7f) | u64::from(*second) << 7)
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    #[inline(never)]
+    fn long_varint(&mut self) -> Result<u64, Fault> {
+        let mut value = 0_u64;
+        for (position, &byte) in self.rest.iter().take(10).enumerate() {
+            // The tenth byte carries bit 63 alone.
+            if position == 9 && byte > 1 {
+                return Err(self.fault(WireErrorKind::OverlongVarint));
+            }
+            value |= u64::from(byte & 0x7f) << (7 * position);
+            if byte < 0x80 {
+                self.rest = &self.rest[position + 1..];
+                return Ok(value);
+            }
+        }
+        Err(self.fault(WireErrorKind::Truncated))
+    }
+
+    /// Eight bytes, little-endian.
+    ///
+    /// # Errors
+    /// Fewer are left.
+    #[inline]
+    pub fn fixed64(&mut self) -> Result<u64, Fault> {
+        match self.rest.split_first_chunk() {
+            Some((bytes, rest)) => {
+                self.rest = rest;
+                Ok(u64::from_le_bytes(*bytes))
+            }
+            None => Err(self.fault(WireErrorKind::Truncated)),
+        }
+    }
+
+    /// Eight bytes as a double.
+    ///
+    /// # Errors
+    /// Fewer are left.
+    #[inline]
+    pub fn double(&mut self) -> Result<f64, Fault> {
+        self.fixed64().map(f64::from_bits)
+    }
+
+    /// Four bytes, little-endian.
+    ///
+    /// # Errors
+    /// Fewer are left.
+    #[inline]
+    pub fn fixed32(&mut self) -> Result<u32, Fault> {
+        match self.rest.split_first_chunk() {
+            Some((bytes, rest)) => {
+                self.rest = rest;
+                Ok(u32::from_le_bytes(*bytes))
+            }
+            None => Err(self.fault(WireErrorKind::Truncated)),
+        }
+    }
+
+    /// A length and that many bytes.
+    ///
+    /// # Errors
+    /// The length is not valid or more than what is left.
+    #[inline]
+    pub fn bytes(&mut self) -> Result<&'a [u8], Fault> {
+        let start = *self;
+        let length = self.varint()?;
+        match usize::try_from(length)
+            .ok()
+            .and_then(|length| self.rest.split_at_checked(length))
+        {
+            Some((bytes, rest)) => {
+                self.rest = rest;
+                Ok(bytes)
+            }
+            None => Err(start.fault(WireErrorKind::Truncated)),
+        }
+    }
+
+    /// Passes over the value of a field with tag `tag`.
+    ///
+    /// # Errors
+    /// The value is cut off, or a group, or of an unknown wire type.
+    #[inline]
+    pub fn skip(&mut self, tag: u32) -> Result<(), Fault> {
+        match tag & 7 {
+            VARINT => self.varint().map(drop),
+            FIXED64 => self.fixed64().map(drop),
+            LENGTH => self.bytes().map(drop),
+            FIXED32 => self.fixed32().map(drop),
+            3 | 4 => Err(self.fault(WireErrorKind::Group)),
+            _ => Err(self.fault(WireErrorKind::InvalidTag)),
+        }
+    }
+}
+
+/// Appends `value` as a variable-length integer.
+#[inline]
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Bytes `value` takes as a variable-length integer: 1 to 10.
+#[must_use]
+pub const fn varint_len(value: u64) -> usize {
+    // Seven bits a byte, and zero takes one byte as well.
+    ((70 - (value | 1).leading_zeros()) / 7) as usize
+}
+
+/// The signed integer behind protobuf's zigzag form (`sint32`, `sint64`).
+#[inline]
+#[must_use]
+pub const fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A tag of field 0, of a number over 29 bits, or cut off is refused where it starts.
+    #[test]
+    fn invalid_tags_are_refused() {
+        for bytes in [&[0x00][..], &[0x07], &[0xff, 0xff, 0xff, 0xff, 0x7f]] {
+            let fault = Cursor::new(bytes).tag().unwrap_err();
+            assert_eq!(
+                fault,
+                Fault::at(WireErrorKind::InvalidTag, bytes),
+                "{bytes:?}"
+            );
+        }
+        assert_eq!(
+            Cursor::new(&[0x80]).tag().unwrap_err().kind(),
+            WireErrorKind::Truncated
+        );
+        assert_eq!(Cursor::new(&[]).tag(), Ok(None));
+    }
+
+    /// Groups are refused, not searched for their end.
+    #[test]
+    fn groups_are_refused() {
+        for wire_type in [3, 4] {
+            let mut cursor = Cursor::new(&[1, 2, 3]);
+            let fault = cursor.skip(tag(1, wire_type)).unwrap_err();
+            assert_eq!(fault.kind(), WireErrorKind::Group);
+        }
+    }
+
+    /// An integer of more than ten bytes, or of more than 64 bits, is refused.
+    #[test]
+    fn overlong_integers_are_refused() {
+        let kind = |bytes: &[u8]| Cursor::new(bytes).varint().map_err(|fault| fault.kind());
+        assert_eq!(kind(&[0xff; 11]), Err(WireErrorKind::OverlongVarint));
+        let mut largest = [0xff; 10];
+        largest[9] = 1;
+        assert_eq!(kind(&largest), Ok(u64::MAX));
+        largest[9] = 2;
+        assert_eq!(kind(&largest), Err(WireErrorKind::OverlongVarint));
+    }
+
+    /// A length that reaches past the end, or past what an address can hold, is refused.
+    #[test]
+    fn lengths_past_the_end_are_refused() {
+        let mut huge = Vec::new();
+        put_varint(&mut huge, u64::MAX);
+        for bytes in [&[3, 1, 2][..], &huge] {
+            let fault = Cursor::new(bytes).bytes().unwrap_err();
+            assert_eq!(fault, Fault::at(WireErrorKind::Truncated, bytes));
+        }
+    }
+
+    proptest! {
+        /// Every integer is read back as written, and its length is as told.
+        #[test]
+        fn integers_round_trip(value in any::<u64>(), shift in 0_u32..64) {
+            let value = value >> shift;
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, value);
+            prop_assert_eq!(bytes.len(), varint_len(value));
+            let mut cursor = Cursor::new(&bytes);
+            prop_assert_eq!(cursor.varint(), Ok(value));
+            prop_assert!(cursor.is_empty());
+            // No prefix of it can be read.
+            for end in 0..bytes.len() {
+                prop_assert!(Cursor::new(&bytes[..end]).varint().is_err());
+            }
+        }
+
+        /// Zigzag is undone as protobuf defines it.
+        #[test]
+        fn zigzag_is_undone(value in any::<i64>()) {
+            prop_assert_eq!(unzigzag((value << 1 ^ value >> 63) as u64), value);
+        }
+
+        /// Reading field by field ends and never panics, whatever the bytes.
+        #[test]
+        fn any_bytes_are_walked_to_an_end(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut cursor = Cursor::new(&bytes);
+            while let Ok(Some(tag)) = cursor.tag() {
+                if cursor.skip(tag).is_err() {
+                    break;
+                }
+            }
+        }
+    }
+}
