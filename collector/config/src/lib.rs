@@ -20,6 +20,7 @@ mod problem;
 mod process;
 mod secret;
 mod section;
+mod text;
 mod units;
 
 pub use check::{Checked, Mode};

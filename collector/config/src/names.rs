@@ -3,7 +3,7 @@
 //! A value of one of these types has been checked once, where it was read; nothing downstream checks
 //! or quotes it again.
 
-use serde::{Deserialize, Serialize};
+use crate::text::as_text;
 
 /// A name outside its alphabet or length.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,8 +18,7 @@ pub struct NameError {
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $accepts:expr) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(String);
 
         impl $name {
@@ -44,23 +43,12 @@ macro_rules! name {
             }
         }
 
-        impl TryFrom<String> for $name {
-            type Error = NameError;
-            fn try_from(name: String) -> Result<Self, NameError> {
-                Self::new(name)
-            }
-        }
+        as_text!($name, $what);
 
         impl std::str::FromStr for $name {
             type Err = NameError;
             fn from_str(name: &str) -> Result<Self, NameError> {
                 Self::new(name)
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(name: $name) -> Self {
-                name.0
             }
         }
 

@@ -1,6 +1,6 @@
 //! Checked addresses of the systems outside: Kafka brokers and ClickHouse endpoints.
 
-use serde::{Deserialize, Serialize};
+use crate::text::as_text;
 
 /// An address that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -12,8 +12,7 @@ pub struct EndpointError {
 }
 
 /// A Kafka broker to begin with: `host:port`, IPv6 hosts in brackets.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct BootstrapServer(String);
 
 impl BootstrapServer {
@@ -43,8 +42,7 @@ impl BootstrapServer {
 /// A ClickHouse HTTP endpoint: `http://host:port` or `https://host:port`, with nothing behind it.
 ///
 /// Credentials in it are refused: they would be seen in logs.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HttpEndpoint(String);
 
 impl HttpEndpoint {
@@ -127,33 +125,35 @@ fn host_and_port(text: &str) -> Option<(&str, u16)> {
     good.then_some((host, port))
 }
 
-macro_rules! text_conversions {
-    ($($name:ident),*) => {$(
-        impl TryFrom<String> for $name {
-            type Error = EndpointError;
-            fn try_from(text: String) -> Result<Self, EndpointError> {
-                Self::new(text)
-            }
-        }
-        impl std::str::FromStr for $name {
-            type Err = EndpointError;
-            fn from_str(text: &str) -> Result<Self, EndpointError> {
-                Self::new(text)
-            }
-        }
-        impl From<$name> for String {
-            fn from(value: $name) -> Self {
-                value.0
-            }
-        }
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-    )*};
+impl std::str::FromStr for BootstrapServer {
+    type Err = EndpointError;
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        Self::new(text)
+    }
 }
-text_conversions!(BootstrapServer, HttpEndpoint);
+
+impl std::fmt::Display for BootstrapServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+as_text!(BootstrapServer, "a broker address");
+
+impl std::str::FromStr for HttpEndpoint {
+    type Err = EndpointError;
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        Self::new(text)
+    }
+}
+
+impl std::fmt::Display for HttpEndpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+as_text!(HttpEndpoint, "a ClickHouse endpoint");
 
 #[cfg(test)]
 mod tests {

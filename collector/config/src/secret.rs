@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::as_text;
+
 /// The longest secret read, in bytes: far above any password or private key in use.
 pub const MAX_SECRET_BYTES: u64 = 64 * 1024;
 
 /// The absolute path of a file holding a secret, a certificate or a key.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "PathBuf", into = "PathBuf")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SecretFile(PathBuf);
 
 /// A secret file that cannot be used.
@@ -96,18 +97,20 @@ impl SecretFile {
     }
 }
 
-impl TryFrom<PathBuf> for SecretFile {
-    type Error = SecretError;
-    fn try_from(path: PathBuf) -> Result<Self, SecretError> {
+impl std::str::FromStr for SecretFile {
+    type Err = SecretError;
+    fn from_str(path: &str) -> Result<Self, SecretError> {
         Self::new(path)
     }
 }
 
-impl From<SecretFile> for PathBuf {
-    fn from(file: SecretFile) -> Self {
-        file.0
+impl fmt::Display for SecretFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display().fmt(f)
     }
 }
+
+as_text!(SecretFile, "the absolute path of a file");
 
 /// A user name or password. It neither prints nor serialises; [`Secret::expose`] is the one way out.
 #[derive(Clone, PartialEq, Eq)]

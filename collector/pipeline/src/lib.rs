@@ -1,1 +1,15 @@
 //! Bounded flow between a source and a sink: budget, batches, retries, drain.
+//!
+//! What every data path shares and no single one owns. This crate opens no sockets and holds no
+//! client: receivers and exporters do, against the types here.
+
+pub mod backoff;
+pub mod batch;
+pub mod budget;
+pub mod drain;
+pub mod kafka_client;
+pub mod memory;
+mod process;
+pub mod readiness;
+pub mod sink;
+pub mod telemetry;

@@ -1,0 +1,251 @@
+//! Whole documents: what three lines give, and what is said about wrong ones, word for word.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use millrace_config::{Acknowledge, ByteSize, Config, Mode};
+
+const EDGE: &str = "\
+receivers: {otlp: {}}
+exporters: {kafka: {connection: {bootstrapServers: [kafka:9092]}}}
+";
+
+fn problems(text: &str) -> Vec<String> {
+    let error = Config::load(text).expect_err("the document is wrong");
+    error.problems().iter().map(ToString::to_string).collect()
+}
+
+/// Scenario: the shortest edge. Guarantee: it runs, with the defaults the docs state.
+#[test]
+fn two_lines_make_an_edge() {
+    let checked = Config::load(EDGE).unwrap();
+    let Mode::Edge { otlp, kafka } = checked.mode else {
+        panic!("not an edge")
+    };
+    assert_eq!(otlp.grpc.address.to_string(), "0.0.0.0:4317");
+    assert_eq!(otlp.http.address.to_string(), "0.0.0.0:4318");
+    assert_eq!(otlp.limits.grpc_message_bytes, ByteSize::mib(4));
+    assert_eq!(kafka.topics.traces.unwrap().as_str(), "otlp_traces");
+    assert_eq!(kafka.acknowledge, Acknowledge::AfterKafka);
+    assert_eq!(checked.admin.address.port(), 9464);
+}
+
+/// Scenario: the shortest gateway. Guarantee: it runs, and dead letters have topics.
+#[test]
+fn two_lines_make_a_gateway() {
+    let checked = Config::load(
+        "receivers: {kafka: {connection: {bootstrapServers: [kafka:9092]}}}\n\
+         exporters: {clickhouse: {endpoints: [http://db:8123]}}\n",
+    )
+    .unwrap();
+    let Mode::Gateway { kafka, clickhouse } = checked.mode else {
+        panic!("not a gateway")
+    };
+    let letters = kafka.resolved_dead_letter_topics();
+    assert_eq!(letters.logs.unwrap().as_str(), "otlp_logs_dead_letter");
+    assert_eq!(clickhouse.database.as_str(), "otel");
+    assert_eq!(clickhouse.batch.max_rows, 100_000);
+}
+
+/// Scenario: only one signal is named. Guarantee: only that one flows, dead letters included.
+#[test]
+fn naming_one_topic_leaves_the_other_signals_out() {
+    let checked = Config::load(
+        "receivers: {kafka: {connection: {bootstrapServers: [k:1]}, topics: {traces: mine}}}\n\
+         exporters: {clickhouse: {endpoints: [http://db:8123]}}\n",
+    )
+    .unwrap();
+    let Mode::Gateway { kafka, .. } = checked.mode else {
+        panic!("not a gateway")
+    };
+    assert!(kafka.topics.logs.is_none());
+    let letters = kafka.resolved_dead_letter_topics();
+    assert_eq!(
+        letters
+            .given()
+            .map(|(signal, _)| signal)
+            .collect::<Vec<_>>(),
+        ["traces"]
+    );
+}
+
+/// Scenario: a field nobody knows. Guarantee: its place, its section and the fields there are.
+#[test]
+fn an_unknown_field_is_refused_with_its_line() {
+    let text = EDGE.replace("{otlp: {}}", "\n  otlp:\n    limits:\n      bodyBytes: 7");
+    assert_eq!(
+        problems(&text),
+        [
+            "line 4, column 7: receivers.otlp.limits: unknown field `bodyBytes`, expected one of \
+          `grpcMessageBytes`, `httpBodyBytes`, `headerListBytes`, `concurrentStreams`, \
+          `connections`, `handshakeSeconds`, `headerReadSeconds`, `requestSeconds`, `idleSeconds`"
+        ]
+    );
+}
+
+/// Scenario: values of the wrong kind, one document each. Guarantee: place, field, what to write.
+#[test]
+fn wrong_values_say_what_to_write_instead() {
+    let cases = [
+        (
+            "exporters:\n  kafka:\n    maxMessageBytes: 1M\n",
+            "line 3, column 22: exporters.kafka.maxMessageBytes: `1M` is not a size: write bytes \
+             as a number, or with Ki, Mi or Gi, as in 512Mi",
+        ),
+        (
+            "exporters:\n  kafka:\n    connection:\n      bootstrapServers:\n        - kafka\n",
+            "line 5, column 11: exporters.kafka.connection.bootstrapServers[0]: `kafka` is not a \
+             broker address: write host:port, as in kafka-0.kafka:9092",
+        ),
+        (
+            "exporters:\n  clickhouse:\n    database: a;b\n",
+            "line 3, column 15: exporters.clickhouse.database: identifier `a;b` is not usable: \
+             write a letter or '_', then up to 62 letters, digits, '_'",
+        ),
+        (
+            "exporters:\n  kafka:\n    acknowledge: Never\n",
+            "line 3, column 18: exporters.kafka.acknowledge: unknown variant `Never`, expected \
+             `AfterKafka` or `AfterBuffering`",
+        ),
+        (
+            "receivers:\n  otlp:\n    grpc:\n      tls:\n        certFile: /a\n",
+            "line 5, column 9: receivers.otlp.grpc.tls: missing field `keyFile`",
+        ),
+        (
+            "receivers: {otlp: {grpc: {tls: {certFile: a, keyFile: /k}}}}\n",
+            "line 1, column 43: receivers.otlp.grpc.tls.certFile: `a` is not an absolute path: \
+             write one that begins with /",
+        ),
+        (
+            "receivers: {otlp: {}\n",
+            "line 2, column 1: did not find expected ',' or '}' at line 2 column 1, while parsing \
+             a flow mapping",
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(problems(text), [expected], "{text}");
+    }
+}
+
+/// Scenario: several rules broken at once. Guarantee: all are said, in the document's order.
+#[test]
+fn all_broken_rules_are_reported_at_once_in_order() {
+    let text = "\
+memory:
+  budgetPercent: 99
+shutdown: {deadlineSeconds: 0}
+receivers:
+  otlp:
+    grpc: {address: '127.0.0.1:9464'}
+    http: {address: '127.0.0.1:9464'}
+    limits:
+      connections: 0
+admin: {address: '127.0.0.1:9464'}
+exporters:
+  kafka:
+    topics:
+      traces: one
+      logs: one
+    connection:
+      sasl: {mechanism: PLAIN, usernameFile: /u, passwordFile: /p}
+      tls:
+";
+    assert_eq!(
+        problems(text),
+        [
+            "line 2, column 3: memory.budgetPercent: 99 is out of range: write 10 to 80",
+            "line 3, column 12: shutdown.deadlineSeconds: 0 is out of range: write 1 to 600",
+            "line 6, column 12: receivers.otlp.grpc.address: 127.0.0.1:9464 is also \
+             admin.address: write another port",
+            "line 7, column 12: receivers.otlp.http.address: 127.0.0.1:9464 is also \
+             receivers.otlp.grpc.address: write another port",
+            "line 9, column 7: receivers.otlp.limits.connections: 0 is out of range: write 1 to \
+             100000",
+            "line 15, column 7: exporters.kafka.topics.logs: topic `one` is also \
+             exporters.kafka.topics.traces: write one of its own",
+            "line 16, column 5: exporters.kafka.connection.bootstrapServers: no broker is given: \
+             write one at least, as in [kafka-0.kafka:9092]",
+            "line 17, column 14: exporters.kafka.connection.sasl.mechanism: PLAIN without tls \
+             sends the password in clear: add `tls: {}` or write SCRAM-SHA-512",
+        ]
+    );
+}
+
+/// Scenario: combinations that are no mode. Guarantee: each says what to write.
+#[test]
+fn every_combination_that_is_no_mode_is_explained() {
+    let otlp = "otlp: {}";
+    let kafka = "kafka: {connection: {bootstrapServers: [k:1]}}";
+    let clickhouse = "clickhouse: {endpoints: [http://db:8123]}";
+    let document = |receivers: &str, exporters: &str| {
+        problems(&format!(
+            "receivers: {{{receivers}}}\nexporters: {{{exporters}}}\n"
+        ))
+        .join("\n")
+    };
+    assert!(document(otlp, clickhouse).contains("not in this version"));
+    assert!(document(kafka, kafka).contains("kafka to kafka is not a mode"));
+    let both = format!("{kafka}, {otlp}");
+    assert!(document(&both, kafka).contains("run one of each"));
+    assert!(document(otlp, &format!("{kafka}, {clickhouse}")).contains("write one of them"));
+    let nothing = problems("");
+    assert!(
+        nothing[0].starts_with("receivers: no receiver is given"),
+        "{nothing:?}"
+    );
+    assert!(
+        nothing[1].starts_with("exporters: no exporter is given"),
+        "{nothing:?}"
+    );
+    assert_eq!(problems("# only a comment\n"), nothing);
+}
+
+/// Scenario: TLS said twice, differently. Guarantee: refused, at the endpoint.
+#[test]
+fn tls_with_a_plain_endpoint_is_refused() {
+    let text = "\
+receivers: {kafka: {connection: {bootstrapServers: [k:1]}}}
+exporters:
+  clickhouse:
+    tls: {certFile: /c}
+    endpoints:
+      - https://a:8443
+      - http://b:8123
+";
+    assert_eq!(
+        problems(text),
+        [
+            "line 4, column 5: exporters.clickhouse.tls: certFile and keyFile go together: write \
+             both or neither",
+            "line 7, column 9: exporters.clickhouse.endpoints[1]: `http://b:8123` is not https, \
+             yet tls is given: write https or drop tls",
+        ]
+    );
+}
+
+/// Scenario: documents made to hurt. Guarantee: refused at once, no blow-up.
+#[test]
+fn hostile_documents_are_refused() {
+    let long = format!("# {}\n", "x".repeat(1024 * 1024));
+    assert!(problems(&long)[0].contains("the limit is"));
+    let deep = format!("receivers: {}{}", "[".repeat(10_000), "]".repeat(10_000));
+    assert_eq!(problems(&deep).len(), 1);
+    let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x]\n");
+    for level in 1..12 {
+        let item = format!("*a{},", level - 1).repeat(9);
+        bomb.push_str(&format!("a{level}: &a{level} [{item}]\n"));
+    }
+    assert_eq!(problems(&bomb).len(), 1);
+    assert_eq!(problems("receivers: {otlp: {}}\nreceivers: {}\n").len(), 1);
+}
+
+/// Scenario: an edge that an operator would render. Guarantee: only what differs is written.
+#[test]
+fn a_rendered_document_holds_only_what_differs_from_the_defaults() {
+    let mut config = Config::parse(EDGE).unwrap();
+    config.exporters.kafka.as_mut().unwrap().linger_millis = 20;
+    config.memory.limit_bytes = Some(ByteSize::mib(512));
+    assert_eq!(
+        config.render().unwrap(),
+        "memory:\n  limitBytes: 512Mi\nreceivers:\n  otlp: {}\nexporters:\n  kafka:\n    \
+         connection:\n      bootstrapServers:\n      - kafka:9092\n    lingerMillis: 20\n"
+    );
+}

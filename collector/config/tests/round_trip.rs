@@ -1,0 +1,301 @@
+//! What is rendered reads back as the same settings, whatever they are.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use millrace_config::{
+    Acknowledge, Admin, Attributes, Batch, BootstrapServer, ByteSize, ClickHouseExporter,
+    ClientTls, Compression, Config, Credentials, EnvName, Exporters, GroupId, GrpcListener,
+    HttpEndpoint, HttpListener, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver, Memory,
+    OtlpLimits, OtlpReceiver, Receivers, Sasl, SaslMechanism, SecretFile, ServerTls, Shutdown,
+    TopicName, Topics,
+};
+use proptest::option;
+use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
+
+fn checked<T: std::str::FromStr>(pattern: &'static str) -> impl Strategy<Value = T>
+where
+    T::Err: std::fmt::Debug,
+    T: std::fmt::Debug,
+{
+    pattern.prop_map(|text| text.parse().unwrap())
+}
+
+/// Names that YAML would read as something else are the interesting ones.
+fn topic() -> impl Strategy<Value = TopicName> {
+    prop_oneof![
+        checked("[a-zA-Z0-9_-]{1,20}"),
+        prop_oneof![
+            Just("null"),
+            Just("1e3"),
+            Just("0x10"),
+            Just("true"),
+            Just("-"),
+            Just("1.5")
+        ]
+        .prop_map(|text| TopicName::new(text).unwrap()),
+    ]
+}
+
+fn topics() -> impl Strategy<Value = Topics> {
+    (
+        option::of(topic()),
+        option::of(topic()),
+        option::of(topic()),
+    )
+        .prop_map(|(traces, logs, metrics)| Topics {
+            traces,
+            logs,
+            metrics,
+        })
+}
+
+fn file() -> impl Strategy<Value = SecretFile> {
+    "/[ -~]{0,30}".prop_map(|path| SecretFile::new(path).unwrap())
+}
+
+fn size() -> impl Strategy<Value = ByteSize> {
+    prop_oneof![
+        any::<u64>().prop_map(ByteSize::bytes),
+        (0..1024_u64).prop_map(ByteSize::kib),
+        (0..1024_u64).prop_map(ByteSize::mib),
+    ]
+}
+
+fn client_tls() -> impl Strategy<Value = ClientTls> {
+    (option::of(file()), option::of(file()), option::of(file())).prop_map(
+        |(ca_file, cert_file, key_file)| ClientTls {
+            ca_file,
+            cert_file,
+            key_file,
+        },
+    )
+}
+
+fn connection() -> impl Strategy<Value = KafkaConnection> {
+    let server = checked::<BootstrapServer>("[a-z][a-z0-9.-]{0,10}:[1-9][0-9]{0,3}");
+    let mechanism = prop_oneof![
+        Just(SaslMechanism::ScramSha512),
+        Just(SaslMechanism::ScramSha256),
+        Just(SaslMechanism::Plain)
+    ];
+    let sasl =
+        (mechanism, file(), file()).prop_map(|(mechanism, username_file, password_file)| Sasl {
+            mechanism,
+            username_file,
+            password_file,
+        });
+    (
+        proptest::collection::vec(server, 0..4),
+        option::of(client_tls()),
+        option::of(sasl),
+    )
+        .prop_map(|(bootstrap_servers, tls, sasl)| KafkaConnection {
+            bootstrap_servers,
+            tls,
+            sasl,
+        })
+}
+
+fn otlp() -> impl Strategy<Value = OtlpReceiver> {
+    let tls = || {
+        option::of((file(), file(), option::of(file())).prop_map(
+            |(cert_file, key_file, client_ca_file)| ServerTls {
+                cert_file,
+                key_file,
+                client_ca_file,
+            },
+        ))
+    };
+    let grpc = (any::<bool>(), any::<std::net::SocketAddr>(), tls());
+    let http = (any::<bool>(), any::<std::net::SocketAddr>(), tls());
+    let limits = (size(), size(), size(), any::<[u32; 6]>());
+    (grpc, http, limits).prop_map(
+        |(grpc, http, (grpc_bytes, http_bytes, header_bytes, numbers))| {
+            let [streams, connections, handshake, header, request, idle] = numbers;
+            OtlpReceiver {
+                // A flow label or scope id has no place in text, so it can't come back from it.
+                grpc: GrpcListener {
+                    enabled: grpc.0,
+                    address: textual(grpc.1),
+                    tls: grpc.2,
+                },
+                http: HttpListener {
+                    enabled: http.0,
+                    address: textual(http.1),
+                    tls: http.2,
+                },
+                limits: OtlpLimits {
+                    grpc_message_bytes: grpc_bytes,
+                    http_body_bytes: http_bytes,
+                    header_list_bytes: header_bytes,
+                    concurrent_streams: streams,
+                    connections,
+                    handshake_seconds: handshake,
+                    header_read_seconds: header,
+                    request_seconds: request,
+                    idle_seconds: idle,
+                },
+            }
+        },
+    )
+}
+
+fn textual(address: std::net::SocketAddr) -> std::net::SocketAddr {
+    (address.ip(), address.port()).into()
+}
+
+fn kafka_receiver() -> impl Strategy<Value = KafkaReceiver> {
+    let group = checked::<GroupId>("[!-~]{1,20}");
+    let env = option::of(checked::<EnvName>("[A-Z_][A-Z0-9_]{0,20}"));
+    (
+        connection().boxed(),
+        group,
+        env,
+        topics(),
+        topics(),
+        any::<Option<std::num::NonZeroU16>>(),
+        size(),
+    )
+        .prop_map(
+            |(connection, group_id, env, topics, dead, workers, fetch_queue_bytes)| KafkaReceiver {
+                connection,
+                group_id,
+                group_instance_id_env: env,
+                topics,
+                dead_letter_topics: dead,
+                workers,
+                fetch_queue_bytes,
+                session_timeout_seconds: 30,
+            },
+        )
+}
+
+fn kafka_exporter() -> impl Strategy<Value = KafkaExporter> {
+    let compression = prop_oneof![
+        Just(Compression::Zstd),
+        Just(Compression::Lz4),
+        Just(Compression::None)
+    ];
+    let acknowledge = prop_oneof![
+        Just(Acknowledge::AfterKafka),
+        Just(Acknowledge::AfterBuffering)
+    ];
+    (
+        connection().boxed(),
+        topics(),
+        compression,
+        size(),
+        any::<[u32; 2]>(),
+        acknowledge,
+    )
+        .prop_map(
+            |(
+                connection,
+                topics,
+                compression,
+                max_message_bytes,
+                [linger, delivery],
+                acknowledge,
+            )| {
+                KafkaExporter {
+                    connection,
+                    topics,
+                    compression,
+                    max_message_bytes,
+                    linger_millis: linger,
+                    acknowledge,
+                    delivery_timeout_seconds: delivery,
+                }
+            },
+        )
+}
+
+fn clickhouse() -> impl Strategy<Value = ClickHouseExporter> {
+    let endpoint = checked::<HttpEndpoint>("https?://[a-z][a-z0-9.-]{0,10}:[1-9][0-9]{0,3}");
+    let names = (
+        checked::<Identifier>("[A-Za-z_][A-Za-z0-9_]{0,20}"),
+        "[a-z]{1,8}",
+    );
+    let credentials = (file(), file()).prop_map(|(username_file, password_file)| Credentials {
+        username_file,
+        password_file,
+    });
+    let attributes = prop_oneof![Just(Attributes::Json), Just(Attributes::Map)];
+    let batch = (any::<u32>(), size(), any::<u32>()).prop_map(|(rows, max_bytes, age)| Batch {
+        max_rows: rows,
+        max_bytes,
+        max_age_millis: age,
+    });
+    (
+        proptest::collection::vec(endpoint, 0..3),
+        names,
+        option::of(credentials),
+        option::of(client_tls()),
+        attributes,
+        batch,
+        any::<(u16, u32)>(),
+    )
+        .prop_map(
+            |(endpoints, (database, prefix), credentials, tls, attributes, batch, numbers)| {
+                ClickHouseExporter {
+                    endpoints,
+                    database,
+                    table_prefix: Identifier::new(prefix).unwrap(),
+                    credentials,
+                    tls,
+                    attributes,
+                    batch,
+                    max_inserts_in_flight: numbers.0,
+                    insert_timeout_seconds: numbers.1,
+                }
+            },
+        )
+}
+
+fn config() -> impl Strategy<Value = Config> {
+    let process = (
+        any::<std::net::SocketAddr>(),
+        option::of(size()),
+        any::<(u8, u32)>(),
+    );
+    let receivers = (
+        option::of(otlp().boxed()),
+        option::of(kafka_receiver().boxed()),
+    )
+        .prop_map(|(otlp, kafka)| Receivers { otlp, kafka });
+    let exporters = (
+        option::of(kafka_exporter().boxed()),
+        option::of(clickhouse().boxed()),
+    )
+        .prop_map(|(kafka, clickhouse)| Exporters { kafka, clickhouse });
+    (process, receivers, exporters).prop_map(
+        |((address, limit_bytes, (budget_percent, deadline_seconds)), receivers, exporters)| {
+            Config {
+                admin: Admin {
+                    address: textual(address),
+                },
+                memory: Memory {
+                    limit_bytes,
+                    budget_percent,
+                },
+                shutdown: Shutdown { deadline_seconds },
+                receivers,
+                exporters,
+            }
+        },
+    )
+}
+
+proptest! {
+    /// Scenario: any settings at all, sensible or not. Guarantee: rendering loses nothing.
+    #[test]
+    fn rendered_settings_read_back_equal(config in config()) {
+        let text = config.render().unwrap();
+        assert_eq!(Config::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")), config);
+    }
+
+    /// Scenario: bytes that are no document. Guarantee: an answer, never a panic.
+    #[test]
+    fn any_text_is_read_or_refused(text in "[ -~\n\t]{0,200}") {
+        let _ = Config::load(&text);
+    }
+}

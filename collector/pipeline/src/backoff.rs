@@ -1,0 +1,117 @@
+//! How long to wait before trying again: growing, capped, and jittered so that many that failed
+//! together don't come back together.
+//!
+//! Pure: no clock and no sleep, randomness from a seed the caller gives.
+
+use std::time::Duration;
+
+/// How waits grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackoffPolicy {
+    /// The first wait, before jitter.
+    pub first: Duration,
+    /// The longest wait, before jitter.
+    pub longest: Duration,
+}
+
+/// The waits of one thing that is tried again and again.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    policy: BackoffPolicy,
+    tries: u32,
+    random: u64,
+}
+
+impl Backoff {
+    /// Begins at the first wait. Seeds should differ between those that may fail together.
+    #[must_use]
+    pub fn new(policy: BackoffPolicy, seed: u64) -> Self {
+        Self {
+            policy,
+            tries: 0,
+            random: seed,
+        }
+    }
+
+    /// How often it has waited since the start or the last [`Backoff::reset`].
+    #[must_use]
+    pub fn tries(&self) -> u32 {
+        self.tries
+    }
+
+    /// The next wait: double the one before, at most the longest, of which a random half is
+    /// taken off. So it is never under half of what the policy says, and never over it.
+    pub fn next_wait(&mut self) -> Duration {
+        let doubled = 1_u32.checked_shl(self.tries).unwrap_or(u32::MAX);
+        let full = self
+            .policy
+            .first
+            .saturating_mul(doubled)
+            .min(self.policy.longest);
+        self.tries = self.tries.saturating_add(1);
+        full.div_f64(2.0)
+            .saturating_add(full.mul_f64(self.unit() / 2.0))
+            .min(full)
+    }
+
+    /// Begins again at the first wait.
+    pub fn reset(&mut self) {
+        self.tries = 0;
+    }
+
+    /// A number in [0, 1), by Steele's splitmix64.
+    fn unit(&mut self) -> f64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^= z >> 31;
+        // The upper 53 bits: what a double holds exactly.
+        (z >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const POLICY: BackoffPolicy = BackoffPolicy {
+        first: Duration::from_millis(100),
+        longest: Duration::from_secs(30),
+    };
+
+    proptest! {
+        /// Whatever the seed, each wait lies between half of the doubled one and all of it, and
+        /// never over the longest.
+        #[test]
+        fn waits_double_up_to_the_longest_with_jitter(seed: u64) {
+            let mut backoff = Backoff::new(POLICY, seed);
+            for tries in 0..80_u32 {
+                let full = (0.1 * 2_f64.powi(tries as i32)).min(30.0);
+                let wait = backoff.next_wait().as_secs_f64();
+                prop_assert!(wait >= full / 2.0 - 1e-6 && wait <= full + 1e-6, "{tries}: {wait}");
+            }
+        }
+    }
+
+    /// Scenario: two that fail together. Guarantee: they come back at different moments.
+    #[test]
+    fn different_seeds_wait_differently() {
+        let waits = |seed| Backoff::new(POLICY, seed).next_wait();
+        assert_ne!(waits(1), waits(2));
+    }
+
+    /// Scenario: success after failures. Guarantee: the next failure waits the first wait again.
+    #[test]
+    fn a_reset_begins_again() {
+        let mut backoff = Backoff::new(POLICY, 7);
+        for _ in 0..9 {
+            backoff.next_wait();
+        }
+        backoff.reset();
+        assert!(backoff.next_wait() <= POLICY.first);
+        assert_eq!(backoff.tries(), 1);
+    }
+}

@@ -1,0 +1,136 @@
+//! Whether the process can do its work, as one sentence for each part of it that cannot.
+//!
+//! A part is registered before it starts and counts as not ready until it says so; the process is
+//! ready when all its parts are. Reasons are for people: no secrets, one line, bounded length.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The longest reason kept, in bytes; the rest is cut.
+const MAX_REASON_BYTES: usize = 512;
+
+/// The readiness of all parts, shared by clones.
+#[derive(Debug, Clone, Default)]
+pub struct Readiness {
+    parts: Arc<Mutex<Vec<PartState>>>,
+}
+
+#[derive(Debug)]
+struct PartState {
+    name: &'static str,
+    /// Why it is not ready; none when it is.
+    reason: Option<String>,
+}
+
+/// One part's handle. Dropping it leaves the last word standing.
+#[derive(Debug, Clone)]
+pub struct Part {
+    readiness: Readiness,
+    index: usize,
+}
+
+impl Readiness {
+    /// Adds a part, which is not ready for the reason that it is starting.
+    #[must_use]
+    pub fn part(&self, name: &'static str) -> Part {
+        let mut parts = self.lock();
+        parts.push(PartState {
+            name,
+            reason: Some("starting".to_owned()),
+        });
+        Part {
+            readiness: self.clone(),
+            index: parts.len() - 1,
+        }
+    }
+
+    /// What keeps the process from being ready, as `part: reason`; empty when it is ready.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<String> {
+        self.lock()
+            .iter()
+            .filter_map(|part| Some(format!("{}: {}", part.name, part.reason.as_ref()?)))
+            .collect()
+    }
+
+    /// Whether all parts are ready.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.lock().iter().all(|part| part.reason.is_none())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<PartState>> {
+        // Each writer replaces one whole value, so a poisoned lock still guards whole values.
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Part {
+    /// Says that the part works. True when that is news.
+    pub fn ready(&self) -> bool {
+        self.set(None)
+    }
+
+    /// Says why the part does not work. True when that is news.
+    pub fn not_ready(&self, reason: impl std::fmt::Display) -> bool {
+        let mut kept = String::new();
+        for c in reason.to_string().chars() {
+            if kept.len() + c.len_utf8() > MAX_REASON_BYTES {
+                break;
+            }
+            kept.push(if c.is_control() { ' ' } else { c });
+        }
+        self.set(Some(kept))
+    }
+
+    /// Whether this part is ready.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.readiness
+            .lock()
+            .get(self.index)
+            .is_some_and(|part| part.reason.is_none())
+    }
+
+    fn set(&self, reason: Option<String>) -> bool {
+        let mut parts = self.readiness.lock();
+        let Some(part) = parts.get_mut(self.index) else {
+            return false;
+        };
+        let news = part.reason != reason;
+        part.reason = reason;
+        news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_REASON_BYTES, Readiness};
+
+    /// Scenario: two parts come up and one fails again. Guarantee: ready only while both are, and
+    /// the reason names the part.
+    #[test]
+    fn the_process_is_ready_when_all_parts_are() {
+        let readiness = Readiness::default();
+        let (kafka, listeners) = (readiness.part("kafka"), readiness.part("listeners"));
+        assert_eq!(
+            readiness.reasons(),
+            ["kafka: starting", "listeners: starting"]
+        );
+        assert!(kafka.ready() && listeners.ready());
+        assert!(readiness.is_ready() && kafka.is_ready());
+        assert!(kafka.not_ready("wrong\npassword"));
+        assert!(
+            !kafka.not_ready("wrong password"),
+            "the same word is no news"
+        );
+        assert_eq!(readiness.reasons(), ["kafka: wrong password"]);
+    }
+
+    /// Scenario: an endless reason. Guarantee: it is cut, at a character's edge.
+    #[test]
+    fn long_reasons_are_cut() {
+        let readiness = Readiness::default();
+        readiness.part("x").not_ready("ä".repeat(1000));
+        assert!(readiness.reasons()[0].len() <= MAX_REASON_BYTES + 3);
+    }
+}

@@ -1,0 +1,411 @@
+//! What the process says about itself, under fixed names: one struct, registered once.
+//!
+//! Labels take values from enums and from assigned partitions only, so the number of series is
+//! bounded: three signals, the variants below, and the partitions this process owns, whose series
+//! go when the partition does. Nothing from a record ever becomes a label.
+
+use std::time::Duration;
+
+use prometheus::{
+    Counter, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
+    Opts, Registry, TextEncoder, core::Collector,
+};
+
+use millrace_wire::Signal;
+
+use crate::budget::Budget;
+use crate::process;
+
+/// Why a receiver refused a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// Not what it claims to be: bad protobuf, bad compression, bad framing.
+    Malformed,
+    /// Longer than the limit, as sent or after expansion.
+    TooLarge,
+    /// A content type, encoding or method that isn't spoken.
+    Unsupported,
+    /// A signal that has no topic here.
+    Unconfigured,
+    /// No room in the byte budget or in a queue.
+    Full,
+    /// What lies behind the receiver did not take it.
+    Unavailable,
+    /// The process is shutting down.
+    Draining,
+    /// The client took longer than allowed.
+    Timeout,
+}
+
+impl Refusal {
+    /// The label's value.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::TooLarge => "too_large",
+            Self::Unsupported => "unsupported",
+            Self::Unconfigured => "unconfigured",
+            Self::Full => "full",
+            Self::Unavailable => "unavailable",
+            Self::Draining => "draining",
+            Self::Timeout => "timeout",
+        }
+    }
+}
+
+/// Bounds of the histograms of waiting, in seconds: from a local answer to a long time-out.
+const WAIT_BUCKETS: [f64; 12] = [
+    0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0,
+];
+
+/// The metrics could not be registered: two of them have one name, which is a fault in this file.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot register the metrics: {0}")]
+pub struct TelemetryError(#[from] prometheus::Error);
+
+/// All metrics of a collector.
+#[derive(Debug)]
+pub struct Telemetry {
+    registry: Registry,
+    budget: Budget,
+    signals: [SignalMetrics; 3],
+    refused: IntCounterVec,
+    dead_lettered: IntCounterVec,
+    lag_messages: IntGaugeVec,
+    lag_seconds: GaugeVec,
+    insert_seconds: Histogram,
+    insert_retries: IntCounterVec,
+    produce_seconds: Histogram,
+    produce_failures: IntCounterVec,
+    bytes_in_flight: IntGauge,
+    cpu_seconds: Counter,
+    resident_bytes: IntGauge,
+}
+
+/// The metrics touched for each batch, looked up once.
+#[derive(Debug)]
+struct SignalMetrics {
+    records_in: IntCounter,
+    records_out: IntCounter,
+    buffered: IntGauge,
+}
+
+impl Telemetry {
+    /// Registers everything. `allocator` is the name of the one compiled in.
+    ///
+    /// # Errors
+    /// When two metrics share a name.
+    pub fn new(budget: Budget, version: &str, allocator: &str) -> Result<Self, TelemetryError> {
+        let register = Register(Registry::new());
+        register.constants(&budget, version, allocator)?;
+        Ok(Self {
+            signals: register.signals()?,
+            refused: register.counters(
+                "millrace_records_refused_total",
+                "Records answered with an error; a request that could not be read counts as one.",
+                &["signal", "reason"],
+            )?,
+            dead_lettered: register.counters(
+                "millrace_records_dead_lettered_total",
+                "Records kept in a dead-letter topic; a message that could not be read counts as one.",
+                &["signal", "reason"],
+            )?,
+            lag_messages: register.gauges(
+                "millrace_consumer_lag_messages",
+                "Messages in the partition behind the last committed one.",
+                &["topic", "partition"],
+            )?,
+            lag_seconds: register.lag_seconds()?,
+            insert_seconds: register
+                .histogram("millrace_insert_seconds", "Time from an insert's start to its answer.")?,
+            insert_retries: register.counters(
+                "millrace_insert_retries_total",
+                "Inserts sent again, by the class of the answer.",
+                &["class"],
+            )?,
+            produce_seconds: register.histogram(
+                "millrace_produce_seconds",
+                "Time from a message's hand-over to Kafka's confirmation.",
+            )?,
+            produce_failures: register.counters(
+                "millrace_produce_failures_total",
+                "Messages Kafka did not confirm, by the class of the failure.",
+                &["class"],
+            )?,
+            bytes_in_flight: register
+                .gauge("millrace_bytes_in_flight", "Bytes of records held in memory.")?,
+            cpu_seconds: register.cpu_seconds()?,
+            resident_bytes: register
+                .gauge("process_resident_memory_bytes", "Resident memory of the process.")?,
+            registry: register.0,
+            budget,
+        })
+    }
+
+    /// Counts records taken in.
+    pub fn records_in(&self, signal: Signal, records: u64) {
+        self.signals[signal.index()].records_in.inc_by(records);
+    }
+
+    /// Counts records that the next system has confirmed.
+    pub fn records_out(&self, signal: Signal, records: u64) {
+        self.signals[signal.index()].records_out.inc_by(records);
+    }
+
+    /// Moves the number of records held: positive when they come, negative when they go.
+    pub fn buffered(&self, signal: Signal, change: i64) {
+        self.signals[signal.index()].buffered.add(change);
+    }
+
+    /// Counts records answered with an error.
+    pub fn refused(&self, signal: Signal, reason: Refusal, records: u64) {
+        self.refused
+            .with_label_values(&[signal.as_str(), reason.as_str()])
+            .inc_by(records);
+    }
+
+    /// Counts records kept in a dead-letter topic. `reason` is one of a fixed set of names.
+    pub fn dead_lettered(&self, signal: Signal, reason: &'static str, records: u64) {
+        self.dead_lettered
+            .with_label_values(&[signal.as_str(), reason])
+            .inc_by(records);
+    }
+
+    /// States how far a partition is behind: in messages, and in seconds between now and the time of
+    /// the oldest message not yet stored.
+    pub fn lag(&self, topic: &str, partition: i32, messages: u64, age: Duration) {
+        let partition = partition.to_string();
+        let labels = &[topic, partition.as_str()];
+        let messages = i64::try_from(messages).unwrap_or(i64::MAX);
+        self.lag_messages.with_label_values(labels).set(messages);
+        self.lag_seconds
+            .with_label_values(labels)
+            .set(age.as_secs_f64());
+    }
+
+    /// Drops the series of a partition that is no longer ours.
+    pub fn forget_lag(&self, topic: &str, partition: i32) {
+        let partition = partition.to_string();
+        let labels = &[topic, partition.as_str()];
+        // An error means there was no such series, which is what is wanted.
+        let _ = self.lag_messages.remove_label_values(labels);
+        let _ = self.lag_seconds.remove_label_values(labels);
+    }
+
+    /// Notes how long an insert took, whatever its answer.
+    pub fn insert_took(&self, time: Duration) {
+        self.insert_seconds.observe(time.as_secs_f64());
+    }
+
+    /// Counts an insert sent again. `class` is one of a fixed set of names.
+    pub fn insert_retried(&self, class: &'static str) {
+        self.insert_retries.with_label_values(&[class]).inc();
+    }
+
+    /// Notes how long Kafka took to confirm a message.
+    pub fn produce_took(&self, time: Duration) {
+        self.produce_seconds.observe(time.as_secs_f64());
+    }
+
+    /// Counts a message that Kafka did not confirm. `class` is one of a fixed set of names.
+    pub fn produce_failed(&self, class: &'static str) {
+        self.produce_failures.with_label_values(&[class]).inc();
+    }
+
+    /// Adds a part's own metric, such as a client library's.
+    ///
+    /// # Errors
+    /// When its name is taken.
+    pub fn register(&self, collector: Box<dyn Collector>) -> Result<(), TelemetryError> {
+        Ok(self.registry.register(collector)?)
+    }
+
+    /// Everything, in the Prometheus text format.
+    ///
+    /// # Errors
+    /// When a part's own metric cannot be written.
+    pub fn render(&self) -> Result<String, TelemetryError> {
+        let used = i64::try_from(self.budget.used_bytes()).unwrap_or(i64::MAX);
+        self.bytes_in_flight.set(used);
+        if let Some(usage) = process::usage() {
+            let resident = i64::try_from(usage.resident_bytes).unwrap_or(i64::MAX);
+            self.resident_bytes.set(resident);
+            self.cpu_seconds
+                .inc_by((usage.cpu_seconds - self.cpu_seconds.get()).max(0.0));
+        }
+        Ok(TextEncoder::new().encode_to_string(&self.registry.gather())?)
+    }
+}
+
+/// Makes metrics and registers them in one step.
+struct Register(Registry);
+
+impl Register {
+    fn signals(&self) -> Result<[SignalMetrics; 3], TelemetryError> {
+        let records_in = self.counters(
+            "millrace_records_in_total",
+            "Records taken from clients or from Kafka.",
+            &["signal"],
+        )?;
+        let records_out = self.counters(
+            "millrace_records_out_total",
+            "Records that the next system has confirmed.",
+            &["signal"],
+        )?;
+        let buffered = self.gauges(
+            "millrace_records_buffered",
+            "Records taken and not yet confirmed, dead-lettered or refused.",
+            &["signal"],
+        )?;
+        Ok(Signal::ALL.map(|signal| {
+            let label = &[signal.as_str()];
+            SignalMetrics {
+                records_in: records_in.with_label_values(label),
+                records_out: records_out.with_label_values(label),
+                buffered: buffered.with_label_values(label),
+            }
+        }))
+    }
+
+    /// Metrics that never change.
+    fn constants(
+        &self,
+        budget: &Budget,
+        version: &str,
+        allocator: &str,
+    ) -> Result<(), TelemetryError> {
+        let budget_bytes = self.gauge(
+            "millrace_budget_bytes",
+            "Bytes that records in flight may take.",
+        )?;
+        budget_bytes.set(i64::try_from(budget.limit_bytes()).unwrap_or(i64::MAX));
+        let build_info = self.gauges(
+            "millrace_build_info",
+            "Always 1; the labels say what is running.",
+            &["version", "allocator"],
+        )?;
+        build_info.with_label_values(&[version, allocator]).set(1);
+        Ok(())
+    }
+
+    fn counters(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+    ) -> Result<IntCounterVec, TelemetryError> {
+        let metric = IntCounterVec::new(Opts::new(name, help), labels)?;
+        self.0.register(Box::new(metric.clone()))?;
+        Ok(metric)
+    }
+
+    fn gauges(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+    ) -> Result<IntGaugeVec, TelemetryError> {
+        let metric = IntGaugeVec::new(Opts::new(name, help), labels)?;
+        self.0.register(Box::new(metric.clone()))?;
+        Ok(metric)
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> Result<IntGauge, TelemetryError> {
+        let metric = IntGauge::new(name, help)?;
+        self.0.register(Box::new(metric.clone()))?;
+        Ok(metric)
+    }
+
+    fn histogram(&self, name: &str, help: &str) -> Result<Histogram, TelemetryError> {
+        let options = HistogramOpts::new(name, help).buckets(WAIT_BUCKETS.to_vec());
+        let metric = Histogram::with_opts(options)?;
+        self.0.register(Box::new(metric.clone()))?;
+        Ok(metric)
+    }
+
+    fn lag_seconds(&self) -> Result<GaugeVec, TelemetryError> {
+        let options = Opts::new(
+            "millrace_consumer_lag_seconds",
+            "Age of the oldest message in the partition that is not yet stored.",
+        );
+        let metric = GaugeVec::new(options, &["topic", "partition"])?;
+        self.0.register(Box::new(metric.clone()))?;
+        Ok(metric)
+    }
+
+    fn cpu_seconds(&self) -> Result<Counter, TelemetryError> {
+        let metric = Counter::new(
+            "process_cpu_seconds_total",
+            "Processor time of the process, user and system.",
+        )?;
+        self.0.register(Box::new(metric.clone()))?;
+        Ok(metric)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Refusal, Telemetry};
+    use crate::budget::Budget;
+    use millrace_wire::Signal;
+    use std::time::Duration;
+
+    fn line<'a>(text: &'a str, start: &str) -> &'a str {
+        text.lines()
+            .find(|line| line.starts_with(start))
+            .unwrap_or("absent")
+    }
+
+    /// Scenario: a little of everything is counted. Guarantee: the names and labels that dashboards
+    /// and the operator read.
+    #[test]
+    fn metrics_have_the_agreed_names() {
+        let budget = Budget::new(1000);
+        let telemetry = Telemetry::new(budget.clone(), "0.1.0", "system").unwrap();
+        telemetry.records_in(Signal::Traces, 5);
+        telemetry.records_out(Signal::Traces, 4);
+        telemetry.buffered(Signal::Logs, 3);
+        telemetry.refused(Signal::Logs, Refusal::Malformed, 1);
+        telemetry.dead_lettered(Signal::Traces, "truncated", 2);
+        telemetry.lag("otlp_traces", 3, 7, Duration::from_millis(1500));
+        telemetry.insert_took(Duration::from_millis(30));
+        telemetry.insert_retried("retry");
+        let held = budget.try_reserve(250).unwrap();
+        let text = telemetry.render().unwrap();
+        for expected in [
+            "millrace_records_in_total{signal=\"traces\"} 5",
+            "millrace_records_out_total{signal=\"traces\"} 4",
+            "millrace_records_buffered{signal=\"logs\"} 3",
+            "millrace_records_refused_total{reason=\"malformed\",signal=\"logs\"} 1",
+            "millrace_records_dead_lettered_total{reason=\"truncated\",signal=\"traces\"} 2",
+            "millrace_consumer_lag_messages{partition=\"3\",topic=\"otlp_traces\"} 7",
+            "millrace_consumer_lag_seconds{partition=\"3\",topic=\"otlp_traces\"} 1.5",
+            "millrace_insert_seconds_count 1",
+            "millrace_insert_retries_total{class=\"retry\"} 1",
+            "millrace_bytes_in_flight 250",
+            "millrace_budget_bytes 1000",
+            "millrace_build_info{allocator=\"system\",version=\"0.1.0\"} 1",
+        ] {
+            let name = expected.rsplit_once(' ').map_or(expected, |(name, _)| name);
+            assert_eq!(line(&text, name), expected);
+        }
+        assert!(text.contains("process_cpu_seconds_total"));
+        drop(held);
+    }
+
+    /// Scenario: a partition moves away. Guarantee: its series go with it.
+    #[test]
+    fn a_lost_partition_leaves_no_series_behind() {
+        let telemetry = Telemetry::new(Budget::new(1), "0", "system").unwrap();
+        telemetry.lag("t", 1, 7, Duration::ZERO);
+        telemetry.forget_lag("t", 1);
+        telemetry.forget_lag("t", 2);
+        assert!(
+            !telemetry
+                .render()
+                .unwrap()
+                .contains("consumer_lag_messages{")
+        );
+    }
+}
