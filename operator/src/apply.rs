@@ -16,6 +16,7 @@ use kube::api::{
     Api, DeleteParams, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy,
 };
 use kube::{Client, Resource, ResourceExt};
+use millrace_crds::Reason;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -107,12 +108,11 @@ impl ApplyError {
 
     /// The stable reason for conditions and events.
     #[must_use]
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> Reason {
         match self {
-            Self::Api(_) => crate::error::API_ERROR_REASON,
-            Self::NotOurs { .. } => "ChildNotOwned",
-            Self::Terminating { .. } => "ChildTerminating",
-            Self::Encode { .. } => "ChildNotEncodable",
+            Self::Api(_) | Self::Encode { .. } => Reason::ApiServerFailed,
+            Self::NotOurs { .. } => Reason::NotOurs,
+            Self::Terminating { .. } => Reason::Waiting,
         }
     }
 }
@@ -353,12 +353,10 @@ pub async fn patch_status<K: Applicable, S: Serialize>(
     let kind = K::kind(&()).into_owned();
     let name = object.name_any();
     let namespace = object.namespace().unwrap_or_default();
-    let encode = |source| {
-        ApplyError::Encode {
-            kind: kind.clone(),
-            name: name.clone(),
-            source,
-        }
+    let encode = |source| ApplyError::Encode {
+        kind: kind.clone(),
+        name: name.clone(),
+        source,
     };
     let wanted = serde_json::to_value(wanted).map_err(|e| at_status(encode(e)))?;
     let current = serde_json::to_value(current).map_err(|e| at_status(encode(e)))?;

@@ -15,6 +15,7 @@ use kube::core::DeserializeGuard;
 use kube::runtime::controller::{self, Action, Controller};
 use kube::runtime::watcher;
 use kube::{Client, Resource, ResourceExt};
+use millrace_crds::Reason;
 use serde::de::DeserializeOwned;
 
 use crate::context::Context;
@@ -190,7 +191,7 @@ pub async fn reconcile<R: Reconciler>(
         Err(_elapsed) => Err(StepError::new(
             Step::Observe,
             Category::External,
-            "ReconcileTimedOut",
+            Reason::Waiting,
             format!("the reconcile took longer than {RECONCILE_SECONDS_MAX} s and was given up"),
         )),
     };
@@ -220,7 +221,7 @@ fn error_policy<R: Reconciler>(
     let delay_seconds = delay.as_secs_f64();
     let step = error.step.as_str();
     let category = error.category.as_str();
-    let reason = error.reason;
+    let reason = error.reason.as_str();
     let cause = chain(error);
     match error.category {
         Category::Conflict => tracing::debug!(key, step, delay_seconds, "conflict: {cause}"),

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use millrace_crds::Reason;
+
 /// The five steps of a reconcile, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
@@ -92,8 +94,8 @@ pub struct StepError {
     pub step: Step,
     /// What drives retry and metric.
     pub category: Category,
-    /// Stable, CamelCase, listed in `millrace_crds::conditions`.
-    pub reason: &'static str,
+    /// The stable reason that conditions and events give.
+    pub reason: Reason,
     source: Box<dyn std::error::Error + Send + Sync>,
 }
 
@@ -102,7 +104,7 @@ impl StepError {
     pub fn new(
         step: Step,
         category: Category,
-        reason: &'static str,
+        reason: Reason,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
         Self {
@@ -121,7 +123,7 @@ impl StepError {
         Self::new(
             step,
             category,
-            API_ERROR_REASON,
+            Reason::ApiServerFailed,
             ApiError {
                 what: what.into(),
                 source,
@@ -129,9 +131,6 @@ impl StepError {
         )
     }
 }
-
-/// The reason given when the Kubernetes API server was the trouble.
-pub const API_ERROR_REASON: &str = "KubernetesApiError";
 
 /// A call to the API server that failed.
 #[derive(Debug, thiserror::Error)]

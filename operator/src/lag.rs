@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
+use millrace_crds::v1alpha1::KafkaConnection;
 
 use crate::error::StepError;
 
@@ -15,6 +16,8 @@ use crate::error::StepError;
 pub struct LagQuery {
     /// Namespace in which the connection's secret references are resolved.
     pub namespace: String,
+    /// How to reach the broker.
+    pub kafka: KafkaConnection,
     /// The consumer group.
     pub group: String,
     /// The topics it reads.

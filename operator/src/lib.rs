@@ -11,6 +11,7 @@ pub mod context;
 pub mod controller;
 pub mod error;
 pub mod events;
+pub mod facts;
 pub mod lag;
 pub mod lease;
 pub mod metrics;
