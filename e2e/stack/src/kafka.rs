@@ -40,10 +40,7 @@ pub struct Listener {
 
 impl Listener {
     /// A free port on 127.0.0.1.
-    pub const LOOPBACK: Self = Self {
-        host: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        port: 0,
-    };
+    pub const LOOPBACK: Self = Self { host: IpAddr::V4(Ipv4Addr::LOCALHOST), port: 0 };
 }
 
 /// Who may log in on the SASL listener. Set when the broker's folder is first formatted.
@@ -71,12 +68,7 @@ pub struct BrokerOptions {
 impl Default for BrokerOptions {
     /// Plaintext on a free loopback port, in a temporary folder, with 512 MiB of heap.
     fn default() -> Self {
-        Self {
-            dir: None,
-            plaintext: Some(Listener::LOOPBACK),
-            sasl: None,
-            heap_mib: 512,
-        }
+        Self { dir: None, plaintext: Some(Listener::LOOPBACK), sasl: None, heap_mib: 512 }
     }
 }
 
@@ -110,15 +102,19 @@ impl Addresses {
         };
         Ok(Self {
             plaintext: options.plaintext.map(settle).transpose()?,
-            sasl: options
-                .sasl
-                .as_ref()
-                .map(|(listener, _)| settle(*listener))
-                .transpose()?,
+            sasl: options.sasl.as_ref().map(|(listener, _)| settle(*listener)).transpose()?,
             internal: settle(Listener::LOOPBACK)?,
             controller: settle(Listener::LOOPBACK)?,
         })
     }
+}
+
+/// Downloads the broker into the cache unless it is there.
+///
+/// # Errors
+/// A missing Maven, or what it failed with.
+pub fn install() -> Result<()> {
+    install::jars().map(drop)
 }
 
 /// A broker ready to be started: installed, its folder formatted, its settings written.
@@ -154,10 +150,7 @@ impl Prepared {
             addresses,
         };
         service::create_dir(dir)?;
-        service::write_file(
-            &prepared.properties(),
-            &settings::server(dir, &prepared.addresses),
-        )?;
+        service::write_file(&prepared.properties(), &settings::server(dir, &prepared.addresses))?;
         service::write_file(&prepared.logging(), settings::LOGGING)?;
         prepared.format(options.sasl.as_ref().map(|(_, credentials)| credentials))?;
         Ok(prepared)
@@ -199,15 +192,8 @@ impl Prepared {
         let mut command = Command::new(&self.java);
         command
             .arg(format!("-Xmx{heap}"))
-            .args([
-                "-XX:+UseSerialGC",
-                "-XX:+ExitOnOutOfMemoryError",
-                "-Djava.awt.headless=true",
-            ])
-            .arg(format!(
-                "-Dlog4j2.configurationFile={}",
-                self.logging().display()
-            ))
+            .args(["-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"])
+            .arg(format!("-Dlog4j2.configurationFile={}", self.logging().display()))
             .args(["-cp".into(), self.jars.join("*").into_os_string()]);
         command
     }
@@ -238,12 +224,7 @@ impl Prepared {
     /// # Errors
     /// What the first listener that does not serve answered.
     pub fn ready(&self) -> io::Result<()> {
-        let Addresses {
-            plaintext,
-            sasl,
-            internal: _,
-            controller: _,
-        } = &self.addresses;
+        let Addresses { plaintext, sasl, internal: _, controller: _ } = &self.addresses;
         if let Some(address) = plaintext {
             serves(*address)?;
         }
@@ -290,11 +271,7 @@ impl Broker {
             let prepared = Prepared::new(&dir, &options)?;
             match prepared.spawn(scratch_path) {
                 Ok(service) => {
-                    return Ok(Self {
-                        service,
-                        prepared,
-                        scratch,
-                    });
+                    return Ok(Self { service, prepared, scratch });
                 }
                 Err(ServiceError::Exited { .. }) if attempt < START_ATTEMPTS => attempt += 1,
                 Err(error) => return Err(error),
@@ -342,9 +319,7 @@ impl Broker {
     /// When it does not come back (the error quotes its log).
     pub fn restart(&mut self) -> Result<()> {
         self.service.stop();
-        self.service = self
-            .prepared
-            .spawn(self.scratch.as_ref().map(tempfile::TempDir::path))?;
+        self.service = self.prepared.spawn(self.scratch.as_ref().map(tempfile::TempDir::path))?;
         Ok(())
     }
 }

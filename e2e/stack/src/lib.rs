@@ -1,4 +1,24 @@
 //! The local stack: Kubernetes, Kafka and the ClickHouse engine from package registries alone.
+//!
+//! [`stack::Stack`] is the whole of it on this machine; [`image`] makes container images without
+//! Docker; [`kafka`] also gives a test a server of its own. Every call blocks; there is no async
+//! here. It is for development and tests: nothing in it is made to keep data safe.
 
+pub mod binaries;
+pub mod component;
+pub mod error;
+pub mod image;
 pub mod kafka;
+mod kubernetes;
+pub mod node;
+pub mod paths;
+mod prerequisites;
+pub mod progress;
 pub mod service;
+pub mod stack;
+pub mod versions;
+
+pub use component::Component;
+pub use error::{Result, StackError};
+pub use progress::Progress;
+pub use stack::Stack;

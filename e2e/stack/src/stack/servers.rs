@@ -1,0 +1,119 @@
+//! Kafka and the ClickHouse engine as parts of the stack: their addresses, users and commands.
+//!
+//! Names and passwords are files below the state folder, readable by root only; they are made once
+//! for a state folder and never printed.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Stack;
+use crate::error::Result;
+use crate::kafka;
+use crate::node::NODE_IP;
+use crate::paths::Paths;
+use crate::progress::Progress;
+use crate::service::{Secret, io_error, write_file};
+
+const KAFKA_PORT: u16 = 9092;
+/// Most heap of the broker, in MiB: the demo's million spans need a tenth of it.
+const KAFKA_HEAP_MIB: u32 = 512;
+const USER: &str = "millrace";
+const SECRETS: [&str; 4] =
+    ["kafka-user", "kafka-password", "clickhouse-user", "clickhouse-password"];
+
+impl Stack {
+    /// `host:port` of the broker, for clients on this machine and in pods. It wants SASL
+    /// (SCRAM-SHA-512) without encryption, as the user in the files below.
+    #[must_use]
+    pub fn kafka_bootstrap(&self) -> String {
+        kafka_address().to_string()
+    }
+
+    /// The file with the broker's user name.
+    #[must_use]
+    pub fn kafka_user_file(&self) -> PathBuf {
+        self.paths.secret("kafka-user")
+    }
+
+    /// The file with that user's password.
+    #[must_use]
+    pub fn kafka_password_file(&self) -> PathBuf {
+        self.paths.secret("kafka-password")
+    }
+
+    /// Where things are, as lines for a terminal. Holds no secret, only where they are kept.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        format!(
+            "export KUBECONFIG={}\nkafka       {} (SCRAM-SHA-512, user and password in {}/kafka-*)",
+            self.kubeconfig().display(),
+            self.kafka_bootstrap(),
+            self.paths.secret("").display(),
+        )
+    }
+}
+
+fn kafka_address() -> SocketAddr {
+    SocketAddr::from((NODE_IP, KAFKA_PORT))
+}
+
+/// Downloads what the servers run from, once.
+pub(super) fn install(progress: &dyn Progress) -> Result<()> {
+    progress.tell("fetching Kafka, unless it is in the cache");
+    Ok(kafka::install()?)
+}
+
+/// Makes names and passwords that are not there yet.
+pub(super) fn write_secrets(paths: &Paths) -> Result<()> {
+    paths.state_dir("secrets")?;
+    for name in SECRETS {
+        let file = paths.secret(name);
+        if file.exists() {
+            continue;
+        }
+        let text = if name.ends_with("user") { USER.to_owned() } else { random_password()? };
+        write_file(&file, &text)?;
+    }
+    Ok(())
+}
+
+/// 128 bits from the system, as 32 hex digits.
+fn random_password() -> Result<String> {
+    use std::io::Read;
+    let mut bytes = [0; 16];
+    let source = Path::new("/dev/urandom");
+    fs::File::open(source)
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(io_error("read /dev/urandom"))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn secret(paths: &Paths, name: &str) -> Result<Secret> {
+    let file = paths.secret(name);
+    let text = fs::read_to_string(&file).map_err(io_error(format!("read {}", file.display())))?;
+    Ok(Secret::new(text.trim())?)
+}
+
+/// The broker's command; formats its folder when it is new.
+pub(super) fn kafka_command(paths: &Paths) -> Result<Command> {
+    let listener = kafka::Listener { host: IpAddr::V4(NODE_IP), port: KAFKA_PORT };
+    let credentials = kafka::Credentials {
+        user: secret(paths, "kafka-user")?,
+        password: secret(paths, "kafka-password")?,
+    };
+    let options = kafka::BrokerOptions {
+        dir: None,
+        plaintext: None,
+        sasl: Some((listener, credentials)),
+        heap_mib: KAFKA_HEAP_MIB,
+    };
+    Ok(kafka::Prepared::new(&paths.state().join("kafka"), &options)?.command())
+}
+
+/// Whether the broker answers clients.
+pub(super) fn kafka_answers() -> io::Result<()> {
+    kafka::answers(kafka_address())
+}
