@@ -3,7 +3,7 @@
 //! The text a user wrote is kept and written back unchanged; the number is computed once. Must
 //! not know what an amount is used for.
 //!
-//! Limits: periods up to 99,999 of a unit (273 years of days), memory up to 8 EiB - 1.
+//! Limits: periods up to 99,999 of a unit (273 years of days), memory up to 9,999 TiB.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -101,7 +101,7 @@ checked_amount!(
     /// A period of time: a whole number and one of `s`, `m`, `h`, `d`.
     Period,
     "period",
-    6,
+    16,
     "^[1-9][0-9]{0,4}[smhd]$",
     "write a whole number and a unit: s, m, h or d, for example 6h or 30d",
     /// Length in seconds, 1 to 8,639,913,600.
@@ -114,7 +114,8 @@ checked_amount!(
     MemoryQuantity,
     "amount of memory",
     16,
-    "^[1-9][0-9]{0,11}(Ki|Mi|Gi|Ti|k|M|G|T)?$",
+    // So few digits before each unit that the largest amount is below 2^50 bytes.
+    "^[1-9][0-9]{0,3}([0-9]{0,10}|[0-9]{0,7}(Ki|k)|[0-9]{0,4}(Mi|M)|[0-9]{0,2}(Gi|G)|(Ti|T))$",
     "write a whole number and a unit, for example 512Mi or 4Gi",
     /// Size in bytes.
     bytes,
@@ -171,11 +172,7 @@ fn read_cpu(text: &str) -> Option<u64> {
     }
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let thousandths = format!("{fraction:0<3}").parse::<u64>().ok()?;
-    whole
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(1_000)?
-        .checked_add(thousandths)
+    whole.parse::<u64>().ok()?.checked_mul(1_000)?.checked_add(thousandths)
 }
 
 #[cfg(test)]
@@ -185,12 +182,7 @@ mod tests {
     /// Scenario: each unit. Guarantee: the number of seconds is exact, the text is kept.
     #[test]
     fn a_period_is_counted_in_seconds() {
-        for (text, seconds) in [
-            ("1s", 1),
-            ("90m", 5_400),
-            ("6h", 21_600),
-            ("30d", 2_592_000),
-        ] {
+        for (text, seconds) in [("1s", 1), ("90m", 5_400), ("6h", 21_600), ("30d", 2_592_000)] {
             let period = text.parse::<Period>().unwrap();
             assert_eq!(period.seconds(), seconds);
             assert_eq!(period.to_string(), text);
@@ -203,12 +195,7 @@ mod tests {
     /// Scenario: binary and decimal units. Guarantee: bytes as Kubernetes counts them.
     #[test]
     fn memory_is_counted_in_bytes() {
-        for (text, bytes) in [
-            ("256Mi", 256 << 20),
-            ("4Gi", 4 << 30),
-            ("1M", 1_000_000),
-            ("7", 7),
-        ] {
+        for (text, bytes) in [("256Mi", 256 << 20), ("4Gi", 4 << 30), ("1M", 1_000_000), ("7", 7)] {
             assert_eq!(text.parse::<MemoryQuantity>().unwrap().bytes(), bytes);
         }
         for bad in ["", "0", "4GB", "1.5Gi", "4 Gi", "Mi", "999999999999Ti"] {
@@ -219,13 +206,9 @@ mod tests {
     /// Scenario: cores, fractions and thousandths. Guarantee: thousandths of a core.
     #[test]
     fn processor_time_is_counted_in_thousandths() {
-        for (text, expected) in [
-            ("1", 1_000),
-            ("0.5", 500),
-            ("0.05", 50),
-            ("1.25", 1_250),
-            ("250m", 250),
-        ] {
+        for (text, expected) in
+            [("1", 1_000), ("0.5", 500), ("0.05", 50), ("1.25", 1_250), ("250m", 250)]
+        {
             assert_eq!(text.parse::<CpuQuantity>().unwrap().millicores(), expected);
         }
         for bad in ["", "0", "0.0", "m", "1.2345", "two", "-1"] {

@@ -68,9 +68,7 @@ impl Condition {
 /// Cuts a message at a character boundary.
 fn cut(mut message: String) -> String {
     if message.len() > MESSAGE_BYTES {
-        let end = (0..=MESSAGE_BYTES)
-            .rev()
-            .find(|at| message.is_char_boundary(*at));
+        let end = (0..=MESSAGE_BYTES).rev().find(|at| message.is_char_boundary(*at));
         message.truncate(end.unwrap_or(0));
     }
     message
@@ -108,9 +106,7 @@ pub fn set(conditions: &mut Vec<Condition>, mut new: Condition) -> bool {
 
 /// The condition of this type, if it was ever set.
 pub fn find(conditions: &[Condition], type_: ConditionType) -> Option<&Condition> {
-    conditions
-        .iter()
-        .find(|condition| condition.type_ == type_.as_str())
+    conditions.iter().find(|condition| condition.type_ == type_.as_str())
 }
 
 /// Whether a condition is true for this very generation.
@@ -308,14 +304,7 @@ mod tests {
     }
 
     fn ready(status: ConditionStatus, generation: i64, second: i64) -> Condition {
-        Condition::new(
-            ConditionType::Ready,
-            status,
-            Reason::AsAsked,
-            "",
-            generation,
-            at(second),
-        )
+        Condition::new(ConditionType::Ready, status, Reason::AsAsked, "", generation, at(second))
     }
 
     /// Scenario: the same status again, later. Guarantee: the transition time stays and nothing

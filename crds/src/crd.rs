@@ -39,9 +39,7 @@ pub fn all() -> Result<Vec<CustomResourceDefinition>, serde_json::Error> {
 /// One definition as the YAML that is committed.
 pub fn yaml(crd: &CustomResourceDefinition) -> Result<String, serde_norway::Error> {
     let body = serde_norway::to_string(crd)?;
-    Ok(format!(
-        "# Generated from the types in crds/src by `crdgen`; do not edit.\n{body}"
-    ))
+    Ok(format!("# Generated from the types in crds/src by `crdgen`; do not edit.\n{body}"))
 }
 
 fn finish(
@@ -49,10 +47,7 @@ fn finish(
     name_length: usize,
 ) -> Result<CustomResourceDefinition, serde_json::Error> {
     let mut value = serde_json::to_value(crd)?;
-    if let Some(versions) = value
-        .pointer_mut("/spec/versions")
-        .and_then(Value::as_array_mut)
-    {
+    if let Some(versions) = value.pointer_mut("/spec/versions").and_then(Value::as_array_mut) {
         for version in versions {
             if let Some(schema) = version.pointer_mut("/schema/openAPIV3Schema") {
                 finish_schema(schema);
@@ -70,11 +65,11 @@ fn finish_schema(schema: &mut Value) {
         return;
     };
     object.remove("nullable");
-    if object
-        .get("format")
-        .and_then(Value::as_str)
-        .is_some_and(|f| f.starts_with("uint"))
-    {
+    object.remove("title");
+    if let Some(Value::String(description)) = object.get_mut("description") {
+        *description = unwrapped(description);
+    }
+    if object.get("format").and_then(Value::as_str).is_some_and(|f| f.starts_with("uint")) {
         object.remove("format");
     }
     if let Some(default) = object.remove("default") {
@@ -88,6 +83,15 @@ fn finish_schema(schema: &mut Value) {
             finish_schema(inner);
         }
     }
+}
+
+/// Paragraphs as one line each: `kubectl explain` wraps by itself.
+fn unwrapped(description: &str) -> String {
+    let paragraphs: Vec<String> = description
+        .split("\n\n")
+        .map(|paragraph| paragraph.lines().map(str::trim).collect::<Vec<_>>().join(" "))
+        .collect();
+    paragraphs.join("\n\n")
 }
 
 /// A plain default is told in the description; those of whole objects are told at their fields.

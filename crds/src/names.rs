@@ -31,11 +31,7 @@ impl InvalidText {
     pub(crate) fn new(text: &str, what: &'static str, says: &'static str) -> Self {
         /// Enough to recognise the text in a message without letting it fill a status.
         const SHOWN_CHARACTERS: usize = 80;
-        Self {
-            text: text.chars().take(SHOWN_CHARACTERS).collect(),
-            what,
-            says,
-        }
+        Self { text: text.chars().take(SHOWN_CHARACTERS).collect(), what, says }
     }
 }
 
@@ -298,28 +294,12 @@ mod tests {
     /// Scenario: good and bad addresses. Guarantee: the bad ones are told what to write.
     #[test]
     fn a_bootstrap_server_is_a_host_and_a_port() {
-        for good in [
-            "kafka-0.kafka:9092",
-            "10.0.0.1:9092",
-            "[::1]:9093",
-            "k:65535",
-        ] {
+        for good in ["kafka-0.kafka:9092", "10.0.0.1:9092", "[::1]:9093", "k:65535"] {
             assert!(good.parse::<BootstrapServer>().is_ok(), "{good}");
         }
-        for bad in [
-            "",
-            "kafka",
-            "kafka:",
-            "kafka:0",
-            "kafka:65536",
-            "http://kafka:9092",
-            "a b:1",
-        ] {
+        for bad in ["", "kafka", "kafka:", "kafka:0", "kafka:65536", "http://kafka:9092", "a b:1"] {
             let refused = bad.parse::<BootstrapServer>().unwrap_err();
-            assert!(
-                refused.to_string().contains("write host:port"),
-                "{bad}: {refused}"
-            );
+            assert!(refused.to_string().contains("write host:port"), "{bad}: {refused}");
         }
     }
 
@@ -327,20 +307,10 @@ mod tests {
     /// in an endpoint.
     #[test]
     fn an_endpoint_carries_no_path_and_no_credentials() {
-        for good in [
-            "http://ch:8123",
-            "https://ch-0.db:8443",
-            "https://ch",
-            "http://[::1]:8123",
-        ] {
+        for good in ["http://ch:8123", "https://ch-0.db:8443", "https://ch", "http://[::1]:8123"] {
             assert!(good.parse::<ClickHouseEndpoint>().is_ok(), "{good}");
         }
-        for bad in [
-            "ch:8123",
-            "tcp://ch:9000",
-            "http://u:p@ch:8123",
-            "http://ch:8123/?user=u",
-        ] {
+        for bad in ["ch:8123", "tcp://ch:9000", "http://u:p@ch:8123", "http://ch:8123/?user=u"] {
             assert!(bad.parse::<ClickHouseEndpoint>().is_err(), "{bad}");
         }
     }

@@ -38,16 +38,12 @@ pub struct CredentialsRef {
 impl CredentialsRef {
     /// Key of the user name, the default filled in.
     pub fn username_key(&self) -> &str {
-        self.username_key
-            .as_ref()
-            .map_or("username", SecretKey::as_str)
+        self.username_key.as_ref().map_or("username", SecretKey::as_str)
     }
 
     /// Key of the password, the default filled in.
     pub fn password_key(&self) -> &str {
-        self.password_key
-            .as_ref()
-            .map_or("password", SecretKey::as_str)
+        self.password_key.as_ref().map_or("password", SecretKey::as_str)
     }
 }
 
@@ -170,16 +166,12 @@ impl ClickHouseTarget {
 
     /// The database, the default filled in.
     pub fn database(&self) -> &str {
-        self.database
-            .as_ref()
-            .map_or(Self::DEFAULT_DATABASE, DatabaseName::as_str)
+        self.database.as_ref().map_or(Self::DEFAULT_DATABASE, DatabaseName::as_str)
     }
 
     /// The table prefix, the default filled in.
     pub fn table_prefix(&self) -> &str {
-        self.table_prefix
-            .as_ref()
-            .map_or(Self::DEFAULT_TABLE_PREFIX, TablePrefix::as_str)
+        self.table_prefix.as_ref().map_or(Self::DEFAULT_TABLE_PREFIX, TablePrefix::as_str)
     }
 }
 
@@ -195,18 +187,8 @@ pub struct ClickHouseTls {
 fn clickhouse_rules(schema: &mut Schema) {
     let advice = "rows already written would be left behind. Keep it, and make a second object \
                   for the new place";
-    rules::unchangeable(
-        schema,
-        "database",
-        ClickHouseTarget::DEFAULT_DATABASE,
-        advice,
-    );
-    rules::unchangeable(
-        schema,
-        "tablePrefix",
-        ClickHouseTarget::DEFAULT_TABLE_PREFIX,
-        advice,
-    );
+    rules::unchangeable(schema, "database", ClickHouseTarget::DEFAULT_DATABASE, advice);
+    rules::unchangeable(schema, "tablePrefix", ClickHouseTarget::DEFAULT_TABLE_PREFIX, advice);
     rules::rule(
         schema,
         "!has(self.tls) || self.endpoints.all(e, e.startsWith('https://'))",

@@ -46,26 +46,11 @@ use crate::names::TopicName;
         json_path = r#".status.conditions[?(@.type=="Ready")].reason"#
     ),
     printcolumn(name = "Pods", type_ = "string", json_path = ".status.pods"),
-    printcolumn(
-        name = "Endpoint",
-        type_ = "string",
-        json_path = ".status.endpoint",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Image",
-        type_ = "string",
-        json_path = ".status.image",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn(name = "Endpoint", type_ = "string", json_path = ".status.endpoint", priority = 1),
+    printcolumn(name = "Image", type_ = "string", json_path = ".status.image", priority = 1),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = edge_rules)]
 pub struct EdgePoolSpec {
     /// The Kafka that records go to.
     pub kafka: KafkaConnection,
@@ -120,10 +105,10 @@ pub struct EdgeSettings {
     /// Where pods run and what they are called.
     #[serde(default)]
     pub pods: PodSettings,
-    /// Longest time a pod takes to hand over what it has when it stops, 5 to 3600 seconds. What
+    /// Longest time a pod takes to hand over what it has when it stops, 5 to 600 seconds. What
     /// is not in Kafka by then was never acknowledged, and clients send it again.
     #[serde(default = "default_drain_seconds")]
-    #[schemars(range(min = 5, max = 3_600))]
+    #[schemars(range(min = 5, max = 600))]
     pub drain_seconds: u32,
 }
 
@@ -222,7 +207,7 @@ pub struct ServiceSettings {
     pub type_: ServiceType,
     /// Annotations of the Service, as cloud load balancers want them. At most 32. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 32), inner(length(max = 4096)))]
+    #[schemars(transform = rules::map::<32, 4_096>)]
     pub annotations: BTreeMap<String, String>,
 }
 

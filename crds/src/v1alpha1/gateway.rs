@@ -59,20 +59,10 @@ use crate::names::{ConsumerGroup, TopicName};
         json_path = ".status.sizing.reason",
         priority = 1
     ),
-    printcolumn(
-        name = "Image",
-        type_ = "string",
-        json_path = ".status.image",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn(name = "Image", type_ = "string", json_path = ".status.image", priority = 1),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = gateway_rules)]
 pub struct GatewayPoolSpec {
     /// The Kafka that records come from.
     pub kafka: KafkaConnection,
@@ -130,10 +120,10 @@ pub struct GatewaySettings {
     /// Where pods run and what they are called.
     #[serde(default)]
     pub pods: PodSettings,
-    /// Longest time a pod takes to finish inserts and commit when it stops, 5 to 3600 seconds.
+    /// Longest time a pod takes to finish inserts and commit when it stops, 5 to 600 seconds.
     /// What is not committed by then is read again by another pod.
     #[serde(default = "default_drain_seconds")]
-    #[schemars(range(min = 5, max = 3_600))]
+    #[schemars(range(min = 5, max = 600))]
     pub drain_seconds: u32,
 }
 

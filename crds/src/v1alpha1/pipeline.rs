@@ -50,16 +50,8 @@ use crate::names::TopicName;
         json_path = ".status.pods",
         description = "Ready pods of wanted pods"
     ),
-    printcolumn(
-        name = "Schema",
-        type_ = "string",
-        json_path = ".status.schemaRevision"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn(name = "Schema", type_ = "string", json_path = ".status.schemaRevision"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct TelemetryPipelineSpec {
@@ -111,11 +103,9 @@ fn signal_rules(schema: &mut Schema) {
     for (rule, message) in table_stays("self", "oldSelf", &["table"]) {
         rules::rule(schema, &rule, &format!("table.{message}"));
     }
-    rules::rule_computed(
+    rules::rule(
         schema,
         "has(self.topic) || !has(oldSelf.topic) || !has(oldSelf.topic.partitions)",
-        "'partitions never shrink: keep topic: {partitions: ' \
-         + string(oldSelf.topic.partitions) + '}, or write more'",
         "partitions never shrink: keep topic.partitions, or write a larger number",
     );
 }
@@ -152,10 +142,7 @@ pub struct RolloutSettings {
 
 impl Default for RolloutSettings {
     fn default() -> Self {
-        Self {
-            canary: None,
-            auto_rollback: yes(),
-        }
+        Self { canary: None, auto_rollback: yes() }
     }
 }
 

@@ -83,10 +83,7 @@ impl CpuRange {
     pub fn millicores(&self) -> (u64, Option<u64>) {
         let max = self.max.as_ref().map(CpuQuantity::millicores);
         let ceiling = max.unwrap_or(u64::MAX);
-        let min = self
-            .min
-            .as_ref()
-            .map_or(Self::DEFAULT_MIN_MILLICORES, CpuQuantity::millicores);
+        let min = self.min.as_ref().map_or(Self::DEFAULT_MIN_MILLICORES, CpuQuantity::millicores);
         (min.min(ceiling), max)
     }
 }
@@ -106,7 +103,7 @@ fn min_not_above_max(schema: &mut Schema) {
 pub struct PodSettings {
     /// Labels a node must have. At most 32. Default: any node.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 32), inner(length(max = 63)))]
+    #[schemars(transform = rules::map::<32, 63>)]
     pub node_selector: BTreeMap<String, String>,
     /// Taints that the pods put up with. At most 16. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -117,11 +114,11 @@ pub struct PodSettings {
     pub priority_class_name: Option<PriorityClassName>,
     /// More labels for the pods; the operator's own can't be replaced. At most 32. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 32), inner(length(max = 63)))]
+    #[schemars(transform = rules::map::<32, 63>)]
     pub labels: BTreeMap<String, String>,
     /// More annotations for the pods. At most 32. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 32), inner(length(max = 4096)))]
+    #[schemars(transform = rules::map::<32, 4_096>)]
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -164,10 +161,7 @@ mod tests {
         assert_eq!(range(None, None).bytes(), (256 << 20, 1 << 30));
         assert_eq!(range(Some("2Gi"), None).bytes(), (2 << 30, 2 << 30));
         assert_eq!(range(None, Some("128Mi")).bytes(), (128 << 20, 128 << 20));
-        let cpu = CpuRange {
-            min: None,
-            max: Some("100m".parse().unwrap()),
-        };
+        let cpu = CpuRange { min: None, max: Some("100m".parse().unwrap()) };
         assert_eq!(cpu.millicores(), (100, Some(100)));
         assert_eq!(CpuRange::default().millicores(), (250, None));
     }

@@ -6,30 +6,24 @@
 use schemars::Schema;
 use serde_json::{Value, json};
 
-/// Adds one rule to a schema.
+/// Adds one rule to a schema. Messages are fixed text: CEL can't bound the cost of a message that
+/// writes a number, and the API server refuses the definition.
 pub(crate) fn rule(schema: &mut Schema, rule: &str, message: &str) {
-    push(schema, json!({ "rule": rule, "message": message }));
-}
-
-/// Adds one rule whose message is computed by CEL; `message` is the fall-back.
-pub(crate) fn rule_computed(schema: &mut Schema, rule: &str, expression: &str, message: &str) {
-    push(
-        schema,
-        json!({ "rule": rule, "messageExpression": expression, "message": message }),
-    );
-}
-
-fn push(schema: &mut Schema, entry: Value) {
     const KEY: &str = "x-kubernetes-validations";
-    let Some(object) = schema.as_object_mut() else {
-        return;
-    };
-    let entries = object
-        .entry(KEY)
-        .or_insert_with(|| Value::Array(Vec::new()));
+    let Some(object) = schema.as_object_mut() else { return };
+    let entries = object.entry(KEY).or_insert_with(|| Value::Array(Vec::new()));
     if let Value::Array(entries) = entries {
-        entries.push(entry);
+        entries.push(json!({ "rule": rule, "message": message }));
     }
+}
+
+/// Limits a map from text to text: how many entries, and how long each value.
+pub(crate) fn map<const ENTRIES: usize, const LENGTH: usize>(schema: &mut Schema) {
+    schema.insert("maxProperties".to_owned(), json!(ENTRIES));
+    schema.insert(
+        "additionalProperties".to_owned(),
+        json!({ "type": "string", "maxLength": LENGTH }),
+    );
 }
 
 /// The value of an optional field, or its default, as a CEL expression.
@@ -44,9 +38,5 @@ pub(crate) fn unchangeable(schema: &mut Schema, field: &str, default: &str, advi
         or_default("self", field, default),
         or_default("oldSelf", field, default)
     );
-    rule(
-        schema,
-        &text,
-        &format!("{field} can't be changed: {advice}"),
-    );
+    rule(schema, &text, &format!("{field} can't be changed: {advice}"));
 }

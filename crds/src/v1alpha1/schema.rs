@@ -37,11 +37,7 @@ use crate::conditions::Condition;
     ),
     printcolumn(name = "Database", type_ = "string", json_path = ".status.database"),
     printcolumn(name = "Schema", type_ = "string", json_path = ".status.revision"),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct TelemetrySchemaSpec {

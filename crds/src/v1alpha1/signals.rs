@@ -73,9 +73,7 @@ impl<T> PerSignal<T> {
 
     /// The signals in use, with what is said for each.
     pub fn iter(&self) -> impl Iterator<Item = (Signal, &T)> {
-        Signal::ALL
-            .into_iter()
-            .filter_map(|signal| Some((signal, self.get(signal)?)))
+        Signal::ALL.into_iter().filter_map(|signal| Some((signal, self.get(signal)?)))
     }
 
     /// The same signals with something else said for each.
@@ -120,7 +118,7 @@ pub struct TopicSettings {
     /// Other topic settings by Kafka's own names, for example {"min.insync.replicas": "2"}. Values
     /// are text. At most 32; settings not named here are left alone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 32), inner(length(max = 1024)))]
+    #[schemars(transform = rules::map::<32, 1_024>)]
     pub settings: BTreeMap<String, String>,
 }
 
@@ -146,7 +144,7 @@ impl Default for TopicSettings {
 }
 
 /// Rules of a topic's settings, wherever they stand.
-pub(crate) fn topic_rules(schema: &mut Schema) {
+fn topic_rules(schema: &mut Schema) {
     rules::rule(
         schema,
         "!has(self.settings) || !('retention.ms' in self.settings)",
@@ -158,11 +156,10 @@ pub(crate) fn topic_rules(schema: &mut Schema) {
          && size(name) <= 64)",
         "write settings by Kafka's own names, for example min.insync.replicas: \"2\"",
     );
-    rules::rule_computed(
+    rules::rule(
         schema,
         "!has(oldSelf.partitions) || (has(self.partitions) \
          && self.partitions >= oldSelf.partitions)",
-        "'partitions never shrink: write ' + string(oldSelf.partitions) + ' or more'",
         "partitions never shrink: keep the number, or write a larger one",
     );
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::connection::KafkaConnection;
 use super::rules;
-use super::signals::{DeletionPolicy, TopicSettings, topic_rules};
+use super::signals::{DeletionPolicy, TopicSettings};
 use crate::conditions::Condition;
 use crate::names::TopicName;
 
@@ -37,24 +37,12 @@ use crate::names::TopicName;
         json_path = r#".status.conditions[?(@.type=="Ready")].reason"#
     ),
     printcolumn(name = "Topic", type_ = "string", json_path = ".status.topicName"),
-    printcolumn(
-        name = "Partitions",
-        type_ = "integer",
-        json_path = ".status.partitions"
-    ),
-    printcolumn(
-        name = "Replication",
-        type_ = "integer",
-        json_path = ".status.replicationFactor"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn(name = "Partitions", type_ = "integer", json_path = ".status.partitions"),
+    printcolumn(name = "Replication", type_ = "integer", json_path = ".status.replicationFactor"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = topic_rules, transform = name_rules)]
+#[schemars(transform = name_rules)]
 pub struct TelemetryTopicSpec {
     /// The Kafka that has the topic.
     pub kafka: KafkaConnection,

@@ -1,0 +1,68 @@
+//! What is committed must be what the types say.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::path::Path;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// Scenario: a type changed and nobody ran the generator. Guarantee: this fails and names the
+/// file; so the charts, the pages and the types can't tell different stories.
+#[test]
+fn committed_files_are_what_the_types_generate() {
+    for (path, wanted) in millrace_crds::reference::files().unwrap() {
+        let found = std::fs::read_to_string(root().join(&path)).unwrap_or_default();
+        assert!(
+            found == wanted,
+            "{path} is out of date: run `cargo run -p millrace-crds --bin crdgen -- .`"
+        );
+    }
+}
+
+/// Scenario: every definition. Guarantee: none has what the API server drops or warns about
+/// (empty lists, unsigned formats), or what would change stored objects (defaults).
+#[test]
+fn definitions_hold_nothing_that_makes_a_lasting_difference() {
+    for crd in millrace_crds::all().unwrap() {
+        let text = millrace_crds::yaml(&crd).unwrap();
+        for banned in [": []", "format: uint", "nullable:", "  default:", "anyOf:", "oneOf:"] {
+            assert!(!text.contains(banned), "{}: {banned}", crd.spec.names.kind);
+        }
+    }
+}
+
+/// Scenario: every field of every kind. Guarantee: `kubectl explain` has something to say, and
+/// text and lists have a limit (the CEL budget counts on it).
+#[test]
+fn every_field_is_described_and_limited() {
+    for crd in millrace_crds::all().unwrap() {
+        let schema = crd.spec.versions[0].schema.clone().unwrap().open_api_v3_schema;
+        let schema = serde_json::to_value(schema).unwrap();
+        walk(&schema["properties"]["spec"], &crd.spec.names.kind, true);
+        walk(&schema["properties"]["status"], &crd.spec.names.kind, true);
+    }
+}
+
+fn walk(schema: &serde_json::Value, path: &str, named: bool) {
+    let object = schema.as_object().unwrap();
+    let has = |key: &str| object.contains_key(key);
+    assert!(!named || has("description"), "{path} has no description");
+    match object["type"].as_str().unwrap() {
+        "string" => assert!(
+            has("maxLength") || has("enum") || has("format"),
+            "{path} has no longest length"
+        ),
+        "array" => assert!(has("maxItems"), "{path} has no largest number of items"),
+        "object" if has("additionalProperties") => assert!(has("maxProperties"), "{path}"),
+        _ => {}
+    }
+    for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
+        walk(inner, &format!("{path}.{name}"), true);
+    }
+    for key in ["items", "additionalProperties"] {
+        if has(key) {
+            walk(&schema[key], &format!("{path}[]"), false);
+        }
+    }
+}

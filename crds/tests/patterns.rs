@@ -1,0 +1,57 @@
+//! One pattern, two readers: the API server's rule and the operator's check must agree.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::str::FromStr;
+
+use millrace_crds::{
+    BootstrapServer, ClickHouseEndpoint, ClusterName, ConsumerGroup, CpuQuantity, DatabaseName,
+    ImageRepository, KeeperPath, LabelKey, MemoryQuantity, Period, PriorityClassName, ReplicaName,
+    SecretKey, SecretName, TablePrefix, TopicName, Version,
+};
+use proptest::prelude::*;
+use schemars::JsonSchema;
+
+fn agree<T: JsonSchema + FromStr>(text: &str) {
+    let schema = T::json_schema(&mut schemars::SchemaGenerator::default()).to_value();
+    let max = usize::try_from(schema["maxLength"].as_u64().unwrap()).unwrap();
+    let rule_passes = !text.is_empty()
+        && text.len() <= max
+        && kube_cel::Validator::new()
+            .validate(&schema, &serde_json::Value::String(text.to_owned()), None)
+            .is_ok();
+    let type_passes = T::from_str(text).is_ok();
+    assert_eq!(rule_passes, type_passes, "{}: {text:?}", T::schema_name());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+
+    /// Scenario: text made of the characters that matter, and any text. Guarantee: what the API
+    /// server lets in, the operator can read; what the operator would refuse never gets in.
+    #[test]
+    fn rule_and_type_agree(text in prop_oneof![
+        r"(https?://)?[A-Za-z0-9_.{}/-]{0,20}(:[0-9]{0,6})?",
+        r"[0-9]{0,7}[.]?[0-9]{0,4}(m|s|h|d|Mi|Gi|Ki|k|G)?",
+        r"/[a-z{}/]{0,12}",
+        ".{0,12}",
+    ]) {
+        agree::<BootstrapServer>(&text);
+        agree::<ClickHouseEndpoint>(&text);
+        agree::<ClusterName>(&text);
+        agree::<ConsumerGroup>(&text);
+        agree::<CpuQuantity>(&text);
+        agree::<DatabaseName>(&text);
+        agree::<ImageRepository>(&text);
+        agree::<KeeperPath>(&text);
+        agree::<LabelKey>(&text);
+        agree::<MemoryQuantity>(&text);
+        agree::<Period>(&text);
+        agree::<PriorityClassName>(&text);
+        agree::<ReplicaName>(&text);
+        agree::<SecretKey>(&text);
+        agree::<SecretName>(&text);
+        agree::<TablePrefix>(&text);
+        agree::<TopicName>(&text);
+        agree::<Version>(&text);
+    }
+}

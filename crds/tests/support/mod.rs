@@ -1,0 +1,115 @@
+//! A small twin of the API server's structural checks, for tests without a server: types,
+//! required fields, limits, enums, with messages worded as the API server words them, and the CEL
+//! rules through kube-cel.
+
+use serde_json::Value;
+
+/// Everything the schema and its rules have against a value.
+pub(crate) fn refusals(schema: &Value, value: &Value, old: Option<&Value>) -> Vec<String> {
+    // The API server drops a null where the schema does not ask for one.
+    let value = &without_nulls(value);
+    let mut found = Vec::new();
+    structural(schema, value, "", &mut found);
+    // The API server runs rules only on values that pass the schema.
+    if found.is_empty()
+        && let Err(errors) = kube_cel::Validator::new().validate(schema, value, old)
+    {
+        found.push(errors.to_string());
+    }
+    found
+}
+
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(object) => object
+            .iter()
+            .filter(|(_, inner)| !inner.is_null())
+            .map(|(name, inner)| (name.clone(), without_nulls(inner)))
+            .collect(),
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
+        plain => plain.clone(),
+    }
+}
+
+fn structural(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
+    let wanted = schema["type"].as_str().unwrap_or("object");
+    let fits = match wanted {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "boolean" => value.is_boolean(),
+        other => panic!("a type this twin does not know: {other} at {path}"),
+    };
+    if !fits {
+        found.push(format!("{path}: must be of type {wanted}"));
+        return;
+    }
+    match value {
+        Value::Object(object) => {
+            for name in schema["required"].as_array().into_iter().flatten() {
+                let name = name.as_str().unwrap();
+                if !object.contains_key(name) {
+                    found.push(format!("{path}.{name}: Required value"));
+                }
+            }
+            for (name, inner) in object {
+                let here = format!("{path}.{name}");
+                if let Some(inner_schema) = schema["properties"].get(name) {
+                    structural(inner_schema, inner, &here, found);
+                } else if schema["additionalProperties"].is_object() {
+                    structural(&schema["additionalProperties"], inner, &here, found);
+                } else if !(path.is_empty()
+                    && ["apiVersion", "kind", "metadata"].contains(&&**name))
+                {
+                    found.push(format!("{here}: unknown field"));
+                }
+            }
+        }
+        Value::Array(items) => {
+            let length = items.len() as u64;
+            if schema["minItems"].as_u64().is_some_and(|min| length < min) {
+                found.push(format!("{path}: should have at least {} items", schema["minItems"]));
+            }
+            if schema["maxItems"].as_u64().is_some_and(|max| length > max) {
+                found.push(format!("{path}: must have at most {} items", schema["maxItems"]));
+            }
+            for (index, item) in items.iter().enumerate() {
+                structural(&schema["items"], item, &format!("{path}[{index}]"), found);
+            }
+        }
+        Value::String(text) => text_limits(schema, text, path, found),
+        Value::Number(number) => {
+            let number = number.as_f64().unwrap();
+            if schema["minimum"].as_f64().is_some_and(|min| number < min) {
+                found.push(format!(
+                    "{path}: should be greater than or equal to {}",
+                    schema["minimum"]
+                ));
+            }
+            if schema["maximum"].as_f64().is_some_and(|max| number > max) {
+                found
+                    .push(format!("{path}: should be less than or equal to {}", schema["maximum"]));
+            }
+        }
+        Value::Null | Value::Bool(_) => {}
+    }
+}
+
+fn text_limits(schema: &Value, text: &str, path: &str, found: &mut Vec<String>) {
+    if schema["maxLength"].as_u64().is_some_and(|max| text.len() as u64 > max) {
+        found.push(format!("{path}: may not be more than {} bytes", schema["maxLength"]));
+    }
+    if schema["minLength"].as_u64().is_some_and(|min| (text.len() as u64) < min) {
+        found.push(format!("{path}: should be at least {} chars long", schema["minLength"]));
+    }
+    if let Some(values) = schema["enum"].as_array()
+        && !values.iter().any(|allowed| allowed == text)
+    {
+        let listed: Vec<String> = values.iter().map(Value::to_string).collect();
+        found.push(format!(
+            "{path}: Unsupported value: {text:?}: supported values: {}",
+            listed.join(", ")
+        ));
+    }
+}
