@@ -10,15 +10,8 @@ use millrace_stack::service::{Secret, ServiceError};
 fn main() -> Result<(), ServiceError> {
     let mut options = BrokerOptions::default();
     if std::env::args().nth(1).as_deref() == Some("sasl") {
-        let credentials = Credentials {
-            user: Secret::new("edge")?,
-            password: Secret::random(),
-        };
-        println!(
-            "user={} password={}",
-            credentials.user.expose(),
-            credentials.password.expose()
-        );
+        let credentials = Credentials { user: Secret::new("edge")?, password: Secret::random() };
+        println!("user={} password={}", credentials.user.expose(), credentials.password.expose());
         options.sasl = Some((Listener::LOOPBACK, credentials));
     }
     let broker = Broker::start(options)?;

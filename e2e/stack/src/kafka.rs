@@ -256,15 +256,7 @@ impl Broker {
     /// Those of [`Prepared::new`]; a broker that ends or does not serve within two minutes (the
     /// error quotes its log).
     pub fn start(options: BrokerOptions) -> Result<Self> {
-        let scratch = match options.dir {
-            Some(_) => None,
-            None => Some(service::scratch_dir("millrace-kafka-")?),
-        };
-        let dir = match (&options.dir, &scratch) {
-            (Some(dir), _) => dir.clone(),
-            (None, Some(scratch)) => scratch.path().to_owned(),
-            (None, None) => PathBuf::new(),
-        };
+        let (dir, scratch) = service::home(options.dir.as_deref(), "millrace-kafka-")?;
         let scratch_path = scratch.as_ref().map(tempfile::TempDir::path);
         let mut attempt = 1;
         loop {

@@ -57,6 +57,14 @@ pub enum ServiceError {
         /// What is wrong and what to give instead.
         problem: String,
     },
+    /// The server refused a request.
+    #[error("the server answered with status {status}: {text}")]
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// The server's words.
+        text: String,
+    },
     /// The system refused something.
     #[error("cannot {action}: {source}")]
     Io {
@@ -141,6 +149,11 @@ impl Secret {
         Self(format!("{:016x}{:016x}", random(), random()))
     }
 
+    /// A word of the source code, which is well-formed and no secret.
+    pub(crate) fn fixed(word: &'static str) -> Self {
+        Self(word.to_owned())
+    }
+
     /// The text itself.
     #[must_use]
     pub fn expose(&self) -> &str {
@@ -175,10 +188,7 @@ pub fn free_port(host: IpAddr) -> Result<u16> {
             Err(error) => last = error,
         }
     }
-    Err(ServiceError::Io {
-        action: format!("find a free port on {host}"),
-        source: last,
-    })
+    Err(ServiceError::Io { action: format!("find a free port on {host}"), source: last })
 }
 
 /// The cache of things downloaded once: `MILLRACE_CACHE`, or `.cache/millrace` in the home folder.
@@ -215,8 +225,7 @@ pub(crate) fn install_once(
     let lock_path = cache.join(format!("{name}.lock"));
     let lock =
         File::create(&lock_path).map_err(io_error(format!("create {}", lock_path.display())))?;
-    lock.lock()
-        .map_err(io_error(format!("lock {}", lock_path.display())))?;
+    lock.lock().map_err(io_error(format!("lock {}", lock_path.display())))?;
     if current() {
         return Ok(target);
     }
@@ -251,12 +260,19 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<()> {
         .map_err(io_error(format!("write {}", path.display())))
 }
 
-/// A temporary folder for one server, removed when dropped.
-pub(crate) fn scratch_dir(prefix: &str) -> Result<tempfile::TempDir> {
-    tempfile::Builder::new()
+/// The folder a server lives in: the one given, or a temporary one that goes when dropped.
+pub(crate) fn home(
+    given: Option<&Path>,
+    prefix: &str,
+) -> Result<(PathBuf, Option<tempfile::TempDir>)> {
+    if let Some(dir) = given {
+        return Ok((dir.to_owned(), None));
+    }
+    let scratch = tempfile::Builder::new()
         .prefix(prefix)
         .tempdir()
-        .map_err(io_error("make a temporary folder"))
+        .map_err(io_error("make a temporary folder"))?;
+    Ok((scratch.path().to_owned(), Some(scratch)))
 }
 
 /// Runs a set-up command to its end; its output is quoted if it fails.
@@ -323,9 +339,7 @@ impl Service {
             .append(true)
             .open(&log)
             .map_err(io_error(format!("open {}", log.display())))?;
-        let errors = output
-            .try_clone()
-            .map_err(io_error(format!("open {}", log.display())))?;
+        let errors = output.try_clone().map_err(io_error(format!("open {}", log.display())))?;
         let mut child = command
             .stdin(Stdio::null())
             .stdout(output)
@@ -342,21 +356,11 @@ impl Service {
             .process_group(0)
             .spawn();
         match guard {
-            Ok(guard) => Ok(Self {
-                name,
-                log,
-                child,
-                guard,
-                grace,
-                ended: false,
-            }),
+            Ok(guard) => Ok(Self { name, log, child, guard, grace, ended: false }),
             Err(source) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                Err(ServiceError::Io {
-                    action: format!("start the guard of {name}"),
-                    source,
-                })
+                Err(ServiceError::Io { action: format!("start the guard of {name}"), source })
             }
         }
     }
@@ -380,33 +384,20 @@ impl Service {
             };
             if let Some(status) = self.try_wait()? {
                 let (service, log) = (self.name, self.log.clone());
-                return Err(ServiceError::Exited {
-                    service,
-                    status,
-                    tail: log_tail(&log),
-                    log,
-                });
+                return Err(ServiceError::Exited { service, status, tail: log_tail(&log), log });
             }
             if start.elapsed() > patience {
                 let (service, log) = (self.name, self.log.clone());
                 let waited_seconds = patience.as_secs();
                 let tail = log_tail(&log);
-                return Err(ServiceError::NotReady {
-                    service,
-                    waited_seconds,
-                    last,
-                    log,
-                    tail,
-                });
+                return Err(ServiceError::NotReady { service, waited_seconds, last, log, tail });
             }
             std::thread::sleep(POLL_INTERVAL);
         }
     }
 
     fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
-        self.child
-            .try_wait()
-            .map_err(io_error(format!("wait for {}", self.name)))
+        self.child.try_wait().map_err(io_error(format!("wait for {}", self.name)))
     }
 
     /// Ends the process as the system would in an accident: no warning, nothing flushed.

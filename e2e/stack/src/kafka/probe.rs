@@ -23,9 +23,7 @@ pub fn answers(address: SocketAddr) -> io::Result<()> {
     let answer = ask(address, API_VERSIONS, 0, &[])?;
     match number::<2>(&answer, 0).map(i16::from_be_bytes)? {
         0 => Ok(()),
-        code => Err(io::Error::other(format!(
-            "ApiVersions was answered with error {code}"
-        ))),
+        code => Err(io::Error::other(format!("ApiVersions was answered with error {code}"))),
     }
 }
 
@@ -62,14 +60,10 @@ fn ask(address: SocketAddr, api: i16, version: i16, body: &[u8]) -> io::Result<V
     stream.read_exact(&mut head)?;
     let length = number::<4>(&head, 0).map(u32::from_be_bytes)? as usize;
     if !(4..=ANSWER_LIMIT_BYTES).contains(&length) {
-        return Err(io::Error::other(format!(
-            "{address} does not speak Kafka's protocol"
-        )));
+        return Err(io::Error::other(format!("{address} does not speak Kafka's protocol")));
     }
     if number::<4>(&head, 4).map(i32::from_be_bytes)? != CORRELATION_ID {
-        return Err(io::Error::other(format!(
-            "{address} answered another request"
-        )));
+        return Err(io::Error::other(format!("{address} answered another request")));
     }
     let mut answer = vec![0; length - 4];
     stream.read_exact(&mut answer)?;

@@ -46,19 +46,10 @@ log.cleaner.dedupe.buffer.size=16777216
 
 /// The text of `server.properties`.
 pub(super) fn server(dir: &Path, addresses: &Addresses) -> String {
-    let Addresses {
-        plaintext,
-        sasl,
-        internal,
-        controller,
-    } = addresses;
+    let Addresses { plaintext, sasl, internal, controller } = addresses;
     let named = |name: &str, address: &SocketAddr| format!("{name}://{address}");
     let mut public = vec![named("INTERNAL", internal)];
-    public.extend(
-        plaintext
-            .as_ref()
-            .map(|address| named("PLAINTEXT", address)),
-    );
+    public.extend(plaintext.as_ref().map(|address| named("PLAINTEXT", address)));
     public.extend(sasl.as_ref().map(|address| named("SASL", address)));
     let advertised = public.join(",");
     format!(
@@ -107,12 +98,7 @@ mod tests {
     #[test]
     fn the_controller_is_listened_on_but_not_advertised() {
         let text = server(Path::new("/d"), &addresses(Some("10.0.0.1:9095")));
-        let line = |key: &str| {
-            text.lines()
-                .find(|line| line.starts_with(key))
-                .unwrap()
-                .to_owned()
-        };
+        let line = |key: &str| text.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
         assert!(line("listeners=").ends_with("SASL://10.0.0.1:9095,CONTROLLER://127.0.0.1:9093"));
         assert!(line("advertised.listeners=").ends_with("SASL://10.0.0.1:9095"));
     }
