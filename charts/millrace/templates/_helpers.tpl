@@ -1,0 +1,68 @@
+{{- /* Names and labels, in one place. */}}
+
+{{- define "millrace.name" -}}
+{{- $release := ternary .Release.Name (printf "%s-millrace" .Release.Name) (contains "millrace" .Release.Name) -}}
+{{ $release | trunc 40 | trimSuffix "-" }}-operator
+{{- end }}
+
+{{- define "millrace.selector" -}}
+app.kubernetes.io/name: millrace
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: operator
+{{- end }}
+
+{{- define "millrace.labels" -}}
+{{ include "millrace.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "millrace.serviceAccount" -}}
+{{ .Values.serviceAccount.name | default (include "millrace.name" .) }}
+{{- end }}
+
+{{- /* What the operator may do where it looks after pipelines: exactly the verbs it uses. */}}
+{{- define "millrace.rules" -}}
+# The kinds themselves. A pipeline makes and prunes the other four; its finalizers and status are
+# written through their own endpoints.
+- apiGroups: [millrace.dev]
+  resources: [telemetrypipelines]
+  verbs: [get, list, watch]
+- apiGroups: [millrace.dev]
+  resources: [edgepools, gatewaypools, telemetrytopics, telemetryschemas]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [millrace.dev]
+  resources: [telemetrypipelines/status, edgepools/status, gatewaypools/status, telemetrytopics/status, telemetryschemas/status]
+  verbs: [patch]
+# Needed to set owners that block deletion (OwnerReferencesPermissionEnforcement).
+- apiGroups: [millrace.dev]
+  resources: [telemetrypipelines/finalizers, edgepools/finalizers, gatewaypools/finalizers]
+  verbs: [update]
+# What pools are made of.
+- apiGroups: [apps]
+  resources: [deployments, daemonsets, statefulsets]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [services, configmaps, serviceaccounts]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, list, watch, create, patch, delete]
+# Why pods are not ready.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch]
+# The Secrets that specs name, one by one: content is read to hash it and to sign in to Kafka and
+# ClickHouse. No list and no watch, so that other Secrets can't be found; a changed Secret is seen
+# when its object is looked at again (at least every minute).
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}
