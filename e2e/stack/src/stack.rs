@@ -27,7 +27,7 @@ pub use status::Status;
 
 /// What the stack puts into its state folder. `down` removes these and nothing else, so that a
 /// MILLRACE_STATE pointed at the wrong folder costs nobody their files.
-const STATE_ENTRIES: [&str; 16] = [
+const STATE_ENTRIES: [&str; 17] = [
     "clickhouse",
     "cni",
     "conf",
@@ -44,6 +44,7 @@ const STATE_ENTRIES: [&str; 16] = [
     "pod-logs",
     "secrets",
     "version",
+    "volume-plugins",
 ];
 
 /// The local stack of this machine, up or not.
