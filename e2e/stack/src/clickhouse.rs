@@ -8,6 +8,7 @@
 //! 560 MB. What the front offers and lacks is said at the top of `clickhouse/front.py`; above all,
 //! there are no replicated tables and no TLS.
 
+mod fault;
 mod http;
 mod install;
 
@@ -23,6 +24,7 @@ use sha2::{Digest, Sha256};
 
 use crate::service::{self, Result, Secret, Service, ServiceError, io_error};
 
+pub use fault::{Fault, FaultKind};
 pub use http::Answer;
 
 /// Loading the engine takes under 2 s warm; the first read of its 550 MB library can take many.
@@ -54,6 +56,18 @@ const SOCKET_TIMEOUT_SECONDS: u32 = 75;
 /// A missing Python or pip, or a failing install.
 pub fn install() -> Result<()> {
     install::packages(&install::python()?).map(drop)
+}
+
+/// Whether an engine serves at this address now.
+///
+/// # Errors
+/// No connection, no answer within 2 s, or another answer than ClickHouse's to `/ping`.
+pub fn answers(address: SocketAddr) -> io::Result<()> {
+    let answer = http::ask(address, "GET", "/ping", &[], b"", PING_TIMEOUT)?;
+    match answer.status {
+        200 => Ok(()),
+        status => Err(io::Error::other(format!("/ping was answered with status {status}"))),
+    }
 }
 
 /// A user of the engine.
@@ -209,11 +223,7 @@ impl Prepared {
     /// # Errors
     /// No connection, no answer within 2 s, or another answer than ClickHouse's to `/ping`.
     pub fn ready(&self) -> io::Result<()> {
-        let answer = http::ask(self.address, "GET", "/ping", &[], b"", PING_TIMEOUT)?;
-        match answer.status {
-            200 => Ok(()),
-            status => Err(io::Error::other(format!("/ping was answered with status {status}"))),
-        }
+        answers(self.address)
     }
 
     fn spawn(&self, scratch: Option<&Path>) -> Result<Service> {
@@ -226,33 +236,6 @@ impl Prepared {
 
 fn sha256_hex(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Something bad that is to happen to the next queries that contain a text.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Fault {
-    /// What happens.
-    pub kind: FaultKind,
-    /// A text the query (not its data) must contain; empty strikes any.
-    pub matching: String,
-    /// How many queries are struck: 1 to 100.
-    pub times: u32,
-}
-
-/// What a fault does.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum FaultKind {
-    /// The query is not run; the answer is this ClickHouse error code, with its HTTP status.
-    Error {
-        /// The code, such as 241 or 252.
-        code: u32,
-    },
-    /// The query runs after this time.
-    Delay(Duration),
-    /// The connection breaks before the query runs.
-    CutBefore,
-    /// The query runs, and the connection breaks before its answer: nobody can know it landed.
-    CutAfter,
 }
 
 /// An engine of one's own: serving once started, stopped when dropped.
@@ -346,19 +329,7 @@ impl Engine {
     /// # Errors
     /// No answer, or a refusal: faults are off, or there are too many.
     pub fn inject(&self, fault: &Fault) -> Result<()> {
-        let Fault { kind, matching, times } = fault;
-        let mut entry = json!({"match": matching, "times": times});
-        let (name, detail) = match kind {
-            FaultKind::Error { code } => ("error", Some(("code", json!(code)))),
-            FaultKind::Delay(time) => ("delay", Some(("delay_seconds", json!(time.as_secs_f64())))),
-            FaultKind::CutBefore => ("cut_before", None),
-            FaultKind::CutAfter => ("cut_after", None),
-        };
-        entry["kind"] = json!(name);
-        if let Some((field, value)) = detail {
-            entry[field] = value;
-        }
-        self.faults(entry.to_string().as_bytes()).map(drop)
+        self.faults(fault.to_json().as_bytes()).map(drop)
     }
 
     /// Forgets every fault that still waits.
