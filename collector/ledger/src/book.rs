@@ -222,6 +222,12 @@ impl<K: Copy + Ord> Ledger<K> {
         due
     }
 
+    /// Whether a commit point moved since the last request for it.
+    #[must_use]
+    pub fn has_commits_due(&self) -> bool {
+        self.partitions.values().any(PartitionLedger::has_commit_due)
+    }
+
     /// The broker's answer to a commit. A refused one is due again.
     pub fn commit_answered(&mut self, commit: &Commit<K>, ok: bool) {
         if let Some(partition) = self.current(commit.key, commit.generation) {

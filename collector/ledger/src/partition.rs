@@ -214,13 +214,17 @@ impl PartitionLedger {
     /// as news.
     pub(crate) fn commit_due(&mut self, announce: bool) -> Option<i64> {
         let point = self.commit_point()?;
-        let moved = self.requested.is_none_or(|requested| requested < point);
+        let moved = self.has_commit_due();
         let unannounced = announce && self.entries.iter().any(|e| !e.announced);
         if !moved && !unannounced {
             return None;
         }
         self.requested = Some(point);
         Some(point)
+    }
+
+    pub(crate) fn has_commit_due(&self) -> bool {
+        self.commit_point().is_some_and(|point| self.requested.is_none_or(|r| r < point))
     }
 
     pub(crate) fn commit_answered(&mut self, point: i64, announced: &[OffsetRange], ok: bool) {

@@ -10,6 +10,7 @@ pub mod drain;
 pub mod kafka_client;
 pub mod memory;
 mod process;
+pub mod publish;
 pub mod readiness;
 pub mod sink;
 pub mod telemetry;

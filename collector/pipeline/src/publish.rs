@@ -1,0 +1,118 @@
+//! The seam between a receiver of requests and whatever publishes them.
+//!
+//! A receiver hands over a request's bytes and gets a [`Delivery`] to wait on. A publisher never
+//! blocks and never waits: with no room it refuses at once, and the receiver tells its client when
+//! to come back. Every failure here is one of passing trouble but [`Refused::Unconfigured`]: a
+//! client must never be told to drop records for a fault on our side of the receiver.
+//!
+//! Accounting: the publisher counts records as buffered from the hand-over on, and as out or refused
+//! when their delivery ends, whether or not anyone still waits for it. What it refuses at the
+//! hand-over it has not counted.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use millrace_wire::Signal;
+use tokio::sync::oneshot;
+
+use crate::budget::Reservation;
+
+/// A checked request of one signal.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// What its records are.
+    pub signal: Signal,
+    /// The request as plain protobuf, checked.
+    pub bytes: &'a [u8],
+    /// Records in it.
+    pub records: u64,
+    /// Its share of the budget: as many bytes as it has. It travels with the records.
+    pub reservation: Reservation,
+}
+
+/// Something that takes requests and makes them safe.
+pub trait Publish: Send + Sync {
+    /// Takes a request, or refuses it whole. Copies the bytes; never blocks.
+    ///
+    /// # Errors
+    /// Why nothing of it was taken.
+    fn publish(&self, request: Request<'_>) -> Result<Delivery, Refused>;
+
+    /// Whether a signal has somewhere to go.
+    fn takes(&self, signal: Signal) -> bool;
+}
+
+/// Why a request was not taken or not delivered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// This signal goes nowhere here: not passing trouble but a matter of settings.
+    #[error("{0} are not collected here: no topic is configured for them")]
+    Unconfigured(Signal),
+    /// No room: the client should come back soon.
+    #[error("the collector holds as much as it may; send again later")]
+    Full,
+    /// The next system does not take records now.
+    #[error("kafka did not take the records: {0}; send again later")]
+    Unavailable(String),
+    /// The process is shutting down.
+    #[error("the collector is shutting down; send again")]
+    Draining,
+}
+
+/// What became of a request that was taken and delivered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// Records left out because no message can hold one; all others are delivered.
+    pub rejected_records: u64,
+}
+
+/// The end of a request's way, to be waited for.
+#[derive(Debug)]
+pub struct Delivery(oneshot::Receiver<Result<Delivered, Refused>>);
+
+/// The other end of a [`Delivery`]. Dropping it unanswered answers [`Refused::Unavailable`].
+#[derive(Debug)]
+pub struct DeliverySender(oneshot::Sender<Result<Delivered, Refused>>);
+
+impl Delivery {
+    /// A delivery and its other end.
+    #[must_use]
+    pub fn pair() -> (DeliverySender, Self) {
+        let (sender, receiver) = oneshot::channel();
+        (DeliverySender(sender), Self(receiver))
+    }
+}
+
+impl DeliverySender {
+    /// Says how it ended. Nobody may be waiting any more, and that is all right.
+    pub fn finish(self, result: Result<Delivered, Refused>) {
+        let _ = self.0.send(result);
+    }
+}
+
+impl Future for Delivery {
+    type Output = Result<Delivered, Refused>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context).map(|answer| {
+            answer.unwrap_or_else(|_| Err(Refused::Unavailable("its delivery was given up".into())))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Delivered, Delivery, Refused};
+
+    /// Scenario: a publisher loses a request. Guarantee: whoever waits is told to send again.
+    #[tokio::test]
+    async fn a_lost_delivery_is_an_answer_that_asks_for_another_try() {
+        let (sender, delivery) = Delivery::pair();
+        drop(sender);
+        assert!(matches!(delivery.await, Err(Refused::Unavailable(_))));
+        let (sender, delivery) = Delivery::pair();
+        sender.finish(Ok(Delivered::default()));
+        assert_eq!(delivery.await, Ok(Delivered { rejected_records: 0 }));
+    }
+}

@@ -1,0 +1,125 @@
+//! What librdkafka tells a consumer, kept for the worker to handle in its own time.
+//!
+//! librdkafka calls back from inside `poll`. Handling a revocation there would mean to drain
+//! inserts inside the callback; instead the event is only noted, and the worker calls `assign` or
+//! `unassign` when it is done: librdkafka waits for that call, and heartbeats go on meanwhile.
+//!
+//! The mailbox is short by nature: librdkafka sends the next rebalance only after the last was
+//! answered, and a worker has one commit in flight.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, RebalanceProtocol};
+use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::topic_partition_list::TopicPartitionList;
+use rdkafka::types::RDKafkaRespErr;
+
+/// A consumer of the group.
+pub(super) type GroupConsumer = BaseConsumer<Mailbox>;
+
+/// Something the worker has to handle.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// Partitions to take over, by topic and number.
+    Assigned(Vec<(String, i32)>),
+    /// Partitions to give up.
+    Revoked {
+        /// By topic and number.
+        partitions: Vec<(String, i32)>,
+        /// They belong to somebody else already: nothing may be committed for them.
+        lost: bool,
+    },
+    /// The answer to the commit in flight.
+    Committed(Result<(), KafkaError>),
+}
+
+/// The context of a worker's consumer.
+#[derive(Debug, Default)]
+pub(super) struct Mailbox {
+    events: Mutex<VecDeque<Event>>,
+    /// The consumer is being closed: nobody reads the mailbox any more, so rebalances are answered
+    /// at once.
+    closing: AtomicBool,
+}
+
+impl Mailbox {
+    pub(super) fn next(&self) -> Option<Event> {
+        self.events().pop_front()
+    }
+
+    pub(super) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+    }
+
+    fn push(&self, event: Event) {
+        self.events().push_back(event);
+    }
+
+    fn events(&self) -> MutexGuard<'_, VecDeque<Event>> {
+        // A queue of whole events is whole even if a holder panicked.
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ClientContext for Mailbox {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::warn!(%error, reason, "kafka client error");
+    }
+}
+
+/// librdkafka's log lines as ours. It names brokers and topics in them, never credentials.
+pub(super) fn log(level: RDKafkaLogLevel, facility: &str, message: &str) {
+    match level {
+        RDKafkaLogLevel::Emerg
+        | RDKafkaLogLevel::Alert
+        | RDKafkaLogLevel::Critical
+        | RDKafkaLogLevel::Error
+        | RDKafkaLogLevel::Warning => tracing::warn!(facility, message, "librdkafka"),
+        RDKafkaLogLevel::Notice | RDKafkaLogLevel::Info => {
+            tracing::info!(facility, message, "librdkafka");
+        }
+        RDKafkaLogLevel::Debug => tracing::debug!(facility, message, "librdkafka"),
+    }
+}
+
+impl ConsumerContext for Mailbox {
+    fn rebalance(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        kind: RDKafkaRespErr,
+        list: &mut TopicPartitionList,
+    ) {
+        if self.closing.load(Ordering::Acquire) {
+            let answered = match consumer.rebalance_protocol() {
+                RebalanceProtocol::Cooperative => consumer.incremental_unassign(list),
+                RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.unassign(),
+            };
+            if let Err(error) = answered {
+                tracing::debug!(%error, "giving up partitions while closing");
+            }
+            return;
+        }
+        let partitions = partitions(list);
+        self.push(match kind {
+            RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS => Event::Assigned(partitions),
+            _ => Event::Revoked { partitions, lost: consumer.assignment_lost() },
+        });
+    }
+
+    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
+        let refused = offsets.elements().iter().find_map(|element| element.error().err());
+        self.push(Event::Committed(result.and(refused.map_or(Ok(()), Err))));
+    }
+}
+
+fn partitions(list: &TopicPartitionList) -> Vec<(String, i32)> {
+    list.elements().iter().map(|e| (e.topic().to_owned(), e.partition())).collect()
+}

@@ -1,0 +1,278 @@
+//! Batches to answers: handing parts to the sink, hearing how they ended, and going back when one
+//! was given up.
+
+use std::sync::mpsc::TrySendError;
+
+use millrace_ledger::{Settled, Ticket};
+use millrace_pipeline::sink::{
+    Answer, Completion, DeadLetter, Insert, Origin, Outcome, Rejection, TableIndex,
+};
+use millrace_wire::Signal;
+use rdkafka::consumer::Consumer;
+use rdkafka::error::KafkaResult;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+
+use super::partition::{Key, OpenBatch};
+use super::salvage::Job;
+use super::session::Session;
+use super::settings::{Delivery, SourceTopic};
+
+/// A part of a batch that nobody has taken yet.
+pub(super) enum Work {
+    /// Rows for a table.
+    Insert(Ticket<Key>, Insert),
+    /// A message that can't be stored.
+    Letter(Ticket<Key>, Box<DeadLetter>),
+}
+
+impl Work {
+    pub(super) fn ticket(&self) -> &Ticket<Key> {
+        match self {
+            Self::Insert(ticket, _) | Self::Letter(ticket, _) => ticket,
+        }
+    }
+
+    fn signal_and_records(&self) -> (Signal, u64) {
+        match self {
+            Self::Insert(_, insert) => (insert.origin.signal, insert.block.records),
+            Self::Letter(_, letter) => (letter.signal, 1),
+        }
+    }
+}
+
+/// A part somebody works on.
+pub(super) enum OpenPart {
+    /// Rows for a table, and what is needed to find the bad ones among them.
+    Insert { ticket: Ticket<Key>, origin: Origin, table: TableIndex, day: i32, records: u64 },
+    /// A message on its way to the dead-letter topic.
+    Letter { ticket: Ticket<Key>, signal: Signal, reason: &'static str },
+    /// Rows that were refused as a whole and are being told apart.
+    Salvage { ticket: Ticket<Key>, signal: Signal, records: u64 },
+}
+
+impl Session {
+    /// Moves on what may be sent: at once, or once a confirmed commit has named it.
+    pub(super) fn release_held(&mut self) {
+        let free = self.shared.settings.delivery == Delivery::AtLeastOnce;
+        for work in std::mem::take(&mut self.held) {
+            match work {
+                Work::Letter(..) => self.letters.push_back(work),
+                Work::Insert(..) if free || self.ledger.is_announced(work.ticket()) => {
+                    self.outbox.push_back(work);
+                }
+                Work::Insert(..) => self.held.push_back(work),
+            }
+        }
+    }
+
+    /// Hands over as much as the sink and the dead-letter topic take.
+    pub(super) fn submit(&mut self) {
+        while let Some(work) = self.outbox.pop_front() {
+            if let Some(back) = self.submit_one(work) {
+                self.outbox.push_front(back);
+                break;
+            }
+        }
+        while let Some(work) = self.letters.pop_front() {
+            if let Some(back) = self.submit_one(work) {
+                self.letters.push_front(back);
+                break;
+            }
+        }
+        while let Some(job) = self.salvage.pop_front() {
+            if let Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) =
+                self.shared.salvage.try_send(job)
+            {
+                self.salvage.push_front(job);
+                break;
+            }
+        }
+    }
+
+    /// The work again when it wasn't taken.
+    fn submit_one(&mut self, work: Work) -> Option<Work> {
+        let Some(completion) = self.completion() else { return Some(work) };
+        let part = completion.part();
+        match work {
+            Work::Insert(ticket, insert) => {
+                let open = OpenPart::Insert {
+                    ticket,
+                    origin: insert.origin.clone(),
+                    table: insert.block.table,
+                    day: insert.block.slice.day,
+                    records: insert.block.records,
+                };
+                match self.shared.sink.submit(insert, completion) {
+                    Ok(()) => {
+                        self.parts.insert(part, open);
+                        None
+                    }
+                    Err(back) => {
+                        self.spare_completion = Some(back.completion);
+                        Some(Work::Insert(ticket, back.work))
+                    }
+                }
+            }
+            Work::Letter(ticket, letter) => {
+                let (signal, reason) = (letter.signal, letter.rejection.reason);
+                match self.shared.dead_letters.submit(*letter, completion) {
+                    Ok(()) => {
+                        self.parts.insert(part, OpenPart::Letter { ticket, signal, reason });
+                        None
+                    }
+                    Err(back) => {
+                        self.spare_completion = Some(back.completion);
+                        Some(Work::Letter(ticket, Box::new(back.work)))
+                    }
+                }
+            }
+        }
+    }
+
+    fn completion(&mut self) -> Option<Completion> {
+        self.spare_completion.take().or_else(|| self.answers.open())
+    }
+
+    /// One answer: the ledger moves, or the rows are told apart, or the partition goes back.
+    pub(super) fn settle(&mut self, answer: Answer) {
+        let Some(part) = self.parts.remove(&answer.part) else { return };
+        match part {
+            OpenPart::Insert { ticket, origin, table, day, records } => match answer.outcome {
+                Outcome::Stored => self.stored(&ticket, origin.signal, records),
+                Outcome::Rejected(rejection) => {
+                    self.send_to_salvage(ticket, origin, table, day, records, rejection);
+                }
+                Outcome::Abandoned => self.given_up(&ticket, origin.signal, records),
+            },
+            OpenPart::Letter { ticket, signal, reason } => match answer.outcome {
+                Outcome::Stored => {
+                    self.shared.telemetry.dead_lettered(signal, reason, 1);
+                    self.done(&ticket, signal, 1);
+                }
+                Outcome::Rejected(rejection) => {
+                    tracing::error!(
+                        topic = ticket.key.topic, partition = ticket.key.partition,
+                        range = %ticket.range, reason = rejection.reason,
+                        detail = rejection.detail,
+                        "a message can neither be stored nor dead-lettered; it is left in its topic"
+                    );
+                    self.shared.telemetry.dead_lettered(signal, "undeliverable", 1);
+                    self.done(&ticket, signal, 1);
+                }
+                Outcome::Abandoned => self.given_up(&ticket, signal, 1),
+            },
+            OpenPart::Salvage { ticket, signal, records } => match answer.outcome {
+                // The salvage has counted what it stored and what it dead-lettered.
+                Outcome::Stored => self.done(&ticket, signal, records),
+                Outcome::Rejected(_) | Outcome::Abandoned => {
+                    self.given_up(&ticket, signal, records);
+                }
+            },
+        }
+    }
+
+    fn stored(&mut self, ticket: &Ticket<Key>, signal: Signal, records: u64) {
+        self.shared.telemetry.records_out(signal, records);
+        self.done(ticket, signal, records);
+    }
+
+    fn done(&mut self, ticket: &Ticket<Key>, signal: Signal, records: u64) {
+        self.count_out(signal, records);
+        self.ledger.ack(ticket);
+    }
+
+    fn given_up(&mut self, ticket: &Ticket<Key>, signal: Signal, records: u64) {
+        self.count_out(signal, records);
+        if self.ledger.nack(ticket) == Settled::Failed {
+            self.rewind(ticket.key);
+        }
+    }
+
+    fn send_to_salvage(
+        &mut self,
+        ticket: Ticket<Key>,
+        origin: Origin,
+        table: TableIndex,
+        day: i32,
+        records: u64,
+        rejection: Rejection,
+    ) {
+        let signal = origin.signal;
+        // The part just answered has left its place, so there is one.
+        let Some(completion) = self.completion() else {
+            self.given_up(&ticket, signal, records);
+            return;
+        };
+        self.parts.insert(completion.part(), OpenPart::Salvage { ticket, signal, records });
+        self.salvage.push_back(Job { origin, table, day, rejection, completion });
+    }
+
+    /// Goes back to the partition's commit point and reads from there again.
+    pub(super) fn rewind(&mut self, key: Key) {
+        self.discard_open(key);
+        self.drop_work(key);
+        let Some(rewound) = self.ledger.rewind(key) else { return };
+        let Some(partition) = self.partitions.get_mut(&key) else { return };
+        partition.flying.clear();
+        partition.next_offset = rewound.resume_at.unwrap_or(0);
+        if self.shared.drain.is_begun() || partition.leaving {
+            return;
+        }
+        tracing::warn!(
+            topic = key.topic, partition = key.partition, from = rewound.resume_at,
+            "reading again what was not stored"
+        );
+        if let Err(error) = self.seek(key, rewound.resume_at) {
+            tracing::error!(%error, "cannot go back; the next assignment will");
+        }
+    }
+
+    fn seek(&self, key: Key, offset: Option<i64>) -> KafkaResult<()> {
+        let Some(topic) = self.topic(key) else { return Ok(()) };
+        let offset = offset.map_or(Offset::Beginning, Offset::Offset);
+        let now = std::time::Duration::ZERO;
+        self.consumer.seek(&topic.name, key.partition, offset, now).or_else(|error| {
+            tracing::debug!(%error, "seek refused, assigning again");
+            let mut list = TopicPartitionList::new();
+            list.add_partition_offset(&topic.name, key.partition, offset)?;
+            self.consumer.incremental_unassign(&list)?;
+            self.consumer.incremental_assign(&list)
+        })
+    }
+
+    /// Drops the partition's batch being filled.
+    pub(super) fn discard_open(&mut self, key: Key) {
+        let Some(open) = self.partitions.get_mut(&key).and_then(|p| p.open.take()) else { return };
+        let OpenBatch { records, letters, .. } = open;
+        if let Some(topic) = self.topic(key) {
+            self.count_out(topic.signal, records + letters.len() as u64);
+        }
+    }
+
+    /// Drops the partition's parts that nobody has taken yet.
+    pub(super) fn drop_work(&mut self, key: Key) {
+        let mut dropped = Vec::new();
+        for queue in [&mut self.held, &mut self.outbox, &mut self.letters] {
+            queue.retain(|work| {
+                let stays = work.ticket().key != key;
+                if !stays {
+                    dropped.push(work.signal_and_records());
+                }
+                stays
+            });
+        }
+        for (signal, records) in dropped {
+            self.count_out(signal, records);
+        }
+    }
+
+    /// Records that are no longer held here.
+    pub(super) fn count_out(&self, signal: Signal, records: u64) {
+        let records = i64::try_from(records).unwrap_or(i64::MAX);
+        self.shared.telemetry.buffered(signal, -records);
+    }
+
+    pub(super) fn topic(&self, key: Key) -> Option<&SourceTopic> {
+        self.shared.settings.topics.get(usize::from(key.topic))
+    }
+}

@@ -1,0 +1,333 @@
+//! Membership: taking partitions over, giving them up, and commits.
+//!
+//! A partition that is given up is first drained: nothing more is read from it, its open batch is
+//! cut, and it leaves once everything of it is stored and committed, or at the deadline. What
+//! isn't stored by then is the next owner's, which reads it again.
+
+use std::time::{Duration, Instant};
+
+use millrace_ledger::{Commit, Cut, Generation, decode, encode};
+use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
+use millrace_pipeline::batch::CutReason;
+use rdkafka::consumer::{CommitMode, Consumer, RebalanceProtocol};
+use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+
+use super::context::Event;
+use super::metadata::{Committed, committed};
+use super::partition::{Key, Partition};
+use super::session::{COMMIT_INTERVAL, Session};
+use super::settings::Delivery;
+
+/// How long a partition that is given up may take to finish. The group waits for it: well under
+/// librdkafka's `max.poll.interval.ms` of 300 s, and longer than an insert usually takes.
+const LEAVE_DEADLINE: Duration = Duration::from_secs(10);
+/// How long the broker may take to say what is committed.
+const COMMITTED_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between a refused commit and the next.
+const COMMIT_RETRY: Duration = Duration::from_millis(500);
+/// Between questions for committed offsets that weren't answered.
+const JOIN_BACKOFF: BackoffPolicy =
+    BackoffPolicy { first: Duration::from_millis(200), longest: Duration::from_secs(10) };
+
+/// Partitions assigned, waiting for their committed offsets.
+pub(super) struct Joining {
+    keys: Vec<Key>,
+    next_try: Instant,
+    backoff: Backoff,
+}
+
+/// Partitions being given up.
+pub(super) struct Leaving {
+    keys: Vec<(Key, Generation)>,
+    deadline: Instant,
+}
+
+impl Session {
+    pub(super) fn handle(&mut self, event: Event) {
+        match event {
+            Event::Assigned(partitions) => {
+                let keys: Vec<Key> = self.keys(&partitions);
+                tracing::info!(worker = self.worker, ?partitions, "partitions assigned");
+                let seed = u64::from(self.worker);
+                let backoff = Backoff::new(JOIN_BACKOFF, seed);
+                self.joining = Some(Joining { keys, next_try: self.now, backoff });
+            }
+            Event::Revoked { partitions, lost } => {
+                tracing::info!(worker = self.worker, ?partitions, lost, "partitions revoked");
+                self.begin_leaving(&partitions, lost);
+            }
+            Event::Committed(result) => self.committed(result),
+        }
+    }
+
+    /// Asks what is committed, and begins there.
+    pub(super) fn go_on_joining(&mut self) {
+        let Some(joining) = self.joining.as_ref() else { return };
+        if joining.next_try > self.now {
+            return;
+        }
+        let mut list = self.list(joining.keys.iter().copied());
+        let known = if list.count() == 0 {
+            Ok(Vec::new())
+        } else {
+            let answer = self.consumer.committed_offsets(list, COMMITTED_TIMEOUT);
+            answer.map(|answer| committed(&answer))
+        };
+        let known = match known {
+            Ok(known) => known,
+            Err(error) => return self.try_joining_later(&error),
+        };
+        self.joining = None;
+        list = TopicPartitionList::new();
+        for entry in known {
+            let offset = entry.offset.map_or(Offset::Invalid, Offset::Offset);
+            if let Err(error) = list.add_partition_offset(&entry.topic, entry.partition, offset) {
+                tracing::error!(%error, "cannot name an assigned partition");
+            }
+            self.begin_partition(entry);
+        }
+        if let Err(error) = self.assign(&list) {
+            tracing::error!(worker = self.worker, %error, "cannot take partitions over");
+            self.shared.status.set(self.worker, Some(error.to_string()));
+        }
+        if self.is_paused()
+            && let Err(error) = self.consumer.pause(&list)
+        {
+            tracing::warn!(worker = self.worker, %error, "cannot pause new partitions");
+        }
+    }
+
+    fn try_joining_later(&mut self, error: &KafkaError) {
+        tracing::warn!(worker = self.worker, %error, "cannot read committed offsets, will retry");
+        self.shared.status.set(self.worker, Some(format!("reading committed offsets: {error}")));
+        if let Some(joining) = self.joining.as_mut() {
+            joining.next_try = self.now + joining.backoff.next_wait();
+        }
+    }
+
+    fn begin_partition(&mut self, entry: Committed) {
+        let Some(key) = self.key_of(&entry.topic, entry.partition) else { return };
+        let Committed { topic, partition, offset, metadata } = entry;
+        let promised = match (offset, metadata) {
+            (Some(offset), Some(metadata)) => decode(offset, &metadata).unwrap_or_else(|error| {
+                tracing::warn!(topic, partition, %error, "ignoring the commit's metadata");
+                Vec::new()
+            }),
+            (Some(_), None) => {
+                tracing::warn!(topic, partition, "ignoring commit metadata that is not text");
+                Vec::new()
+            }
+            (None, _) => Vec::new(),
+        };
+        self.ledger.assign(key, offset, promised);
+        self.partitions.insert(key, Partition::new(offset));
+    }
+
+    fn assign(&self, list: &TopicPartitionList) -> KafkaResult<()> {
+        match self.consumer.rebalance_protocol() {
+            RebalanceProtocol::Cooperative => self.consumer.incremental_assign(list),
+            RebalanceProtocol::Eager | RebalanceProtocol::None => self.consumer.assign(list),
+        }
+    }
+
+    fn begin_leaving(&mut self, partitions: &[(String, i32)], lost: bool) {
+        // An assignment that was never taken over is simply forgotten.
+        self.joining = None;
+        let keys = self.keys(partitions);
+        if lost {
+            for key in &keys {
+                self.drop_partition(*key);
+            }
+            self.unassign(&keys);
+            return;
+        }
+        let list = self.list(keys.iter().copied());
+        if let Err(error) = self.consumer.pause(&list) {
+            tracing::debug!(%error, "cannot pause what is given up");
+        }
+        for key in &keys {
+            self.finish_open(*key);
+            if let Some(partition) = self.partitions.get_mut(key) {
+                partition.leaving = true;
+            }
+        }
+        let generation = |key: Key| Some((key, self.ledger.generation(key)?));
+        let keys = keys.into_iter().filter_map(generation).collect();
+        self.leaving = Some(Leaving { keys, deadline: self.now + LEAVE_DEADLINE });
+    }
+
+    /// Lets go of what is drained, or of everything at the deadline.
+    pub(super) fn go_on_leaving(&mut self) {
+        let Some(leaving) = self.leaving.as_ref() else { return };
+        let idle = leaving.keys.iter().all(|(key, _)| self.ledger.is_idle(*key));
+        let settled = idle && self.commits.in_flight.is_empty();
+        if !settled && self.now < leaving.deadline {
+            return;
+        }
+        let Some(leaving) = self.leaving.take() else { return };
+        let announce = self.shared.settings.delivery == Delivery::EffectivelyOnce;
+        let mut last = Vec::new();
+        for (key, generation) in &leaving.keys {
+            let revoked = self.ledger.revoke(*key, *generation, announce);
+            last.extend(revoked.and_then(|revoked| revoked.final_commit));
+            self.drop_partition(*key);
+        }
+        // librdkafka sends the commit before it lets go of the partitions.
+        self.send_commit(&last);
+        let keys: Vec<Key> = leaving.keys.iter().map(|(key, _)| *key).collect();
+        self.unassign(&keys);
+    }
+
+    fn unassign(&self, keys: &[Key]) {
+        let list = self.list(keys.iter().copied());
+        let done = match self.consumer.rebalance_protocol() {
+            RebalanceProtocol::Cooperative => self.consumer.incremental_unassign(&list),
+            RebalanceProtocol::Eager | RebalanceProtocol::None => self.consumer.unassign(),
+        };
+        if let Err(error) = done {
+            tracing::warn!(worker = self.worker, %error, "giving up partitions");
+        }
+    }
+
+    /// Cuts the partition's open batch; one that repeats an earlier try and isn't whole yet is
+    /// dropped instead: its commit still names it, and the next owner repeats it.
+    pub(super) fn finish_open(&mut self, key: Key) {
+        let open = self.partitions.get(&key).and_then(|p| p.open.as_ref());
+        match open.map(|open| (open.cut, open.next_offset)) {
+            None => {}
+            Some((Cut::Exactly(range), next)) if next < range.next() => self.discard_open(key),
+            Some(_) => self.cut(key, CutReason::Drain),
+        }
+    }
+
+    fn drop_partition(&mut self, key: Key) {
+        self.discard_open(key);
+        self.drop_work(key);
+        self.partitions.remove(&key);
+        if let Some(generation) = self.ledger.generation(key) {
+            self.ledger.revoke(key, generation, false);
+        }
+        if let Some(topic) = self.topic(key) {
+            self.shared.lag.forget(&topic.name, key.partition, &self.shared.telemetry);
+        }
+    }
+
+    pub(super) fn drop_all_partitions(&mut self) {
+        for key in self.partitions.keys().copied().collect::<Vec<_>>() {
+            self.drop_partition(key);
+        }
+    }
+
+    /// Commits what changed, one commit in flight at a time: every second, at once when a batch
+    /// waits to be named, and at once when partitions leave.
+    pub(super) fn commit_if_due(&mut self) {
+        if !self.commits.in_flight.is_empty() || self.now < self.commits.not_before {
+            return;
+        }
+        let announce = self.shared.settings.delivery == Delivery::EffectivelyOnce;
+        let hurry = self.leaving.is_some() || self.shared.drain.is_begun();
+        let waiting = announce && !self.held.is_empty();
+        if self.now < self.commits.next && !hurry && !waiting {
+            return;
+        }
+        if self.now >= self.commits.next {
+            self.publish_lag();
+        }
+        let due = self.ledger.commits_due(announce);
+        if !waiting || due.is_empty() {
+            self.commits.next = self.commits.next.max(self.now + COMMIT_INTERVAL);
+        }
+        if due.is_empty() {
+            return;
+        }
+        if self.send_commit(&due) {
+            self.commits.in_flight = due;
+        } else {
+            self.commits.not_before = self.now + COMMIT_RETRY;
+            for commit in &due {
+                self.ledger.commit_answered(commit, false);
+            }
+        }
+    }
+
+    fn send_commit(&self, commits: &[Commit<Key>]) -> bool {
+        if commits.is_empty() {
+            return true;
+        }
+        let mut list = TopicPartitionList::new();
+        for commit in commits {
+            let Some(topic) = self.topic(commit.key) else { continue };
+            let mut element = list.add_partition(&topic.name, commit.key.partition);
+            if let Err(error) = element.set_offset(Offset::Offset(commit.offset)) {
+                tracing::error!(%error, "cannot name an offset to commit");
+                return false;
+            }
+            if !commit.open.is_empty() {
+                element.set_metadata(encode(commit.offset, &commit.open));
+            }
+        }
+        match self.consumer.commit(&list, CommitMode::Async) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!(worker = self.worker, %error, "cannot ask for a commit");
+                false
+            }
+        }
+    }
+
+    fn committed(&mut self, result: Result<(), KafkaError>) {
+        let commits = std::mem::take(&mut self.commits.in_flight);
+        if let Err(error) = &result {
+            // Ordinary while the group rebalances; the offsets are due again.
+            tracing::warn!(worker = self.worker, %error, "commit refused, will retry");
+            self.commits.not_before = self.now + COMMIT_RETRY;
+        }
+        for commit in &commits {
+            self.ledger.commit_answered(commit, result.is_ok());
+        }
+        self.release_held();
+    }
+
+    /// Cuts and waits: true once nothing is left to store and commit, or the deadline is near.
+    pub(super) fn drained(&mut self) -> bool {
+        for key in self.partitions.keys().copied().collect::<Vec<_>>() {
+            self.finish_open(key);
+        }
+        let idle = self.partitions.keys().all(|key| self.ledger.is_idle(*key));
+        let committed = self.commits.in_flight.is_empty() && !self.ledger.has_commits_due();
+        (idle && committed) || self.shared.drain.remaining().is_zero()
+    }
+
+    fn publish_lag(&mut self) {
+        for (key, partition) in &mut self.partitions {
+            let Some(topic) = self.shared.settings.topics.get(usize::from(key.topic)) else {
+                continue;
+            };
+            let commit_point = self.ledger.commit_point(*key);
+            let oldest = partition.oldest_timestamp_millis(commit_point);
+            self.shared.lag.publish(&topic.name, key.partition, commit_point, oldest);
+        }
+    }
+
+    pub(super) fn key_of(&self, topic: &str, partition: i32) -> Option<Key> {
+        let topics = &self.shared.settings.topics;
+        let at = topics.iter().position(|known| known.name.as_ref() == topic)?;
+        Some(Key { topic: u16::try_from(at).ok()?, partition })
+    }
+
+    fn keys(&self, partitions: &[(String, i32)]) -> Vec<Key> {
+        let known = partitions.iter();
+        known.filter_map(|(topic, partition)| self.key_of(topic, *partition)).collect()
+    }
+
+    pub(super) fn list(&self, keys: impl Iterator<Item = Key>) -> TopicPartitionList {
+        let mut list = TopicPartitionList::new();
+        for key in keys {
+            if let Some(topic) = self.topic(key) {
+                list.add_partition(&topic.name, key.partition);
+            }
+        }
+        list
+    }
+}

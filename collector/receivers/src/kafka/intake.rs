@@ -1,0 +1,279 @@
+//! Messages to batches: appending straight from librdkafka's buffer, and cutting.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use millrace_ledger::{Cut, TrackError};
+use millrace_pipeline::batch::{BatchSize, CutReason};
+use millrace_pipeline::budget::Reservation;
+use millrace_pipeline::sink::{Encoder, Insert, Origin};
+use millrace_wire::Signal;
+use rdkafka::Message;
+use rdkafka::message::BorrowedMessage;
+
+use super::flight::Work;
+use super::letter::dead_letter;
+use super::partition::{Key, OpenBatch, Partition};
+use super::session::Session;
+
+/// Encoders kept for the next batch, per signal: one partition's batch is usually cut while the
+/// next one's is begun.
+const MAX_SPARES: usize = 2;
+/// Reservations change in steps of this, so that the shared counter isn't touched per message.
+const RESERVATION_STEP_BYTES: u64 = 1 << 20;
+/// A batch smaller than this isn't cut to make room: many small inserts would cost more than they
+/// free.
+const MIN_CUT_FOR_ROOM_BYTES: usize = 1 << 20;
+/// Dead letters of one batch; at this many it is cut. A batch's letters and blocks are parts to be
+/// answered, of which a worker may have 1,024 open.
+const MAX_LETTERS: usize = 256;
+
+/// Empty encoders with their memory, and what covers it.
+#[derive(Default)]
+pub(super) struct Spares {
+    by_signal: [Vec<(Box<dyn Encoder>, Reservation)>; 3],
+}
+
+impl Spares {
+    fn take(&mut self, signal: Signal) -> Option<(Box<dyn Encoder>, Reservation)> {
+        self.by_signal[signal.index()].pop()
+    }
+
+    fn keep(&mut self, signal: Signal, encoder: Box<dyn Encoder>, mut cover: Reservation) {
+        let spares = &mut self.by_signal[signal.index()];
+        let held = u64::try_from(encoder.memory_bytes()).unwrap_or(u64::MAX);
+        if spares.len() < MAX_SPARES && cover.try_resize(held) {
+            spares.push((encoder, cover));
+        }
+    }
+
+    /// Frees their memory. True when there was any.
+    fn clear(&mut self) -> bool {
+        let any = self.by_signal.iter().any(|spares| !spares.is_empty());
+        self.by_signal.iter_mut().for_each(Vec::clear);
+        any
+    }
+}
+
+impl Session {
+    /// Takes one message into its partition's batch.
+    pub(super) fn take(&mut self, message: &BorrowedMessage<'_>) {
+        self.working();
+        let Some(key) = self.key_of(message.topic(), message.partition()) else { return };
+        let offset = message.offset();
+        match self.partitions.get(&key) {
+            Some(partition) if !partition.leaving && offset >= partition.next_offset => {}
+            // Fetched before the partition left, or before a rewind: read again by whoever
+            // owns it then.
+            _ => return,
+        }
+        let cut = self.ledger.cut_at(key, offset);
+        let open = self.partitions.get(&key).and_then(|partition| partition.open.as_ref());
+        if open.is_some_and(|open| ends_before(open.cut, cut)) {
+            self.cut(key, CutReason::Repeat);
+        }
+        if self.open_batch(key, offset, message, cut).is_none() {
+            return;
+        }
+        self.append(key, offset, message);
+        self.cut_if_due(key);
+    }
+
+    /// Makes sure that the partition has a batch to fill.
+    fn open_batch(
+        &mut self,
+        key: Key,
+        offset: i64,
+        message: &BorrowedMessage<'_>,
+        cut: Cut,
+    ) -> Option<()> {
+        let signal = self.topic(key)?.signal;
+        let partition = self.partitions.get_mut(&key)?;
+        if partition.open.is_some() {
+            return Some(());
+        }
+        let (encoder, reservation) = match self.spares.take(signal) {
+            Some(spare) => spare,
+            // Without a spare the headroom is the batch's first cover.
+            None => (self.shared.sink.encoder(signal), self.headroom.take()?),
+        };
+        let max_age = self.shared.settings.batch.max_age;
+        let due = self.now + max_age;
+        self.next_cut = Some(self.next_cut.map_or(due, |next| next.min(due)));
+        partition.open = Some(OpenBatch {
+            encoder,
+            reservation,
+            first_offset: offset,
+            next_offset: offset,
+            first_timestamp_millis: message.timestamp().to_millis().unwrap_or(0),
+            opened: self.now,
+            cut,
+            records: 0,
+            letters: Vec::new(),
+            letter_bytes: 0,
+        });
+        Some(())
+    }
+
+    fn append(&mut self, key: Key, offset: i64, message: &BorrowedMessage<'_>) {
+        let Some(topic) = self.shared.settings.topics.get(usize::from(key.topic)) else { return };
+        let Some(partition) = self.partitions.get_mut(&key) else { return };
+        partition.next_offset = offset + 1;
+        partition.last_timestamp_millis = message.timestamp().to_millis();
+        let Some(open) = partition.open.as_mut() else { return };
+        open.next_offset = offset + 1;
+        match open.encoder.append(message.payload().unwrap_or_default()) {
+            Ok(appended) => {
+                open.records += appended.records;
+                self.shared.telemetry.records_in(topic.signal, appended.records);
+                let change = i64::try_from(appended.records).unwrap_or(i64::MAX);
+                self.shared.telemetry.buffered(topic.signal, change);
+            }
+            Err(rejection) => {
+                tracing::warn!(
+                    topic = %topic.name, partition = key.partition, offset,
+                    reason = rejection.reason, detail = rejection.detail,
+                    "message goes to the dead-letter topic"
+                );
+                self.shared.telemetry.records_in(topic.signal, 1);
+                self.shared.telemetry.buffered(topic.signal, 1);
+                let letter = dead_letter(message, topic.signal, &topic.name, rejection);
+                open.letter_bytes += letter.bytes();
+                open.letters.push(letter);
+            }
+        }
+        cover(open, &mut self.headroom);
+    }
+
+    fn cut_if_due(&mut self, key: Key) {
+        let Some(open) = self.partitions.get(&key).and_then(|p| p.open.as_ref()) else { return };
+        let size = BatchSize {
+            rows: open.encoder.rows(),
+            bytes: open.encoder.plain_bytes() + open.letter_bytes,
+            age: self.now.saturating_duration_since(open.opened),
+        };
+        let reason = match open.cut {
+            // An earlier try's range ends where it ended then, whatever its size and age.
+            Cut::Exactly(range) => {
+                (open.next_offset >= range.next()).then_some(CutReason::Repeat)
+            }
+            Cut::Before { limit } if open.next_offset >= limit => Some(CutReason::Repeat),
+            Cut::Free | Cut::Before { .. } if open.letters.len() >= MAX_LETTERS => {
+                Some(CutReason::Bytes)
+            }
+            Cut::Free | Cut::Before { .. } => self.shared.settings.batch.due(size),
+        };
+        if let Some(reason) = reason {
+            self.cut(key, reason);
+        }
+    }
+
+    /// Cuts every batch that is old enough, and notes when the next one is.
+    pub(super) fn cut_aged(&mut self) {
+        let max_age = self.shared.settings.batch.max_age;
+        let due = |open: &OpenBatch| match open.cut {
+            Cut::Exactly(_) => None,
+            Cut::Free | Cut::Before { .. } => Some(open.opened + max_age),
+        };
+        let open = |p: &Partition| p.open.as_ref().and_then(due);
+        let aged = self.partitions.iter().filter(|(_, p)| open(p).is_some_and(|d| d <= self.now));
+        for key in aged.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.cut(key, CutReason::Age);
+        }
+        self.next_cut = self.partitions.values().filter_map(open).min();
+    }
+
+    /// Ends the partition's batch: tracks its offsets and hands its parts on.
+    pub(super) fn cut(&mut self, key: Key, reason: CutReason) {
+        let Some(signal) = self.topic(key).map(|topic| topic.signal) else { return };
+        let Some(partition) = self.partitions.get_mut(&key) else { return };
+        let Some(mut open) = partition.open.take() else { return };
+        let Some(range) = open.range() else { return };
+        let blocks = open.encoder.take();
+        let letters = std::mem::take(&mut open.letters);
+        let parts = u32::try_from(blocks.len() + letters.len()).unwrap_or(u32::MAX);
+        let ticket = match self.ledger.track(key, range, NonZeroU32::new(parts)) {
+            Ok(ticket) => ticket,
+            Err(TrackError::NotAssigned) => return,
+            Err(error @ (TrackError::OutOfOrder { .. } | TrackError::Full)) => {
+                // Neither can happen while `take` and `may_read` hold what they promise. Reading
+                // the range again is right all the same.
+                tracing::error!(%error, partition = key.partition, "cannot track a batch");
+                self.count_out(signal, open.records + letters.len() as u64);
+                self.rewind(key);
+                return;
+            }
+        };
+        partition.flying.push_back((range, open.first_timestamp_millis));
+        tracing::debug!(
+            topic = key.topic, partition = key.partition, %range, ?reason,
+            records = open.records, blocks = blocks.len(), letters = letters.len(), "batch cut"
+        );
+        for block in blocks {
+            let reservation = open.reservation.split(block.body.len() as u64);
+            let origin = self.origin(key, signal, range, open.first_timestamp_millis);
+            self.held.push_back(Work::Insert(ticket, Insert { block, origin, reservation }));
+        }
+        self.held.extend(letters.into_iter().map(|letter| Work::Letter(ticket, Box::new(letter))));
+        self.release_held();
+        if reason != CutReason::Budget {
+            self.spares.keep(signal, open.encoder, open.reservation);
+        }
+    }
+
+    fn origin(
+        &self,
+        key: Key,
+        signal: Signal,
+        range: millrace_ledger::OffsetRange,
+        first_timestamp_millis: i64,
+    ) -> Origin {
+        let topic = self.topic(key).map_or_else(|| Arc::from(""), |topic| Arc::clone(&topic.name));
+        Origin {
+            signal,
+            group: Arc::clone(&self.shared.settings.group),
+            topic,
+            partition: key.partition,
+            range,
+            first_timestamp_millis,
+        }
+    }
+
+    /// The budget is full: frees what is kept, else sends the largest batch early.
+    pub(super) fn make_room(&mut self) {
+        if self.spares.clear() {
+            return;
+        }
+        let size = |p: &Partition| match p.open.as_ref() {
+            Some(open) if !matches!(open.cut, Cut::Exactly(_)) => open.encoder.plain_bytes(),
+            _ => 0,
+        };
+        let largest = self.partitions.iter().max_by_key(|(_, p)| size(p));
+        let largest = largest.filter(|(_, p)| size(p) >= MIN_CUT_FOR_ROOM_BYTES).map(|(k, _)| *k);
+        if let Some(key) = largest {
+            self.cut(key, CutReason::Budget);
+        }
+    }
+}
+
+/// Whether a batch opened under `open` must end before a message under `next`.
+fn ends_before(open: Cut, next: Cut) -> bool {
+    match (open, next) {
+        (Cut::Exactly(open), Cut::Exactly(next)) => open != next,
+        (Cut::Exactly(_), _) | (_, Cut::Exactly(_)) => true,
+        _ => false,
+    }
+}
+
+/// Keeps the batch's reservation over its memory and the bodies to come: LZ4 of columns is under a
+/// third of them, half is taken. Where the budget has no more, the headroom is what it was kept for.
+fn cover(open: &mut OpenBatch, headroom: &mut Option<Reservation>) {
+    let memory = (open.encoder.memory_bytes() + open.letter_bytes) as u64;
+    let needed = (memory + memory / 2).next_multiple_of(RESERVATION_STEP_BYTES);
+    if needed == open.reservation.bytes() || open.reservation.try_resize(needed) {
+        return;
+    }
+    if let Some(headroom) = headroom.take() {
+        open.reservation.absorb(headroom);
+    }
+}

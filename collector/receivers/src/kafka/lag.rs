@@ -1,0 +1,152 @@
+//! How far each partition is behind, measured from the broker's own numbers.
+//!
+//! Workers publish what is stored; one thread asks the brokers where each partition ends, with a
+//! client of its own, because a paused consumer hears nothing about the partitions it holds back:
+//! just when lag matters most.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use millrace_pipeline::telemetry::Telemetry;
+use rdkafka::consumer::{BaseConsumer, Consumer, DefaultConsumerContext};
+use rdkafka::error::KafkaError;
+
+use super::Shared;
+
+/// How often the ends are asked for. A sizing decision looks at minutes.
+const LAG_INTERVAL: Duration = Duration::from_secs(3);
+/// How long one question may take. A broker that is away must not hide the others for long.
+const ASK_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often the thread looks whether the process ends.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What is known of one partition.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    commit_point: Option<i64>,
+    oldest_millis: Option<i64>,
+    since: SystemTime,
+}
+
+type Points = BTreeMap<(Arc<str>, i32), Point>;
+
+/// What the workers know, by partition.
+#[derive(Debug, Default)]
+pub(super) struct LagBoard {
+    points: Mutex<Points>,
+}
+
+impl LagBoard {
+    pub(super) fn publish(
+        &self,
+        topic: &Arc<str>,
+        partition: i32,
+        commit_point: Option<i64>,
+        oldest_millis: Option<i64>,
+    ) {
+        let since = SystemTime::now();
+        let point = Point { commit_point, oldest_millis, since };
+        let mut points = self.points();
+        let known = points.entry((Arc::clone(topic), partition)).or_insert(point);
+        *known = Point { since: known.since, ..point };
+    }
+
+    pub(super) fn forget(&self, topic: &Arc<str>, partition: i32, telemetry: &Telemetry) {
+        let mut points = self.points();
+        points.remove(&(Arc::clone(topic), partition));
+        telemetry.forget_lag(topic, partition);
+    }
+
+    /// Sets the gauges of a partition, unless it left meanwhile.
+    fn tell(&self, key: &(Arc<str>, i32), low: i64, high: i64, telemetry: &Telemetry) {
+        let points = self.points();
+        let Some(point) = points.get(key) else { return };
+        let (messages, age) = lag(point, low, high, SystemTime::now());
+        telemetry.lag(&key.0, key.1, messages, age);
+    }
+
+    fn points(&self) -> MutexGuard<'_, Points> {
+        // Writers replace whole entries.
+        self.points.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Messages not stored, and the age of the oldest of them. Without any time stamp, the time since
+/// the partition is ours is the best that can be said.
+fn lag(point: &Point, low: i64, high: i64, now: SystemTime) -> (u64, Duration) {
+    let stored_to = point.commit_point.unwrap_or(low).max(low);
+    let messages = u64::try_from(high - stored_to).unwrap_or(0);
+    if messages == 0 {
+        return (0, Duration::ZERO);
+    }
+    let oldest = point
+        .oldest_millis
+        .and_then(|millis| u64::try_from(millis).ok())
+        .map_or(point.since, |millis| UNIX_EPOCH + Duration::from_millis(millis));
+    (messages, now.duration_since(oldest).unwrap_or_default())
+}
+
+/// Measures until the process drains.
+pub(super) fn measure(shared: &Shared) {
+    let client = match client(shared) {
+        Ok(client) => client,
+        Err(error) => {
+            tracing::error!(%error, "lag will not be measured");
+            return;
+        }
+    };
+    let mut next = Instant::now() + LAG_INTERVAL;
+    while !shared.drain.is_begun() {
+        if Instant::now() < next {
+            std::thread::sleep(LOOK_INTERVAL);
+            continue;
+        }
+        next = Instant::now() + LAG_INTERVAL;
+        let keys: Vec<(Arc<str>, i32)> = shared.lag.points().keys().cloned().collect();
+        for key in keys {
+            if shared.drain.is_begun() {
+                return;
+            }
+            match client.fetch_watermarks(&key.0, key.1, ASK_TIMEOUT) {
+                Ok((low, high)) => shared.lag.tell(&key, low, high, &shared.telemetry),
+                Err(error) => {
+                    tracing::debug!(topic = %key.0, partition = key.1, %error, "asking for lag");
+                }
+            }
+        }
+    }
+}
+
+fn client(shared: &Shared) -> Result<BaseConsumer<DefaultConsumerContext>, KafkaError> {
+    let mut client = shared.settings.reading_client();
+    client.remove("group.id");
+    client.create()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    /// Scenario: behind, level, never committed, and committed below what retention kept.
+    /// Guarantee: messages that exist and aren't stored, and the age of the oldest.
+    #[test]
+    fn lag_counts_what_exists_and_is_not_stored() {
+        let point = |commit_point, oldest_millis| Point {
+            commit_point,
+            oldest_millis,
+            since: at(90),
+        };
+        let behind = lag(&point(Some(40), Some(70_000)), 0, 100, at(100));
+        assert_eq!(behind, (60, Duration::from_secs(30)));
+        assert_eq!(lag(&point(Some(100), Some(70_000)), 0, 100, at(100)), (0, Duration::ZERO));
+        assert_eq!(lag(&point(None, None), 30, 100, at(100)), (70, Duration::from_secs(10)));
+        assert_eq!(lag(&point(Some(5), None), 30, 100, at(100)).0, 70);
+        let future = lag(&point(Some(5), Some(500_000)), 0, 100, at(100));
+        assert_eq!(future.1, Duration::ZERO, "a producer's clock may be ahead");
+    }
+}

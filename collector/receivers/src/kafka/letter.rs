@@ -1,0 +1,34 @@
+//! Messages that can't be stored, taken out of librdkafka's memory as they are.
+
+use std::sync::Arc;
+
+use millrace_pipeline::sink::{DeadLetter, Rejection};
+use millrace_wire::Signal;
+use rdkafka::Message;
+use rdkafka::message::{BorrowedMessage, Headers};
+
+/// Copies a message with the reason it can't be stored.
+pub(super) fn dead_letter(
+    message: &BorrowedMessage<'_>,
+    signal: Signal,
+    topic: &Arc<str>,
+    rejection: Rejection,
+) -> DeadLetter {
+    let headers = message.headers().map_or_else(Vec::new, |headers| {
+        let copy = |header: rdkafka::message::Header<'_, &[u8]>| {
+            (header.key.to_owned(), header.value.map(<[u8]>::to_vec))
+        };
+        headers.iter().map(copy).collect()
+    });
+    DeadLetter {
+        signal,
+        topic: Arc::clone(topic),
+        partition: message.partition(),
+        offset: message.offset(),
+        timestamp_millis: message.timestamp().to_millis(),
+        key: message.key().map(<[u8]>::to_vec),
+        headers,
+        payload: message.payload().unwrap_or_default().to_vec(),
+        rejection,
+    }
+}

@@ -1,0 +1,181 @@
+//! Kafka as a source: partitions in, batches out, offsets committed once they are stored.
+//!
+//! Each worker is an OS thread with its own consumer, encoders and ledger; nothing is shared
+//! between workers on the way of a record. A message is appended to its partition's encoder
+//! straight from librdkafka's buffer. When a batch is full or old enough it is cut into blocks,
+//! which a [`Sink`](millrace_pipeline::sink::Sink) stores; its answers move the ledger, and only
+//! the ledger's commit point is ever committed.
+//!
+//! Too much memory in use, or too many inserts in flight, and the worker stops reading, then pauses
+//! its partitions: lag grows, memory doesn't. A message that can't be read, or whose rows are
+//! refused, goes to the dead-letter topic with its reason; its neighbours go on.
+//!
+//! Wiring: [`SourceSettings::new`], then [`KafkaSource::start`] with [`SourceParts`]; begin the
+//! [`Drain`] to end it and [`KafkaSource::join`] to wait for that.
+//!
+//! This module doesn't know ClickHouse, SQL, or how a table looks.
+
+mod context;
+mod flight;
+mod group;
+mod intake;
+mod lag;
+mod letter;
+mod metadata;
+mod partition;
+mod salvage;
+mod session;
+mod settings;
+mod status;
+
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
+use millrace_pipeline::budget::{Budget, Reservation};
+use millrace_pipeline::drain::Drain;
+use millrace_pipeline::readiness::Readiness;
+use millrace_pipeline::sink::{DeadLetters, Sink};
+use millrace_pipeline::telemetry::Telemetry;
+
+use lag::LagBoard;
+use session::{Ended, Session};
+pub use settings::{Delivery, SourceSettings, SourceTopic};
+use status::Status;
+
+/// Between consumers that failed for good: wrong settings don't heal in milliseconds.
+const RESTART_BACKOFF: BackoffPolicy =
+    BackoffPolicy { first: Duration::from_secs(1), longest: Duration::from_secs(60) };
+/// How often a waiting worker looks whether the process ends.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What a source works with.
+pub struct SourceParts {
+    /// Where batches go.
+    pub sink: Arc<dyn Sink>,
+    /// Where messages go that can't be stored.
+    pub dead_letters: Arc<dyn DeadLetters>,
+    /// The process's budget for records in memory.
+    pub budget: Budget,
+    /// The process's metrics.
+    pub telemetry: Arc<Telemetry>,
+    /// Gets a part named `kafka source`: ready once every worker has joined its group.
+    pub readiness: Readiness,
+    /// Ends the source: it stops reading, finishes what is in flight, commits, and leaves.
+    pub drain: Drain,
+}
+
+/// Why a source can't start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The memory budget has no room for what the workers fetch ahead.
+    #[error(
+        "{workers} workers fetching {fetch_queue_bytes} bytes ahead each don't fit into the memory \
+         budget, of which {free_bytes} bytes are free: lower `workers` or `fetchQueueBytes`, or \
+         give the process more memory"
+    )]
+    Budget {
+        /// Workers asked for.
+        workers: u16,
+        /// Bytes each may fetch ahead.
+        fetch_queue_bytes: u64,
+        /// What the budget has.
+        free_bytes: u64,
+    },
+    /// The system gave no thread.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// What all workers share: read-only, or written once in a while.
+struct Shared {
+    settings: SourceSettings,
+    sink: Arc<dyn Sink>,
+    dead_letters: Arc<dyn DeadLetters>,
+    budget: Budget,
+    telemetry: Arc<Telemetry>,
+    drain: Drain,
+    status: Status,
+    lag: LagBoard,
+    salvage: SyncSender<salvage::Job>,
+}
+
+/// A running source.
+pub struct KafkaSource {
+    threads: Vec<JoinHandle<()>>,
+    /// What the workers' clients may have fetched ahead.
+    _fetch_queues: Reservation,
+}
+
+impl KafkaSource {
+    /// Starts the workers. They connect, join and read on their own from here on; trouble with
+    /// Kafka shows in readiness, metrics and logs, and is retried.
+    ///
+    /// # Errors
+    /// When the budget is too small for the workers, or no thread can be had.
+    pub fn start(settings: SourceSettings, parts: SourceParts) -> Result<Self, StartError> {
+        let SourceParts { sink, dead_letters, budget, telemetry, readiness, drain } = parts;
+        let (workers, fetch_queue_bytes) = (settings.workers, settings.fetch_queue_bytes);
+        let fetch_queues = budget.try_reserve(fetch_queue_bytes * u64::from(workers));
+        let fetch_queues = fetch_queues.ok_or_else(|| StartError::Budget {
+            workers,
+            fetch_queue_bytes,
+            free_bytes: budget.free_bytes(),
+        })?;
+        let (salvage, jobs) = sync_channel(salvage::MAX_JOBS);
+        let shared = Arc::new(Shared {
+            settings,
+            sink,
+            dead_letters,
+            budget,
+            telemetry,
+            drain,
+            status: Status::new(readiness.part("kafka source"), workers),
+            lag: LagBoard::default(),
+            salvage,
+        });
+        let mut threads = Vec::new();
+        for worker in 0..workers {
+            let shared = Arc::clone(&shared);
+            threads.push(spawn(format!("kafka-{worker}"), move || run(&shared, worker))?);
+        }
+        let measuring = Arc::clone(&shared);
+        threads.push(spawn("kafka-lag".to_owned(), move || lag::measure(&measuring))?);
+        threads.push(spawn("kafka-salvage".to_owned(), move || salvage::work(&shared, &jobs))?);
+        Ok(Self { threads, _fetch_queues: fetch_queues })
+    }
+
+    /// Waits until every worker has ended, which they do once the drain has begun.
+    pub fn join(self) {
+        for thread in self.threads {
+            let name = thread.thread().name().unwrap_or("?").to_owned();
+            if thread.join().is_err() {
+                tracing::error!(thread = name, "a thread of the kafka source panicked");
+            }
+        }
+    }
+}
+
+fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name).spawn(body)
+}
+
+/// A worker's life: a session, and after a fatal error another one.
+fn run(shared: &Arc<Shared>, worker: u16) {
+    let mut backoff = Backoff::new(RESTART_BACKOFF, u64::from(worker));
+    while !shared.drain.is_begun() {
+        let error = match Session::new(Arc::clone(shared), worker).map(Session::run) {
+            Ok(Ended::Drained) => return,
+            Ok(Ended::Fatal(error)) | Err(error) => error,
+        };
+        let wait = backoff.next_wait();
+        tracing::error!(worker, %error, ?wait, "consumer failed, making another");
+        shared.status.set(worker, Some(error.to_string()));
+        let until = Instant::now() + wait;
+        while Instant::now() < until && !shared.drain.is_begun() {
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+    }
+}

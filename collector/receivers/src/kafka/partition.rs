@@ -1,0 +1,82 @@
+//! One partition as its worker sees it: the batch being filled, and what is in flight.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use millrace_ledger::{Cut, OffsetRange};
+use millrace_pipeline::budget::Reservation;
+use millrace_pipeline::sink::{DeadLetter, Encoder};
+
+/// A partition's name inside a worker: the topic's place in the settings, and its number. Small,
+/// because it is compared and copied for every message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Key {
+    pub(super) topic: u16,
+    pub(super) partition: i32,
+}
+
+/// An assigned partition.
+pub(super) struct Partition {
+    /// The batch being filled.
+    pub(super) open: Option<OpenBatch>,
+    /// Batches cut and not yet below the commit point: their offsets and oldest time stamp.
+    pub(super) flying: VecDeque<(OffsetRange, i64)>,
+    /// The time stamp of the last message taken.
+    pub(super) last_timestamp_millis: Option<i64>,
+    /// Messages below this were taken already.
+    pub(super) next_offset: i64,
+    /// It is being given up: nothing more is taken from it.
+    pub(super) leaving: bool,
+}
+
+impl Partition {
+    pub(super) fn new(next_offset: Option<i64>) -> Self {
+        Self {
+            open: None,
+            flying: VecDeque::new(),
+            last_timestamp_millis: None,
+            next_offset: next_offset.unwrap_or(0),
+            leaving: false,
+        }
+    }
+
+    /// Forgets batches that are done, and says how old the oldest message is that isn't.
+    pub(super) fn oldest_timestamp_millis(&mut self, commit_point: Option<i64>) -> Option<i64> {
+        let done = |range: &OffsetRange| commit_point.is_some_and(|point| range.next() <= point);
+        while self.flying.front().is_some_and(|(range, _)| done(range)) {
+            self.flying.pop_front();
+        }
+        let flying = self.flying.front().map(|(_, millis)| *millis);
+        let open = || self.open.as_ref().map(|open| open.first_timestamp_millis);
+        flying.or_else(open).or(self.last_timestamp_millis)
+    }
+}
+
+/// A batch being filled.
+pub(super) struct OpenBatch {
+    pub(super) encoder: Box<dyn Encoder>,
+    /// Covers the encoder's memory and the bodies it will be cut into.
+    pub(super) reservation: Reservation,
+    pub(super) first_offset: i64,
+    pub(super) next_offset: i64,
+    pub(super) first_timestamp_millis: i64,
+    pub(super) opened: Instant,
+    /// How its end is decided.
+    pub(super) cut: Cut,
+    pub(super) records: u64,
+    /// Messages of it that can't be stored.
+    pub(super) letters: Vec<DeadLetter>,
+    pub(super) letter_bytes: usize,
+}
+
+impl OpenBatch {
+    /// The offsets it stands for: exactly those of an earlier try, if it repeats one.
+    pub(super) fn range(&self) -> Option<OffsetRange> {
+        match self.cut {
+            Cut::Exactly(range) => Some(range),
+            Cut::Free | Cut::Before { .. } => {
+                OffsetRange::new(self.first_offset, self.next_offset).ok()
+            }
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! One worker's membership in the group, from joining to leaving: its loop.
+//!
+//! The loop serves what happened (answers, rebalances, commits), then either reads one message or
+//! waits. It reads only while everything cut so far was taken by the sink and the budget has room
+//! for another message; otherwise it holds, and when that lasts, pauses its partitions, so that
+//! lag grows and memory doesn't. Nothing in it blocks for longer than [`IDLE_WAIT`], but for
+//! asking the broker for committed offsets ([`super::group`]).
+//!
+//! The parts of the session lie in the modules beside it: `intake` (messages to batches),
+//! `flight` (batches to answers), `group` (assignment, revocation, commits).
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millrace_ledger::{Commit, Ledger};
+use millrace_pipeline::budget::Reservation;
+use millrace_pipeline::sink::{Answers, Completion, PartId};
+use rdkafka::consumer::Consumer;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+
+use super::Shared;
+use super::context::{GroupConsumer, Mailbox};
+use super::flight::{OpenPart, Work};
+use super::group::{Joining, Leaving};
+use super::intake::Spares;
+use super::partition::{Key, Partition};
+use super::salvage::Job;
+
+/// Parts of batches that may wait for their answer at once, per worker. Inserts are bounded lower
+/// by the sink; this leaves room for a burst of dead letters. An answer takes about 100 bytes of
+/// channel: 100 KiB.
+const MAX_UNANSWERED: usize = 1024;
+/// Dead letters that may wait for their topic before reading stops. A letter is part of a batch of
+/// at most 256, so a few batches may be cut while the topic is away.
+const MAX_WAITING_LETTERS: usize = 512;
+/// How long the loop waits when nothing is under way.
+pub(super) const IDLE_WAIT: Duration = Duration::from_millis(100);
+/// How long it waits while inserts are in flight, whose answers don't wake it.
+const BUSY_WAIT: Duration = Duration::from_millis(10);
+/// How long it holds before partitions are paused. Pausing throws away what was fetched, so short
+/// waits for the sink are better sat out.
+const PAUSE_AFTER: Duration = Duration::from_millis(500);
+/// How often the commit point is looked at.
+pub(super) const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
+/// What one message may add to an encoder before the budget is asked again: four times the usual
+/// broker limit of 1 MB a message, for columns with their identifiers in text.
+const HEADROOM_BYTES: u64 = 4 << 20;
+
+/// How a session ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// The process ends; everything that could be finished is.
+    Drained,
+    /// librdkafka can't go on with this consumer: a new one has to be made.
+    Fatal(KafkaError),
+}
+
+/// Whether messages are read now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    Reading,
+    Holding { since: Instant },
+    Paused,
+}
+
+/// Commits between asking and answer.
+#[derive(Debug)]
+pub(super) struct Commits {
+    /// Asked for and not answered.
+    pub(super) in_flight: Vec<Commit<Key>>,
+    /// When to look whether something changed.
+    pub(super) next: Instant,
+    /// After a refusal: not earlier than this.
+    pub(super) not_before: Instant,
+}
+
+pub(super) struct Session {
+    pub(super) shared: Arc<Shared>,
+    pub(super) worker: u16,
+    pub(super) consumer: Arc<GroupConsumer>,
+    pub(super) ledger: Ledger<Key>,
+    pub(super) partitions: BTreeMap<Key, Partition>,
+    pub(super) answers: Answers,
+    pub(super) parts: HashMap<PartId, OpenPart>,
+    /// Cut, and waiting for the commit that names them.
+    pub(super) held: VecDeque<Work>,
+    /// Waiting for the sink.
+    pub(super) outbox: VecDeque<Work>,
+    /// Waiting for the dead-letter topic.
+    pub(super) letters: VecDeque<Work>,
+    /// Waiting for the salvage.
+    pub(super) salvage: VecDeque<Job>,
+    /// Handed back by a full sink, for the next try.
+    pub(super) spare_completion: Option<Completion>,
+    pub(super) spares: Spares,
+    /// Budget for the next message; none while there is none to be had.
+    pub(super) headroom: Option<Reservation>,
+    pub(super) commits: Commits,
+    pub(super) joining: Option<Joining>,
+    pub(super) leaving: Option<Leaving>,
+    /// When the oldest open batch is due.
+    pub(super) next_cut: Option<Instant>,
+    pub(super) now: Instant,
+    flow: Flow,
+    joined: bool,
+}
+
+impl Session {
+    /// Makes the consumer and subscribes it. Nothing is read before [`Session::run`].
+    pub(super) fn new(shared: Arc<Shared>, worker: u16) -> Result<Self, KafkaError> {
+        let client = shared.settings.group_client(worker);
+        let consumer: GroupConsumer = client.create_with_context(Mailbox::default())?;
+        let topics: Vec<&str> = shared.settings.topics.iter().map(|t| t.name.as_ref()).collect();
+        consumer.subscribe(&topics)?;
+        let now = Instant::now();
+        Ok(Self {
+            shared,
+            worker,
+            consumer: Arc::new(consumer),
+            ledger: Ledger::new(),
+            partitions: BTreeMap::new(),
+            answers: Answers::new(MAX_UNANSWERED),
+            parts: HashMap::new(),
+            held: VecDeque::new(),
+            outbox: VecDeque::new(),
+            letters: VecDeque::new(),
+            salvage: VecDeque::new(),
+            spare_completion: None,
+            spares: Spares::default(),
+            headroom: None,
+            commits: Commits { in_flight: Vec::new(), next: now, not_before: now },
+            joining: None,
+            leaving: None,
+            next_cut: None,
+            now,
+            flow: Flow::Reading,
+            joined: false,
+        })
+    }
+
+    /// Reads until the process drains or the consumer fails for good.
+    pub(super) fn run(mut self) -> Ended {
+        let consumer = Arc::clone(&self.consumer);
+        let ended = loop {
+            self.now = Instant::now();
+            self.serve();
+            if self.shared.drain.is_begun() && self.drained() {
+                break Ended::Drained;
+            }
+            match self.decide_flow() {
+                Flow::Reading => match consumer.poll(self.wait()) {
+                    Some(Ok(message)) => self.take(&message),
+                    Some(Err(error)) => {
+                        if let Some(fatal) = self.poll_failed(error) {
+                            break Ended::Fatal(fatal);
+                        }
+                    }
+                    None => {}
+                },
+                Flow::Holding { .. } => {
+                    if let Some(answer) = self.answers.next_within(BUSY_WAIT) {
+                        self.settle(answer);
+                    }
+                }
+                Flow::Paused => match consumer.poll(BUSY_WAIT) {
+                    // Fetched before the pause reached its broker: one message more.
+                    Some(Ok(message)) => self.take(&message),
+                    Some(Err(error)) => {
+                        if let Some(fatal) = self.poll_failed(error) {
+                            break Ended::Fatal(fatal);
+                        }
+                    }
+                    None => {}
+                },
+            }
+        };
+        self.close();
+        ended
+    }
+
+    /// Handles everything that happened, without waiting.
+    fn serve(&mut self) {
+        while let Some(answer) = self.answers.try_next() {
+            self.settle(answer);
+        }
+        while let Some(event) = self.consumer.context().next() {
+            self.handle(event);
+        }
+        self.go_on_joining();
+        if self.next_cut.is_some_and(|due| due <= self.now) {
+            self.cut_aged();
+        }
+        self.commit_if_due();
+        self.submit();
+        self.go_on_leaving();
+        self.note_joined();
+    }
+
+    /// Whether to read, and pausing or resuming the partitions where that changes.
+    fn decide_flow(&mut self) -> Flow {
+        let may_read = self.may_read();
+        let next = match (self.flow, may_read) {
+            (_, true) => Flow::Reading,
+            // Only polling brings the answers to commits.
+            _ if self.shared.drain.is_begun() || !self.held.is_empty() => Flow::Paused,
+            (Flow::Reading, false) => Flow::Holding { since: self.now },
+            (Flow::Holding { since }, false) if self.now - since >= PAUSE_AFTER => Flow::Paused,
+            (same, false) => same,
+        };
+        if (next == Flow::Paused) != (self.flow == Flow::Paused) {
+            self.set_paused(next == Flow::Paused);
+        }
+        self.flow = next;
+        next
+    }
+
+    fn may_read(&mut self) -> bool {
+        let waiting = !self.outbox.is_empty() || self.letters.len() >= MAX_WAITING_LETTERS;
+        if waiting || self.shared.drain.is_begun() {
+            return false;
+        }
+        if self.headroom.is_none() {
+            self.headroom = self.shared.budget.try_reserve(HEADROOM_BYTES);
+        }
+        if self.headroom.is_none() {
+            self.make_room();
+            return false;
+        }
+        self.partitions.keys().all(|key| self.ledger.has_room(*key))
+    }
+
+    fn set_paused(&mut self, paused: bool) {
+        let list = self.list(self.partitions.iter().filter(|(_, p)| !p.leaving).map(|(k, _)| *k));
+        if list.count() == 0 {
+            return;
+        }
+        let done =
+            if paused { self.consumer.pause(&list) } else { self.consumer.resume(&list) };
+        tracing::debug!(worker = self.worker, paused, "partitions");
+        if let Err(error) = done {
+            tracing::warn!(worker = self.worker, %error, paused, "cannot pause or resume");
+        }
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.flow == Flow::Paused
+    }
+
+    /// How long a read may wait for a message.
+    fn wait(&self) -> Duration {
+        let busy = self.answers.unanswered() > 0 || !self.commits.in_flight.is_empty();
+        let longest = if busy { BUSY_WAIT } else { IDLE_WAIT };
+        let due = self.next_cut.map(|due| due.saturating_duration_since(self.now));
+        due.map_or(longest, |due| due.min(longest))
+    }
+
+    fn note_joined(&mut self) {
+        use rdkafka::consumer::RebalanceProtocol;
+        if self.joined {
+            return;
+        }
+        if !matches!(self.consumer.rebalance_protocol(), RebalanceProtocol::None) {
+            self.joined = true;
+            self.working();
+        }
+    }
+
+    /// Notes that the brokers answer.
+    pub(super) fn working(&self) {
+        if self.joined {
+            self.shared.status.set(self.worker, None);
+        }
+    }
+
+    /// Errors of polling are news about the connection, or the end of this consumer.
+    fn poll_failed(&mut self, error: KafkaError) -> Option<KafkaError> {
+        self.shared.status.set(self.worker, Some(error.to_string()));
+        match error {
+            KafkaError::MessageConsumptionFatal(_) => Some(error),
+            // Retention passed us by: librdkafka goes to the earliest offset by itself.
+            KafkaError::MessageConsumption(RDKafkaErrorCode::OffsetOutOfRange) => {
+                tracing::error!(worker = self.worker, %error, "messages were deleted unread");
+                None
+            }
+            error => {
+                tracing::warn!(worker = self.worker, %error, "reading from kafka");
+                None
+            }
+        }
+    }
+
+    /// Gives everything back and leaves the group (a static member keeps its place in it).
+    fn close(mut self) {
+        self.drop_all_partitions();
+        self.consumer.context().close();
+        // Dropping the consumer closes it, which takes a round trip or the session's time-out.
+        drop(self);
+    }
+}
