@@ -22,11 +22,13 @@ pub enum Component {
     Proxy,
     /// The Kafka broker.
     Kafka,
+    /// The ClickHouse engine behind its HTTP front.
+    ClickHouse,
 }
 
 impl Component {
     /// All of them, in the order they start.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Etcd,
         Self::ApiServer,
         Self::ControllerManager,
@@ -35,6 +37,7 @@ impl Component {
         Self::Kubelet,
         Self::Proxy,
         Self::Kafka,
+        Self::ClickHouse,
     ];
 
     /// Its name, as on the command line and of its log.
@@ -49,6 +52,7 @@ impl Component {
             Self::Kubelet => "kubelet",
             Self::Proxy => "kube-proxy",
             Self::Kafka => "kafka",
+            Self::ClickHouse => "clickhouse",
         }
     }
 
@@ -62,7 +66,7 @@ impl Component {
     /// seconds, a broker writes its state, an engine finishes inserts.
     pub(crate) fn grace(self) -> Duration {
         match self {
-            Self::ApiServer | Self::Kafka => Duration::from_secs(20),
+            Self::ApiServer | Self::Kafka | Self::ClickHouse => Duration::from_secs(20),
             _ => Duration::from_secs(10),
         }
     }

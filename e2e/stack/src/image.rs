@@ -244,6 +244,9 @@ fn replace_file(path: &Path, bytes: &[u8]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::process::Command;
+
     use super::{ImageName, ImageSpec, inspect};
 
     fn spec() -> ImageSpec {
@@ -293,5 +296,32 @@ mod tests {
         let mut sorted = names.clone();
         sorted.sort();
         assert_eq!(names, sorted, "entries are not in order");
+    }
+
+    /// The Dockerfiles' script and this module must make the same files, or what is tested here is
+    /// not what users run.
+    #[test]
+    fn the_dockerfiles_make_the_same_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("rootfs");
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/image/rootfs.sh");
+        let status = Command::new(script).arg("/bin/true").arg(&root).status().unwrap();
+        assert!(status.success());
+        let layer = spec().stripped().layer(&folder.path().join("image.tar")).unwrap();
+        let layer = layer.finish().unwrap();
+        let mut files = 0;
+        for entry in tar::Archive::new(layer.as_slice()).entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let path = root.join(entry.path().unwrap());
+            assert!(path.exists(), "{} is not in the script's folder", path.display());
+            if path.is_file() {
+                let mut bytes = Vec::new();
+                entry.read_to_end(&mut bytes).unwrap();
+                assert_eq!(std::fs::read(&path).unwrap(), bytes, "{}", path.display());
+                files += 1;
+            }
+        }
+        let found = Command::new("find").arg(&root).args(["-type", "f"]).output().unwrap();
+        assert_eq!(String::from_utf8(found.stdout).unwrap().lines().count(), files);
     }
 }

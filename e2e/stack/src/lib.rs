@@ -1,8 +1,8 @@
 //! The local stack: Kubernetes, Kafka and the ClickHouse engine from package registries alone.
 //!
 //! [`stack::Stack`] is the whole of it on this machine; [`image`] makes container images without
-//! Docker; [`kafka`] and [`clickhouse`] also give a test a server of its own. Every call blocks; there is no async
-//! here. It is for development and tests: nothing in it is made to keep data safe.
+//! Docker; [`kafka`] and [`clickhouse`] also give a test a server of its own. Every call blocks;
+//! there is no async here. It is for development and tests: nothing in it keeps data safe.
 
 pub mod binaries;
 pub mod clickhouse;

@@ -22,7 +22,7 @@ pub use network::{CLUSTER_DNS, HOST_IP, NODE_IP, POD_RANGE, SERVICE_API, SERVICE
 use crate::binaries::Binary;
 use crate::error::{Result, StackError};
 use crate::paths::Paths;
-use crate::service::{ServiceError, create_dir, io_error, run};
+use crate::service::{ServiceError, create_dir, io_error, run, write_file};
 use process::Process;
 
 /// The node's host name, and its name in Kubernetes.
@@ -48,11 +48,15 @@ setsid unshare --net --mount --pid --uts --ipc --fork --kill-child --mount-proc 
 echo $!
 "#;
 
-/// Makes the node's own view of the file system. `$1` is the state folder.
+/// Makes the node's own view of the file system. `$1` is the state folder, `$2` the host name.
 const MOUNT_SCRIPT: &str = r#"
 set -e
+for file in hosts resolv.conf; do
+    [ ! -e "/etc/$file" ] || mount --bind "$1/conf/node-$file" "/etc/$file"
+done
 mount -t tmpfs -o mode=755 tmpfs /run
 mount -t tmpfs -o mode=755 tmpfs /var/log
+mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 mount --bind "$1/kubelet" /var/lib/kubelet
 mount --bind "$1/cni" /var/lib/cni
 mount --make-rshared /
@@ -122,6 +126,7 @@ impl Node {
         for (_, folder) in BOUND_FOLDERS {
             self.paths.state_dir(folder)?;
         }
+        self.write_names()?;
         let log = self.paths.log("init");
         create_dir(log.parent().unwrap_or(Path::new("/")))?;
         host::prepare(&self.paths, &BOUND_FOLDERS.map(|(host, _)| host))?;
@@ -135,6 +140,15 @@ impl Node {
         mounts.args(["-c", MOUNT_SCRIPT, "mount"]).arg(self.paths.state()).arg(NODE_NAME);
         run("mount the node's folders", &mut self.inside(&mounts)?)?;
         network::connect(self, init.pid())
+    }
+
+    /// Names as the node's own processes see them. The host's name servers can't be reached from
+    /// inside, and a lookup of one's own host name (Java does one) would wait for them.
+    fn write_names(&self) -> Result<()> {
+        let conf = self.paths.state_dir("conf")?;
+        let hosts = format!("127.0.0.1 localhost\n{NODE_IP} {NODE_NAME}\n");
+        write_file(&conf.join("node-hosts"), &hosts)?;
+        Ok(write_file(&conf.join("node-resolv.conf"), "# no name servers\n")?)
     }
 
     /// The holder forks the first process of the new namespaces, which then becomes the pause

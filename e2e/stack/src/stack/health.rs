@@ -78,6 +78,7 @@ pub(super) fn check(stack: &Stack, component: Component) -> Result<(), String> {
         // What they do shows in the name server's pod and service: see `wait_for_names`.
         Component::Scheduler | Component::Proxy => Ok(()),
         Component::Kafka => servers::kafka_answers().map_err(|error| error.to_string()),
+        Component::ClickHouse => servers::clickhouse_answers().map_err(|error| error.to_string()),
     }
 }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Stack;
+use crate::clickhouse;
 use crate::error::Result;
 use crate::kafka;
 use crate::node::NODE_IP;
@@ -18,6 +19,7 @@ use crate::progress::Progress;
 use crate::service::{Secret, io_error, write_file};
 
 const KAFKA_PORT: u16 = 9092;
+const CLICKHOUSE_PORT: u16 = 8123;
 /// Most heap of the broker, in MiB: the demo's million spans need a tenth of it.
 const KAFKA_HEAP_MIB: u32 = 512;
 const USER: &str = "millrace";
@@ -44,16 +46,42 @@ impl Stack {
         self.paths.secret("kafka-password")
     }
 
+    /// The base URL of the engine's HTTP interface, for clients on this machine and in pods.
+    #[must_use]
+    pub fn clickhouse_url(&self) -> String {
+        format!("http://{}", clickhouse_address())
+    }
+
+    /// The file with the engine's user name.
+    #[must_use]
+    pub fn clickhouse_user_file(&self) -> PathBuf {
+        self.paths.secret("clickhouse-user")
+    }
+
+    /// The file with that user's password.
+    #[must_use]
+    pub fn clickhouse_password_file(&self) -> PathBuf {
+        self.paths.secret("clickhouse-password")
+    }
+
     /// Where things are, as lines for a terminal. Holds no secret, only where they are kept.
     #[must_use]
     pub fn summary(&self) -> String {
+        let secrets = self.paths.state().join("secrets");
+        let secrets = secrets.display();
         format!(
-            "export KUBECONFIG={}\nkafka       {} (SCRAM-SHA-512, user and password in {}/kafka-*)",
+            "Kubernetes   export KUBECONFIG={}\n\
+             Kafka        {}  SASL_PLAINTEXT, SCRAM-SHA-512; {secrets}/kafka-user, -password\n\
+             ClickHouse   {}  {secrets}/clickhouse-user, -password",
             self.kubeconfig().display(),
             self.kafka_bootstrap(),
-            self.paths.secret("").display(),
+            self.clickhouse_url(),
         )
     }
+}
+
+fn clickhouse_address() -> SocketAddr {
+    SocketAddr::from((NODE_IP, CLICKHOUSE_PORT))
 }
 
 fn kafka_address() -> SocketAddr {
@@ -62,8 +90,9 @@ fn kafka_address() -> SocketAddr {
 
 /// Downloads what the servers run from, once.
 pub(super) fn install(progress: &dyn Progress) -> Result<()> {
-    progress.tell("fetching Kafka, unless it is in the cache");
-    Ok(kafka::install()?)
+    progress.tell("fetching Kafka and the ClickHouse engine, unless the cache has them");
+    kafka::install()?;
+    Ok(clickhouse::install()?)
 }
 
 /// Makes names and passwords that are not there yet.
@@ -116,4 +145,25 @@ pub(super) fn kafka_command(paths: &Paths) -> Result<Command> {
 /// Whether the broker answers clients.
 pub(super) fn kafka_answers() -> io::Result<()> {
     kafka::answers(kafka_address())
+}
+
+/// The engine's command, behind its HTTP front.
+pub(super) fn clickhouse_command(paths: &Paths) -> Result<Command> {
+    let user = clickhouse::User {
+        name: secret(paths, "clickhouse-user")?,
+        password: secret(paths, "clickhouse-password")?,
+        read_only: false,
+    };
+    let options = clickhouse::EngineOptions {
+        host: IpAddr::V4(NODE_IP),
+        port: CLICKHOUSE_PORT,
+        users: vec![user],
+        ..clickhouse::EngineOptions::default()
+    };
+    Ok(clickhouse::Prepared::new(&paths.state().join("clickhouse"), &options)?.command())
+}
+
+/// Whether the engine answers clients.
+pub(super) fn clickhouse_answers() -> io::Result<()> {
+    clickhouse::answers(clickhouse_address())
 }
