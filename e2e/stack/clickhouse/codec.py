@@ -20,8 +20,9 @@ import errors
 _LZ4, _ZSTD, _NONE = 0x82, 0x90, 0x02
 _HEAD = struct.Struct("<QQBII")
 _CHECKED_HEAD = struct.Struct("<BII")
-# The server's own cap on one frame.
-_FRAME_LIMIT_BYTES = 1 << 30
+_HASH_BYTES = _HEAD.size - _CHECKED_HEAD.size
+# A quarter of the server's own cap on one frame: a frame is held whole, twice.
+_FRAME_LIMIT_BYTES = 1 << 28
 # Plain bytes per frame we write: the server's default buffer.
 _FRAME_BYTES = 1 << 20
 # Plain bytes taken from a decoder at a time.
@@ -102,8 +103,9 @@ def _unzstd(chunks, cap):
     decoder = make()
     started = False
     for chunk in chunks:
-        # Small steps in, so that what comes out of one step stays bounded too.
-        for piece in _pieces(chunk, 64 << 10):
+        # Its steps have no bound of their own: four bytes may stand for a block of 128 KiB, so 1 KiB
+        # in makes 32 MiB at the very most.
+        for piece in _pieces(chunk, 1 << 10):
             while piece:
                 if decoder.eof:
                     decoder = make()
@@ -150,9 +152,7 @@ def decode_frames(chunks, limit_bytes):
             size = _frame_size(buffer, start, cap)
             if size is None or len(buffer) - start < size:
                 break
-            with memoryview(buffer) as view:
-                plain = _decode_frame(view[start : start + size])
-            yield cap.take(plain)
+            yield cap.take(_decode_frame(buffer, start, size))
             start += size
         del buffer[:start]
     if buffer:
@@ -172,16 +172,19 @@ def _frame_size(buffer, start, cap):
             f"A frame says {compressed} B compressed, {plain} B plain. Most likely corrupted data.",
         )
     cap.check(plain)
-    return 16 + compressed
+    return _HASH_BYTES + compressed
 
 
-def _decode_frame(frame):
-    low, high, method, _, plain_size = _HEAD.unpack_from(frame)
-    if _hash(frame[16:]) != (low, high):
+def _decode_frame(buffer, start, size):
+    low, high, method, _, plain_size = _HEAD.unpack_from(buffer, start)
+    # Bytes of its own: the hash never lets go of a view it was given.
+    with memoryview(buffer) as view:
+        body = bytes(view[start + _HASH_BYTES : start + size])
+    if _hash(body) != (low, high):
         raise errors.refuse(
             errors.CHECKSUM_DOESNT_MATCH, "Checksum doesn't match: corrupted data in a frame."
         )
-    data = frame[_HEAD.size :]
+    data = memoryview(body)[_CHECKED_HEAD.size :]
     try:
         if method == _LZ4:
             plain = lz4.block.decompress(data, uncompressed_size=plain_size)

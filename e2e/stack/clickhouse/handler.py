@@ -9,6 +9,7 @@ import json
 import socket
 import sys
 import time
+import traceback
 import uuid
 from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qsl, urlsplit
@@ -108,6 +109,11 @@ class Handler(BaseHTTPRequestHandler):
                 # The client is gone, or does not send what it promised: nobody reads an answer.
                 self.close_connection = True
                 print(f"{self.client_address[0]}: {error}", file=sys.stderr, flush=True)
+            except Exception as error:  # pylint: disable=broad-exception-caught
+                # A fault of the front's own: the log gets all of it, the client a code to retry on.
+                traceback.print_exc()
+                self.close_connection = True
+                self._answer_error(errors.from_engine(error))
 
     def _route(self, url, body):
         if url.path in ("/ping", "/replicas_status") or (
