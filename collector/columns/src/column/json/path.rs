@@ -1,0 +1,374 @@
+//! One path of a JSON column: which rows have a value, of which type, and the values by type.
+
+use millrace_wire::otlp::Array;
+use millrace_wire::protobuf::Fault;
+
+use crate::body::BodyWriter;
+use crate::column::fixed::write_fixed;
+use crate::column::json::FLATTENED;
+use crate::column::json::arrays::{Arrays, MixedArrays, element_kind};
+use crate::column::{Column, Strings};
+use crate::shape::Shape;
+
+/// The types a value can have, in the order they are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    String,
+    Int64,
+    Float64,
+    Bool,
+    Strings,
+    Int64s,
+    Float64s,
+    Bools,
+    Mixed,
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 9] = [
+        Self::String,
+        Self::Int64,
+        Self::Float64,
+        Self::Bool,
+        Self::Strings,
+        Self::Int64s,
+        Self::Float64s,
+        Self::Bools,
+        Self::Mixed,
+    ];
+
+    pub(super) const fn type_name(self) -> &'static str {
+        match self {
+            Self::String => "String",
+            Self::Int64 => "Int64",
+            Self::Float64 => "Float64",
+            Self::Bool => "Bool",
+            Self::Strings => "Array(Nullable(String))",
+            Self::Int64s => "Array(Nullable(Int64))",
+            Self::Float64s => "Array(Nullable(Float64))",
+            Self::Bools => "Array(Nullable(Bool))",
+            Self::Mixed => "Array(Dynamic)",
+        }
+    }
+
+    pub(super) const fn bit(self) -> u16 {
+        1 << self as u8
+    }
+}
+
+/// Rows next to each other with values of one type.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    start: u32,
+    end: u32,
+    kind: Kind,
+}
+
+/// A path and its values in this block.
+#[derive(Default)]
+pub(super) struct Path {
+    name: Box<[u8]>,
+    runs: Vec<Run>,
+    kinds: u16,
+    strings: Strings,
+    /// Where the last string starts: needed when a later value of its row replaces it.
+    last_string: usize,
+    int64s: Vec<u8>,
+    float64s: Vec<u8>,
+    bools: Vec<u8>,
+    /// Arrays are rare; a path without any doesn't carry their builders.
+    arrays: Option<Box<ArrayValues>>,
+}
+
+#[derive(Default)]
+struct ArrayValues {
+    /// One builder per scalar type, in the order of [`Kind`].
+    plain: [Arrays; 4],
+    mixed: MixedArrays,
+}
+
+impl Path {
+    /// Bytes that a path with one value takes beside name and value.
+    pub(super) const LEAST_BYTES: usize = size_of::<Run>();
+
+    pub(super) fn new(name: &[u8]) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    #[inline]
+    pub(super) fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    #[inline]
+    pub(super) fn is_unused(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        let arrays = self.arrays.as_ref().map_or(0, |arrays| arrays.bytes());
+        self.runs.len() * size_of::<Run>()
+            + self.strings.bytes()
+            + self.int64s.len()
+            + self.float64s.len()
+            + self.bools.len()
+            + arrays
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let arrays = self.arrays.as_ref().map_or(0, |arrays| arrays.memory_bytes());
+        size_of::<Self>()
+            + self.name.len()
+            + self.runs.capacity() * size_of::<Run>()
+            + self.strings.memory_bytes()
+            + self.int64s.capacity()
+            + self.float64s.capacity()
+            + self.bools.capacity()
+            + arrays
+    }
+
+    pub(super) fn clear(&mut self) {
+        if self.is_unused() {
+            return;
+        }
+        self.runs.clear();
+        self.kinds = 0;
+        self.strings.clear();
+        self.int64s.clear();
+        self.float64s.clear();
+        self.bools.clear();
+        if let Some(arrays) = &mut self.arrays {
+            arrays.plain.iter_mut().for_each(Arrays::clear);
+            arrays.mixed.clear();
+        }
+    }
+
+    /// Notes that `row` has a value of type `kind`; one it had before is forgotten.
+    #[inline]
+    fn note(&mut self, row: u32, kind: Kind) {
+        if let Some(run) = self.runs.last_mut() {
+            if run.end == row && run.kind == kind {
+                run.end += 1;
+                return;
+            }
+            if run.end > row {
+                self.forget_last();
+                return self.note(row, kind);
+            }
+        }
+        self.runs.push(Run { start: row, end: row + 1, kind });
+        self.kinds |= kind.bit();
+    }
+
+    #[cold]
+    fn forget_last(&mut self) {
+        let Some(run) = self.runs.last_mut() else { return };
+        let kind = run.kind;
+        run.end -= 1;
+        if run.end == run.start {
+            self.runs.pop();
+            if !self.runs.iter().any(|run| run.kind == kind) {
+                self.kinds &= !kind.bit();
+            }
+        }
+        match kind {
+            Kind::String => self.strings.pop_from(self.last_string),
+            Kind::Int64 => shorten(&mut self.int64s, size_of::<u64>()),
+            Kind::Float64 => shorten(&mut self.float64s, size_of::<u64>()),
+            Kind::Bool => shorten(&mut self.bools, 1),
+            Kind::Strings | Kind::Int64s | Kind::Float64s | Kind::Bools | Kind::Mixed => {
+                if let Some(arrays) = &mut self.arrays {
+                    let rows = arrays.rows(kind);
+                    arrays.truncate(kind, rows.saturating_sub(1));
+                }
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn put_string(&mut self, row: u32, text: &[u8]) {
+        self.note(row, Kind::String);
+        self.last_string = self.strings.end();
+        self.strings.push(text);
+    }
+
+    /// Sets an `Int64` or `Float64`, given as its 64 bits.
+    #[inline]
+    pub(super) fn put_word(&mut self, row: u32, kind: Kind, bits: u64) {
+        self.note(row, kind);
+        let words = if kind == Kind::Int64 { &mut self.int64s } else { &mut self.float64s };
+        words.extend_from_slice(&bits.to_le_bytes());
+    }
+
+    #[inline]
+    pub(super) fn put_bool(&mut self, row: u32, truth: bool) {
+        self.note(row, Kind::Bool);
+        self.bools.push(u8::from(truth));
+    }
+
+    pub(super) fn put_array(
+        &mut self,
+        row: u32,
+        array: Array<'_>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        let kind = element_kind(array)?;
+        self.note(row, kind);
+        let arrays = self.arrays.get_or_insert_default();
+        match arrays.plain.get_mut(plain_index(kind)) {
+            Some(arrays) => arrays.push(element(kind), array, scratch),
+            None => arrays.mixed.push(array, scratch),
+        }
+    }
+
+    /// Forgets the values of rows from `rows` on.
+    pub(super) fn truncate(&mut self, rows: u32) {
+        while let Some(run) = self.runs.last_mut() {
+            if run.start < rows {
+                run.end = run.end.min(rows);
+                break;
+            }
+            self.runs.pop();
+        }
+        self.kinds = 0;
+        let mut counts = [0; Kind::ALL.len()];
+        for run in &self.runs {
+            self.kinds |= run.kind.bit();
+            counts[run.kind as usize] += (run.end - run.start) as usize;
+        }
+        let count = |kind: Kind| counts[kind as usize];
+        self.strings.truncate(count(Kind::String));
+        self.int64s.truncate(count(Kind::Int64) * size_of::<u64>());
+        self.float64s.truncate(count(Kind::Float64) * size_of::<u64>());
+        self.bools.truncate(count(Kind::Bool));
+        if let Some(arrays) = &mut self.arrays {
+            for kind in Kind::ALL.into_iter().skip(Kind::Strings as usize) {
+                arrays.truncate(kind, count(kind));
+            }
+        }
+    }
+
+    fn used_kinds(&self) -> impl Iterator<Item = Kind> {
+        let kinds = self.kinds;
+        Kind::ALL.into_iter().filter(move |kind| kinds & kind.bit() != 0)
+    }
+
+    pub(super) fn write_prefix(&self, body: &mut BodyWriter) {
+        body.word(FLATTENED);
+        body.varint(u64::from(self.kinds.count_ones()));
+        self.used_kinds().for_each(|kind| body.string(kind.type_name().as_bytes()));
+        if let Some(arrays) = &self.arrays
+            && self.kinds & Kind::Mixed.bit() != 0
+        {
+            arrays.mixed.write_prefix(body);
+        }
+    }
+
+    /// Writes the index of types, then the values of each type. `rows` is the number of rows in the builder.
+    pub(super) fn write_values(&self, rows: u32, shape: Shape<'_>, body: &mut BodyWriter) {
+        let absent = self.kinds.count_ones() as u8;
+        let mut row = 0;
+        for run in &self.runs {
+            // The place of the type among those in use.
+            let index = (self.kinds & (run.kind.bit() - 1)).count_ones() as u8;
+            body.repeat(&[absent], shape.start(run.start) - shape.start(row));
+            body.repeat(&[index], shape.start(run.end) - shape.start(run.start));
+            row = run.end;
+        }
+        body.repeat(&[absent], shape.start(rows) - shape.start(row));
+        self.used_kinds().for_each(|kind| self.write_kind(kind, shape, body));
+    }
+
+    fn write_kind(&self, kind: Kind, shape: Shape<'_>, body: &mut BodyWriter) {
+        if shape.is_plain() {
+            return self.write_all(kind, body);
+        }
+        // Each value once per row of its group. The values of a kind have rows of their own, so the
+        // groups they belong to are gathered first.
+        let mut starts = Vec::new();
+        let mut end = 0;
+        for run in self.runs.iter().filter(|run| run.kind == kind) {
+            for row in run.start..run.end {
+                starts.push(end);
+                end += shape.count(row as usize) as u32;
+            }
+        }
+        let shape = Shape::Grouped { starts: &starts, rows: end };
+        match kind {
+            Kind::String => self.strings.write_values(shape, body),
+            Kind::Int64 => write_fixed::<8>(&self.int64s, shape, body),
+            Kind::Float64 => write_fixed::<8>(&self.float64s, shape, body),
+            Kind::Bool => write_fixed::<1>(&self.bools, shape, body),
+            Kind::Strings | Kind::Int64s | Kind::Float64s | Kind::Bools | Kind::Mixed => {
+                if let Some(arrays) = &self.arrays {
+                    arrays.write(kind, shape, body);
+                }
+            }
+        }
+    }
+
+    fn write_all(&self, kind: Kind, body: &mut BodyWriter) {
+        match kind {
+            Kind::String => body.put(self.strings.data()),
+            Kind::Int64 => body.put(&self.int64s),
+            Kind::Float64 => body.put(&self.float64s),
+            Kind::Bool => body.put(&self.bools),
+            Kind::Strings | Kind::Int64s | Kind::Float64s | Kind::Bools | Kind::Mixed => {
+                if let Some(arrays) = &self.arrays {
+                    arrays.write(kind, Shape::Rows, body);
+                }
+            }
+        }
+    }
+}
+
+impl ArrayValues {
+    fn bytes(&self) -> usize {
+        self.plain.iter().map(Arrays::bytes).sum::<usize>() + self.mixed.bytes()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.plain.iter().map(Arrays::memory_bytes).sum::<usize>()
+            + self.mixed.memory_bytes()
+    }
+
+    fn rows(&self, kind: Kind) -> usize {
+        self.plain.get(plain_index(kind)).map_or_else(|| self.mixed.rows(), Arrays::rows)
+    }
+
+    fn truncate(&mut self, kind: Kind, rows: usize) {
+        match self.plain.get_mut(plain_index(kind)) {
+            Some(arrays) => arrays.truncate(element(kind), rows),
+            None => self.mixed.truncate(rows),
+        }
+    }
+
+    fn write(&self, kind: Kind, shape: Shape<'_>, body: &mut BodyWriter) {
+        match self.plain.get(plain_index(kind)) {
+            Some(arrays) => arrays.write(element(kind), shape, body),
+            None => self.mixed.write(shape, body),
+        }
+    }
+}
+
+/// The place of an array type among those of one scalar type; out of range for mixed arrays.
+const fn plain_index(kind: Kind) -> usize {
+    (kind as usize).wrapping_sub(Kind::Strings as usize)
+}
+
+/// The scalar type of an array type's elements.
+const fn element(kind: Kind) -> Kind {
+    match kind {
+        Kind::Int64s => Kind::Int64,
+        Kind::Float64s => Kind::Float64,
+        Kind::Bools => Kind::Bool,
+        _ => Kind::String,
+    }
+}
+
+fn shorten(bytes: &mut Vec<u8>, by: usize) {
+    bytes.truncate(bytes.len().saturating_sub(by));
+}

@@ -1,0 +1,66 @@
+//! `LowCardinality(String)` with a dictionary known beforehand: enumerations written as text.
+
+use crate::body::BodyWriter;
+use crate::column::dictionary::{HAS_ADDITIONAL_KEYS, KEYS_VERSION};
+use crate::column::{Column, fixed};
+use crate::shape::Shape;
+
+/// A column whose values are among at most 256 known texts.
+#[derive(Debug)]
+pub(crate) struct Labels {
+    keys: &'static [&'static str],
+    indexes: Vec<u8>,
+}
+
+impl Labels {
+    /// `keys` in the order of the enumeration's numbers; the last one stands for all other numbers.
+    pub(crate) const fn new(keys: &'static [&'static str]) -> Self {
+        assert!(!keys.is_empty() && keys.len() <= 256);
+        Self { keys, indexes: Vec::new() }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, number: i32) {
+        let other = self.keys.len() - 1;
+        let index = usize::try_from(number).map_or(other, |number| number.min(other));
+        self.indexes.push(index as u8);
+    }
+}
+
+impl Column for Labels {
+    fn len(&self) -> usize {
+        self.indexes.len()
+    }
+
+    fn clear(&mut self) {
+        self.indexes.clear();
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.indexes.truncate(len);
+    }
+
+    fn bytes(&self) -> usize {
+        self.indexes.len()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.indexes.capacity()
+    }
+
+    fn write_prefix(&self, body: &mut BodyWriter) {
+        body.word(KEYS_VERSION);
+    }
+
+    fn write_values(&self, shape: Shape<'_>, body: &mut BodyWriter) {
+        let rows = shape.start(self.indexes.len() as u32);
+        if rows == 0 {
+            return;
+        }
+        body.word(HAS_ADDITIONAL_KEYS);
+        body.word(self.keys.len() as u64);
+        self.keys.iter().for_each(|key| body.string(key.as_bytes()));
+        body.word(rows as u64);
+        fixed::write_fixed::<1>(&self.indexes, shape, body);
+    }
+}

@@ -1,0 +1,110 @@
+//! `Map(LowCardinality(String), String)`: attribute sets with every value as text.
+
+use millrace_wire::otlp::{AnyValue, KeyValue};
+use millrace_wire::protobuf::Fault;
+
+use crate::body::BodyWriter;
+use crate::column::strings::split_strings;
+use crate::column::{Column, Dictionary, Strings};
+use crate::shape::{Offsets, Shape};
+use crate::text;
+
+/// A column of maps. The server stores it as an array of key and value pairs: the ends of each row's
+/// pairs, all keys, all values.
+#[derive(Default)]
+pub(crate) struct Map {
+    ends: Offsets,
+    /// Pairs of the row being filled.
+    pending: u64,
+    keys: Dictionary,
+    values: Strings,
+    scratch: Vec<u8>,
+}
+
+impl Map {
+    /// Adds a pair to the row being filled.
+    #[inline]
+    pub(crate) fn add(&mut self, attribute: KeyValue<'_>) -> Result<(), Fault> {
+        match attribute.value {
+            AnyValue::String(text) => self.values.push(text),
+            value => {
+                self.values.push_with(&mut self.scratch, |out| text::plain(value, out))?;
+            }
+        }
+        self.keys.push(attribute.key);
+        self.pending += 1;
+        Ok(())
+    }
+
+    /// Ends the row.
+    #[inline]
+    pub(crate) fn end(&mut self) {
+        self.ends.push(self.pending);
+        self.pending = 0;
+    }
+
+    /// Calls `each` for each row with the range of its pairs and how often it is written.
+    fn spread(&self, shape: Shape<'_>, mut each: impl FnMut(std::ops::Range<usize>, usize)) {
+        for row in 0..self.ends.rows() {
+            each(self.ends.range(row), shape.count(row));
+        }
+    }
+}
+
+impl Column for Map {
+    fn len(&self) -> usize {
+        self.ends.rows()
+    }
+
+    fn clear(&mut self) {
+        self.ends.clear();
+        self.pending = 0;
+        self.keys.clear();
+        self.values.clear();
+    }
+
+    fn truncate(&mut self, len: usize) {
+        if len < self.ends.rows() {
+            self.ends.truncate(len);
+        }
+        self.pending = 0;
+        let pairs = self.ends.total() as usize;
+        self.keys.truncate(pairs);
+        self.values.truncate(pairs);
+    }
+
+    fn bytes(&self) -> usize {
+        self.ends.bytes() + self.keys.bytes() + self.values.bytes()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.ends.memory_bytes()
+            + self.keys.memory_bytes()
+            + self.values.memory_bytes()
+            + self.scratch.capacity()
+    }
+
+    fn write_prefix(&self, body: &mut BodyWriter) {
+        self.keys.write_prefix(body);
+    }
+
+    fn write_values(&self, shape: Shape<'_>, body: &mut BodyWriter) {
+        self.ends.write(shape, body);
+        if shape.is_plain() {
+            self.keys.write_values(Shape::Rows, body);
+            self.values.write_values(Shape::Rows, body);
+            return;
+        }
+        let mut pairs = 0;
+        self.spread(shape, |range, count| pairs += range.len() * count);
+        self.keys.write_runs(pairs, body, |write| {
+            self.spread(shape, |range, count| write(range, count));
+        });
+        let mut rest = self.values.data();
+        self.spread(shape, |range, count| {
+            let (row, after) = split_strings(rest, range.len());
+            body.repeat(row, count);
+            rest = after;
+        });
+    }
+}

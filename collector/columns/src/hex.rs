@@ -1,0 +1,42 @@
+//! Lower-case hexadecimal, without branches or tables so that the compiler makes vector code of it.
+
+/// One hexadecimal digit for a value of 0 to 15.
+#[inline]
+const fn digit(nibble: u8) -> u8 {
+    // 'a' - '0' - 10 = 39 more for 10 to 15: the sum with 0xf6 carries out of a byte just for those.
+    let letter = ((nibble as u16 + 0xf6) >> 8) as u8;
+    nibble + b'0' + letter * 39
+}
+
+/// The 2 x `N` digits of `bytes`, as one array per byte.
+#[inline]
+pub(crate) fn pairs<const N: usize>(bytes: &[u8; N]) -> [[u8; 2]; N] {
+    let mut pairs = [[0; 2]; N];
+    for (pair, &byte) in pairs.iter_mut().zip(bytes) {
+        *pair = [digit(byte >> 4), digit(byte & 15)];
+    }
+    pairs
+}
+
+/// Appends the digits of `bytes` to `out`.
+pub(crate) fn append(bytes: &[u8], out: &mut Vec<u8>) {
+    for &byte in bytes {
+        out.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every byte has its two digits.
+    #[test]
+    fn every_byte_has_its_two_digits() {
+        for byte in 0..=255_u8 {
+            assert_eq!(pairs(&[byte])[0], *format!("{byte:02x}").as_bytes());
+        }
+        let mut out = Vec::new();
+        append(&[0, 0xab, 0xff], &mut out);
+        assert_eq!(out, b"00abff");
+    }
+}

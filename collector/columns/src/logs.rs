@@ -1,0 +1,162 @@
+//! Log records to rows of the logs table.
+
+use millrace_schema::{Attributes, TableKind};
+use millrace_wire::otlp::{AnyValue, LogRecord, ResourceGroup, ScopeGroup, resource_groups};
+use millrace_wire::protobuf::Fault;
+
+use crate::append::{Refusal, ticks};
+use crate::block::{Block, Levels, Serials, visits};
+use crate::column::{Dictionary, Fixed, Sets, Strings};
+use crate::group::push_resource;
+use crate::set::{Day, Options, Partitions};
+use crate::text;
+
+/// A block of the logs table.
+pub(crate) struct LogBlock {
+    levels: Levels,
+    timestamp: Fixed<8>,
+    trace_id: Strings,
+    span_id: Strings,
+    trace_flags: Fixed<1>,
+    severity_text: Dictionary,
+    severity_number: Fixed<1>,
+    service_name: Dictionary,
+    body: Strings,
+    resource_schema_url: Dictionary,
+    resource_attributes: Sets,
+    scope_schema_url: Dictionary,
+    scope_name: Strings,
+    scope_version: Dictionary,
+    scope_attributes: Sets,
+    log_attributes: Sets,
+    event_name: Strings,
+    scratch: Vec<u8>,
+}
+
+impl Block for LogBlock {
+    fn new(_kind: TableKind, options: &Options) -> Self {
+        let sets = || Sets::new(options.attributes, options.nested_depth);
+        Self {
+            levels: Levels::default(),
+            timestamp: Fixed::default(),
+            trace_id: Strings::default(),
+            span_id: Strings::default(),
+            trace_flags: Fixed::default(),
+            severity_text: Dictionary::default(),
+            severity_number: Fixed::default(),
+            service_name: Dictionary::default(),
+            body: Strings::default(),
+            resource_schema_url: Dictionary::default(),
+            resource_attributes: sets(),
+            scope_schema_url: Dictionary::default(),
+            scope_name: Strings::default(),
+            scope_version: Dictionary::default(),
+            scope_attributes: sets(),
+            log_attributes: sets(),
+            event_name: Strings::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn cells(&self) -> usize {
+        let shared = self.resource_attributes.paths() + self.scope_attributes.paths();
+        shared * self.levels.rows as usize + self.log_attributes.cells()
+    }
+
+    visits! {
+        Row timestamp,
+        Row trace_id,
+        Row span_id,
+        Row trace_flags,
+        Row severity_text,
+        Row severity_number,
+        Resource service_name,
+        Row body,
+        Resource resource_schema_url,
+        Resource resource_attributes,
+        Scope scope_schema_url,
+        Scope scope_name,
+        Scope scope_version,
+        Scope scope_attributes,
+        Row log_attributes,
+        Row event_name,
+    }
+}
+
+impl LogBlock {
+    fn begin_resource(&mut self, group: &ResourceGroup<'_>) -> Result<(), Fault> {
+        self.levels.resource.begin(self.levels.rows);
+        self.resource_schema_url.push(group.schema_url);
+        push_resource(group.resource, &mut self.resource_attributes, &mut self.service_name)
+    }
+
+    fn begin_scope(&mut self, group: &ScopeGroup<'_>) -> Result<(), Fault> {
+        self.levels.scope.begin(self.levels.rows);
+        self.scope_schema_url.push(group.schema_url);
+        self.scope_name.push(group.scope.name);
+        self.scope_version.push(group.scope.version);
+        self.scope_attributes.push_with(|add| group.scope.attributes(add))
+    }
+
+    #[inline]
+    fn push(&mut self, record: &LogRecord<'_>, time: i64) -> Result<(), Fault> {
+        self.timestamp.push(time.to_le_bytes());
+        self.trace_id.push_trace_id(record.trace_id);
+        self.span_id.push_span_id(record.span_id);
+        // W3C trace flags are the low eight bits; severities go to 24.
+        self.trace_flags.push([record.flags as u8]);
+        self.severity_text.push(record.severity_text);
+        self.severity_number.push([record.severity_number as u8]);
+        match record.body {
+            AnyValue::String(text) => self.body.push(text),
+            value => self.body.push_with(&mut self.scratch, |out| text::plain(value, out))?,
+        }
+        self.event_name.push(record.event_name);
+        self.log_attributes.push(record.attributes)?;
+        self.levels.rows += 1;
+        Ok(())
+    }
+}
+
+/// Appends every log record of `request`; the number of them. A record without a time has the time it was
+/// observed at.
+pub(crate) fn append(
+    tables: &mut Partitions<LogBlock>,
+    serials: &mut Serials,
+    request: &[u8],
+) -> Result<u64, Refusal> {
+    // The Map variant's table is partitioned by its column of whole seconds.
+    let day_of = match tables.attributes() {
+        Attributes::Json => Day::of,
+        Attributes::Map => Day::by_seconds,
+    };
+    let mut rows = 0;
+    for resource in resource_groups(request) {
+        let resource = ResourceGroup::parse(resource?)?;
+        serials.resource += 1;
+        for scope in resource.scopes {
+            let scope = ScopeGroup::parse(scope?)?;
+            serials.scope += 1;
+            let mut records = scope.records;
+            while let Some(record) = records.next_value()? {
+                let record = LogRecord::parse(record)?;
+                let time = match record.time_unix_nano {
+                    0 => ticks(record.observed_time_unix_nano),
+                    time => ticks(time),
+                };
+                let block = tables.block(day_of(time))?;
+                if block.levels.open != *serials {
+                    if block.levels.open.resource != serials.resource {
+                        block.begin_resource(&resource)?;
+                    }
+                    block.begin_scope(&scope)?;
+                    block.levels.open = *serials;
+                }
+                block.push(&record, time)?;
+                rows += 1;
+            }
+        }
+    }
+    Ok(rows)
+}
