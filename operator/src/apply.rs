@@ -83,6 +83,12 @@ pub enum ApplyError {
         /// The child's name.
         name: String,
     },
+    /// The owner was never stored, so nothing can belong to it.
+    #[error("this {kind} has no name, namespace or uid")]
+    NotStored {
+        /// The owner's kind.
+        kind: &'static str,
+    },
     /// The wanted state cannot be written as JSON.
     #[error("failed to encode {kind} {name}: {source}")]
     Encode {
@@ -96,12 +102,18 @@ pub enum ApplyError {
 }
 
 impl ApplyError {
+    /// The owner was never stored.
+    #[must_use]
+    pub fn not_stored(kind: &'static str) -> Self {
+        Self::NotStored { kind }
+    }
+
     /// The category that drives the retry.
     #[must_use]
     pub fn category(&self) -> Category {
         match self {
             Self::Api(error) => Category::of(&error.source),
-            Self::NotOurs { .. } | Self::Encode { .. } => Category::Denied,
+            Self::NotOurs { .. } | Self::NotStored { .. } | Self::Encode { .. } => Category::Denied,
             Self::Terminating { .. } => Category::Temporary,
         }
     }
@@ -110,7 +122,7 @@ impl ApplyError {
     #[must_use]
     pub fn reason(&self) -> Reason {
         match self {
-            Self::Api(_) | Self::Encode { .. } => Reason::ApiServerFailed,
+            Self::Api(_) | Self::NotStored { .. } | Self::Encode { .. } => Reason::ApiServerFailed,
             Self::NotOurs { .. } => Reason::NotOurs,
             Self::Terminating { .. } => Reason::Waiting,
         }
@@ -134,6 +146,8 @@ pub enum Change {
     Updated,
     /// It had been changed by someone else in these fields.
     Repaired(Vec<String>),
+    /// It is not as wanted, but the owner is paused, so it was left alone.
+    Withheld,
 }
 
 /// A child as the API server has it now.
@@ -151,6 +165,7 @@ pub struct Children<'a> {
     namespace: String,
     owner: OwnerReference,
     regarding: ObjectReference,
+    paused: bool,
 }
 
 impl<'a> Children<'a> {
@@ -161,7 +176,14 @@ impl<'a> Children<'a> {
             namespace: owner.namespace()?,
             owner: owner.controller_owner_ref(&())?,
             regarding: owner.object_ref(&()),
+            paused: is_paused(owner),
         })
+    }
+
+    /// Whether the owner is paused: children are looked at, not written.
+    #[must_use]
+    pub fn paused(&self) -> bool {
+        self.paused
     }
 
     /// Makes the live child hold everything `wanted` says, writing only when it does not.
@@ -173,22 +195,14 @@ impl<'a> Children<'a> {
         let name = wanted.name_any();
         wanted.meta_mut().namespace = Some(self.namespace.clone());
         wanted.meta_mut().owner_references = Some(vec![self.owner.clone()]);
-        let encode = |source| ApplyError::Encode {
-            kind: kind.clone(),
-            name: name.clone(),
-            source,
-        };
+        let encode = |source| ApplyError::Encode { kind: kind.clone(), name: name.clone(), source };
         let hash = hash_of(&serde_json::to_value(&wanted).map_err(encode)?);
-        wanted
-            .annotations_mut()
-            .insert(APPLIED_HASH_ANNOTATION.into(), hash.clone());
+        wanted.annotations_mut().insert(APPLIED_HASH_ANNOTATION.into(), hash.clone());
         let wanted_json = serde_json::to_value(&wanted).map_err(encode)?;
 
         let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.namespace);
-        let live = api
-            .get_opt(&name)
-            .await
-            .map_err(|source| self.failed("get", &kind, &name, source))?;
+        let live =
+            api.get_opt(&name).await.map_err(|source| self.failed("get", &kind, &name, source))?;
         let change = match &live {
             None => Change::Created,
             Some(live) => {
@@ -204,6 +218,10 @@ impl<'a> Children<'a> {
                 }
             }
         };
+        if self.paused && change != Change::None {
+            let object = live.unwrap_or(wanted);
+            return Ok(Ensured { object, change: Change::Withheld });
+        }
         let object = match (live, &change) {
             (Some(object), Change::None) => object,
             _ => self.write(&api, &kind, &name, &wanted_json).await?,
@@ -221,6 +239,9 @@ impl<'a> Children<'a> {
         labels: &str,
         keep: &[&str],
     ) -> Result<Vec<String>, ApplyError> {
+        if self.paused {
+            return Ok(Vec::new());
+        }
         let kind = K::kind(&()).into_owned();
         let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.namespace);
         let listed = api
@@ -230,19 +251,13 @@ impl<'a> Children<'a> {
         let mut pruned = Vec::new();
         for child in listed.items {
             let name = child.name_any();
-            let ours = child
-                .owner_references()
-                .iter()
-                .any(|owner| owner.uid == self.owner.uid);
+            let ours = child.owner_references().iter().any(|owner| owner.uid == self.owner.uid);
             if !ours || keep.contains(&name.as_str()) || child.meta().deletion_timestamp.is_some() {
                 continue;
             }
             let params = DeleteParams {
                 propagation_policy: Some(PropagationPolicy::Background),
-                preconditions: Some(Preconditions {
-                    uid: child.uid(),
-                    resource_version: None,
-                }),
+                preconditions: Some(Preconditions { uid: child.uid(), resource_version: None }),
                 ..DeleteParams::default()
             };
             match api.delete(&name, &params).await {
@@ -252,8 +267,7 @@ impl<'a> Children<'a> {
             }
             self.context.metrics.wrote(&kind, "prune");
             let note = format!("{kind} {name} is no longer wanted and was deleted");
-            self.publish(Notice::normal("ChildPruned", "Prune", note))
-                .await;
+            self.publish(Notice::normal("ChildPruned", "Prune", note)).await;
             pruned.push(name);
         }
         Ok(pruned)
@@ -266,10 +280,7 @@ impl<'a> Children<'a> {
 
     fn check_ours<K: Resource>(&self, live: &K, kind: &str, name: &str) -> Result<(), ApplyError> {
         let (kind, name) = (kind.to_owned(), name.to_owned());
-        let ours = live
-            .owner_references()
-            .iter()
-            .any(|owner| owner.uid == self.owner.uid);
+        let ours = live.owner_references().iter().any(|owner| owner.uid == self.owner.uid);
         if !ours {
             return Err(ApplyError::NotOurs { kind, name });
         }
@@ -304,18 +315,16 @@ impl<'a> Children<'a> {
 
     async fn tell(&self, kind: &str, name: &str, change: &Change) {
         match change {
-            Change::None => {}
+            Change::None | Change::Withheld => {}
             Change::Created => {
                 tracing::info!(kind, name, namespace = %self.namespace, "child created");
                 let note = format!("{kind} {name} created");
-                self.publish(Notice::normal("ChildCreated", "Apply", note))
-                    .await;
+                self.publish(Notice::normal("ChildCreated", "Apply", note)).await;
             }
             Change::Updated => {
                 tracing::info!(kind, name, namespace = %self.namespace, "child updated");
                 let note = format!("{kind} {name} updated");
-                self.publish(Notice::normal("ChildUpdated", "Apply", note))
-                    .await;
+                self.publish(Notice::normal("ChildUpdated", "Apply", note)).await;
             }
             Change::Repaired(fields) => {
                 let fields = fields.join(", ");
@@ -325,19 +334,20 @@ impl<'a> Children<'a> {
                     "{kind} {name} was changed by someone else in {fields} and was put back; \
                      change the millrace.dev resource instead"
                 );
-                self.publish(Notice::warning("DriftRepaired", "Apply", note))
-                    .await;
+                self.publish(Notice::warning("DriftRepaired", "Apply", note)).await;
             }
         }
     }
 
     fn failed(&self, verb: &str, kind: &str, name: &str, source: kube::Error) -> ApplyError {
-        ApiError {
-            what: format!("{verb} {kind} {}/{name}", self.namespace),
-            source,
-        }
-        .into()
+        ApiError { what: format!("{verb} {kind} {}/{name}", self.namespace), source }.into()
     }
+}
+
+/// Whether an object is paused by annotation.
+pub fn is_paused<K: Resource>(object: &K) -> bool {
+    let value = object.annotations().get(millrace_crds::PAUSED_ANNOTATION);
+    value.is_some_and(|value| value == "true")
 }
 
 /// Writes `wanted` as the status of `object` unless `current` is the same; tells whether it wrote.
@@ -353,11 +363,7 @@ pub async fn patch_status<K: Applicable, S: Serialize>(
     let kind = K::kind(&()).into_owned();
     let name = object.name_any();
     let namespace = object.namespace().unwrap_or_default();
-    let encode = |source| ApplyError::Encode {
-        kind: kind.clone(),
-        name: name.clone(),
-        source,
-    };
+    let encode = |source| ApplyError::Encode { kind: kind.clone(), name: name.clone(), source };
     let wanted = serde_json::to_value(wanted).map_err(|e| at_status(encode(e)))?;
     let current = serde_json::to_value(current).map_err(|e| at_status(encode(e)))?;
     if wanted == current {

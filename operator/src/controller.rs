@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use crate::context::Context;
 use crate::error::{Category, Step, StepError, chain};
 use crate::events::Notice;
+use crate::pool::names::Role;
 
 /// A reconcile that takes longer is given up and tried again: an endpoint that hangs must not hold a
 /// slot for ever. The slowest honest step, a schema migration, resumes where it stopped.
@@ -64,12 +65,18 @@ impl Place {
         }
     }
 
+    /// How the children of a pool's role are watched: as [`Place::owned`], of that role only.
+    #[must_use]
+    pub fn owned_by(role: Role) -> watcher::Config {
+        let selector =
+            format!("{MANAGED_BY_SELECTOR},app.kubernetes.io/component={}", role.as_str());
+        watcher::Config::default().labels(&selector).page_size(PAGE_SIZE)
+    }
+
     /// How children are watched: only ours, only their metadata, in pages.
     #[must_use]
     pub fn owned() -> watcher::Config {
-        watcher::Config::default()
-            .labels(MANAGED_BY_SELECTOR)
-            .page_size(PAGE_SIZE)
+        watcher::Config::default().labels(MANAGED_BY_SELECTOR).page_size(PAGE_SIZE)
     }
 }
 
@@ -147,11 +154,7 @@ fn key(kind: &str, namespace: &str, name: &str) -> String {
 }
 
 fn key_of<K: Resource<DynamicType = ()>>(object: &K) -> String {
-    key(
-        &K::kind(&()),
-        &object.namespace().unwrap_or_default(),
-        &object.name_any(),
-    )
+    key(&K::kind(&()), &object.namespace().unwrap_or_default(), &object.name_any())
 }
 
 /// One run of a reconciler, with the frame around it. Public so that tests drive the same code.
@@ -167,15 +170,9 @@ pub async fn reconcile<R: Reconciler>(
         Ok(object) => object,
         Err(invalid) => {
             context.metrics.unparsable(&kind);
-            let note = format!(
-                "this {kind} does not parse and is left alone: {}",
-                invalid.error
-            );
+            let note = format!("this {kind} does not parse and is left alone: {}", invalid.error);
             let notice = Notice::warning("Unparsable", "Reconcile", note);
-            context
-                .events
-                .publish(&guarded.object_ref(&()), notice)
-                .await;
+            context.events.publish(&guarded.object_ref(&()), notice).await;
             return Ok(Action::await_change());
         }
     };
@@ -197,9 +194,7 @@ pub async fn reconcile<R: Reconciler>(
     };
     drop(running);
     let failure = outcome.as_ref().err().map(|error| error.category);
-    context
-        .metrics
-        .reconcile_finished(&kind, started.elapsed(), failure);
+    context.metrics.reconcile_finished(&kind, started.elapsed(), failure);
     let next = outcome?;
     context.failures.clear(&key_of(object));
     context.metrics.set_failing(context.failures.failing());
@@ -225,14 +220,9 @@ fn error_policy<R: Reconciler>(
     let cause = chain(error);
     match error.category {
         Category::Conflict => tracing::debug!(key, step, delay_seconds, "conflict: {cause}"),
-        _ => tracing::warn!(
-            key,
-            step,
-            category,
-            reason,
-            delay_seconds,
-            "reconcile failed: {cause}"
-        ),
+        _ => {
+            tracing::warn!(key, step, category, reason, delay_seconds, "reconcile failed: {cause}")
+        }
     }
     Action::requeue(delay)
 }

@@ -1,0 +1,125 @@
+//! Writes the objects of an edge pool, the workload last, and prunes what is no longer wanted.
+
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::ResourceExt;
+use millrace_crds::v1alpha1::EdgePool;
+use millrace_crds::{ConditionType, is_true};
+use millrace_rollout::{Observation, Verdict, judge};
+
+use super::build::{Prepared, Workload};
+use crate::apply::{ApplyError, Change, Children};
+use crate::context::Context;
+use crate::error::StepError;
+use crate::pool::names::PoolNames;
+use crate::pool::status::Outcome;
+use crate::pool::{observe, workload as figures};
+
+/// What was found after writing.
+#[derive(Clone, Debug)]
+pub(super) struct Applied {
+    pub(super) names: PoolNames,
+    pub(super) image: String,
+    /// The workload's figures, with its pods' troubles unless it is complete.
+    pub(super) seen: Observation,
+    /// What the figures mean.
+    pub(super) verdict: Verdict,
+    /// Something differs from the spec and was left so because the pool is paused.
+    pub(super) withheld: bool,
+}
+
+/// Writes the difference. Failures become part of the outcome, so that the status can tell them.
+pub(super) async fn apply(
+    context: &Context,
+    pool: &EdgePool,
+    prepared: Prepared,
+) -> Outcome<Applied> {
+    match write(context, pool, prepared).await {
+        Ok(applied) => Outcome::Applied(Box::new(applied)),
+        Err(error) => Outcome::Failed(error),
+    }
+}
+
+async fn write(
+    context: &Context,
+    pool: &EdgePool,
+    prepared: Prepared,
+) -> Result<Applied, StepError> {
+    let Prepared { names, image, account, config_map, service, budget, policy, workload } =
+        prepared;
+    let children = Children::of(context, pool).ok_or_else(|| ApplyError::not_stored("EdgePool"))?;
+    let wanted = Wanted {
+        config_map: config_map.name_any(),
+        deployment: matches!(workload, Workload::Deployment(_)),
+        budget: budget.is_some(),
+        policy: policy.is_some(),
+    };
+    let mut changes = vec![
+        children.ensure(account).await?.change,
+        children.ensure(config_map).await?.change,
+        children.ensure(service).await?.change,
+    ];
+    if let Some(budget) = budget {
+        changes.push(children.ensure(budget).await?.change);
+    }
+    if let Some(policy) = policy {
+        changes.push(children.ensure(policy).await?.change);
+    }
+    let mut seen = match workload {
+        Workload::Deployment(wanted) => {
+            let ensured = children.ensure(*wanted).await?;
+            changes.push(ensured.change);
+            figures::deployment(&ensured.object)
+        }
+        Workload::DaemonSet(wanted) => {
+            let ensured = children.ensure(*wanted).await?;
+            changes.push(ensured.change);
+            figures::daemon_set(&ensured.object)
+        }
+    };
+    let mut verdict = judge(&seen);
+    if verdict != Verdict::Complete {
+        seen.pods = observe::pods(context, &names.namespace, &names.selector()).await?;
+        verdict = judge(&seen);
+    }
+    prune(&children, pool, &names, &wanted, verdict == Verdict::Complete).await?;
+    let withheld = changes.contains(&Change::Withheld);
+    Ok(Applied { names, image, seen, verdict, withheld })
+}
+
+/// What stays when the rest is pruned.
+struct Wanted {
+    config_map: String,
+    deployment: bool,
+    budget: bool,
+    policy: bool,
+}
+
+/// Deletes what an earlier spec made. A pool that was settled at this generation before has nothing
+/// left over, so looking is saved. Old configurations stay until no pod can still need one.
+async fn prune(
+    children: &Children<'_>,
+    pool: &EdgePool,
+    names: &PoolNames,
+    wanted: &Wanted,
+    complete: bool,
+) -> Result<(), ApplyError> {
+    let generation = pool.metadata.generation.unwrap_or(0);
+    let conditions = pool.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    if is_true(conditions, ConditionType::PodsReady, generation) {
+        return Ok(());
+    }
+    let labels = names.selector_text();
+    let keep: &[&str] = &[&names.base];
+    let kept = |stays: bool| if stays { keep } else { &[] };
+    children.prune::<Deployment>(&labels, kept(wanted.deployment)).await?;
+    children.prune::<DaemonSet>(&labels, kept(!wanted.deployment)).await?;
+    children.prune::<PodDisruptionBudget>(&labels, kept(wanted.budget)).await?;
+    children.prune::<NetworkPolicy>(&labels, kept(wanted.policy)).await?;
+    if complete {
+        children.prune::<ConfigMap>(&labels, &[&wanted.config_map]).await?;
+    }
+    Ok(())
+}

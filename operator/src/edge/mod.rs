@@ -1,0 +1,68 @@
+//! EdgePool: collectors that take telemetry and publish it to Kafka.
+//!
+//! The steps in order: `validate::draft` says what the spec alone means, `observe` reads the Secrets
+//! it refers to, `validate` joins the two, `build` makes the objects, `apply` writes the difference,
+//! `status` says what is so. Only observe, apply and status hold a client.
+
+mod apply;
+mod build;
+mod observe;
+mod status;
+mod validate;
+
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use millrace_crds::v1alpha1::EdgePool;
+
+use crate::context::Context;
+use crate::controller::{KindController, Next, Place, Reconciler};
+use crate::error::StepError;
+use crate::pool::names::Role;
+use crate::pool::status::Outcome;
+
+/// A settled pool is looked at again this often; it bounds how late a changed Secret is seen.
+const RESYNC: Duration = Duration::from_secs(30);
+/// While pods move, their troubles are looked for this often: no watch tells of them.
+const RESYNC_MOVING: Duration = Duration::from_secs(5);
+
+/// Reconciles edge pools.
+pub struct EdgePools;
+
+impl Reconciler for EdgePools {
+    type Object = EdgePool;
+
+    fn watches(controller: KindController<EdgePool>, place: &Place) -> KindController<EdgePool> {
+        let owned = || Place::owned_by(Role::Edge);
+        controller
+            .owns(place.api::<Deployment>(), owned())
+            .owns(place.api::<DaemonSet>(), owned())
+            .owns(place.api::<Service>(), owned())
+            .owns(place.api::<ConfigMap>(), owned())
+            .owns(place.api::<ServiceAccount>(), owned())
+            .owns(place.api::<PodDisruptionBudget>(), owned())
+            .owns(place.api::<NetworkPolicy>(), owned())
+    }
+
+    async fn reconcile(context: &Context, pool: &EdgePool) -> Result<Next, StepError> {
+        let outcome = match validate::draft(pool, &context.images) {
+            Err(invalid) => Outcome::Invalid { invalid, live: None },
+            Ok(draft) => {
+                let observed = observe::observe(context, pool, draft).await?;
+                match validate::validate(pool, &observed) {
+                    Ok(validated) => apply::apply(context, pool, build::build(&validated)).await,
+                    Err(invalid) => {
+                        let live = observe::workload(context, pool, &observed.draft).await?;
+                        Outcome::Invalid { invalid, live }
+                    }
+                }
+            }
+        };
+        let settled = status::report(context, pool, &outcome).await?;
+        outcome.into_failure().map_or(Ok(()), Err)?;
+        Ok(Next::After(if settled { RESYNC } else { RESYNC_MOVING }))
+    }
+}

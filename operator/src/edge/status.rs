@@ -1,0 +1,79 @@
+//! Says what is so about an edge pool: conditions, counts, endpoint; and events for what changed.
+
+use kube::Resource;
+use millrace_crds::ConditionType;
+use millrace_crds::v1alpha1::{EdgePool, EdgePoolStatus};
+use millrace_rollout::{Observation, Verdict};
+
+use super::apply::Applied;
+use crate::apply::{is_paused, patch_status};
+use crate::context::Context;
+use crate::error::StepError;
+use crate::facts::Facts;
+use crate::pool::status::{
+    Outcome, Rollout, as_i32, pods_text, state_paused, state_pods, state_secrets,
+};
+use crate::pool::template::OTLP_GRPC_PORT;
+
+/// Writes the status if it changed; tells whether the pool is settled.
+///
+/// # Errors
+/// When the API server refuses or is away.
+pub(super) async fn report(
+    context: &Context,
+    pool: &EdgePool,
+    outcome: &Outcome<Applied>,
+) -> Result<bool, StepError> {
+    let before = pool.status.clone().unwrap_or_default();
+    let (status, facts) = work_out(context, pool, &before, outcome);
+    let settled =
+        matches!(outcome, Outcome::Applied(applied) if applied.verdict == Verdict::Complete);
+    if patch_status(context, pool, pool.status.as_ref(), &status).await? {
+        for notice in facts.notices() {
+            context.events.publish(&pool.object_ref(&()), notice).await;
+        }
+    }
+    Ok(settled)
+}
+
+fn work_out(
+    context: &Context,
+    pool: &EdgePool,
+    before: &EdgePoolStatus,
+    outcome: &Outcome<Applied>,
+) -> (EdgePoolStatus, Facts) {
+    let generation = pool.metadata.generation;
+    let mut facts = Facts::new(&before.conditions, generation, context.clock.now());
+    let mut status = EdgePoolStatus { observed_generation: generation, ..before.clone() };
+    match outcome {
+        Outcome::Invalid { invalid, live } => {
+            state_secrets(&mut facts, Some(invalid));
+            state_pods(&mut facts, &Rollout::invalid(invalid), live.as_ref());
+            count(&mut status, live.as_ref());
+        }
+        Outcome::Failed(error) => {
+            state_secrets(&mut facts, None);
+            state_pods(&mut facts, &Rollout::failed(error), None);
+        }
+        Outcome::Applied(applied) => {
+            let Applied { names, image, seen, verdict, withheld } = applied.as_ref();
+            state_secrets(&mut facts, None);
+            let rollout = Rollout::of(verdict, *withheld);
+            state_pods(&mut facts, &rollout, Some(seen));
+            count(&mut status, Some(seen));
+            status.selector = Some(names.selector_text());
+            status.endpoint = Some(format!("{}:{OTLP_GRPC_PORT}", names.service_host()));
+            status.image = Some(image.clone());
+        }
+    }
+    state_paused(&mut facts, is_paused(pool));
+    facts.conclude(&[ConditionType::SecretsFound, ConditionType::PodsReady]);
+    status.conditions = facts.clone().into_conditions();
+    (status, facts)
+}
+
+fn count(status: &mut EdgePoolStatus, seen: Option<&Observation>) {
+    status.replicas = seen.map_or(0, |seen| as_i32(seen.wanted));
+    status.ready_replicas = seen.map_or(0, |seen| as_i32(seen.ready));
+    status.pods = Some(pods_text(seen));
+}

@@ -1,0 +1,93 @@
+//! From checked values to the objects of a gateway pool. Pure: no client.
+
+use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetUpdateStrategy};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, PodTemplateSpec, Service, ServiceAccount, ServiceSpec,
+};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use millrace_crds::v1alpha1::SizingStatus;
+
+use super::validate::Validated;
+use crate::pool::names::PoolNames;
+use crate::pool::objects;
+use crate::pool::template::{ADMIN_PORT, PodPlan, pod_template};
+
+/// Earlier revisions kept, for `kubectl rollout undo` in an emergency.
+const REVISIONS_KEPT: i32 = 3;
+
+/// The objects of a gateway pool, not yet written.
+#[derive(Clone, Debug)]
+pub(super) struct Prepared<'a> {
+    pub(super) validated: &'a Validated<'a>,
+    pub(super) account: ServiceAccount,
+    pub(super) config_map: ConfigMap,
+    pub(super) service: Service,
+    pub(super) budget: PodDisruptionBudget,
+    pub(super) policy: Option<NetworkPolicy>,
+    pub(super) stateful_set: StatefulSet,
+}
+
+/// Builds the objects.
+pub(super) fn build<'a>(validated: &'a Validated<'a>) -> Prepared<'a> {
+    let Validated { pool, observed, config_map, secrets_digest, sizing } = validated;
+    let draft = &observed.draft;
+    let settings = &pool.spec.settings;
+    let names = &draft.names;
+    let template = pod_template(&PodPlan {
+        names,
+        image: &draft.image,
+        collector: &pool.spec.collector,
+        resources: &settings.resources,
+        pods: &settings.pods,
+        config_map,
+        secrets: &draft.secrets,
+        secrets_digest: secrets_digest.as_deref(),
+        drain_seconds: settings.drain_seconds,
+        ports: &[],
+        revision_label: None,
+    });
+    let policy = settings.network_policy.enabled;
+    Prepared {
+        validated,
+        account: objects::service_account(names),
+        config_map: objects::config_map(names, config_map, &draft.config),
+        service: headless_service(names),
+        budget: objects::disruption_budget(names),
+        policy: policy.then(|| objects::network_policy(names, &[])),
+        stateful_set: stateful_set(names, sizing, template),
+    }
+}
+
+/// A StatefulSet needs a Service that gives its pods their names; it also lets scrapers find them.
+fn headless_service(names: &PoolNames) -> Service {
+    let spec = ServiceSpec { cluster_ip: Some("None".into()), ..ServiceSpec::default() };
+    objects::service(names, &[("admin", ADMIN_PORT)], spec)
+}
+
+/// Fixed pod names are the members' fixed names in the consumer group: a pod that is replaced gets
+/// its partitions back without a rebalance. Pods start and stop in parallel; only a rolling update
+/// goes one by one.
+fn stateful_set(
+    names: &PoolNames,
+    sizing: &SizingStatus,
+    template: PodTemplateSpec,
+) -> StatefulSet {
+    StatefulSet {
+        metadata: objects::metadata(names, &names.base),
+        spec: Some(StatefulSetSpec {
+            replicas: Some(sizing.replicas),
+            service_name: Some(names.base.clone()),
+            selector: objects::selector(names),
+            pod_management_policy: Some("Parallel".into()),
+            update_strategy: Some(StatefulSetUpdateStrategy {
+                type_: Some("RollingUpdate".into()),
+                rolling_update: None,
+            }),
+            revision_history_limit: Some(REVISIONS_KEPT),
+            template,
+            ..StatefulSetSpec::default()
+        }),
+        status: None,
+    }
+}

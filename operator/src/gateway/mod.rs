@@ -1,0 +1,69 @@
+//! GatewayPool: collectors that read Kafka and write to ClickHouse, sized from consumer lag.
+//!
+//! The steps in order: `validate::draft` says what the spec alone means, `observe` reads Secrets, the
+//! live StatefulSet and the lag, `validate` joins them and lets `size` decide the number of pods,
+//! `build` makes the objects, `apply` writes the difference, `status` says what is so. Only observe,
+//! apply and status hold a client.
+
+mod apply;
+mod build;
+mod observe;
+mod size;
+mod status;
+mod validate;
+
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use millrace_crds::v1alpha1::GatewayPool;
+
+use crate::context::Context;
+use crate::controller::{KindController, Next, Place, Reconciler};
+use crate::error::StepError;
+use crate::pool::names::Role;
+use crate::pool::status::Outcome;
+
+/// The lag is asked for this often; sizing windows are minutes, and `Ready` follows within this time.
+const RESYNC: Duration = Duration::from_secs(10);
+/// While pods move, their troubles are looked for this often: no watch tells of them.
+const RESYNC_MOVING: Duration = Duration::from_secs(5);
+
+/// Reconciles gateway pools.
+pub struct GatewayPools;
+
+impl Reconciler for GatewayPools {
+    type Object = GatewayPool;
+
+    fn watches(
+        controller: KindController<GatewayPool>,
+        place: &Place,
+    ) -> KindController<GatewayPool> {
+        let owned = || Place::owned_by(Role::Gateway);
+        controller
+            .owns(place.api::<StatefulSet>(), owned())
+            .owns(place.api::<Service>(), owned())
+            .owns(place.api::<ConfigMap>(), owned())
+            .owns(place.api::<ServiceAccount>(), owned())
+            .owns(place.api::<PodDisruptionBudget>(), owned())
+            .owns(place.api::<NetworkPolicy>(), owned())
+    }
+
+    async fn reconcile(context: &Context, pool: &GatewayPool) -> Result<Next, StepError> {
+        let outcome = match validate::draft(pool, &context.images) {
+            Err(invalid) => Outcome::Invalid { invalid, live: None },
+            Ok(draft) => {
+                let observed = observe::observe(context, pool, draft).await?;
+                match validate::validate(pool, &observed) {
+                    Ok(validated) => apply::apply(context, pool, build::build(&validated)).await,
+                    Err(invalid) => Outcome::Invalid { invalid, live: observed.figures() },
+                }
+            }
+        };
+        let settled = status::report(context, pool, &outcome).await?;
+        outcome.into_failure().map_or(Ok(()), Err)?;
+        Ok(Next::After(if settled { RESYNC } else { RESYNC_MOVING }))
+    }
+}

@@ -1,0 +1,147 @@
+//! Says what is so about a gateway pool: conditions, counts, lag, the sizing decision; and events
+//! for what changed.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::Resource;
+use millrace_crds::v1alpha1::{GatewayPool, GatewayPoolStatus, LagStatus, SizingStatus};
+use millrace_crds::{ConditionType, Reason};
+use millrace_rollout::{Observation, Verdict};
+
+use super::apply::Applied;
+use crate::apply::{is_paused, patch_status};
+use crate::context::Context;
+use crate::error::StepError;
+use crate::events::Notice;
+use crate::facts::Facts;
+use crate::lag::LagObservation;
+use crate::pool::status::{
+    Outcome, Rollout, as_i32, pods_text, state_paused, state_pods, state_secrets,
+};
+
+/// While the verdict on the lag stays the same its figures are written at most this often.
+const LAG_REFRESH: SignedDuration = SignedDuration::from_secs(10);
+/// Figures that do not change at all are dated anew this often, to show that they are looked at.
+const LAG_REDATE: SignedDuration = SignedDuration::from_secs(300);
+
+/// Writes the status if it changed; tells whether the pool is settled.
+///
+/// # Errors
+/// When the API server refuses or is away.
+pub(super) async fn report(
+    context: &Context,
+    pool: &GatewayPool,
+    outcome: &Outcome<Applied>,
+) -> Result<bool, StepError> {
+    let before = pool.status.clone().unwrap_or_default();
+    let (status, facts) = work_out(pool, &before, outcome, context.clock.now());
+    let settled = matches!(outcome, Outcome::Applied(it) if it.verdict == Verdict::Complete);
+    if let Some(sizing) = &status.sizing {
+        context.metrics.decided(&sizing.reason);
+    }
+    if patch_status(context, pool, pool.status.as_ref(), &status).await? {
+        let resized = resized(before.sizing.as_ref(), status.sizing.as_ref());
+        for notice in facts.notices().into_iter().chain(resized) {
+            context.events.publish(&pool.object_ref(&()), notice).await;
+        }
+    }
+    Ok(settled)
+}
+
+fn work_out(
+    pool: &GatewayPool,
+    before: &GatewayPoolStatus,
+    outcome: &Outcome<Applied>,
+    now: Timestamp,
+) -> (GatewayPoolStatus, Facts) {
+    let generation = pool.metadata.generation;
+    let mut facts = Facts::new(&before.conditions, generation, now);
+    let mut status = GatewayPoolStatus { observed_generation: generation, ..before.clone() };
+    match outcome {
+        Outcome::Invalid { invalid, live } => {
+            state_secrets(&mut facts, Some(invalid));
+            state_pods(&mut facts, &Rollout::invalid(invalid), live.as_ref());
+            facts.unknown(ConditionType::LagWithinBound, invalid.reason, invalid.message.as_str());
+            count(&mut status, live.as_ref());
+        }
+        Outcome::Failed(error) => {
+            state_secrets(&mut facts, None);
+            state_pods(&mut facts, &Rollout::failed(error), None);
+            facts.unknown(ConditionType::LagWithinBound, Reason::LagUnknown, "not looked at");
+        }
+        Outcome::Applied(applied) => {
+            let Applied { names, image, seen, verdict, withheld, sizing, lag } = applied.as_ref();
+            state_secrets(&mut facts, None);
+            state_pods(&mut facts, &Rollout::of(verdict, *withheld), Some(seen));
+            count(&mut status, Some(seen));
+            status.selector = Some(names.selector_text());
+            status.image = Some(image.clone());
+            status.sizing = Some(sizing.clone());
+            let bound_seconds = i64::from(pool.spec.settings.scaling.lag_bound_seconds);
+            state_lag(&mut facts, lag, bound_seconds);
+            if let Ok(lag) = lag {
+                status.lag = Some(lag_status(before.lag.as_ref(), lag, bound_seconds));
+            }
+        }
+    }
+    state_paused(&mut facts, is_paused(pool));
+    facts.conclude(&[
+        ConditionType::SecretsFound,
+        ConditionType::PodsReady,
+        ConditionType::LagWithinBound,
+    ]);
+    status.conditions = facts.clone().into_conditions();
+    (status, facts)
+}
+
+fn count(status: &mut GatewayPoolStatus, seen: Option<&Observation>) {
+    status.replicas = seen.map_or(0, |seen| as_i32(seen.wanted));
+    status.ready_replicas = seen.map_or(0, |seen| as_i32(seen.ready));
+    status.pods = Some(pods_text(seen));
+}
+
+/// States LagWithinBound. Its messages carry no figures, so that they change with the verdict only.
+fn state_lag(facts: &mut Facts, lag: &Result<LagObservation, (Reason, String)>, bound: i64) {
+    use ConditionType::LagWithinBound;
+    match lag {
+        Ok(lag) if lag.within_bound => {
+            let message = format!("every message older than {bound} s is in ClickHouse");
+            facts.holds(LagWithinBound, Reason::LagInBound, message);
+        }
+        Ok(_) => {
+            let message = format!(
+                "messages older than {bound} s wait in Kafka; see status.lag and status.sizing"
+            );
+            facts.fails(LagWithinBound, Reason::LagAboveBound, message);
+        }
+        Err((reason, message)) => facts.unknown(LagWithinBound, *reason, message.as_str()),
+    }
+}
+
+/// The lag as it stands in the status; the earlier one is kept while it still says what matters.
+fn lag_status(before: Option<&LagStatus>, lag: &LagObservation, bound_seconds: i64) -> LagStatus {
+    let seconds = lag.seconds.map(|seconds| seconds.round() as i64);
+    let messages = i64::try_from(lag.messages).unwrap_or(i64::MAX);
+    let observed_at = Timestamp::from_second(lag.observed_at.as_second());
+    let now = LagStatus {
+        messages,
+        seconds,
+        within_bound: lag.within_bound,
+        bound_seconds,
+        observed_at: Time(observed_at.unwrap_or(lag.observed_at)),
+    };
+    let Some(before) = before else { return now };
+    let age = now.observed_at.0.duration_since(before.observed_at.0);
+    let same_verdict =
+        before.within_bound == now.within_bound && before.bound_seconds == bound_seconds;
+    let same_figures = before.messages == messages && before.seconds == seconds;
+    let young = age < if same_figures { LAG_REDATE } else { LAG_REFRESH };
+    if same_verdict && young && age >= SignedDuration::ZERO { before.clone() } else { now }
+}
+
+/// The event of a changed size.
+fn resized(before: Option<&SizingStatus>, now: Option<&SizingStatus>) -> Option<Notice> {
+    let now = now?;
+    let changed = before.is_none_or(|before| before.replicas != now.replicas);
+    changed.then(|| Notice::normal(format!("Sized{}", now.reason), "Scale", now.message.clone()))
+}

@@ -1,0 +1,172 @@
+//! From a spec to checked values. Pure: no client.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use millrace_config as config;
+use millrace_crds::v1alpha1::{Attributes, GatewayPool, SizingStatus};
+use millrace_rollout::Observation;
+
+use super::size;
+use crate::apply::hash_of;
+use crate::context::Images;
+use crate::error::StepError;
+use crate::lag::{LagObservation, LagQuery};
+use crate::pool::names::{PoolNames, Role};
+use crate::pool::secrets::{SecretUses, SecretsSeen};
+use crate::pool::{Invalid, connection, template, workload};
+
+/// What the spec alone says.
+#[derive(Clone, Debug)]
+pub(super) struct Draft {
+    /// Checked names.
+    pub(super) names: PoolNames,
+    /// The image pods run.
+    pub(super) image: String,
+    /// The collector's configuration, as YAML.
+    pub(super) config: String,
+    /// The Secrets it refers to.
+    pub(super) secrets: SecretUses,
+    /// Whose lag counts.
+    pub(super) lag: LagQuery,
+}
+
+/// A draft, and what was found of the world it refers to.
+#[derive(Debug)]
+pub(super) struct Observed {
+    /// What the spec alone says.
+    pub(super) draft: Draft,
+    /// What was found of its Secrets.
+    pub(super) found: SecretsSeen,
+    /// The StatefulSet as it is, if it exists.
+    pub(super) live: Option<StatefulSet>,
+    /// The lag, or why it is not known.
+    pub(super) lag: Result<LagObservation, StepError>,
+    /// When all this was seen.
+    pub(super) now: Timestamp,
+}
+
+impl Observed {
+    /// The figures of the live StatefulSet.
+    pub(super) fn figures(&self) -> Option<Observation> {
+        self.live.as_ref().map(workload::stateful_set)
+    }
+}
+
+/// Everything needed to build the pool's objects and to report on it.
+#[derive(Debug)]
+pub(super) struct Validated<'a> {
+    /// The pool.
+    pub(super) pool: &'a GatewayPool,
+    /// What was found.
+    pub(super) observed: &'a Observed,
+    /// The name of the ConfigMap for this configuration.
+    pub(super) config_map: String,
+    /// Digest of the Secrets' content.
+    pub(super) secrets_digest: Option<String>,
+    /// The decision about the pool's size, whole.
+    pub(super) sizing: SizingStatus,
+}
+
+/// Says what the spec alone means.
+///
+/// # Errors
+/// When the spec cannot work as written.
+pub(super) fn draft(pool: &GatewayPool, images: &Images) -> Result<Draft, Invalid> {
+    let namespace = pool.metadata.namespace.as_deref().unwrap_or_default();
+    let name = pool.metadata.name.as_deref().unwrap_or_default();
+    let names = PoolNames::new(namespace, name, Role::Gateway)?;
+    let mut secrets = SecretUses::default();
+    let settings = settings(pool, &names, &mut secrets)?;
+    let lag = LagQuery {
+        namespace: names.namespace.clone(),
+        kafka: pool.spec.kafka.clone(),
+        group: consumer_group(pool, &names),
+        topics: pool
+            .spec
+            .signals
+            .iter()
+            .map(|(signal, is)| {
+                is.topic_name
+                    .as_ref()
+                    .map_or(signal.default_topic(), |name| name.as_str())
+                    .to_owned()
+            })
+            .collect(),
+        bound: Duration::from_secs(u64::from(pool.spec.settings.scaling.lag_bound_seconds)),
+    };
+    Ok(Draft {
+        names,
+        image: template::image(&pool.spec.collector, images),
+        config: connection::render(settings)?,
+        secrets,
+        lag,
+    })
+}
+
+/// The pool's consumer group.
+fn consumer_group(pool: &GatewayPool, names: &PoolNames) -> String {
+    pool.spec.settings.consumer_group.as_ref().map_or_else(
+        || format!("millrace-{}-{}", names.namespace, names.pool),
+        |group| group.as_str().to_owned(),
+    )
+}
+
+/// The collector's settings for the pool.
+fn settings(
+    pool: &GatewayPool,
+    names: &PoolNames,
+    secrets: &mut SecretUses,
+) -> Result<config::Config, Invalid> {
+    let signals = pool.spec.signals.iter();
+    let receiver = config::KafkaReceiver {
+        connection: connection::kafka(&pool.spec.kafka, secrets)?,
+        group_id: connection::checked("consumerGroup", &consumer_group(pool, names))?,
+        group_instance_id_env: Some(connection::checked("pods", template::POD_NAME_ENV)?),
+        topics: connection::topics(signals.map(|(signal, is)| (signal, is.topic_name.as_ref())))?,
+        ..config::KafkaReceiver::default()
+    };
+    let exporter = connection::clickhouse(&pool.spec.clickhouse, attributes(pool)?, secrets)?;
+    let deadline_seconds = pool.spec.settings.drain_seconds;
+    Ok(config::Config {
+        shutdown: config::Shutdown { deadline_seconds },
+        receivers: config::Receivers { otlp: None, kafka: Some(receiver) },
+        exporters: config::Exporters { kafka: None, clickhouse: Some(exporter) },
+        ..config::Config::default()
+    })
+}
+
+/// How attributes are stored; one way for the whole pool.
+fn attributes(pool: &GatewayPool) -> Result<config::Attributes, Invalid> {
+    let mut ways = pool.spec.signals.iter().map(|(_, is)| is.attributes);
+    let first = ways.next().unwrap_or_default();
+    if ways.any(|way| way != first) {
+        return Err(Invalid::spec(
+            "spec.signals: one pool stores attributes one way; write the same attributes for each \
+             signal, or make a pool for each way",
+        ));
+    }
+    Ok(match first {
+        Attributes::Json => config::Attributes::Json,
+        Attributes::Map => config::Attributes::Map,
+    })
+}
+
+/// Joins the spec with what was found and decides the size.
+///
+/// # Errors
+/// When a Secret or a key of one is missing.
+pub(super) fn validate<'a>(
+    pool: &'a GatewayPool,
+    observed: &'a Observed,
+) -> Result<Validated<'a>, Invalid> {
+    let hash = hash_of(&observed.draft.config.as_str().into());
+    Ok(Validated {
+        pool,
+        observed,
+        config_map: observed.draft.names.config_map(&hash),
+        secrets_digest: observed.found.digest()?,
+        sizing: size::decide(pool, observed),
+    })
+}

@@ -1,0 +1,32 @@
+//! What edge and gateway pools share: names, labels, secrets as files, the pod template, and how
+//! their workloads and pods are read.
+//!
+//! Only `observe` holds a client. Everything else turns values into values.
+
+pub mod connection;
+pub mod names;
+pub mod objects;
+pub mod observe;
+pub mod secrets;
+pub mod status;
+pub mod template;
+pub mod workload;
+
+use millrace_crds::Reason;
+
+/// A spec that cannot work as written, or not yet: what a condition says about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Invalid {
+    /// The stable reason.
+    pub reason: Reason,
+    /// The field or Secret, what is wrong, and what to write instead.
+    pub message: String,
+}
+
+impl Invalid {
+    /// A field of the spec that cannot work.
+    pub fn spec(message: impl Into<String>) -> Self {
+        Self { reason: Reason::SpecInvalid, message: message.into() }
+    }
+}

@@ -1,0 +1,136 @@
+//! Names and labels of what a pool is made of. They derive from the pool's name and role alone, so a
+//! restarted operator finds everything again, and are checked against Kubernetes' limits once.
+
+use std::collections::BTreeMap;
+
+use millrace_crds::MANAGED_BY;
+
+use super::Invalid;
+
+/// A StatefulSet's pods carry `<name>-<hash of 10>` as a label value of at most 63, and a pod's
+/// ordinal needs up to 5 more; 52 is what Kubernetes itself advises.
+const WORKLOAD_NAME_BYTES_MAX: usize = 52;
+
+/// The label that names the product.
+pub const PRODUCT: &str = "millrace-collector";
+
+/// What a pool's collectors do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// OTLP to Kafka.
+    Edge,
+    /// Kafka to ClickHouse.
+    Gateway,
+}
+
+impl Role {
+    /// The role as it stands in names and the component label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Edge => "edge",
+            Self::Gateway => "gateway",
+        }
+    }
+}
+
+/// The checked names and labels of one pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolNames {
+    /// The pool's namespace.
+    pub namespace: String,
+    /// The pool's own name.
+    pub pool: String,
+    /// What its collectors do.
+    pub role: Role,
+    /// `<pool>-<role>`: the workload, Service, account, budget and policy all carry it.
+    pub base: String,
+}
+
+impl PoolNames {
+    /// Names for a pool.
+    ///
+    /// # Errors
+    /// When the pool's name leaves no room for what must be put behind it.
+    pub fn new(namespace: &str, pool: &str, role: Role) -> Result<Self, Invalid> {
+        let base = format!("{pool}-{}", role.as_str());
+        if base.len() > WORKLOAD_NAME_BYTES_MAX {
+            let most = WORKLOAD_NAME_BYTES_MAX - role.as_str().len() - 1;
+            return Err(Invalid::spec(format!(
+                "metadata.name has {} characters; use at most {most}, because pods are named after it",
+                pool.len()
+            )));
+        }
+        if pool.contains('.') {
+            return Err(Invalid::spec(
+                "metadata.name holds a dot; use letters, digits and '-', because Services are named \
+                 after it",
+            ));
+        }
+        Ok(Self { namespace: namespace.to_owned(), pool: pool.to_owned(), role, base })
+    }
+
+    /// The immutable ConfigMap that holds the configuration with this hash.
+    #[must_use]
+    pub fn config_map(&self, hash: &str) -> String {
+        format!("{}-{}", self.base, hash.get(..10).unwrap_or(hash))
+    }
+
+    /// The labels that select the pool's pods and nothing else.
+    #[must_use]
+    pub fn selector(&self) -> BTreeMap<String, String> {
+        [
+            ("app.kubernetes.io/name", PRODUCT),
+            ("app.kubernetes.io/instance", &self.pool),
+            ("app.kubernetes.io/component", self.role.as_str()),
+        ]
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
+    }
+
+    /// The labels every object of the pool carries.
+    #[must_use]
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        let mut labels = self.selector();
+        labels.insert("app.kubernetes.io/managed-by".into(), MANAGED_BY.into());
+        labels
+    }
+
+    /// The selector as text, for status and lists.
+    #[must_use]
+    pub fn selector_text(&self) -> String {
+        let parts: Vec<String> =
+            self.selector().iter().map(|(key, value)| format!("{key}={value}")).collect();
+        parts.join(",")
+    }
+
+    /// The Service's name inside the cluster.
+    #[must_use]
+    pub fn service_host(&self) -> String {
+        format!("{}.{}.svc", self.base, self.namespace)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: names at and over the limit. Guarantee: refused before anything is made.
+    #[test]
+    fn a_name_that_leaves_no_room_is_refused() {
+        assert!(PoolNames::new("ns", &"a".repeat(44), Role::Gateway).is_ok());
+        let error = PoolNames::new("ns", &"a".repeat(45), Role::Gateway).unwrap_err();
+        assert!(error.message.contains("at most 44"), "{error}");
+        assert!(PoolNames::new("ns", "a.b", Role::Edge).is_err());
+    }
+
+    /// Scenario: an edge and a gateway pool of one name. Guarantee: no object of theirs collides.
+    #[test]
+    fn two_roles_of_one_name_share_nothing() {
+        let edge = PoolNames::new("ns", "prod", Role::Edge).unwrap();
+        let gateway = PoolNames::new("ns", "prod", Role::Gateway).unwrap();
+        assert_ne!(edge.base, gateway.base);
+        assert_ne!(edge.selector(), gateway.selector());
+    }
+}

@@ -1,0 +1,117 @@
+//! The small objects of a pool: account, configuration, Service, disruption budget, network policy.
+//! Pure; each function gives one object without namespace and owner, which `apply` adds.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount, ServicePort, ServiceSpec};
+use k8s_openapi::api::networking::v1::{
+    NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPort, NetworkPolicySpec,
+};
+use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::names::PoolNames;
+use super::template::{ADMIN_PORT, CONFIG_KEY};
+
+/// Metadata of an object of the pool.
+#[must_use]
+pub fn metadata(names: &PoolNames, name: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        labels: Some(names.labels()),
+        ..ObjectMeta::default()
+    }
+}
+
+/// The pool's label selector.
+#[must_use]
+pub fn selector(names: &PoolNames) -> LabelSelector {
+    LabelSelector { match_labels: Some(names.selector()), match_expressions: None }
+}
+
+/// An account without rights and without a token: collectors never talk to the Kubernetes API.
+#[must_use]
+pub fn service_account(names: &PoolNames) -> ServiceAccount {
+    ServiceAccount {
+        metadata: metadata(names, &names.base),
+        automount_service_account_token: Some(false),
+        ..ServiceAccount::default()
+    }
+}
+
+/// The configuration, immutable and named after its content: pods of an older revision that are
+/// restarted while a rollout goes on still find the one they were made for.
+#[must_use]
+pub fn config_map(names: &PoolNames, name: &str, text: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: metadata(names, name),
+        data: Some(BTreeMap::from([(CONFIG_KEY.to_owned(), text.to_owned())])),
+        immutable: Some(true),
+        ..ConfigMap::default()
+    }
+}
+
+/// A Service over the pool's pods.
+#[must_use]
+pub fn service(names: &PoolNames, ports: &[(&str, i32)], spec: ServiceSpec) -> Service {
+    let ports = ports.iter().map(|(name, port)| ServicePort {
+        name: Some((*name).into()),
+        port: *port,
+        protocol: Some("TCP".into()),
+        target_port: Some(IntOrString::String((*name).into())),
+        ..ServicePort::default()
+    });
+    Service {
+        metadata: metadata(names, &names.base),
+        spec: Some(ServiceSpec {
+            ports: Some(ports.collect()),
+            selector: Some(names.selector()),
+            ..spec
+        }),
+        ..Service::default()
+    }
+}
+
+/// A budget that always lets one pod go (a drain is never blocked for ever), and lets broken pods
+/// go whatever the count.
+#[must_use]
+pub fn disruption_budget(names: &PoolNames) -> PodDisruptionBudget {
+    PodDisruptionBudget {
+        metadata: metadata(names, &names.base),
+        spec: Some(PodDisruptionBudgetSpec {
+            max_unavailable: Some(IntOrString::Int(1)),
+            selector: Some(selector(names)),
+            unhealthy_pod_eviction_policy: Some("AlwaysAllow".into()),
+            ..PodDisruptionBudgetSpec::default()
+        }),
+        ..PodDisruptionBudget::default()
+    }
+}
+
+/// Lets in what the pods serve and nothing else. What they may reach is not restricted: brokers
+/// hand out addresses of their own that no spec names.
+#[must_use]
+pub fn network_policy(names: &PoolNames, ports: &[(&str, i32)]) -> NetworkPolicy {
+    let open = ports.iter().map(|(_, port)| *port).chain([ADMIN_PORT]);
+    let rule = NetworkPolicyIngressRule {
+        ports: Some(
+            open.map(|port| NetworkPolicyPort {
+                port: Some(IntOrString::Int(port)),
+                protocol: Some("TCP".into()),
+                end_port: None,
+            })
+            .collect(),
+        ),
+        from: None,
+    };
+    NetworkPolicy {
+        metadata: metadata(names, &names.base),
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(selector(names)),
+            policy_types: Some(vec!["Ingress".into()]),
+            ingress: Some(vec![rule]),
+            egress: None,
+        }),
+    }
+}

@@ -1,0 +1,201 @@
+//! Secrets as files: which keys a pool needs, where the collector finds them, and a digest that
+//! changes when one of them does.
+//!
+//! A value is seen only while its digest is made. The digest is salted with the pool's uid and cut to
+//! 64 bits; it says that a value changed, not what it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{
+    KeyToPath, ProjectedVolumeSource, SecretProjection, Volume, VolumeMount, VolumeProjection,
+};
+use millrace_crds::Reason;
+use sha2::{Digest, Sha256};
+
+use super::Invalid;
+use crate::apply::hex;
+
+/// Where the secrets of a pod are mounted, one folder per Secret.
+pub const SECRETS_FOLDER: &str = "/etc/millrace/secrets";
+/// The volume's name in the pod.
+const VOLUME: &str = "secrets";
+/// Owner and group may read; the group is the pod's own (`fsGroup`).
+const FILE_MODE: i32 = 0o440;
+
+/// The keys needed, by Secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SecretUses {
+    keys: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl SecretUses {
+    /// Notes that `key` of `secret` is needed; gives the path of its file.
+    pub fn file(&mut self, secret: &str, key: &str) -> String {
+        self.keys.entry(secret.to_owned()).or_default().insert(key.to_owned());
+        format!("{SECRETS_FOLDER}/{secret}/{key}")
+    }
+
+    /// The Secrets needed, with their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &BTreeSet<String>)> {
+        self.keys.iter().map(|(secret, keys)| (secret.as_str(), keys))
+    }
+
+    /// The volume and its mount; `None` when no Secret is needed.
+    #[must_use]
+    pub fn volume(&self) -> Option<(Volume, VolumeMount)> {
+        if self.keys.is_empty() {
+            return None;
+        }
+        let sources = self.iter().map(|(secret, keys)| VolumeProjection {
+            secret: Some(SecretProjection {
+                name: secret.to_owned(),
+                items: Some(
+                    keys.iter()
+                        .map(|key| KeyToPath {
+                            key: key.clone(),
+                            path: format!("{secret}/{key}"),
+                            mode: None,
+                        })
+                        .collect(),
+                ),
+                optional: None,
+            }),
+            ..VolumeProjection::default()
+        });
+        let volume = Volume {
+            name: VOLUME.into(),
+            projected: Some(ProjectedVolumeSource {
+                default_mode: Some(FILE_MODE),
+                sources: Some(sources.collect()),
+            }),
+            ..Volume::default()
+        };
+        let mount = VolumeMount {
+            name: VOLUME.into(),
+            mount_path: SECRETS_FOLDER.into(),
+            read_only: Some(true),
+            ..VolumeMount::default()
+        };
+        Some((volume, mount))
+    }
+}
+
+/// What was found of the Secrets needed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SecretsSeen {
+    digests: BTreeMap<String, String>,
+    missing: Vec<Missing>,
+}
+
+/// A Secret, or a key of one, that is not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Missing {
+    Secret(String),
+    Key(String, String),
+}
+
+impl SecretsSeen {
+    /// Notes that a Secret does not exist.
+    pub fn absent(&mut self, secret: &str) {
+        self.missing.push(Missing::Secret(secret.to_owned()));
+    }
+
+    /// Notes a Secret's content: the keys needed are digested, keys not there are missing.
+    pub fn found(
+        &mut self,
+        salt: &str,
+        secret: &str,
+        keys: &BTreeSet<String>,
+        data: &BTreeMap<String, ByteString>,
+    ) {
+        let mut digest = Sha256::new();
+        digest.update(salt);
+        for key in keys {
+            match data.get(key) {
+                Some(ByteString(value)) => {
+                    // Lengths keep neighbouring values from running into each other.
+                    digest.update((value.len() as u64).to_le_bytes());
+                    digest.update(value);
+                }
+                None => self.missing.push(Missing::Key(secret.to_owned(), key.clone())),
+            }
+        }
+        self.digests.insert(secret.to_owned(), hex(&digest.finalize()[..8]));
+    }
+
+    /// One digest over all Secrets; it changes when a needed key of one does.
+    ///
+    /// # Errors
+    /// When something is missing; the message names all of it.
+    pub fn digest(&self) -> Result<Option<String>, Invalid> {
+        if let Some(first) = self.missing.first() {
+            let reason = match first {
+                Missing::Secret(_) => Reason::SecretMissing,
+                Missing::Key(..) => Reason::SecretKeyMissing,
+            };
+            let told: Vec<String> = self
+                .missing
+                .iter()
+                .map(|missing| match missing {
+                    Missing::Secret(secret) => format!("Secret {secret} does not exist"),
+                    Missing::Key(secret, key) => format!("Secret {secret} has no key {key}"),
+                })
+                .collect();
+            let message = format!("{}; create it in the pool's namespace", told.join(", "));
+            return Err(Invalid { reason, message });
+        }
+        if self.digests.is_empty() {
+            return Ok(None);
+        }
+        let mut all = Sha256::new();
+        for (secret, digest) in &self.digests {
+            all.update(secret);
+            all.update(digest);
+        }
+        Ok(Some(hex(&all.finalize()[..8])))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(salt: &str, values: &[(&str, &str)]) -> SecretsSeen {
+        let data = values
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec())))
+            .collect();
+        let keys = ["username", "password"].map(str::to_owned).into();
+        let mut seen = SecretsSeen::default();
+        seen.found(salt, "user", &keys, &data);
+        seen
+    }
+
+    /// Scenario: a needed key changes, another does not matter. Guarantee: the digest follows the
+    /// needed keys alone and never holds a value.
+    #[test]
+    fn the_digest_follows_the_needed_keys_alone() {
+        let values = [("username", "a"), ("password", "hunter2")];
+        let first = seen("uid", &values).digest().unwrap().unwrap();
+        let more = [("username", "a"), ("password", "hunter2"), ("other", "x")];
+        assert_eq!(seen("uid", &more).digest().unwrap().unwrap(), first);
+        let changed = [("username", "a"), ("password", "hunter3")];
+        assert_ne!(seen("uid", &changed).digest().unwrap().unwrap(), first);
+        assert_ne!(seen("other uid", &values).digest().unwrap().unwrap(), first);
+        let shifted = [("username", "ahunter"), ("password", "2")];
+        assert_ne!(seen("uid", &shifted).digest().unwrap().unwrap(), first);
+        assert!(!format!("{:?}", seen("uid", &values)).contains("hunter2"));
+    }
+
+    /// Scenario: a Secret and a key are missing. Guarantee: both are named, with the first's reason.
+    #[test]
+    fn everything_missing_is_named_at_once() {
+        let mut seen = seen("uid", &[("username", "a")]);
+        seen.absent("kafka-ca");
+        let invalid = seen.digest().unwrap_err();
+        assert_eq!(invalid.reason, Reason::SecretKeyMissing);
+        assert!(invalid.message.contains("Secret user has no key password"), "{invalid}");
+        assert!(invalid.message.contains("Secret kafka-ca does not exist"), "{invalid}");
+    }
+}

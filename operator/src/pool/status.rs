@@ -1,0 +1,179 @@
+//! What both kinds of pools say about their pods. Pure.
+
+use millrace_crds::{ConditionType, Reason};
+use millrace_rollout::{Moving, Observation, Stuck, Trouble, Verdict};
+
+use super::Invalid;
+use crate::error::{StepError, chain};
+use crate::facts::Facts;
+
+/// How the rollout of a pool's workload stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rollout {
+    /// Judged from the live workload that holds what the spec asks for.
+    Judged(Verdict),
+    /// The workload could not be brought to what the spec asks for, so it proves nothing.
+    NotApplied {
+        /// Why.
+        reason: Reason,
+        /// Why, for people.
+        message: String,
+    },
+}
+
+impl Rollout {
+    /// A rollout as judged, unless the pool differs from its spec because it is paused.
+    #[must_use]
+    pub fn of(verdict: &Verdict, withheld: bool) -> Self {
+        if withheld {
+            let message = "the pool differs from its spec and is paused".to_owned();
+            return Self::NotApplied { reason: Reason::PausedByAnnotation, message };
+        }
+        Self::Judged(verdict.clone())
+    }
+
+    /// A rollout that could not be applied.
+    #[must_use]
+    pub fn failed(error: &StepError) -> Self {
+        Self::NotApplied { reason: error.reason, message: chain(error) }
+    }
+
+    /// A rollout that did not begin because the spec is invalid.
+    #[must_use]
+    pub fn invalid(invalid: &Invalid) -> Self {
+        Self::NotApplied { reason: invalid.reason, message: invalid.message.clone() }
+    }
+}
+
+/// How the steps before the status ended; `A` is what a kind found after applying.
+#[derive(Debug)]
+pub enum Outcome<A> {
+    /// Nothing was applied: the spec cannot work as written, or not yet.
+    Invalid {
+        /// Why.
+        invalid: Invalid,
+        /// The workload's figures, if it exists.
+        live: Option<Observation>,
+    },
+    /// Applying failed part of the way.
+    Failed(StepError),
+    /// Everything is as asked for, or on its way there.
+    Applied(Box<A>),
+}
+
+impl<A> Outcome<A> {
+    /// The failure that a retry must follow, if there was one.
+    pub fn into_failure(self) -> Option<StepError> {
+        match self {
+            Self::Failed(error) => Some(error),
+            Self::Invalid { .. } | Self::Applied(_) => None,
+        }
+    }
+}
+
+/// States Paused, or takes it back.
+pub fn state_paused(facts: &mut Facts, paused: bool) {
+    if paused {
+        let message = "children are looked at, not written";
+        facts.holds(ConditionType::Paused, Reason::PausedByAnnotation, message);
+    } else {
+        facts.drop(ConditionType::Paused);
+    }
+}
+
+/// States PodsReady, Progressing and Stalled.
+pub fn state_pods(facts: &mut Facts, rollout: &Rollout, seen: Option<&Observation>) {
+    use ConditionType::{PodsReady, Progressing, Stalled};
+    match rollout {
+        Rollout::Judged(Verdict::Complete) => {
+            let pods = seen.map_or(0, |seen| seen.wanted);
+            facts.holds(PodsReady, Reason::AsAsked, format!("{pods} pods updated and available"));
+            facts.fails(Progressing, Reason::Settled, "no change is under way");
+            facts.fails(Stalled, Reason::Settled, "nothing is stuck");
+        }
+        Rollout::Judged(Verdict::Moving(moving)) => {
+            let message = moving_text(moving);
+            facts.fails(PodsReady, Reason::PodsNotReady, message.as_str());
+            facts.holds(Progressing, Reason::Applying, message.as_str());
+            facts.fails(Stalled, Reason::Applying, "the change goes on by itself");
+        }
+        Rollout::Judged(Verdict::Stuck(stuck)) => {
+            let (reason, message) = stuck_text(stuck);
+            facts.fails(PodsReady, reason, message.as_str());
+            facts.fails(Progressing, reason, message.as_str());
+            facts.holds(Stalled, reason, message.as_str());
+        }
+        Rollout::NotApplied { reason, message } => {
+            let stalled = *reason == Reason::SpecInvalid;
+            facts.fails(PodsReady, *reason, message.as_str());
+            facts.fails(Progressing, *reason, message.as_str());
+            if stalled {
+                facts.holds(Stalled, *reason, message.as_str());
+            } else {
+                facts.fails(Stalled, *reason, message.as_str());
+            }
+        }
+    }
+}
+
+fn moving_text(moving: &Moving) -> String {
+    match moving {
+        Moving::NotSeen => "the newest revision has not been taken up yet".into(),
+        Moving::Updating { updated, wanted } => format!("{updated} of {wanted} pods updated"),
+        Moving::Starting { available, wanted } => format!("{available} of {wanted} pods available"),
+        Moving::Ending { surplus } => format!("{surplus} old pods still end"),
+    }
+}
+
+fn stuck_text(stuck: &Stuck) -> (Reason, String) {
+    match stuck {
+        Stuck::Pods { trouble, pod, message, count } => {
+            let (reason, what) = match trouble {
+                Trouble::ImagePull => (Reason::ImagePullFailed, "its image can't be pulled"),
+                Trouble::Configuration => (Reason::PodsRefused, "its container can't be made"),
+                Trouble::OutOfMemory => {
+                    (Reason::PodOutOfMemory, "it was ended for using more memory than its limit")
+                }
+                Trouble::CrashLoop => (Reason::PodCrashing, "it ends again and again; see its log"),
+                Trouble::Unschedulable => (Reason::PodUnschedulable, "it fits on no node"),
+            };
+            let more = match count {
+                0 | 1 => String::new(),
+                more => format!(" (and {} more)", more - 1),
+            };
+            let said = if message.is_empty() { String::new() } else { format!(": {message}") };
+            (reason, format!("pod {pod}{more}: {what}{said}"))
+        }
+        Stuck::Refused { message } => {
+            (Reason::PodsRefused, format!("pods can't be made: {message}"))
+        }
+        Stuck::DeadlineExceeded => (
+            Reason::RolloutDeadlineExceeded,
+            "no progress within the workload's deadline; see its events".into(),
+        ),
+    }
+}
+
+/// States SecretsFound from the error that validating gave, if it was about Secrets.
+pub fn state_secrets(facts: &mut Facts, invalid: Option<&Invalid>) {
+    match invalid {
+        Some(invalid)
+            if matches!(invalid.reason, Reason::SecretMissing | Reason::SecretKeyMissing) =>
+        {
+            facts.fails(ConditionType::SecretsFound, invalid.reason, invalid.message.as_str());
+        }
+        _ => facts.holds(ConditionType::SecretsFound, Reason::AsAsked, "every Secret is there"),
+    }
+}
+
+/// Ready pods of wanted pods, for people.
+#[must_use]
+pub fn pods_text(seen: Option<&Observation>) -> String {
+    seen.map_or_else(|| "0/0".into(), |seen| format!("{}/{}", seen.ready, seen.wanted))
+}
+
+/// A count as Kubernetes types carry it.
+#[must_use]
+pub fn as_i32(count: u32) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,297 @@
+//! The pod template of a collector: one container, everything restricted, configuration and secrets
+//! as files. Pure.
+//!
+//! Nothing in it may depend on the operator's own version: upgrading the operator restarts no pod.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    Capabilities, ConfigMapVolumeSource, Container, ContainerPort, EnvVar, EnvVarSource,
+    HTTPGetAction, LocalObjectReference, ObjectFieldSelector, PodSecurityContext, PodSpec,
+    PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile, SecurityContext, Toleration,
+    TopologySpreadConstraint, Volume, VolumeMount,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use millrace_crds::v1alpha1::{CollectorSettings, PodSettings, Resources};
+
+use super::names::PoolNames;
+use super::secrets::SecretUses;
+use crate::context::Images;
+
+/// The container's name.
+pub const CONTAINER: &str = "collector";
+/// The collector's port for probes and metrics.
+pub const ADMIN_PORT: i32 = 9464;
+/// OTLP over gRPC.
+pub const OTLP_GRPC_PORT: i32 = 4317;
+/// OTLP over HTTP.
+pub const OTLP_HTTP_PORT: i32 = 4318;
+/// Where the configuration is mounted.
+const CONFIG_FOLDER: &str = "/etc/millrace/config";
+/// The configuration's file name in its ConfigMap.
+pub const CONFIG_KEY: &str = "collector.yaml";
+/// The environment variable with the pod's own name; a gateway's fixed name in its group.
+pub const POD_NAME_ENV: &str = "POD_NAME";
+/// The user and group images are made for: `nonroot`.
+const USER: i64 = 65_532;
+/// What the kubelet waits beyond the drain before it kills: closing sockets and writing logs.
+const GRACE_BEYOND_DRAIN_SECONDS: u32 = 10;
+/// Carries the digest of the Secrets a pod was started with; a change rolls the pods.
+pub const SECRETS_ANNOTATION: &str = "millrace.dev/secrets-digest";
+/// Start-up may wait for a broker: 30 * 2 s before liveness counts.
+const STARTUP_ATTEMPTS: i32 = 30;
+
+/// What a pod template is made from.
+#[derive(Clone, Debug)]
+pub struct PodPlan<'a> {
+    /// Names and labels.
+    pub names: &'a PoolNames,
+    /// The image with its tag.
+    pub image: &'a str,
+    /// Which image, how pulled.
+    pub collector: &'a CollectorSettings,
+    /// Memory and processor time.
+    pub resources: &'a Resources,
+    /// Placement, labels.
+    pub pods: &'a PodSettings,
+    /// The ConfigMap's name.
+    pub config_map: &'a str,
+    /// Secrets to mount.
+    pub secrets: &'a SecretUses,
+    /// Digest of their content.
+    pub secrets_digest: Option<&'a str>,
+    /// How long a pod may drain.
+    pub drain_seconds: u32,
+    /// Ports besides the admin port, with their names.
+    pub ports: &'a [(&'a str, i32)],
+    /// Label by which pods of one revision are told apart, for spreading; a Deployment's only.
+    pub revision_label: Option<&'a str>,
+}
+
+/// The image a spec asks for: repository, version and allocator.
+#[must_use]
+pub fn image(collector: &CollectorSettings, images: &Images) -> String {
+    let repository = collector
+        .image_repository
+        .as_ref()
+        .map_or(images.collector_repository.as_str(), |r| r.as_str());
+    let version = collector
+        .version
+        .as_ref()
+        .map_or(images.collector_version_default.as_str(), |v| v.as_str());
+    format!("{repository}:{version}-{}", collector.allocator.as_str())
+}
+
+/// The pod template.
+#[must_use]
+pub fn pod_template(plan: &PodPlan<'_>) -> PodTemplateSpec {
+    let mut labels = plan.pods.labels.clone();
+    // The operator's labels last: they select the pods and can't be replaced.
+    labels.extend(plan.names.labels());
+    let mut annotations = plan.pods.annotations.clone();
+    if let Some(digest) = plan.secrets_digest {
+        annotations.insert(SECRETS_ANNOTATION.into(), digest.into());
+    }
+    PodTemplateSpec {
+        metadata: Some(ObjectMeta {
+            labels: Some(labels),
+            annotations: (!annotations.is_empty()).then_some(annotations),
+            ..ObjectMeta::default()
+        }),
+        spec: Some(pod_spec(plan)),
+    }
+}
+
+fn pod_spec(plan: &PodPlan<'_>) -> PodSpec {
+    let mut volumes = vec![Volume {
+        name: "config".into(),
+        config_map: Some(ConfigMapVolumeSource {
+            name: plan.config_map.into(),
+            ..ConfigMapVolumeSource::default()
+        }),
+        ..Volume::default()
+    }];
+    let mut mounts = vec![VolumeMount {
+        name: "config".into(),
+        mount_path: CONFIG_FOLDER.into(),
+        read_only: Some(true),
+        ..VolumeMount::default()
+    }];
+    if let Some((volume, mount)) = plan.secrets.volume() {
+        volumes.push(volume);
+        mounts.push(mount);
+    }
+    let pull_secrets: Vec<_> = plan
+        .collector
+        .image_pull_secrets
+        .iter()
+        .map(|secret| LocalObjectReference { name: secret.name.as_str().to_owned() })
+        .collect();
+    PodSpec {
+        service_account_name: Some(plan.names.base.clone()),
+        automount_service_account_token: Some(false),
+        enable_service_links: Some(false),
+        termination_grace_period_seconds: Some(i64::from(
+            plan.drain_seconds + GRACE_BEYOND_DRAIN_SECONDS,
+        )),
+        security_context: Some(PodSecurityContext {
+            run_as_non_root: Some(true),
+            run_as_user: Some(USER),
+            run_as_group: Some(USER),
+            fs_group: Some(USER),
+            seccomp_profile: Some(SeccompProfile {
+                type_: "RuntimeDefault".into(),
+                localhost_profile: None,
+            }),
+            ..PodSecurityContext::default()
+        }),
+        containers: vec![container(plan, mounts)],
+        volumes: Some(volumes),
+        image_pull_secrets: (!pull_secrets.is_empty()).then_some(pull_secrets),
+        node_selector: non_empty(&plan.pods.node_selector),
+        tolerations: tolerations(plan.pods),
+        priority_class_name: plan.pods.priority_class_name.as_ref().map(|c| c.as_str().to_owned()),
+        topology_spread_constraints: Some(spread(plan)),
+        ..PodSpec::default()
+    }
+}
+
+fn container(plan: &PodPlan<'_>, mounts: Vec<VolumeMount>) -> Container {
+    let ports = plan.ports.iter().copied().chain([("admin", ADMIN_PORT)]);
+    Container {
+        name: CONTAINER.into(),
+        image: Some(plan.image.to_owned()),
+        image_pull_policy: Some(plan.collector.image_pull_policy.as_str().into()),
+        args: Some(vec!["run".into(), "--config".into(), format!("{CONFIG_FOLDER}/{CONFIG_KEY}")]),
+        env: Some(vec![EnvVar {
+            name: POD_NAME_ENV.into(),
+            value_from: Some(EnvVarSource {
+                field_ref: Some(ObjectFieldSelector {
+                    api_version: Some("v1".into()),
+                    field_path: "metadata.name".into(),
+                }),
+                ..EnvVarSource::default()
+            }),
+            ..EnvVar::default()
+        }]),
+        ports: Some(
+            ports
+                .map(|(name, port)| ContainerPort {
+                    name: Some(name.into()),
+                    container_port: port,
+                    protocol: Some("TCP".into()),
+                    ..ContainerPort::default()
+                })
+                .collect(),
+        ),
+        resources: Some(resources(plan.resources)),
+        startup_probe: Some(probe("/livez", 2, STARTUP_ATTEMPTS)),
+        liveness_probe: Some(probe("/livez", 10, 3)),
+        readiness_probe: Some(probe("/readyz", 3, 2)),
+        security_context: Some(SecurityContext {
+            allow_privilege_escalation: Some(false),
+            read_only_root_filesystem: Some(true),
+            capabilities: Some(Capabilities { drop: Some(vec!["ALL".into()]), add: None }),
+            ..SecurityContext::default()
+        }),
+        volume_mounts: Some(mounts),
+        ..Container::default()
+    }
+}
+
+fn probe(path: &str, period_seconds: i32, failures: i32) -> Probe {
+    Probe {
+        http_get: Some(HTTPGetAction {
+            path: Some(path.into()),
+            port: IntOrString::String("admin".into()),
+            ..HTTPGetAction::default()
+        }),
+        period_seconds: Some(period_seconds),
+        timeout_seconds: Some(2),
+        failure_threshold: Some(failures),
+        ..Probe::default()
+    }
+}
+
+fn resources(wanted: &Resources) -> ResourceRequirements {
+    let (memory_min, memory_max) = wanted.memory.bytes();
+    let (cpu_min, cpu_max) = wanted.cpu.millicores();
+    let mut limits = BTreeMap::from([("memory".to_owned(), Quantity(memory_text(memory_max)))]);
+    if let Some(cpu) = cpu_max {
+        limits.insert("cpu".into(), Quantity(cpu_text(cpu)));
+    }
+    let requests = BTreeMap::from([
+        ("memory".to_owned(), Quantity(memory_text(memory_min))),
+        ("cpu".to_owned(), Quantity(cpu_text(cpu_min))),
+    ]);
+    ResourceRequirements { limits: Some(limits), requests: Some(requests), claims: None }
+}
+
+/// Bytes in the form the API server itself would write.
+fn memory_text(bytes: u64) -> String {
+    [("Gi", 30u32), ("Mi", 20), ("Ki", 10)]
+        .into_iter()
+        .find(|(_, shift)| bytes != 0 && bytes.trailing_zeros() >= *shift)
+        .map_or_else(|| bytes.to_string(), |(unit, shift)| format!("{}{unit}", bytes >> shift))
+}
+
+/// Thousandths of a core in the form the API server itself would write.
+fn cpu_text(millicores: u64) -> String {
+    if millicores.is_multiple_of(1000) {
+        (millicores / 1000).to_string()
+    } else {
+        format!("{millicores}m")
+    }
+}
+
+fn tolerations(pods: &PodSettings) -> Option<Vec<Toleration>> {
+    let tolerations = pods.tolerations.iter().map(|wanted| Toleration {
+        key: wanted.key.as_ref().map(|key| key.as_str().to_owned()),
+        operator: wanted.operator.clone(),
+        value: wanted.value.clone(),
+        effect: wanted.effect.clone(),
+        toleration_seconds: wanted.toleration_seconds,
+    });
+    let tolerations: Vec<_> = tolerations.collect();
+    (!tolerations.is_empty()).then_some(tolerations)
+}
+
+/// Over zones, then over nodes, as well as it goes: a cluster with one node must still run all.
+fn spread(plan: &PodPlan<'_>) -> Vec<TopologySpreadConstraint> {
+    ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
+        .into_iter()
+        .map(|key| TopologySpreadConstraint {
+            max_skew: 1,
+            topology_key: key.into(),
+            when_unsatisfiable: "ScheduleAnyway".into(),
+            label_selector: Some(LabelSelector {
+                match_labels: Some(plan.names.selector()),
+                match_expressions: None,
+            }),
+            match_label_keys: plan.revision_label.map(|label| vec![label.to_owned()]),
+            ..TopologySpreadConstraint::default()
+        })
+        .collect()
+}
+
+fn non_empty(map: &BTreeMap<String, String>) -> Option<BTreeMap<String, String>> {
+    (!map.is_empty()).then(|| map.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: amounts as users write them. Guarantee: written as the API server would, so that
+    /// reading them back shows no drift.
+    #[test]
+    fn amounts_are_written_as_the_api_server_would() {
+        assert_eq!(memory_text(1 << 30), "1Gi");
+        assert_eq!(memory_text(1536 << 20), "1536Mi");
+        assert_eq!(memory_text(1_000_000_000), "1000000000");
+        assert_eq!(cpu_text(2000), "2");
+        assert_eq!(cpu_text(250), "250m");
+    }
+}
