@@ -146,7 +146,7 @@ pub enum Change {
     Updated,
     /// It had been changed by someone else in these fields.
     Repaired(Vec<String>),
-    /// It is not as wanted, but the owner is paused, so it was left alone.
+    /// It is not as wanted, but was left alone: the owner is paused, or it must wait.
     Withheld,
 }
 
@@ -165,7 +165,8 @@ pub struct Children<'a> {
     namespace: String,
     owner: OwnerReference,
     regarding: ObjectReference,
-    paused: bool,
+    /// Children are looked at, not written.
+    look_only: bool,
 }
 
 impl<'a> Children<'a> {
@@ -176,14 +177,20 @@ impl<'a> Children<'a> {
             namespace: owner.namespace()?,
             owner: owner.controller_owner_ref(&())?,
             regarding: owner.object_ref(&()),
-            paused: is_paused(owner),
+            look_only: is_paused(owner),
         })
     }
 
-    /// Whether the owner is paused: children are looked at, not written.
+    /// The same children, looked at and not written: for what must wait.
     #[must_use]
-    pub fn paused(&self) -> bool {
-        self.paused
+    pub fn withheld(&self) -> Self {
+        Self {
+            context: self.context,
+            namespace: self.namespace.clone(),
+            owner: self.owner.clone(),
+            regarding: self.regarding.clone(),
+            look_only: true,
+        }
     }
 
     /// Makes the live child hold everything `wanted` says, writing only when it does not.
@@ -218,7 +225,7 @@ impl<'a> Children<'a> {
                 }
             }
         };
-        if self.paused && change != Change::None {
+        if self.look_only && change != Change::None {
             let object = live.unwrap_or(wanted);
             return Ok(Ensured { object, change: Change::Withheld });
         }
@@ -239,7 +246,7 @@ impl<'a> Children<'a> {
         labels: &str,
         keep: &[&str],
     ) -> Result<Vec<String>, ApplyError> {
-        if self.paused {
+        if self.look_only {
             return Ok(Vec::new());
         }
         let kind = K::kind(&()).into_owned();

@@ -17,5 +17,6 @@ pub mod gateway;
 pub mod lag;
 pub mod lease;
 pub mod metrics;
+pub mod pipeline;
 pub mod pool;
 pub mod telemetry;

@@ -1,0 +1,167 @@
+//! Writes a pipeline's children in order and reads them back.
+//!
+//! Topics and schema are always applied. The edge pool is first made once the topics are there, so
+//! that no broker makes one of its own shape; the gateway pool is only made or changed while topics
+//! are there and the tables are at the revision asked for.
+
+use kube::ResourceExt;
+use millrace_crds::v1alpha1::{
+    EdgePool, EdgePoolStatus, GatewayPoolStatus, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
+};
+use millrace_crds::{ConditionType, is_true};
+
+use super::build::Prepared;
+use super::child::{Child, Held};
+use super::status::Outcome;
+use crate::apply::{Applicable, ApplyError, Change, Children, is_paused};
+use crate::context::Context;
+use crate::error::StepError;
+
+/// The children as they are after applying.
+#[derive(Clone, Debug)]
+pub(super) struct Applied {
+    pub(super) topics: Vec<Child>,
+    pub(super) schema: Child,
+    pub(super) schema_revision: Option<String>,
+    pub(super) edge: Child,
+    pub(super) edge_status: EdgePoolStatus,
+    pub(super) gateway: Child,
+    pub(super) gateway_status: GatewayPoolStatus,
+}
+
+/// Writes the difference. Failures become part of the outcome, so that the status can tell them.
+pub(super) async fn apply(
+    context: &Context,
+    pipeline: &TelemetryPipeline,
+    prepared: Prepared,
+) -> Outcome {
+    match write(context, pipeline, prepared).await {
+        Ok(applied) => Outcome::Applied(Box::new(applied)),
+        Err(error) => Outcome::Failed(error),
+    }
+}
+
+async fn write(
+    context: &Context,
+    pipeline: &TelemetryPipeline,
+    prepared: Prepared,
+) -> Result<Applied, StepError> {
+    let Prepared { topics, schema, edge, gateway, labels } = prepared;
+    let children = Children::of(context, pipeline)
+        .ok_or_else(|| ApplyError::not_stored("TelemetryPipeline"))?;
+    let paused = is_paused(pipeline);
+    let names: Vec<String> = topics.iter().map(ResourceExt::name_any).collect();
+
+    let mut made_topics = Vec::new();
+    for topic in topics {
+        let (live, held) = ensure(&children, topic, paused).await?;
+        made_topics.push((topic_is_there(&live), Child::of(&live, held)));
+    }
+    let (live_schema, schema_held) = ensure(&children, schema, paused).await?;
+    let schema = Child::of(&live_schema, schema_held);
+
+    let mut missing: Vec<String> = made_topics
+        .iter()
+        .filter(|(there, child)| !(*there && child.up_to_date()))
+        .map(|(_, child)| format!("{} {}", child.kind, child.name))
+        .collect();
+    let edge_gate = (!missing.is_empty()).then(|| missing.join(", "));
+    if !(schema.up_to_date() && tables_are_there(&live_schema)) {
+        missing.push(format!("{} {}", schema.kind, schema.name));
+    }
+    let gateway_gate = (!missing.is_empty()).then(|| missing.join(", "));
+
+    let (live_edge, edge_held) = ensure_edge(&children, edge, paused, edge_gate).await?;
+    let (live_gateway, gateway_held) = match gateway_gate {
+        None => ensure(&children, gateway, paused).await?,
+        Some(first) => withhold(&children, gateway, first).await?,
+    };
+    prune(&children, pipeline, &labels, &names).await?;
+    Ok(Applied {
+        topics: made_topics.into_iter().map(|(_, child)| child).collect(),
+        schema_revision: live_schema.status.as_ref().and_then(|status| status.revision.clone()),
+        schema,
+        edge: Child::of(&live_edge, edge_held),
+        edge_status: live_edge.status.unwrap_or_default(),
+        gateway: Child::of(&live_gateway, gateway_held),
+        gateway_status: live_gateway.status.unwrap_or_default(),
+    })
+}
+
+/// Writes a child; tells whether it was held back because the pipeline is paused.
+async fn ensure<K: Applicable>(
+    children: &Children<'_>,
+    wanted: K,
+    paused: bool,
+) -> Result<(K, Option<Held>), ApplyError> {
+    let ensured = children.ensure(wanted).await?;
+    let held = (paused && ensured.change == Change::Withheld).then_some(Held::Paused);
+    Ok((ensured.object, held))
+}
+
+/// Looks at a child that must wait for `first`.
+async fn withhold<K: Applicable>(
+    children: &Children<'_>,
+    wanted: K,
+    first: String,
+) -> Result<(K, Option<Held>), ApplyError> {
+    let ensured = children.withheld().ensure(wanted).await?;
+    let held = (ensured.change == Change::Withheld).then_some(Held::WaitsFor(first));
+    Ok((ensured.object, held))
+}
+
+/// Writes the edge pool, unless it would be made before its topics are there. One that exists is
+/// kept right whatever the topics are like: clients depend on it.
+async fn ensure_edge(
+    children: &Children<'_>,
+    edge: EdgePool,
+    paused: bool,
+    gate: Option<String>,
+) -> Result<(EdgePool, Option<Held>), ApplyError> {
+    let Some(first) = gate else { return ensure(children, edge, paused).await };
+    let (live, held) = withhold(children, edge.clone(), first).await?;
+    // Only a stored object has a uid.
+    if live.metadata.uid.is_none() {
+        Ok((live, held))
+    } else {
+        ensure(children, edge, paused).await
+    }
+}
+
+/// Whether the topic is known to be there: ready, or seen with partitions and not ready for a cause
+/// that passes, such as a broker that restarts.
+fn topic_is_there(topic: &TelemetryTopic) -> bool {
+    let generation = topic.metadata.generation.unwrap_or(i64::MAX);
+    topic.status.as_ref().is_some_and(|status| {
+        is_true(&status.conditions, ConditionType::Ready, generation)
+            || status.partitions.is_some_and(|partitions| {
+                i64::from(partitions) >= i64::from(topic.spec.settings.partitions)
+            })
+    })
+}
+
+/// Whether the tables were verified at the revision asked for.
+fn tables_are_there(schema: &TelemetrySchema) -> bool {
+    let generation = schema.metadata.generation.unwrap_or(i64::MAX);
+    schema.status.as_ref().is_some_and(|status| {
+        is_true(&status.conditions, ConditionType::Ready, generation) || status.revision.is_some()
+    })
+}
+
+/// Deletes the topics' objects of signals that are no longer handled (the topics themselves stay).
+/// A pipeline that was ready at this generation before has nothing left over.
+async fn prune(
+    children: &Children<'_>,
+    pipeline: &TelemetryPipeline,
+    labels: &str,
+    topics: &[String],
+) -> Result<(), ApplyError> {
+    let generation = pipeline.metadata.generation.unwrap_or(0);
+    let conditions = pipeline.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    if is_true(conditions, ConditionType::Ready, generation) {
+        return Ok(());
+    }
+    let keep: Vec<&str> = topics.iter().map(String::as_str).collect();
+    children.prune::<TelemetryTopic>(labels, &keep).await?;
+    Ok(())
+}

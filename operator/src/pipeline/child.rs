@@ -1,0 +1,204 @@
+//! One child as a pipeline sees it: what it says, and whether that is about its newest spec. Pure.
+
+use millrace_crds::v1alpha1::{
+    ChildStatus, EdgePool, GatewayPool, TelemetrySchema, TelemetryTopic,
+};
+use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason, find, is_true};
+
+/// What a child says about itself.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Child {
+    pub(super) kind: &'static str,
+    pub(super) name: String,
+    generation: i64,
+    observed_generation: Option<i64>,
+    conditions: Vec<Condition>,
+    held: Option<Held>,
+}
+
+/// Why a child was not brought to what the pipeline asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    /// The pipeline is paused.
+    Paused,
+    /// It must wait for another child, named here.
+    WaitsFor(String),
+}
+
+/// A fact about a child: whether it holds, why, and for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fact {
+    pub(super) status: ConditionStatus,
+    pub(super) reason: Reason,
+    pub(super) message: String,
+}
+
+impl Fact {
+    pub(super) fn holds(&self) -> bool {
+        self.status == ConditionStatus::True
+    }
+}
+
+/// Kinds that a pipeline owns: how their metadata and status are read.
+pub(super) trait Kind {
+    const NAME: &'static str;
+    fn parts(&self) -> (&kube::api::ObjectMeta, Option<i64>, &[Condition]);
+}
+
+macro_rules! kind {
+    ($($type_:ty => $name:literal),+ $(,)?) => {$(
+        impl Kind for $type_ {
+            const NAME: &'static str = $name;
+            fn parts(&self) -> (&kube::api::ObjectMeta, Option<i64>, &[Condition]) {
+                let status = self.status.as_ref();
+                (
+                    &self.metadata,
+                    status.and_then(|status| status.observed_generation),
+                    status.map_or(&[], |status| &status.conditions),
+                )
+            }
+        }
+    )+};
+}
+
+kind!(
+    TelemetryTopic => "TelemetryTopic",
+    TelemetrySchema => "TelemetrySchema",
+    EdgePool => "EdgePool",
+    GatewayPool => "GatewayPool",
+);
+
+impl Child {
+    /// A child as read after applying.
+    pub(super) fn of<K: Kind>(object: &K, held: Option<Held>) -> Self {
+        let (metadata, observed_generation, conditions) = object.parts();
+        Self {
+            kind: K::NAME,
+            name: metadata.name.clone().unwrap_or_default(),
+            // An object that was never stored has none; no observation can match this.
+            generation: metadata.generation.unwrap_or(i64::MAX),
+            observed_generation,
+            conditions: conditions.to_vec(),
+            held,
+        }
+    }
+
+    /// Whether the child's own controller has looked at its newest spec.
+    pub(super) fn up_to_date(&self) -> bool {
+        self.held.is_none() && self.observed_generation == Some(self.generation)
+    }
+
+    /// What the child says about `type_`, if that is about its newest spec.
+    pub(super) fn fact(&self, type_: ConditionType) -> Fact {
+        let (kind, name) = (self.kind, &self.name);
+        let not = |reason, message| Fact { status: ConditionStatus::False, reason, message };
+        match &self.held {
+            Some(Held::Paused) => {
+                let message = format!("{kind} {name} differs from the pipeline, which is paused");
+                return not(Reason::PausedByAnnotation, message);
+            }
+            Some(Held::WaitsFor(first)) => {
+                return not(Reason::Waiting, format!("{kind} {name} waits for {first}"));
+            }
+            None => {}
+        }
+        if self.observed_generation.is_none() {
+            return not(Reason::NotObserved, format!("{kind} {name} has not been looked at yet"));
+        }
+        if !self.up_to_date() {
+            let message = format!("{kind} {name}: its newest spec has not been looked at yet");
+            return not(Reason::ChildOutOfDate, message);
+        }
+        let Some(condition) = find(&self.conditions, type_) else {
+            return not(Reason::NotObserved, format!("{kind} {name} does not say {type_} yet"));
+        };
+        if is_true(&self.conditions, type_, self.generation) {
+            let reason = Reason::AllReady;
+            return Fact { status: ConditionStatus::True, reason, message: String::new() };
+        }
+        if condition.observed_generation != self.generation {
+            let message = format!("{kind} {name}: {type_} is about an older spec");
+            return not(Reason::ChildOutOfDate, message);
+        }
+        let reason = Reason::parse(&condition.reason).unwrap_or(Reason::ChildNotReady);
+        // Its own Ready already begins with the fact behind it.
+        Fact {
+            status: condition.status,
+            reason,
+            message: format!("{kind} {name}: {}", condition.message),
+        }
+    }
+
+    /// Whether the child says `type_` at all, is up to date, and it is false.
+    pub(super) fn denies(&self, type_: ConditionType) -> bool {
+        self.up_to_date()
+            && find(&self.conditions, type_).is_some_and(|it| it.status == ConditionStatus::False)
+    }
+
+    /// Whether the child says that it is stuck, about its newest spec.
+    pub(super) fn stalled(&self) -> bool {
+        self.up_to_date() && is_true(&self.conditions, ConditionType::Stalled, self.generation)
+    }
+
+    /// The line about this child in the pipeline's status.
+    pub(super) fn line(&self) -> ChildStatus {
+        let ready = self.fact(ConditionType::Ready);
+        ChildStatus {
+            kind: self.kind.to_owned(),
+            name: self.name.clone(),
+            ready: ready.holds(),
+            reason: ready.reason.as_str().to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millrace_crds::v1alpha1::TelemetryTopicStatus;
+
+    fn topic(generation: i64, observed: Option<i64>, condition: Option<(bool, i64)>) -> Child {
+        let text = r#"{"apiVersion":"millrace.dev/v1alpha1","kind":"TelemetryTopic",
+            "metadata":{"name":"t"},"spec":{"kafka":{"bootstrapServers":["k:9092"]}}}"#;
+        let mut topic: TelemetryTopic = serde_json::from_str(text).unwrap();
+        topic.metadata.generation = Some(generation);
+        let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
+        topic.status = Some(TelemetryTopicStatus {
+            observed_generation: observed,
+            conditions: condition
+                .map(|(holds, generation)| {
+                    let status = if holds { ConditionStatus::True } else { ConditionStatus::False };
+                    let type_ = ConditionType::Ready;
+                    Condition::new(type_, status, Reason::AsAsked, "", generation, now)
+                })
+                .into_iter()
+                .collect(),
+            ..TelemetryTopicStatus::default()
+        });
+        Child::of(&topic, None)
+    }
+
+    /// Scenario: every mix of generations. Guarantee: a child is ready only when its status and the
+    /// condition are both about its newest spec.
+    #[test]
+    fn a_child_of_an_older_generation_is_never_ready() {
+        let ready = |child: &Child| child.fact(ConditionType::Ready).holds();
+        assert!(ready(&topic(2, Some(2), Some((true, 2)))));
+        assert!(!ready(&topic(2, Some(1), Some((true, 1)))));
+        assert!(!ready(&topic(2, Some(2), Some((true, 1)))));
+        assert!(!ready(&topic(2, Some(1), Some((true, 2)))));
+        assert!(!ready(&topic(2, Some(2), Some((false, 2)))));
+        assert!(!ready(&topic(2, Some(2), None)));
+        assert!(!ready(&topic(1, None, None)));
+    }
+
+    /// Scenario: a child that is fine but held back. Guarantee: not ready, and it says what for.
+    #[test]
+    fn a_held_child_is_not_ready_whatever_it_says() {
+        let mut child = topic(1, Some(1), Some((true, 1)));
+        child.held = Some(Held::WaitsFor("TelemetrySchema s".into()));
+        let fact = child.fact(ConditionType::Ready);
+        assert_eq!(fact.reason, Reason::Waiting);
+        assert!(fact.message.contains("TelemetrySchema s"));
+    }
+}

@@ -1,0 +1,191 @@
+//! Sums up what a pipeline's children say; and events for what changed.
+//!
+//! A pipeline adds nothing of its own to readiness: each of its facts is a child's, about the
+//! child's newest spec, and `Ready` needs all of them.
+
+use kube::Resource;
+use millrace_crds::v1alpha1::{PodCount, TelemetryPipeline, TelemetryPipelineStatus};
+use millrace_crds::{ConditionStatus, ConditionType, Reason};
+
+use super::apply::Applied;
+use super::child::{Child, Fact};
+use crate::apply::{is_paused, patch_status};
+use crate::context::Context;
+use crate::error::{StepError, chain};
+use crate::facts::Facts;
+use crate::pool::Invalid;
+use crate::pool::status::state_paused;
+
+/// How the steps before ended.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// Nothing was applied: the spec cannot work as written.
+    Invalid(Invalid),
+    /// Applying failed part of the way.
+    Failed(StepError),
+    /// The children as they are.
+    Applied(Box<Applied>),
+}
+
+/// The facts that make a pipeline ready, in the order in which they come true.
+const REQUIRED: &[ConditionType] = &[
+    ConditionType::SecretsFound,
+    ConditionType::TopicsReady,
+    ConditionType::SchemaReady,
+    ConditionType::EdgeReady,
+    ConditionType::GatewayReady,
+    ConditionType::LagWithinBound,
+];
+
+/// Writes the status if it changed.
+///
+/// # Errors
+/// When the API server refuses or is away.
+pub(super) async fn report(
+    context: &Context,
+    pipeline: &TelemetryPipeline,
+    outcome: &Outcome,
+) -> Result<(), StepError> {
+    let before = pipeline.status.clone().unwrap_or_default();
+    let mut facts =
+        Facts::new(&before.conditions, pipeline.metadata.generation, context.clock.now());
+    let mut status = TelemetryPipelineStatus {
+        observed_generation: pipeline.metadata.generation,
+        ..before.clone()
+    };
+    match outcome {
+        Outcome::Invalid(invalid) => {
+            state_all_false(&mut facts, invalid.reason, &invalid.message);
+        }
+        Outcome::Failed(error) => state_all_false(&mut facts, error.reason, &chain(error)),
+        Outcome::Applied(applied) => {
+            state_facts(&mut facts, applied);
+            fill(&mut status, applied);
+        }
+    }
+    state_paused(&mut facts, is_paused(pipeline));
+    facts.conclude(REQUIRED);
+    status.conditions = facts.clone().into_conditions();
+    if patch_status(context, pipeline, pipeline.status.as_ref(), &status).await? {
+        for notice in facts.notices() {
+            context.events.publish(&pipeline.object_ref(&()), notice).await;
+        }
+    }
+    Ok(())
+}
+
+/// Nothing is known to hold: children were not brought to what the spec asks for.
+fn state_all_false(facts: &mut Facts, reason: Reason, message: &str) {
+    for type_ in REQUIRED {
+        facts.fails(*type_, reason, message);
+    }
+    facts.fails(ConditionType::Progressing, reason, message);
+    if reason == Reason::SpecInvalid {
+        facts.holds(ConditionType::Stalled, reason, message);
+    } else {
+        facts.fails(ConditionType::Stalled, reason, message);
+    }
+}
+
+fn state_facts(facts: &mut Facts, applied: &Applied) {
+    let Applied {
+        topics,
+        schema,
+        schema_revision: _,
+        edge,
+        edge_status: _,
+        gateway,
+        gateway_status: _,
+    } = applied;
+    let all: Vec<&Child> = topics.iter().chain([schema, edge, gateway]).collect();
+    let ready = |child: &Child| child.fact(ConditionType::Ready);
+    let lag = gateway.fact(ConditionType::LagWithinBound);
+    let summed = [
+        (ConditionType::SecretsFound, secrets(&all), "every Secret is there"),
+        (
+            ConditionType::TopicsReady,
+            first_failing(topics.iter().map(ready)),
+            "all topics are ready",
+        ),
+        (ConditionType::SchemaReady, ready(schema), "the tables are at the revision asked for"),
+        (ConditionType::EdgeReady, ready(edge), "all edge pods are updated and available"),
+        (
+            ConditionType::GatewayReady,
+            gateway.fact(ConditionType::PodsReady),
+            "all gateway pods are updated and available",
+        ),
+        (ConditionType::LagWithinBound, lag, "lag is within its bound"),
+    ];
+    let mut waiting = None;
+    for (type_, fact, good) in summed {
+        let message = if fact.holds() { good.to_owned() } else { fact.message.clone() };
+        facts.state(type_, fact.status, fact.reason, message);
+        if !fact.holds() && waiting.is_none() {
+            waiting = Some(fact);
+        }
+    }
+    state_progress(facts, waiting, all.iter().find(|child| child.stalled()).copied());
+}
+
+fn state_progress(facts: &mut Facts, waiting: Option<Fact>, stalled: Option<&Child>) {
+    use ConditionType::{Progressing, Stalled};
+    match (stalled, waiting) {
+        (Some(child), _) => {
+            let fact = child.fact(ConditionType::Ready);
+            facts.fails(Progressing, fact.reason, fact.message.as_str());
+            facts.holds(Stalled, fact.reason, fact.message);
+        }
+        (None, Some(fact)) => {
+            facts.holds(Progressing, fact.reason, fact.message);
+            facts.fails(Stalled, Reason::Applying, "nothing is stuck");
+        }
+        (None, None) => {
+            facts.fails(Progressing, Reason::Settled, "no change is under way");
+            facts.fails(Stalled, Reason::Settled, "nothing is stuck");
+        }
+    }
+}
+
+/// Whether any child says that a Secret is missing. A child that has not been looked at says nothing
+/// about Secrets; its own fact keeps the pipeline from being ready.
+fn secrets(children: &[&Child]) -> Fact {
+    let denied = children.iter().find(|child| child.denies(ConditionType::SecretsFound));
+    denied.map_or_else(
+        || Fact { status: ConditionStatus::True, reason: Reason::AsAsked, message: String::new() },
+        |child| child.fact(ConditionType::SecretsFound),
+    )
+}
+
+/// The first fact that does not hold, or one that does.
+fn first_failing(facts: impl Iterator<Item = Fact>) -> Fact {
+    let mut last = None;
+    for fact in facts {
+        if !fact.holds() {
+            return fact;
+        }
+        last = Some(fact);
+    }
+    last.unwrap_or(Fact {
+        status: ConditionStatus::Unknown,
+        reason: Reason::NotObserved,
+        message: "no signal is handled".into(),
+    })
+}
+
+fn fill(status: &mut TelemetryPipelineStatus, applied: &Applied) {
+    let Applied { topics, schema, schema_revision, edge, edge_status, gateway, gateway_status } =
+        applied;
+    let count = |wanted, ready| PodCount { wanted, ready };
+    let at_edge = count(edge_status.replicas, edge_status.ready_replicas);
+    let at_gateway = count(gateway_status.replicas, gateway_status.ready_replicas);
+    let ready = at_edge.ready.saturating_add(at_gateway.ready);
+    let wanted = at_edge.wanted.saturating_add(at_gateway.wanted);
+    status.pods = Some(format!("{ready}/{wanted}"));
+    status.edge = Some(at_edge);
+    status.gateway = Some(at_gateway);
+    status.lag.clone_from(&gateway_status.lag);
+    status.schema_revision.clone_from(schema_revision);
+    status.endpoint.clone_from(&edge_status.endpoint);
+    let all = topics.iter().chain([schema, edge, gateway]);
+    status.children = all.map(Child::line).collect();
+}
