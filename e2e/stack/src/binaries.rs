@@ -2,7 +2,8 @@
 //!
 //! Each program is built by a small module of our own that requires the one it comes from; Go's
 //! checksum database vouches for what is downloaded. A build that was broken off goes on where it
-//! stopped (Go keeps its own build cache). Several processes may ask at once: a lock serialises them.
+//! stopped, since Go keeps its own build cache. Several processes may ask at once: a lock puts them
+//! in order.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -123,9 +123,8 @@ impl ImageSpec {
     fn layer(&self, archive: &Path) -> Result<Layer> {
         let mut layer = Layer::new();
         layer.folder("/tmp", 0o1777);
-        let passwd = format!(
-            "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:{NONROOT}:{NONROOT}:nonroot:/:/sbin/nologin\n"
-        );
+        let user = |name: &str, id: u32| format!("{name}:x:{id}:{id}:{name}:/:/sbin/nologin\n");
+        let passwd = user("root", 0) + &user("nonroot", NONROOT);
         layer.file("/etc/passwd", 0o644, passwd.as_bytes());
         let group = format!("root:x:0:\nnonroot:x:{NONROOT}:\n");
         layer.file("/etc/group", 0o644, group.as_bytes());

@@ -28,6 +28,8 @@ struct Arguments {
 enum Action {
     /// Start what does not run, and return when everything answers.
     Up,
+    /// Download and build what `up` needs, and start nothing.
+    Install,
     /// Stop everything and remove its state.
     Down,
     /// Say what runs; the exit code is 0 only when everything does.
@@ -77,6 +79,7 @@ fn act(action: Action) -> Result<ExitCode, Box<dyn Error>> {
             stack.up(&progress)?;
             println!("{}", stack.summary());
         }
+        Action::Install => stack.install(&progress)?,
         Action::Down => stack.down(&progress)?,
         Action::Status => {
             let status = stack.status();

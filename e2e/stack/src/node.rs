@@ -1,5 +1,5 @@
-//! The node: a set of namespaces (network, mounts, processes, host name, IPC) in which everything of
-//! the stack runs, so that ending its first process ends all of it.
+//! The node: a set of namespaces (network, mounts, processes, host name, IPC) in which all of the
+//! stack runs, so that ending its first process ends everything.
 //!
 //! The first process is the pause program. Mounts, interfaces and nftables rules made inside vanish
 //! with the namespaces; what doesn't (cgroups, kernel settings) is in `host`. The tools are

@@ -1,7 +1,8 @@
 //! What the machine must have before the stack can be built and run, and the Debian packages that
 //! are installed when missing.
 //!
-//! Installing a package never starts a service: the stack runs its own containerd.
+//! Installing a package neither starts a service nor leaves one enabled: the stack runs its own
+//! containerd.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +16,7 @@ use crate::versions;
 
 const GO_HINT: &str = "install Go 1.24 or newer (https://go.dev/dl) and put it on the PATH";
 
-/// Programs that must be there; each with what to do when it is not. Debian names are of release 12.
+/// Programs that must be there; each with what to do when it is not. Package names are Debian 12's.
 const TOOLS: &[(&str, &str)] = &[
     ("apt-get", "the local stack runs on Debian 12 or later"),
     ("cargo", "install Rust 1.89 or newer (https://rustup.rs)"),
@@ -30,7 +31,7 @@ const TOOLS: &[(&str, &str)] = &[
 ];
 
 /// Packages installed when missing, each with a file that shows it is there. The C libraries that
-/// crates are compiled with are looked after by `prerequisites.sh`, before any crate is.
+/// crates are compiled with are the business of `prerequisites.sh`, before any crate is.
 const PACKAGES: &[(&str, &[&str])] = &[
     ("containerd", &["/usr/bin/containerd"]),
     ("runc", &["/usr/sbin/runc", "/usr/bin/runc"]),
@@ -43,6 +44,8 @@ const PACKAGES: &[(&str, &[&str])] = &[
 
 /// A package script asks this file whether a service may start; ours answers "no" while we install.
 const SERVICE_POLICY: &str = "/usr/sbin/policy-rc.d";
+/// There when systemd is the machine's init (sd_booted(3)).
+const SYSTEMD_RUNS: &str = "/run/systemd/system";
 
 /// Checks that this process is root and that every tool is there and new enough.
 ///
@@ -99,8 +102,14 @@ pub(crate) fn install_packages(progress: &dyn Progress) -> Result<()> {
     let _policy = NoServices::begin()?;
     apt("refresh the package lists", &["update"])?;
     let mut install = vec!["install", "--yes", "--no-install-recommends"];
-    install.extend(missing);
-    apt("install Debian packages", &install)
+    install.extend(&missing);
+    apt("install Debian packages", &install)?;
+    if missing.contains(&"containerd") && Path::new(SYSTEMD_RUNS).exists() {
+        let mut disable = Command::new("systemctl");
+        disable.args(["disable", "--quiet", "containerd.service"]);
+        run("keep Debian's containerd from starting at boot", &mut disable)?;
+    }
+    Ok(())
 }
 
 fn apt(action: &str, arguments: &[&str]) -> Result<()> {

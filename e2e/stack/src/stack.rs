@@ -1,7 +1,7 @@
 //! The whole stack: started, looked at, and removed. What xtask and the tests call.
 //!
-//! Every call blocks. `up` and `down` hold a lock, so two of them never work at once; whatever state
-//! an earlier run left, `up` goes on from there.
+//! Every call blocks. `up` and `down` hold a lock, so two of them never work at once; whatever an
+//! earlier run left, `up` goes on from there.
 
 mod health;
 mod servers;
@@ -77,6 +77,16 @@ impl Stack {
     pub fn up(&self, progress: &dyn Progress) -> Result<()> {
         let _lock = self.lock(progress)?;
         start::up(self, progress)
+    }
+
+    /// Installs, downloads and builds what is missing, and starts nothing: to fill the cache before
+    /// it is needed.
+    ///
+    /// # Errors
+    /// A missing tool; a failing download or build.
+    pub fn install(&self, progress: &dyn Progress) -> Result<()> {
+        let _lock = self.lock(progress)?;
+        start::install(self, progress)
     }
 
     /// Ends every process of the stack and removes its state; the cache stays.

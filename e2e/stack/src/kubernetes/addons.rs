@@ -2,7 +2,7 @@
 
 use crate::node::CLUSTER_DNS;
 
-/// The image of pod sandboxes, made of our own pause program. Its tag is [`crate::versions::PAUSE`].
+/// The image of pod sandboxes, made of our pause program. Its tag is [`crate::versions::PAUSE`].
 pub(crate) const PAUSE_IMAGE: &str = "docker.io/millrace/pause:v1";
 /// The image of CoreDNS. Its tag is [`crate::versions::COREDNS`].
 pub(crate) const COREDNS_IMAGE: &str = "docker.io/millrace/coredns:v1.12.4";

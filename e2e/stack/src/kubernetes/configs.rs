@@ -21,8 +21,8 @@ const MAX_PODS: u32 = 110;
 /// A pod's log is rotated at this size: a test that runs wild must not fill the disk.
 const CONTAINER_LOG_LIMIT: &str = "10Mi";
 
-/// Writes every configuration file. Contents depend on the state folder alone, so writing them again
-/// changes nothing.
+/// Writes every configuration file. Contents depend on the state folder alone, so writing them
+/// again changes nothing.
 pub(crate) fn write_configs(paths: &Paths) -> Result<()> {
     paths.state_dir("conf/cni")?;
     write_file(&paths.conf("containerd.toml"), &containerd(paths))?;
@@ -204,7 +204,12 @@ fn proxy(paths: &Paths) -> Value {
         "healthzBindAddress": "127.0.0.1:10256",
         "metricsBindAddress": "127.0.0.1:10249",
         // Zero leaves the machine's own connection tracking limits alone.
-        "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
+        "conntrack": {
+            "maxPerCore": 0,
+            "min": 0,
+            "tcpEstablishedTimeout": "0s",
+            "tcpCloseWaitTimeout": "0s",
+        },
     })
 }
 

@@ -24,7 +24,6 @@ pub(super) fn up(stack: &Stack, progress: &dyn Progress) -> Result<()> {
         return Ok(());
     }
     check_version(stack)?;
-    prerequisites::check()?;
     install(stack, progress)?;
     configure(stack)?;
     stack.node.start()?;
@@ -44,9 +43,10 @@ fn check_version(stack: &Stack) -> Result<()> {
     }
 }
 
-/// Packages first, since they are quick and most likely to fail. Then Go's builds, which keep the
+/// See [`Stack::install`]. Packages first, since they are quick and most likely to fail. Then Go's builds, which keep the
 /// processor busy, beside downloads, which keep the network busy.
-fn install(stack: &Stack, progress: &dyn Progress) -> Result<()> {
+pub(super) fn install(stack: &Stack, progress: &dyn Progress) -> Result<()> {
+    prerequisites::check()?;
     prerequisites::install_packages(progress)?;
     std::thread::scope(|scope| {
         let downloads = scope.spawn(|| servers::install(progress));
