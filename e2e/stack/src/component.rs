@@ -62,11 +62,12 @@ impl Component {
         Self::ALL.into_iter().find(|component| component.name() == name)
     }
 
-    /// How long it gets to end by itself before it is killed: an API server closes watches for some
-    /// seconds, a broker writes its state, an engine finishes inserts.
+    /// How long it gets to end by itself before it is killed. A broker writes its state and an
+    /// engine finishes inserts; an API server would wait for its watches, which nobody needs it to.
     pub(crate) fn grace(self) -> Duration {
         match self {
-            Self::ApiServer | Self::Kafka | Self::ClickHouse => Duration::from_secs(20),
+            Self::Kafka | Self::ClickHouse => Duration::from_secs(20),
+            Self::ApiServer => Duration::from_secs(5),
             _ => Duration::from_secs(10),
         }
     }
