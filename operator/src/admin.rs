@@ -76,9 +76,7 @@ pub async fn serve(
     metrics: Metrics,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    axum::serve(listener, router(health, metrics))
-        .with_graceful_shutdown(stop)
-        .await
+    axum::serve(listener, router(health, metrics)).with_graceful_shutdown(stop).await
 }
 
 fn router(health: Health, metrics: Metrics) -> Router {

@@ -14,11 +14,7 @@ use crate::lease::Terms;
 #[command(name = "millrace-operator", version)]
 pub struct Args {
     /// Look after this namespace only; may be given several times. Without it: all namespaces.
-    #[arg(
-        long = "watch-namespace",
-        env = "MILLRACE_WATCH_NAMESPACES",
-        value_delimiter = ','
-    )]
+    #[arg(long = "watch-namespace", env = "MILLRACE_WATCH_NAMESPACES", value_delimiter = ',')]
     pub watch_namespaces: Vec<String>,
 
     /// Repository of collector images; the tag is made of the version and the allocator.
@@ -67,17 +63,13 @@ impl Args {
     /// The lease's timing.
     #[must_use]
     pub fn lease_terms(&self) -> Terms {
-        Terms {
-            duration: Duration::from_secs(self.lease_duration_seconds),
-        }
+        Terms { duration: Duration::from_secs(self.lease_duration_seconds) }
     }
 
     /// What this replica calls itself. Outside a pod the process id keeps two apart.
     #[must_use]
     pub fn identity(&self) -> String {
-        self.pod_name
-            .clone()
-            .unwrap_or_else(|| format!("millrace-operator-{}", std::process::id()))
+        self.pod_name.clone().unwrap_or_else(|| format!("millrace-operator-{}", std::process::id()))
     }
 }
 

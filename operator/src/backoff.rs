@@ -35,9 +35,7 @@ pub fn delay(category: Category, attempt: u32, key: &str) -> Duration {
         Category::Temporary | Category::External => (FAILURE_BASE, FAILURE_CAP),
         Category::Invalid | Category::Denied => (FAILURE_BASE, REFUSAL_CAP),
     };
-    let whole = base
-        .saturating_mul(1 << attempt.min(DOUBLINGS_MAX))
-        .min(cap);
+    let whole = base.saturating_mul(1 << attempt.min(DOUBLINGS_MAX)).min(cap);
     let mut hasher = DefaultHasher::new();
     (key, attempt).hash(&mut hasher);
     let share = (hasher.finish() % 1000) as u32;
@@ -62,18 +60,12 @@ impl Failures {
 
     /// Forgets the failures of `key`: it went well, or it is gone.
     pub fn clear(&self, key: &str) {
-        self.counts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(key);
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
     /// How many objects are failing now.
     pub fn failing(&self) -> usize {
-        self.counts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len()
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 }
 

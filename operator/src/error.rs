@@ -107,12 +107,7 @@ impl StepError {
         reason: Reason,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        Self {
-            step,
-            category,
-            reason,
-            source: source.into(),
-        }
+        Self { step, category, reason, source: source.into() }
     }
 
     /// Wraps an error of the Kubernetes client that happened while doing `what` (a verb phrase
@@ -120,15 +115,7 @@ impl StepError {
     #[must_use]
     pub fn api(step: Step, what: impl Into<String>, source: kube::Error) -> Self {
         let category = Category::of(&source);
-        Self::new(
-            step,
-            category,
-            Reason::ApiServerFailed,
-            ApiError {
-                what: what.into(),
-                source,
-            },
-        )
+        Self::new(step, category, Reason::ApiServerFailed, ApiError { what: what.into(), source })
     }
 }
 

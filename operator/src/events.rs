@@ -7,6 +7,9 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 
+use millrace_crds::Reason;
+
+use crate::error::{StepError, chain};
 use crate::metrics::Metrics;
 
 /// The name events are reported under.
@@ -34,12 +37,7 @@ impl Notice {
         action: &'static str,
         note: impl Into<String>,
     ) -> Self {
-        Self {
-            warning: false,
-            reason: reason.into(),
-            action,
-            note: note.into(),
-        }
+        Self { warning: false, reason: reason.into(), action, note: note.into() }
     }
 
     /// Something a human should look at.
@@ -48,12 +46,16 @@ impl Notice {
         action: &'static str,
         note: impl Into<String>,
     ) -> Self {
-        Self {
-            warning: true,
-            reason: reason.into(),
-            action,
-            note: note.into(),
-        }
+        Self { warning: true, reason: reason.into(), action, note: note.into() }
+    }
+}
+
+impl Notice {
+    /// Cleaning up outside Kubernetes was given up; `remains` says what is left behind.
+    pub fn given_up(remains: &str, error: &StepError) -> Self {
+        let note =
+            format!("deletion was not possible and was given up: {remains}: {}", chain(error));
+        Self::warning(Reason::DeletionGivenUp.as_str(), "Delete", note)
     }
 }
 
@@ -68,30 +70,15 @@ impl Events {
     /// Events reported by the replica `instance`.
     #[must_use]
     pub fn new(client: Client, instance: String, metrics: Metrics) -> Self {
-        let reporter = Reporter {
-            controller: CONTROLLER.into(),
-            instance: Some(instance),
-        };
-        Self {
-            recorder: Recorder::new(client, reporter),
-            metrics,
-        }
+        let reporter = Reporter { controller: CONTROLLER.into(), instance: Some(instance) };
+        Self { recorder: Recorder::new(client, reporter), metrics }
     }
 
     /// Publishes `notice` about `regarding`.
     pub async fn publish(&self, regarding: &ObjectReference, notice: Notice) {
-        let Notice {
-            warning,
-            reason,
-            action,
-            note,
-        } = notice;
+        let Notice { warning, reason, action, note } = notice;
         let event = Event {
-            type_: if warning {
-                EventType::Warning
-            } else {
-                EventType::Normal
-            },
+            type_: if warning { EventType::Warning } else { EventType::Normal },
             reason,
             note: Some(cut(note)),
             action: action.into(),

@@ -43,14 +43,8 @@ impl Facts {
         reason: Reason,
         message: impl Into<String>,
     ) {
-        let condition = Condition::new(
-            type_,
-            status,
-            reason,
-            message,
-            self.generation,
-            self.now.clone(),
-        );
+        let condition =
+            Condition::new(type_, status, reason, message, self.generation, self.now.clone());
         set(&mut self.conditions, condition);
         self.stated.push(type_);
     }
@@ -72,39 +66,26 @@ impl Facts {
 
     /// Removes a fact that does not apply (any more).
     pub fn drop(&mut self, type_: ConditionType) {
-        self.conditions
-            .retain(|condition| condition.type_ != type_.as_str());
+        self.conditions.retain(|condition| condition.type_ != type_.as_str());
     }
 
     /// The fact as stated in this reconcile, if it was.
     #[must_use]
     pub fn stated(&self, type_: ConditionType) -> Option<&Condition> {
-        self.stated
-            .contains(&type_)
-            .then(|| find(&self.conditions, type_))
-            .flatten()
+        self.stated.contains(&type_).then(|| find(&self.conditions, type_)).flatten()
     }
 
     /// Derives `Ready`: true exactly when every fact in `required` was stated true in this
     /// reconcile; otherwise it carries the first one's reason that was not.
     pub fn conclude(&mut self, required: &[ConditionType]) {
         let missing = required.iter().find(|type_| {
-            self.stated(**type_)
-                .is_none_or(|fact| fact.status != ConditionStatus::True)
+            self.stated(**type_).is_none_or(|fact| fact.status != ConditionStatus::True)
         });
         match missing.map(|type_| (*type_, self.stated(*type_).cloned())) {
-            None => self.holds(
-                ConditionType::Ready,
-                Reason::AsAsked,
-                "everything is as asked for",
-            ),
+            None => self.holds(ConditionType::Ready, Reason::AsAsked, "everything is as asked for"),
             Some((type_, Some(fact))) => {
                 let reason = Reason::parse(&fact.reason).unwrap_or(Reason::ChildNotReady);
-                self.fails(
-                    ConditionType::Ready,
-                    reason,
-                    format!("{type_}: {}", fact.message),
-                );
+                self.fails(ConditionType::Ready, reason, format!("{type_}: {}", fact.message));
             }
             Some((type_, None)) => {
                 let message = format!("{type_} has not been observed yet");
@@ -116,8 +97,7 @@ impl Facts {
     /// The conditions, in the order of the reference so that equal facts give equal lists.
     #[must_use]
     pub fn into_conditions(mut self) -> Vec<Condition> {
-        self.conditions
-            .sort_by_key(|condition| ConditionType::parse(&condition.type_));
+        self.conditions.sort_by_key(|condition| ConditionType::parse(&condition.type_));
         self.conditions
     }
 
@@ -145,10 +125,8 @@ impl Facts {
                     Reason::Applying | Reason::Waiting | Reason::PodsNotReady | Reason::NotObserved
                 )
             );
-            let note = format!(
-                "{} is {:?}: {}",
-                condition.type_, condition.status, condition.message
-            );
+            let note =
+                format!("{} is {:?}: {}", condition.type_, condition.status, condition.message);
             match (bad, passing, old) {
                 (true, true, _) | (false, _, None) if type_ != ConditionType::Ready => {}
                 (true, false, _) => {
@@ -175,11 +153,7 @@ mod tests {
     use millrace_crds::is_true;
 
     fn facts(before: &[Condition], generation: i64) -> Facts {
-        Facts::new(
-            before,
-            Some(generation),
-            Timestamp::from_second(1_000).unwrap(),
-        )
+        Facts::new(before, Some(generation), Timestamp::from_second(1_000).unwrap())
     }
 
     /// Scenario: a required fact was true for the spec before and is not stated now. Guarantee:
@@ -204,11 +178,7 @@ mod tests {
     fn the_same_facts_again_change_nothing_and_tell_nothing() {
         let state = |before: &[Condition]| {
             let mut facts = facts(before, 1);
-            facts.fails(
-                ConditionType::SecretsFound,
-                Reason::SecretMissing,
-                "kafka-user",
-            );
+            facts.fails(ConditionType::SecretsFound, Reason::SecretMissing, "kafka-user");
             facts.conclude(&[ConditionType::SecretsFound]);
             facts
         };

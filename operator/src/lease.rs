@@ -66,10 +66,7 @@ impl Sighting {
     /// Notes what the lease says at `now` and judges whether `identity` may take it.
     pub fn judge(&mut self, spec: &LeaseSpec, identity: &str, now: Instant) -> Verdict {
         let mark = Mark {
-            holder: spec
-                .holder_identity
-                .clone()
-                .filter(|holder| !holder.is_empty()),
+            holder: spec.holder_identity.clone().filter(|holder| !holder.is_empty()),
             renewed: spec.renew_time.as_ref().map(|time| time.0),
         };
         let Some(holder) = mark.holder.clone() else {
@@ -85,10 +82,7 @@ impl Sighting {
                 now
             }
         };
-        let seconds = spec
-            .lease_duration_seconds
-            .and_then(|s| u64::try_from(s).ok())
-            .unwrap_or(0);
+        let seconds = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(0);
         if now.saturating_duration_since(since) >= Duration::from_secs(seconds) {
             Verdict::Take
         } else {
@@ -119,12 +113,7 @@ impl Elector {
     /// An elector for the lease `name`; `identity` must be unlike that of any other replica.
     #[must_use]
     pub fn new(api: Api<Lease>, name: String, identity: String, terms: Terms) -> Self {
-        Self {
-            api,
-            name,
-            identity,
-            terms,
-        }
+        Self { api, name, identity, terms }
     }
 
     /// Waits until the lease is ours. Errors of the API server are logged and waited out.
@@ -157,9 +146,7 @@ impl Elector {
                 let changed_hands = spec.holder_identity.as_deref() != Some(&self.identity);
                 let transitions = spec.lease_transitions.unwrap_or(0) + i32::from(changed_hands);
                 *spec = self.spec(spec.acquire_time.clone(), transitions, changed_hands);
-                self.api
-                    .replace(&self.name, &PostParams::default(), &lease)
-                    .await
+                self.api.replace(&self.name, &PostParams::default(), &lease).await
             }
         };
         match written {
@@ -210,14 +197,8 @@ impl Elector {
         if spec.holder_identity.as_deref() != Some(&self.identity) {
             return Ok(false);
         }
-        *spec = self.spec(
-            spec.acquire_time.clone(),
-            spec.lease_transitions.unwrap_or(0),
-            false,
-        );
-        self.api
-            .replace(&self.name, &PostParams::default(), &lease)
-            .await?;
+        *spec = self.spec(spec.acquire_time.clone(), spec.lease_transitions.unwrap_or(0), false);
+        self.api.replace(&self.name, &PostParams::default(), &lease).await?;
         Ok(true)
     }
 
@@ -229,9 +210,7 @@ impl Elector {
             if spec.holder_identity.as_deref() == Some(&self.identity) {
                 spec.holder_identity = None;
                 spec.renew_time = None;
-                self.api
-                    .replace(&self.name, &PostParams::default(), &lease)
-                    .await?;
+                self.api.replace(&self.name, &PostParams::default(), &lease).await?;
             }
             Ok::<_, kube::Error>(())
         };
@@ -244,10 +223,7 @@ impl Elector {
 
     fn fresh(&self) -> Lease {
         Lease {
-            metadata: ObjectMeta {
-                name: Some(self.name.clone()),
-                ..ObjectMeta::default()
-            },
+            metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
             spec: Some(self.spec(None, 0, true)),
         }
     }
@@ -300,10 +276,7 @@ mod tests {
         assert_eq!(sighting.judge(&long_ago, "b", start), Verdict::Wait);
         let almost = start + Duration::from_millis(4999);
         assert_eq!(sighting.judge(&long_ago, "b", almost), Verdict::Wait);
-        assert_eq!(
-            sighting.judge(&long_ago, "b", start + Duration::from_secs(5)),
-            Verdict::Take
-        );
+        assert_eq!(sighting.judge(&long_ago, "b", start + Duration::from_secs(5)), Verdict::Take);
     }
 
     /// Scenario: a lease given back, and one we held before a restart. Guarantee: taken at once.
@@ -311,10 +284,7 @@ mod tests {
     fn a_free_lease_and_our_own_are_taken_at_once() {
         let mut sighting = Sighting::default();
         let now = Instant::now();
-        assert_eq!(
-            sighting.judge(&LeaseSpec::default(), "b", now),
-            Verdict::Take
-        );
+        assert_eq!(sighting.judge(&LeaseSpec::default(), "b", now), Verdict::Take);
         assert_eq!(sighting.judge(&held_by("b", 1), "b", now), Verdict::Take);
         assert_eq!(sighting.judge(&held_by("", 1), "b", now), Verdict::Take);
     }
@@ -322,9 +292,7 @@ mod tests {
     /// Scenario: the default terms. Guarantee: the holder stops before anyone else may start.
     #[test]
     fn the_holder_gives_up_before_others_may_take_over() {
-        let terms = Terms {
-            duration: LEASE_DURATION_DEFAULT,
-        };
+        let terms = Terms { duration: LEASE_DURATION_DEFAULT };
         assert!(terms.give_up_after() < terms.duration);
         assert!(terms.duration + terms.renew_every() < Duration::from_secs(15));
     }

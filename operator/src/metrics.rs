@@ -11,9 +11,8 @@ use std::time::Duration;
 use crate::error::Category;
 
 /// Reconciles take from a few milliseconds (cached, converged) to the time-out of an outside call.
-const RECONCILE_BUCKETS_SECONDS: &[f64] = &[
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
-];
+const RECONCILE_BUCKETS_SECONDS: &[f64] =
+    &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
 /// Every figure, registered once.
 #[derive(Clone, Debug)]
@@ -120,9 +119,7 @@ impl Metrics {
     pub fn reconcile_finished(&self, kind: &str, took: Duration, failure: Option<Category>) {
         let result = failure.map_or("ok", Category::as_str);
         self.reconciles.with_label_values(&[kind, result]).inc();
-        self.reconcile_seconds
-            .with_label_values(&[kind])
-            .observe(took.as_secs_f64());
+        self.reconcile_seconds.with_label_values(&[kind]).observe(took.as_secs_f64());
         if failure == Some(Category::Conflict) {
             self.conflicts.with_label_values(&[kind]).inc();
         }
@@ -150,9 +147,7 @@ impl Metrics {
 
     /// An event was published, or could not be.
     pub fn event(&self, published: bool) {
-        self.events
-            .with_label_values(&[if published { "ok" } else { "failed" }])
-            .inc();
+        self.events.with_label_values(&[if published { "ok" } else { "failed" }]).inc();
     }
 
     /// A watch for `kind` broke.
@@ -197,9 +192,7 @@ impl Drop for RunningReconcile {
 /// Resident memory as `/proc` gives it; `None` where there is no `/proc`.
 fn resident_bytes() -> Option<i64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kibibytes: i64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kibibytes * 1024)
 }
@@ -212,11 +205,7 @@ mod tests {
     #[test]
     fn a_conflict_is_counted_as_result_and_as_conflict() {
         let metrics = Metrics::new().unwrap();
-        metrics.reconcile_finished(
-            "EdgePool",
-            Duration::from_millis(3),
-            Some(Category::Conflict),
-        );
+        metrics.reconcile_finished("EdgePool", Duration::from_millis(3), Some(Category::Conflict));
         let text = String::from_utf8(metrics.render().unwrap()).unwrap();
         assert!(text.contains(
             r#"millrace_operator_reconciles_total{kind="EdgePool",result="conflict"} 1"#

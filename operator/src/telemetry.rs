@@ -18,10 +18,8 @@ pub struct FilterError {
 /// # Errors
 /// When `filter` is not a valid filter such as `info` or `info,kube=warn`.
 pub fn start(filter: &str) -> Result<(), FilterError> {
-    let filter = EnvFilter::try_new(filter).map_err(|source| FilterError {
-        text: filter.to_owned(),
-        source,
-    })?;
+    let filter = EnvFilter::try_new(filter)
+        .map_err(|source| FilterError { text: filter.to_owned(), source })?;
     let outcome = tracing_subscriber::fmt()
         .json()
         .flatten_event(true)

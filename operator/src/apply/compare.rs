@@ -38,24 +38,18 @@ fn walk_list(wanted: &[Value], live: &[Value], path: &mut String, found: &mut Ve
     match merge_keys(path) {
         Some(keys) => {
             for item in wanted {
-                let twin = live
-                    .iter()
-                    .find(|other| keys.iter().all(|key| same_key(item, other, key)));
+                let twin =
+                    live.iter().find(|other| keys.iter().all(|key| same_key(item, other, key)));
                 let label = keys.iter().find_map(|key| item.get(key)).map_or_else(
                     || "?".to_owned(),
-                    |key| {
-                        key.as_str()
-                            .map_or_else(|| key.to_string(), ToOwned::to_owned)
-                    },
+                    |key| key.as_str().map_or_else(|| key.to_string(), ToOwned::to_owned),
                 );
                 within(path, &label, |path| walk(item, twin, path, found));
             }
         }
         None if wanted.len() == live.len() => {
             for (index, (item, twin)) in wanted.iter().zip(live).enumerate() {
-                within(path, &index.to_string(), |path| {
-                    walk(item, Some(twin), path, found)
-                });
+                within(path, &index.to_string(), |path| walk(item, Some(twin), path, found));
             }
         }
         None => found.push(path.clone()),
@@ -116,9 +110,7 @@ fn is_quantity_path(path: &str) -> bool {
 /// A quantity in thousandths of its unit; `None` for what does not look like one.
 #[must_use]
 pub fn quantity(text: &str) -> Option<i128> {
-    let split = text
-        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
-        .unwrap_or(text.len());
+    let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, suffix) = text.split_at(split);
     let factor_millis: i128 = match suffix {
         "m" => 1,
@@ -137,17 +129,9 @@ pub fn quantity(text: &str) -> Option<i128> {
     if (whole.is_empty() && fraction.is_empty()) || fraction.len() > 9 {
         return None;
     }
-    let whole: i128 = if whole.is_empty() {
-        0
-    } else {
-        whole.parse().ok()?
-    };
+    let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
     let scale = 10i128.pow(u32::try_from(fraction.len()).ok()?);
-    let fraction: i128 = if fraction.is_empty() {
-        0
-    } else {
-        fraction.parse().ok()?
-    };
+    let fraction: i128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
     Some(whole.checked_mul(factor_millis)? + fraction * factor_millis / scale)
 }
 
@@ -185,10 +169,7 @@ mod tests {
             {"containers": [{"name": "sidecar"}, {"name": "collector", "image": "x:2"}]}}}});
         assert_eq!(
             differences(&wanted, &live),
-            [
-                "metadata.labels.a",
-                "spec.template.spec.containers.collector.image"
-            ]
+            ["metadata.labels.a", "spec.template.spec.containers.collector.image"]
         );
     }
 
@@ -201,10 +182,7 @@ mod tests {
         assert!(differences(&wanted, &live).is_empty());
         let live = json!({"c": {"resources": {"limits": {"memory": "2Gi", "cpu": "500m"}}}});
         assert_eq!(differences(&wanted, &live), ["c.resources.limits.memory"]);
-        assert_eq!(
-            differences(&json!({"label": "1"}), &json!({"label": "1.0"})),
-            ["label"]
-        );
+        assert_eq!(differences(&json!({"label": "1"}), &json!({"label": "1.0"})), ["label"]);
     }
 
     /// Scenario: an atomic list lost an item. Guarantee: told as a difference of the whole list.

@@ -1,0 +1,255 @@
+//! Starting and stopping, in order.
+//!
+//! Start: logs, client, admin port, wait until the kinds are served, take the lease, run the
+//! controllers. Stop: SIGTERM or SIGINT ends the controllers (running reconciles finish), then the
+//! lease is given back, then the admin port closes. A lost lease ends the process at once with its
+//! own error, so that two replicas never write. Only this module knows every part.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{FutureExt, Shared, join_all};
+use kube::api::ListParams;
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::admin::{self, Health};
+use crate::args::Args;
+use crate::context::{Context, Images, SystemClock};
+use crate::controller::{self, Place};
+use crate::error::chain;
+use crate::events::Events;
+use crate::kafka::KafkaLag;
+use crate::lease::{Elector, Ending};
+use crate::metrics::Metrics;
+use crate::{edge, gateway, pipeline, telemetry};
+
+/// How often a kind that is not served yet is looked for again.
+const CRD_POLL: Duration = Duration::from_secs(2);
+/// Running reconciles get this long to finish after SIGTERM; a pod's grace period is 30 s.
+const DRAIN_SECONDS_MAX: u64 = 20;
+
+/// Why the operator could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The log filter is wrong.
+    #[error(transparent)]
+    Log(#[from] telemetry::FilterError),
+    /// There is no usable kubeconfig or service account.
+    #[error("failed to find the Kubernetes API: {0}; run in a pod, or set KUBECONFIG")]
+    Client(#[source] kube::Error),
+    /// The metrics could not be registered.
+    #[error("failed to register the metrics: {0}")]
+    Metrics(#[from] prometheus::Error),
+    /// The admin port is taken.
+    #[error("failed to listen on the admin address {address}: {source}")]
+    Admin {
+        /// What was asked for.
+        address: std::net::SocketAddr,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// A signal handler could not be set.
+    #[error("failed to listen for signals: {0}")]
+    Signals(#[source] std::io::Error),
+    /// Another replica leads now.
+    #[error("the lease was lost to another replica or could not be renewed in time")]
+    LeaseLost,
+    /// A controller ended although nobody asked it to.
+    #[error("a controller ended on its own")]
+    ControllerEnded,
+}
+
+/// Runs the operator until it is asked to stop.
+///
+/// # Errors
+/// When it cannot start, loses the lease, or a controller ends on its own.
+pub async fn run(args: Args) -> Result<(), RunError> {
+    telemetry::start(&args.log)?;
+    let client = Client::try_default().await.map_err(RunError::Client)?;
+    let metrics = Metrics::new()?;
+    let health = Health::default();
+    let (stop_sender, stop) = stop_channel()?;
+    let address = args.admin_address;
+    let listener =
+        TcpListener::bind(address).await.map_err(|source| RunError::Admin { address, source })?;
+    let (admin_stop, admin_stopped) = watch::channel(false);
+    let admin = tokio::spawn(admin::serve(
+        listener,
+        health.clone(),
+        metrics.clone(),
+        turned_true(admin_stopped),
+    ));
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), %address, "operator started");
+
+    let outcome = lead(&args, client, metrics, &health, stop).await;
+    health.stopping();
+    drop(stop_sender);
+    let _ = admin_stop.send(true);
+    if let Ok(Err(error)) = admin.await {
+        tracing::warn!(%error, "the admin port closed with an error");
+    }
+    outcome
+}
+
+/// Resolves when the process was asked to stop; every part holds one.
+type Stop = Shared<futures::future::BoxFuture<'static, ()>>;
+
+/// Stands by for the lease, then runs the controllers while it is held.
+async fn lead(
+    args: &Args,
+    client: Client,
+    metrics: Metrics,
+    health: &Health,
+    stop: Stop,
+) -> Result<(), RunError> {
+    tokio::select! {
+        () = kinds_served(&client, &args.watch_namespaces) => health.crds_served(),
+        () = stop.clone() => return Ok(()),
+    }
+    let namespace =
+        args.lease_namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    let elector = Elector::new(
+        Api::namespaced(client.clone(), &namespace),
+        args.lease_name.clone(),
+        args.identity(),
+        args.lease_terms(),
+    );
+    tokio::select! {
+        () = elector.acquire() => metrics.set_leader(true),
+        () = stop.clone() => return Ok(()),
+    }
+    let context = Arc::new(Context {
+        events: Events::new(client.clone(), args.identity(), metrics.clone()),
+        metrics: metrics.clone(),
+        clock: Arc::new(SystemClock),
+        failures: crate::backoff::Failures::default(),
+        images: Images {
+            collector_repository: args.collector_image_repository.clone(),
+            collector_version_default: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        lag: Arc::new(KafkaLag::new(client.clone())),
+        client: client.clone(),
+    });
+
+    // The lease is held until the controllers are done, so that nobody else starts beside them.
+    let (drained_sender, drained) = watch::channel(false);
+    let controllers = async {
+        let ended = run_controllers(context.clone(), places(&client, args), stop.clone());
+        let asked =
+            stop.clone().then(|()| tokio::time::sleep(Duration::from_secs(DRAIN_SECONDS_MAX)));
+        let on_its_own = tokio::select! {
+            () = ended => stop.peek().is_none(),
+            () = asked => {
+                tracing::warn!("reconciles did not finish in {DRAIN_SECONDS_MAX} s");
+                false
+            }
+        };
+        let _ = drained_sender.send(true);
+        on_its_own
+    };
+    let (ending, on_its_own) = {
+        let hold = elector.hold(turned_true(drained));
+        tokio::pin!(hold, controllers);
+        tokio::select! {
+            // Lost: dropping the controllers stops them where they are; nothing more is written.
+            ending = &mut hold => (ending, false),
+            on_its_own = &mut controllers => (hold.await, on_its_own),
+        }
+    };
+    metrics.set_leader(false);
+    match (ending, on_its_own) {
+        (Ending::Lost, _) => Err(RunError::LeaseLost),
+        (Ending::Released, true) => {
+            health.broken();
+            Err(RunError::ControllerEnded)
+        }
+        (Ending::Released, false) => Ok(()),
+    }
+}
+
+fn places(client: &Client, args: &Args) -> Vec<Place> {
+    if args.watch_namespaces.is_empty() {
+        return vec![Place::Cluster(client.clone())];
+    }
+    let place = |name: &String| Place::Namespace(client.clone(), name.clone());
+    args.watch_namespaces.iter().map(place).collect()
+}
+
+/// Runs all five controllers in every place; ends when all have.
+async fn run_controllers(context: Arc<Context>, places: Vec<Place>, stop: Stop) {
+    let runs = places.iter().flat_map(|place| {
+        let parts = || (context.clone(), place.clone(), stop.clone());
+        [
+            start::<pipeline::Pipelines>(parts()),
+            start::<edge::EdgePools>(parts()),
+            start::<gateway::GatewayPools>(parts()),
+        ]
+    });
+    join_all(runs).await;
+}
+
+fn start<R: controller::Reconciler>(
+    (context, place, stop): (Arc<Context>, Place, Stop),
+) -> futures::future::BoxFuture<'static, ()> {
+    controller::run::<R>(context, place, stop).boxed()
+}
+
+/// Waits until the API server serves all five kinds.
+async fn kinds_served(client: &Client, namespaces: &[String]) {
+    use millrace_crds::v1alpha1::{
+        EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
+    };
+    wait_served::<TelemetryPipeline>(client, namespaces).await;
+    wait_served::<EdgePool>(client, namespaces).await;
+    wait_served::<GatewayPool>(client, namespaces).await;
+    wait_served::<TelemetryTopic>(client, namespaces).await;
+    wait_served::<TelemetrySchema>(client, namespaces).await;
+}
+
+async fn wait_served<K>(client: &Client, namespaces: &[String])
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + DeserializeOwned,
+{
+    let api: Api<K> = match namespaces.first() {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let mut told = false;
+    // Metadata only: an object that does not parse must not hold up the start.
+    while let Err(error) = api.list_metadata(&ListParams::default().limit(1)).await {
+        if !told {
+            let cause = chain(&error);
+            tracing::warn!(kind = %K::kind(&()), cause, "waiting until the kind is served");
+            told = true;
+        }
+        tokio::time::sleep(CRD_POLL).await;
+    }
+}
+
+/// A future that resolves on SIGTERM or SIGINT, and the task behind it.
+fn stop_channel() -> Result<(watch::Sender<bool>, Stop), RunError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
+    let (sender, receiver) = watch::channel(false);
+    let told = sender.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
+            _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
+        }
+        let _ = told.send(true);
+    });
+    Ok((sender, turned_true(receiver).boxed().shared()))
+}
+
+/// Resolves once the channel carries `true` or its sender is gone.
+async fn turned_true(mut receiver: watch::Receiver<bool>) {
+    let _ = receiver.wait_for(|value| *value).await;
+}
