@@ -50,16 +50,13 @@ pub async fn apply(client: &Client, plan: &Plan, permit: Permit) -> Result<Appli
             applied.refused.push(step.clone());
             continue;
         }
-        client
-            .execute(&step.statement)
-            .await
-            .map_err(|source| ApplyError {
-                object: step.object.clone(),
-                what: step.what.clone(),
-                done: applied.done.len(),
-                all: plan.steps.len(),
-                source,
-            })?;
+        client.execute(&step.statement).await.map_err(|source| ApplyError {
+            object: step.object.clone(),
+            what: step.what.clone(),
+            done: applied.done.len(),
+            all: plan.steps.len(),
+            source,
+        })?;
         applied.done.push(step.clone());
     }
     Ok(applied)
@@ -127,20 +124,12 @@ pub async fn converge(
     for server in servers {
         let endpoint = server.endpoint().clone();
         match converge_one(&server, declared, permit).await {
-            Ok(One {
-                applied,
-                blocked,
-                drift,
-            }) => {
+            Ok(One { applied, blocked, drift }) => {
                 let Applied { done, refused } = applied;
-                all.applied
-                    .extend(done.into_iter().map(|step| (endpoint.clone(), step)));
-                all.refused
-                    .extend(refused.into_iter().map(|step| (endpoint.clone(), step)));
-                all.blocked
-                    .extend(blocked.into_iter().map(|each| (endpoint.clone(), each)));
-                all.drift
-                    .extend(drift.into_iter().map(|each| (endpoint.clone(), each)));
+                all.applied.extend(done.into_iter().map(|step| (endpoint.clone(), step)));
+                all.refused.extend(refused.into_iter().map(|step| (endpoint.clone(), step)));
+                all.blocked.extend(blocked.into_iter().map(|each| (endpoint.clone(), each)));
+                all.drift.extend(drift.into_iter().map(|each| (endpoint.clone(), each)));
             }
             Err(error) if all.failed.len() + 1 == count => return Err(error),
             Err(error) => all.failed.push((endpoint, error)),
@@ -160,27 +149,13 @@ async fn converge_one(
     declared: &Declared,
     permit: Permit,
 ) -> Result<One, ConvergeError> {
-    let observed = observe(client, declared)
-        .await
-        .map_err(ConvergeError::Observe)?;
+    let observed = observe(client, declared).await.map_err(ConvergeError::Observe)?;
     let plan = plan(declared, &observed);
     if plan.steps.is_empty() {
         let drift = diff(declared, &observed);
-        return Ok(One {
-            applied: Applied::default(),
-            blocked: plan.blocked,
-            drift,
-        });
+        return Ok(One { applied: Applied::default(), blocked: plan.blocked, drift });
     }
-    let applied = apply(client, &plan, permit)
-        .await
-        .map_err(ConvergeError::Apply)?;
-    let drift = verify(client, declared)
-        .await
-        .map_err(ConvergeError::Observe)?;
-    Ok(One {
-        applied,
-        blocked: plan.blocked,
-        drift,
-    })
+    let applied = apply(client, &plan, permit).await.map_err(ConvergeError::Apply)?;
+    let drift = verify(client, declared).await.map_err(ConvergeError::Observe)?;
+    Ok(One { applied, blocked: plan.blocked, drift })
 }

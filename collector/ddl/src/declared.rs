@@ -55,11 +55,7 @@ pub struct Signals {
 
 impl Signals {
     /// All three.
-    pub const ALL: Self = Self {
-        traces: true,
-        logs: true,
-        metrics: true,
-    };
+    pub const ALL: Self = Self { traces: true, logs: true, metrics: true };
 }
 
 /// A table engine.
@@ -154,11 +150,7 @@ fn plain(what: &'static str, text: &str) -> Result<String, NameError> {
         && text.len() <= KEEPER_TEXT_BYTES_MAX
         && !text.contains('/')
         && has_plain_text_and_macros(text);
-    let refused = || NameError {
-        what,
-        text: text.to_owned(),
-        rule: PLAIN_RULE,
-    };
+    let refused = || NameError { what, text: text.to_owned(), rule: PLAIN_RULE };
     fits.then(|| text.to_owned()).ok_or_else(refused)
 }
 
@@ -183,15 +175,9 @@ impl FromStr for KeeperPath {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let fits = text.len() <= KEEPER_TEXT_BYTES_MAX
-            && text
-                .strip_prefix('/')
-                .is_some_and(|rest| rest.split('/').all(is_step))
+            && text.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_step))
             && has_plain_text_and_macros(text);
-        let refused = || NameError {
-            what: "keeper path",
-            text: text.to_owned(),
-            rule: PATH_RULE,
-        };
+        let refused = || NameError { what: "keeper path", text: text.to_owned(), rule: PATH_RULE };
         fits.then(|| Self(text.to_owned())).ok_or_else(refused)
     }
 }
@@ -232,10 +218,7 @@ impl TableName {
     }
 
     fn under(database: &Identifier, prefix: &Identifier, suffix: &'static str) -> Self {
-        Self {
-            database: database.clone(),
-            table: format!("{prefix}_{suffix}"),
-        }
+        Self { database: database.clone(), table: format!("{prefix}_{suffix}") }
     }
 
     /// Its database.
@@ -290,11 +273,7 @@ impl Declared {
         signals: Signals,
         options: &TableOptions,
     ) -> Self {
-        let Signals {
-            traces,
-            logs,
-            metrics,
-        } = signals;
+        let Signals { traces, logs, metrics } = signals;
         let wanted = |yes: bool| yes.then(|| options.clone());
         Self {
             database,
@@ -310,10 +289,9 @@ impl Declared {
         match kind {
             TableKind::Traces => self.traces.as_ref(),
             // A Null table feeds its views, but there is nothing to look up afterwards.
-            TableKind::TraceIdTs => self
-                .traces
-                .as_ref()
-                .filter(|options| options.engine != Engine::Null),
+            TableKind::TraceIdTs => {
+                self.traces.as_ref().filter(|options| options.engine != Engine::Null)
+            }
             TableKind::Logs => self.logs.as_ref(),
             TableKind::MetricsGauge
             | TableKind::MetricsSum
@@ -359,11 +337,7 @@ impl Declared {
             hash.update(statement.sql());
             hash.update(b"\0");
         }
-        hash.finalize()
-            .iter()
-            .take(6)
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
@@ -373,10 +347,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn declared(signals: Signals, engine: Engine) -> Declared {
-        let options = TableOptions {
-            engine,
-            ..TableOptions::default()
-        };
+        let options = TableOptions { engine, ..TableOptions::default() };
         let name = |text| Identifier::new(text).unwrap();
         Declared::uniform(name("telemetry"), name("otel"), signals, &options)
     }
@@ -391,13 +362,7 @@ mod tests {
         let null = declared(Signals::ALL, Engine::Null);
         assert_eq!(null.tables().len(), TableKind::ALL.len() - 1);
         assert!(null.view().is_none());
-        let logs = declared(
-            Signals {
-                logs: true,
-                ..Signals::default()
-            },
-            Engine::MergeTree,
-        );
+        let logs = declared(Signals { logs: true, ..Signals::default() }, Engine::MergeTree);
         let names: Vec<_> = logs.tables().iter().map(|t| t.name.to_string()).collect();
         assert_eq!(names, ["telemetry.otel_logs"]);
         assert!(logs.view().is_none());
@@ -410,10 +375,7 @@ mod tests {
         assert_eq!(one.revision(), one.clone().revision());
         assert_eq!(one.revision().len(), 12);
         let mut other = one.clone();
-        other.logs = other.logs.map(|logs| TableOptions {
-            ttl: Ttl::from_seconds(60),
-            ..logs
-        });
+        other.logs = other.logs.map(|logs| TableOptions { ttl: Ttl::from_seconds(60), ..logs });
         assert_ne!(one.revision(), other.revision());
     }
 
@@ -425,16 +387,15 @@ mod tests {
             assert!(good.parse::<ClusterName>().is_ok(), "{good}");
             assert!(good.parse::<ReplicaName>().is_ok(), "{good}");
         }
-        for bad in [
-            "", "a b", "a'b", "a\\", "{", "}", "{}", "{a", "a}", "{a{b}}", "a/b", "é", "a\n",
-        ] {
+        for bad in
+            ["", "a b", "a'b", "a\\", "{", "}", "{}", "{a", "a}", "{a{b}}", "a/b", "é", "a\n"]
+        {
             assert!(bad.parse::<ClusterName>().is_err(), "{bad}");
             assert!(bad.parse::<ReplicaName>().is_err(), "{bad}");
         }
         assert!("/clickhouse/tables/{shard}".parse::<KeeperPath>().is_ok());
-        for bad in [
-            "", "/", "relative", "//a", "/a/", "/a//b", "/a/../b", "/a'b", "/{a/b}", "/ä",
-        ] {
+        for bad in ["", "/", "relative", "//a", "/a/", "/a//b", "/a/../b", "/a'b", "/{a/b}", "/ä"]
+        {
             assert!(bad.parse::<KeeperPath>().is_err(), "{bad}");
         }
     }

@@ -33,11 +33,7 @@ pub enum Severity {
 
 /// What differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(
-    tag = "difference",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "difference", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum DriftKind {
     /// The database does not exist.
     MissingDatabase,
@@ -131,11 +127,7 @@ impl fmt::Display for Drift {
             DriftKind::ExtraColumn { column, live } => {
                 write!(f, "column {column} ({live}) is not declared")
             }
-            DriftKind::ColumnType {
-                column,
-                declared,
-                live,
-            } => {
+            DriftKind::ColumnType { column, declared, live } => {
                 write!(f, "column {column} is {live}, declared {declared}")
             }
             DriftKind::MissingIndex { index } => write!(f, "index {index} is missing"),
@@ -149,23 +141,10 @@ impl fmt::Display for Drift {
                 write!(f, "sorting key is ({live}), declared ({declared})")
             }
             DriftKind::Ttl { declared, live } => {
-                write!(
-                    f,
-                    "time to live is {}, declared {}",
-                    ever(live),
-                    ever(declared)
-                )
+                write!(f, "time to live is {}, declared {}", ever(live), ever(declared))
             }
-            DriftKind::Setting {
-                setting,
-                declared,
-                live,
-            } => {
-                write!(
-                    f,
-                    "setting {setting} is {}, declared {declared}",
-                    ever(live)
-                )
+            DriftKind::Setting { setting, declared, live } => {
+                write!(f, "setting {setting} is {}, declared {declared}", ever(live))
             }
             DriftKind::ViewTarget { declared } => {
                 write!(f, "is no materialized view that fills {declared}")
@@ -194,40 +173,23 @@ pub fn diff(declared: &Declared, observed: &Observed) -> Vec<Drift> {
 }
 
 fn breaking(object: &impl fmt::Display, kind: DriftKind) -> Drift {
-    Drift {
-        object: object.to_string(),
-        kind,
-        severity: Severity::Breaking,
-    }
+    Drift { object: object.to_string(), kind, severity: Severity::Breaking }
 }
 
 fn notice(object: &impl fmt::Display, kind: DriftKind) -> Drift {
-    Drift {
-        object: object.to_string(),
-        kind,
-        severity: Severity::Notice,
-    }
+    Drift { object: object.to_string(), kind, severity: Severity::Notice }
 }
 
 fn of_view(view: &DeclaredView, live: Option<&ObservedTable>) -> Option<Drift> {
-    let DeclaredView {
-        name,
-        source: _,
-        target,
-        view: _,
-    } = view;
+    let DeclaredView { name, source: _, target, view: _ } = view;
     let Some(live) = live else {
         return Some(breaking(name, DriftKind::MissingView));
     };
     let plain = live.create_statement.replace('`', "");
     let fills = format!(" TO {target}");
     let is_ours = live.engine == "MaterializedView"
-        && plain
-            .split_once(&fills)
-            .is_some_and(|(_, rest)| !rest.starts_with(is_word));
-    let kind = DriftKind::ViewTarget {
-        declared: target.to_string(),
-    };
+        && plain.split_once(&fills).is_some_and(|(_, rest)| !rest.starts_with(is_word));
+    let kind = DriftKind::ViewTarget { declared: target.to_string() };
     (!is_ours).then(|| breaking(name, kind))
 }
 
@@ -236,18 +198,11 @@ fn is_word(character: char) -> bool {
 }
 
 fn of_table(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
-    let DeclaredTable {
-        name,
-        table,
-        options,
-    } = declared;
+    let DeclaredTable { name, table, options } = declared;
     let engine = options.engine.name();
     // The managed service stores every MergeTree table in its own shared engines.
     if live.engine != engine && live.engine != format!("Shared{engine}").replace("Replicated", "") {
-        let kind = DriftKind::Engine {
-            declared: engine.to_owned(),
-            live: live.engine.clone(),
-        };
+        let kind = DriftKind::Engine { declared: engine.to_owned(), live: live.engine.clone() };
         let mut found = vec![breaking(name, kind)];
         found.extend(of_columns(declared, live));
         return found;
@@ -258,33 +213,18 @@ fn of_table(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
     }
     for index in &table.indexes {
         if !live.indexes.contains(index.name) {
-            found.push(notice(
-                name,
-                DriftKind::MissingIndex {
-                    index: index.name.to_owned(),
-                },
-            ));
+            found.push(notice(name, DriftKind::MissingIndex { index: index.name.to_owned() }));
         }
     }
     found.extend(of_keys(declared, live));
-    let declared_ttl = options
-        .ttl
-        .map(|kept| render::canonical_ttl(table.ttl_from, kept));
+    let declared_ttl = options.ttl.map(|kept| render::canonical_ttl(table.ttl_from, kept));
     if declared_ttl.as_deref() != live.ttl() {
         let live = live.ttl().map(str::to_owned);
-        found.push(breaking(
-            name,
-            DriftKind::Ttl {
-                declared: declared_ttl,
-                live,
-            },
-        ));
+        found.push(breaking(name, DriftKind::Ttl { declared: declared_ttl, live }));
     }
     for (setting, wanted) in render::deduplication_settings(&options.engine) {
         let value = live.setting(setting);
-        let is_enough = value
-            .and_then(|text| text.parse().ok())
-            .is_some_and(|n: u64| n >= wanted);
+        let is_enough = value.and_then(|text| text.parse().ok()).is_some_and(|n: u64| n >= wanted);
         if !is_enough {
             let kind = DriftKind::Setting {
                 setting: setting.to_owned(),
@@ -298,43 +238,23 @@ fn of_table(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
 }
 
 fn of_keys(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
-    let DeclaredTable {
-        name,
-        table,
-        options: _,
-    } = declared;
+    let DeclaredTable { name, table, options: _ } = declared;
     let mut found = Vec::new();
     let partition = render::canonical_list(&[table.partition_by]);
     if partition != live.partition_key {
         let live = live.partition_key.clone();
-        found.push(notice(
-            name,
-            DriftKind::PartitionKey {
-                declared: partition,
-                live,
-            },
-        ));
+        found.push(notice(name, DriftKind::PartitionKey { declared: partition, live }));
     }
     let sorting = render::canonical_list(&table.order_by);
     if sorting != live.sorting_key {
         let live = live.sorting_key.clone();
-        found.push(notice(
-            name,
-            DriftKind::SortingKey {
-                declared: sorting,
-                live,
-            },
-        ));
+        found.push(notice(name, DriftKind::SortingKey { declared: sorting, live }));
     }
     found
 }
 
 fn of_columns(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
-    let DeclaredTable {
-        name,
-        table,
-        options: _,
-    } = declared;
+    let DeclaredTable { name, table, options: _ } = declared;
     let mut found = Vec::new();
     for column in &table.columns {
         let wanted = column.ty.to_string();
@@ -342,41 +262,19 @@ fn of_columns(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
         let column = column.name.to_owned();
         match there {
             None => {
-                found.push(breaking(
-                    name,
-                    DriftKind::MissingColumn {
-                        column,
-                        declared: wanted,
-                    },
-                ));
+                found.push(breaking(name, DriftKind::MissingColumn { column, declared: wanted }));
             }
             Some(ObservedColumn { ty, .. }) if *ty != wanted => {
                 let converts = is_converted_on_insert(&wanted, ty);
-                let kind = DriftKind::ColumnType {
-                    column,
-                    declared: wanted,
-                    live: ty.clone(),
-                };
-                found.push(if converts {
-                    notice(name, kind)
-                } else {
-                    breaking(name, kind)
-                });
+                let kind = DriftKind::ColumnType { column, declared: wanted, live: ty.clone() };
+                found.push(if converts { notice(name, kind) } else { breaking(name, kind) });
             }
             Some(_) => {}
         }
     }
-    for ObservedColumn {
-        name: column,
-        ty,
-        default_kind: _,
-    } in &live.columns
-    {
+    for ObservedColumn { name: column, ty, default_kind: _ } in &live.columns {
         if table.column(column).is_none() {
-            let kind = DriftKind::ExtraColumn {
-                column: column.clone(),
-                live: ty.clone(),
-            };
+            let kind = DriftKind::ExtraColumn { column: column.clone(), live: ty.clone() };
             found.push(notice(name, kind));
         }
     }
@@ -412,10 +310,7 @@ mod tests {
             ("LowCardinality(String)", "String"),
             ("Array(String)", "Array(LowCardinality(String))"),
             ("DateTime64(9)", "DateTime64(9, 'UTC')"),
-            (
-                "Array(DateTime64(9))",
-                "Array(DateTime64(9, 'Europe/Berlin'))",
-            ),
+            ("Array(DateTime64(9))", "Array(DateTime64(9, 'Europe/Berlin'))"),
             ("Map(LowCardinality(String), String)", "Map(String, String)"),
         ] {
             assert!(is_converted_on_insert(declared, live), "{declared} {live}");

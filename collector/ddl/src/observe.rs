@@ -58,21 +58,14 @@ impl ObservedTable {
     #[must_use]
     pub fn setting(&self, name: &str) -> Option<&str> {
         let settings = self.engine_full.split_once(" SETTINGS ")?.1;
-        settings
-            .split(", ")
-            .find_map(|pair| pair.strip_prefix(name)?.strip_prefix(" = "))
+        settings.split(", ").find_map(|pair| pair.strip_prefix(name)?.strip_prefix(" = "))
     }
 
     /// The time to live of rows in the server's spelling, where the table has one.
     #[must_use]
     pub fn ttl(&self) -> Option<&str> {
         let after = self.engine_full.split_once(" TTL ")?.1;
-        Some(
-            after
-                .split_once(" SETTINGS ")
-                .map_or(after, |(ttl, _)| ttl)
-                .trim(),
-        )
+        Some(after.split_once(" SETTINGS ").map_or(after, |(ttl, _)| ttl).trim())
     }
 }
 
@@ -125,16 +118,10 @@ pub async fn observe(client: &Client, declared: &Declared) -> Result<Observed, C
         .chain(view.iter().map(|view| view.name.table()))
         .collect();
     if names.is_empty() {
-        return Ok(Observed {
-            database: true,
-            tables: BTreeMap::new(),
-        });
+        return Ok(Observed { database: true, tables: BTreeMap::new() });
     }
     let mut tables: BTreeMap<String, ObservedTable> = BTreeMap::new();
-    for row in client
-        .fetch::<TableRow>(&render::tables(database, &names))
-        .await?
-    {
+    for row in client.fetch::<TableRow>(&render::tables(database, &names)).await? {
         let TableRow {
             name,
             engine,
@@ -158,37 +145,19 @@ pub async fn observe(client: &Client, declared: &Declared) -> Result<Observed, C
         };
         tables.insert(name, table);
     }
-    for row in client
-        .fetch::<ColumnRow>(&render::columns(database, &names))
-        .await?
-    {
-        let ColumnRow {
-            table,
-            name,
-            kind: ty,
-            default_kind,
-        } = row;
+    for row in client.fetch::<ColumnRow>(&render::columns(database, &names)).await? {
+        let ColumnRow { table, name, kind: ty, default_kind } = row;
         if let Some(table) = tables.get_mut(&table) {
-            table.columns.push(ObservedColumn {
-                name,
-                ty,
-                default_kind,
-            });
+            table.columns.push(ObservedColumn { name, ty, default_kind });
         }
     }
-    for row in client
-        .fetch::<IndexRow>(&render::indexes(database, &names))
-        .await?
-    {
+    for row in client.fetch::<IndexRow>(&render::indexes(database, &names)).await? {
         let IndexRow { table, name } = row;
         if let Some(table) = tables.get_mut(&table) {
             table.indexes.insert(name);
         }
     }
-    Ok(Observed {
-        database: true,
-        tables,
-    })
+    Ok(Observed { database: true, tables })
 }
 
 #[cfg(test)]
@@ -207,14 +176,8 @@ mod tests {
                 .to_owned(),
             ..ObservedTable::default()
         };
-        assert_eq!(
-            table.ttl(),
-            Some("toDateTime(Timestamp) + toIntervalDay(3)")
-        );
-        assert_eq!(
-            table.setting("non_replicated_deduplication_window"),
-            Some("1000")
-        );
+        assert_eq!(table.ttl(), Some("toDateTime(Timestamp) + toIntervalDay(3)"));
+        assert_eq!(table.setting("non_replicated_deduplication_window"), Some("1000"));
         assert_eq!(table.setting("replicated_deduplication_window"), None);
         assert_eq!(ObservedTable::default().ttl(), None);
     }

@@ -106,25 +106,12 @@ pub fn plan(declared: &Declared, observed: &Observed) -> Plan {
     let mut plan = Plan::default();
     let tables = declared.tables();
     for drift in diff(declared, observed) {
-        let table = tables
-            .iter()
-            .find(|table| table.name.to_string() == drift.object);
+        let table = tables.iter().find(|table| table.name.to_string() == drift.object);
         let live = table.and_then(|table| observed.tables.get(table.name.table()));
         let (rows, bytes) = live.map_or((0, 0), |live| (live.rows, live.bytes));
         match answer(declared, table, &drift) {
-            Answer::Run {
-                class,
-                what,
-                statement,
-            } => {
-                plan.steps.push(Step {
-                    object: drift.object,
-                    what,
-                    class,
-                    rows,
-                    bytes,
-                    statement,
-                });
+            Answer::Run { class, what, statement } => {
+                plan.steps.push(Step { object: drift.object, what, class, rows, bytes, statement });
             }
             Answer::Advise(advice) => plan.blocked.push(Blocked { drift, advice }),
             Answer::Leave => {}
@@ -135,21 +122,13 @@ pub fn plan(declared: &Declared, observed: &Observed) -> Plan {
 
 /// What is done about one difference.
 enum Answer {
-    Run {
-        class: StepClass,
-        what: String,
-        statement: Statement,
-    },
+    Run { class: StepClass, what: String, statement: Statement },
     Advise(&'static str),
     Leave,
 }
 
 fn metadata(what: impl Into<String>, statement: Statement) -> Answer {
-    Answer::Run {
-        class: StepClass::MetadataOnly,
-        what: what.into(),
-        statement,
-    }
+    Answer::Run { class: StepClass::MetadataOnly, what: what.into(), statement }
 }
 
 fn answer(declared: &Declared, table: Option<&DeclaredTable>, drift: &Drift) -> Answer {
@@ -189,23 +168,13 @@ fn answer(declared: &Declared, table: Option<&DeclaredTable>, drift: &Drift) -> 
 }
 
 fn in_table(table: &DeclaredTable, cluster: Option<&ClusterName>, kind: &DriftKind) -> Answer {
-    let DeclaredTable {
-        name,
-        table: shape,
-        options,
-    } = table;
+    let DeclaredTable { name, table: shape, options } = table;
     match kind {
         DriftKind::MissingTable => {
             metadata("create the table", render::create_table(table, cluster))
         }
-        DriftKind::MissingColumn {
-            column: missing,
-            declared,
-        } => {
-            let at = shape
-                .columns
-                .iter()
-                .position(|column| column.name == missing);
+        DriftKind::MissingColumn { column: missing, declared } => {
+            let at = shape.columns.iter().position(|column| column.name == missing);
             at.map_or(Answer::Leave, |at| {
                 let before = at.checked_sub(1).map(|before| shape.columns[before].name);
                 let statement = render::add_column(name, cluster, &shape.columns[at], before);
@@ -214,16 +183,12 @@ fn in_table(table: &DeclaredTable, cluster: Option<&ClusterName>, kind: &DriftKi
         }
         DriftKind::MissingIndex { index } => {
             let missing = shape.indexes.iter().find(|each| each.name == index);
-            missing
-                .filter(|_| options.engine != Engine::Null)
-                .map_or(Answer::Leave, |missing| {
-                    let what = format!("add index {index}; parts written before stay without");
-                    metadata(what, render::add_index(name, cluster, missing))
-                })
+            missing.filter(|_| options.engine != Engine::Null).map_or(Answer::Leave, |missing| {
+                let what = format!("add index {index}; parts written before stay without");
+                metadata(what, render::add_index(name, cluster, missing))
+            })
         }
-        DriftKind::Setting {
-            setting, declared, ..
-        } => {
+        DriftKind::Setting { setting, declared, .. } => {
             let known = render::deduplication_settings(&options.engine);
             let known = known.into_iter().find(|(name, _)| name == setting);
             known.map_or(Answer::Leave, |(setting, value)| {
@@ -237,11 +202,7 @@ fn in_table(table: &DeclaredTable, cluster: Option<&ClusterName>, kind: &DriftKi
 }
 
 fn retention(table: &DeclaredTable, cluster: Option<&ClusterName>, live: Option<&str>) -> Answer {
-    let DeclaredTable {
-        name,
-        table: shape,
-        options,
-    } = table;
+    let DeclaredTable { name, table: shape, options } = table;
     let Some(kept) = options.ttl else {
         let statement = render::remove_ttl(name, cluster);
         return metadata("keep rows for ever", statement);
@@ -249,20 +210,12 @@ fn retention(table: &DeclaredTable, cluster: Option<&ClusterName>, live: Option<
     let statement = render::modify_ttl(name, cluster, shape.ttl_from, kept);
     let live_seconds = live.and_then(live_ttl_seconds);
     let (class, what) = match live_seconds {
-        Some(seconds) if seconds <= kept.seconds() => (
-            StepClass::Mutation,
-            format!("keep rows for {kept}, longer than now"),
-        ),
-        _ => (
-            StepClass::Destructive,
-            format!("keep rows for {kept}: older ones are deleted"),
-        ),
+        Some(seconds) if seconds <= kept.seconds() => {
+            (StepClass::Mutation, format!("keep rows for {kept}, longer than now"))
+        }
+        _ => (StepClass::Destructive, format!("keep rows for {kept}: older ones are deleted")),
     };
-    Answer::Run {
-        class,
-        what,
-        statement,
-    }
+    Answer::Run { class, what, statement }
 }
 
 /// The span at the end of `... + toIntervalDay(30)`; `None` for any other rule.
@@ -277,8 +230,5 @@ fn live_ttl_seconds(rule: &str) -> Option<u64> {
         "Week" => 'w',
         _ => return None,
     };
-    Ttl::parse_optional(&format!("{count}{letter}"))
-        .ok()
-        .flatten()
-        .map(Ttl::seconds)
+    Ttl::parse_optional(&format!("{count}{letter}")).ok().flatten().map(Ttl::seconds)
 }

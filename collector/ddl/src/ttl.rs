@@ -41,9 +41,7 @@ impl Ttl {
     /// A time to live of whole seconds; `None` for 0 or for more than [`TTL_SECONDS_MAX`].
     #[must_use]
     pub fn from_seconds(seconds: u64) -> Option<Self> {
-        NonZeroU64::new(seconds)
-            .filter(|_| seconds <= TTL_SECONDS_MAX)
-            .map(Self)
+        NonZeroU64::new(seconds).filter(|_| seconds <= TTL_SECONDS_MAX).map(Self)
     }
 
     /// The span in seconds.
@@ -61,9 +59,7 @@ impl Ttl {
         if seconds == 0 {
             return Ok(None);
         }
-        Self::from_seconds(seconds)
-            .map(Some)
-            .ok_or_else(|| TtlError::TooLong(text.to_owned()))
+        Self::from_seconds(seconds).map(Some).ok_or_else(|| TtlError::TooLong(text.to_owned()))
     }
 
     /// The count and the coarsest unit that express it exactly.
@@ -91,17 +87,13 @@ fn parse_seconds(text: &str) -> Result<u64, TtlError> {
     }
     let mut total: u64 = 0;
     while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit())
-            .ok_or_else(malformed)?;
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(malformed)?;
         let count: u64 = match &rest[..digits] {
             "" => return Err(malformed()),
             number => number.parse().map_err(|_| too_long())?,
         };
         let after = rest[digits..].trim_start();
-        let letters = after
-            .find(|c: char| !c.is_ascii_alphabetic())
-            .unwrap_or(after.len());
+        let letters = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
         let unit_seconds = match &after[..letters] {
             "s" | "sec" | "second" | "seconds" => 1,
             "m" | "min" | "minute" | "minutes" => MINUTE_SECONDS,
@@ -154,10 +146,7 @@ mod tests {
             ("2w", 14 * DAY_SECONDS),
             ("45s", 45),
         ] {
-            assert_eq!(
-                Ttl::parse_optional(text).map(|t| t.map(Ttl::seconds)),
-                Ok(Some(seconds))
-            );
+            assert_eq!(Ttl::parse_optional(text).map(|t| t.map(Ttl::seconds)), Ok(Some(seconds)));
         }
         assert_eq!(Ttl::parse_optional("0s"), Ok(None));
         assert_eq!(Ttl::parse_optional("0d"), Ok(None));
@@ -167,32 +156,11 @@ mod tests {
     /// Guarantee: each is refused, none panics or wraps.
     #[test]
     fn nonsense_is_refused() {
-        for text in [
-            "",
-            " ",
-            "30",
-            "d",
-            "-1d",
-            "1.5d",
-            "3x",
-            "1d garbage",
-            "d1",
-            "１d",
-        ] {
-            assert!(
-                matches!(Ttl::parse_optional(text), Err(TtlError::Malformed(_))),
-                "{text}"
-            );
+        for text in ["", " ", "30", "d", "-1d", "1.5d", "3x", "1d garbage", "d1", "１d"] {
+            assert!(matches!(Ttl::parse_optional(text), Err(TtlError::Malformed(_))), "{text}");
         }
-        for text in [
-            "101w99999999d",
-            "99999999999999999999d",
-            "18446744073709551615w",
-        ] {
-            assert!(
-                matches!(Ttl::parse_optional(text), Err(TtlError::TooLong(_))),
-                "{text}"
-            );
+        for text in ["101w99999999d", "99999999999999999999d", "18446744073709551615w"] {
+            assert!(matches!(Ttl::parse_optional(text), Err(TtlError::TooLong(_))), "{text}");
         }
     }
 

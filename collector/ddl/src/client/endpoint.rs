@@ -57,15 +57,8 @@ impl FromStr for Endpoint {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let refuse = |reason| {
             // A password typed into the address must not come back in a message.
-            let text = if text.contains('@') {
-                "(an address with '@')"
-            } else {
-                text
-            };
-            EndpointError {
-                text: text.to_owned(),
-                reason,
-            }
+            let text = if text.contains('@') { "(an address with '@')" } else { text };
+            EndpointError { text: text.to_owned(), reason }
         };
         let (https, rest) = if let Some(rest) = text.strip_prefix("http://") {
             (false, rest)
@@ -89,11 +82,7 @@ impl FromStr for Endpoint {
         if port == 0 {
             return Err(refuse("its port is 0"));
         }
-        Ok(Self {
-            https,
-            host: host.to_owned(),
-            port,
-        })
+        Ok(Self { https, host: host.to_owned(), port })
     }
 }
 
@@ -107,10 +96,7 @@ fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
         None => Some((authority, None)),
         Some(at) => {
             let digits = &authority[at + 1..];
-            let number = digits
-                .bytes()
-                .all(|b| b.is_ascii_digit())
-                .then(|| digits.parse().ok())?;
+            let number = digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?;
             Some((&authority[..at], Some(number?)))
         }
     }
@@ -118,9 +104,7 @@ fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
 
 fn is_host(host: &str) -> bool {
     if let Some(inner) = host.strip_prefix('[') {
-        return inner
-            .strip_suffix(']')
-            .is_some_and(|ip| ip.parse::<std::net::Ipv6Addr>().is_ok());
+        return inner.strip_suffix(']').is_some_and(|ip| ip.parse::<std::net::Ipv6Addr>().is_ok());
     }
     let letters = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
     !host.is_empty()
@@ -177,10 +161,7 @@ pub struct Credentials {
 
 impl Default for Credentials {
     fn default() -> Self {
-        Self {
-            user: "default".to_owned(),
-            password: Secret::new(""),
-        }
+        Self { user: "default".to_owned(), password: Secret::new("") }
     }
 }
 
@@ -223,20 +204,15 @@ mod tests {
         ] {
             assert!(text.parse::<Endpoint>().is_err(), "{text}");
         }
-        let message = "http://user:hunter2@h:8123"
-            .parse::<Endpoint>()
-            .unwrap_err()
-            .to_string();
+        let message = "http://user:hunter2@h:8123".parse::<Endpoint>().unwrap_err().to_string();
         assert!(!message.contains("hunter2"), "{message}");
     }
 
     /// Scenario: credentials end up in a log line. Guarantee: the password does not.
     #[test]
     fn a_secret_is_not_printed() {
-        let credentials = Credentials {
-            user: "otel".to_owned(),
-            password: Secret::new("hunter2\n"),
-        };
+        let credentials =
+            Credentials { user: "otel".to_owned(), password: Secret::new("hunter2\n") };
         assert_eq!(credentials.password.reveal(), "hunter2");
         assert!(!format!("{credentials:?}").contains("hunter2"));
     }

@@ -251,19 +251,12 @@ pub(crate) fn classify(error: clickhouse::error::Error, at: &Endpoint, user: &st
     use clickhouse::error::Error;
     match error {
         Error::BadResponse(text) => answered(&text, at, user),
-        Error::TimedOut => ClientError::Timeout {
-            endpoint: at.clone(),
-            waited: Duration::ZERO,
-        },
+        Error::TimedOut => ClientError::Timeout { endpoint: at.clone(), waited: Duration::ZERO },
         Error::Network(cause) => unanswered(&*cause, at),
-        Error::InvalidParams(cause) | Error::Other(cause) => ClientError::Protocol {
-            endpoint: at.clone(),
-            cause: chain(&*cause),
-        },
-        other => ClientError::Protocol {
-            endpoint: at.clone(),
-            cause: chain(&other),
-        },
+        Error::InvalidParams(cause) | Error::Other(cause) => {
+            ClientError::Protocol { endpoint: at.clone(), cause: chain(&*cause) }
+        }
+        other => ClientError::Protocol { endpoint: at.clone(), cause: chain(&other) },
     }
 }
 
@@ -271,44 +264,23 @@ fn answered(text: &str, at: &Endpoint, user: &str) -> ClientError {
     let endpoint = at.clone();
     let message: String = text.chars().take(SERVER_TEXT_CHARS_MAX).collect();
     let Some(code) = exception_code(text) else {
-        return ClientError::Protocol {
-            endpoint,
-            cause: message,
-        };
+        return ClientError::Protocol { endpoint, cause: message };
     };
     let user = user.to_owned();
     match code {
-        192 | 193 | 194 | 516 => ClientError::Authentication {
-            endpoint,
-            user,
-            code,
-        },
-        497 => ClientError::Privilege {
-            endpoint,
-            user,
-            message,
-        },
-        164 | 242 => ClientError::ReadOnly {
-            endpoint,
-            code,
-            message,
-        },
+        192 | 193 | 194 | 516 => ClientError::Authentication { endpoint, user, code },
+        497 => ClientError::Privilege { endpoint, user, message },
+        164 | 242 => ClientError::ReadOnly { endpoint, code, message },
         81 => ClientError::UnknownDatabase { endpoint, message },
         60 => ClientError::UnknownTable { endpoint, message },
-        _ => ClientError::Server {
-            endpoint,
-            code,
-            message,
-        },
+        _ => ClientError::Server { endpoint, code, message },
     }
 }
 
 /// The number in `Code: 60. DB::Exception: ...`.
 fn exception_code(text: &str) -> Option<u32> {
     let after = text.split_once("Code: ")?.1;
-    let end = after
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(after.len());
+    let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
     after[..end].parse().ok()
 }
 
@@ -332,9 +304,7 @@ fn find<E: StdError + 'static>(error: &(dyn StdError + 'static)) -> bool {
         if error.is::<E>() {
             return true;
         }
-        if let Some(inner) = error
-            .downcast_ref::<std::io::Error>()
-            .and_then(|io| io.get_ref())
+        if let Some(inner) = error.downcast_ref::<std::io::Error>().and_then(|io| io.get_ref())
             && find::<E>(inner)
         {
             return true;
@@ -385,10 +355,7 @@ mod tests {
             let text = format!("Code: {code}. DB::Exception: words. (NAME) (version 26.9.2.1)");
             assert_eq!(answered(&text, &at(), "u").category(), category, "{code}");
         }
-        assert_eq!(
-            answered("<html>hello</html>", &at(), "u").category(),
-            Category::Protocol
-        );
+        assert_eq!(answered("<html>hello</html>", &at(), "u").category(), Category::Protocol);
     }
 
     /// Scenario: an exception with a very long text. Guarantee: our message stays short.

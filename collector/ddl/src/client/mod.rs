@@ -74,12 +74,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::Setup`]: no endpoint, or certificates that cannot be read.
     pub fn new(options: ClientOptions) -> Result<Self, ClientError> {
-        let ClientOptions {
-            endpoints,
-            credentials,
-            tls,
-            statement_timeout,
-        } = options;
+        let ClientOptions { endpoints, credentials, tls, statement_timeout } = options;
         let Credentials { user, password } = credentials;
         if endpoints.is_empty() {
             return Err(ClientError::Setup("no endpoint is given".to_owned()));
@@ -90,10 +85,7 @@ impl Client {
             .with_product_info("millrace-ddl", env!("CARGO_PKG_VERSION"));
         let servers = endpoints
             .into_iter()
-            .map(|endpoint| Server {
-                http: http.clone().with_url(endpoint.to_string()),
-                endpoint,
-            })
+            .map(|endpoint| Server { http: http.clone().with_url(endpoint.to_string()), endpoint })
             .collect();
         Ok(Self {
             servers,
@@ -129,8 +121,7 @@ impl Client {
     /// # Errors
     /// The last endpoint's error, when none of them did it.
     pub async fn execute(&self, statement: &Statement) -> Result<(), ClientError> {
-        self.on_any(async |http: &Http| with(http, statement).execute().await)
-            .await
+        self.on_any(async |http: &Http| with(http, statement).execute().await).await
     }
 
     /// Runs a query and returns all its rows; for answers of bounded size (system tables, counts).
@@ -141,8 +132,7 @@ impl Client {
     where
         T: RowOwned + RowRead,
     {
-        self.on_any(async |http: &Http| with(http, statement).fetch_all::<T>().await)
-            .await
+        self.on_any(async |http: &Http| with(http, statement).fetch_all::<T>().await).await
     }
 
     /// Runs a query and hands over its answer piece by piece, in the named format. The limit of one

@@ -46,7 +46,7 @@ pub(crate) fn http(tls: &Tls, connect_timeout: Duration) -> Result<Http, ClientE
     tcp.set_keepalive(Some(TCP_KEEPALIVE));
     tcp.set_connect_timeout(Some(connect_timeout));
     let connector = HttpsConnectorBuilder::new()
-        .with_tls_config(config(tls)?)
+        .with_tls_config(tls.config()?)
         .https_or_http()
         .enable_http1()
         .wrap_connector(tcp);
@@ -55,6 +55,17 @@ pub(crate) fn http(tls: &Tls, connect_timeout: Duration) -> Result<Http, ClientE
         .pool_idle_timeout(POOL_IDLE)
         .build(connector);
     Ok(Http::with_http_client(hyper))
+}
+
+impl Tls {
+    /// The rustls settings these certificates make, without protocols to negotiate; for other HTTPS
+    /// clients of ours.
+    ///
+    /// # Errors
+    /// [`ClientError::Setup`]: a certificate or key cannot be read, or they do not fit.
+    pub fn config(&self) -> Result<ClientConfig, ClientError> {
+        config(self)
+    }
 }
 
 fn config(tls: &Tls) -> Result<ClientConfig, ClientError> {
@@ -70,11 +81,7 @@ fn config(tls: &Tls) -> Result<ClientConfig, ClientError> {
             .with_native_roots()
             .map_err(|cause| setup("the system's CA certificates cannot be read", &cause))?,
     };
-    let Some(Identity {
-        certificate_pem,
-        key_pem,
-    }) = &tls.identity
-    else {
+    let Some(Identity { certificate_pem, key_pem }) = &tls.identity else {
         return Ok(builder.with_no_client_auth());
     };
     let chain = certificates(certificate_pem, "the client certificate")?;
@@ -99,9 +106,7 @@ fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, 
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
         Ok(list) if !list.is_empty() => Ok(list),
-        Ok(_) => Err(ClientError::Setup(format!(
-            "{what} holds no PEM certificate"
-        ))),
+        Ok(_) => Err(ClientError::Setup(format!("{what} holds no PEM certificate"))),
         Err(cause) => Err(ClientError::Setup(format!("{what} is not PEM: {cause}"))),
     }
 }
@@ -113,10 +118,7 @@ mod tests {
     /// Scenario: a CA file without a certificate in it. Guarantee: refused at set-up, in words.
     #[test]
     fn an_empty_ca_file_is_refused() {
-        let tls = Tls {
-            ca_pem: Some(b"hello".to_vec()),
-            identity: None,
-        };
+        let tls = Tls { ca_pem: Some(b"hello".to_vec()), identity: None };
         let message = config(&tls).map(|_| ()).unwrap_err().to_string();
         assert!(message.contains("holds no PEM certificate"), "{message}");
     }

@@ -9,10 +9,7 @@ use crate::declared::{ClusterName, TableName};
 use crate::ttl::Ttl;
 
 fn alter(name: &TableName, cluster: Option<&ClusterName>, what: &str) -> Statement {
-    change(
-        format!("ALTER TABLE {}{} {what}", full(name), on_cluster(cluster)),
-        cluster,
-    )
+    change(format!("ALTER TABLE {}{} {what}", full(name), on_cluster(cluster)), cluster)
 }
 
 /// A missing column, behind the one that stands before it in the declaration, or first.
@@ -22,10 +19,7 @@ pub(crate) fn add_column(
     missing: &Column,
     after: Option<&str>,
 ) -> Statement {
-    let place = after.map_or_else(
-        || "FIRST".to_owned(),
-        |name| format!("AFTER {}", quote(name)),
-    );
+    let place = after.map_or_else(|| "FIRST".to_owned(), |name| format!("AFTER {}", quote(name)));
     let what = format!("ADD COLUMN IF NOT EXISTS {} {place}", column(missing));
     alter(table, cluster, &what)
 }
@@ -36,11 +30,7 @@ pub(crate) fn add_index(
     cluster: Option<&ClusterName>,
     missing: &Index,
 ) -> Statement {
-    alter(
-        table,
-        cluster,
-        &format!("ADD INDEX IF NOT EXISTS {}", index(missing)),
-    )
+    alter(table, cluster, &format!("ADD INDEX IF NOT EXISTS {}", index(missing)))
 }
 
 /// Another time to live.

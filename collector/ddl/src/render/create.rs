@@ -22,47 +22,25 @@ const DEDUPLICATION_SECONDS: u64 = 7 * 24 * 3600;
 pub fn create_all(declared: &Declared) -> Vec<Statement> {
     let cluster = declared.cluster.as_ref();
     let mut statements = vec![create_database(&declared.database, cluster)];
-    statements.extend(
-        declared
-            .tables()
-            .iter()
-            .map(|table| create_table(table, cluster)),
-    );
-    statements.extend(
-        declared
-            .view()
-            .iter()
-            .map(|view| create_view(view, cluster)),
-    );
+    statements.extend(declared.tables().iter().map(|table| create_table(table, cluster)));
+    statements.extend(declared.view().iter().map(|view| create_view(view, cluster)));
     statements
 }
 
 /// The database, with the server's default engine.
 pub(crate) fn create_database(name: &Identifier, cluster: Option<&ClusterName>) -> Statement {
-    let sql = format!(
-        "CREATE DATABASE IF NOT EXISTS {}{}",
-        quote(name.as_str()),
-        on_cluster(cluster)
-    );
+    let sql =
+        format!("CREATE DATABASE IF NOT EXISTS {}{}", quote(name.as_str()), on_cluster(cluster));
     change(sql, cluster)
 }
 
 /// One table.
 pub(crate) fn create_table(table: &DeclaredTable, cluster: Option<&ClusterName>) -> Statement {
-    let DeclaredTable {
-        name,
-        table: shape,
-        options,
-    } = table;
+    let DeclaredTable { name, table: shape, options } = table;
     let mut lines: Vec<String> = shape.columns.iter().map(column).collect();
     let keeps_rows = options.engine != Engine::Null;
     if keeps_rows {
-        lines.extend(
-            shape
-                .indexes
-                .iter()
-                .map(|each| format!("INDEX {}", index(each))),
-        );
+        lines.extend(shape.indexes.iter().map(|each| format!("INDEX {}", index(each))));
     }
     let mut sql = format!(
         "CREATE TABLE IF NOT EXISTS {}{}\n(\n    {}\n)\nENGINE = {}",
@@ -72,10 +50,7 @@ pub(crate) fn create_table(table: &DeclaredTable, cluster: Option<&ClusterName>)
         engine(table),
     );
     if keeps_rows {
-        sql.push_str(&format!(
-            "\nPARTITION BY {}",
-            expression(shape.partition_by)
-        ));
+        sql.push_str(&format!("\nPARTITION BY {}", expression(shape.partition_by)));
         if !shape.primary_key.is_empty() {
             sql.push_str(&format!("\nPRIMARY KEY ({})", list(&shape.primary_key)));
         }
@@ -94,12 +69,7 @@ pub(crate) fn create_table(table: &DeclaredTable, cluster: Option<&ClusterName>)
 
 /// The view that fills the trace-id table from inserted spans.
 pub(crate) fn create_view(declared: &DeclaredView, cluster: Option<&ClusterName>) -> Statement {
-    let DeclaredView {
-        name,
-        source,
-        target,
-        view,
-    } = declared;
+    let DeclaredView { name, source, target, view } = declared;
     let (group_by, time) = (quote(view.group_by), quote(view.time));
     let sql = format!(
         "CREATE MATERIALIZED VIEW IF NOT EXISTS {}{} TO {}\nAS SELECT\n    {group_by},\n    \
@@ -117,12 +87,7 @@ pub(crate) fn create_view(declared: &DeclaredView, cluster: Option<&ClusterName>
 
 /// `name type [DEFAULT expr] [CODEC(...)]`.
 pub(super) fn column(column: &Column) -> String {
-    let Column {
-        name,
-        ty,
-        codec: packing,
-        origin,
-    } = column;
+    let Column { name, ty, codec: packing, origin } = column;
     let default = match origin {
         Origin::Insert => String::new(),
         Origin::Default(expr) => format!(" DEFAULT {}", expression(*expr)),
@@ -160,10 +125,7 @@ pub(crate) fn deduplication_settings(engine: &Engine) -> Vec<(&'static str, u64)
         }
         Engine::ReplicatedMergeTree(_) => vec![
             ("replicated_deduplication_window", DEDUPLICATION_WINDOW),
-            (
-                "replicated_deduplication_window_seconds",
-                DEDUPLICATION_SECONDS,
-            ),
+            ("replicated_deduplication_window_seconds", DEDUPLICATION_SECONDS),
         ],
         Engine::Null => Vec::new(),
     }

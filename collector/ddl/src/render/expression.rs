@@ -25,23 +25,13 @@ pub(super) fn expression(expr: Expr) -> String {
 
 /// Expressions between commas, as we send them.
 pub(super) fn list(exprs: &[Expr]) -> String {
-    exprs
-        .iter()
-        .copied()
-        .map(expression)
-        .collect::<Vec<_>>()
-        .join(", ")
+    exprs.iter().copied().map(expression).collect::<Vec<_>>().join(", ")
 }
 
 /// Expressions between commas, as `system.tables` spells keys.
 pub(crate) fn canonical_list(exprs: &[Expr]) -> String {
     let spelled = |expr| call(expr, str::to_owned);
-    exprs
-        .iter()
-        .copied()
-        .map(spelled)
-        .collect::<Vec<_>>()
-        .join(", ")
+    exprs.iter().copied().map(spelled).collect::<Vec<_>>().join(", ")
 }
 
 fn interval(ttl: Ttl) -> String {
@@ -78,31 +68,13 @@ pub(super) fn codec(codec: Codec) -> String {
 pub(super) fn index(index: &Index) -> String {
     let kind = match index.kind {
         IndexKind::MinMax => "minmax".to_owned(),
-        IndexKind::BloomFilter {
-            false_positives_per_mille,
-        } => {
-            format!(
-                "bloom_filter({})",
-                f64::from(false_positives_per_mille) / 1000.0
-            )
+        IndexKind::BloomFilter { false_positives_per_mille } => {
+            format!("bloom_filter({})", f64::from(false_positives_per_mille) / 1000.0)
         }
-        IndexKind::TokenBloomFilter {
-            bytes,
-            hashes,
-            seed,
-        } => {
+        IndexKind::TokenBloomFilter { bytes, hashes, seed } => {
             format!("tokenbf_v1({bytes}, {hashes}, {seed})")
         }
     };
-    let Index {
-        name,
-        expr,
-        kind: _,
-        granularity,
-    } = index;
-    format!(
-        "{} {} TYPE {kind} GRANULARITY {granularity}",
-        quote(name),
-        expression(*expr)
-    )
+    let Index { name, expr, kind: _, granularity } = index;
+    format!("{} {} TYPE {kind} GRANULARITY {granularity}", quote(name), expression(*expr))
 }

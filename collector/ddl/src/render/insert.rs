@@ -17,9 +17,5 @@ pub fn insert_statement(name: &TableName, table: &Table) -> Statement {
 #[must_use]
 pub fn insert_columns(name: &TableName, columns: &[&str]) -> Statement {
     let columns: Vec<String> = columns.iter().copied().map(quote).collect();
-    Statement::new(format!(
-        "INSERT INTO {} ({}) FORMAT Native",
-        full(name),
-        columns.join(", ")
-    ))
+    Statement::new(format!("INSERT INTO {} ({}) FORMAT Native", full(name), columns.join(", ")))
 }

@@ -31,10 +31,7 @@ pub struct Statement {
 
 impl Statement {
     fn new(sql: String) -> Self {
-        Self {
-            sql,
-            settings: Vec::new(),
-        }
+        Self { sql, settings: Vec::new() }
     }
 
     fn with_setting(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -88,17 +85,11 @@ fn literal(text: &str) -> String {
 }
 
 fn full(name: &TableName) -> String {
-    format!(
-        "{}.{}",
-        quote(name.database().as_str()),
-        quote(name.table())
-    )
+    format!("{}.{}", quote(name.database().as_str()), quote(name.table()))
 }
 
 fn on_cluster(cluster: Option<&ClusterName>) -> String {
-    cluster.map_or_else(String::new, |name| {
-        format!(" ON CLUSTER {}", literal(&name.to_string()))
-    })
+    cluster.map_or_else(String::new, |name| format!(" ON CLUSTER {}", literal(&name.to_string())))
 }
 
 /// How long the server that is asked waits for the others of a cluster, in seconds. Below the
@@ -144,24 +135,10 @@ mod tests {
     /// Scenario: texts that try to leave their quotes. Guarantee: they stay inside.
     #[test]
     fn injections_stay_inside_their_quotes() {
-        for text in [
-            "'; DROP TABLE x --",
-            "\\'",
-            "\\",
-            "`; --",
-            "a\\`b",
-            "\0",
-            "${x}",
-            "' OR 1=1",
-        ] {
-            assert_eq!(
-                read_back(&literal(text), '\''),
-                Some((text.to_owned(), String::new()))
-            );
-            assert_eq!(
-                read_back(&quote(text), '`'),
-                Some((text.to_owned(), String::new()))
-            );
+        for text in ["'; DROP TABLE x --", "\\'", "\\", "`; --", "a\\`b", "\0", "${x}", "' OR 1=1"]
+        {
+            assert_eq!(read_back(&literal(text), '\''), Some((text.to_owned(), String::new())));
+            assert_eq!(read_back(&quote(text), '`'), Some((text.to_owned(), String::new())));
         }
     }
 

@@ -6,20 +6,13 @@ use millrace_schema::Identifier;
 use super::{Statement, literal};
 
 fn named(names: &[&str]) -> String {
-    names
-        .iter()
-        .copied()
-        .map(literal)
-        .collect::<Vec<_>>()
-        .join(", ")
+    names.iter().copied().map(literal).collect::<Vec<_>>().join(", ")
 }
 
 /// One row if the database exists.
 pub(crate) fn databases(name: &Identifier) -> Statement {
     let name = literal(name.as_str());
-    Statement::new(format!(
-        "SELECT name FROM system.databases WHERE name = {name}"
-    ))
+    Statement::new(format!("SELECT name FROM system.databases WHERE name = {name}"))
 }
 
 /// Engine and keys of the named tables that exist.

@@ -1,0 +1,223 @@
+//! What can be said on the command line, and the checked values it becomes.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Parser, Subcommand};
+use millrace_ddl::{
+    Attributes, Client, ClientOptions, Credentials, Endpoint, Identifier, Secret, Tls,
+};
+use millrace_loadgen::{CheckOptions, Compression, Plan, Protocol, SendOptions, Shape, Target};
+
+/// Seeded OpenTelemetry load that remembers what was acknowledged, and checks it in ClickHouse.
+#[derive(Debug, Parser)]
+#[command(name = "millrace-loadgen", version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Send spans and remember what was acknowledged.
+    Send(SendArgs),
+    /// Compare what an earlier `send` remembered with what ClickHouse holds.
+    Check(CheckArgs),
+    /// Send, then check.
+    Run {
+        #[command(flatten)]
+        send: SendFlags,
+        #[command(flatten)]
+        check: CheckFlags,
+    },
+    /// Make the load and throw it away: prints what generating alone costs.
+    Generate(PlanFlags),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SendArgs {
+    /// File that remembers what was acknowledged, for `check --state`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) send: SendFlags,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// File that `send --state` wrote.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: PathBuf,
+    #[command(flatten)]
+    pub(crate) check: CheckFlags,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanFlags {
+    /// What everything is derived from; drawn at random and printed when not given.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Spans in all, 1 to 1,000,000,000.
+    #[arg(long, default_value_t = 1_000_000)]
+    count: u64,
+    /// What each span carries: lean (about 120 bytes) or rich (about 290 bytes).
+    #[arg(long, default_value = "lean", value_parser = shape)]
+    shape: Shape,
+    /// Spans of one resource in a request, and of one trace.
+    #[arg(long, default_value_t = 100)]
+    spans_per_resource: u32,
+    /// Resources in a request.
+    #[arg(long, default_value_t = 10)]
+    resources_per_request: u32,
+    /// Start time of the first span in nanoseconds since 1970; now when not given.
+    #[arg(long)]
+    start_unix_nanos: Option<u64>,
+    /// none, gzip or zstd.
+    #[arg(long, default_value = "none")]
+    pub(crate) compression: Compression,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SendFlags {
+    #[command(flatten)]
+    pub(crate) plan: PlanFlags,
+    /// OTLP endpoint, such as http://127.0.0.1:4317.
+    #[arg(long, value_name = "URL")]
+    endpoint: String,
+    /// grpc or http.
+    #[arg(long, default_value = "grpc")]
+    protocol: Protocol,
+    /// Connections, 1 to 1,024.
+    #[arg(long, default_value_t = 2)]
+    connections: u16,
+    /// Calls under way on each connection, 1 to 1,024.
+    #[arg(long, default_value_t = 4)]
+    in_flight: u16,
+    /// Spans per second; as fast as they are taken when not given.
+    #[arg(long)]
+    rate: Option<u64>,
+    /// Seconds to wait for one answer.
+    #[arg(long, default_value_t = 30)]
+    timeout_seconds: u64,
+    /// Seconds to go on trying a request before it is given up.
+    #[arg(long, default_value_t = 300)]
+    give_up_seconds: u64,
+    /// PEM file with the certificates to trust for an https endpoint.
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckFlags {
+    /// ClickHouse HTTP endpoint, such as http://127.0.0.1:8123; repeat for more.
+    #[arg(long = "clickhouse", value_name = "URL", required = true)]
+    clickhouse: Vec<Endpoint>,
+    /// ClickHouse user.
+    #[arg(long, default_value = "default")]
+    user: String,
+    /// File holding the user's password; without it CLICKHOUSE_PASSWORD is used, or none.
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// PEM file with the certificates to trust for an https ClickHouse.
+    #[arg(long, value_name = "FILE")]
+    clickhouse_ca_file: Option<PathBuf>,
+    /// Database of the tables.
+    #[arg(long, default_value = "otel")]
+    database: Identifier,
+    /// Prefix of the tables.
+    #[arg(long, default_value = "otel")]
+    table_prefix: Identifier,
+    /// How the table stores attributes: json or map.
+    #[arg(long, default_value = "json", value_parser = attributes)]
+    attributes: Attributes,
+    /// Seconds that spans may take to arrive.
+    #[arg(long, default_value_t = 120)]
+    deadline_seconds: u64,
+}
+
+fn shape(text: &str) -> Result<Shape, String> {
+    match text {
+        "lean" => Ok(Shape::Lean),
+        "rich" => Ok(Shape::Rich),
+        _ => Err("write lean or rich".to_owned()),
+    }
+}
+
+fn attributes(text: &str) -> Result<Attributes, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "json" => Ok(Attributes::Json),
+        "map" => Ok(Attributes::Map),
+        _ => Err("write json or map".to_owned()),
+    }
+}
+
+impl PlanFlags {
+    /// The plan; what was not given is drawn from the clock.
+    pub(crate) fn plan(&self) -> Result<Plan> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let nanos = u64::try_from(now.as_nanos()).unwrap_or(0);
+        let plan = Plan {
+            seed: self.seed.unwrap_or(nanos ^ (u64::from(std::process::id()) << 40)),
+            count: self.count,
+            spans_per_resource: self.spans_per_resource,
+            resources_per_request: self.resources_per_request,
+            start_unix_nanos: self.start_unix_nanos.unwrap_or(nanos),
+            shape: self.shape,
+        };
+        plan.check()?;
+        Ok(plan)
+    }
+}
+
+impl SendFlags {
+    pub(crate) fn target(&self) -> Result<Target> {
+        Ok(Target::new(&self.endpoint, self.protocol)?)
+    }
+
+    pub(crate) fn options(&self) -> Result<SendOptions> {
+        Ok(SendOptions {
+            connections: self.connections,
+            in_flight: self.in_flight,
+            compression: self.plan.compression,
+            rate: self.rate,
+            timeout: Duration::from_secs(self.timeout_seconds.max(1)),
+            give_up_after: Duration::from_secs(self.give_up_seconds),
+            tls: Tls { ca_pem: read(self.ca_file.as_ref())?, identity: None },
+        })
+    }
+}
+
+impl CheckFlags {
+    pub(crate) fn client(&self) -> Result<Client> {
+        let password = match &self.password_file {
+            Some(path) => std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read the password file {}", path.display()))?,
+            None => std::env::var("CLICKHOUSE_PASSWORD").unwrap_or_default(),
+        };
+        if self.user.is_empty() {
+            bail!("--user is empty: name a ClickHouse user");
+        }
+        let mut options = ClientOptions::new(self.clickhouse.clone());
+        options.credentials =
+            Credentials { user: self.user.clone(), password: Secret::new(password) };
+        options.tls = Tls { ca_pem: read(self.clickhouse_ca_file.as_ref())?, identity: None };
+        Ok(Client::new(options)?)
+    }
+
+    pub(crate) fn options(&self) -> CheckOptions {
+        CheckOptions {
+            database: self.database.clone(),
+            prefix: self.table_prefix.clone(),
+            attributes: self.attributes,
+            deadline: Duration::from_secs(self.deadline_seconds),
+        }
+    }
+}
+
+fn read(path: Option<&PathBuf>) -> Result<Option<Vec<u8>>> {
+    path.map(|path| {
+        std::fs::read(path).with_context(|| format!("cannot read the CA file {}", path.display()))
+    })
+    .transpose()
+}

@@ -1,0 +1,50 @@
+//! A small keyed bijection on 64 bits: numbers become ids that look random, and ids lead back to
+//! their numbers. Not cryptographic; anyone who knows the seed can make them, which is the point.
+
+/// Multipliers and shifts of splitmix64's output function (Steele, Lea, Flood 2014), and the
+/// multipliers' inverses modulo 2^64. Every step is invertible, so the whole is.
+const FIRST: u64 = 0xBF58_476D_1CE4_E5B9;
+const SECOND: u64 = 0x94D0_49BB_1331_11EB;
+const FIRST_INVERSE: u64 = 0x96DE_1B17_3F11_9089;
+const SECOND_INVERSE: u64 = 0x3196_42B2_D24D_8EC3;
+
+/// Spreads a number over 64 bits. `mix(0)` is 0, and no other input gives 0.
+#[inline]
+pub(crate) const fn mix(number: u64) -> u64 {
+    let mut z = number;
+    z = (z ^ (z >> 30)).wrapping_mul(FIRST);
+    z = (z ^ (z >> 27)).wrapping_mul(SECOND);
+    z ^ (z >> 31)
+}
+
+/// The number that [`mix`] spread.
+#[inline]
+pub(crate) const fn unmix(mixed: u64) -> u64 {
+    let mut z = mixed;
+    z = (z ^ (z >> 31) ^ (z >> 62)).wrapping_mul(SECOND_INVERSE);
+    z = (z ^ (z >> 27) ^ (z >> 54)).wrapping_mul(FIRST_INVERSE);
+    z ^ (z >> 30) ^ (z >> 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Guarantee: the constants are inverses, and zero stays alone.
+    #[test]
+    fn the_inverse_multipliers_are_inverse() {
+        assert_eq!(FIRST.wrapping_mul(FIRST_INVERSE), 1);
+        assert_eq!(SECOND.wrapping_mul(SECOND_INVERSE), 1);
+        assert_eq!(mix(0), 0);
+    }
+
+    proptest! {
+        /// Guarantee: every id leads back to exactly its number.
+        #[test]
+        fn every_number_comes_back(number: u64) {
+            prop_assert_eq!(unmix(mix(number)), number);
+            prop_assert_eq!(mix(unmix(number)), number);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! What is sent: how many spans, from which seed, in requests of which shape. Pure arithmetic; the
+//! same plan always means the same bytes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::mix::{mix, unmix};
+
+/// The most spans of one plan: what the checker's two bitmaps hold in 250 MB (2 x 10^9 / 8 bytes).
+pub const SPANS_MAX: u64 = 1_000_000_000;
+
+/// The most spans of one request: at ~120 B each some 2.4 MB, well below the usual limit of 4 MiB.
+pub const SPANS_PER_REQUEST_MAX: u32 = 20_000;
+
+/// Distance between the start times of neighbouring spans, in nanoseconds. Time and index lead to
+/// each other, so the checker can read the table in slices of time.
+pub(crate) const STEP_NANOS: u64 = 1_000;
+
+/// Service names of a run: as many as a small estate has, so that dictionaries work as they would.
+pub(crate) const SERVICES: u64 = 10;
+
+/// How much each span carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Shape {
+    /// About 120 bytes: one attribute, one event; for comparing rates with published figures.
+    #[default]
+    Lean,
+    /// About 290 bytes: five resource and six span attributes of every type, events with attributes.
+    Rich,
+}
+
+/// A whole load, fixed by a few numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Plan {
+    /// From what everything is derived.
+    pub seed: u64,
+    /// Spans in all, 1 to [`SPANS_MAX`].
+    pub count: u64,
+    /// Spans of one resource in a request; also the spans of one trace.
+    pub spans_per_resource: u32,
+    /// Resources in a request.
+    pub resources_per_request: u32,
+    /// Start time of the first span, in nanoseconds since 1970.
+    pub start_unix_nanos: u64,
+    /// What each span carries.
+    pub shape: Shape,
+}
+
+/// Why a plan cannot be sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// Too few or too many spans.
+    #[error("count is {0}; it must be 1 to {SPANS_MAX}")]
+    Count(u64),
+    /// Requests would be empty or too large.
+    #[error("a request would hold {0} spans; it must hold 1 to {SPANS_PER_REQUEST_MAX}")]
+    Request(u64),
+    /// Times beyond what a row holds.
+    #[error("start time {0} is out of range; give nanoseconds since 1970, before the year 2200")]
+    Start(u64),
+}
+
+/// 2200-01-01, in nanoseconds since 1970: `DateTime64(9)` ends in 2262, and spans follow the start.
+const START_NANOS_MAX: u64 = 7_258_118_400 * 1_000_000_000;
+
+impl Plan {
+    /// Lean spans, ten resources of a hundred spans to a request.
+    #[must_use]
+    pub fn lean(seed: u64, count: u64, start_unix_nanos: u64) -> Self {
+        Self {
+            seed,
+            count,
+            spans_per_resource: 100,
+            resources_per_request: 10,
+            start_unix_nanos,
+            shape: Shape::Lean,
+        }
+    }
+
+    /// Checks the ranges.
+    ///
+    /// # Errors
+    /// The first figure out of its range.
+    pub fn check(&self) -> Result<(), PlanError> {
+        if self.count == 0 || self.count > SPANS_MAX {
+            return Err(PlanError::Count(self.count));
+        }
+        let each = u64::from(self.spans_per_resource) * u64::from(self.resources_per_request);
+        if each == 0 || each > u64::from(SPANS_PER_REQUEST_MAX) {
+            return Err(PlanError::Request(each));
+        }
+        if self.start_unix_nanos > START_NANOS_MAX {
+            return Err(PlanError::Start(self.start_unix_nanos));
+        }
+        Ok(())
+    }
+
+    /// Spans of a whole request.
+    #[must_use]
+    pub fn spans_per_request(&self) -> u64 {
+        u64::from(self.spans_per_resource) * u64::from(self.resources_per_request)
+    }
+
+    /// Requests in all; the last may be short.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.count.div_ceil(self.spans_per_request())
+    }
+
+    /// The spans of a request, by index; empty beyond the last.
+    #[must_use]
+    pub fn spans_of(&self, request: u64) -> std::ops::Range<u64> {
+        let each = self.spans_per_request();
+        let first = request.saturating_mul(each).min(self.count);
+        first..first.saturating_add(each).min(self.count)
+    }
+
+    /// What every service name of this run begins with, and no other run's does: the start time is
+    /// in it, so that sending a seed again later is a run of its own.
+    #[must_use]
+    pub fn service_prefix(&self) -> String {
+        let run = mix(self.seed ^ mix(self.start_unix_nanos)) >> 32;
+        format!("loadgen-{run:08x}-")
+    }
+
+    /// Key for one of the independent streams of numbers drawn from the seed. Below 2^63 and above
+    /// 0, so that a key plus an index is neither 0 nor wraps: no id is all zeros.
+    fn key(&self, stream: u64) -> u64 {
+        (mix(self.seed.wrapping_add(stream.wrapping_mul(0x9E37_79B9_7F4A_7C15))) >> 1) | 1
+    }
+
+    pub(crate) fn keys(&self) -> Keys {
+        let [span, trace_high, trace_low, noise] = [1, 2, 3, 4].map(|stream| self.key(stream));
+        Keys { span, trace_high, trace_low, noise }
+    }
+}
+
+/// Keys of a plan's streams of numbers, drawn once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keys {
+    span: u64,
+    trace_high: u64,
+    trace_low: u64,
+    noise: u64,
+}
+
+impl Keys {
+    /// The id of a span.
+    #[inline]
+    pub(crate) fn span_id(&self, index: u64) -> u64 {
+        mix(self.span + index)
+    }
+
+    /// The index whose span id this is, whatever it may be.
+    #[inline]
+    pub(crate) fn index_of(&self, span_id: u64) -> u64 {
+        unmix(span_id).wrapping_sub(self.span)
+    }
+
+    /// The id of a trace.
+    #[inline]
+    pub(crate) fn trace_id(&self, trace: u64) -> u128 {
+        let high = u128::from(mix(self.trace_high + trace));
+        (high << 64) | u128::from(mix(self.trace_low + trace))
+    }
+
+    /// 64 bits from which a span's variable fields are drawn.
+    #[inline]
+    pub(crate) fn noise(&self, index: u64) -> u64 {
+        mix(self.noise + index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Guarantee: requests cover every span once, in order, and nothing beyond.
+        #[test]
+        fn requests_cover_every_span_once(
+            count in 1_u64..100_000, spans in 1_u32..200, resources in 1_u32..20,
+        ) {
+            let plan = Plan {
+                spans_per_resource: spans,
+                resources_per_request: resources,
+                ..Plan::lean(1, count, 0)
+            };
+            prop_assert_eq!(plan.check(), Ok(()));
+            let mut next = 0;
+            for request in 0..plan.requests() {
+                let range = plan.spans_of(request);
+                prop_assert_eq!(range.start, next);
+                prop_assert!(!range.is_empty());
+                next = range.end;
+            }
+            prop_assert_eq!(next, count);
+            prop_assert!(plan.spans_of(plan.requests()).is_empty());
+        }
+
+        /// Guarantee: a span's id leads back to its index, and is never the invalid all-zero id.
+        #[test]
+        fn ids_lead_back_to_their_index(seed: u64, index in 0..SPANS_MAX) {
+            let keys = Plan::lean(seed, 1, 0).keys();
+            prop_assert_ne!(keys.span_id(index), 0);
+            prop_assert_eq!(keys.index_of(keys.span_id(index)), index);
+            prop_assert_ne!(keys.trace_id(index), 0);
+        }
+    }
+
+    /// Scenario: figures out of range. Guarantee: refused, with the figure.
+    #[test]
+    fn impossible_plans_are_refused() {
+        let plan = Plan::lean(1, 10, 0);
+        assert_eq!(Plan { count: 0, ..plan.clone() }.check(), Err(PlanError::Count(0)));
+        let none = Plan { spans_per_resource: 0, ..plan.clone() };
+        assert_eq!(none.check(), Err(PlanError::Request(0)));
+        let huge = Plan { spans_per_resource: u32::MAX, ..plan.clone() };
+        assert!(matches!(huge.check(), Err(PlanError::Request(_))));
+        assert!(Plan { start_unix_nanos: u64::MAX, ..plan }.check().is_err());
+    }
+}

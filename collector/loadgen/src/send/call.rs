@@ -1,0 +1,131 @@
+//! One call over HTTP: sends a body, reads the whole answer under a cap and a time limit.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use millrace_ddl::{ClientError, Tls};
+
+use super::answer::{Answer, of_grpc, of_http};
+use super::target::{Compression, Protocol, Target};
+
+/// Answers are a few bytes; a refusal may hold a page of text.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// How long to wait for a TCP connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Probe of a silent HTTP/2 connection, and how long its answer may take: a server that was killed
+/// with its machine is noticed in 15 s.
+const PING_EVERY: Duration = Duration::from_secs(10);
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// One connection's caller; with HTTP/1.1 one connection per call under way. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    target: Target,
+    compression: Compression,
+    timeout: Duration,
+}
+
+impl Caller {
+    pub(crate) fn new(
+        target: &Target,
+        compression: Compression,
+        tls: &Tls,
+        timeout: Duration,
+    ) -> Result<Self, ClientError> {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let builder = HttpsConnectorBuilder::new().with_tls_config(tls.config()?).https_or_http();
+        let mut client = Client::builder(TokioExecutor::new());
+        client.pool_timer(TokioTimer::new()).timer(TokioTimer::new());
+        let client = match target.protocol() {
+            Protocol::Grpc => client
+                .http2_only(true)
+                .http2_adaptive_window(true)
+                .http2_keep_alive_interval(PING_EVERY)
+                .http2_keep_alive_timeout(PING_TIMEOUT)
+                .build(builder.enable_http2().wrap_connector(tcp)),
+            Protocol::Http => client.build(builder.enable_http1().wrap_connector(tcp)),
+        };
+        Ok(Self { client, target: target.clone(), compression, timeout })
+    }
+
+    /// Sends a body once and judges the answer.
+    pub(crate) async fn call(&self, body: Bytes) -> Answer {
+        let request = match self.request(body) {
+            Ok(request) => request,
+            Err(error) => return Answer::Refused { words: error.to_string() },
+        };
+        match tokio::time::timeout(self.timeout, self.exchange(request)).await {
+            Ok(answer) => answer,
+            Err(_) => Answer::Unclear {
+                after: None,
+                words: format!("no answer within {} s", self.timeout.as_secs_f32()),
+            },
+        }
+    }
+
+    fn request(&self, body: Bytes) -> Result<Request<Full<Bytes>>, http::Error> {
+        let mut request = Request::builder().method(Method::POST).uri(self.target.uri());
+        let encoding = self.compression.encoding().map(HeaderValue::from_static);
+        request = match self.target.protocol() {
+            Protocol::Grpc => request
+                .header(header::CONTENT_TYPE, "application/grpc")
+                .header(header::TE, "trailers"),
+            Protocol::Http => request.header(header::CONTENT_TYPE, "application/x-protobuf"),
+        };
+        if let Some(encoding) = encoding {
+            let name = match self.target.protocol() {
+                Protocol::Grpc => "grpc-encoding",
+                Protocol::Http => "content-encoding",
+            };
+            request = request.header(name, encoding);
+        }
+        request.body(Full::new(body))
+    }
+
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Answer {
+        let response = match self.client.request(request).await {
+            Ok(response) => response,
+            Err(error) if error.is_connect() => return Answer::Unsent { words: chain(&error) },
+            Err(error) => return Answer::Unclear { after: None, words: chain(&error) },
+        };
+        let (parts, body) = response.into_parts();
+        let body = match Limited::<Incoming>::new(body, ANSWER_BYTES_MAX).collect().await {
+            Ok(body) => body,
+            // The status alone decides an HTTP answer; a gRPC one is in the trailers.
+            Err(error) => return Answer::Unclear { after: None, words: error.to_string() },
+        };
+        let trailers = body.trailers().cloned();
+        let bytes = body.to_bytes();
+        match self.target.protocol() {
+            Protocol::Http => of_http(parts.status, &parts.headers, &bytes),
+            Protocol::Grpc => of_grpc(parts.status, &parts.headers, trailers.as_ref(), &bytes),
+        }
+    }
+}
+
+/// An error with its causes, outermost first.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        next = cause.source();
+    }
+    text
+}

@@ -1,0 +1,165 @@
+//! Where the load goes, and how it is packed.
+
+use std::fmt;
+use std::str::FromStr;
+
+use http::Uri;
+
+/// How OTLP is spoken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// OTLP/gRPC, usually port 4317.
+    #[default]
+    Grpc,
+    /// OTLP/HTTP with protobuf bodies, usually port 4318.
+    Http,
+}
+
+/// How requests are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Compression {
+    /// Sent as they are.
+    #[default]
+    None,
+    /// gzip at its fastest level: a load generator must not be slower than what it loads.
+    Gzip,
+    /// zstd level 1.
+    Zstd,
+}
+
+impl Compression {
+    /// The name in `grpc-encoding` and `Content-Encoding`; `None` when nothing is said.
+    pub(crate) fn encoding(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Gzip => Some("gzip"),
+            Self::Zstd => Some("zstd"),
+        }
+    }
+}
+
+/// A text names no protocol, compression or target.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no {what}: write {instead}")]
+pub struct TargetError {
+    text: String,
+    what: &'static str,
+    instead: &'static str,
+}
+
+impl FromStr for Protocol {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "grpc" => Ok(Self::Grpc),
+            "http" => Ok(Self::Http),
+            _ => Err(TargetError {
+                text: text.to_owned(),
+                what: "protocol",
+                instead: "grpc or http",
+            }),
+        }
+    }
+}
+
+impl FromStr for Compression {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "none" => Ok(Self::None),
+            "gzip" => Ok(Self::Gzip),
+            "zstd" => Ok(Self::Zstd),
+            _ => Err(TargetError {
+                text: text.to_owned(),
+                what: "compression",
+                instead: "none, gzip or zstd",
+            }),
+        }
+    }
+}
+
+/// An OTLP endpoint: `http://host:4317`, `https://host:4318`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    uri: Uri,
+    protocol: Protocol,
+}
+
+impl Target {
+    /// Checks an address.
+    ///
+    /// # Errors
+    /// The address is not `http://` or `https://` with a host and no path, or has no port.
+    pub fn new(text: &str, protocol: Protocol) -> Result<Self, TargetError> {
+        let refused = || TargetError {
+            text: text.to_owned(),
+            what: "OTLP endpoint",
+            instead: "http://host:4317 (gRPC) or http://host:4318 (HTTP)",
+        };
+        let base: Uri = text.parse().map_err(|_| refused())?;
+        let is_web = matches!(base.scheme_str(), Some("http" | "https"));
+        let is_bare = base.path() == "/" && base.query().is_none();
+        let authority = base.authority().filter(|a| a.port_u16().is_some_and(|port| port > 0));
+        let (true, true, Some(authority)) = (is_web, is_bare, authority) else {
+            return Err(refused());
+        };
+        if authority.as_str().contains('@') {
+            return Err(TargetError { text: "(an address with '@')".to_owned(), ..refused() });
+        }
+        let path = match protocol {
+            Protocol::Grpc => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+            Protocol::Http => "/v1/traces",
+        };
+        let uri = Uri::builder()
+            .scheme(base.scheme_str().unwrap_or("http"))
+            .authority(authority.clone())
+            .path_and_query(path)
+            .build()
+            .map_err(|_| refused())?;
+        Ok(Self { uri, protocol })
+    }
+
+    /// How OTLP is spoken there.
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// The full address of the export call.
+    pub(crate) fn uri(&self) -> &Uri {
+        &self.uri
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.uri)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: addresses with and without what they need. Guarantee: only whole ones pass.
+    #[test]
+    fn targets_are_checked() {
+        let target = Target::new("http://edge:4318", Protocol::Http).unwrap();
+        assert_eq!(target.to_string(), "http://edge:4318/v1/traces");
+        assert!(Target::new("https://[::1]:4317/", Protocol::Grpc).is_ok());
+        for bad in [
+            "",
+            "edge:4317",
+            "http://edge",
+            "http://edge:0",
+            "http://edge:4318/v1/traces",
+            "ftp://edge:1",
+            "http://u:secret@edge:4317",
+        ] {
+            let message = Target::new(bad, Protocol::Grpc).unwrap_err().to_string();
+            assert!(!message.contains("secret"), "{message}");
+        }
+    }
+}
