@@ -214,13 +214,13 @@ checked_text!(
 );
 
 checked_text!(
-    /// A Keeper path of replicated tables; macros in braces are ClickHouse's own.
+    /// A Keeper path above replicated tables; macros in braces are ClickHouse's own.
     KeeperPath,
     "Keeper path",
     253,
-    r"^/[-A-Za-z0-9_./{}]+$",
-    "write an absolute path with ClickHouse's macros, for example \
-     /clickhouse/tables/{shard}/{database}/{table}"
+    r"^(/([-A-Za-z0-9_.]|\{[-A-Za-z0-9_.]+\})+)+$",
+    "write an absolute path with ClickHouse's macros and no slash at its end, for example \
+     /clickhouse/tables/{shard}; the names of database and table are added below it"
 );
 
 checked_text!(
@@ -228,7 +228,7 @@ checked_text!(
     ReplicaName,
     "replica name",
     63,
-    r"^[-A-Za-z0-9_.{}]+$",
+    r"^([-A-Za-z0-9_.]|\{[-A-Za-z0-9_.]+\})+$",
     "write the replica's name or a macro, for example {replica}"
 );
 

@@ -180,8 +180,8 @@ pub struct TableSettings {
     /// How long rows are kept, by their own time, for example 30d. Default: for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Period>,
-    /// Where replicated tables meet in Keeper. Only with engine ReplicatedMergeTree. Default: the
-    /// server's default_replica_path and default_replica_name.
+    /// Where replicated tables meet in Keeper. Only with engine ReplicatedMergeTree. Default: path
+    /// /clickhouse/tables/{shard} and replica {replica}.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replication: Option<Replication>,
 }
@@ -212,21 +212,12 @@ pub enum Engine {
 /// Where the replicas of a table meet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = replication_rules)]
 pub struct Replication {
-    /// Keeper path, different for every table: it must contain {table} or {uuid}.
+    /// Keeper path above the tables, for example /clickhouse/tables/{shard}: the names of database
+    /// and table are added below it.
     pub path: KeeperPath,
     /// This replica's name, usually the macro {replica}.
     pub replica: ReplicaName,
-}
-
-fn replication_rules(schema: &mut Schema) {
-    rules::rule(
-        schema,
-        "self.path.contains('{table}') || self.path.contains('{uuid}')",
-        "the path must differ for every table: put {table} or {uuid} in it, for example \
-         /clickhouse/tables/{shard}/{database}/{table}",
-    );
 }
 
 fn table_rules(schema: &mut Schema) {
