@@ -62,10 +62,7 @@ pub struct Ledger<K> {
 
 impl<K: Copy + Ord> Default for Ledger<K> {
     fn default() -> Self {
-        Self {
-            partitions: BTreeMap::new(),
-            last_generation: 0,
-        }
+        Self { partitions: BTreeMap::new(), last_generation: 0 }
     }
 }
 
@@ -87,17 +84,14 @@ impl<K: Copy + Ord> Ledger<K> {
         promised: Vec<OffsetRange>,
     ) -> Generation {
         let generation = self.next_generation();
-        self.partitions
-            .insert(key, PartitionLedger::new(generation, committed, promised));
+        self.partitions.insert(key, PartitionLedger::new(generation, committed, promised));
         generation
     }
 
     /// How the message at `offset` may be cut, given what was promised before.
     #[must_use]
     pub fn cut_at(&self, key: K, offset: i64) -> Cut {
-        self.partitions
-            .get(&key)
-            .map_or(Cut::Free, |p| p.cut_at(offset))
+        self.partitions.get(&key).map_or(Cut::Free, |p| p.cut_at(offset))
     }
 
     /// Notes a batch that has `parts` parts to be stored. `None` means that there is nothing in
@@ -112,16 +106,9 @@ impl<K: Copy + Ord> Ledger<K> {
         range: OffsetRange,
         parts: Option<NonZeroU32>,
     ) -> Result<Ticket<K>, TrackError> {
-        let partition = self
-            .partitions
-            .get_mut(&key)
-            .ok_or(TrackError::NotAssigned)?;
+        let partition = self.partitions.get_mut(&key).ok_or(TrackError::NotAssigned)?;
         partition.track(range, parts)?;
-        Ok(Ticket {
-            key,
-            generation: partition.generation,
-            range,
-        })
+        Ok(Ticket { key, generation: partition.generation, range })
     }
 
     /// One part of the batch was stored.
@@ -148,11 +135,7 @@ impl<K: Copy + Ord> Ledger<K> {
         // What was confirmed stays known: a rewind must neither repeat nor skip a commit.
         fresh.restore_committed(committed);
         self.partitions.insert(key, fresh);
-        Some(Rewound {
-            generation,
-            resume_at,
-            open,
-        })
+        Some(Rewound { generation, resume_at, open })
     }
 
     /// Ends an assignment. A revocation that carries an older generation than the current one
@@ -187,17 +170,13 @@ impl<K: Copy + Ord> Ledger<K> {
     /// Whether the partition has no open range (or isn't assigned).
     #[must_use]
     pub fn is_idle(&self, key: K) -> bool {
-        self.partitions
-            .get(&key)
-            .is_none_or(PartitionLedger::is_idle)
+        self.partitions.get(&key).is_none_or(PartitionLedger::is_idle)
     }
 
     /// Whether another range of the partition may be tracked.
     #[must_use]
     pub fn has_room(&self, key: K) -> bool {
-        self.partitions
-            .get(&key)
-            .is_some_and(PartitionLedger::has_room)
+        self.partitions.get(&key).is_some_and(PartitionLedger::has_room)
     }
 
     /// What must be committed because it changed since the last request. With `announce`, a
@@ -206,17 +185,8 @@ impl<K: Copy + Ord> Ledger<K> {
         let mut due = Vec::new();
         for (&key, partition) in &mut self.partitions {
             if let Some(offset) = partition.commit_due(announce) {
-                let open = if announce {
-                    partition.open_ranges()
-                } else {
-                    Vec::new()
-                };
-                due.push(Commit {
-                    key,
-                    generation: partition.generation,
-                    offset,
-                    open,
-                });
+                let open = if announce { partition.open_ranges() } else { Vec::new() };
+                due.push(Commit { key, generation: partition.generation, offset, open });
             }
         }
         due
@@ -261,8 +231,6 @@ impl<K: Copy + Ord> Ledger<K> {
     }
 
     fn current(&mut self, key: K, generation: Generation) -> Option<&mut PartitionLedger> {
-        self.partitions
-            .get_mut(&key)
-            .filter(|p| p.generation == generation)
+        self.partitions.get_mut(&key).filter(|p| p.generation == generation)
     }
 }

@@ -91,13 +91,9 @@ pub fn decode(committed: i64, text: &str) -> Result<Vec<OffsetRange>, IntentErro
 
 /// A hexadecimal number as [`encode`] writes it: no sign, no leading zeros.
 fn digits(text: &str) -> Option<i64> {
-    let plain = text
-        .bytes()
-        .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    let plain = text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     let canonical = text == "0" || !text.starts_with('0');
-    (plain && canonical)
-        .then(|| i64::from_str_radix(text, 16).ok())
-        .flatten()
+    (plain && canonical).then(|| i64::from_str_radix(text, 16).ok()).flatten()
 }
 
 /// What the ranges of an earlier try say about the message at an offset.
@@ -123,9 +119,7 @@ pub(crate) struct CutPlan {
 impl CutPlan {
     /// A plan from ranges in order, as [`decode`] and [`crate::Rewound`] give them.
     pub(crate) fn new(ranges: Vec<OffsetRange>) -> Self {
-        Self {
-            ranges: ranges.into(),
-        }
+        Self { ranges: ranges.into() }
     }
 
     /// How the message at `offset` may be cut.
@@ -133,19 +127,13 @@ impl CutPlan {
         match self.ranges.iter().find(|range| range.next() > offset) {
             None => Cut::Free,
             Some(range) if range.contains(offset) => Cut::Exactly(*range),
-            Some(range) => Cut::Before {
-                limit: range.first(),
-            },
+            Some(range) => Cut::Before { limit: range.first() },
         }
     }
 
     /// Forgets the ranges that begin before `offset`: they were cut again, or were passed.
     pub(crate) fn forget_before(&mut self, offset: i64) {
-        while self
-            .ranges
-            .front()
-            .is_some_and(|range| range.first() < offset)
-        {
+        while self.ranges.front().is_some_and(|range| range.first() < offset) {
             self.ranges.pop_front();
         }
     }
@@ -202,31 +190,16 @@ mod tests {
                 Err(error) => assert!(matches!(error, IntentError::Damaged { .. }), "{error}"),
             }
         }
-        for bad in [
-            "0+0",
-            "+1",
-            "1+",
-            "-1+2",
-            "0+1,,0+1",
-            "00+1",
-            "0+fffffffffffffffff",
-            "0+A",
-        ] {
+        for bad in ["0+0", "+1", "1+", "-1+2", "0+1,,0+1", "00+1", "0+fffffffffffffffff", "0+A"] {
             let text = format!("{HEADER}{bad}");
-            assert!(
-                matches!(decode(7, &text), Err(IntentError::Damaged { .. })),
-                "{bad}"
-            );
+            assert!(matches!(decode(7, &text), Err(IntentError::Damaged { .. })), "{bad}");
         }
     }
 
     #[test]
     fn more_ranges_than_we_write_are_refused() {
         let list = vec!["0+1"; MAX_OPEN_RANGES + 2].join(",");
-        assert_eq!(
-            decode(0, &format!("{HEADER}{list}")),
-            Err(IntentError::TooMany)
-        );
+        assert_eq!(decode(0, &format!("{HEADER}{list}")), Err(IntentError::TooMany));
     }
 
     #[test]

@@ -113,12 +113,7 @@ impl PartitionLedger {
         range: OffsetRange,
         parts: Option<NonZeroU32>,
     ) -> Result<Settled, TrackError> {
-        let expected = self
-            .entries
-            .back()
-            .map(|e| e.range.next())
-            .or(self.done_to)
-            .unwrap_or(0);
+        let expected = self.entries.back().map(|e| e.range.next()).or(self.done_to).unwrap_or(0);
         if range.first() < expected {
             return Err(TrackError::OutOfOrder { range, expected });
         }
@@ -127,16 +122,8 @@ impl PartitionLedger {
         }
         self.promised.forget_before(range.next());
         let open_parts = parts.map_or(0, NonZeroU32::get);
-        self.entries.push_back(Entry {
-            range,
-            open_parts,
-            announced: false,
-        });
-        Ok(if open_parts == 0 {
-            self.collect()
-        } else {
-            Settled::Waiting
-        })
+        self.entries.push_back(Entry { range, open_parts, announced: false });
+        Ok(if open_parts == 0 { self.collect() } else { Settled::Waiting })
     }
 
     pub(crate) fn ack(&mut self, range: OffsetRange) -> Settled {
@@ -144,11 +131,7 @@ impl PartitionLedger {
             None => Settled::Stale,
             Some(entry) => {
                 entry.open_parts -= 1;
-                if entry.open_parts > 0 {
-                    Settled::Waiting
-                } else {
-                    self.collect()
-                }
+                if entry.open_parts > 0 { Settled::Waiting } else { self.collect() }
             }
         }
     }
@@ -166,13 +149,8 @@ impl PartitionLedger {
         if self.failed {
             return None;
         }
-        let at = self
-            .entries
-            .binary_search_by_key(&range.first(), |e| e.range.first())
-            .ok()?;
-        self.entries
-            .get_mut(at)
-            .filter(|e| e.range == range && e.open_parts > 0)
+        let at = self.entries.binary_search_by_key(&range.first(), |e| e.range.first()).ok()?;
+        self.entries.get_mut(at).filter(|e| e.range == range && e.open_parts > 0)
     }
 
     /// Lets finished ranges leave from the front.
@@ -182,27 +160,16 @@ impl PartitionLedger {
             self.done_to = Some(entry.range.next());
             self.entries.pop_front();
         }
-        if self.done_to == before {
-            Settled::Done
-        } else {
-            Settled::Moved
-        }
+        if self.done_to == before { Settled::Done } else { Settled::Moved }
     }
 
     pub(crate) fn commit_point(&self) -> Option<i64> {
-        self.entries
-            .front()
-            .map(|e| e.range.first())
-            .or(self.done_to)
+        self.entries.front().map(|e| e.range.first()).or(self.done_to)
     }
 
     /// All ranges a restart would have to cut again, in order.
     pub(crate) fn open_ranges(&self) -> Vec<OffsetRange> {
-        self.entries
-            .iter()
-            .map(|e| e.range)
-            .chain(self.promised.ranges())
-            .collect()
+        self.entries.iter().map(|e| e.range).chain(self.promised.ranges()).collect()
     }
 
     /// How the message at `offset` may be cut.
@@ -234,9 +201,7 @@ impl PartitionLedger {
         }
         self.committed = self.committed.max(Some(point));
         for range in announced {
-            let found = self
-                .entries
-                .binary_search_by_key(&range.first(), |e| e.range.first());
+            let found = self.entries.binary_search_by_key(&range.first(), |e| e.range.first());
             if let Some(entry) = found.ok().and_then(|at| self.entries.get_mut(at)) {
                 entry.announced = true;
             }
@@ -244,13 +209,8 @@ impl PartitionLedger {
     }
 
     pub(crate) fn is_announced(&self, range: OffsetRange) -> bool {
-        let found = self
-            .entries
-            .binary_search_by_key(&range.first(), |e| e.range.first());
-        found
-            .ok()
-            .and_then(|at| self.entries.get(at))
-            .is_some_and(|e| e.announced)
+        let found = self.entries.binary_search_by_key(&range.first(), |e| e.range.first());
+        found.ok().and_then(|at| self.entries.get(at)).is_some_and(|e| e.announced)
     }
 
     pub(crate) fn is_idle(&self) -> bool {

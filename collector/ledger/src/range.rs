@@ -95,10 +95,7 @@ mod tests {
     #[test]
     fn an_empty_reversed_or_negative_range_is_refused() {
         for (first, next) in [(3, 3), (4, 3), (-1, 3)] {
-            assert_eq!(
-                OffsetRange::new(first, next),
-                Err(RangeError { first, next })
-            );
+            assert_eq!(OffsetRange::new(first, next), Err(RangeError { first, next }));
         }
     }
 

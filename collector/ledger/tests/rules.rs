@@ -79,11 +79,7 @@ fn a_failed_batch_rewinds_its_partition_and_no_other() {
     let other = ledger.track(2, range(0, 5), ONE).unwrap();
     assert_eq!(ledger.ack(&first), Settled::Moved);
     assert_eq!(ledger.nack(&second), Settled::Failed);
-    assert_eq!(
-        ledger.ack(&third),
-        Settled::Stale,
-        "nothing finishes after a failure"
-    );
+    assert_eq!(ledger.ack(&third), Settled::Stale, "nothing finishes after a failure");
     let rewound = ledger.rewind(1).unwrap();
     assert_eq!(rewound.resume_at, Some(5));
     assert_eq!(rewound.open, [range(5, 9), range(9, 12)]);
@@ -121,10 +117,7 @@ fn a_batch_is_announced_before_it_may_be_sent() {
     ledger.assign(1, Some(0), Vec::new());
     let first = ledger.track(1, range(0, 5), ONE).unwrap();
     let due = ledger.commits_due(true);
-    assert_eq!(
-        (due[0].offset, due[0].open.as_slice()),
-        (0, [range(0, 5)].as_slice())
-    );
+    assert_eq!((due[0].offset, due[0].open.as_slice()), (0, [range(0, 5)].as_slice()));
     let second = ledger.track(1, range(5, 9), ONE).unwrap();
     assert!(!ledger.is_announced(&first));
     ledger.commit_answered(&due[0], true);
@@ -150,10 +143,7 @@ fn open_ranges_are_bounded() {
         ledger.track(1, range(i, i + 1), ONE).unwrap();
     }
     assert!(!ledger.has_room(1));
-    assert_eq!(
-        ledger.track(1, range(5_000, 5_001), ONE),
-        Err(TrackError::Full)
-    );
+    assert_eq!(ledger.track(1, range(5_000, 5_001), ONE), Err(TrackError::Full));
 }
 
 /// Scenario: a revoked partition has done one batch and not the next. Guarantee: what was done is

@@ -31,11 +31,7 @@ impl Twin {
         let open = self.cells.iter().find(|(_, cell)| cell.open_parts > 0);
         match open {
             Some((offset, _)) => Some(*offset),
-            None => self
-                .cells
-                .last_key_value()
-                .map(|(offset, _)| offset + 1)
-                .or(self.base),
+            None => self.cells.last_key_value().map(|(offset, _)| offset + 1).or(self.base),
         }
     }
 
@@ -44,26 +40,16 @@ impl Twin {
         let Some(point) = self.commit_point() else {
             return Vec::new();
         };
-        let mut ranges: Vec<_> = self
-            .cells
-            .range(point..)
-            .map(|(_, cell)| cell.batch)
-            .collect();
+        let mut ranges: Vec<_> = self.cells.range(point..).map(|(_, cell)| cell.batch).collect();
         ranges.dedup();
         ranges
     }
 
     /// The same, and what is still promised.
     fn named_ranges(&self) -> Vec<OffsetRange> {
-        let end = self
-            .cells
-            .last_key_value()
-            .map_or(0, |(offset, _)| offset + 1);
+        let end = self.cells.last_key_value().map_or(0, |(offset, _)| offset + 1);
         let ahead = self.promised.iter().filter(|range| range.first() >= end);
-        self.open_ranges()
-            .into_iter()
-            .chain(ahead.copied())
-            .collect()
+        self.open_ranges().into_iter().chain(ahead.copied()).collect()
     }
 
     fn answer(&mut self, range: OffsetRange, good: bool) -> bool {
@@ -84,31 +70,12 @@ impl Twin {
 
 #[derive(Clone, Debug)]
 enum Action {
-    Assign {
-        key: u8,
-        committed: Option<u8>,
-    },
-    Track {
-        key: u8,
-        gap: u8,
-        span: u8,
-        parts: u8,
-    },
-    Answer {
-        pick: usize,
-        good: bool,
-    },
-    Rewind {
-        key: u8,
-    },
-    Revoke {
-        key: u8,
-        late: bool,
-    },
-    Commit {
-        announce: bool,
-        ok: bool,
-    },
+    Assign { key: u8, committed: Option<u8> },
+    Track { key: u8, gap: u8, span: u8, parts: u8 },
+    Answer { pick: usize, good: bool },
+    Rewind { key: u8 },
+    Revoke { key: u8, late: bool },
+    Commit { announce: bool, ok: bool },
 }
 
 fn action() -> impl Strategy<Value = Action> {
@@ -142,12 +109,7 @@ impl Pair {
     fn apply(&mut self, action: Action) {
         match action {
             Action::Assign { key, committed } => self.assign(key, committed.map(i64::from)),
-            Action::Track {
-                key,
-                gap,
-                span,
-                parts,
-            } => self.track(key, gap, span, parts),
+            Action::Track { key, gap, span, parts } => self.track(key, gap, span, parts),
             Action::Answer { pick, good } => self.answer(pick, good),
             Action::Rewind { key } => self.rewind(key),
             Action::Revoke { key, late } => self.revoke(key, late),
@@ -155,10 +117,7 @@ impl Pair {
         }
         for key in 0..3 {
             let twin = self.twins.get(&key);
-            assert_eq!(
-                self.ledger.commit_point(key),
-                twin.and_then(Twin::commit_point)
-            );
+            assert_eq!(self.ledger.commit_point(key), twin.and_then(Twin::commit_point));
             let idle = twin.is_none_or(|t| t.open_ranges().is_empty());
             assert_eq!(self.ledger.is_idle(key), idle);
         }
@@ -166,44 +125,23 @@ impl Pair {
 
     fn assign(&mut self, key: u8, committed: Option<i64>) {
         let number = self.ledger.assign(key, committed, Vec::new()).get();
-        self.twins.insert(
-            key,
-            Twin {
-                number,
-                base: committed,
-                ..Twin::default()
-            },
-        );
+        self.twins.insert(key, Twin { number, base: committed, ..Twin::default() });
     }
 
     fn track(&mut self, key: u8, gap: u8, span: u8, parts: u8) {
         let Some(twin) = self.twins.get_mut(&key) else {
             let range = OffsetRange::new(0, 1).unwrap();
-            assert_eq!(
-                self.ledger.track(key, range, None),
-                Err(TrackError::NotAssigned)
-            );
+            assert_eq!(self.ledger.track(key, range, None), Err(TrackError::NotAssigned));
             return;
         };
-        let end = twin
-            .cells
-            .last_key_value()
-            .map(|(o, _)| o + 1)
-            .or(twin.base)
-            .unwrap_or(0);
+        let end = twin.cells.last_key_value().map(|(o, _)| o + 1).or(twin.base).unwrap_or(0);
         let first = end + i64::from(gap);
         let range = OffsetRange::new(first, first + i64::from(span)).unwrap();
-        match self
-            .ledger
-            .track(key, range, NonZeroU32::new(u32::from(parts)))
-        {
+        match self.ledger.track(key, range, NonZeroU32::new(u32::from(parts))) {
             Ok(ticket) => {
                 assert_eq!(ticket.generation.get(), twin.number);
                 for offset in range.first()..range.next() {
-                    let cell = Cell {
-                        batch: range,
-                        open_parts: u32::from(parts),
-                    };
+                    let cell = Cell { batch: range, open_parts: u32::from(parts) };
                     twin.cells.insert(offset, cell);
                 }
                 self.tickets.push(ticket);
@@ -216,10 +154,7 @@ impl Pair {
         if end > 0 {
             let back = OffsetRange::new(end - 1, end + 5).unwrap();
             let refused = self.ledger.track(key, back, None);
-            assert!(
-                matches!(refused, Err(TrackError::OutOfOrder { .. })),
-                "{refused:?}"
-            );
+            assert!(matches!(refused, Err(TrackError::OutOfOrder { .. })), "{refused:?}");
         }
     }
 
@@ -231,11 +166,7 @@ impl Pair {
         let twin = self.twins.get_mut(&ticket.key);
         let twin = twin.filter(|t| t.number == ticket.generation.get());
         let before = twin.as_ref().and_then(|t| t.commit_point());
-        let settled = if good {
-            self.ledger.ack(&ticket)
-        } else {
-            self.ledger.nack(&ticket)
-        };
+        let settled = if good { self.ledger.ack(&ticket) } else { self.ledger.nack(&ticket) };
         match twin {
             None => assert_eq!(settled, Settled::Stale),
             Some(twin) => {
@@ -290,15 +221,8 @@ impl Pair {
     fn commit(&mut self, announce: bool, ok: bool) {
         for commit in self.ledger.commits_due(announce) {
             let twin = &self.twins[&commit.key];
-            assert_eq!(
-                Some(commit.offset),
-                twin.commit_point(),
-                "only the commit point"
-            );
-            let confirmed = self
-                .confirmed
-                .entry((commit.key, twin.number))
-                .or_insert(-1);
+            assert_eq!(Some(commit.offset), twin.commit_point(), "only the commit point");
+            let confirmed = self.confirmed.entry((commit.key, twin.number)).or_insert(-1);
             assert!(commit.offset >= *confirmed, "a commit never goes back");
             if announce {
                 assert_eq!(commit.open, twin.named_ranges());
@@ -311,11 +235,7 @@ impl Pair {
             }
         }
         if ok && !announce {
-            assert_eq!(
-                self.ledger.commits_due(false),
-                Vec::new(),
-                "nothing changed since"
-            );
+            assert_eq!(self.ledger.commits_due(false), Vec::new(), "nothing changed since");
         }
     }
 }

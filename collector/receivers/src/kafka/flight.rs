@@ -219,7 +219,9 @@ impl Session {
             return;
         }
         tracing::warn!(
-            topic = key.topic, partition = key.partition, from = rewound.resume_at,
+            topic = key.topic,
+            partition = key.partition,
+            from = rewound.resume_at,
             "reading again what was not stored"
         );
         if let Err(error) = self.seek(key, rewound.resume_at) {

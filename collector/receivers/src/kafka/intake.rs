@@ -154,9 +154,7 @@ impl Session {
         };
         let reason = match open.cut {
             // An earlier try's range ends where it ended then, whatever its size and age.
-            Cut::Exactly(range) => {
-                (open.next_offset >= range.next()).then_some(CutReason::Repeat)
-            }
+            Cut::Exactly(range) => (open.next_offset >= range.next()).then_some(CutReason::Repeat),
             Cut::Before { limit } if open.next_offset >= limit => Some(CutReason::Repeat),
             Cut::Free | Cut::Before { .. } if open.letters.len() >= MAX_LETTERS => {
                 Some(CutReason::Bytes)

@@ -136,11 +136,8 @@ mod tests {
     /// Guarantee: messages that exist and aren't stored, and the age of the oldest.
     #[test]
     fn lag_counts_what_exists_and_is_not_stored() {
-        let point = |commit_point, oldest_millis| Point {
-            commit_point,
-            oldest_millis,
-            since: at(90),
-        };
+        let point =
+            |commit_point, oldest_millis| Point { commit_point, oldest_millis, since: at(90) };
         let behind = lag(&point(Some(40), Some(70_000)), 0, 100, at(100));
         assert_eq!(behind, (60, Duration::from_secs(30)));
         assert_eq!(lag(&point(Some(100), Some(70_000)), 0, 100, at(100)), (0, Duration::ZERO));

@@ -265,7 +265,8 @@ impl Salvage<'_> {
             }
             Outcome::Rejected(rejection) => {
                 tracing::error!(
-                    reason = rejection.reason, detail = rejection.detail,
+                    reason = rejection.reason,
+                    detail = rejection.detail,
                     "a message can neither be stored nor dead-lettered; it is left in its topic"
                 );
                 self.shared.telemetry.dead_lettered(self.origin.signal, "undeliverable", 1);

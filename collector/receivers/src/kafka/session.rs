@@ -235,8 +235,7 @@ impl Session {
         if list.count() == 0 {
             return;
         }
-        let done =
-            if paused { self.consumer.pause(&list) } else { self.consumer.resume(&list) };
+        let done = if paused { self.consumer.pause(&list) } else { self.consumer.resume(&list) };
         tracing::debug!(worker = self.worker, paused, "partitions");
         if let Err(error) = done {
             tracing::warn!(worker = self.worker, %error, paused, "cannot pause or resume");

@@ -1,0 +1,294 @@
+//! What a server's answer to an insert means, and so what to do next.
+//!
+//! The codes are those of ClickHouse's `ErrorCodes.cpp`. Which are worth the same bytes again
+//! follows the Kafka Connect sink for ClickHouse as far as it says, and the names beyond that. A
+//! code that isn't listed is [`Class::Stop`]: the data stays in Kafka and a person is told, which
+//! can be undone; dropping and endless fast retries can't.
+//!
+//! Pure: headers and the start of a body in, a value out.
+
+use http::{HeaderMap, StatusCode};
+
+/// Most characters kept of a server's message. It goes into logs and dead-letter headers.
+const MAX_MESSAGE_CHARS: usize = 300;
+
+/// What an answer asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// The rows are stored.
+    Done,
+    /// Something passing, or an outcome nobody knows: the same bytes with the same token again.
+    RetrySame,
+    /// The same, but the server is overloaded: wait longer.
+    SlowDown,
+    /// The table isn't what the block was made for: a column is missing, or the bytes were read
+    /// as other columns. The same bytes again once the table was mended; told apart by row if that
+    /// doesn't help.
+    RefreshSchema,
+    /// Some of the rows can never be stored.
+    BadRows,
+    /// Nothing can be stored until a person or the operator acts.
+    Stop,
+}
+
+impl Class {
+    /// A short name, for metric labels.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::RetrySame => "retry_same",
+            Self::SlowDown => "slow_down",
+            Self::RefreshSchema => "refresh_schema",
+            Self::BadRows => "bad_rows",
+            Self::Stop => "stop",
+        }
+    }
+}
+
+/// An answer, judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// What to do.
+    pub class: Class,
+    /// ClickHouse's code, if it gave one.
+    pub code: Option<u32>,
+    /// What it said, shortened; never the rows themselves as far as the server keeps to its own
+    /// habit of quoting none in insert errors of the Native format.
+    pub message: String,
+}
+
+impl Verdict {
+    /// No answer came, or not a whole one: whether the rows landed is unknown.
+    #[must_use]
+    pub fn unanswered(cause: &dyn std::fmt::Display) -> Self {
+        Self { class: Class::RetrySame, code: None, message: shortened(&cause.to_string()) }
+    }
+
+    fn done() -> Self {
+        Self { class: Class::Done, code: None, message: String::new() }
+    }
+
+    fn of_code(code: u32, text: &str) -> Self {
+        Self { class: class_of_code(code), code: Some(code), message: shortened(text) }
+    }
+
+    /// A reason for a dead letter, from a fixed set.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self.class {
+            Class::RefreshSchema => "schema_mismatch",
+            _ => "refused_by_clickhouse",
+        }
+    }
+}
+
+/// What an exception code asks for.
+#[must_use]
+pub fn class_of_code(code: u32) -> Class {
+    match code {
+        // INSERT_WAS_DEDUPLICATED: it is there already.
+        389 => Class::Done,
+        // 3 UNEXPECTED_END_OF_FILE, 107 FILE_DOESNT_EXIST, 159 TIMEOUT_EXCEEDED, 164 READONLY,
+        // 203 NO_FREE_CONNECTION, 209 SOCKET_TIMEOUT, 210 NETWORK_ERROR, 225 NO_ZOOKEEPER,
+        // 236 ABORTED, 242 TABLE_IS_READ_ONLY, 279 ALL_CONNECTION_TRIES_FAILED,
+        // 285 TOO_FEW_LIVE_REPLICAS, 286 UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE,
+        // 319 UNKNOWN_STATUS_OF_INSERT, 425 SYSTEM_ERROR, 499 S3_ERROR, 999 KEEPER_EXCEPTION
+        3 | 107 | 159 | 164 | 203 | 209 | 210 | 225 | 236 | 242 | 279 | 285 | 286 | 319 | 425
+        | 499 | 999 => Class::RetrySame,
+        // 202 TOO_MANY_SIMULTANEOUS_QUERIES, 241 MEMORY_LIMIT_EXCEEDED, 243 NOT_ENOUGH_SPACE,
+        // 252 TOO_MANY_PARTS, 364 RECEIVED_ERROR_TOO_MANY_REQUESTS, 439 CANNOT_SCHEDULE_TASK
+        202 | 241 | 243 | 252 | 364 | 439 => Class::SlowDown,
+        // 10 NOT_FOUND_COLUMN_IN_BLOCK, 16 NO_SUCH_COLUMN_IN_TABLE,
+        // 20 NUMBER_OF_COLUMNS_DOESNT_MATCH, 33 CANNOT_READ_ALL_DATA, 131 TOO_LARGE_STRING_SIZE
+        10 | 16 | 20 | 33 | 131 => Class::RefreshSchema,
+        // 6 CANNOT_PARSE_TEXT, 26 CANNOT_PARSE_QUOTED_STRING, 27 CANNOT_PARSE_INPUT_ASSERTION_FAILED,
+        // 38 CANNOT_PARSE_DATE, 41 CANNOT_PARSE_DATETIME, 53 TYPE_MISMATCH, 72 CANNOT_PARSE_NUMBER,
+        // 117 INCORRECT_DATA, 128 TOO_LARGE_ARRAY_SIZE, 321 VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE,
+        // 349 CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN, 469 VIOLATED_CONSTRAINT
+        6 | 26 | 27 | 38 | 41 | 53 | 72 | 117 | 128 | 321 | 349 | 469 => Class::BadRows,
+        // 60 UNKNOWN_TABLE, 81 UNKNOWN_DATABASE, 115 UNKNOWN_SETTING, 192 UNKNOWN_USER,
+        // 193 WRONG_PASSWORD, 194 REQUIRED_PASSWORD, 201 QUOTA_EXCEEDED,
+        // 452 SETTING_CONSTRAINT_VIOLATION, 472 READONLY_SETTING, 497 ACCESS_DENIED,
+        // 516 AUTHENTICATION_FAILED, and everything else.
+        _ => Class::Stop,
+    }
+}
+
+/// Whether a code says that the log-in is at fault.
+#[must_use]
+pub fn is_authentication(code: u32) -> bool {
+    matches!(code, 192 | 193 | 194 | 516)
+}
+
+/// What a code is about, for readiness: short and stable.
+#[must_use]
+pub fn topic_of_code(code: Option<u32>) -> &'static str {
+    match code {
+        Some(60) => "unknown table",
+        Some(81) => "unknown database",
+        Some(192 | 193 | 194 | 516) => "log-in refused",
+        Some(497) => "access denied",
+        Some(201) => "quota exceeded",
+        Some(115 | 452 | 472) => "a setting is refused",
+        Some(10 | 16 | 20 | 33 | 131) => "the table does not match",
+        Some(_) => "the server refuses inserts",
+        None => "the endpoint refuses inserts",
+    }
+}
+
+/// Judges a whole answer to an insert of `sent_rows` rows. `body` is its beginning.
+#[must_use]
+pub fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8], sent_rows: u64) -> Verdict {
+    let text = String::from_utf8_lossy(body);
+    let header_code = headers
+        .get("x-clickhouse-exception-code")
+        .and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    if let Some(code) = header_code.or_else(|| code_in_text(&text)) {
+        return Verdict::of_code(code, &text);
+    }
+    if status.is_success() {
+        return judge_success(headers, &text, sent_rows);
+    }
+    let class = match status.as_u16() {
+        429 => Class::SlowDown,
+        408 | 500..=599 => Class::RetrySame,
+        _ => Class::Stop,
+    };
+    Verdict { class, code: None, message: shortened(&format!("http status {status}: {text}")) }
+}
+
+/// A success must say nothing in its body and not have stored fewer rows than were sent.
+fn judge_success(headers: &HeaderMap, text: &str, sent_rows: u64) -> Verdict {
+    if !text.trim().is_empty() {
+        let message = format!("unexpected text behind a success: {text}");
+        return Verdict { class: Class::RetrySame, code: None, message: shortened(&message) };
+    }
+    match written_rows(headers) {
+        // Views write rows of their own, so there may be more. None at all is what a server says
+        // of an insert it recognised as a repetition.
+        Some(written) if written > 0 && written < sent_rows => Verdict {
+            class: Class::RetrySame,
+            code: None,
+            message: format!("the server wrote {written} of {sent_rows} rows"),
+        },
+        _ => Verdict::done(),
+    }
+}
+
+/// `written_rows` of the summary header, a JSON object of strings.
+fn written_rows(headers: &HeaderMap) -> Option<u64> {
+    let summary = headers.get("x-clickhouse-summary")?.to_str().ok()?;
+    let (_, rest) = summary.split_once("\"written_rows\"")?;
+    let digits = rest.trim_start_matches([':', ' ', '"']);
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits.get(..end)?.parse().ok()
+}
+
+/// The code of an exception written into a body: `Code: 60. DB::Exception: ...`, at its start or
+/// after what was sent before it happened.
+fn code_in_text(text: &str) -> Option<u32> {
+    let at = text.match_indices("Code: ").find_map(|(at, found)| {
+        let rest = text.get(at + found.len()..)?;
+        let (digits, rest) = rest.split_once('.')?;
+        rest.trim_start().starts_with("DB::").then_some(digits)
+    })?;
+    at.parse().ok()
+}
+
+fn shortened(text: &str) -> String {
+    let plain = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
+    plain.take(MAX_MESSAGE_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.insert(*name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    /// Scenario: every code the project has an opinion on. Guarantee: its class.
+    #[test]
+    fn every_listed_code_has_its_class() {
+        let table: [(Class, &[u32]); 6] = [
+            (Class::Done, &[389]),
+            (
+                Class::RetrySame,
+                &[
+                    3, 107, 159, 164, 203, 209, 210, 225, 236, 242, 279, 285, 286, 319, 425, 499,
+                    999,
+                ],
+            ),
+            (Class::SlowDown, &[202, 241, 243, 252, 364, 439]),
+            (Class::RefreshSchema, &[10, 16, 20, 33, 131]),
+            (Class::BadRows, &[6, 26, 27, 38, 41, 53, 72, 117, 128, 321, 349, 469]),
+            (Class::Stop, &[60, 81, 115, 192, 193, 194, 201, 452, 472, 497, 516, 1, 50, 12_345]),
+        ];
+        for (class, codes) in table {
+            for code in codes {
+                let text = format!("Code: {code}. DB::Exception: something");
+                let by_body =
+                    judge(StatusCode::INTERNAL_SERVER_ERROR, &headers(&[]), text.as_bytes(), 1);
+                assert_eq!((by_body.class, by_body.code), (class, Some(*code)));
+                let header = headers(&[("x-clickhouse-exception-code", &code.to_string())]);
+                let by_header = judge(StatusCode::BAD_REQUEST, &header, b"", 1);
+                assert_eq!(by_header.class, class, "{code}");
+            }
+        }
+    }
+
+    /// Scenario: an exception after the headers went out with 200. Guarantee: it counts.
+    #[test]
+    fn a_late_exception_behind_a_success_counts() {
+        let body = b"\n__exception__\r\nabcdef\r\nCode: 252. DB::Exception: Too many parts. (TOO_MANY_PARTS)";
+        let verdict = judge(StatusCode::OK, &headers(&[]), body, 5);
+        assert_eq!((verdict.class, verdict.code), (Class::SlowDown, Some(252)));
+        let verdict = judge(StatusCode::OK, &headers(&[]), b"Ok.\nsomething", 5);
+        assert_eq!(verdict.class, Class::RetrySame, "a success says nothing");
+    }
+
+    /// Scenario: the server counts what it wrote. Guarantee: fewer is not done; more (views) and none
+    /// (a repetition) are.
+    #[test]
+    fn fewer_written_rows_than_sent_are_not_done() {
+        let class = |summary: &str| {
+            let headers = headers(&[("x-clickhouse-summary", summary)]);
+            judge(StatusCode::OK, &headers, b"", 100).class
+        };
+        assert_eq!(class(r#"{"read_rows":"100","written_rows":"100"}"#), Class::Done);
+        assert_eq!(class(r#"{"written_rows":"150","written_bytes":"9"}"#), Class::Done);
+        assert_eq!(class(r#"{"written_rows": 0}"#), Class::Done);
+        assert_eq!(class(r#"{"written_rows":"99"}"#), Class::RetrySame);
+        assert_eq!(class("nonsense"), Class::Done);
+    }
+
+    /// Scenario: answers of proxies, without a code. Guarantee: passing ones are tried again, the
+    /// rest stops.
+    #[test]
+    fn statuses_without_a_code_are_judged_by_themselves() {
+        let class = |status: u16| {
+            judge(StatusCode::from_u16(status).unwrap(), &headers(&[]), b"<html>", 1).class
+        };
+        for status in [408, 500, 502, 503, 504] {
+            assert_eq!(class(status), Class::RetrySame, "{status}");
+        }
+        assert_eq!(class(429), Class::SlowDown);
+        for status in [301, 400, 401, 403, 404, 413] {
+            assert_eq!(class(status), Class::Stop, "{status}");
+        }
+    }
+
+    /// Scenario: a long message with line ends. Guarantee: one short line.
+    #[test]
+    fn messages_are_short_and_on_one_line() {
+        let text = format!("Code: 60. DB::Exception: {}\n\n", "x\n".repeat(1000));
+        let verdict = judge(StatusCode::NOT_FOUND, &headers(&[]), text.as_bytes(), 1);
+        assert!(verdict.message.len() <= MAX_MESSAGE_CHARS && !verdict.message.contains('\n'));
+    }
+}

@@ -1,0 +1,172 @@
+//! One insert as one HTTP request, and the answer judged.
+//!
+//! Settings are explicit, so that a server's or a user's defaults can't change what an insert
+//! means: synchronous, deduplicated under our token in views too, answered only at its end.
+
+use std::error::Error as _;
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HeaderName, HeaderValue};
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use millrace_pipeline::sink::Insert;
+
+use super::answer::{Verdict, judge};
+use super::settings::{SinkError, SinkSettings};
+use super::tables::{TableEntry, percent_encoded};
+
+/// How long a connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// ClickHouse closes an idle connection after 3 s or more; we let go of it first.
+const POOL_IDLE: Duration = Duration::from_secs(2);
+/// How long a ping may take.
+const PING_TIMEOUT: Duration = Duration::from_secs(3);
+/// The longest answer read: an insert's is empty or an error message.
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
+/// Settings of every insert. All are known to servers since 22.8, so none is refused as unknown.
+/// `deduplicate_blocks_in_dependent_materialized_views` carries the token into views; from 26.2 it is
+/// the server's default.
+const INSERT_SETTINGS: &str = "decompress=1&async_insert=0&wait_end_of_query=1\
+    &insert_deduplicate=1&deduplicate_blocks_in_dependent_materialized_views=1";
+
+const USER: HeaderName = HeaderName::from_static("x-clickhouse-user");
+const KEY: HeaderName = HeaderName::from_static("x-clickhouse-key");
+
+/// Speaks HTTP with all endpoints.
+pub(super) struct HttpClient {
+    http: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    settings: SinkSettings,
+    /// User name and password as headers, marked sensitive.
+    login: RwLock<Option<(HeaderValue, HeaderValue)>>,
+}
+
+impl HttpClient {
+    pub(super) fn new(settings: SinkSettings) -> Result<Self, SinkError> {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(settings.tls()?.config()?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(tcp);
+        let http = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(POOL_IDLE)
+            .build(connector);
+        let login = RwLock::new(read_login(&settings)?);
+        Ok(Self { http, settings, login })
+    }
+
+    /// Reads the log-in's files again: secrets rotate under a running process.
+    pub(super) fn refresh_login(&self) -> Result<(), SinkError> {
+        let fresh = read_login(&self.settings)?;
+        // The lock guards one value that is replaced as a whole.
+        *self.login.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        Ok(())
+    }
+
+    pub(super) fn endpoints(&self) -> usize {
+        self.settings.endpoints.len()
+    }
+
+    pub(super) fn endpoint_name(&self, endpoint: usize) -> &str {
+        self.settings.endpoints.get(endpoint).map_or("?", |endpoint| endpoint.authority())
+    }
+
+    /// Sends an insert to an endpoint. Trouble of any kind is a verdict.
+    pub(super) async fn insert(
+        &self,
+        endpoint: usize,
+        table: &TableEntry,
+        insert: &Insert,
+        token: &str,
+    ) -> Verdict {
+        let Some(base) = self.settings.endpoints.get(endpoint) else {
+            return Verdict::unanswered(&"no such endpoint");
+        };
+        let url = format!(
+            "{}/?{INSERT_SETTINGS}&insert_deduplication_token={}&query={}",
+            base.as_str(),
+            percent_encoded(token),
+            table.query,
+        );
+        let request = match self.request(&url, insert.block.body.clone()) {
+            Ok(request) => request,
+            Err(error) => return Verdict::unanswered(&error),
+        };
+        let exchange = self.exchange(request);
+        match tokio::time::timeout(self.settings.insert_timeout, exchange).await {
+            Err(_) => Verdict::unanswered(&format!(
+                "no answer within {} s",
+                self.settings.insert_timeout.as_secs()
+            )),
+            Ok(Err(cause)) => Verdict::unanswered(&cause),
+            Ok(Ok((parts, body))) => judge(parts.status, &parts.headers, &body, insert.block.rows),
+        }
+    }
+
+    /// Whether an endpoint answers at all.
+    pub(super) async fn ping(&self, endpoint: usize) -> Result<(), String> {
+        let base = self.settings.endpoints.get(endpoint).ok_or("no such endpoint")?;
+        let request = Request::get(format!("{}/ping", base.as_str())).body(Full::default());
+        let request = request.map_err(|error| error.to_string())?;
+        match tokio::time::timeout(PING_TIMEOUT, self.exchange(request)).await {
+            Err(_) => Err(format!("{} does not answer", base.authority())),
+            Ok(Err(cause)) => Err(format!("{}: {cause}", base.authority())),
+            Ok(Ok((parts, _))) if parts.status == StatusCode::OK => Ok(()),
+            Ok(Ok((parts, _))) => Err(format!("{} answers {}", base.authority(), parts.status)),
+        }
+    }
+
+    fn request(&self, url: &str, body: Bytes) -> Result<Request<Full<Bytes>>, http::Error> {
+        let mut request = Request::post(url);
+        let login = self.login.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((user, key)) = login {
+            request = request.header(USER, user).header(KEY, key);
+        }
+        request.body(Full::new(body))
+    }
+
+    async fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(http::response::Parts, Bytes), String> {
+        let response = self.http.request(request).await.map_err(|error| chain(&error))?;
+        let (parts, body) = response.into_parts();
+        let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
+        let body = body.map_err(|error| format!("the answer broke off: {error}"))?;
+        Ok((parts, body.to_bytes()))
+    }
+}
+
+/// An error with its causes: the client's own text alone says little.
+fn chain(error: &hyper_util::client::legacy::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}
+
+fn read_login(settings: &SinkSettings) -> Result<Option<(HeaderValue, HeaderValue)>, SinkError> {
+    let Some(credentials) = &settings.credentials else { return Ok(None) };
+    let header = |secret: millrace_config::Secret| {
+        HeaderValue::from_str(secret.expose()).map(|mut value| {
+            value.set_sensitive(true);
+            value
+        })
+    };
+    let user = header(credentials.username_file.read()?)?;
+    let key = header(credentials.password_file.read()?)?;
+    Ok(Some((user, key)))
+}

@@ -1,0 +1,214 @@
+//! One insert's way to its end: sent, sent again, moved to another endpoint, given back.
+//!
+//! The same bytes go with the same token every time, so that an insert whose answer was lost is
+//! stored once. It ends when a server has it, when its rows are at fault, or at the process's
+//! deadline; anything else is tried again, however long it takes, with the data still in Kafka.
+
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
+use millrace_pipeline::drain::Drain;
+use millrace_pipeline::sink::{Completion, Insert, Origin, Outcome, Rejection};
+use millrace_pipeline::telemetry::Telemetry;
+
+use super::answer::{Class, Verdict, is_authentication, topic_of_code};
+use super::client::HttpClient;
+use super::state::{Blocked, State};
+use super::tables::{TableEntry, Tables};
+
+/// Waits for passing trouble.
+const RETRY: BackoffPolicy =
+    BackoffPolicy { first: Duration::from_millis(100), longest: Duration::from_secs(30) };
+/// Waits for an overloaded server: merging a table's parts takes seconds.
+const SLOW: BackoffPolicy =
+    BackoffPolicy { first: Duration::from_secs(2), longest: Duration::from_secs(60) };
+/// Waits for a person or the operator.
+const STOPPED: BackoffPolicy =
+    BackoffPolicy { first: Duration::from_secs(2), longest: Duration::from_secs(60) };
+/// Tries after which bytes that the server can't read are taken for bad rows: a body cut on its way
+/// looks the same once, a table with other columns says so by another code.
+const UNREADABLE_TRIES: u32 = 3;
+/// Tries at one endpoint that answers before another one is asked.
+const TRIES_PER_ENDPOINT: u32 = 2;
+
+/// What all deliveries share.
+pub(super) struct Delivery {
+    pub(super) client: HttpClient,
+    pub(super) tables: Arc<Tables>,
+    pub(super) state: State,
+    pub(super) telemetry: Arc<Telemetry>,
+    pub(super) drain: Drain,
+}
+
+/// What to do after a verdict that isn't the end.
+enum Next {
+    End(Outcome),
+    Wait(Duration),
+}
+
+impl Delivery {
+    /// Sends an insert until it has ended.
+    pub(super) async fn run(&self, insert: Insert, completion: Completion) {
+        let Some(table) = self.tables.of_index(insert.block.table) else {
+            let detail = "a block for a table that this sink doesn't have".to_owned();
+            completion.finish(Outcome::Rejected(Rejection { reason: "unknown_table", detail }));
+            return;
+        };
+        let outcome = tokio::select! {
+            outcome = self.until_ended(&insert, table) => outcome,
+            () = self.drain.expired() => Outcome::Abandoned,
+        };
+        completion.finish(outcome);
+    }
+
+    async fn until_ended(&self, insert: &Insert, table: &TableEntry) -> Outcome {
+        let token = insert.token();
+        let mut tries = Tries::new(&insert.origin, self.client.endpoints(), &token);
+        let mut hold: Option<Blocked<'_>> = None;
+        loop {
+            let started = Instant::now();
+            let endpoint = tries.endpoint();
+            let verdict = self.client.insert(endpoint, table, insert, &token).await;
+            self.telemetry.insert_took(started.elapsed());
+            self.note_reached(&verdict, endpoint);
+            let wait = match self.next(&verdict, &mut tries) {
+                Next::End(outcome) => return outcome,
+                Next::Wait(wait) => wait,
+            };
+            tracing::warn!(
+                endpoint = self.client.endpoint_name(endpoint), table = %table.name, token,
+                class = verdict.class.as_str(), code = verdict.code, message = verdict.message,
+                tries = tries.count, ?wait, "insert not stored yet"
+            );
+            self.telemetry.insert_retried(verdict.class.as_str());
+            if matches!(verdict.class, Class::Stop | Class::RefreshSchema) {
+                let reason = match verdict.code {
+                    Some(code) => format!("{} (code {code})", topic_of_code(verdict.code)),
+                    None => format!("{}: {}", topic_of_code(None), verdict.message),
+                };
+                // The old hold is let go after the new one is taken: no moment without one.
+                drop(hold.replace(Blocked::new(&self.state, &table.name, reason)));
+                self.refresh_login_after(&verdict).await;
+            } else {
+                drop(hold.take());
+            }
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    fn next(&self, verdict: &Verdict, tries: &mut Tries) -> Next {
+        let rejected = || {
+            let code = verdict.code.map_or_else(String::new, |code| format!("code {code}: "));
+            let detail = format!("{code}{}", verdict.message);
+            Next::End(Outcome::Rejected(Rejection { reason: verdict.reason(), detail }))
+        };
+        tries.count += 1;
+        match verdict.class {
+            Class::Done => Next::End(Outcome::Stored),
+            Class::BadRows => rejected(),
+            Class::RefreshSchema
+                if matches!(verdict.code, Some(33 | 131)) && tries.count >= UNREADABLE_TRIES =>
+            {
+                rejected()
+            }
+            Class::RetrySame => Next::Wait(tries.after_trouble(verdict.code.is_none())),
+            Class::SlowDown => Next::Wait(tries.slow.next_wait()),
+            Class::RefreshSchema | Class::Stop => Next::Wait(tries.stopped.next_wait()),
+        }
+    }
+
+    /// Any answer with a code came from a server.
+    fn note_reached(&self, verdict: &Verdict, endpoint: usize) {
+        if verdict.code.is_some() || verdict.class == Class::Done {
+            self.state.reached();
+        } else if verdict.class == Class::RetrySame && self.client.endpoints() == 1 {
+            let name = self.client.endpoint_name(endpoint);
+            self.state.unreachable(format!("{name}: {}", verdict.message));
+        }
+    }
+
+    /// A refused log-in may be an old password: the file may hold the new one.
+    async fn refresh_login_after(&self, verdict: &Verdict) {
+        if verdict.code.is_some_and(is_authentication)
+            && let Err(error) = self.client.refresh_login()
+        {
+            tracing::warn!(%error, "cannot read the log-in again");
+        }
+    }
+
+    /// Keeps the state of the servers known while no insert tells it.
+    pub(super) async fn watch(&self, interval: Duration) {
+        loop {
+            let mut reasons = Vec::new();
+            for endpoint in 0..self.client.endpoints() {
+                match self.client.ping(endpoint).await {
+                    Ok(()) => {
+                        reasons.clear();
+                        break;
+                    }
+                    Err(reason) => reasons.push(reason),
+                }
+            }
+            if reasons.is_empty() {
+                self.state.reached();
+            } else {
+                self.state.unreachable(reasons.join("; "));
+            }
+            tokio::select! {
+                () = tokio::time::sleep(interval) => {}
+                () = self.drain.begun() => return,
+            }
+        }
+    }
+}
+
+/// How often an insert was tried, and where it goes next.
+struct Tries {
+    count: u32,
+    endpoint: usize,
+    endpoints: usize,
+    here: u32,
+    retry: Backoff,
+    slow: Backoff,
+    stopped: Backoff,
+}
+
+impl Tries {
+    /// A partition begins at an endpoint of its own, always the same one: its inserts are
+    /// deduplicated there even before replication has spread the tokens.
+    fn new(origin: &Origin, endpoints: usize, token: &str) -> Self {
+        let hash = |value: &dyn Fn(&mut DefaultHasher)| {
+            let mut hasher = BuildHasherDefault::<DefaultHasher>::default().build_hasher();
+            value(&mut hasher);
+            std::hash::Hasher::finish(&hasher)
+        };
+        use std::hash::Hash as _;
+        let home = hash(&|hasher| (origin.topic.as_ref(), origin.partition).hash(hasher));
+        let seed = hash(&|hasher| token.hash(hasher));
+        Self {
+            count: 0,
+            endpoint: usize::try_from(home % endpoints.max(1) as u64).unwrap_or(0),
+            endpoints,
+            here: 0,
+            retry: Backoff::new(RETRY, seed),
+            slow: Backoff::new(SLOW, seed),
+            stopped: Backoff::new(STOPPED, seed),
+        }
+    }
+
+    fn endpoint(&self) -> usize {
+        self.endpoint
+    }
+
+    /// The wait before the next try, which may be elsewhere.
+    fn after_trouble(&mut self, unanswered: bool) -> Duration {
+        self.here += 1;
+        if self.endpoints > 1 && (unanswered || self.here >= TRIES_PER_ENDPOINT) {
+            self.endpoint = (self.endpoint + 1) % self.endpoints;
+            self.here = 0;
+        }
+        self.retry.next_wait()
+    }
+}

@@ -1,0 +1,103 @@
+//! ClickHouse as a sink: blocks in, synchronous inserts out, each answered for exactly once.
+//!
+//! [`ClickHouseSink`] implements [`Sink`]: its encoders run on the source's threads, its inserts on a
+//! small async runtime, so many at once as configured. What an answer means is in [`answer`]; the same
+//! bytes with the same token are sent again until it is known that they are stored. SQL text comes
+//! from `millrace_ddl::render`.
+//!
+//! Wiring: [`SinkSettings::new`], then [`ClickHouseSink::new`] with [`SinkParts`]; the sink is done
+//! when its source is: it keeps nothing of its own.
+//!
+//! This module doesn't know Kafka.
+
+pub mod answer;
+mod client;
+mod deliver;
+mod encoder;
+mod settings;
+mod state;
+mod tables;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millrace_pipeline::drain::Drain;
+use millrace_pipeline::readiness::Readiness;
+use millrace_pipeline::sink::{Completion, Encoder, Insert, Returned, Sink};
+use millrace_pipeline::telemetry::Telemetry;
+use millrace_wire::Signal;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+use client::HttpClient;
+use deliver::Delivery;
+use encoder::ColumnsEncoder;
+pub use settings::{SinkError, SinkSettings};
+use state::State;
+use tables::Tables;
+
+/// How often the servers are asked whether they are there.
+const WATCH_INTERVAL: Duration = Duration::from_secs(5);
+
+/// What a sink works with.
+pub struct SinkParts {
+    /// Where inserts run; encoding never does.
+    pub runtime: Handle,
+    /// The process's metrics.
+    pub telemetry: Arc<Telemetry>,
+    /// Gets a part named `clickhouse`: ready while a server answers and no table is blocked.
+    pub readiness: Readiness,
+    /// Its deadline ends inserts that nobody answers.
+    pub drain: Drain,
+}
+
+/// The sink.
+pub struct ClickHouseSink {
+    delivery: Arc<Delivery>,
+    columns: millrace_columns::Options,
+    tables: Arc<Tables>,
+    runtime: Handle,
+    in_flight: Arc<Semaphore>,
+}
+
+impl ClickHouseSink {
+    /// Makes the sink and begins to look for its servers. Secret files are read now.
+    ///
+    /// # Errors
+    /// When a secret, certificate or key can't be used.
+    pub fn new(settings: SinkSettings, parts: SinkParts) -> Result<Self, SinkError> {
+        let SinkParts { runtime, telemetry, readiness, drain } = parts;
+        let SinkSettings { database, table_prefix, columns, max_in_flight, .. } = &settings;
+        let (columns, max_in_flight) = (*columns, *max_in_flight);
+        let tables = Arc::new(Tables::new(database, table_prefix, columns.attributes));
+        let delivery = Arc::new(Delivery {
+            client: HttpClient::new(settings)?,
+            tables: Arc::clone(&tables),
+            state: State::new(readiness.part("clickhouse")),
+            telemetry,
+            drain,
+        });
+        let watching = Arc::clone(&delivery);
+        runtime.spawn(async move { watching.watch(WATCH_INTERVAL).await });
+        let in_flight = Arc::new(Semaphore::new(max_in_flight));
+        Ok(Self { delivery, columns, tables, runtime, in_flight })
+    }
+}
+
+impl Sink for ClickHouseSink {
+    fn encoder(&self, signal: Signal) -> Box<dyn Encoder> {
+        Box::new(ColumnsEncoder::new(signal, &self.columns, Arc::clone(&self.tables)))
+    }
+
+    fn submit(&self, insert: Insert, completion: Completion) -> Result<(), Returned<Insert>> {
+        let Ok(permit) = Arc::clone(&self.in_flight).try_acquire_owned() else {
+            return Err(Returned { work: insert, completion });
+        };
+        let delivery = Arc::clone(&self.delivery);
+        self.runtime.spawn(async move {
+            delivery.run(insert, completion).await;
+            drop(permit);
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! What this sink is told, resolved from the configuration.
+
+use std::time::Duration;
+
+use millrace_columns::Options;
+use millrace_config::{ClickHouseExporter, ClientTls, Credentials, HttpEndpoint, SecretError};
+use millrace_ddl::Tls;
+use millrace_schema::{Attributes, Identifier};
+
+/// Everything the sink is told.
+#[derive(Clone, Debug)]
+pub struct SinkSettings {
+    pub(super) endpoints: Vec<HttpEndpoint>,
+    pub(super) database: Identifier,
+    pub(super) table_prefix: Identifier,
+    pub(super) credentials: Option<Credentials>,
+    pub(super) tls: Option<ClientTls>,
+    pub(super) columns: Options,
+    pub(super) max_in_flight: usize,
+    pub(super) insert_timeout: Duration,
+}
+
+/// Why the sink can't be made.
+#[derive(Debug, thiserror::Error)]
+pub enum SinkError {
+    /// A secret file can't be used.
+    #[error("clickhouse credentials: {0}")]
+    Secret(#[from] SecretError),
+    /// A certificate or key can't be used.
+    #[error("clickhouse tls: {0}")]
+    Tls(#[from] millrace_ddl::ClientError),
+    /// A user name or password that can't stand in an HTTP header.
+    #[error("clickhouse credentials hold characters that HTTP headers can't carry")]
+    Header(#[from] http::header::InvalidHeaderValue),
+    /// A name the tables can't have.
+    #[error("clickhouse names: {0}")]
+    Name(#[from] millrace_schema::IdentifierError),
+    /// There is nowhere to send to.
+    #[error("no clickhouse endpoint is configured: write at least one under `endpoints`")]
+    NoEndpoint,
+}
+
+impl SinkSettings {
+    /// From the configuration.
+    ///
+    /// # Errors
+    /// When there is no endpoint, or a name isn't one the tables can have.
+    pub fn new(exporter: &ClickHouseExporter) -> Result<Self, SinkError> {
+        if exporter.endpoints.is_empty() {
+            return Err(SinkError::NoEndpoint);
+        }
+        let attributes = match exporter.attributes {
+            millrace_config::Attributes::Json => Attributes::Json,
+            millrace_config::Attributes::Map => Attributes::Map,
+        };
+        Ok(Self {
+            endpoints: exporter.endpoints.clone(),
+            database: Identifier::new(exporter.database.as_str())?,
+            table_prefix: Identifier::new(exporter.table_prefix.as_str())?,
+            credentials: exporter.credentials.clone(),
+            tls: exporter.tls.clone(),
+            columns: Options { attributes, ..Options::default() },
+            max_in_flight: exporter.max_inserts_in_flight.into(),
+            insert_timeout: Duration::from_secs(exporter.insert_timeout_seconds.into()),
+        })
+    }
+
+    /// Certificates, read now.
+    pub(super) fn tls(&self) -> Result<Tls, SinkError> {
+        let Some(ClientTls { ca_file, cert_file, key_file }) = &self.tls else {
+            return Ok(Tls::default());
+        };
+        let identity = match (cert_file, key_file) {
+            (Some(cert), Some(key)) => Some(millrace_ddl::Identity {
+                certificate_pem: cert.read_bytes()?,
+                key_pem: millrace_ddl::Secret::new(key.read()?.expose()),
+            }),
+            // The configuration refuses one without the other.
+            _ => None,
+        };
+        Ok(Tls { ca_pem: ca_file.as_ref().map(|file| file.read_bytes()).transpose()?, identity })
+    }
+}

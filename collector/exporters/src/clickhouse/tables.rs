@@ -1,0 +1,94 @@
+//! The tables of this sink: their names, and the statement that inserts into each.
+
+use std::sync::Arc;
+
+use millrace_ddl::TableName;
+use millrace_ddl::render::insert_statement;
+use millrace_pipeline::sink::TableIndex;
+use millrace_schema::{Attributes, Identifier, TableKind, table};
+
+/// One table.
+#[derive(Debug)]
+pub(super) struct TableEntry {
+    pub(super) index: TableIndex,
+    /// With its database.
+    pub(super) name: Arc<str>,
+    /// `INSERT INTO ...`, percent-encoded for a URL.
+    pub(super) query: String,
+}
+
+/// All tables, by kind.
+#[derive(Debug)]
+pub(super) struct Tables {
+    entries: [TableEntry; TableKind::ALL.len()],
+}
+
+impl Tables {
+    pub(super) fn new(database: &Identifier, prefix: &Identifier, attributes: Attributes) -> Self {
+        let mut next = 0;
+        let entries = TableKind::ALL.map(|kind| {
+            let name = TableName::new(database, prefix, kind);
+            let statement = insert_statement(&name, &table(kind, attributes));
+            let index = TableIndex(next);
+            next += 1;
+            TableEntry {
+                index,
+                name: name.to_string().into(),
+                query: percent_encoded(statement.sql()),
+            }
+        });
+        Self { entries }
+    }
+
+    pub(super) fn of_kind(&self, kind: TableKind) -> &TableEntry {
+        // `ALL` lists every kind once, in the order of their discriminants.
+        &self.entries[kind as usize]
+    }
+
+    pub(super) fn of_index(&self, index: TableIndex) -> Option<&TableEntry> {
+        self.entries.get(usize::from(index.0))
+    }
+}
+
+/// Percent-encodes everything but RFC 3986's unreserved characters.
+pub(super) fn percent_encoded(text: &str) -> String {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    let mut encoded = String::with_capacity(text.len() * 2);
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push('%');
+            encoded.push(char::from(HEX[usize::from(byte >> 4)]));
+            encoded.push(char::from(HEX[usize::from(byte & 15)]));
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: every kind of table. Guarantee: looked up by kind and by index it is the same one.
+    #[test]
+    fn tables_are_found_by_kind_and_by_index() {
+        let name = |text| Identifier::new(text).unwrap();
+        let tables = Tables::new(&name("db"), &name("otel"), Attributes::Json);
+        for kind in TableKind::ALL {
+            let entry = tables.of_kind(kind);
+            assert_eq!(entry.name.as_ref(), format!("db.otel_{}", kind.suffix()));
+            assert_eq!(tables.of_index(entry.index).unwrap().name, entry.name);
+        }
+        assert!(tables.of_index(TableIndex(99)).is_none());
+    }
+
+    /// Scenario: characters that mean something in a URL. Guarantee: none is left.
+    #[test]
+    fn a_query_is_safe_inside_a_url() {
+        assert_eq!(
+            percent_encoded("a `b`.c (d) & e=f?#ä"),
+            "a%20%60b%60.c%20%28d%29%20%26%20e%3Df%3F%23%C3%A4"
+        );
+    }
+}
