@@ -52,7 +52,8 @@ def _credentials(headers, params):
     """Name and password from exactly one of: ClickHouse's headers, Basic, the URL."""
     ways = []
     if "X-ClickHouse-User" in headers or "X-ClickHouse-Key" in headers:
-        ways.append((headers.get("X-ClickHouse-User", "default"), headers.get("X-ClickHouse-Key", "")))
+        name = headers.get("X-ClickHouse-User", "default")
+        ways.append((name, headers.get("X-ClickHouse-Key", "")))
     if "Authorization" in headers:
         ways.append(_basic(headers["Authorization"]))
     if "user" in params or "password" in params:
@@ -71,9 +72,10 @@ def _basic(header):
     try:
         if scheme.lower() != "basic":
             raise ValueError("not Basic")
-        name, _, password = base64.b64decode(value.strip(), validate=True).decode("utf-8").partition(":")
+        text = base64.b64decode(value.strip(), validate=True).decode("utf-8")
     except (ValueError, binascii.Error):
         raise errors.refuse(
             errors.AUTHENTICATION_FAILED, "Invalid authentication: only Basic is understood."
         ) from None
+    name, _, password = text.partition(":")
     return name, password

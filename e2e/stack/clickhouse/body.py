@@ -40,7 +40,9 @@ class Body:
         for chunk in self._chunks_of_transfer() if self._chunked else self._chunks_of_length():
             self._left -= len(chunk)
             if self._left < 0:
-                raise errors.refuse(errors.TOO_MANY_BYTES, "The body is larger than this server takes.")
+                raise errors.refuse(
+                    errors.TOO_MANY_BYTES, "The body is larger than this server takes."
+                )
             yield chunk
         self.finished = True
 

@@ -2,7 +2,8 @@
 
 Everything is a stream of byte chunks with a cap on what comes out, so that a small body cannot
 become a large one. A frame is a 16-byte CityHash128 (version 1.0.2, low half first) over what
-follows: a method byte, two little-endian sizes (compressed with these nine bytes, then plain), data.
+follows: a method byte, two little-endian sizes (compressed with these nine bytes, then plain), and
+the data.
 """
 
 import gzip
@@ -103,8 +104,8 @@ def _unzstd(chunks, cap):
     decoder = make()
     started = False
     for chunk in chunks:
-        # Its steps have no bound of their own: four bytes may stand for a block of 128 KiB, so 1 KiB
-        # in makes 32 MiB at the very most.
+        # Its steps have no bound of their own: four bytes may stand for a block of 128 KiB, so
+        # 1 KiB in makes 32 MiB at the very most.
         for piece in _pieces(chunk, 1 << 10):
             while piece:
                 if decoder.eof:
@@ -157,7 +158,8 @@ def decode_frames(chunks, limit_bytes):
         del buffer[:start]
     if buffer:
         raise errors.refuse(
-            errors.UNEXPECTED_END_OF_FILE, f"The last compressed frame is cut off ({len(buffer)} B)."
+            errors.UNEXPECTED_END_OF_FILE,
+            f"The last compressed frame is cut off ({len(buffer)} B).",
         )
 
 
@@ -197,7 +199,9 @@ def _decode_frame(buffer, start, size):
                 errors.UNKNOWN_COMPRESSION_METHOD, f"Unknown compression method: 0x{method:02x}."
             )
     except (lz4.block.LZ4BlockError, zstandard.ZstdError) as error:
-        raise errors.refuse(errors.CANNOT_DECOMPRESS, f"Cannot decompress a frame: {error}.") from None
+        raise errors.refuse(
+            errors.CANNOT_DECOMPRESS, f"Cannot decompress a frame: {error}."
+        ) from None
     if len(plain) != plain_size:
         raise errors.refuse(
             errors.CANNOT_DECOMPRESS, f"A frame of {plain_size} B plain has {len(plain)} B."

@@ -5,7 +5,8 @@
 The engine comes from the chdb-core package and runs in this process. The configuration is one JSON
 file (see `load`); it alone holds secrets, as hashes. The port opens when the engine serves; SIGTERM
 ends in good order. What is not there: sessions over several requests, external tables, answers
-streamed while the query runs, replicated tables, TLS.
+streamed while the query runs, replicated tables, TLS. Queries that name files or other hosts are
+refused, but this is no fence against a hostile user: it is for tests.
 """
 
 import argparse
@@ -28,6 +29,8 @@ from handler import Handler
 
 # Requests that run when the end is asked for get this long.
 _DRAIN_SECONDS = 10
+# How soon the listener notices that it is to end.
+_POLL_SECONDS = 0.05
 
 
 def load(path):
@@ -47,7 +50,7 @@ def load(path):
 
 
 def write_engine_settings(config, path):
-    """The engine's own settings file: its memory, and caches and pools sized for a small machine."""
+    """The engine's own settings file: memory, and caches and pools sized for a small machine."""
     settings = {
         "max_server_memory_usage": config["max_server_memory_bytes"],
         "display_name": "millrace-stack",
@@ -151,7 +154,7 @@ def main():
     ends = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ends.set())
-    threading.Thread(target=front.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    threading.Thread(target=front.serve_forever, args=(_POLL_SECONDS,), daemon=True).start()
     print(f"ClickHouse {engine.version} serves on {config['host']}:{config['port']}", flush=True)
     ends.wait()
     front.shutdown()

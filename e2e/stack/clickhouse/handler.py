@@ -143,7 +143,9 @@ class Handler(BaseHTTPRequestHandler):
         elif params.get("decompress", "0") == "1":
             chunks = codec.decode_frames(chunks, limits["plain_bytes"])
         if "session_id" in params:
-            raise errors.refuse(errors.NOT_IMPLEMENTED, "Sessions over several requests are not offered.")
+            raise errors.refuse(
+                errors.NOT_IMPLEMENTED, "Sessions over several requests are not offered."
+            )
         if self.command == "POST" and not body.present and "query" not in params:
             raise errors.refuse(
                 errors.HTTP_LENGTH_REQUIRED, "The request has neither a query nor a body."
@@ -247,7 +249,11 @@ class Handler(BaseHTTPRequestHandler):
     def _send(self, status, headers, body):
         engine = self.server.engine
         self.send_response(status)
-        self.send_header("Connection", "close" if self.close_connection else "keep-alive")
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        else:
+            self.send_header("Connection", "keep-alive")
+            self.send_header("Keep-Alive", f"timeout={self.timeout}")
         self.send_header("Content-Length", str(len(body)))
         self.send_header("X-ClickHouse-Server-Display-Name", engine.display_name)
         self.send_header("X-ClickHouse-Query-Id", _header_text(self._query_id))

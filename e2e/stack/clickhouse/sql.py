@@ -19,8 +19,15 @@ _TOKEN = re.compile(
     rb"|(?P<other>.)",
     re.DOTALL,
 )
+# Functions and engines that reach out of the database, into files, this program, other hosts. The
+# server fences them in with folders and grants that the engine in a process does not have.
+_OUTSIDE = frozenset(
+    (b"FILE", b"FILECLUSTER", b"PYTHON", b"EXECUTABLE", b"EXECUTABLEPOOL", b"URL", b"URLCLUSTER")
+)
 # After these, or a dot, a word is a name whatever it spells.
 _BEFORE_NAME = (b"INTO", b"TABLE", b"FUNCTION", b".")
+# What stands between the format's name and the data, and belongs to neither.
+_BEFORE_DATA = re.compile(rb"[ \t\r]*;?[ \t\r]*\n?")
 
 
 class Statement(NamedTuple):
@@ -33,9 +40,10 @@ class Statement(NamedTuple):
 
 
 def _tokens(text):
-    """Yields (kind, bytes in upper case, end, depth), without blanks."""
+    """Yields (kind, text with words in upper case, start, end, depth), without blanks."""
     depth = 0
     position = 0
+    before, previous = b"", b""
     while position < len(text):
         match = _TOKEN.match(text, position)
         position = match.end()
@@ -43,6 +51,13 @@ def _tokens(text):
             continue
         kind = "quoted" if match.lastgroup == "tag" else match.lastgroup
         value = match.group().upper() if kind == "word" else match.group()
+        is_call = value == b"(" and (before not in _BEFORE_NAME or before == b"FUNCTION")
+        if is_call and previous.strip(b'`"').upper() in _OUTSIDE:
+            raise errors.refuse(
+                errors.ACCESS_DENIED,
+                f"Not enough privileges: {_decode(previous)} reaches out of the database.",
+            )
+        before, previous = previous, value
         if value in (b"(", b"["):
             depth += 1
         elif value in (b")", b"]"):
@@ -69,11 +84,11 @@ def _split_insert(text, tokens):
         if kind != "word" or is_name:
             continue
         if depth == 1 and before == b"(" and value in (b"SELECT", b"WITH"):
-            return _whole(text)
+            return _other(text, tokens)
         if depth:
             continue
         if value in (b"SELECT", b"WITH", b"WATCH"):
-            return _whole(text)
+            return _other(text, tokens)
         if value == b"INFILE":
             raise errors.refuse(
                 errors.INCORRECT_QUERY,
@@ -92,9 +107,9 @@ def _insert_format(text, start, tokens):
     if name is None or name[0] != "word":
         return _whole(text)
     end = name[3]
-    data = re.compile(rb"[ \t\r]*;?[ \t\r]*\n?").match(text, end)
-    return Statement(_decode(text[:start]), _decode(text[end - len(name[1]) : end]), True,
-                     text[data.end() :])
+    data_format = _decode(text[end - len(name[1]) : end])
+    data = _BEFORE_DATA.match(text, end).end()
+    return Statement(_decode(text[:start]), data_format, True, text[data:])
 
 
 def _other(text, tokens):

@@ -184,6 +184,8 @@ impl Prepared {
         }
         service::write_file(&file, &arguments)?;
         let mut command = self.java("64m");
+        // Over in a second: not worth compiling well.
+        command.arg("-XX:TieredStopAtLevel=1");
         command.arg(format!("@{}", file.display()));
         service::run("formatting Kafka's folder", &mut command)
     }

@@ -135,6 +135,15 @@ fn errors_carry_their_code_in_status_header_and_text() {
         ("/?session_id=1", "SELECT 1", 501, "48"),
         ("/", "SELECT 1 INTO OUTFILE '/tmp/millrace-must-not-exist'", 500, "358"),
         ("/", "INSERT INTO t FROM INFILE '/etc/passwd' FORMAT LineAsString", 500, "80"),
+        ("/", "SELECT * FROM file('/etc/passwd', 'LineAsString')", 403, "497"),
+        (
+            "/",
+            "INSERT INTO t SELECT * FROM `file` /**/ ('/etc/passwd', 'LineAsString')",
+            403,
+            "497",
+        ),
+        ("/", "INSERT INTO FUNCTION file('/tmp/millrace-must-not-exist') VALUES (1)", 403, "497"),
+        ("/", "SELECT * FROM Python(params)", 403, "497"),
     ];
     for (path, query, status, expected) in cases {
         let answer = engine().request(path, &[], query.as_bytes()).unwrap();
