@@ -130,10 +130,7 @@ impl Decompressor {
             let read = (stream.total_in() - read_before) as usize;
             rest = rest.get(read..).unwrap_or_default();
             if out.len() > limit_bytes {
-                return Err(DecompressError::TooLong {
-                    encoding: ENCODING,
-                    limit_bytes,
-                });
+                return Err(DecompressError::TooLong { encoding: ENCODING, limit_bytes });
             }
             match status {
                 Status::StreamEnd if rest.is_empty() => return Ok(()),
@@ -166,24 +163,17 @@ impl Decompressor {
                 context
             }
         };
-        context
-            .reset(zstd::zstd_safe::ResetDirective::SessionOnly)
-            .map_err(failed)?;
+        context.reset(zstd::zstd_safe::ResetDirective::SessionOnly).map_err(failed)?;
         let mut input = InBuffer::around(body);
         loop {
             make_room(body.len(), limit_bytes, out);
             let position = out.len();
             let hint = {
                 let mut output = OutBuffer::around_pos(out, position);
-                context
-                    .decompress_stream(&mut output, &mut input)
-                    .map_err(failed)?
+                context.decompress_stream(&mut output, &mut input).map_err(failed)?
             };
             if out.len() > limit_bytes {
-                return Err(DecompressError::TooLong {
-                    encoding: ENCODING,
-                    limit_bytes,
-                });
+                return Err(DecompressError::TooLong { encoding: ENCODING, limit_bytes });
             }
             match (hint, input.pos() == body.len()) {
                 // A frame is complete, and it was the last one.
@@ -204,21 +194,15 @@ fn make_room(body_len: usize, limit_bytes: usize, out: &mut Vec<u8>) {
     if out.len() < out.capacity() {
         return;
     }
-    let wanted = if out.is_empty() {
-        body_len.saturating_mul(EXPECTED_RATIO)
-    } else {
-        out.len() * 2
-    };
+    let wanted =
+        if out.is_empty() { body_len.saturating_mul(EXPECTED_RATIO) } else { out.len() * 2 };
     let capacity = wanted.max(out.len() + STEP_BYTES).min(limit_bytes + 1);
     out.reserve_exact(capacity.saturating_sub(out.len()).max(1));
 }
 
 #[cold]
 fn corrupt(encoding: Encoding, reason: &str) -> DecompressError {
-    DecompressError::Corrupt {
-        encoding,
-        reason: reason.to_owned(),
-    }
+    DecompressError::Corrupt { encoding, reason: reason.to_owned() }
 }
 
 #[cfg(test)]
@@ -252,23 +236,14 @@ mod tests {
                 let plain = vec![7; length];
                 let body = pack(encoding, &plain);
                 let mut out = Vec::new();
-                decompressor
-                    .decompress(encoding, &body, length, &mut out)
-                    .unwrap();
+                decompressor.decompress(encoding, &body, length, &mut out).unwrap();
                 assert_eq!(out, plain);
                 if length > 0 {
                     let mut out = Vec::new();
-                    let error = decompressor
-                        .decompress(encoding, &body, length - 1, &mut out)
-                        .unwrap_err();
+                    let error =
+                        decompressor.decompress(encoding, &body, length - 1, &mut out).unwrap_err();
                     let limit_bytes = length - 1;
-                    assert_eq!(
-                        error,
-                        DecompressError::TooLong {
-                            encoding,
-                            limit_bytes
-                        }
-                    );
+                    assert_eq!(error, DecompressError::TooLong { encoding, limit_bytes });
                     assert!(out.capacity() <= length, "{} > {length}", out.capacity());
                 }
             }
@@ -286,19 +261,12 @@ mod tests {
             gz.write_all(&chunk).unwrap();
             zs.write_all(&chunk).unwrap();
         }
-        for (encoding, body) in [
-            (Encoding::Gzip, gz.finish().unwrap()),
-            (Encoding::Zstd, zs.finish().unwrap()),
-        ] {
+        for (encoding, body) in
+            [(Encoding::Gzip, gz.finish().unwrap()), (Encoding::Zstd, zs.finish().unwrap())]
+        {
             let mut out = Vec::new();
             let result = Decompressor::new().decompress(encoding, &body, LIMIT, &mut out);
-            assert_eq!(
-                result,
-                Err(DecompressError::TooLong {
-                    encoding,
-                    limit_bytes: LIMIT
-                })
-            );
+            assert_eq!(result, Err(DecompressError::TooLong { encoding, limit_bytes: LIMIT }));
             assert!(out.capacity() <= LIMIT + 1);
         }
     }
@@ -312,26 +280,17 @@ mod tests {
         let body = encoder.finish().unwrap();
         let mut out = Vec::new();
         let result = Decompressor::new().decompress(Encoding::Zstd, &body, 1 << 30, &mut out);
-        assert!(
-            matches!(result, Err(DecompressError::Corrupt { .. })),
-            "{result:?}"
-        );
+        assert!(matches!(result, Err(DecompressError::Corrupt { .. })), "{result:?}");
     }
 
     /// Several gzip members or zstd frames in a row are one body.
     #[test]
     fn members_and_frames_in_a_row_are_one_body() {
         for encoding in BOTH {
-            let body = [
-                pack(encoding, b"one "),
-                pack(encoding, b""),
-                pack(encoding, b"two"),
-            ]
-            .concat();
+            let body =
+                [pack(encoding, b"one "), pack(encoding, b""), pack(encoding, b"two")].concat();
             let mut out = Vec::new();
-            Decompressor::new()
-                .decompress(encoding, &body, 100, &mut out)
-                .unwrap();
+            Decompressor::new().decompress(encoding, &body, 100, &mut out).unwrap();
             assert_eq!(out, b"one two");
         }
     }

@@ -17,10 +17,7 @@ impl Fault {
     /// The fault `kind` at the start of `rest`.
     #[cold]
     pub(crate) fn at(kind: WireErrorKind, rest: &[u8]) -> Self {
-        Self {
-            kind,
-            address: rest.as_ptr().addr(),
-        }
+        Self { kind, address: rest.as_ptr().addr() }
     }
 
     /// What is wrong.
@@ -103,17 +100,9 @@ impl WireError {
     #[cold]
     #[must_use]
     pub fn locate(signal: Signal, request: &[u8], fault: Fault) -> Self {
-        let offset = fault
-            .address
-            .saturating_sub(request.as_ptr().addr())
-            .min(request.len());
+        let offset = fault.address.saturating_sub(request.as_ptr().addr()).min(request.len());
         let path = crate::otlp::path_of(signal, request, offset);
-        Self {
-            signal,
-            kind: fault.kind,
-            offset,
-            path,
-        }
+        Self { signal, kind: fault.kind, offset, path }
     }
 
     /// The signal the bytes were read as.
@@ -144,16 +133,8 @@ impl WireError {
 
 impl fmt::Display for WireError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "malformed otlp {}: {} at byte {}",
-            self.signal, self.kind, self.offset
-        )?;
-        if self.path.is_empty() {
-            Ok(())
-        } else {
-            write!(formatter, " in {}", self.path)
-        }
+        write!(formatter, "malformed otlp {}: {} at byte {}", self.signal, self.kind, self.offset)?;
+        if self.path.is_empty() { Ok(()) } else { write!(formatter, " in {}", self.path) }
     }
 }
 

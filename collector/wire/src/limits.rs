@@ -34,10 +34,6 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            message_bytes: MESSAGE_BYTES,
-            nesting_depth: NESTING_DEPTH,
-            attributes: ATTRIBUTES,
-        }
+        Self { message_bytes: MESSAGE_BYTES, nesting_depth: NESTING_DEPTH, attributes: ATTRIBUTES }
     }
 }

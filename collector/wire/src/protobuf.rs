@@ -168,10 +168,7 @@ impl<'a> Cursor<'a> {
     pub fn bytes(&mut self) -> Result<&'a [u8], Fault> {
         let start = *self;
         let length = self.varint()?;
-        match usize::try_from(length)
-            .ok()
-            .and_then(|length| self.rest.split_at_checked(length))
-        {
+        match usize::try_from(length).ok().and_then(|length| self.rest.split_at_checked(length)) {
             Some((bytes, rest)) => {
                 self.rest = rest;
                 Ok(bytes)
@@ -231,16 +228,9 @@ mod tests {
     fn invalid_tags_are_refused() {
         for bytes in [&[0x00][..], &[0x07], &[0xff, 0xff, 0xff, 0xff, 0x7f]] {
             let fault = Cursor::new(bytes).tag().unwrap_err();
-            assert_eq!(
-                fault,
-                Fault::at(WireErrorKind::InvalidTag, bytes),
-                "{bytes:?}"
-            );
+            assert_eq!(fault, Fault::at(WireErrorKind::InvalidTag, bytes), "{bytes:?}");
         }
-        assert_eq!(
-            Cursor::new(&[0x80]).tag().unwrap_err().kind(),
-            WireErrorKind::Truncated
-        );
+        assert_eq!(Cursor::new(&[0x80]).tag().unwrap_err().kind(), WireErrorKind::Truncated);
         assert_eq!(Cursor::new(&[]).tag(), Ok(None));
     }
 

@@ -21,19 +21,14 @@ pub struct Checked {
 /// # Errors
 /// The first fault found, with its offset and path.
 pub fn check(signal: Signal, request_bytes: &[u8], limits: &Limits) -> Result<Checked, WireError> {
-    let mut walk = Walk {
-        limits: *limits,
-        records: 0,
-    };
+    let mut walk = Walk { limits: *limits, records: 0 };
     let result = if request_bytes.len() > limits.message_bytes {
         Err(Fault::at(WireErrorKind::TooLong, request_bytes))
     } else {
         walk.message(request(signal), request_bytes, 0)
     };
     match result {
-        Ok(()) => Ok(Checked {
-            records: walk.records,
-        }),
+        Ok(()) => Ok(Checked { records: walk.records }),
         Err(fault) => Err(WireError::locate(signal, request_bytes, fault)),
     }
 }
@@ -96,10 +91,7 @@ impl Walk {
 fn text(bytes: &[u8]) -> Result<(), Fault> {
     match std::str::from_utf8(bytes) {
         Ok(_) => Ok(()),
-        Err(error) => Err(Fault::at(
-            WireErrorKind::Utf8,
-            &bytes[error.valid_up_to()..],
-        )),
+        Err(error) => Err(Fault::at(WireErrorKind::Utf8, &bytes[error.valid_up_to()..])),
     }
 }
 

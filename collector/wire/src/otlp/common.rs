@@ -17,10 +17,7 @@ impl<'a> Repeated<'a> {
     /// All occurrences of `field` in `message`, which has not been walked yet.
     #[must_use]
     pub const fn in_message(message: &'a [u8], field: u32) -> Self {
-        Self {
-            bytes: message,
-            tag: tag(field, LENGTH),
-        }
+        Self { bytes: message, tag: tag(field, LENGTH) }
     }
 
     /// Adds an occurrence while its message is being walked: `message` is the whole message, `before`
@@ -328,10 +325,7 @@ impl<'a> ScopeGroup<'a> {
                 SCOPE => {
                     let scope = cursor.bytes()?;
                     group.scope.merge(scope)?;
-                    group
-                        .scope
-                        .messages
-                        .extend(tag, message, before, cursor.rest());
+                    group.scope.messages.extend(tag, message, before, cursor.rest());
                 }
                 RECORDS => {
                     cursor.bytes()?;

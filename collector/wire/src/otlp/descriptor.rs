@@ -128,11 +128,8 @@ pub fn path_of(signal: Signal, request_bytes: &[u8], offset: usize) -> String {
         while let Ok(Some(tag)) = cursor.tag() {
             let before_value = start + bytes.len() - cursor.rest().len();
             let field = message.field(tag >> 3);
-            let value = if tag & 7 == LENGTH {
-                cursor.bytes()
-            } else {
-                cursor.skip(tag).map(|()| &[][..])
-            };
+            let value =
+                if tag & 7 == LENGTH { cursor.bytes() } else { cursor.skip(tag).map(|()| &[][..]) };
             let end = start + bytes.len() - cursor.rest().len();
             if value.is_ok() && offset >= end {
                 continue;
@@ -164,17 +161,13 @@ const fn field(name: &'static str, kind: Kind) -> Field {
 
 const HOLE: Field = field("", Kind::Unknown);
 
-static TRACES: Message = Message {
-    fields: &[field("resource_spans", Kind::Group(&RESOURCE_SPANS))],
-};
+static TRACES: Message =
+    Message { fields: &[field("resource_spans", Kind::Group(&RESOURCE_SPANS))] };
 
-static LOGS: Message = Message {
-    fields: &[field("resource_logs", Kind::Group(&RESOURCE_LOGS))],
-};
+static LOGS: Message = Message { fields: &[field("resource_logs", Kind::Group(&RESOURCE_LOGS))] };
 
-static METRICS: Message = Message {
-    fields: &[field("resource_metrics", Kind::Group(&RESOURCE_METRICS))],
-};
+static METRICS: Message =
+    Message { fields: &[field("resource_metrics", Kind::Group(&RESOURCE_METRICS))] };
 
 static RESOURCE_SPANS: Message = Message {
     fields: &[
@@ -250,12 +243,8 @@ static SCOPE: Message = Message {
     ],
 };
 
-pub(crate) static KEY_VALUE: Message = Message {
-    fields: &[
-        field("key", Kind::Text),
-        field("value", Kind::Message(&ANY_VALUE)),
-    ],
-};
+pub(crate) static KEY_VALUE: Message =
+    Message { fields: &[field("key", Kind::Text), field("value", Kind::Message(&ANY_VALUE))] };
 
 static ANY_VALUE: Message = Message {
     fields: &[
@@ -269,13 +258,9 @@ static ANY_VALUE: Message = Message {
     ],
 };
 
-static ARRAY_VALUE: Message = Message {
-    fields: &[field("values", Kind::Element)],
-};
+static ARRAY_VALUE: Message = Message { fields: &[field("values", Kind::Element)] };
 
-static KEY_VALUE_LIST: Message = Message {
-    fields: &[field("values", Kind::Attribute)],
-};
+static KEY_VALUE_LIST: Message = Message { fields: &[field("values", Kind::Attribute)] };
 
 static SPAN: Message = Message {
     fields: &[
@@ -318,13 +303,8 @@ static LINK: Message = Message {
     ],
 };
 
-static STATUS: Message = Message {
-    fields: &[
-        HOLE,
-        field("message", Kind::Text),
-        field("code", Kind::Varint),
-    ],
-};
+static STATUS: Message =
+    Message { fields: &[HOLE, field("message", Kind::Text), field("code", Kind::Varint)] };
 
 static LOG_RECORD: Message = Message {
     fields: &[
@@ -360,9 +340,8 @@ static METRIC: Message = Message {
     ],
 };
 
-static GAUGE: Message = Message {
-    fields: &[field("data_points", Kind::Record(&NUMBER_DATA_POINT))],
-};
+static GAUGE: Message =
+    Message { fields: &[field("data_points", Kind::Record(&NUMBER_DATA_POINT))] };
 
 static SUM: Message = Message {
     fields: &[
@@ -381,17 +360,13 @@ static HISTOGRAM: Message = Message {
 
 static EXPONENTIAL_HISTOGRAM: Message = Message {
     fields: &[
-        field(
-            "data_points",
-            Kind::Record(&EXPONENTIAL_HISTOGRAM_DATA_POINT),
-        ),
+        field("data_points", Kind::Record(&EXPONENTIAL_HISTOGRAM_DATA_POINT)),
         field("aggregation_temporality", Kind::Varint),
     ],
 };
 
-static SUMMARY: Message = Message {
-    fields: &[field("data_points", Kind::Record(&SUMMARY_DATA_POINT))],
-};
+static SUMMARY: Message =
+    Message { fields: &[field("data_points", Kind::Record(&SUMMARY_DATA_POINT))] };
 
 static NUMBER_DATA_POINT: Message = Message {
     fields: &[
@@ -443,10 +418,7 @@ static EXPONENTIAL_HISTOGRAM_DATA_POINT: Message = Message {
 };
 
 static BUCKETS: Message = Message {
-    fields: &[
-        field("offset", Kind::Varint),
-        field("bucket_counts", Kind::PackedVarint),
-    ],
+    fields: &[field("offset", Kind::Varint), field("bucket_counts", Kind::PackedVarint)],
 };
 
 static SUMMARY_DATA_POINT: Message = Message {
@@ -462,12 +434,8 @@ static SUMMARY_DATA_POINT: Message = Message {
     ],
 };
 
-static VALUE_AT_QUANTILE: Message = Message {
-    fields: &[
-        field("quantile", Kind::Fixed64),
-        field("value", Kind::Fixed64),
-    ],
-};
+static VALUE_AT_QUANTILE: Message =
+    Message { fields: &[field("quantile", Kind::Fixed64), field("value", Kind::Fixed64)] };
 
 static EXEMPLAR: Message = Message {
     fields: &[

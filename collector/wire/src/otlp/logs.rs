@@ -66,9 +66,7 @@ impl<'a> LogRecord<'a> {
                 SPAN_ID => record.span_id = cursor.bytes()?,
                 ATTRIBUTES => {
                     cursor.bytes()?;
-                    record
-                        .attributes
-                        .extend(tag, message, before, cursor.rest());
+                    record.attributes.extend(tag, message, before, cursor.rest());
                 }
                 DROPPED => cursor.skip(tag)?,
                 other => skip_other(&mut cursor, other, 0b1_1111_1110_1110)?,

@@ -71,12 +71,7 @@ impl<'a> Metric<'a> {
         const SUMMARY: u32 = tag(11, LENGTH);
         const METADATA: u32 = tag(12, LENGTH);
         let mut cursor = Cursor::new(message);
-        let mut metric = Self {
-            name: &[],
-            description: &[],
-            unit: &[],
-            data: MetricData::Empty,
-        };
+        let mut metric = Self { name: &[], description: &[], unit: &[], data: MetricData::Empty };
         while let Some(tag) = cursor.tag()? {
             match tag {
                 NAME => metric.name = cursor.bytes()?,
@@ -86,38 +81,17 @@ impl<'a> Metric<'a> {
                     metric.data = MetricData::Gauge(Data::parse(cursor.bytes()?, 0b10)?.points);
                 }
                 SUM => {
-                    let Data {
-                        points,
-                        temporality,
-                        monotonic,
-                    } = Data::parse(cursor.bytes()?, 0b1110)?;
-                    metric.data = MetricData::Sum {
-                        points,
-                        temporality,
-                        monotonic,
-                    };
+                    let Data { points, temporality, monotonic } =
+                        Data::parse(cursor.bytes()?, 0b1110)?;
+                    metric.data = MetricData::Sum { points, temporality, monotonic };
                 }
                 HISTOGRAM => {
-                    let Data {
-                        points,
-                        temporality,
-                        ..
-                    } = Data::parse(cursor.bytes()?, 0b110)?;
-                    metric.data = MetricData::Histogram {
-                        points,
-                        temporality,
-                    };
+                    let Data { points, temporality, .. } = Data::parse(cursor.bytes()?, 0b110)?;
+                    metric.data = MetricData::Histogram { points, temporality };
                 }
                 EXPONENTIAL => {
-                    let Data {
-                        points,
-                        temporality,
-                        ..
-                    } = Data::parse(cursor.bytes()?, 0b110)?;
-                    metric.data = MetricData::ExponentialHistogram {
-                        points,
-                        temporality,
-                    };
+                    let Data { points, temporality, .. } = Data::parse(cursor.bytes()?, 0b110)?;
+                    metric.data = MetricData::ExponentialHistogram { points, temporality };
                 }
                 SUMMARY => {
                     metric.data = MetricData::Summary(Data::parse(cursor.bytes()?, 0b10)?.points);
@@ -194,9 +168,7 @@ impl<'a> Numbers<'a> {
                 cursor.skip(tag)?;
             } else if tag & 7 == LENGTH {
                 let (items, rest) = packed(&mut cursor)?;
-                items
-                    .iter()
-                    .for_each(|item| each(u64::from_le_bytes(*item)));
+                items.iter().for_each(|item| each(u64::from_le_bytes(*item)));
                 if !rest.is_empty() {
                     return Err(Fault::at(WireErrorKind::PackedLength, rest));
                 }
@@ -356,15 +328,11 @@ impl<'a> HistogramPoint<'a> {
                 FLAGS => point.flags = cursor.varint()? as u32,
                 BUCKET_COUNTS | BUCKET_COUNT => {
                     cursor.skip(tag)?;
-                    point
-                        .bucket_counts
-                        .extend(tag >> 3, message, before, cursor.rest());
+                    point.bucket_counts.extend(tag >> 3, message, before, cursor.rest());
                 }
                 EXPLICIT_BOUNDS | EXPLICIT_BOUND => {
                     cursor.skip(tag)?;
-                    point
-                        .explicit_bounds
-                        .extend(tag >> 3, message, before, cursor.rest());
+                    point.explicit_bounds.extend(tag >> 3, message, before, cursor.rest());
                 }
                 EXEMPLARS => {
                     cursor.bytes()?;
@@ -636,9 +604,7 @@ impl<'a> Exemplar<'a> {
                 TRACE_ID => exemplar.trace_id = cursor.bytes()?,
                 ATTRIBUTES => {
                     cursor.bytes()?;
-                    exemplar
-                        .filtered_attributes
-                        .extend(tag, message, before, cursor.rest());
+                    exemplar.filtered_attributes.extend(tag, message, before, cursor.rest());
                 }
                 other => skip_other(&mut cursor, other, 0b1111_1100)?,
             }

@@ -33,10 +33,7 @@ pub fn split(
     request_bytes: &[u8],
     max_bytes: usize,
 ) -> Result<Vec<Part>, WireError> {
-    let mut splitter = Splitter {
-        max_bytes,
-        ..Splitter::default()
-    };
+    let mut splitter = Splitter { max_bytes, ..Splitter::default() };
     match splitter.group(request(signal), request_bytes) {
         Ok(()) => {
             splitter.cut();
@@ -118,10 +115,7 @@ impl Splitter {
         let Some(Level { tag, header, body }) = self.levels.pop() else {
             return;
         };
-        let outer = self
-            .levels
-            .last_mut()
-            .map_or(&mut self.body, |outer| &mut outer.body);
+        let outer = self.levels.last_mut().map_or(&mut self.body, |outer| &mut outer.body);
         wrap(outer, tag, &header, &body);
     }
 
@@ -130,17 +124,12 @@ impl Splitter {
         for index in (0..self.levels.len()).rev() {
             let body = std::mem::take(&mut self.levels[index].body);
             let (before, from) = self.levels.split_at_mut(index);
-            let outer = before
-                .last_mut()
-                .map_or(&mut self.body, |outer| &mut outer.body);
+            let outer = before.last_mut().map_or(&mut self.body, |outer| &mut outer.body);
             wrap(outer, from[0].tag, &from[0].header, &body);
         }
         if self.records > 0 {
             let bytes = std::mem::take(&mut self.body);
-            self.parts.push(Part {
-                bytes,
-                records: self.records,
-            });
+            self.parts.push(Part { bytes, records: self.records });
             self.records = 0;
         }
     }

@@ -1,0 +1,220 @@
+//! The check, the cuts and the views against the reference library's own reading of the same bytes.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod requests;
+
+use millrace_wire::Signal;
+use millrace_wire::limits::Limits;
+use millrace_wire::otlp::{self, Checked};
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::metrics::v1::{Metric, metric::Data};
+use proptest::prelude::*;
+use prost::Message;
+
+/// A record with all that is around it, as text: two requests with equal lists hold the same data.
+fn records(signal: Signal, request: &[u8]) -> Result<Vec<String>, prost::DecodeError> {
+    Ok(match signal {
+        Signal::Traces => ExportTraceServiceRequest::decode(request)?
+            .resource_spans
+            .iter()
+            .flat_map(|resource| {
+                resource.scope_spans.iter().flat_map(move |scope| {
+                    let around = (&resource.resource, &resource.schema_url);
+                    let scope_around = (&scope.scope, &scope.schema_url);
+                    scope
+                        .spans
+                        .iter()
+                        .map(move |span| format!("{around:?}{scope_around:?}{span:?}"))
+                })
+            })
+            .collect(),
+        Signal::Logs => ExportLogsServiceRequest::decode(request)?
+            .resource_logs
+            .iter()
+            .flat_map(|resource| {
+                resource.scope_logs.iter().flat_map(move |scope| {
+                    let around = (&resource.resource, &resource.schema_url);
+                    let scope_around = (&scope.scope, &scope.schema_url);
+                    scope
+                        .log_records
+                        .iter()
+                        .map(move |log| format!("{around:?}{scope_around:?}{log:?}"))
+                })
+            })
+            .collect(),
+        Signal::Metrics => ExportMetricsServiceRequest::decode(request)?
+            .resource_metrics
+            .iter()
+            .flat_map(|resource| {
+                resource.scope_metrics.iter().flat_map(move |scope| {
+                    let around = (&resource.resource, &resource.schema_url);
+                    let scope_around = (&scope.scope, &scope.schema_url);
+                    scope.metrics.iter().flat_map(move |metric| {
+                        points(metric)
+                            .into_iter()
+                            .map(move |point| format!("{around:?}{scope_around:?}{point}"))
+                    })
+                })
+            })
+            .collect(),
+    })
+}
+
+fn points(metric: &Metric) -> Vec<String> {
+    let header = Metric { data: None, ..metric.clone() };
+    let with = |point: String, data: &dyn std::fmt::Debug| format!("{header:?}{data:?}{point}");
+    match &metric.data {
+        None => Vec::new(),
+        Some(Data::Gauge(gauge)) => {
+            gauge.data_points.iter().map(|point| with(format!("{point:?}"), &"gauge")).collect()
+        }
+        Some(Data::Sum(sum)) => {
+            let data = ("sum", sum.aggregation_temporality, sum.is_monotonic);
+            sum.data_points.iter().map(|point| with(format!("{point:?}"), &data)).collect()
+        }
+        Some(Data::Histogram(histogram)) => {
+            let data = ("histogram", histogram.aggregation_temporality);
+            histogram.data_points.iter().map(|point| with(format!("{point:?}"), &data)).collect()
+        }
+        Some(Data::ExponentialHistogram(histogram)) => {
+            let data = ("exponential", histogram.aggregation_temporality);
+            histogram.data_points.iter().map(|point| with(format!("{point:?}"), &data)).collect()
+        }
+        Some(Data::Summary(summary)) => {
+            summary.data_points.iter().map(|point| with(format!("{point:?}"), &"summary")).collect()
+        }
+    }
+}
+
+fn any_request() -> BoxedStrategy<(Signal, Vec<u8>)> {
+    prop_oneof![
+        requests::traces().prop_map(|request| (Signal::Traces, request.encode_to_vec())),
+        requests::logs().prop_map(|request| (Signal::Logs, request.encode_to_vec())),
+        requests::metrics().prop_map(|request| (Signal::Metrics, request.encode_to_vec())),
+    ]
+    .boxed()
+}
+
+fn two_requests() -> BoxedStrategy<(Signal, Vec<u8>, Vec<u8>)> {
+    let two = |signal, one: Vec<u8>, other: Vec<u8>| (signal, one, other);
+    prop_oneof![
+        (requests::traces(), requests::traces()).prop_map(move |(a, b)| two(
+            Signal::Traces,
+            a.encode_to_vec(),
+            b.encode_to_vec()
+        )),
+        (requests::logs(), requests::logs()).prop_map(move |(a, b)| two(
+            Signal::Logs,
+            a.encode_to_vec(),
+            b.encode_to_vec()
+        )),
+        (requests::metrics(), requests::metrics()).prop_map(move |(a, b)| two(
+            Signal::Metrics,
+            a.encode_to_vec(),
+            b.encode_to_vec()
+        )),
+    ]
+    .boxed()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever the reference library encodes passes the check, with its number of records.
+    #[test]
+    fn well_formed_requests_pass_and_are_counted((signal, request) in any_request()) {
+        let Checked { records: counted } =
+            otlp::check(signal, &request, &Limits::default()).unwrap();
+        prop_assert_eq!(counted, records(signal, &request).unwrap().len() as u64);
+    }
+
+    /// A request cut off at any byte is refused, unless it was cut between two groups; then it
+    /// is a request with fewer records. What passes, the reference library reads too.
+    #[test]
+    fn requests_cut_off_anywhere_are_refused_or_whole((signal, request) in any_request()) {
+        for end in 0..request.len() {
+            let cut = &request[..end];
+            match otlp::check(signal, cut, &Limits::default()) {
+                Ok(Checked { records: counted }) => {
+                    prop_assert_eq!(counted, records(signal, cut).unwrap().len() as u64);
+                }
+                Err(error) => prop_assert!(error.offset() <= end, "{error}"),
+            }
+        }
+    }
+
+    /// Damaged bytes never panic, and what the check lets through the reference library reads,
+    /// with the same number of records; what the library refuses the check refuses.
+    #[test]
+    fn the_check_is_at_least_as_strict_as_the_reference(
+        (signal, mut request) in any_request(),
+        damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        prop_assume!(!request.is_empty());
+        for (place, byte) in damage {
+            let place = place.index(request.len());
+            request[place] = byte;
+        }
+        let reference = records(signal, &request);
+        match otlp::check(signal, &request, &Limits::default()) {
+            Ok(Checked { records: counted }) => {
+                prop_assert_eq!(counted, reference.expect("passed the check").len() as u64);
+            }
+            Err(error) => prop_assert!(error.offset() <= request.len()),
+        }
+        // Cutting damaged bytes ends in an answer as well.
+        let _ = otlp::split(signal, &request, 64);
+    }
+
+    /// Random bytes end in an answer for every signal.
+    #[test]
+    fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        for signal in Signal::ALL {
+            let _ = otlp::check(signal, &bytes, &Limits::default());
+            let _ = otlp::split(signal, &bytes, 50);
+        }
+    }
+
+    /// Requests of one signal concatenate to one request with the records of both, in order.
+    #[test]
+    fn requests_concatenate((signal, one, other) in two_requests()) {
+        let joined = [one.as_slice(), other.as_slice()].concat();
+        let mut expected = records(signal, &one).unwrap();
+        expected.extend(records(signal, &other).unwrap());
+        prop_assert_eq!(records(signal, &joined).unwrap(), expected);
+    }
+
+    /// Parts hold the same records in the same order with the same surroundings, each part is a
+    /// request, and only a part of one record may be longer than asked for.
+    #[test]
+    fn cutting_keeps_every_record_and_its_surroundings(
+        (signal, request) in any_request(),
+        max_bytes in 1_usize..4000,
+    ) {
+        let parts = otlp::split(signal, &request, max_bytes).unwrap();
+        let mut found = Vec::new();
+        for part in &parts {
+            let checked = otlp::check(signal, &part.bytes, &Limits::default()).unwrap();
+            prop_assert_eq!(checked.records, part.records);
+            prop_assert!(part.bytes.len() <= max_bytes || part.records == 1);
+            found.extend(records(signal, &part.bytes).unwrap());
+        }
+        prop_assert_eq!(found, records(signal, &request).unwrap());
+    }
+
+    /// Parts are filled: two neighbours never fit into one.
+    #[test]
+    fn parts_are_filled(
+        (signal, request) in any_request(),
+        max_bytes in 200_usize..4000,
+    ) {
+        let parts = otlp::split(signal, &request, max_bytes).unwrap();
+        for pair in parts.windows(2) {
+            // Headers repeated in the second part may be the reason, so leave them room.
+            let both = pair[0].bytes.len() + pair[1].bytes.len();
+            prop_assert!(both > max_bytes, "{} + {}", pair[0].bytes.len(), pair[1].bytes.len());
+        }
+    }
+}
