@@ -1,1 +1,14 @@
-//! Black-box tests against a real cluster, broker and engine.
+//! What the black-box tests share: real brokers, engines and clusters, and the product's own
+//! binaries run as programs. Nothing here links the operator or the collector, and everything
+//! started is stopped when its guard drops.
+
+pub mod binaries;
+pub mod cluster;
+pub mod collector;
+pub mod http;
+pub mod lab;
+pub mod loadgen;
+pub mod pipeline;
+pub mod process;
+pub mod topics;
+pub mod wait;

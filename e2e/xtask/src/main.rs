@@ -1,9 +1,13 @@
 //! Developer tasks: what the Makefile targets call. Parses, dispatches and picks the exit code;
 //! each task has its own file. Nothing here is linked into what users run.
 
+mod build;
 mod check;
+mod demo;
 mod say;
 mod shell;
+mod stack;
+mod test;
 
 use std::process::ExitCode;
 
@@ -23,6 +27,22 @@ enum Task {
     Check,
     /// Structure rules alone: crate walls, file heads and lengths, forbidden text.
     Structure,
+    /// Release binaries, the collector once for each allocator.
+    Build,
+    /// Binaries, and the images made of them, as OCI archives.
+    Images,
+    /// Write what is generated: CRDs, the charts' CRDs, manifests, reference pages.
+    Codegen,
+    /// Start the local stack, or go on from wherever it is.
+    Up,
+    /// Remove the local stack.
+    Down,
+    /// What of the local stack runs, and where it answers.
+    Status,
+    /// The main job, end to end, on the local stack.
+    Demo,
+    /// Every test there is.
+    Test,
 }
 
 fn main() -> ExitCode {
@@ -30,6 +50,14 @@ fn main() -> ExitCode {
     let outcome = match task {
         Task::Check => check::run(),
         Task::Structure => check::structure(),
+        Task::Build => build::binaries(),
+        Task::Images => build::images().map(drop),
+        Task::Codegen => check::codegen(),
+        Task::Up => stack::up(),
+        Task::Down => stack::down(),
+        Task::Status => stack::status(),
+        Task::Demo => demo::run(),
+        Task::Test => test::run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,15 @@
 //! The only place that prints: progress on standard error, results on standard output.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+use std::io::{Stderr, stderr};
+
+use millrace_stack::progress::Timed;
+
+/// Progress of the local stack, with the time since now.
+pub(crate) fn progress() -> Timed<Stderr> {
+    Timed::new(stderr())
+}
+
 /// A step begins.
 pub(crate) fn step(text: &str) {
     eprintln!("==> {text}");

@@ -1,7 +1,7 @@
 //! Runs other programs in the workspace's root, loudly: a failing one names itself.
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail};
 
@@ -26,9 +26,7 @@ pub(crate) fn run(program: &str, args: &[&str]) -> Result<()> {
 /// Run a prepared command to the end, output passed through.
 pub(crate) fn run_command(command: &mut Command) -> Result<()> {
     let shown = format!("{command:?}").replace('"', "");
-    let status = command
-        .status()
-        .with_context(|| format!("`{shown}` could not be started"))?;
+    let status = command.status().with_context(|| format!("`{shown}` could not be started"))?;
     if !status.success() {
         bail!("`{shown}` failed ({status})");
     }
@@ -39,14 +37,17 @@ pub(crate) fn run_command(command: &mut Command) -> Result<()> {
 pub(crate) fn output(program: &str, args: &[&str]) -> Result<String> {
     let mut command = command(program, args);
     let shown = format!("{command:?}").replace('"', "");
-    let output = command
-        .output()
-        .with_context(|| format!("`{shown}` could not be started"))?;
+    let output = command.output().with_context(|| format!("`{shown}` could not be started"))?;
     if !output.status.success() {
-        bail!(
-            "`{shown}` failed: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
+        bail!("`{shown}` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     String::from_utf8(output.stdout).with_context(|| format!("`{shown}` printed no UTF-8"))
+}
+
+/// What a program said, when it succeeded.
+pub(crate) fn said(program: &str, output: &Output) -> Result<String> {
+    if !output.status.success() {
+        bail!("{program} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -3,9 +3,15 @@
 mod text;
 mod walls;
 
+use std::path::PathBuf;
+
 use anyhow::{Result, bail};
+use millrace_stack::service;
 
 use crate::{say, shell};
+
+/// The dependency checker, pinned: another version may judge differently.
+const CARGO_DENY: &str = "0.20.2";
 
 /// Structure rules, formatting, lints, dependency policy.
 pub(crate) fn run() -> Result<()> {
@@ -13,21 +19,32 @@ pub(crate) fn run() -> Result<()> {
     say::step("rustfmt");
     shell::run("cargo", &["fmt", "--all", "--check"])?;
     say::step("clippy");
-    let clippy = [
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-    ];
+    let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     shell::run("cargo", &clippy)?;
     say::step("cargo deny (licences, bans, sources)");
-    shell::run(
-        "cargo",
-        &["deny", "--locked", "check", "licenses", "bans", "sources"],
-    )
+    let deny = cargo_deny()?.to_string_lossy().into_owned();
+    shell::run(&deny, &["--locked", "check", "licenses", "bans", "sources"])
+}
+
+/// Write what is generated. `cargo test -p millrace-crds` and the chart phase of `xtask test` hold
+/// what is committed against it.
+pub(crate) fn codegen() -> Result<()> {
+    shell::run("cargo", &["run", "--quiet", "-p", "millrace-crds", "--bin", "crdgen", "--", "."])?;
+    shell::run("bash", &["manifests/render"])
+}
+
+/// cargo-deny of our version, installed into the cache if it isn't there.
+fn cargo_deny() -> Result<PathBuf> {
+    let root = service::cache_dir().join(format!("cargo-deny-{CARGO_DENY}"));
+    let binary = root.join("bin/cargo-deny");
+    if !binary.is_file() {
+        say::step(&format!("installing cargo-deny {CARGO_DENY} (about 3 min)"));
+        let folder = root.to_string_lossy().into_owned();
+        let args =
+            ["install", "cargo-deny", "--locked", "--version", CARGO_DENY, "--root", &folder];
+        shell::run("cargo", &args)?;
+    }
+    Ok(binary)
 }
 
 /// Structure rules alone.

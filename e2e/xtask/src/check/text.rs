@@ -25,10 +25,7 @@ const SQL: &[&str] = &[
 
 /// One line for each broken rule.
 pub(super) fn broken_rules() -> Result<Vec<String>> {
-    let listed = shell::output(
-        "git",
-        &["ls-files", "--cached", "--others", "--exclude-standard"],
-    )?;
+    let listed = shell::output("git", &["ls-files", "--cached", "--others", "--exclude-standard"])?;
     let mut broken = Vec::new();
     for path in listed.lines().filter(|path| path.ends_with(".rs")) {
         let full = shell::root().join(path);
@@ -47,28 +44,18 @@ fn is_test(path: &str) -> bool {
 
 fn judge(path: &str, text: &str) -> Vec<String> {
     let mut broken = Vec::new();
-    let head = text
-        .lines()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or_default();
+    let head = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     if !head.starts_with("//!") && !head.starts_with("#![") {
-        broken.push(format!(
-            "{path}: opens without `//!` saying what it does and must not do"
-        ));
+        broken.push(format!("{path}: opens without `//!` saying what it does and must not do"));
     }
     let lines = text.lines().count();
     if lines > FILE_LINES_MAX && !is_test(path) {
-        broken.push(format!(
-            "{path}: {lines} lines, over {FILE_LINES_MAX}: split it"
-        ));
+        broken.push(format!("{path}: {lines} lines, over {FILE_LINES_MAX}: split it"));
     }
     for (number, line) in text.lines().enumerate() {
         let wide = line.chars().count() > LINE_COLUMNS_MAX;
         if wide && !line.contains('"') && !line.contains("://") {
-            broken.push(format!(
-                "{path}:{}: over {LINE_COLUMNS_MAX} columns",
-                number + 1
-            ));
+            broken.push(format!("{path}:{}: over {LINE_COLUMNS_MAX} columns", number + 1));
         }
     }
     let renderer = path.starts_with("collector/ddl/src/render") || path.contains("xtask/src/check");
@@ -76,10 +63,7 @@ fn judge(path: &str, text: &str) -> Vec<String> {
         let production = text.split("#[cfg(test)]").next().unwrap_or_default();
         for (number, line) in production.lines().enumerate() {
             if SQL.iter().any(|word| line.contains(word)) {
-                broken.push(format!(
-                    "{path}:{}: SQL text outside ddl/src/render",
-                    number + 1
-                ));
+                broken.push(format!("{path}:{}: SQL text outside ddl/src/render", number + 1));
             }
         }
     }
@@ -93,10 +77,7 @@ mod tests {
     /// Scenario: a file with a head and short lines. Guarantee: nothing is reported.
     #[test]
     fn a_tidy_file_passes() {
-        assert_eq!(
-            judge("a/src/lib.rs", "//! Does a thing.\nfn f() {}\n"),
-            Vec::<String>::new()
-        );
+        assert_eq!(judge("a/src/lib.rs", "//! Does a thing.\nfn f() {}\n"), Vec::<String>::new());
     }
 
     /// Scenario: no head, 801 lines, a wide line, SQL outside the renderer.

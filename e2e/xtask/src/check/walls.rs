@@ -18,11 +18,7 @@ const LAYERS: &[&[&str]] = &[
         "millrace-config",
     ],
     &["millrace-columns", "millrace-ddl", "millrace-pipeline"],
-    &[
-        "millrace-receivers",
-        "millrace-exporters",
-        "millrace-loadgen",
-    ],
+    &["millrace-receivers", "millrace-exporters", "millrace-loadgen"],
     &["millrace-collector", "millrace-operator"],
     &["millrace-stack"],
     &["millrace-e2e", "xtask"],
@@ -30,31 +26,12 @@ const LAYERS: &[&[&str]] = &[
 
 /// Edges that point left and are forbidden all the same.
 const FORBIDDEN: &[(&str, &[&str])] = &[
-    (
-        "millrace-operator",
-        &[
-            "millrace-pipeline",
-            "millrace-receivers",
-            "millrace-exporters",
-        ],
-    ),
-    (
-        "millrace-collector",
-        &["millrace-crds", "millrace-autoscale", "millrace-rollout"],
-    ),
-    (
-        "millrace-receivers",
-        &["millrace-columns", "millrace-ddl", "millrace-crds"],
-    ),
+    ("millrace-operator", &["millrace-pipeline", "millrace-receivers", "millrace-exporters"]),
+    ("millrace-collector", &["millrace-crds", "millrace-autoscale", "millrace-rollout"]),
+    ("millrace-receivers", &["millrace-columns", "millrace-ddl", "millrace-crds"]),
     ("millrace-exporters", &["millrace-ledger", "millrace-crds"]),
-    (
-        "millrace-loadgen",
-        &["millrace-pipeline", "millrace-columns", "millrace-crds"],
-    ),
-    (
-        "millrace-ddl",
-        &["millrace-config", "millrace-crds", "millrace-wire"],
-    ),
+    ("millrace-loadgen", &["millrace-pipeline", "millrace-columns", "millrace-crds"]),
+    ("millrace-ddl", &["millrace-config", "millrace-crds", "millrace-wire"]),
     // The stack and the tasks run the products as programs; they link none of their parts.
     ("millrace-stack", ALL_PRODUCT),
     ("xtask", ALL_PRODUCT),
@@ -120,18 +97,12 @@ struct Edge {
 pub(super) fn broken_rules() -> Result<Vec<String>> {
     let text = shell::output("cargo", &["metadata", "--format-version", "1", "--no-deps"])?;
     let metadata: Value = serde_json::from_str(&text).context("cargo metadata is not JSON")?;
-    let packages = metadata["packages"]
-        .as_array()
-        .context("cargo metadata lists no packages")?;
+    let packages = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
     let mut broken = Vec::new();
     for package in packages {
-        let name = package["name"]
-            .as_str()
-            .context("a package without a name")?;
+        let name = package["name"].as_str().context("a package without a name")?;
         if layer(name).is_none() {
-            broken.push(format!(
-                "crate {name} is in no room: add it to LAYERS in walls.rs"
-            ));
+            broken.push(format!("crate {name} is in no room: add it to LAYERS in walls.rs"));
         }
     }
     for edge in edges(packages) {
@@ -162,27 +133,20 @@ fn layer(name: &str) -> Option<usize> {
 fn judge(edge: &Edge) -> Option<String> {
     let Edge { from, to, dev } = edge;
     if let (Some(here), Some(there)) = (layer(from), layer(to)) {
-        let forbidden = FORBIDDEN
-            .iter()
-            .any(|(room, banned)| room == from && banned.contains(&&**to));
+        let forbidden =
+            FORBIDDEN.iter().any(|(room, banned)| room == from && banned.contains(&&**to));
         if there >= here {
-            return Some(format!(
-                "{from} depends on {to}: an edge may only point left"
-            ));
+            return Some(format!("{from} depends on {to}: an edge may only point left"));
         }
         if forbidden {
-            return Some(format!(
-                "{from} depends on {to}: that edge is forbidden (walls.rs)"
-            ));
+            return Some(format!("{from} depends on {to}: that edge is forbidden (walls.rs)"));
         }
     }
     if !dev && PURE.contains(&&**from) && RUNTIMES.contains(&&**to) {
         return Some(format!("{from} is pure and may not link {to}"));
     }
     if !dev && DECODERS.contains(&&**to) && !MAY_LINK_DECODERS.contains(&&**from) {
-        return Some(format!(
-            "{from} links {to}: raw decoders live in millrace-wire"
-        ));
+        return Some(format!("{from} links {to}: raw decoders live in millrace-wire"));
     }
     None
 }
@@ -192,11 +156,7 @@ mod tests {
     use super::{Edge, judge};
 
     fn edge(from: &str, to: &str) -> Edge {
-        Edge {
-            from: from.to_owned(),
-            to: to.to_owned(),
-            dev: false,
-        }
+        Edge { from: from.to_owned(), to: to.to_owned(), dev: false }
     }
 
     /// Scenario: edges that the house allows. Guarantee: none is refused.
@@ -224,10 +184,7 @@ mod tests {
             ("millrace-receivers", "flate2"),
         ] {
             let message = judge(&edge(from, to)).unwrap_or_default();
-            assert!(
-                message.contains(from) && message.contains(to),
-                "{from} -> {to}: {message}"
-            );
+            assert!(message.contains(from) && message.contains(to), "{from} -> {to}: {message}");
         }
     }
 }

@@ -1,0 +1,183 @@
+//! A laboratory: one broker, one engine, an edge and a gateway on loopback, with topics and tables
+//! made, and a load generator that remembers. Everything in it ends with it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use millrace_stack::clickhouse::{Engine, EngineOptions};
+use millrace_stack::kafka::{Broker, BrokerOptions};
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use tempfile::TempDir;
+
+use crate::collector::{Collector, Ports};
+use crate::loadgen::Load;
+use crate::{binaries, topics, wait};
+
+/// The traces topic and its dead letters, as the operator names them.
+pub const TOPIC: &str = "otlp_traces";
+/// Where records go that can't be stored.
+pub const DEAD_LETTERS: &str = "otlp_traces_dead_letter";
+/// The gateway's consumer group.
+pub const GROUP: &str = "lab-gateway";
+/// Partitions of the traces topic.
+pub const PARTITIONS: i32 = 4;
+/// The collectors' shutdown deadline plus time to see it.
+pub const DRAIN_LIMIT: Duration = Duration::from_secs(40);
+
+/// A broker, an engine, and a folder for everything else.
+#[derive(Debug)]
+pub struct Lab {
+    /// The Kafka broker.
+    pub broker: Broker,
+    /// The ClickHouse engine.
+    pub engine: Engine,
+    folder: TempDir,
+}
+
+impl Lab {
+    /// Start a broker and an engine, make the topics and the tables.
+    ///
+    /// # Errors
+    /// When any of them doesn't come up.
+    pub fn start() -> Result<Self> {
+        let folder = TempDir::new().context("no temporary folder")?;
+        let broker = Broker::start(BrokerOptions::default()).context("no broker")?;
+        let options = EngineOptions { test_faults: true, ..EngineOptions::default() };
+        let engine = Engine::start(options).context("no engine")?;
+        let lab = Self { broker, engine, folder };
+        lab.make_topics()?;
+        fs::write(lab.password_file(), lab.engine.password())?;
+        fs::write(lab.user_file(), lab.engine.user())?;
+        lab.make_tables()?;
+        Ok(lab)
+    }
+
+    /// The folder of configurations and logs.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A file with the engine's password.
+    pub fn password_file(&self) -> PathBuf {
+        self.folder.path().join("clickhouse-password")
+    }
+
+    fn user_file(&self) -> PathBuf {
+        self.folder.path().join("clickhouse-user")
+    }
+
+    fn make_topics(&self) -> Result<()> {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", self.broker.bootstrap());
+        let admin: AdminClient<DefaultClientContext> = config.create()?;
+        let topic = |name, count| NewTopic::new(name, count, TopicReplication::Fixed(1));
+        let topics = [topic(TOPIC, PARTITIONS), topic(DEAD_LETTERS, 1)];
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let made = runtime.block_on(admin.create_topics(&topics, &AdminOptions::new()))?;
+        for outcome in made {
+            if let Err((topic, error)) = outcome {
+                bail!("topic {topic}: {error}");
+            }
+        }
+        Ok(())
+    }
+
+    fn make_tables(&self) -> Result<()> {
+        let output = Command::new(binaries::path("clickhouse-ddl")?)
+            .args(["create", "--endpoint", &self.engine.url(), "--database", "otel"])
+            .args(["--traces", "--enable-json", "--engine", "MergeTree"])
+            .args(["--user", self.engine.user()])
+            .env("CLICKHOUSE_PASSWORD", self.engine.password())
+            .output()?;
+        if !output.status.success() {
+            bail!("clickhouse-ddl create: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(())
+    }
+
+    /// Start an edge and wait until it is ready.
+    ///
+    /// # Errors
+    /// When it isn't ready in time.
+    pub fn edge(&self) -> Result<Collector> {
+        let ports = Ports::free()?;
+        let settings = format!(
+            "receivers:\n  otlp:\n    grpc: {{address: \"{}\"}}\n    http: {{address: \"{}\"}}\n\
+             exporters:\n  kafka:\n    connection: {{bootstrapServers: [\"{}\"]}}\n    \
+             topics: {{traces: {TOPIC}}}\n",
+            ports.grpc,
+            ports.http,
+            self.broker.bootstrap(),
+        );
+        self.collector("edge", ports, &settings)
+    }
+
+    /// Start a gateway and wait until it is ready. `extra` goes below the ClickHouse exporter.
+    ///
+    /// # Errors
+    /// When it isn't ready in time.
+    pub fn gateway(&self, name: &str, extra: &str) -> Result<Collector> {
+        let settings = format!(
+            "receivers:\n  kafka:\n    connection: {{bootstrapServers: [\"{}\"]}}\n    \
+             groupId: {GROUP}\n    topics: {{traces: {TOPIC}}}\n    workers: 1\n    \
+             sessionTimeoutSeconds: 6\n\
+             exporters:\n  clickhouse:\n    endpoints: [\"{}\"]\n    database: otel\n    \
+             credentials: {{usernameFile: \"{}\", passwordFile: \"{}\"}}\n{extra}",
+            self.broker.bootstrap(),
+            self.engine.url(),
+            self.user_file().display(),
+            self.password_file().display(),
+        );
+        self.collector(name, Ports::free()?, &settings)
+    }
+
+    /// A load for this lab: lean spans over gRPC with gzip.
+    pub fn load(&self, edge: &Collector, seed: u64, count: u64) -> Load {
+        Load {
+            seed,
+            count,
+            rate: None,
+            protocol: "grpc",
+            compression: "gzip",
+            endpoint: format!("http://{}", edge.ports.grpc),
+            clickhouse: self.engine.url(),
+            user: self.engine.user().to_owned(),
+            password_file: self.password_file(),
+            database: "otel".to_owned(),
+        }
+    }
+
+    /// How many messages of the traces topic are not committed by the gateway's group.
+    ///
+    /// # Errors
+    /// When the broker doesn't answer.
+    pub fn uncommitted(&self) -> Result<i64> {
+        let bootstrap = self.broker.bootstrap();
+        let committed = topics::committed(&bootstrap, GROUP, TOPIC)?;
+        let marks = topics::watermarks(&bootstrap, TOPIC)?;
+        let behind = |((low, high), done): ((i64, i64), Option<i64>)| high - done.unwrap_or(low);
+        Ok(marks.into_iter().zip(committed).map(behind).sum())
+    }
+
+    /// Wait until the gateway's group has committed everything.
+    ///
+    /// # Errors
+    /// When it hasn't within `limit`.
+    pub fn committed(&self, limit: Duration) -> Result<()> {
+        wait::until("every offset to be committed", limit, || match self.uncommitted()? {
+            0 => Ok(()),
+            behind => bail!("{behind} messages are not committed"),
+        })
+    }
+
+    fn collector(&self, name: &str, ports: Ports, settings: &str) -> Result<Collector> {
+        let mut collector = Collector::start(self.folder(), name, ports, settings)?;
+        collector.ready()?;
+        Ok(collector)
+    }
+}

@@ -1,0 +1,164 @@
+//! The shipped load generator as the judge of a test: it sends, remembers what was acknowledged,
+//! and compares all of it with what ClickHouse holds. It is never killed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::Process;
+use crate::{binaries, wait};
+
+/// A load to send and check.
+#[derive(Debug, Clone)]
+pub struct Load {
+    /// Everything is derived from it.
+    pub seed: u64,
+    /// Spans in all.
+    pub count: u64,
+    /// Spans per second; as fast as they are taken when absent.
+    pub rate: Option<u64>,
+    /// `grpc` or `http`.
+    pub protocol: &'static str,
+    /// `none`, `gzip` or `zstd`.
+    pub compression: &'static str,
+    /// Where it is sent.
+    pub endpoint: String,
+    /// ClickHouse's URL.
+    pub clickhouse: String,
+    /// ClickHouse's user.
+    pub user: String,
+    /// A file with the user's password.
+    pub password_file: PathBuf,
+    /// The database.
+    pub database: String,
+}
+
+/// The figures of the last line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Acknowledged spans.
+    pub sent: u64,
+    /// Of these, found.
+    pub stored: u64,
+    /// Of these, not found.
+    pub missing: u64,
+    /// Found more often than asked for.
+    pub duplicated: u64,
+    /// Found with other content than sent.
+    pub altered: u64,
+    /// The last line itself.
+    pub line: String,
+}
+
+impl Verdict {
+    fn parse(output: &str) -> Result<Self> {
+        let line = output.lines().rev().find(|line| line.contains(": sent="));
+        let line = line.with_context(|| format!("no verdict in:\n{output}"))?;
+        let figure = |name: &str| {
+            let value = line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+            let value = value.and_then(|value| value.parse().ok());
+            value.with_context(|| format!("no {name} in: {line}"))
+        };
+        Ok(Self {
+            sent: figure("sent")?,
+            stored: figure("stored")?,
+            missing: figure("missing")?,
+            duplicated: figure("duplicated")?,
+            altered: figure("altered")?,
+            line: line.to_owned(),
+        })
+    }
+}
+
+/// A load under way.
+#[derive(Debug)]
+pub struct Running {
+    process: Process,
+}
+
+impl Load {
+    /// Start to send; the check follows by itself. Logs go to `folder`.
+    ///
+    /// # Errors
+    /// When the load generator is not built or can't be started.
+    pub fn start(&self, folder: &Path) -> Result<Running> {
+        let Self { seed, count, rate, protocol, compression, .. } = self;
+        let Self { endpoint, clickhouse, user, password_file, database, .. } = self;
+        let mut command = Command::new(binaries::path("millrace-loadgen")?);
+        command
+            .args(["run", "--endpoint", endpoint, "--protocol", protocol])
+            .args(["--seed", &seed.to_string(), "--count", &count.to_string()])
+            .args(["--compression", compression, "--clickhouse", clickhouse])
+            .args(["--user", user, "--database", database, "--password-file"])
+            .arg(password_file);
+        if let Some(rate) = rate {
+            command.args(["--rate", &rate.to_string()]);
+        }
+        let log = folder.join(format!("loadgen-{seed}.log"));
+        Ok(Running { process: Process::start("millrace-loadgen", &mut command, &log)? })
+    }
+
+    /// Send and check, to the end.
+    ///
+    /// # Errors
+    /// When there is no verdict within `limit`.
+    pub fn run(&self, folder: &Path, limit: Duration) -> Result<Verdict> {
+        self.start(folder)?.verdict(limit)
+    }
+}
+
+impl Running {
+    /// How many spans were acknowledged so far, by its own progress lines.
+    pub fn acknowledged(&self) -> u64 {
+        let output = self.process.output();
+        let figures = output.lines().filter_map(|line| line.strip_prefix("acked="));
+        let last = figures.last().and_then(|rest| rest.split(' ').next()?.parse().ok());
+        last.unwrap_or(0)
+    }
+
+    /// Wait until so many spans were acknowledged: the load is in full flow.
+    ///
+    /// # Errors
+    /// When they aren't within `limit`.
+    pub fn reached(&mut self, spans: u64, limit: Duration) -> Result<()> {
+        wait::until(&format!("{spans} spans to be acknowledged"), limit, || {
+            let now = self.acknowledged();
+            if now < spans {
+                bail!("{now} so far");
+            }
+            Ok(())
+        })
+    }
+
+    /// Wait for the end and take the verdict.
+    ///
+    /// # Errors
+    /// When it doesn't end within `limit` or gives no verdict.
+    pub fn verdict(mut self, limit: Duration) -> Result<Verdict> {
+        let process = &mut self.process;
+        let ended = wait::until("the load generator's verdict", limit, || {
+            process.ended()?.context("still running")
+        });
+        let output = process.output();
+        ended.with_context(|| crate::process::last_lines(&output, 20))?;
+        Verdict::parse(&output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Verdict;
+
+    /// Scenario: the generator's output with a shortfall. Guarantee: the figures are read, not
+    /// taken for clean.
+    #[test]
+    fn a_shortfall_is_read_as_one() {
+        let output = "rows=9\nshortfall: sent=10 stored=9 missing=1 duplicated=0 altered=2\n";
+        let verdict = Verdict::parse(output).unwrap();
+        assert_eq!((verdict.sent, verdict.stored), (10, 9));
+        assert_eq!((verdict.missing, verdict.duplicated, verdict.altered), (1, 0, 2));
+        assert!(Verdict::parse("no such line").is_err());
+    }
+}

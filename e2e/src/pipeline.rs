@@ -1,0 +1,186 @@
+//! A `TelemetryPipeline` for tests: in a namespace of its own, with topics and a database of its
+//! own, on the local stack's Kafka and ClickHouse.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use millrace_stack::Stack;
+use serde_json::json;
+
+use crate::cluster::{Cluster, Condition, Namespace};
+use crate::wait;
+
+/// The pipeline's name in its namespace.
+pub const NAME: &str = "p";
+/// From apply to Ready on the local stack: images are there, so pods' start is what it takes.
+pub const READY_LIMIT: Duration = Duration::from_secs(120);
+
+/// What a test may want otherwise than usual.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// Kafka's address.
+    pub kafka: String,
+    /// ClickHouse's URL.
+    pub clickhouse: String,
+    /// Kafka's password; the right one when absent.
+    pub kafka_password: Option<String>,
+    /// ClickHouse's password; the right one when absent.
+    pub clickhouse_password: Option<String>,
+    /// Partitions of the traces topic.
+    pub partitions: u32,
+    /// The allocator of the collector's image.
+    pub allocator: &'static str,
+}
+
+impl Wish {
+    /// A pipeline that works.
+    pub fn usual(stack: &Stack) -> Self {
+        Self {
+            kafka: stack.kafka_bootstrap(),
+            clickhouse: stack.clickhouse_url(),
+            kafka_password: None,
+            clickhouse_password: None,
+            partitions: 4,
+            allocator: "mimalloc",
+        }
+    }
+}
+
+/// A pipeline that was applied.
+#[derive(Debug)]
+pub struct Pipeline<'c> {
+    /// Its namespace; the database and topics are named after it.
+    pub namespace: Namespace<'c>,
+    cluster: &'c Cluster,
+    wish: Wish,
+}
+
+impl<'c> Pipeline<'c> {
+    /// Make a namespace, the secrets and the pipeline.
+    ///
+    /// # Errors
+    /// When the API server refuses any of them.
+    pub fn apply(stack: &Stack, cluster: &'c Cluster, purpose: &str, wish: Wish) -> Result<Self> {
+        let namespace = cluster.namespace(purpose)?;
+        let kafka = (stack.kafka_user_file(), stack.kafka_password_file());
+        let clickhouse = (stack.clickhouse_user_file(), stack.clickhouse_password_file());
+        for (name, (user, password), other) in [
+            ("kafka-user", kafka, &wish.kafka_password),
+            ("clickhouse-user", clickhouse, &wish.clickhouse_password),
+        ] {
+            let password = other.clone().map_or_else(|| read(&password), Ok)?;
+            let data = json!({"username": read(&user)?, "password": password});
+            let secret = json!({"apiVersion": "v1", "kind": "Secret",
+                "metadata": {"name": name}, "stringData": data});
+            cluster.apply(&namespace.name, &secret.to_string())?;
+        }
+        let pipeline = Self { namespace, cluster, wish };
+        cluster.apply(&pipeline.namespace.name, &pipeline.document())?;
+        Ok(pipeline)
+    }
+
+    /// Apply it again with another wish.
+    ///
+    /// # Errors
+    /// When the API server refuses it.
+    pub fn change(&mut self, change: impl FnOnce(&mut Wish)) -> Result<()> {
+        change(&mut self.wish);
+        self.cluster.apply(&self.namespace.name, &self.document())
+    }
+
+    /// What the database is called, and what the topics' names begin with.
+    pub fn database(&self) -> String {
+        self.namespace.name.replace('-', "_")
+    }
+
+    fn document(&self) -> String {
+        let Wish { kafka, clickhouse, partitions, allocator, .. } = &self.wish;
+        let database = self.database();
+        json!({
+            "apiVersion": "millrace.dev/v1alpha1",
+            "kind": "TelemetryPipeline",
+            "metadata": {"name": NAME},
+            "spec": {
+                "kafka": {
+                    "bootstrapServers": [kafka],
+                    "sasl": {"mechanism": "SCRAM-SHA-512",
+                        "credentialsSecretRef": {"name": "kafka-user"}},
+                },
+                "clickhouse": {
+                    "endpoints": [clickhouse],
+                    "database": database,
+                    "credentialsSecretRef": {"name": "clickhouse-user"},
+                },
+                "signals": {"traces": {
+                    "topicName": format!("{database}_traces"),
+                    "topic": {"partitions": partitions, "replicationFactor": 1},
+                }},
+                "edge": {"replicas": 1},
+                "gateway": {"scaling": {"minReplicas": 1, "maxReplicas": 2}},
+                "collector": {"allocator": allocator},
+            },
+        })
+        .to_string()
+    }
+
+    /// Wait for Ready=True of the newest generation.
+    ///
+    /// # Errors
+    /// When it isn't in time; the message says what the condition was.
+    pub fn ready(&self) -> Result<Condition> {
+        let object = (&*self.namespace.name, "telemetrypipeline", NAME);
+        self.cluster.wait_for(object, ("Ready", "True", ""), READY_LIMIT)
+    }
+
+    /// Wait for Ready=False with a reason, and for the event that tells of it.
+    ///
+    /// # Errors
+    /// When either is not seen in time.
+    pub fn refused(&self, reason: &str) -> Result<Condition> {
+        let object = (&*self.namespace.name, "telemetrypipeline", NAME);
+        let seen = self.cluster.wait_for(object, ("Ready", "False", reason), READY_LIMIT)?;
+        self.cluster.expect_event(&self.namespace.name, reason)?;
+        Ok(seen)
+    }
+
+    /// The edge's OTLP/gRPC endpoint, reachable from this machine.
+    ///
+    /// # Errors
+    /// When there is no edge Service.
+    pub fn endpoint(&self) -> Result<String> {
+        let services = self.cluster.list(
+            &self.namespace.name,
+            "services",
+            "app.kubernetes.io/managed-by=millrace-operator,app.kubernetes.io/component=edge",
+        )?;
+        let address = services.first().and_then(|service| service["spec"]["clusterIP"].as_str());
+        Ok(format!("http://{}:4317", address.context("the edge pool has no Service")?))
+    }
+}
+
+impl Cluster {
+    /// Wait for an event with a reason, about any object of a namespace.
+    ///
+    /// # Errors
+    /// When none comes.
+    pub fn expect_event(&self, namespace: &str, reason: &str) -> Result<()> {
+        wait::until(&format!("an event {reason}"), Duration::from_secs(30), || {
+            let text = self.kubectl(&["-n", namespace, "get", "events", "-o", "json"])?;
+            let list: serde_json::Value = serde_json::from_str(&text)?;
+            let items = list["items"].as_array();
+            let reasons: Vec<&str> =
+                items.into_iter().flatten().filter_map(|event| event["reason"].as_str()).collect();
+            if reasons.contains(&reason) {
+                return Ok(());
+            }
+            bail!("events so far: {reasons:?}")
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<String> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
+    Ok(text?.trim().to_owned())
+}

@@ -1,0 +1,113 @@
+//! Topics on a test's broker: make them, put raw bytes in, count and read what is there.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::message::{BorrowedMessage, Headers, Message};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::{Offset, TopicPartitionList};
+
+/// A local broker answers in less, or is broken.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A message read back, whole.
+#[derive(Debug, Clone)]
+pub struct Raw {
+    /// The value.
+    pub payload: Vec<u8>,
+    /// Headers in order, values as text.
+    pub headers: Vec<(String, String)>,
+}
+
+fn client(bootstrap: &str) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", bootstrap);
+    config
+}
+
+/// Produce one message and wait for the broker's acknowledgement.
+///
+/// # Errors
+/// When the broker doesn't take it in time.
+pub fn produce(bootstrap: &str, topic: &str, partition: i32, payload: &[u8]) -> Result<()> {
+    let producer: BaseProducer = client(bootstrap).create()?;
+    let record = BaseRecord::<(), [u8]>::to(topic).partition(partition).payload(payload);
+    producer.send(record).map_err(|(error, _)| error).context("cannot enqueue")?;
+    producer.flush(TIMEOUT).with_context(|| format!("{topic} took no message"))
+}
+
+/// Low and high watermark of each partition.
+///
+/// # Errors
+/// When the broker doesn't answer.
+pub fn watermarks(bootstrap: &str, topic: &str) -> Result<Vec<(i64, i64)>> {
+    let consumer: BaseConsumer = client(bootstrap).create()?;
+    let metadata = consumer.fetch_metadata(Some(topic), TIMEOUT)?;
+    let found = metadata.topics().first().context("no metadata")?;
+    if let Some(error) = found.error() {
+        bail!("topic {topic}: {error:?}");
+    }
+    let ids = found.partitions().iter().map(rdkafka::metadata::MetadataPartition::id);
+    let marks = ids.map(|id| consumer.fetch_watermarks(topic, id, TIMEOUT));
+    marks.collect::<Result<_, _>>().with_context(|| format!("no watermarks of {topic}"))
+}
+
+/// How many messages a topic holds.
+///
+/// # Errors
+/// When the broker doesn't answer.
+pub fn count(bootstrap: &str, topic: &str) -> Result<i64> {
+    Ok(watermarks(bootstrap, topic)?.iter().map(|(low, high)| high - low).sum())
+}
+
+/// A group's committed offset by partition; `None` where it never committed.
+///
+/// # Errors
+/// When the broker doesn't answer.
+pub fn committed(bootstrap: &str, group: &str, topic: &str) -> Result<Vec<Option<i64>>> {
+    let partitions = watermarks(bootstrap, topic)?.len();
+    let consumer: BaseConsumer = client(bootstrap).set("group.id", group).create()?;
+    let mut list = TopicPartitionList::new();
+    list.add_partition_range(topic, 0, i32::try_from(partitions)? - 1);
+    let offsets = consumer.committed_offsets(list, TIMEOUT)?;
+    let offset = |element: rdkafka::topic_partition_list::TopicPartitionListElem<'_>| match element
+        .offset()
+    {
+        Offset::Offset(offset) => Some(offset),
+        _ => None,
+    };
+    Ok(offsets.elements().into_iter().map(offset).collect())
+}
+
+/// Read everything a topic holds.
+///
+/// # Errors
+/// When the broker doesn't answer, or messages that it counts can't be read in time.
+pub fn read_all(bootstrap: &str, topic: &str) -> Result<Vec<Raw>> {
+    let wanted = usize::try_from(count(bootstrap, topic)?)?;
+    let partitions = watermarks(bootstrap, topic)?.len();
+    let consumer: BaseConsumer = client(bootstrap).set("group.id", "e2e-reader").create()?;
+    let mut list = TopicPartitionList::new();
+    for partition in 0..i32::try_from(partitions)? {
+        list.add_partition_offset(topic, partition, Offset::Beginning)?;
+    }
+    consumer.assign(&list)?;
+    let mut read = Vec::with_capacity(wanted);
+    while read.len() < wanted {
+        let message = consumer.poll(TIMEOUT).context("the topic went silent")??;
+        read.push(raw(&message));
+    }
+    Ok(read)
+}
+
+fn raw(message: &BorrowedMessage<'_>) -> Raw {
+    let headers = message.headers().into_iter().flat_map(|headers| headers.iter());
+    let text =
+        |value: Option<&[u8]>| String::from_utf8_lossy(value.unwrap_or_default()).into_owned();
+    Raw {
+        payload: message.payload().unwrap_or_default().to_vec(),
+        headers: headers.map(|header| (header.key.to_owned(), text(header.value))).collect(),
+    }
+}

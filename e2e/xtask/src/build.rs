@@ -1,0 +1,91 @@
+//! Release binaries and the images made of them. What is tested is what is shipped: the same
+//! binaries, in archives of the layout that the Dockerfiles build.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use millrace_stack::Stack;
+use millrace_stack::image::{ImageName, ImageSpec};
+
+use crate::{say, shell};
+
+/// One image tag each; the last is the default and stays in the release folder.
+const ALLOCATORS: [&str; 3] = ["system", "jemalloc", "mimalloc"];
+/// The version of everything in this workspace.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// An archive on disk and the name it is imported under.
+#[derive(Debug)]
+pub(crate) struct Archive {
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+}
+
+/// Cargo's target folder.
+fn target() -> PathBuf {
+    let set = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    set.unwrap_or_else(|| shell::root().join("target"))
+}
+
+/// Where a release binary is.
+pub(crate) fn release(name: &str) -> PathBuf {
+    target().join("release").join(name)
+}
+
+/// Release binaries, the collector once for each allocator.
+pub(crate) fn binaries() -> Result<()> {
+    let tools = ["-p", "millrace-operator", "-p", "millrace-ddl", "-p", "millrace-loadgen"];
+    cargo_build(&tools)?;
+    for allocator in ALLOCATORS {
+        let package =
+            ["-p", "millrace-collector", "--no-default-features", "--features", allocator];
+        cargo_build(&package)?;
+        let built = target().join("release/millrace-collector");
+        let kept = target().join("dist").join(allocator);
+        fs::create_dir_all(&kept).with_context(|| format!("cannot make {}", kept.display()))?;
+        fs::copy(&built, kept.join("millrace-collector"))
+            .with_context(|| format!("cannot copy {}", built.display()))?;
+    }
+    Ok(())
+}
+
+fn cargo_build(select: &[&str]) -> Result<()> {
+    let mut args = vec!["build", "--release", "--locked"];
+    args.extend(select);
+    say::step(&format!("cargo {}", args.join(" ")));
+    shell::run("cargo", &args)
+}
+
+/// Binaries, then an OCI archive of each image in `target/images`.
+pub(crate) fn images() -> Result<Vec<Archive>> {
+    binaries()?;
+    let folder = target().join("images");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let operator = target().join("release/millrace-operator");
+    let mut archives = vec![archive(&folder, "operator", VERSION, &operator)?];
+    for allocator in ALLOCATORS {
+        let binary = target().join(format!("dist/{allocator}/millrace-collector"));
+        let tag = format!("{VERSION}-{allocator}");
+        archives.push(archive(&folder, "collector", &tag, &binary)?);
+    }
+    Ok(archives)
+}
+
+fn archive(folder: &Path, what: &str, tag: &str, binary: &Path) -> Result<Archive> {
+    let name = format!("millrace/{what}:{tag}");
+    let path = folder.join(format!("{what}-{tag}.tar"));
+    let spec = ImageSpec::new(ImageName::new(&name)?, binary)?.stripped();
+    let built = spec.write(&path).with_context(|| format!("cannot make the image {name}"))?;
+    let megabytes = built.size_bytes as f64 / 1e6;
+    say::step(&format!("image {name}: {megabytes:.1} MB, {}", built.digest));
+    Ok(Archive { name, path })
+}
+
+/// Put the images into the local cluster.
+pub(crate) fn load(stack: &Stack) -> Result<()> {
+    for Archive { name, path } in images()? {
+        stack.load_image(&path).with_context(|| format!("cannot import {name}"))?;
+    }
+    Ok(())
+}
