@@ -26,11 +26,7 @@ impl Backoff {
     /// Begins at the first wait. Seeds should differ between those that may fail together.
     #[must_use]
     pub fn new(policy: BackoffPolicy, seed: u64) -> Self {
-        Self {
-            policy,
-            tries: 0,
-            random: seed,
-        }
+        Self { policy, tries: 0, random: seed }
     }
 
     /// How often it has waited since the start or the last [`Backoff::reset`].
@@ -43,15 +39,9 @@ impl Backoff {
     /// taken off. So it is never under half of what the policy says, and never over it.
     pub fn next_wait(&mut self) -> Duration {
         let doubled = 1_u32.checked_shl(self.tries).unwrap_or(u32::MAX);
-        let full = self
-            .policy
-            .first
-            .saturating_mul(doubled)
-            .min(self.policy.longest);
+        let full = self.policy.first.saturating_mul(doubled).min(self.policy.longest);
         self.tries = self.tries.saturating_add(1);
-        full.div_f64(2.0)
-            .saturating_add(full.mul_f64(self.unit() / 2.0))
-            .min(full)
+        full.div_f64(2.0).saturating_add(full.mul_f64(self.unit() / 2.0)).min(full)
     }
 
     /// Begins again at the first wait.
@@ -77,10 +67,8 @@ mod tests {
 
     use super::*;
 
-    const POLICY: BackoffPolicy = BackoffPolicy {
-        first: Duration::from_millis(100),
-        longest: Duration::from_secs(30),
-    };
+    const POLICY: BackoffPolicy =
+        BackoffPolicy { first: Duration::from_millis(100), longest: Duration::from_secs(30) };
 
     proptest! {
         /// Whatever the seed, each wait lies between half of the doubled one and all of it, and

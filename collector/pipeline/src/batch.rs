@@ -68,17 +68,10 @@ mod tests {
     /// Scenario: sizes just under and at each limit. Guarantee: the first limit reached decides.
     #[test]
     fn a_batch_is_cut_at_the_first_limit_it_reaches() {
-        let limits = BatchLimits {
-            max_rows: 10,
-            max_bytes: 100,
-            max_age: Duration::from_millis(50),
-        };
+        let limits =
+            BatchLimits { max_rows: 10, max_bytes: 100, max_age: Duration::from_millis(50) };
         let due = |rows, bytes, millis| {
-            limits.due(BatchSize {
-                rows,
-                bytes,
-                age: Duration::from_millis(millis),
-            })
+            limits.due(BatchSize { rows, bytes, age: Duration::from_millis(millis) })
         };
         assert_eq!(due(9, 99, 49), None);
         assert_eq!(due(10, 99, 49), Some(CutReason::Rows));

@@ -13,15 +13,8 @@ pub type Property = (&'static str, String);
 /// # Errors
 /// When a file of the connection can't be used.
 pub fn properties(connection: &KafkaConnection) -> Result<Vec<Property>, SecretError> {
-    let KafkaConnection {
-        bootstrap_servers,
-        tls,
-        sasl,
-    } = connection;
-    let servers: Vec<&str> = bootstrap_servers
-        .iter()
-        .map(|server| server.as_str())
-        .collect();
+    let KafkaConnection { bootstrap_servers, tls, sasl } = connection;
+    let servers: Vec<&str> = bootstrap_servers.iter().map(|server| server.as_str()).collect();
     let protocol = match (tls, sasl) {
         (None, None) => "plaintext",
         (Some(_), None) => "ssl",
@@ -36,12 +29,7 @@ pub fn properties(connection: &KafkaConnection) -> Result<Vec<Property>, SecretE
         ("reconnect.backoff.ms", "100".to_owned()),
         ("reconnect.backoff.max.ms", "5000".to_owned()),
     ];
-    if let Some(ClientTls {
-        ca_file,
-        cert_file,
-        key_file,
-    }) = tls
-    {
+    if let Some(ClientTls { ca_file, cert_file, key_file }) = tls {
         let files = [
             ("ssl.ca.location", ca_file),
             ("ssl.certificate.location", cert_file),
@@ -55,14 +43,8 @@ pub fn properties(connection: &KafkaConnection) -> Result<Vec<Property>, SecretE
     }
     if let Some(sasl) = sasl {
         properties.push(("sasl.mechanisms", sasl.mechanism.as_str().to_owned()));
-        properties.push((
-            "sasl.username",
-            sasl.username_file.read()?.expose().to_owned(),
-        ));
-        properties.push((
-            "sasl.password",
-            sasl.password_file.read()?.expose().to_owned(),
-        ));
+        properties.push(("sasl.username", sasl.username_file.read()?.expose().to_owned()));
+        properties.push(("sasl.password", sasl.password_file.read()?.expose().to_owned()));
     }
     Ok(properties)
 }
@@ -76,11 +58,7 @@ mod tests {
     fn the_protocol_follows_from_what_is_configured() {
         let protocol = |connection: &KafkaConnection| {
             let found = properties(connection).unwrap();
-            found
-                .into_iter()
-                .find(|(name, _)| *name == "security.protocol")
-                .unwrap()
-                .1
+            found.into_iter().find(|(name, _)| *name == "security.protocol").unwrap().1
         };
         let mut connection = KafkaConnection::default();
         assert_eq!(protocol(&connection), "plaintext");

@@ -142,17 +142,9 @@ impl Insert {
     /// names the offsets of the whole batch, the table and the slice.
     #[must_use]
     pub fn token(&self) -> String {
-        let Origin {
-            signal: _,
-            group,
-            topic,
-            partition,
-            range,
-            first_timestamp_millis,
-        } = &self.origin;
-        let Block {
-            table_name, slice, ..
-        } = &self.block;
+        let Origin { signal: _, group, topic, partition, range, first_timestamp_millis } =
+            &self.origin;
+        let Block { table_name, slice, .. } = &self.block;
         format!(
             "millrace:1:{group}:{topic}:{partition}:{}-{}:{first_timestamp_millis}:\
              {table_name}:{slice}",
@@ -218,10 +210,7 @@ impl Completion {
         if let Some(answers) = self.answers.take() {
             // The channel has a place for every part its source has open, so this can only fail
             // when the source is gone, and then nobody waits for the answer.
-            let _ = answers.try_send(Answer {
-                part: self.part,
-                outcome,
-            });
+            let _ = answers.try_send(Answer { part: self.part, outcome });
         }
     }
 }
@@ -247,13 +236,7 @@ impl Answers {
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         let (sender, receiver) = sync_channel(capacity);
-        Self {
-            sender,
-            receiver,
-            next_part: 0,
-            open: 0,
-            capacity,
-        }
+        Self { sender, receiver, next_part: 0, open: 0, capacity }
     }
 
     /// A completion for a new part; none while `capacity` parts are unanswered.
@@ -264,10 +247,7 @@ impl Answers {
         self.open += 1;
         let part = PartId(self.next_part);
         self.next_part += 1;
-        Some(Completion {
-            part,
-            answers: Some(self.sender.clone()),
-        })
+        Some(Completion { part, answers: Some(self.sender.clone()) })
     }
 
     /// How many parts are unanswered.
@@ -348,9 +328,7 @@ impl DeadLetter {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let headers = self.headers.iter();
-        let headers: usize = headers
-            .map(|(k, v)| k.len() + v.as_ref().map_or(0, Vec::len))
-            .sum();
+        let headers: usize = headers.map(|(k, v)| k.len() + v.as_ref().map_or(0, Vec::len)).sum();
         self.payload.len() + self.key.as_ref().map_or(0, Vec::len) + headers
     }
 }
@@ -366,13 +344,7 @@ mod tests {
         let completion = answers.open().unwrap();
         let part = completion.part();
         drop(completion);
-        assert_eq!(
-            answers.try_next(),
-            Some(Answer {
-                part,
-                outcome: Outcome::Abandoned
-            })
-        );
+        assert_eq!(answers.try_next(), Some(Answer { part, outcome: Outcome::Abandoned }));
         assert_eq!(answers.unanswered(), 0);
     }
 
@@ -393,10 +365,7 @@ mod tests {
         let (first, second) = (answers.open().unwrap(), answers.open().unwrap());
         assert!(answers.open().is_none());
         drop((first, second));
-        assert!(
-            answers.open().is_none(),
-            "the answers are still in the channel"
-        );
+        assert!(answers.open().is_none(), "the answers are still in the channel");
         assert!(answers.try_next().is_some() && answers.open().is_some());
     }
 }
