@@ -18,7 +18,8 @@
 //! ```
 //!
 //! All SQL text is in [`render`]; the [`Client`] takes nothing else. Planning and comparing are pure.
-//! Nothing here drops a table or a column: what this crate cannot mend without loss it reports.
+//! No plan drops a table or a column: what this crate cannot mend without loss it reports. Only
+//! [`render::drop_all`] makes a `DROP`, for a user who asked for deletion.
 
 mod apply;
 mod client;

@@ -58,7 +58,7 @@ impl Permit {
 }
 
 /// One statement of a plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Step {
     /// `database`, or `database.table`.
     pub object: String,
@@ -71,6 +71,7 @@ pub struct Step {
     /// Bytes the table takes on disk now.
     pub bytes: u64,
     /// What runs.
+    #[serde(rename = "sql")]
     pub statement: Statement,
 }
 
@@ -84,7 +85,7 @@ pub struct Blocked {
 }
 
 /// The way from what is to what should be.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Plan {
     /// Statements, in the order to run them.
     pub steps: Vec<Step>,

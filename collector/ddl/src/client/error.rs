@@ -161,11 +161,11 @@ impl Category {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unreachable => "ClickHouseUnreachable",
-            Self::UnknownHost => "ClickHouseUnknownHost",
-            Self::Tls => "ClickHouseTlsRefused",
+            Self::UnknownHost => "ClickHouseHostUnknown",
+            Self::Tls => "ClickHouseTlsFailed",
             Self::Timeout => "ClickHouseTimeout",
             Self::Authentication => "ClickHouseAuthenticationFailed",
-            Self::Privilege => "ClickHousePrivilegeMissing",
+            Self::Privilege => "ClickHouseNotAuthorized",
             Self::ReadOnly => "ClickHouseReadOnly",
             Self::UnknownDatabase => "ClickHouseDatabaseMissing",
             Self::UnknownTable => "ClickHouseTableMissing",

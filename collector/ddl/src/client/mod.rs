@@ -121,7 +121,7 @@ impl Client {
     /// # Errors
     /// The last endpoint's error, when none of them did it.
     pub async fn execute(&self, statement: &Statement) -> Result<(), ClientError> {
-        self.on_any(async |http: &Http| with(http, statement).execute().await).await
+        self.on_any(|http| with(http, statement).execute()).await
     }
 
     /// Runs a query and returns all its rows; for answers of bounded size (system tables, counts).
@@ -132,7 +132,7 @@ impl Client {
     where
         T: RowOwned + RowRead,
     {
-        self.on_any(async |http: &Http| with(http, statement).fetch_all::<T>().await).await
+        self.on_any(|http| with(http, statement).fetch_all::<T>()).await
     }
 
     /// Runs a query and hands over its answer piece by piece, in the named format. The limit of one
@@ -141,10 +141,13 @@ impl Client {
     /// # Errors
     /// The last endpoint's error, when none of them answered.
     pub async fn stream(&self, statement: &Statement, format: &str) -> Result<Stream, ClientError> {
-        let first = async |http: &Http| {
-            let mut cursor = with(http, statement).fetch_bytes(format)?;
-            let first = cursor.next().await?;
-            Ok((cursor, first))
+        let first = |http: &Http| {
+            let cursor = with(http, statement).fetch_bytes(format);
+            async move {
+                let mut cursor = cursor?;
+                let first = cursor.next().await?;
+                Ok((cursor, first))
+            }
         };
         let (cursor, first) = self.on_any(first).await?;
         Ok(Stream {
@@ -156,11 +159,12 @@ impl Client {
         })
     }
 
-    /// Tries the servers in turn, the one that answered last first.
-    async fn on_any<T>(
-        &self,
-        ask: impl AsyncFn(&Http) -> clickhouse::error::Result<T>,
-    ) -> Result<T, ClientError> {
+    /// Tries the servers in turn, the one that answered last first. What asks borrows nothing of a
+    /// server, so that callers on several threads may hold the whole conversation.
+    async fn on_any<T, Asking>(&self, ask: impl Fn(&Http) -> Asking) -> Result<T, ClientError>
+    where
+        Asking: Future<Output = clickhouse::error::Result<T>>,
+    {
         let first = self.preferred.load(Ordering::Relaxed);
         let mut last = ClientError::Setup("no endpoint is given".to_owned());
         for turn in 0..self.servers.len() {

@@ -8,11 +8,13 @@
 mod alter;
 pub mod check;
 mod create;
+mod drop;
 mod expression;
 mod insert;
 mod system;
 
 pub use create::create_all;
+pub use drop::drop_all;
 pub use insert::{insert_columns, insert_statement};
 
 pub(crate) use alter::{add_column, add_index, modify_setting, modify_ttl, remove_ttl};
@@ -49,6 +51,13 @@ impl Statement {
     #[must_use]
     pub fn settings(&self) -> &[(&'static str, String)] {
         &self.settings
+    }
+}
+
+impl serde::Serialize for Statement {
+    /// The text alone.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.sql)
     }
 }
 

@@ -1,0 +1,111 @@
+//! `clickhouse-ddl`: makes, checks and mends ClickHouse tables for OpenTelemetry data. Everything is
+//! done on each endpoint given, one after the other.
+
+mod args;
+mod say;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use millrace_ddl::{
+    Client, Converged, Declared, Drift, Endpoint, Permit, Plan, Severity, converge, observe, plan,
+    verify,
+};
+
+use args::{Cli, Command, ServerFlags};
+
+/// Something differs, or was left undone.
+const DIFFERS: u8 = 1;
+/// No answer that could be used.
+const UNKNOWN: u8 = 3;
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => DIFFERS.into(),
+        Err(error) => {
+            say::error(&error);
+            UNKNOWN.into()
+        }
+    }
+}
+
+/// `false`: something differs, or was left undone.
+fn run(command: Command) -> Result<bool> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the async runtime")?;
+    match command {
+        Command::Render { tables } => {
+            say::statements(&tables.declared()?);
+            Ok(true)
+        }
+        Command::Create { tables, server } => {
+            runtime.block_on(mend(&tables.declared()?, &server, Permit::ADDITIVE))
+        }
+        Command::Apply { tables, server, allow } => {
+            runtime.block_on(mend(&tables.declared()?, &server, allow.into()))
+        }
+        Command::Plan { tables, server, json } => {
+            runtime.block_on(show_plan(&tables.declared()?, &server, json))
+        }
+        Command::Verify { tables, server } => {
+            let declared = tables.declared()?;
+            let found = runtime.block_on(look(&declared, &server))?;
+            found.iter().for_each(|(at, drift)| say::drift(at, drift, Severity::Breaking));
+            Ok(!found.iter().flat_map(|(_, drift)| drift).any(is_breaking))
+        }
+        Command::Diff { tables, server, json } => {
+            let declared = tables.declared()?;
+            let found = runtime.block_on(look(&declared, &server))?;
+            if json {
+                say::drift_as_json(&declared, &found)?;
+            } else {
+                found.iter().for_each(|(at, drift)| say::drift(at, drift, Severity::Notice));
+            }
+            Ok(true)
+        }
+    }
+}
+
+fn is_breaking(drift: &Drift) -> bool {
+    drift.severity == Severity::Breaking
+}
+
+fn client(server: &ServerFlags) -> Result<Client> {
+    if server.is_password_exposed() {
+        say::password_is_exposed();
+    }
+    server.client()
+}
+
+async fn mend(declared: &Declared, server: &ServerFlags, permit: Permit) -> Result<bool> {
+    let done: Converged = converge(&client(server)?, declared, permit).await?;
+    say::converged(declared, &done);
+    let is_equal = !done.drift.iter().any(|(_, drift)| is_breaking(drift));
+    Ok(is_equal && done.failed.is_empty())
+}
+
+async fn show_plan(declared: &Declared, server: &ServerFlags, json: bool) -> Result<bool> {
+    let mut plans: Vec<(Endpoint, Plan)> = Vec::new();
+    for each in client(server)?.each() {
+        let observed = observe(&each, declared).await?;
+        plans.push((each.endpoint().clone(), plan(declared, &observed)));
+    }
+    if json {
+        say::plans_as_json(declared, &plans)?;
+    } else {
+        plans.iter().for_each(|(at, plan)| say::plan(at, plan));
+    }
+    Ok(true)
+}
+
+async fn look(declared: &Declared, server: &ServerFlags) -> Result<Vec<(Endpoint, Vec<Drift>)>> {
+    let mut found = Vec::new();
+    for each in client(server)?.each() {
+        found.push((each.endpoint().clone(), verify(&each, declared).await?));
+    }
+    Ok(found)
+}

@@ -1,0 +1,43 @@
+//! `DROP`: the view and the tables of a declared set. No plan contains one: only a user who asked
+//! for deletion gets it, through [`drop_all`]. The database is kept, for it may hold more than ours.
+
+use super::{Statement, change, full, on_cluster};
+use crate::declared::Declared;
+
+/// Every statement that removes a declared set with all its rows, the view before what it reads.
+/// What is gone already does no harm.
+#[must_use]
+pub fn drop_all(declared: &Declared) -> Vec<Statement> {
+    let cluster = declared.cluster.as_ref();
+    let view = declared.view().map(|view| ("VIEW", view.name));
+    let tables = declared.tables().into_iter().rev().map(|table| ("TABLE", table.name));
+    view.into_iter()
+        .chain(tables)
+        .map(|(what, name)| {
+            // SYNC: a replicated table leaves Keeper before the answer, so that it can be made again.
+            let sql = format!("DROP {what} IF EXISTS {}{} SYNC", full(&name), on_cluster(cluster));
+            change(sql, cluster)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::declared::{Signals, TableOptions};
+
+    /// Scenario: all signals. Guarantee: the view goes first, every table once, the database never.
+    #[test]
+    fn tables_are_dropped_and_the_database_is_kept() {
+        let declared = Declared::uniform(
+            "db".parse().unwrap(),
+            "otel".parse().unwrap(),
+            Signals::ALL,
+            &TableOptions::default(),
+        );
+        let statements = drop_all(&declared);
+        assert_eq!(statements.len(), declared.tables().len() + 1);
+        assert!(statements[0].sql().starts_with("DROP VIEW IF EXISTS `db`.`otel_traces_"));
+        assert!(statements.iter().all(|each| !each.sql().contains("DATABASE")));
+    }
+}
