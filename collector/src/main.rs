@@ -1,2 +1,29 @@
-//! The Millrace collector.
-fn main() {}
+//! The Millrace collector: reads its settings, runs as the edge or the gateway they describe, and
+//! ends in order when it is told to.
+//!
+//! The work is done by the crates beside this one; here they are only put together. Exit codes: 0
+//! when everything that was taken is safe, 1 when something failed on the way, 64 when the settings
+//! cannot be used.
+
+mod admin;
+mod allocator;
+mod args;
+mod edge;
+mod gateway;
+mod output;
+mod process;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command};
+
+fn main() -> ExitCode {
+    match Args::parse().command {
+        Command::Run { config } => run::run(&config),
+        Command::Validate { config } => run::validate(&config),
+        Command::Version => run::version(),
+    }
+}

@@ -55,33 +55,15 @@ struct Judge<'a> {
 }
 
 pub(crate) fn check(config: Config, lines: &Lines) -> Result<Checked, ConfigError> {
-    let Config {
-        admin,
-        memory,
-        shutdown,
-        receivers,
-        exporters,
-    } = config;
-    let mut judge = Judge {
-        lines,
-        problems: Vec::new(),
-    };
+    let Config { admin, memory, shutdown, receivers, exporters } = config;
+    let mut judge = Judge { lines, problems: Vec::new() };
     judge.memory(&memory);
-    judge.range(
-        "shutdown.deadlineSeconds",
-        shutdown.deadline_seconds,
-        1..=600,
-    );
+    judge.range("shutdown.deadlineSeconds", shutdown.deadline_seconds, 1..=600);
     let mode = judge.mode(receivers, exporters);
     if let Some(Mode::Edge { otlp, .. }) = &mode {
         judge.listeners(&admin, otlp);
     }
-    judge.finish(mode).map(|mode| Checked {
-        admin,
-        memory,
-        shutdown,
-        mode,
-    })
+    judge.finish(mode).map(|mode| Checked { admin, memory, shutdown, mode })
 }
 
 impl Judge<'_> {
@@ -92,9 +74,7 @@ impl Judge<'_> {
             (None, Some(mode)) => Ok(mode),
             (Some(error), _) => Err(error),
             // No mode without a problem does not happen; if it did, this is what to say.
-            (None, None) => Err(ConfigError::one(Problem::whole(
-                "no mode was given".to_owned(),
-            ))),
+            (None, None) => Err(ConfigError::one(Problem::whole("no mode was given".to_owned()))),
         }
     }
 
@@ -109,18 +89,12 @@ impl Judge<'_> {
     fn range<T: PartialOrd + Display>(&mut self, field: &str, value: T, range: RangeInclusive<T>) {
         if !range.contains(&value) {
             let (low, high) = range.into_inner();
-            self.say(
-                field,
-                format!("{value} is out of range: write {low} to {high}"),
-            );
+            self.say(field, format!("{value} is out of range: write {low} to {high}"));
         }
     }
 
     fn memory(&mut self, memory: &Memory) {
-        let Memory {
-            limit_bytes,
-            budget_percent,
-        } = memory;
+        let Memory { limit_bytes, budget_percent } = memory;
         if let Some(limit) = limit_bytes {
             let top = ByteSize::bytes(1 << 50);
             self.range("memory.limitBytes", *limit, ByteSize::mib(64)..=top);
@@ -129,14 +103,8 @@ impl Judge<'_> {
     }
 
     fn mode(&mut self, receivers: Receivers, exporters: Exporters) -> Option<Mode> {
-        let Receivers {
-            otlp,
-            kafka: from_kafka,
-        } = receivers;
-        let Exporters {
-            kafka: to_kafka,
-            clickhouse,
-        } = exporters;
+        let Receivers { otlp, kafka: from_kafka } = receivers;
+        let Exporters { kafka: to_kafka, clickhouse } = exporters;
         if let Some(otlp) = &otlp {
             self.otlp_limits(&otlp.limits);
         }
@@ -150,14 +118,12 @@ impl Judge<'_> {
             self.clickhouse(clickhouse);
         }
         match (otlp, from_kafka, to_kafka, clickhouse) {
-            (Some(otlp), None, Some(kafka), None) => Some(Mode::Edge {
-                otlp: Box::new(otlp),
-                kafka: Box::new(kafka),
-            }),
-            (None, Some(kafka), None, Some(clickhouse)) => Some(Mode::Gateway {
-                kafka: Box::new(kafka),
-                clickhouse: Box::new(clickhouse),
-            }),
+            (Some(otlp), None, Some(kafka), None) => {
+                Some(Mode::Edge { otlp: Box::new(otlp), kafka: Box::new(kafka) })
+            }
+            (None, Some(kafka), None, Some(clickhouse)) => {
+                Some(Mode::Gateway { kafka: Box::new(kafka), clickhouse: Box::new(clickhouse) })
+            }
             (otlp, from_kafka, to_kafka, clickhouse) => {
                 self.no_mode(
                     (otlp.is_some(), from_kafka.is_some()),
@@ -188,10 +154,7 @@ impl Judge<'_> {
                 "no exporter is given: write `kafka` for an edge, or `clickhouse` for a gateway",
             ),
             (true, true) => {
-                self.say(
-                    "exporters",
-                    "kafka and clickhouse are both given: write one of them",
-                );
+                self.say("exporters", "kafka and clickhouse are both given: write one of them");
             }
             _ => {}
         }
@@ -210,16 +173,9 @@ impl Judge<'_> {
     }
 
     fn listeners(&mut self, admin: &Admin, otlp: &OtlpReceiver) {
-        let OtlpReceiver {
-            grpc,
-            http,
-            limits: _,
-        } = otlp;
+        let OtlpReceiver { grpc, http, limits: _ } = otlp;
         if !grpc.enabled && !http.enabled {
-            self.say(
-                "receivers.otlp",
-                "grpc and http are both disabled: enable one of them",
-            );
+            self.say("receivers.otlp", "grpc and http are both disabled: enable one of them");
         }
         let mut seen = HashMap::from([(admin.address, "admin.address")]);
         let listeners = [
@@ -232,10 +188,7 @@ impl Judge<'_> {
                 continue;
             }
             if let Some(other) = seen.insert(address, field) {
-                self.say(
-                    field,
-                    format!("{address} is also {other}: write another port"),
-                );
+                self.say(field, format!("{address} is also {other}: write another port"));
             }
         }
     }
@@ -255,11 +208,7 @@ impl Judge<'_> {
         let field = |name: &str| format!("receivers.otlp.limits.{name}");
         // 128 MiB: beyond it one request could fill a small process's budget.
         let body = ByteSize::kib(1)..=ByteSize::mib(128);
-        self.range(
-            &field("grpcMessageBytes"),
-            *grpc_message_bytes,
-            body.clone(),
-        );
+        self.range(&field("grpcMessageBytes"), *grpc_message_bytes, body.clone());
         self.range(&field("httpBodyBytes"), *http_body_bytes, body);
         let headers = ByteSize::kib(1)..=ByteSize::mib(1);
         self.range(&field("headerListBytes"), *header_list_bytes, headers);
@@ -272,11 +221,7 @@ impl Judge<'_> {
     }
 
     fn connection(&mut self, field: &str, connection: &KafkaConnection) {
-        let KafkaConnection {
-            bootstrap_servers,
-            tls,
-            sasl,
-        } = connection;
+        let KafkaConnection { bootstrap_servers, tls, sasl } = connection;
         if bootstrap_servers.is_empty() {
             self.say(
                 &format!("{field}.bootstrapServers"),
@@ -284,9 +229,7 @@ impl Judge<'_> {
             );
         }
         self.client_tls(&format!("{field}.tls"), tls.as_ref());
-        let plain = sasl
-            .as_ref()
-            .is_some_and(|sasl| sasl.mechanism == SaslMechanism::Plain);
+        let plain = sasl.as_ref().is_some_and(|sasl| sasl.mechanism == SaslMechanism::Plain);
         if plain && tls.is_none() {
             self.say(
                 &format!("{field}.sasl.mechanism"),
@@ -297,19 +240,11 @@ impl Judge<'_> {
     }
 
     fn client_tls(&mut self, field: &str, tls: Option<&ClientTls>) {
-        let Some(ClientTls {
-            ca_file: _,
-            cert_file,
-            key_file,
-        }) = tls
-        else {
+        let Some(ClientTls { ca_file: _, cert_file, key_file }) = tls else {
             return;
         };
         if cert_file.is_some() != key_file.is_some() {
-            self.say(
-                field,
-                "certFile and keyFile go together: write both or neither",
-            );
+            self.say(field, "certFile and keyFile go together: write both or neither");
         }
     }
 
@@ -318,10 +253,7 @@ impl Judge<'_> {
         for (signal, topic) in topics.given() {
             let field = format!("{field}.{signal}");
             if let Some(other) = seen.insert(topic.clone(), field.clone()) {
-                self.say(
-                    &field,
-                    format!("topic `{topic}` is also {other}: write one of its own"),
-                );
+                self.say(&field, format!("topic `{topic}` is also {other}: write one of its own"));
             }
         }
     }
@@ -345,16 +277,13 @@ impl Judge<'_> {
             workers,
             fetch_queue_bytes,
             session_timeout_seconds,
+            delivery: _,
         } = receiver;
         self.connection("receivers.kafka.connection", connection);
         self.some_topic("receivers.kafka.topics", topics);
         let mut seen = HashMap::new();
         self.topics("receivers.kafka.topics", topics, &mut seen);
-        self.topics(
-            "receivers.kafka.deadLetterTopics",
-            dead_letter_topics,
-            &mut seen,
-        );
+        self.topics("receivers.kafka.deadLetterTopics", dead_letter_topics, &mut seen);
         for (signal, topic) in topics.given() {
             if TopicName::new(format!("{topic}{DEAD_LETTER_SUFFIX}")).is_err() {
                 self.say(
@@ -373,11 +302,7 @@ impl Judge<'_> {
             *fetch_queue_bytes,
             ByteSize::mib(1)..=ByteSize::mib(1024),
         );
-        self.range(
-            "receivers.kafka.sessionTimeoutSeconds",
-            *session_timeout_seconds,
-            6..=300,
-        );
+        self.range("receivers.kafka.sessionTimeoutSeconds", *session_timeout_seconds, 6..=300);
     }
 
     fn kafka_exporter(&mut self, exporter: &KafkaExporter) {
@@ -399,11 +324,7 @@ impl Judge<'_> {
             ByteSize::kib(16)..=ByteSize::mib(64),
         );
         self.range("exporters.kafka.lingerMillis", *linger_millis, 0..=1000);
-        self.range(
-            "exporters.kafka.deliveryTimeoutSeconds",
-            *delivery_timeout_seconds,
-            1..=600,
-        );
+        self.range("exporters.kafka.deliveryTimeoutSeconds", *delivery_timeout_seconds, 1..=600);
     }
 
     fn clickhouse(&mut self, exporter: &ClickHouseExporter) {
@@ -437,16 +358,8 @@ impl Judge<'_> {
         self.range(&field("batch.maxRows"), batch.max_rows, 1..=1_048_576);
         let bytes = ByteSize::kib(64)..=ByteSize::mib(1024);
         self.range(&field("batch.maxBytes"), batch.max_bytes, bytes);
-        self.range(
-            &field("batch.maxAgeMillis"),
-            batch.max_age_millis,
-            1..=60_000,
-        );
+        self.range(&field("batch.maxAgeMillis"), batch.max_age_millis, 1..=60_000);
         self.range(&field("maxInsertsInFlight"), *max_inserts_in_flight, 1..=64);
-        self.range(
-            &field("insertTimeoutSeconds"),
-            *insert_timeout_seconds,
-            1..=600,
-        );
+        self.range(&field("insertTimeoutSeconds"), *insert_timeout_seconds, 1..=600);
     }
 }

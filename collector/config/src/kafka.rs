@@ -88,11 +88,7 @@ impl Topics {
 
     /// The topics given, with the signal's name, in a fixed order.
     pub fn given(&self) -> impl Iterator<Item = (&'static str, &TopicName)> {
-        let Self {
-            traces,
-            logs,
-            metrics,
-        } = self;
+        let Self { traces, logs, metrics } = self;
         [("traces", traces), ("logs", logs), ("metrics", metrics)]
             .into_iter()
             .filter_map(|(signal, topic)| Some((signal, topic.as_ref()?)))
@@ -120,7 +116,18 @@ section! {
         pub fetch_queue_bytes: ByteSize = ByteSize::mib(16),
         /// How long the group waits for a silent member, in seconds, 6 to 300.
         pub session_timeout_seconds: u32 = 45,
+        /// What a crash may do to rows.
+        pub delivery: Delivery = Delivery::AtLeastOnce,
     }
+}
+
+/// What a crash may do to rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Delivery {
+    /// Some rows may be stored twice.
+    AtLeastOnce,
+    /// Inserts repeat exactly, and tables that remember their last inserts drop the second.
+    EffectivelyOnce,
 }
 
 impl KafkaReceiver {
@@ -131,8 +138,7 @@ impl KafkaReceiver {
     pub fn resolved_dead_letter_topics(&self) -> Topics {
         let resolve = |own: &Option<TopicName>, topic: &Option<TopicName>| {
             let topic = topic.as_ref()?;
-            own.clone()
-                .or_else(|| TopicName::new(format!("{topic}{DEAD_LETTER_SUFFIX}")).ok())
+            own.clone().or_else(|| TopicName::new(format!("{topic}{DEAD_LETTER_SUFFIX}")).ok())
         };
         let (own, read) = (&self.dead_letter_topics, &self.topics);
         Topics {

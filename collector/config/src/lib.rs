@@ -26,8 +26,8 @@ mod units;
 pub use check::{Checked, Mode};
 pub use clickhouse::{Attributes, Batch, ClickHouseExporter, Credentials};
 pub use kafka::{
-    Acknowledge, Compression, KafkaConnection, KafkaExporter, KafkaReceiver, Sasl, SaslMechanism,
-    Topics,
+    Acknowledge, Compression, Delivery, KafkaConnection, KafkaExporter, KafkaReceiver, Sasl,
+    SaslMechanism, Topics,
 };
 pub use names::{EnvName, GroupId, Identifier, NameError, TopicName};
 pub use network::{BootstrapServer, EndpointError, HttpEndpoint};
@@ -105,10 +105,7 @@ impl Config {
             ))));
         }
         // An empty file is an empty mapping, which then fails for what it lacks, by name.
-        if text
-            .lines()
-            .all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'))
-        {
+        if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
             return Ok(Self::default());
         }
         serde_norway::from_str(text).map_err(|error| ConfigError::one(Problem::of_yaml(&error)))

@@ -32,15 +32,8 @@ impl Lines {
             let position = (start.line(), start.col() + 1);
             match event {
                 Event::Scalar(value, ..) => {
-                    if let Some(Frame::Mapping {
-                        key: key @ None,
-                        path,
-                    }) = stack.last_mut()
-                    {
-                        lines
-                            .positions
-                            .entry(join(path, &value))
-                            .or_insert(position);
+                    if let Some(Frame::Mapping { key: key @ None, path }) = stack.last_mut() {
+                        lines.positions.entry(join(path, &value)).or_insert(position);
                         *key = Some(value.into_owned());
                     } else {
                         lines.enter(&mut stack, position);
@@ -93,11 +86,7 @@ impl Lines {
 }
 
 fn join(path: &str, key: &str) -> String {
-    if path.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{path}.{key}")
-    }
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
 #[cfg(test)]

@@ -53,18 +53,14 @@ impl HttpEndpoint {
     pub fn new(text: impl Into<String>) -> Result<Self, EndpointError> {
         let text = text.into();
         let trimmed = text.strip_suffix('/').unwrap_or(&text);
-        let authority = trimmed
-            .strip_prefix("http://")
-            .or_else(|| trimmed.strip_prefix("https://"));
+        let authority =
+            trimmed.strip_prefix("http://").or_else(|| trimmed.strip_prefix("https://"));
         if authority.and_then(host_and_port).is_some() {
             return Ok(Self(trimmed.to_owned()));
         }
         // The text could hold a password before an '@': don't repeat it.
-        let shown = if text.contains('@') {
-            "an address with credentials".to_owned()
-        } else {
-            text
-        };
+        let shown =
+            if text.contains('@') { "an address with credentials".to_owned() } else { text };
         Err(EndpointError {
             text: shown,
             what: "a ClickHouse endpoint",
@@ -99,9 +95,7 @@ impl HttpEndpoint {
     /// `host:port`.
     #[must_use]
     pub fn authority(&self) -> &str {
-        self.0
-            .split_once("://")
-            .map_or("", |(_, authority)| authority)
+        self.0.split_once("://").map_or("", |(_, authority)| authority)
     }
 }
 
@@ -110,9 +104,7 @@ fn host_and_port(text: &str) -> Option<(&str, u16)> {
     let (host, port) = text.rsplit_once(':')?;
     let digits = port.bytes().all(|b| b.is_ascii_digit());
     let port: u16 = port.parse().ok().filter(|port| *port != 0 && digits)?;
-    let inner = host
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'));
+    let inner = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let good = match inner {
         Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
         None => {
@@ -165,16 +157,8 @@ mod tests {
         for good in ["kafka:9092", "10.0.0.1:1", "[::1]:9092", "a-b.c_d:65535"] {
             assert!(BootstrapServer::new(good).is_ok(), "{good}");
         }
-        for bad in [
-            "kafka",
-            "kafka:0",
-            "kafka:65536",
-            ":9092",
-            "a b:1",
-            "[::g]:1",
-            "a,b:1",
-            "a:+1",
-        ] {
+        for bad in ["kafka", "kafka:0", "kafka:65536", ":9092", "a b:1", "[::g]:1", "a,b:1", "a:+1"]
+        {
             assert!(BootstrapServer::new(bad).is_err(), "{bad}");
         }
     }
@@ -191,10 +175,7 @@ mod tests {
     fn an_endpoint_gives_its_parts() {
         let endpoint = HttpEndpoint::new("https://clickhouse-0.db:8443/").unwrap();
         assert_eq!(endpoint.as_str(), "https://clickhouse-0.db:8443");
-        assert_eq!(
-            (endpoint.host(), endpoint.port()),
-            ("clickhouse-0.db", 8443)
-        );
+        assert_eq!((endpoint.host(), endpoint.port()), ("clickhouse-0.db", 8443));
         assert!(endpoint.is_https());
         assert!(HttpEndpoint::new("http://db").is_err());
         assert!(HttpEndpoint::new("tcp://db:9000").is_err());

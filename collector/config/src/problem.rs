@@ -19,19 +19,13 @@ pub struct Problem {
 impl Problem {
     /// A problem of the document as a whole.
     pub(crate) fn whole(message: String) -> Self {
-        Self {
-            field: String::new(),
-            position: None,
-            message,
-        }
+        Self { field: String::new(), position: None, message }
     }
 
     /// A problem found by the YAML reader, which knows the place and puts the path first.
     pub(crate) fn of_yaml(error: &serde_norway::Error) -> Self {
         let text = error.to_string();
-        let position = error
-            .location()
-            .map(|location| (location.line(), location.column()));
+        let position = error.location().map(|location| (location.line(), location.column()));
         // The reader ends its text with the place; a problem prints that in front.
         let text = match text.rfind(" at line ") {
             Some(at) if position.is_some() => &text[..at],
@@ -41,20 +35,14 @@ impl Problem {
             Some((path, rest)) if is_path(path) => (path, rest),
             _ => ("", text),
         };
-        Self {
-            field: field.to_owned(),
-            position,
-            message: message.to_owned(),
-        }
+        Self { field: field.to_owned(), position, message: message.to_owned() }
     }
 }
 
 /// Whether a prefix of the reader's message is a path of ours: no blanks, only path characters.
 fn is_path(text: &str) -> bool {
     !text.is_empty()
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '[' | ']' | '_'))
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '[' | ']' | '_'))
 }
 
 impl fmt::Display for Problem {
@@ -77,9 +65,7 @@ pub struct ConfigError {
 
 impl ConfigError {
     pub(crate) fn one(problem: Problem) -> Self {
-        Self {
-            problems: vec![problem],
-        }
+        Self { problems: vec![problem] }
     }
 
     /// `None` when there is nothing wrong.

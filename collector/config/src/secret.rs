@@ -47,11 +47,7 @@ impl SecretFile {
     /// When it is relative.
     pub fn new(path: impl Into<PathBuf>) -> Result<Self, SecretError> {
         let path = path.into();
-        if path.is_absolute() {
-            Ok(Self(path))
-        } else {
-            Err(SecretError::Relative(path))
-        }
+        if path.is_absolute() { Ok(Self(path)) } else { Err(SecretError::Relative(path)) }
     }
 
     /// The path.
@@ -79,16 +75,11 @@ impl SecretFile {
     /// # Errors
     /// When the file cannot be read, is empty, or too long.
     pub fn read_bytes(&self) -> Result<Vec<u8>, SecretError> {
-        let unreadable = |source| SecretError::Unreadable {
-            path: self.0.clone(),
-            source,
-        };
+        let unreadable = |source| SecretError::Unreadable { path: self.0.clone(), source };
         let file = std::fs::File::open(&self.0).map_err(unreadable)?;
         let mut bytes = Vec::new();
         // One byte over the limit is enough to know that there is more.
-        file.take(MAX_SECRET_BYTES + 1)
-            .read_to_end(&mut bytes)
-            .map_err(unreadable)?;
+        file.take(MAX_SECRET_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
         match bytes.len() as u64 {
             0 => Err(SecretError::Empty(self.0.clone())),
             length if length > MAX_SECRET_BYTES => Err(SecretError::TooLong(self.0.clone())),
@@ -166,29 +157,14 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             SecretFile::new(path).unwrap()
         };
-        assert_eq!(
-            file("ok", b"pass word\r\n").read().unwrap().expose(),
-            "pass word"
-        );
-        assert!(matches!(
-            file("empty", b"\n").read(),
-            Err(SecretError::Empty(_))
-        ));
-        assert!(matches!(
-            file("bytes", &[0xff, 0xfe]).read(),
-            Err(SecretError::NotText(_))
-        ));
+        assert_eq!(file("ok", b"pass word\r\n").read().unwrap().expose(), "pass word");
+        assert!(matches!(file("empty", b"\n").read(), Err(SecretError::Empty(_))));
+        assert!(matches!(file("bytes", &[0xff, 0xfe]).read(), Err(SecretError::NotText(_))));
         let long = vec![b'a'; MAX_SECRET_BYTES as usize + 1];
-        assert!(matches!(
-            file("long", &long).read(),
-            Err(SecretError::TooLong(_))
-        ));
+        assert!(matches!(file("long", &long).read(), Err(SecretError::TooLong(_))));
         let absent = SecretFile::new(folder.join("absent")).unwrap();
         assert!(matches!(absent.read(), Err(SecretError::Unreadable { .. })));
-        assert!(matches!(
-            SecretFile::new("relative"),
-            Err(SecretError::Relative(_))
-        ));
+        assert!(matches!(SecretFile::new("relative"), Err(SecretError::Relative(_))));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -68,9 +68,7 @@ impl std::str::FromStr for ByteSize {
 
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = UNITS
-            .iter()
-            .find(|(_, factor)| self.0 != 0 && self.0.is_multiple_of(*factor));
+        let unit = UNITS.iter().find(|(_, factor)| self.0 != 0 && self.0.is_multiple_of(*factor));
         match unit {
             Some((unit, factor)) => write!(f, "{}{unit}", self.0 / factor),
             None => write!(f, "{}", self.0),
@@ -117,16 +115,7 @@ mod tests {
         assert_eq!("512Mi".parse(), Ok(ByteSize::mib(512)));
         assert_eq!("4KiB".parse(), Ok(ByteSize::kib(4)));
         assert_eq!("7".parse(), Ok(ByteSize::bytes(7)));
-        for bad in [
-            "",
-            "Mi",
-            "1.5Gi",
-            "1M",
-            "-1",
-            "18446744073709551615Gi",
-            "1 Mi",
-            "7B",
-        ] {
+        for bad in ["", "Mi", "1.5Gi", "1M", "-1", "18446744073709551615Gi", "1 Mi", "7B"] {
             assert!(bad.parse::<ByteSize>().is_err(), "{bad}");
         }
     }

@@ -17,9 +17,7 @@ fn problems(text: &str) -> Vec<String> {
 #[test]
 fn two_lines_make_an_edge() {
     let checked = Config::load(EDGE).unwrap();
-    let Mode::Edge { otlp, kafka } = checked.mode else {
-        panic!("not an edge")
-    };
+    let Mode::Edge { otlp, kafka } = checked.mode else { panic!("not an edge") };
     assert_eq!(otlp.grpc.address.to_string(), "0.0.0.0:4317");
     assert_eq!(otlp.http.address.to_string(), "0.0.0.0:4318");
     assert_eq!(otlp.limits.grpc_message_bytes, ByteSize::mib(4));
@@ -36,9 +34,7 @@ fn two_lines_make_a_gateway() {
          exporters: {clickhouse: {endpoints: [http://db:8123]}}\n",
     )
     .unwrap();
-    let Mode::Gateway { kafka, clickhouse } = checked.mode else {
-        panic!("not a gateway")
-    };
+    let Mode::Gateway { kafka, clickhouse } = checked.mode else { panic!("not a gateway") };
     let letters = kafka.resolved_dead_letter_topics();
     assert_eq!(letters.logs.unwrap().as_str(), "otlp_logs_dead_letter");
     assert_eq!(clickhouse.database.as_str(), "otel");
@@ -53,18 +49,10 @@ fn naming_one_topic_leaves_the_other_signals_out() {
          exporters: {clickhouse: {endpoints: [http://db:8123]}}\n",
     )
     .unwrap();
-    let Mode::Gateway { kafka, .. } = checked.mode else {
-        panic!("not a gateway")
-    };
+    let Mode::Gateway { kafka, .. } = checked.mode else { panic!("not a gateway") };
     assert!(kafka.topics.logs.is_none());
     let letters = kafka.resolved_dead_letter_topics();
-    assert_eq!(
-        letters
-            .given()
-            .map(|(signal, _)| signal)
-            .collect::<Vec<_>>(),
-        ["traces"]
-    );
+    assert_eq!(letters.given().map(|(signal, _)| signal).collect::<Vec<_>>(), ["traces"]);
 }
 
 /// Scenario: a field nobody knows. Guarantee: its place, its section and the fields there are.
@@ -73,11 +61,9 @@ fn an_unknown_field_is_refused_with_its_line() {
     let text = EDGE.replace("{otlp: {}}", "\n  otlp:\n    limits:\n      bodyBytes: 7");
     assert_eq!(
         problems(&text),
-        [
-            "line 4, column 7: receivers.otlp.limits: unknown field `bodyBytes`, expected one of \
+        ["line 4, column 7: receivers.otlp.limits: unknown field `bodyBytes`, expected one of \
           `grpcMessageBytes`, `httpBodyBytes`, `headerListBytes`, `concurrentStreams`, \
-          `connections`, `handshakeSeconds`, `headerReadSeconds`, `requestSeconds`, `idleSeconds`"
-        ]
+          `connections`, `handshakeSeconds`, `headerReadSeconds`, `requestSeconds`, `idleSeconds`"]
     );
 }
 
@@ -176,10 +162,7 @@ fn every_combination_that_is_no_mode_is_explained() {
     let kafka = "kafka: {connection: {bootstrapServers: [k:1]}}";
     let clickhouse = "clickhouse: {endpoints: [http://db:8123]}";
     let document = |receivers: &str, exporters: &str| {
-        problems(&format!(
-            "receivers: {{{receivers}}}\nexporters: {{{exporters}}}\n"
-        ))
-        .join("\n")
+        problems(&format!("receivers: {{{receivers}}}\nexporters: {{{exporters}}}\n")).join("\n")
     };
     assert!(document(otlp, clickhouse).contains("not in this version"));
     assert!(document(kafka, kafka).contains("kafka to kafka is not a mode"));
@@ -187,14 +170,8 @@ fn every_combination_that_is_no_mode_is_explained() {
     assert!(document(&both, kafka).contains("run one of each"));
     assert!(document(otlp, &format!("{kafka}, {clickhouse}")).contains("write one of them"));
     let nothing = problems("");
-    assert!(
-        nothing[0].starts_with("receivers: no receiver is given"),
-        "{nothing:?}"
-    );
-    assert!(
-        nothing[1].starts_with("exporters: no exporter is given"),
-        "{nothing:?}"
-    );
+    assert!(nothing[0].starts_with("receivers: no receiver is given"), "{nothing:?}");
+    assert!(nothing[1].starts_with("exporters: no exporter is given"), "{nothing:?}");
     assert_eq!(problems("# only a comment\n"), nothing);
 }
 

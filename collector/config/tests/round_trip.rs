@@ -3,18 +3,17 @@
 
 use millrace_config::{
     Acknowledge, Admin, Attributes, Batch, BootstrapServer, ByteSize, ClickHouseExporter,
-    ClientTls, Compression, Config, Credentials, EnvName, Exporters, GroupId, GrpcListener,
-    HttpEndpoint, HttpListener, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver, Memory,
-    OtlpLimits, OtlpReceiver, Receivers, Sasl, SaslMechanism, SecretFile, ServerTls, Shutdown,
-    TopicName, Topics,
+    ClientTls, Compression, Config, Credentials, Delivery, EnvName, Exporters, GroupId,
+    GrpcListener, HttpEndpoint, HttpListener, Identifier, KafkaConnection, KafkaExporter,
+    KafkaReceiver, Memory, OtlpLimits, OtlpReceiver, Receivers, Sasl, SaslMechanism, SecretFile,
+    ServerTls, Shutdown, TopicName, Topics,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 
-fn checked<T: std::str::FromStr>(pattern: &'static str) -> impl Strategy<Value = T>
+fn checked<T>(pattern: &'static str) -> impl Strategy<Value = T>
 where
-    T::Err: std::fmt::Debug,
-    T: std::fmt::Debug,
+    T: std::str::FromStr<Err: std::fmt::Debug> + std::fmt::Debug,
 {
     pattern.prop_map(|text| text.parse().unwrap())
 }
@@ -23,29 +22,14 @@ where
 fn topic() -> impl Strategy<Value = TopicName> {
     prop_oneof![
         checked("[a-zA-Z0-9_-]{1,20}"),
-        prop_oneof![
-            Just("null"),
-            Just("1e3"),
-            Just("0x10"),
-            Just("true"),
-            Just("-"),
-            Just("1.5")
-        ]
-        .prop_map(|text| TopicName::new(text).unwrap()),
+        prop_oneof![Just("null"), Just("1e3"), Just("0x10"), Just("true"), Just("-"), Just("1.5")]
+            .prop_map(|text| TopicName::new(text).unwrap()),
     ]
 }
 
 fn topics() -> impl Strategy<Value = Topics> {
-    (
-        option::of(topic()),
-        option::of(topic()),
-        option::of(topic()),
-    )
-        .prop_map(|(traces, logs, metrics)| Topics {
-            traces,
-            logs,
-            metrics,
-        })
+    (option::of(topic()), option::of(topic()), option::of(topic()))
+        .prop_map(|(traces, logs, metrics)| Topics { traces, logs, metrics })
 }
 
 fn file() -> impl Strategy<Value = SecretFile> {
@@ -61,13 +45,8 @@ fn size() -> impl Strategy<Value = ByteSize> {
 }
 
 fn client_tls() -> impl Strategy<Value = ClientTls> {
-    (option::of(file()), option::of(file()), option::of(file())).prop_map(
-        |(ca_file, cert_file, key_file)| ClientTls {
-            ca_file,
-            cert_file,
-            key_file,
-        },
-    )
+    (option::of(file()), option::of(file()), option::of(file()))
+        .prop_map(|(ca_file, cert_file, key_file)| ClientTls { ca_file, cert_file, key_file })
 }
 
 fn connection() -> impl Strategy<Value = KafkaConnection> {
@@ -77,22 +56,11 @@ fn connection() -> impl Strategy<Value = KafkaConnection> {
         Just(SaslMechanism::ScramSha256),
         Just(SaslMechanism::Plain)
     ];
-    let sasl =
-        (mechanism, file(), file()).prop_map(|(mechanism, username_file, password_file)| Sasl {
-            mechanism,
-            username_file,
-            password_file,
-        });
-    (
-        proptest::collection::vec(server, 0..4),
-        option::of(client_tls()),
-        option::of(sasl),
-    )
-        .prop_map(|(bootstrap_servers, tls, sasl)| KafkaConnection {
-            bootstrap_servers,
-            tls,
-            sasl,
-        })
+    let sasl = (mechanism, file(), file()).prop_map(|(mechanism, username_file, password_file)| {
+        Sasl { mechanism, username_file, password_file }
+    });
+    (proptest::collection::vec(server, 0..4), option::of(client_tls()), option::of(sasl))
+        .prop_map(|(bootstrap_servers, tls, sasl)| KafkaConnection { bootstrap_servers, tls, sasl })
 }
 
 fn otlp() -> impl Strategy<Value = OtlpReceiver> {
@@ -113,16 +81,8 @@ fn otlp() -> impl Strategy<Value = OtlpReceiver> {
             let [streams, connections, handshake, header, request, idle] = numbers;
             OtlpReceiver {
                 // A flow label or scope id has no place in text, so it can't come back from it.
-                grpc: GrpcListener {
-                    enabled: grpc.0,
-                    address: textual(grpc.1),
-                    tls: grpc.2,
-                },
-                http: HttpListener {
-                    enabled: http.0,
-                    address: textual(http.1),
-                    tls: http.2,
-                },
+                grpc: GrpcListener { enabled: grpc.0, address: textual(grpc.1), tls: grpc.2 },
+                http: HttpListener { enabled: http.0, address: textual(http.1), tls: http.2 },
                 limits: OtlpLimits {
                     grpc_message_bytes: grpc_bytes,
                     http_body_bytes: http_bytes,
@@ -155,8 +115,8 @@ fn kafka_receiver() -> impl Strategy<Value = KafkaReceiver> {
         any::<Option<std::num::NonZeroU16>>(),
         size(),
     )
-        .prop_map(
-            |(connection, group_id, env, topics, dead, workers, fetch_queue_bytes)| KafkaReceiver {
+        .prop_map(|(connection, group_id, env, topics, dead, workers, fetch_queue_bytes)| {
+            KafkaReceiver {
                 connection,
                 group_id,
                 group_instance_id_env: env,
@@ -165,60 +125,35 @@ fn kafka_receiver() -> impl Strategy<Value = KafkaReceiver> {
                 workers,
                 fetch_queue_bytes,
                 session_timeout_seconds: 30,
-            },
-        )
+                delivery: Delivery::EffectivelyOnce,
+            }
+        })
 }
 
 fn kafka_exporter() -> impl Strategy<Value = KafkaExporter> {
-    let compression = prop_oneof![
-        Just(Compression::Zstd),
-        Just(Compression::Lz4),
-        Just(Compression::None)
-    ];
-    let acknowledge = prop_oneof![
-        Just(Acknowledge::AfterKafka),
-        Just(Acknowledge::AfterBuffering)
-    ];
-    (
-        connection().boxed(),
-        topics(),
-        compression,
-        size(),
-        any::<[u32; 2]>(),
-        acknowledge,
-    )
-        .prop_map(
-            |(
+    let compression =
+        prop_oneof![Just(Compression::Zstd), Just(Compression::Lz4), Just(Compression::None)];
+    let acknowledge = prop_oneof![Just(Acknowledge::AfterKafka), Just(Acknowledge::AfterBuffering)];
+    (connection().boxed(), topics(), compression, size(), any::<[u32; 2]>(), acknowledge).prop_map(
+        |(connection, topics, compression, max_message_bytes, [linger, delivery], acknowledge)| {
+            KafkaExporter {
                 connection,
                 topics,
                 compression,
                 max_message_bytes,
-                [linger, delivery],
+                linger_millis: linger,
                 acknowledge,
-            )| {
-                KafkaExporter {
-                    connection,
-                    topics,
-                    compression,
-                    max_message_bytes,
-                    linger_millis: linger,
-                    acknowledge,
-                    delivery_timeout_seconds: delivery,
-                }
-            },
-        )
+                delivery_timeout_seconds: delivery,
+            }
+        },
+    )
 }
 
 fn clickhouse() -> impl Strategy<Value = ClickHouseExporter> {
     let endpoint = checked::<HttpEndpoint>("https?://[a-z][a-z0-9.-]{0,10}:[1-9][0-9]{0,3}");
-    let names = (
-        checked::<Identifier>("[A-Za-z_][A-Za-z0-9_]{0,20}"),
-        "[a-z]{1,8}",
-    );
-    let credentials = (file(), file()).prop_map(|(username_file, password_file)| Credentials {
-        username_file,
-        password_file,
-    });
+    let names = (checked::<Identifier>("[A-Za-z_][A-Za-z0-9_]{0,20}"), "[a-z]{1,8}");
+    let credentials = (file(), file())
+        .prop_map(|(username_file, password_file)| Credentials { username_file, password_file });
     let attributes = prop_oneof![Just(Attributes::Json), Just(Attributes::Map)];
     let batch = (any::<u32>(), size(), any::<u32>()).prop_map(|(rows, max_bytes, age)| Batch {
         max_rows: rows,
@@ -252,31 +187,16 @@ fn clickhouse() -> impl Strategy<Value = ClickHouseExporter> {
 }
 
 fn config() -> impl Strategy<Value = Config> {
-    let process = (
-        any::<std::net::SocketAddr>(),
-        option::of(size()),
-        any::<(u8, u32)>(),
-    );
-    let receivers = (
-        option::of(otlp().boxed()),
-        option::of(kafka_receiver().boxed()),
-    )
+    let process = (any::<std::net::SocketAddr>(), option::of(size()), any::<(u8, u32)>());
+    let receivers = (option::of(otlp().boxed()), option::of(kafka_receiver().boxed()))
         .prop_map(|(otlp, kafka)| Receivers { otlp, kafka });
-    let exporters = (
-        option::of(kafka_exporter().boxed()),
-        option::of(clickhouse().boxed()),
-    )
+    let exporters = (option::of(kafka_exporter().boxed()), option::of(clickhouse().boxed()))
         .prop_map(|(kafka, clickhouse)| Exporters { kafka, clickhouse });
     (process, receivers, exporters).prop_map(
         |((address, limit_bytes, (budget_percent, deadline_seconds)), receivers, exporters)| {
             Config {
-                admin: Admin {
-                    address: textual(address),
-                },
-                memory: Memory {
-                    limit_bytes,
-                    budget_percent,
-                },
+                admin: Admin { address: textual(address) },
+                memory: Memory { limit_bytes, budget_percent },
                 shutdown: Shutdown { deadline_seconds },
                 receivers,
                 exporters,

@@ -1,1 +1,4 @@
 //! Where records come in: OTLP and Kafka.
+
+pub mod kafka;
+pub mod otlp;

@@ -1,0 +1,17 @@
+//! Kafka as a destination: the edge's publisher, and the gateway's dead letters.
+//!
+//! Both use one kind of producer: idempotent, acknowledged by all in-sync replicas. A record that
+//! Kafka has not confirmed is never reported as safe. Nothing here decodes records, and nothing
+//! blocks a caller: what can't be taken now is refused or handed back.
+
+mod failure;
+mod lane;
+mod letters;
+mod monitor;
+mod producer;
+mod publisher;
+mod ticket;
+
+pub use letters::KafkaDeadLetters;
+pub use producer::ProducerError;
+pub use publisher::KafkaPublisher;

@@ -1,0 +1,109 @@
+//! One request's claim to an answer, held by every message that carries a part of it.
+//!
+//! The answer is success only if each of its messages said so; a message that is lost without a
+//! word counts as failed.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use millrace_pipeline::budget::Reservation;
+use millrace_pipeline::publish::{Delivered, DeliverySender, Refused};
+
+/// A share of a request's claim. The request is answered when its last share is dropped.
+#[derive(Debug)]
+pub(crate) struct Ticket(Arc<Claim>);
+
+#[derive(Debug)]
+struct Claim {
+    shares: usize,
+    delivered: AtomicUsize,
+    failure: OnceLock<Refused>,
+    result: Delivered,
+    /// None when the client has its answer already.
+    sender: Mutex<Option<DeliverySender>>,
+    /// The records' share of the budget, until all of them are off our hands.
+    _reservation: Reservation,
+}
+
+impl Ticket {
+    /// Shares of one request, one for each message it is carried by.
+    pub(crate) fn shares(
+        shares: usize,
+        result: Delivered,
+        sender: Option<DeliverySender>,
+        reservation: Reservation,
+    ) -> impl Iterator<Item = Self> {
+        let claim = Arc::new(Claim {
+            shares,
+            delivered: AtomicUsize::new(0),
+            failure: OnceLock::new(),
+            result,
+            sender: Mutex::new(sender),
+            _reservation: reservation,
+        });
+        (0..shares).map(move |_| Self(Arc::clone(&claim)))
+    }
+
+    /// This share's message is safe.
+    pub(crate) fn delivered(self) {
+        self.0.delivered.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// This share's message is not.
+    pub(crate) fn failed(self, why: Refused) {
+        // The first reason is as good as any.
+        let _ = self.0.failure.set(why);
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let sender = self.sender.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(sender) = sender else { return };
+        let complete = *self.delivered.get_mut() == self.shares;
+        sender.finish(match self.failure.take() {
+            None if complete => Ok(std::mem::take(&mut self.result)),
+            None => Err(Refused::Unavailable("a message was given up".to_owned())),
+            Some(why) => Err(why),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ticket;
+    use millrace_pipeline::budget::Budget;
+    use millrace_pipeline::publish::{Delivered, Delivery, Refused};
+
+    fn shares(count: usize) -> (Vec<Ticket>, Delivery, Budget) {
+        let budget = Budget::new(100);
+        let (sender, delivery) = Delivery::pair();
+        let reservation = budget.try_reserve(10).unwrap();
+        let result = Delivered { rejected_records: 7 };
+        let shares = Ticket::shares(count, result, Some(sender), reservation).collect();
+        (shares, delivery, budget)
+    }
+
+    /// Scenario: a request in three messages. Guarantee: success only when all three are safe.
+    #[tokio::test]
+    async fn a_request_succeeds_when_all_its_messages_do() {
+        let (tickets, delivery, budget) = shares(3);
+        assert_eq!(budget.used_bytes(), 10);
+        tickets.into_iter().for_each(Ticket::delivered);
+        assert_eq!(delivery.await, Ok(Delivered { rejected_records: 7 }));
+        assert_eq!(budget.used_bytes(), 0);
+    }
+
+    /// Scenario: one of two messages fails, or is lost. Guarantee: the client is told to send again.
+    #[tokio::test]
+    async fn one_lost_message_fails_the_request() {
+        let (mut tickets, delivery, _) = shares(2);
+        tickets.pop().unwrap().failed(Refused::Full);
+        tickets.pop().unwrap().delivered();
+        assert_eq!(delivery.await, Err(Refused::Full));
+        let (mut tickets, delivery, _) = shares(2);
+        tickets.pop().unwrap().delivered();
+        drop(tickets);
+        assert!(matches!(delivery.await, Err(Refused::Unavailable(_))));
+    }
+}

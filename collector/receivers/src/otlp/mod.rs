@@ -1,0 +1,152 @@
+//! OTLP from clients: gRPC and HTTP with protobuf bodies, checked, counted and handed on as bytes.
+//!
+//! Sockets are served by the async runtime; compression and checks run on a few threads of their
+//! own. A client is answered when the publisher says that its records are safe. This module decodes
+//! nothing, keeps nothing, and never answers passing trouble with a code that makes a client drop
+//! its records. Its limits are [`millrace_config::OtlpLimits`].
+
+mod body;
+mod connection;
+mod denied;
+mod grpc;
+mod http;
+mod reply;
+mod service;
+mod status;
+mod tls;
+mod work;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millrace_config::{OtlpReceiver, ServerTls};
+use millrace_pipeline::budget::Budget;
+use millrace_pipeline::drain::Drain;
+use millrace_pipeline::publish::Publish;
+use millrace_pipeline::telemetry::Telemetry;
+use tokio::net::TcpListener;
+
+use connection::{Listener, Protocol};
+use service::Service;
+use work::{Pool, Shared};
+
+pub use tls::TlsError;
+
+/// What a receiver works with.
+pub struct Parts {
+    /// Where the bytes in flight are counted.
+    pub budget: Budget,
+    /// When to stop.
+    pub drain: Drain,
+    /// Where everything is counted.
+    pub telemetry: Arc<Telemetry>,
+    /// Where requests go.
+    pub publisher: Arc<dyn Publish>,
+    /// Threads for compression and checks, at least 1.
+    pub threads: usize,
+}
+
+/// A receiver that could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum OtlpError {
+    /// An address is taken, or not ours to use.
+    #[error("cannot listen on {address} ({field}): {source}")]
+    Bind {
+        /// The settings field.
+        field: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The certificates cannot be used.
+    #[error("{field}: {source}")]
+    Tls {
+        /// The settings field.
+        field: &'static str,
+        /// Why.
+        source: TlsError,
+    },
+    /// No thread could be started.
+    #[error("cannot start the receiver's threads: {0}")]
+    Threads(#[source] io::Error),
+}
+
+/// A receiver with its sockets bound and nothing accepted yet.
+pub struct Otlp {
+    grpc: Option<Listener>,
+    http: Option<Listener>,
+}
+
+impl Otlp {
+    /// Binds the listeners, loads certificates and starts the threads.
+    ///
+    /// # Errors
+    /// When one of these cannot be done.
+    pub async fn bind(settings: &OtlpReceiver, parts: Parts) -> Result<Self, OtlpError> {
+        let OtlpReceiver { grpc, http, limits } = settings;
+        let Parts { budget, drain, telemetry, publisher, threads } = parts;
+        let shared = Arc::new(Shared { budget, telemetry, publisher });
+        let pool = Pool::start(threads.max(1), Arc::clone(&shared)).map_err(OtlpError::Threads)?;
+        let request_time = Duration::from_secs(u64::from(limits.request_seconds));
+        let service = Arc::new(Service { shared, pool, drain: drain.clone(), request_time });
+        let listener = async |protocol, enabled: bool, address, tls: &Option<ServerTls>| {
+            if !enabled {
+                return Ok(None);
+            }
+            Ok(Some(Listener {
+                socket: bind(protocol, address).await?,
+                protocol,
+                tls: tls.as_ref().map(|tls| load_tls(protocol, tls)).transpose()?,
+                limits: limits.clone(),
+                service: Arc::clone(&service),
+                drain: drain.clone(),
+            }))
+        };
+        Ok(Self {
+            grpc: listener(Protocol::Grpc, grpc.enabled, grpc.address, &grpc.tls).await?,
+            http: listener(Protocol::Http, http.enabled, http.address, &http.tls).await?,
+        })
+    }
+
+    /// Where gRPC is listened for, with the port the system chose if the settings said 0.
+    #[must_use]
+    pub fn grpc_address(&self) -> Option<SocketAddr> {
+        self.grpc.as_ref()?.socket.local_addr().ok()
+    }
+
+    /// Where HTTP is listened for, likewise.
+    #[must_use]
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http.as_ref()?.socket.local_addr().ok()
+    }
+
+    /// Serves clients until the drain begins and their requests are answered, or its deadline.
+    pub async fn serve(self) {
+        let Self { grpc, http } = self;
+        let serve = async |listener: Option<Listener>| {
+            if let Some(listener) = listener {
+                listener.serve().await;
+            }
+        };
+        tokio::join!(serve(grpc), serve(http));
+    }
+}
+
+async fn bind(protocol: Protocol, address: SocketAddr) -> Result<TcpListener, OtlpError> {
+    let field = match protocol {
+        Protocol::Grpc => "receivers.otlp.grpc.address",
+        Protocol::Http => "receivers.otlp.http.address",
+    };
+    TcpListener::bind(address).await.map_err(|source| OtlpError::Bind { field, address, source })
+}
+
+fn load_tls(protocol: Protocol, settings: &ServerTls) -> Result<Arc<tls::Tls>, OtlpError> {
+    let (field, names): (_, &[&[u8]]) = match protocol {
+        Protocol::Grpc => ("receivers.otlp.grpc.tls", &[b"h2"]),
+        Protocol::Http => ("receivers.otlp.http.tls", &[b"h2", b"http/1.1"]),
+    };
+    tls::Tls::load(settings, names).map(Arc::new).map_err(|source| OtlpError::Tls { field, source })
+}

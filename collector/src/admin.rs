@@ -1,0 +1,143 @@
+//! Probes and metrics over HTTP/1: `/livez`, `/readyz`, `/metrics`. Nothing here shows settings,
+//! records or secrets.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use millrace_pipeline::drain::Drain;
+use millrace_pipeline::readiness::Readiness;
+use millrace_pipeline::telemetry::Telemetry;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+/// Connections at once: a kubelet, a Prometheus or two, and a person.
+const CONNECTIONS: usize = 64;
+
+/// How long a connection may live, requests and all: a scrape takes milliseconds.
+const CONNECTION_TIME: Duration = Duration::from_secs(30);
+
+/// How long a request's headers may take.
+const HEADER_TIME: Duration = Duration::from_secs(5);
+
+/// The longest request head, in bytes.
+const HEADER_BYTES: usize = 16 * 1024;
+
+/// After an accept that failed, the next is tried this much later.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What the answers are made from.
+pub(crate) struct Admin {
+    pub(crate) readiness: Readiness,
+    pub(crate) telemetry: Arc<Telemetry>,
+    pub(crate) drain: Drain,
+}
+
+/// The listener could not be bound.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address} (admin.address): {source}")]
+pub(crate) struct AdminError {
+    address: SocketAddr,
+    source: io::Error,
+}
+
+/// Binds the listener.
+pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, AdminError> {
+    TcpListener::bind(address).await.map_err(|source| AdminError { address, source })
+}
+
+impl Admin {
+    /// Answers for as long as the process lives: probes and the last metrics are wanted during a
+    /// drain too.
+    pub(crate) async fn serve(self, listener: TcpListener) {
+        let this = Arc::new(self);
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            // The semaphore is never closed.
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    let this = Arc::clone(&this);
+                    tokio::spawn(async move {
+                        // Past the time the connection is dropped, whatever it was doing.
+                        let _ = timeout(CONNECTION_TIME, this.connection(stream)).await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "an admin connection could not be accepted");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn connection(self: Arc<Self>, stream: TcpStream) {
+        let service = service_fn(|request: Request<_>| {
+            let response = self.answer(&request);
+            async { Ok::<_, Infallible>(response) }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADER_TIME)
+            .max_header_size(HEADER_BYTES)
+            .serve_connection(TokioIo::new(stream), service);
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "an admin connection ended early");
+        }
+    }
+
+    fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+        if request.method() != Method::GET && request.method() != Method::HEAD {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "send GET\n".to_owned());
+        }
+        match request.uri().path() {
+            "/livez" => text(StatusCode::OK, "ok\n".to_owned()),
+            "/readyz" => self.ready(),
+            "/metrics" => self.metrics(),
+            _ => text(StatusCode::NOT_FOUND, "write /livez, /readyz or /metrics\n".to_owned()),
+        }
+    }
+
+    fn ready(&self) -> Response<Full<Bytes>> {
+        if self.drain.is_begun() {
+            return text(StatusCode::SERVICE_UNAVAILABLE, "draining\n".to_owned());
+        }
+        let reasons = self.readiness.reasons();
+        if reasons.is_empty() {
+            text(StatusCode::OK, "ok\n".to_owned())
+        } else {
+            text(StatusCode::SERVICE_UNAVAILABLE, reasons.join("\n") + "\n")
+        }
+    }
+
+    fn metrics(&self) -> Response<Full<Bytes>> {
+        match self.telemetry.render() {
+            Ok(metrics) => {
+                let mut response = text(StatusCode::OK, metrics);
+                let format = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+                response.headers_mut().insert(CONTENT_TYPE, format);
+                response
+            }
+            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+        }
+    }
+}
+
+fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    let format = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, format);
+    response
+}

@@ -1,0 +1,77 @@
+//! What concerns the process as a whole: its log, its panics, its signals, its cores.
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use millrace_pipeline::drain::Drain;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+/// Sends the log to standard error as JSON lines. `RUST_LOG` filters; the default is `info`.
+pub(crate) fn start_log() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt()
+        .json()
+        .flatten_event(true)
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .try_init();
+    // It fails only if there is a log already, and then that one will do.
+    let _ = log;
+}
+
+/// Makes a panic on any thread the end of the process.
+///
+/// A thread that is gone would leave its part undone without a word; a new process starts clean, and
+/// what was not confirmed is sent again.
+pub(crate) fn abort_on_panic() {
+    std::panic::set_hook(Box::new(|panic| {
+        let thread = thread::current();
+        let name = thread.name().unwrap_or("unnamed");
+        tracing::error!(thread = name, "panic: {panic}; ending the process");
+        std::process::abort();
+    }));
+}
+
+/// The cores this process may use, at least 1: what the cgroup and the scheduler allow.
+pub(crate) fn cores() -> NonZeroU16 {
+    let cores = thread::available_parallelism().ok();
+    cores.and_then(|cores| NonZeroU16::try_from(cores).ok()).unwrap_or(NonZeroU16::MIN)
+}
+
+/// The signals that ask a process to end.
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Begins to listen for them; from now on they do nothing by themselves.
+    pub(crate) fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Begins the drain at the first signal, which it notes in `asked`, and ends the process at the
+    /// second.
+    pub(crate) async fn watch(mut self, drain: Drain, asked: Arc<AtomicBool>) {
+        let name = self.next().await;
+        asked.store(true, Ordering::Release);
+        tracing::info!(signal = name, seconds = drain.remaining().as_secs(), "draining");
+        drain.begin();
+        let name = self.next().await;
+        tracing::warn!(signal = name, "a second signal: ending at once");
+        std::process::exit(1);
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}

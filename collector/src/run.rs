@@ -1,0 +1,211 @@
+//! The commands: settings are read and judged first, then everything is put together, run until the
+//! drain, and taken apart in order.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use millrace_config::{Checked, Config, MAX_DOCUMENT_BYTES, Mode};
+use millrace_exporters::clickhouse::SinkError;
+use millrace_exporters::kafka::ProducerError;
+use millrace_pipeline::budget::Budget;
+use millrace_pipeline::drain::Drain;
+use millrace_pipeline::memory::MemoryLimit;
+use millrace_pipeline::readiness::Readiness;
+use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
+use millrace_receivers::kafka::StartError;
+use millrace_receivers::otlp::OtlpError;
+
+use crate::admin::{Admin, AdminError};
+use crate::process::Signals;
+use crate::{admin, allocator, edge, gateway, output, process};
+
+/// The version, as in image tags.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Settings that cannot be used, as sysexits.h numbers a wrong usage.
+const EXIT_SETTINGS: u8 = 64;
+
+/// Something failed on the way.
+const EXIT_FAILED: u8 = 1;
+
+/// The most threads for sockets: they only move bytes.
+const MAX_IO_THREADS: usize = 2;
+
+/// Why a collector cannot run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunError {
+    /// The admin listener.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    /// The OTLP receiver.
+    #[error(transparent)]
+    Otlp(#[from] OtlpError),
+    /// A Kafka producer.
+    #[error("kafka: {0}")]
+    Producer(#[from] ProducerError),
+    /// The Kafka source.
+    #[error("kafka: {0}")]
+    Source(#[from] StartError),
+    /// A secret of the Kafka source.
+    #[error("kafka: {0}")]
+    Secret(#[from] millrace_config::SecretError),
+    /// The ClickHouse sink.
+    #[error("clickhouse: {0}")]
+    Sink(#[from] SinkError),
+    /// The variable with the member's name.
+    #[error("receivers.kafka.groupInstanceIdEnv: the variable {0} is not set or is empty")]
+    Instance(String),
+    /// The budget cannot hold what the limits allow.
+    #[error(
+        "the memory budget of {budget_bytes} bytes cannot hold a request of {needed_bytes} bytes: \
+         raise memory.limitBytes or the pod's memory limit, or lower receivers.otlp.limits"
+    )]
+    SmallBudget {
+        /// What there is.
+        budget_bytes: u64,
+        /// What one request may take.
+        needed_bytes: u64,
+    },
+    /// The metrics.
+    #[error(transparent)]
+    Telemetry(#[from] TelemetryError),
+    /// Threads or signals.
+    #[error("the system refuses a thread or a signal: {0}")]
+    System(#[from] std::io::Error),
+    /// A part ended the process from inside.
+    #[error("a part of the collector failed for good; its reason is above")]
+    Failed,
+    /// The deadline came before everything was safe.
+    #[error("the drain's deadline came before everything was safe; what wasn't is sent again")]
+    Deadline,
+}
+
+/// What both modes work with.
+pub(crate) struct Common {
+    pub(crate) budget: Budget,
+    pub(crate) drain: Drain,
+    pub(crate) readiness: Readiness,
+    pub(crate) telemetry: Arc<Telemetry>,
+}
+
+/// `version`.
+pub(crate) fn version() -> ExitCode {
+    output::answer(format_args!("millrace-collector {VERSION} ({})", allocator::NAME));
+    ExitCode::SUCCESS
+}
+
+/// `validate`.
+pub(crate) fn validate(path: &Path) -> ExitCode {
+    match load(path) {
+        Ok(checked) => {
+            let mode = match checked.mode {
+                Mode::Edge { .. } => "edge: otlp to kafka",
+                Mode::Gateway { .. } => "gateway: kafka to clickhouse",
+            };
+            output::answer(format_args!("{}: ok ({mode})", path.display()));
+            ExitCode::SUCCESS
+        }
+        Err(code) => code,
+    }
+}
+
+/// `run`.
+pub(crate) fn run(path: &Path) -> ExitCode {
+    let checked = match load(path) {
+        Ok(checked) => checked,
+        Err(code) => return code,
+    };
+    process::start_log();
+    process::abort_on_panic();
+    match start(checked) {
+        Ok(()) => {
+            tracing::info!("ended; everything taken is safe");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            tracing::error!(%error, "ended");
+            ExitCode::from(match error {
+                RunError::SmallBudget { .. } | RunError::Instance(_) => EXIT_SETTINGS,
+                _ => EXIT_FAILED,
+            })
+        }
+    }
+}
+
+/// Reads and judges the settings, and says all that is wrong with them.
+fn load(path: &Path) -> Result<Checked, ExitCode> {
+    let complain = |problems: &[String]| {
+        for problem in problems {
+            output::complaint(format_args!("{}: {problem}", path.display()));
+        }
+        ExitCode::from(EXIT_SETTINGS)
+    };
+    let mut text = String::new();
+    // One byte over the limit is enough for the settings to be refused for their length.
+    let read = File::open(path)
+        .and_then(|file| file.take(MAX_DOCUMENT_BYTES as u64 + 1).read_to_string(&mut text));
+    if let Err(error) = read {
+        return Err(complain(&[format!("cannot be read: {error}")]));
+    }
+    Config::load(&text).map_err(|error| {
+        complain(&error.problems().iter().map(ToString::to_string).collect::<Vec<_>>())
+    })
+}
+
+/// Builds the runtime and what both modes share, and runs the mode.
+fn start(checked: Checked) -> Result<(), RunError> {
+    let Checked { admin, memory, shutdown, mode, .. } = checked;
+    let limit = MemoryLimit::find(memory.limit_bytes.map(|limit| limit.get()));
+    let budget = Budget::new(limit.share_bytes(memory.budget_percent));
+    let telemetry = Arc::new(Telemetry::new(budget.clone(), VERSION, allocator::NAME)?);
+    let drain = Drain::new(Duration::from_secs(u64::from(shutdown.deadline_seconds)));
+    let common = Common { budget, drain, readiness: Readiness::default(), telemetry };
+    let cores = process::cores();
+    tracing::info!(
+        version = VERSION,
+        allocator = allocator::NAME,
+        cores,
+        memory_limit_bytes = limit.limit_bytes,
+        memory_limit_source = ?limit.source,
+        budget_bytes = common.budget.limit_bytes(),
+        "starting"
+    );
+    let io_threads = usize::from(cores.get()).min(MAX_IO_THREADS);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(io_threads)
+        .thread_name("io")
+        .enable_all()
+        .build()?;
+    let result =
+        runtime.block_on(async {
+            let signals = Signals::listen()?;
+            let asked = Arc::new(AtomicBool::new(false));
+            tokio::spawn(signals.watch(common.drain.clone(), Arc::clone(&asked)));
+            let listener = admin::bind(admin.address).await?;
+            let served = Admin {
+                readiness: common.readiness.clone(),
+                telemetry: Arc::clone(&common.telemetry),
+                drain: common.drain.clone(),
+            };
+            tokio::spawn(served.serve(listener));
+            tracing::info!(address = %admin.address, "probes and metrics are served");
+            let result = match mode {
+                Mode::Edge { otlp, kafka } => edge::run(&otlp, &kafka, common, cores).await,
+                Mode::Gateway { kafka, clickhouse } => {
+                    gateway::run(&kafka, &clickhouse, common, cores).await
+                }
+            };
+            // A drain that nobody asked for was begun by a part that can't go on.
+            result.and_then(|()| {
+                if asked.load(Ordering::Acquire) { Ok(()) } else { Err(RunError::Failed) }
+            })
+        });
+    // Whatever is left is past its deadline.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    result
+}
