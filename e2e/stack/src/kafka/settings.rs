@@ -37,6 +37,9 @@ share.coordinator.state.topic.num.partitions=2
 auto.create.topics.enable=false
 # Groups form at once: a test should not wait 3 s for members that never come.
 group.initial.rebalance.delay.ms=0
+# After a kill the controller waits this long before it lets the same broker register again.
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
 # Two cores.
 num.network.threads=2
 num.io.threads=4
