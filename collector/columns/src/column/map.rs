@@ -98,7 +98,7 @@ impl Column for Map {
         let mut pairs = 0;
         self.spread(shape, |range, count| pairs += range.len() * count);
         self.keys.write_runs(pairs, body, |write| {
-            self.spread(shape, |range, count| write(range, count));
+            self.spread(shape, write);
         });
         let mut rest = self.values.data();
         self.spread(shape, |range, count| {

@@ -1,0 +1,177 @@
+//! What a set writes, read back by an independent reader, equals what the reference library's messages
+//! should become, row by row.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod native;
+mod oracle;
+#[path = "../../wire/tests/requests/mod.rs"]
+mod requests;
+
+use millrace_columns::{AppendError, BlockSet, Compression, Day, Insert, Options};
+use millrace_schema::{Attributes, table};
+use millrace_wire::Signal;
+use oracle::{Oracle, Rows};
+use proptest::prelude::*;
+use prost::Message;
+
+fn rows(inserts: &[Insert], attributes: Attributes) -> Rows {
+    let mut rows = Rows::new();
+    for Insert { table: kind, day: Day(day), rows: count, body, plain_bytes } in inserts {
+        assert_eq!(*plain_bytes, body.len() as u64);
+        let definition = table(*kind, attributes);
+        let names: Vec<&str> = definition.insert_columns().map(|column| column.name).collect();
+        let types: Vec<String> =
+            definition.insert_columns().map(|column| column.ty.to_string()).collect();
+        let all = rows.entry((*kind, *day)).or_default();
+        assert!(all.is_empty(), "one insert per table and day");
+        for block in native::blocks(body) {
+            assert_eq!(block.names, names);
+            assert_eq!(block.types, types);
+            all.extend(block.rows);
+        }
+        assert_eq!(all.len() as u64, *count);
+    }
+    rows
+}
+
+fn merged(all: impl IntoIterator<Item = Rows>) -> Rows {
+    let mut merged = Rows::new();
+    for rows in all {
+        for (key, mut values) in rows {
+            merged.entry(key).or_default().append(&mut values);
+        }
+    }
+    merged
+}
+
+fn options() -> BoxedStrategy<Options> {
+    (prop_oneof![3 => Just(Attributes::Json), 1 => Just(Attributes::Map)], 0_u32..4)
+        .prop_map(|(attributes, nested_depth)| Options { attributes, nested_depth })
+        .boxed()
+}
+
+/// Requests with the rows each should become.
+type Batch = Vec<(Vec<u8>, Rows)>;
+
+/// Several requests of one signal, encoded, with the rows each should become.
+fn batches(options: Options) -> BoxedStrategy<(Signal, Batch)> {
+    use proptest::collection::vec;
+    let Options { attributes, nested_depth } = options;
+    let oracle = Oracle { attributes, nested_depth };
+    // Rows are computed from what is read back: the reference library doesn't write -0.0.
+    prop_oneof![
+        vec(requests::traces(), 1..4)
+            .prop_map(move |all| (Signal::Traces, pairs(&all, |request| oracle.traces(request)))),
+        vec(requests::logs(), 1..4)
+            .prop_map(move |all| (Signal::Logs, pairs(&all, |request| oracle.logs(request)))),
+        vec(requests::metrics(), 1..4)
+            .prop_map(move |all| (Signal::Metrics, pairs(&all, |request| oracle.metrics(request)))),
+    ]
+    .boxed()
+}
+
+fn pairs<M: Message + Default>(all: &[M], rows: impl Fn(&M) -> Rows) -> Batch {
+    all.iter()
+        .map(|request| {
+            let bytes = request.encode_to_vec();
+            let rows = rows(&M::decode(bytes.as_slice()).unwrap());
+            (bytes, rows)
+        })
+        .collect()
+}
+
+fn options_and_batches() -> BoxedStrategy<(Options, Signal, Batch)> {
+    options()
+        .prop_flat_map(|options| {
+            batches(options).prop_map(move |(signal, batch)| (options, signal, batch))
+        })
+        .boxed()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Each record is a row with the values the rules say, in its table and day, in the order sent;
+    /// a set that is used again gives the same.
+    #[test]
+    fn rows_are_what_the_messages_say((options, signal, batch) in options_and_batches()) {
+        let mut set = BlockSet::new(signal, &options);
+        for _ in 0..2 {
+            let mut count = 0;
+            for (request, expected) in &batch {
+                let appended = set.append(request).unwrap();
+                prop_assert_eq!(appended.rows as usize, expected.values().map(Vec::len).sum::<usize>());
+                count += appended.rows;
+            }
+            prop_assert_eq!(set.rows(), count);
+            let expected = merged(batch.iter().map(|(_, rows)| rows.clone()));
+            prop_assert_eq!(rows(&set.take(Compression::None), options.attributes), expected);
+            prop_assert_eq!((set.rows(), set.bytes()), (0, 0));
+        }
+    }
+
+    /// A malformed request between good ones leaves nothing behind, wherever it is broken, and its
+    /// neighbours are whole.
+    #[test]
+    fn a_malformed_request_leaves_nothing_behind(
+        (options, signal, batch) in options_and_batches(),
+        end in any::<prop::sample::Index>(),
+    ) {
+        let mut set = BlockSet::new(signal, &options);
+        let mut expected = Vec::new();
+        for (request, rows) in &batch {
+            // A tag of an unknown field whose value is missing makes nearly every cut malformed.
+            let mut broken = request[..end.index(request.len() + 1)].to_vec();
+            broken.extend([0xfa, 0x7f]);
+            prop_assume!(BlockSet::new(signal, &options).append(&broken).is_err());
+            let (before, bytes) = (set.rows(), set.bytes());
+            prop_assert!(matches!(set.append(&broken), Err(AppendError::Malformed(_))));
+            prop_assert_eq!(set.rows(), before);
+            prop_assert!(set.bytes() <= bytes + 64 * 1024, "only keys of dictionaries may stay");
+            set.append(request).unwrap();
+            expected.push(rows.clone());
+        }
+        prop_assert_eq!(rows(&set.take(Compression::None), options.attributes), merged(expected));
+    }
+
+    /// Frames hold exactly the plain body, and the same requests give the same bytes.
+    #[test]
+    fn frames_hold_the_plain_body((options, signal, batch) in options_and_batches()) {
+        let take = |compression| {
+            let mut set = BlockSet::new(signal, &options);
+            batch.iter().for_each(|(request, _)| drop(set.append(request)));
+            set.take(compression)
+        };
+        let (plain, framed) = (take(Compression::None), take(Compression::Lz4));
+        prop_assert_eq!(plain.len(), framed.len());
+        for (plain, framed) in plain.iter().zip(&framed) {
+            prop_assert_eq!(&plain.body, &native::unframe(&framed.body));
+            prop_assert_eq!(plain.plain_bytes, framed.plain_bytes);
+        }
+        prop_assert_eq!(framed, take(Compression::Lz4));
+    }
+
+    /// Damaged requests never panic and never leave the set unusable.
+    #[test]
+    fn damaged_requests_never_panic(
+        (options, signal, batch) in options_and_batches(),
+        damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let mut set = BlockSet::new(signal, &options);
+        for (request, _) in &batch {
+            let mut request = request.clone();
+            for (place, byte) in &damage {
+                if !request.is_empty() {
+                    let place = place.index(request.len());
+                    request[place] = *byte;
+                }
+            }
+            let before = set.rows();
+            let added = set.append(&request).map_or(0, |appended| appended.rows);
+            prop_assert_eq!(set.rows(), before + added);
+        }
+        for insert in set.take(Compression::None) {
+            native::blocks(&insert.body);
+        }
+    }
+}
