@@ -8,6 +8,7 @@
 pub mod compare;
 
 use std::fmt::Debug;
+use std::sync::{Mutex, PoisonError};
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -167,6 +168,8 @@ pub struct Children<'a> {
     regarding: ObjectReference,
     /// Children are looked at, not written.
     look_only: bool,
+    /// What was written, for one event at the end.
+    written: Mutex<Vec<String>>,
 }
 
 impl<'a> Children<'a> {
@@ -178,6 +181,7 @@ impl<'a> Children<'a> {
             owner: owner.controller_owner_ref(&())?,
             regarding: owner.object_ref(&()),
             look_only: is_paused(owner),
+            written: Mutex::default(),
         })
     }
 
@@ -190,6 +194,7 @@ impl<'a> Children<'a> {
             owner: self.owner.clone(),
             regarding: self.regarding.clone(),
             look_only: true,
+            written: Mutex::default(),
         }
     }
 
@@ -273,15 +278,28 @@ impl<'a> Children<'a> {
                 Err(source) => return Err(self.failed("delete", &kind, &name, source)),
             }
             self.context.metrics.wrote(&kind, "prune");
-            let note = format!("{kind} {name} is no longer wanted and was deleted");
-            self.publish(Notice::normal("ChildPruned", "Prune", note)).await;
+            tracing::info!(kind, name, namespace = %self.namespace, "child no longer wanted, deleted");
+            self.note(format!("deleted {kind} {name}"));
             pruned.push(name);
         }
         Ok(pruned)
     }
 
+    /// Publishes one event about everything that was created, updated and deleted.
+    pub async fn finish(&self) {
+        let written =
+            std::mem::take(&mut *self.written.lock().unwrap_or_else(PoisonError::into_inner));
+        if !written.is_empty() {
+            self.publish(Notice::normal("ChildrenApplied", "Apply", written.join(", "))).await;
+        }
+    }
+
+    fn note(&self, what: String) {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+    }
+
     /// Publishes an event about the owner.
-    pub async fn publish(&self, notice: Notice) {
+    async fn publish(&self, notice: Notice) {
         self.context.events.publish(&self.regarding, notice).await;
     }
 
@@ -325,13 +343,11 @@ impl<'a> Children<'a> {
             Change::None | Change::Withheld => {}
             Change::Created => {
                 tracing::info!(kind, name, namespace = %self.namespace, "child created");
-                let note = format!("{kind} {name} created");
-                self.publish(Notice::normal("ChildCreated", "Apply", note)).await;
+                self.note(format!("created {kind} {name}"));
             }
             Change::Updated => {
                 tracing::info!(kind, name, namespace = %self.namespace, "child updated");
-                let note = format!("{kind} {name} updated");
-                self.publish(Notice::normal("ChildUpdated", "Apply", note)).await;
+                self.note(format!("updated {kind} {name}"));
             }
             Change::Repaired(fields) => {
                 let fields = fields.join(", ");

@@ -1,18 +1,24 @@
 //! Consumer lag as the broker tells it: what a gateway pool's sizing and truthfulness rest on.
 //!
-//! The trait is what reconcilers see; [`KafkaLag`] asks a real broker. A failed observation is an
-//! error with a stable reason, never a lag of zero.
+//! [`LagSource`] asks a broker and may take seconds; [`LagBoard`] is what reconcilers see: it asks in
+//! the background and gives the newest answer at once, so that a broker that hangs never keeps a pool
+//! from being put right. A failed observation is an error with a stable reason, never a lag of zero.
 
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, FutureExt};
 use jiff::Timestamp;
+use millrace_crds::Reason;
 use millrace_crds::v1alpha1::KafkaConnection;
+use tokio::sync::watch;
 
-use crate::error::StepError;
+use crate::error::{Category, Step, StepError, chain};
+pub use crate::kafka::KafkaLag;
 
 /// Which group's lag on which topics.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LagQuery {
     /// Namespace in which the connection's secret references are resolved.
     pub namespace: String,
@@ -50,4 +56,179 @@ pub trait LagSource: Send + Sync {
         &'a self,
         query: &'a LagQuery,
     ) -> BoxFuture<'a, Result<LagObservation, StepError>>;
+}
+
+/// An answer younger than this is not asked for again. Just under the pools' own interval, so that
+/// every look brings a new one.
+const FRESH: Duration = Duration::from_secs(8);
+/// A pool that was never answered waits this long for the first answer before it goes on without.
+const FIRST_ANSWER_MAX: Duration = Duration::from_secs(2);
+/// Answers nobody asked for in this time are forgotten: the pool is gone or reads something else.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
+/// A source that takes longer is given up; it counts as not answering.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// The newest answer of a slow source for each query, kept fresh in the background.
+pub struct LagBoard {
+    source: Arc<dyn LagSource>,
+    entries: Mutex<HashMap<String, Entry>>,
+}
+
+/// What is known about one query.
+struct Entry {
+    query: LagQuery,
+    /// The newest answer; `None` until the first.
+    latest: watch::Receiver<Option<Answer>>,
+    answered: watch::Sender<Option<Answer>>,
+    asked_at: Option<Instant>,
+    wanted_at: Instant,
+}
+
+/// An answer that can be given more than once.
+#[derive(Clone, Debug)]
+enum Answer {
+    Seen(LagObservation),
+    Failed { category: Category, reason: Reason, message: String },
+}
+
+impl Answer {
+    fn of(outcome: Result<LagObservation, StepError>) -> Self {
+        match outcome {
+            Ok(seen) => Self::Seen(seen),
+            Err(error) => Self::Failed {
+                category: error.category,
+                reason: error.reason,
+                message: chain(&error),
+            },
+        }
+    }
+
+    fn give(self) -> Result<LagObservation, StepError> {
+        match self {
+            Self::Seen(seen) => Ok(seen),
+            Self::Failed { category, reason, message } => {
+                Err(StepError::new(Step::Observe, category, reason, message))
+            }
+        }
+    }
+}
+
+impl LagBoard {
+    /// A board in front of `source`.
+    #[must_use]
+    pub fn new(source: Arc<dyn LagSource>) -> Self {
+        Self { source, entries: Mutex::default() }
+    }
+
+    /// The channel that carries the answers to `query`; asks the source if the newest is old.
+    fn ask(&self, query: &LagQuery) -> watch::Receiver<Option<Answer>> {
+        let now = Instant::now();
+        let key = format!("{}/{}", query.namespace, query.group);
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.retain(|_, entry| now.duration_since(entry.wanted_at) < FORGOTTEN_AFTER);
+        let entry = entries.entry(key).or_insert_with(|| Entry::new(query, now));
+        if entry.query != *query {
+            *entry = Entry::new(query, now);
+        }
+        entry.wanted_at = now;
+        if entry.asked_at.is_none_or(|asked| now.duration_since(asked) >= FRESH) {
+            entry.asked_at = Some(now);
+            let (source, answered) = (self.source.clone(), entry.answered.clone());
+            let query = query.clone();
+            // One question at a time and query: the next is asked no earlier than `FRESH` later, and
+            // the source bounds how many run at once.
+            tokio::spawn(async move {
+                let outcome = match tokio::time::timeout(ANSWER_MAX, source.observe(&query)).await {
+                    Ok(outcome) => outcome,
+                    Err(_elapsed) => Err(StepError::new(
+                        Step::Observe,
+                        Category::External,
+                        Reason::LagUnknown,
+                        format!("the broker did not tell the lag within {ANSWER_MAX:?}"),
+                    )),
+                };
+                answered.send_replace(Some(Answer::of(outcome)));
+            });
+        }
+        entry.latest.clone()
+    }
+}
+
+impl Entry {
+    fn new(query: &LagQuery, now: Instant) -> Self {
+        let (answered, latest) = watch::channel(None);
+        Self { query: query.clone(), latest, answered, asked_at: None, wanted_at: now }
+    }
+}
+
+impl LagSource for LagBoard {
+    fn observe<'a>(
+        &'a self,
+        query: &'a LagQuery,
+    ) -> BoxFuture<'a, Result<LagObservation, StepError>> {
+        let mut latest = self.ask(query);
+        async move {
+            let first = latest.wait_for(Option::is_some);
+            let answer = tokio::time::timeout(FIRST_ANSWER_MAX, first).await;
+            let answer = answer.ok().and_then(Result::ok).and_then(|answer| answer.clone());
+            answer.map_or_else(
+                || {
+                    Err(StepError::new(
+                        Step::Observe,
+                        Category::External,
+                        Reason::LagUnknown,
+                        "the broker has not told the lag yet",
+                    ))
+                },
+                Answer::give,
+            )
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// A source that never answers its first question and counts them all.
+    #[derive(Default)]
+    struct Hanging {
+        asked: AtomicUsize,
+    }
+
+    impl LagSource for Hanging {
+        fn observe<'a>(
+            &'a self,
+            _query: &'a LagQuery,
+        ) -> BoxFuture<'a, Result<LagObservation, StepError>> {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            futures::future::pending().boxed()
+        }
+    }
+
+    fn query() -> LagQuery {
+        LagQuery {
+            namespace: "ns".into(),
+            kafka: serde_json::from_str(r#"{"bootstrapServers":["k:9092"]}"#).unwrap(),
+            group: "g".into(),
+            topics: vec!["otlp_traces".into()],
+            bound: Duration::from_secs(60),
+        }
+    }
+
+    /// Scenario: a broker that hangs. Guarantee: a reconcile goes on without it after two seconds,
+    /// the lag is unknown and not zero, and the broker is not asked again at once.
+    #[tokio::test(start_paused = true)]
+    async fn a_broker_that_hangs_does_not_hold_a_pool_up() {
+        let source = Arc::new(Hanging::default());
+        let board = LagBoard::new(source.clone());
+        let start = tokio::time::Instant::now();
+        let error = board.observe(&query()).await.unwrap_err();
+        assert_eq!(error.reason, Reason::LagUnknown);
+        assert_eq!(start.elapsed(), FIRST_ANSWER_MAX);
+        assert!(board.observe(&query()).await.is_err());
+        assert_eq!(source.asked.load(Ordering::SeqCst), 1);
+    }
 }

@@ -23,6 +23,7 @@ use crate::controller::{self, Place};
 use crate::error::chain;
 use crate::events::Events;
 use crate::kafka::KafkaLag;
+use crate::lag::LagBoard;
 use crate::lease::{Elector, Ending};
 use crate::metrics::Metrics;
 use crate::{edge, gateway, pipeline, telemetry};
@@ -131,7 +132,7 @@ async fn lead(
             collector_repository: args.collector_image_repository.clone(),
             collector_version_default: env!("CARGO_PKG_VERSION").to_owned(),
         },
-        lag: Arc::new(KafkaLag::new(client.clone())),
+        lag: Arc::new(LagBoard::new(Arc::new(KafkaLag::new(client.clone())))),
         client: client.clone(),
     });
 

@@ -85,6 +85,7 @@ async fn write(
         verdict = judge(&seen);
     }
     prune(&children, pool, &names, &wanted, verdict == Verdict::Complete).await?;
+    children.finish().await;
     let withheld = changes.contains(&Change::Withheld);
     Ok(Applied { names, image, seen, verdict, withheld })
 }

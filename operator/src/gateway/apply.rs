@@ -78,6 +78,7 @@ async fn write(
     }
     let complete = verdict == Verdict::Complete;
     prune(&children, pool, names, &kept_config, keeps_policy, complete).await?;
+    children.finish().await;
     Ok(Applied {
         names: names.clone(),
         image: observed.draft.image.clone(),

@@ -77,6 +77,7 @@ async fn write(
         Some(first) => withhold(&children, gateway, first).await?,
     };
     prune(&children, pipeline, &labels, &names).await?;
+    children.finish().await;
     Ok(Applied {
         topics: made_topics.into_iter().map(|(_, child)| child).collect(),
         schema_revision: live_schema.status.as_ref().and_then(|status| status.revision.clone()),

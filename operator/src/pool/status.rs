@@ -128,20 +128,32 @@ fn moving_text(moving: &Moving) -> String {
 fn stuck_text(stuck: &Stuck) -> (Reason, String) {
     match stuck {
         Stuck::Pods { trouble, pod, message, count } => {
-            let (reason, what) = match trouble {
-                Trouble::ImagePull => (Reason::ImagePullFailed, "its image can't be pulled"),
-                Trouble::Configuration => (Reason::PodsRefused, "its container can't be made"),
-                Trouble::OutOfMemory => {
-                    (Reason::PodOutOfMemory, "it was ended for using more memory than its limit")
+            // The kubelet's words about images and crashes hold ports, times and back-offs that
+            // differ each time; they stand in the pod's own events.
+            let (reason, what, said) = match trouble {
+                Trouble::ImagePull => {
+                    (Reason::ImagePullFailed, "its image can't be pulled; see its events", None)
                 }
-                Trouble::CrashLoop => (Reason::PodCrashing, "it ends again and again; see its log"),
-                Trouble::Unschedulable => (Reason::PodUnschedulable, "it fits on no node"),
+                Trouble::Configuration => {
+                    (Reason::PodsRefused, "its container can't be made", Some(message))
+                }
+                Trouble::OutOfMemory => {
+                    let what = "it was ended for using more memory than its limit";
+                    (Reason::PodOutOfMemory, what, None)
+                }
+                Trouble::CrashLoop => {
+                    (Reason::PodCrashing, "it ends again and again; see its log", None)
+                }
+                Trouble::Unschedulable => {
+                    (Reason::PodUnschedulable, "it fits on no node", Some(message))
+                }
             };
             let more = match count {
                 0 | 1 => String::new(),
                 more => format!(" (and {} more)", more - 1),
             };
-            let said = if message.is_empty() { String::new() } else { format!(": {message}") };
+            let said = said.filter(|said| !said.is_empty());
+            let said = said.map_or_else(String::new, |said| format!(": {said}"));
             (reason, format!("pod {pod}{more}: {what}{said}"))
         }
         Stuck::Refused { message } => {

@@ -1,0 +1,321 @@
+//! What the edge pool's reconciler does against an API server in memory.
+
+use crate::support::apiserver::Write;
+use crate::support::world::World;
+use millrace_operator::edge::EdgePools;
+use serde_json::json;
+
+const POOL: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/edgepools/prod";
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/telemetry/deployments/prod-edge";
+const SERVICE: &str = "/api/v1/namespaces/telemetry/services/prod-edge";
+const USER: &str = "/api/v1/namespaces/telemetry/secrets/kafka-user";
+
+fn pool() -> serde_json::Value {
+    json!({
+        "apiVersion": "millrace.dev/v1alpha1", "kind": "EdgePool", "metadata": {},
+        "spec": {
+            "kafka": {
+                "bootstrapServers": ["kafka:9093"],
+                "sasl": {"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "kafka-user"}}
+            },
+            "signals": {"traces": {}, "logs": {"topicName": "my_logs"}},
+            "replicas": 3,
+        }
+    })
+}
+
+fn secret(password: &str) -> serde_json::Value {
+    let encode = |text: &str| serde_json::to_value(k8s_openapi::ByteString(text.into())).unwrap();
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {},
+        "data": {"username": encode("edge"), "password": encode(password)}})
+}
+
+fn world() -> World {
+    let world = World::new();
+    world.server.put(USER, secret("hunter2"));
+    world.server.put(POOL, pool());
+    world
+}
+
+async fn settle(world: &World) {
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    world.finish_rollouts();
+    for _ in 0..3 {
+        world.reconcile::<EdgePools>(POOL).await.unwrap();
+    }
+    world.server.take_writes();
+    world.server.take_event_reasons();
+}
+
+/// Scenario: a new pool is reconciled, its pods come up. Guarantee: every object is there, Ready
+/// only after the pods, and the status says what a user needs.
+#[tokio::test]
+async fn a_new_pool_gets_its_objects_and_is_ready_only_with_its_pods() {
+    let world = world();
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    let deployment = world.server.get(DEPLOYMENT).unwrap();
+    assert_eq!(deployment["spec"]["replicas"], 3);
+    assert_eq!(deployment["metadata"]["ownerReferences"][0]["kind"], "EdgePool");
+    assert!(!world.is_ready(POOL));
+    world.finish_rollouts();
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert!(world.is_ready(POOL), "{:?}", world.condition(POOL, "Ready"));
+    let status = world.server.get(POOL).unwrap()["status"].clone();
+    assert_eq!(status["pods"], "3/3");
+    assert_eq!(status["endpoint"], "prod-edge.telemetry.svc:4317");
+    assert_eq!(status["image"], "millrace/collector:0.1.0-mimalloc");
+}
+
+/// Scenario: the ConfigMap of a new pool. Guarantee: the collector itself accepts it, and it names
+/// files, no secret.
+#[tokio::test]
+async fn the_rendered_configuration_is_accepted_by_the_collectors_own_check() {
+    let world = world();
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    let path = world.server.paths().into_iter().find(|path| path.contains("/configmaps/")).unwrap();
+    let config = world.server.get(&path).unwrap();
+    assert_eq!(config["immutable"], true);
+    let text = config["data"]["collector.yaml"].as_str().unwrap();
+    millrace_config::Config::load(text).unwrap();
+    assert!(text.contains("/etc/millrace/secrets/kafka-user/password"), "{text}");
+    assert!(text.contains("my_logs"), "{text}");
+    let all = format!("{:?}", world.server.snapshot());
+    assert_eq!(all.matches("hunter2").count(), 0);
+}
+
+/// Scenario: a settled pool is looked at again, also much later. Guarantee: nothing is written and
+/// no event is published.
+#[tokio::test]
+async fn a_converged_reconcile_writes_nothing() {
+    let world = world();
+    settle(&world).await;
+    for _ in 0..3 {
+        world.pass(600);
+        world.reconcile::<EdgePools>(POOL).await.unwrap();
+    }
+    assert_eq!(world.server.take_writes(), []);
+    assert_eq!(world.server.take_event_reasons(), Vec::<String>::new());
+}
+
+/// Scenario: each owned object is deleted by hand. Guarantee: it is back after one reconcile, the
+/// same as before, and nothing else is written but it (and the status while pods come up).
+#[tokio::test]
+async fn each_deleted_child_comes_back() {
+    let world = world();
+    settle(&world).await;
+    let children: Vec<String> =
+        world.server.paths().into_iter().filter(|path| path != POOL && path != USER).collect();
+    assert_eq!(children.len(), 6, "{children:?}");
+    for child in children {
+        let before = world.server.get(&child).unwrap()["spec"].clone();
+        world.server.delete(&child);
+        world.reconcile::<EdgePools>(POOL).await.unwrap();
+        let after = world.server.get(&child).unwrap_or_else(|| panic!("{child} is not back"));
+        assert_eq!(after["spec"], before);
+        let status = format!("{POOL}/status");
+        let others: Vec<Write> = world.server.take_writes();
+        assert!(others.iter().all(|write| write.path == child || write.path == status));
+        settle(&world).await;
+    }
+}
+
+/// Scenario: a user edits fields of owned objects. Guarantee: put back in one reconcile, told by a
+/// warning that names the field; fields the operator does not manage stay.
+#[tokio::test]
+async fn an_edit_by_hand_is_put_back_and_told() {
+    let world = world();
+    settle(&world).await;
+    world.server.edit(DEPLOYMENT, |live| {
+        live["spec"]["template"]["spec"]["containers"][0]["image"] = "evil:1".into();
+        live["metadata"]["annotations"]["theirs"] = "kept".into();
+    });
+    world.server.edit(SERVICE, |live| {
+        live["metadata"]["labels"]["app.kubernetes.io/component"] = "nothing".into();
+    });
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    let live = world.server.get(DEPLOYMENT).unwrap();
+    let image = &live["spec"]["template"]["spec"]["containers"][0]["image"];
+    assert_eq!(image, "millrace/collector:0.1.0-mimalloc");
+    assert_eq!(live["metadata"]["annotations"]["theirs"], "kept");
+    let service = world.server.get(SERVICE).unwrap();
+    assert_eq!(service["metadata"]["labels"]["app.kubernetes.io/component"], "edge");
+    assert!(world.server.take_event_reasons().contains(&"DriftRepaired".to_owned()));
+}
+
+/// Scenario: the Secret is missing, then lacks a key, then is complete. Guarantee: a condition and
+/// one event with the stable reason, no pods in vain; all is well once it is complete.
+#[tokio::test]
+async fn a_missing_secret_is_told_and_waited_for() {
+    let world = world();
+    world.server.delete(USER);
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    let (status, reason, _) = world.condition(POOL, "SecretsFound").unwrap();
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "SecretMissing"));
+    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "SecretMissing");
+    assert_eq!(world.server.take_event_reasons(), ["SecretMissing"]);
+    assert!(world.server.get(DEPLOYMENT).is_none());
+    let mut partial = secret("x");
+    partial["data"].as_object_mut().unwrap().remove("password");
+    world.server.put(USER, partial);
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert_eq!(world.condition(POOL, "SecretsFound").unwrap().1, "SecretKeyMissing");
+    world.server.put(USER, secret("hunter2"));
+    settle(&world).await;
+    assert!(world.is_ready(POOL));
+}
+
+/// Scenario: a password is rotated. Guarantee: the pod template changes, so pods roll; a change of a
+/// key nobody uses changes nothing.
+#[tokio::test]
+async fn a_changed_secret_rolls_the_pods_and_an_unused_key_does_not() {
+    let world = world();
+    settle(&world).await;
+    let template =
+        |world: &World| world.server.get(DEPLOYMENT).unwrap()["spec"]["template"].clone();
+    let before = template(&world);
+    world.server.edit(USER, |secret| secret["data"]["other"] = "eA==".into());
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert_eq!(template(&world), before);
+    world.server.put(USER, secret("hunter3"));
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert_ne!(template(&world), before);
+    assert!(!world.is_ready(POOL));
+}
+
+/// Scenario: the configuration changes. Guarantee: a new ConfigMap beside the old one, which stays
+/// until the rollout is complete and is then removed.
+#[tokio::test]
+async fn an_old_configuration_stays_until_no_pod_needs_it() {
+    let world = world();
+    settle(&world).await;
+    let maps = |world: &World| {
+        world.server.paths().into_iter().filter(|path| path.contains("/configmaps/")).count()
+    };
+    world.server.edit(POOL, |pool| pool["spec"]["signals"]["metrics"] = json!({}));
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert_eq!(maps(&world), 2);
+    world.finish_rollouts();
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert_eq!(maps(&world), 1);
+    assert!(world.is_ready(POOL));
+}
+
+/// Scenario: the pool becomes a DaemonSet. Guarantee: the Deployment and its budget go.
+#[tokio::test]
+async fn a_changed_mode_leaves_no_second_workload() {
+    let world = world();
+    settle(&world).await;
+    world.server.edit(POOL, |pool| {
+        pool["spec"]["mode"] = "DaemonSet".into();
+        pool["spec"].as_object_mut().unwrap().remove("replicas");
+    });
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert!(world.server.get(DEPLOYMENT).is_none());
+    assert!(world.server.get(&DEPLOYMENT.replace("deployments", "daemonsets")).is_some());
+    assert!(!world.server.paths().iter().any(|path| path.contains("poddisruptionbudgets")));
+}
+
+/// Scenario: an object of a child's name exists and is someone else's. Guarantee: it is left alone
+/// and the condition says so.
+#[tokio::test]
+async fn an_object_made_by_hand_is_never_taken_over() {
+    let world = world();
+    let theirs =
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {}, "spec": {"ports": []}});
+    world.server.put(SERVICE, theirs);
+    let before = world.server.get(SERVICE).unwrap();
+    let error = world.reconcile::<EdgePools>(POOL).await.unwrap_err();
+    assert_eq!(error.reason.as_str(), "NotOurs");
+    assert_eq!(world.server.get(SERVICE).unwrap(), before);
+    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "NotOurs");
+}
+
+/// Scenario: a paused pool is changed. Guarantee: only its status is written, and it is not Ready;
+/// once resumed the change goes out.
+#[tokio::test]
+async fn a_paused_pool_writes_only_its_status() {
+    let world = world();
+    settle(&world).await;
+    world.server.edit(POOL, |pool| {
+        pool["metadata"]["annotations"] = json!({"millrace.dev/paused": "true"});
+        pool["spec"]["replicas"] = 5.into();
+    });
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    let writes = world.server.take_writes();
+    assert!(writes.iter().all(|write| write.path == format!("{POOL}/status")), "{writes:?}");
+    assert_eq!(world.server.get(DEPLOYMENT).unwrap()["spec"]["replicas"], 3);
+    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "PausedByAnnotation");
+    world.server.edit(POOL, |pool| pool["metadata"]["annotations"] = json!({}));
+    settle(&world).await;
+    assert_eq!(world.server.get(DEPLOYMENT).unwrap()["spec"]["replicas"], 5);
+    assert!(world.is_ready(POOL));
+}
+
+/// Scenario: a pool whose name leaves no room. Guarantee: a condition that says how long it may be;
+/// nothing is made, nothing is retried in vain.
+#[tokio::test]
+async fn a_name_that_is_too_long_is_told() {
+    let world = World::new();
+    let path = POOL.replace("prod", &"p".repeat(60));
+    world.server.put(&path, pool());
+    world.reconcile::<EdgePools>(&path).await.unwrap();
+    assert_eq!(world.condition(&path, "Ready").unwrap().1, "SpecInvalid");
+    assert_eq!(world.condition(&path, "Stalled").unwrap().0, "True");
+    assert_eq!(world.server.paths(), [path]);
+}
+
+/// Scenario: an object that does not parse, and one being deleted. Guarantee: the first is told by
+/// an event and left alone, the second gets no new children.
+#[tokio::test]
+async fn broken_and_leaving_objects_are_left_alone() {
+    let world = world();
+    world.server.edit(POOL, |pool| pool["spec"]["replicas"] = "many".into());
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert_eq!(world.server.take_event_reasons(), ["Unparsable"]);
+    world.server.put(POOL, pool());
+    world.server.edit(POOL, |pool| {
+        pool["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    });
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert_eq!(world.server.take_writes(), []);
+}
+
+/// Scenario: the operator dies, or the API server fails, before and after each single write.
+/// Guarantee: whatever was cut off, further reconciles end in the same state as the quiet run.
+#[tokio::test]
+async fn every_crash_point_ends_in_the_same_state() {
+    let quiet = world();
+    settle(&quiet).await;
+    let wanted = quiet.server.snapshot();
+    for code in [409, 500, 429] {
+        for cut in 0..8 {
+            let world = world();
+            let mut seen = 0;
+            world.server.set_fault(Some(Box::new(move |method, path| {
+                if method == http::Method::GET || path.contains("/events") {
+                    return None;
+                }
+                seen += 1;
+                (seen == cut + 1).then_some(code)
+            })));
+            let _ = world.reconcile::<EdgePools>(POOL).await;
+            world.server.set_fault(None);
+            settle(&world).await;
+            assert_eq!(
+                world.server.snapshot().keys().collect::<Vec<_>>(),
+                wanted.keys().collect::<Vec<_>>()
+            );
+            for (path, value) in world.server.snapshot() {
+                if path != POOL {
+                    let owner_free = |mut value: serde_json::Value| {
+                        value["metadata"].as_object_mut().unwrap().remove("ownerReferences");
+                        value
+                    };
+                    assert_eq!(owner_free(value), owner_free(wanted[&path].clone()), "{path}");
+                }
+            }
+            assert!(world.is_ready(POOL), "code {code}, cut {cut}");
+        }
+    }
+}

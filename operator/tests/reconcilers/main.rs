@@ -1,0 +1,5 @@
+//! What the reconcilers do, against an API server in memory: one file per kind.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod edge;
+mod support;

@@ -1,0 +1,169 @@
+//! A world for reconcilers: the API server in memory, and stand-ins for clock and broker.
+
+use std::sync::{Arc, Mutex};
+
+use futures::future::{BoxFuture, FutureExt};
+use jiff::Timestamp;
+use kube::core::DeserializeGuard;
+use kube::runtime::controller::Action;
+use millrace_crds::Reason;
+use millrace_operator::backoff::Failures;
+use millrace_operator::context::{Clock, Context, Images};
+use millrace_operator::controller::{self, Reconciler};
+use millrace_operator::error::{Category, Step, StepError};
+use millrace_operator::events::Events;
+use millrace_operator::lag::{LagObservation, LagQuery, LagSource};
+use millrace_operator::metrics::Metrics;
+use serde_json::{Value, json};
+
+use super::apiserver::ApiServer;
+
+/// A clock that is set by hand.
+#[derive(Default)]
+pub(crate) struct SetClock {
+    second: Mutex<i64>,
+}
+
+impl Clock for SetClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(*self.second.lock().unwrap()).unwrap()
+    }
+}
+
+/// A lag that is set by hand; `None` is a broker that does not answer.
+pub(crate) struct SetLag {
+    clock: Arc<SetClock>,
+    lag: Mutex<Option<(u64, bool)>>,
+}
+
+impl LagSource for SetLag {
+    fn observe<'a>(
+        &'a self,
+        _query: &'a LagQuery,
+    ) -> BoxFuture<'a, Result<LagObservation, StepError>> {
+        let lag = *self.lag.lock().unwrap();
+        let now = self.clock.now();
+        async move {
+            let (messages, within_bound) = lag.ok_or_else(|| {
+                let reason = Reason::KafkaUnreachable;
+                StepError::new(Step::Observe, Category::External, reason, "no broker answers")
+            })?;
+            Ok(LagObservation {
+                partitions: 12,
+                partitions_max: 12,
+                messages,
+                seconds: Some(if within_bound { 0.0 } else { 600.0 }),
+                within_bound,
+                observed_at: now,
+            })
+        }
+        .boxed()
+    }
+}
+
+/// Everything a reconciler touches, to be set and looked at.
+pub(crate) struct World {
+    pub(crate) server: ApiServer,
+    pub(crate) context: Arc<Context>,
+    clock: Arc<SetClock>,
+    lag: Arc<SetLag>,
+}
+
+impl World {
+    /// An empty world at the year 2026 with a caught-up broker.
+    pub(crate) fn new() -> Self {
+        let server = ApiServer::default();
+        let client = server.client();
+        let clock = Arc::new(SetClock { second: Mutex::new(1_790_000_000) });
+        let lag = Arc::new(SetLag { clock: clock.clone(), lag: Mutex::new(Some((0, true))) });
+        let metrics = Metrics::new().unwrap();
+        let context = Context {
+            events: Events::new(client.clone(), "test".into(), metrics.clone()),
+            client,
+            clock: clock.clone(),
+            metrics,
+            failures: Failures::default(),
+            images: Images {
+                collector_repository: "millrace/collector".into(),
+                collector_version_default: "0.1.0".into(),
+            },
+            lag: lag.clone(),
+        };
+        Self { server, context: Arc::new(context), clock, lag }
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass(&self, seconds: i64) {
+        *self.clock.second.lock().unwrap() += seconds;
+    }
+
+    /// Sets the lag.
+    pub(crate) fn set_lag(&self, lag: Option<(u64, bool)>) {
+        *self.lag.lag.lock().unwrap() = lag;
+    }
+
+    /// Reconciles the object at `path` once, as the controller would.
+    pub(crate) async fn reconcile<R: Reconciler>(&self, path: &str) -> Result<Action, StepError> {
+        let object = self.server.get(path).unwrap_or_else(|| panic!("{path} does not exist"));
+        let guarded: DeserializeGuard<R::Object> = serde_json::from_value(object).unwrap();
+        controller::reconcile::<R>(Arc::new(guarded), self.context.clone()).await
+    }
+
+    /// The condition `type_` of the object at `path`: status, reason, generation.
+    pub(crate) fn condition(&self, path: &str, type_: &str) -> Option<(String, String, i64)> {
+        let object = self.server.get(path)?;
+        let conditions = object["status"]["conditions"].as_array()?.clone();
+        let condition = conditions.iter().find(|condition| condition["type"] == type_)?;
+        let text = |field: &str| condition[field].as_str().unwrap_or("").to_owned();
+        let generation = condition["observedGeneration"].as_i64().unwrap_or(0);
+        Some((text("status"), text("reason"), generation))
+    }
+
+    /// Whether the object says Ready for its newest generation.
+    pub(crate) fn is_ready(&self, path: &str) -> bool {
+        let generation = self.server.get(path).unwrap()["metadata"]["generation"].clone();
+        self.condition(path, "Ready")
+            .is_some_and(|(status, _, at)| status == "True" && generation == json!(at))
+    }
+
+    /// Does what the Deployment and StatefulSet controllers would: all pods up to date and ready.
+    pub(crate) fn finish_rollouts(&self) {
+        for path in self.server.paths() {
+            let stateful = path.contains("/statefulsets/");
+            if stateful || path.contains("/deployments/") {
+                let object = self.server.get(&path).unwrap();
+                let pods = object["spec"]["replicas"].clone();
+                let mut status = json!({
+                    "observedGeneration": object["metadata"]["generation"],
+                    "replicas": pods, "updatedReplicas": pods, "readyReplicas": pods,
+                    "availableReplicas": pods,
+                });
+                if stateful {
+                    status["updateRevision"] = "r".into();
+                    status["currentRevision"] = "r".into();
+                }
+                self.server.edit(&path, |object| object["status"] = status);
+            }
+        }
+    }
+
+    /// Says of a child what its own controller would, for its newest generation or an older one.
+    pub(crate) fn say(&self, path: &str, older_by: i64, facts: &[(&str, bool)], more: Value) {
+        self.server.edit(path, |object| {
+            let generation = object["metadata"]["generation"].as_i64().unwrap() - older_by;
+            let conditions: Vec<Value> = facts
+                .iter()
+                .map(|(type_, holds)| {
+                    json!({"type": type_, "status": if *holds { "True" } else { "False" },
+                        "reason": "AsAsked", "message": "said by the test",
+                        "lastTransitionTime": "2026-01-01T00:00:00Z",
+                        "observedGeneration": generation})
+                })
+                .collect();
+            let mut status = more;
+            status["observedGeneration"] = generation.into();
+            status["conditions"] = conditions.into();
+            object["status"] = status;
+        });
+    }
+}
