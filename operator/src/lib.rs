@@ -24,5 +24,6 @@ pub mod metrics;
 pub mod pipeline;
 pub mod pool;
 pub mod run;
+pub mod schema;
 pub mod telemetry;
 pub mod topic;

@@ -1,0 +1,114 @@
+//! From the connection a user writes to librdkafka's settings, secrets filled in.
+
+use kube::Client;
+use millrace_crds::v1alpha1::{KafkaConnection, KafkaSasl, KafkaTls, SaslMechanism};
+use rdkafka::ClientConfig;
+
+use crate::credentials::{Login, Secrets};
+use crate::error::StepError;
+
+/// Longest wait for a TCP or TLS connection, in milliseconds: shorter than a conversation, so that
+/// its cause is known before the conversation's own deadline.
+const CONNECT_TIMEOUT_MILLIS: &str = "7000";
+
+/// librdkafka's settings for one connection. Has no `Debug`: it holds passwords.
+#[derive(Clone)]
+pub struct Settings {
+    entries: Entries,
+    servers: usize,
+}
+
+impl Settings {
+    /// Reads the Secrets that `kafka` refers to in `namespace`.
+    ///
+    /// # Errors
+    /// When a Secret or key is missing, or the API server refuses or is away.
+    pub async fn resolve(
+        client: &Client,
+        namespace: &str,
+        kafka: &KafkaConnection,
+    ) -> Result<Self, StepError> {
+        let KafkaConnection { bootstrap_servers, tls, sasl } = kafka;
+        let servers: Vec<&str> = bootstrap_servers.iter().map(AsRef::as_ref).collect();
+        let protocol = match (tls, sasl) {
+            (None, None) => "plaintext",
+            (Some(_), None) => "ssl",
+            (None, Some(_)) => "sasl_plaintext",
+            (Some(_), Some(_)) => "sasl_ssl",
+        };
+        let mut entries = common(servers.join(","));
+        entries.push(("security.protocol", protocol.to_owned()));
+        let secrets = Secrets::of(client, namespace);
+        if let Some(tls) = tls {
+            add_tls(&mut entries, tls, &secrets).await?;
+        }
+        if let Some(KafkaSasl { mechanism, credentials_secret_ref }) = sasl {
+            let login = secrets.login(credentials_secret_ref).await?;
+            add_login(&mut entries, *mechanism, login);
+        }
+        Ok(Self { entries, servers: servers.len() })
+    }
+
+    /// Settings without a cluster to read Secrets from: `host:port` with commas in between, signed
+    /// in or not, not encrypted.
+    #[must_use]
+    pub fn direct(bootstrap_servers: &str, login: Option<(SaslMechanism, Login)>) -> Self {
+        let mut entries = common(bootstrap_servers.to_owned());
+        if let Some((mechanism, login)) = login {
+            entries.push(("security.protocol", "sasl_plaintext".to_owned()));
+            add_login(&mut entries, mechanism, login);
+        }
+        Self { entries, servers: bootstrap_servers.split(',').count() }
+    }
+
+    /// Bootstrap servers named.
+    pub(super) fn servers(&self) -> usize {
+        self.servers
+    }
+
+    /// The settings as librdkafka takes them.
+    pub(super) fn client_config(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        for (key, value) in &self.entries {
+            config.set(*key, value);
+        }
+        config
+    }
+}
+
+type Entries = Vec<(&'static str, String)>;
+
+fn common(bootstrap_servers: String) -> Entries {
+    vec![
+        ("bootstrap.servers", bootstrap_servers),
+        ("client.id", "millrace-operator".to_owned()),
+        ("socket.connection.setup.timeout.ms", CONNECT_TIMEOUT_MILLIS.to_owned()),
+        // A failed name or address is asked again soon; the conversation is short anyway.
+        ("reconnect.backoff.max.ms", "1000".to_owned()),
+        ("enable.metrics.push", "false".to_owned()),
+    ]
+}
+
+fn add_login(entries: &mut Entries, mechanism: SaslMechanism, login: Login) {
+    let Login { username, password } = login;
+    entries.push(("sasl.mechanism", mechanism.as_str().to_owned()));
+    entries.push(("sasl.username", username));
+    entries.push(("sasl.password", password));
+}
+
+async fn add_tls(
+    entries: &mut Entries,
+    tls: &KafkaTls,
+    secrets: &Secrets,
+) -> Result<(), StepError> {
+    let KafkaTls { ca_secret_ref, client_certificate_secret_ref } = tls;
+    if let Some(ca) = ca_secret_ref {
+        entries.push(("ssl.ca.pem", secrets.authority(ca).await?));
+    }
+    if let Some(pair) = client_certificate_secret_ref {
+        let (certificate, key) = secrets.certificate(pair.name.as_str()).await?;
+        entries.push(("ssl.certificate.pem", certificate));
+        entries.push(("ssl.key.pem", key));
+    }
+    Ok(())
+}

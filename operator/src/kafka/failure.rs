@@ -1,0 +1,133 @@
+//! What went wrong with Kafka, under a stable reason, in words that stay the same while the trouble
+//! does (a status is only written when it changes).
+
+use millrace_crds::Reason;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+
+use crate::error::{Category, Step, StepError};
+
+/// A failed conversation with Kafka.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// The stable reason.
+    pub reason: Reason,
+    /// What happened, where, and what to do next.
+    pub message: String,
+}
+
+impl Failure {
+    pub(super) fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into() }
+    }
+
+    /// The runtime is stopping.
+    pub(super) fn interrupted() -> Self {
+        Self::new(Reason::KafkaUnreachable, "the conversation with Kafka was interrupted")
+    }
+
+    /// An answer of the broker to `what`, a verb phrase naming the object.
+    pub(super) fn answered(what: &str, code: RDKafkaErrorCode) -> Self {
+        use RDKafkaErrorCode as Code;
+        let reason = match code {
+            Code::TopicAuthorizationFailed
+            | Code::GroupAuthorizationFailed
+            | Code::ClusterAuthorizationFailed => Reason::KafkaNotAuthorized,
+            Code::SaslAuthenticationFailed | Code::Authentication => {
+                Reason::KafkaAuthenticationFailed
+            }
+            Code::InvalidReplicationFactor => Reason::ReplicationImpossible,
+            Code::InvalidConfig => Reason::TopicSettingRefused,
+            Code::UnknownTopic | Code::UnknownTopicOrPartition => Reason::TopicMissing,
+            Code::SSL => Reason::KafkaTlsFailed,
+            Code::Resolve => Reason::KafkaHostUnknown,
+            Code::OperationTimedOut
+            | Code::RequestTimedOut
+            | Code::BrokerTransportFailure
+            | Code::AllBrokersDown
+            | Code::LeaderNotAvailable
+            | Code::BrokerNotAvailable
+            | Code::NetworkException => Reason::KafkaUnreachable,
+            _ => Reason::KafkaRefused,
+        };
+        let advice = match reason {
+            Reason::KafkaNotAuthorized => "; grant it to the user in the credentials",
+            Reason::ReplicationImpossible => {
+                "; write a replicationFactor that is at most the number of brokers"
+            }
+            Reason::TopicSettingRefused => "; correct the topic's settings",
+            _ => "",
+        };
+        Self::new(reason, format!("cannot {what}: {}{advice}", words(code)))
+    }
+
+    /// A failed call while doing `what`.
+    pub(super) fn call(what: &str, error: &KafkaError) -> Self {
+        match error.rdkafka_error_code() {
+            Some(code) => Self::answered(what, code),
+            None => Self::new(Reason::KafkaRefused, format!("cannot {what}: {error}")),
+        }
+    }
+
+    /// As the failure of a reconcile's step.
+    #[must_use]
+    pub fn at(self, step: Step) -> StepError {
+        StepError::new(step, Category::External, self.reason, self)
+    }
+}
+
+/// librdkafka's words for a code, without its prefix.
+fn words(code: RDKafkaErrorCode) -> String {
+    let text = code.to_string();
+    // "InvalidConfig (Broker: Configuration is invalid)": the part in brackets is for people.
+    match (text.find('('), text.rfind(')')) {
+        (Some(open), Some(close)) if open < close => text[open + 1..close].to_owned(),
+        _ => text,
+    }
+}
+
+/// Cuts what changes from attempt to attempt (times, counts, resolved addresses) off librdkafka's
+/// account of a connection's trouble: `Connect to ipv4#10.0.0.1:9092 failed: Connection refused
+/// (after 0ms in state CONNECT)`.
+pub(super) fn settled(text: &str) -> String {
+    let text = text.split(" (after ").next().unwrap_or(text);
+    let text = text.split(", 1 identical").next().unwrap_or(text);
+    // "sasl_plaintext://host:port/bootstrap: cause": the cause alone stays the same.
+    let text = match text.split_once("/bootstrap: ") {
+        Some((_, cause)) => cause,
+        None => text,
+    };
+    text.trim().trim_end_matches(['.', ':']).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: the same trouble twice, with other times. Guarantee: the same words, so that the
+    /// status is not written again.
+    #[test]
+    fn what_changes_from_attempt_to_attempt_is_cut_off() {
+        let first = "localhost:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection \
+                     refused (after 0ms in state CONNECT)";
+        let second = "localhost:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection \
+                      refused (after 12ms in state CONNECT, 2 identical error(s) suppressed)";
+        assert_eq!(settled(first), settled(second));
+        assert_eq!(settled(first), "Connect to ipv4#127.0.0.1:1 failed: Connection refused");
+    }
+
+    /// Scenario: answers of a broker. Guarantee: each has its stable reason and says what to do.
+    #[test]
+    fn answers_of_a_broker_have_stable_reasons() {
+        use RDKafkaErrorCode as Code;
+        let reason = |code| Failure::answered("create topic t", code).reason;
+        assert_eq!(reason(Code::InvalidReplicationFactor), Reason::ReplicationImpossible);
+        assert_eq!(reason(Code::TopicAuthorizationFailed), Reason::KafkaNotAuthorized);
+        assert_eq!(reason(Code::InvalidConfig), Reason::TopicSettingRefused);
+        assert_eq!(reason(Code::OperationTimedOut), Reason::KafkaUnreachable);
+        assert_eq!(reason(Code::PolicyViolation), Reason::KafkaRefused);
+        let told = Failure::answered("create topic t", Code::InvalidReplicationFactor).message;
+        assert!(told.starts_with("cannot create topic t: "), "{told}");
+        assert!(told.contains("at most the number of brokers"), "{told}");
+    }
+}

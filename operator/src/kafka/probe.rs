@@ -1,0 +1,206 @@
+//! The first words of a conversation: reach a broker and ask for metadata, or find out why not.
+//!
+//! librdkafka's calls only say that time ran out; the cause comes by its error events. They are
+//! collected here, so that a wrong password is told from a dead broker within seconds.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use millrace_crds::Reason;
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::metadata::Metadata;
+
+use super::Deadline;
+use super::connection::Settings;
+use super::failure::{Failure, settled};
+
+/// How long one attempt waits before the error events are looked at.
+const ATTEMPT: Duration = Duration::from_millis(1_500);
+
+/// How long a broker is tried to be reached: one connection attempt to an address that swallows
+/// packets ends after 7 s, and its cause is then known.
+const REACH_MAX: Duration = Duration::from_secs(8);
+
+/// Different causes remembered; more would be the same few, told of more brokers.
+const CAUSES_MAX: usize = 16;
+
+/// Collects the error events of one client.
+#[derive(Clone, Default)]
+pub(super) struct Causes(Arc<Mutex<BTreeSet<(Weight, String)>>>);
+
+/// How telling a cause is: the first is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Weight {
+    Authentication,
+    Tls,
+    Resolve,
+    Transport,
+}
+
+impl Weight {
+    fn of(code: RDKafkaErrorCode) -> Option<Self> {
+        match code {
+            RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SaslAuthenticationFailed => {
+                Some(Self::Authentication)
+            }
+            RDKafkaErrorCode::SSL => Some(Self::Tls),
+            RDKafkaErrorCode::Resolve => Some(Self::Resolve),
+            RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::OperationTimedOut => {
+                Some(Self::Transport)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Causes {
+    fn note(&self, error: &KafkaError, text: &str) {
+        let Some(weight) = error.rdkafka_error_code().and_then(Weight::of) else { return };
+        let mut causes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if causes.len() < CAUSES_MAX {
+            causes.insert((weight, settled(text)));
+        }
+    }
+
+    /// The failure these causes amount to. `servers`: how many bootstrap servers were named; with
+    /// fewer unresolved names than that, another server may still answer.
+    fn verdict(&self, servers: usize) -> Option<Failure> {
+        let causes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = |weight| causes.iter().find(|(each, _)| *each == weight).map(|(_, text)| text);
+        if let Some(text) = first(Weight::Authentication) {
+            let message = format!(
+                "Kafka refused to let the operator in: {text}; check user name, password and \
+                 mechanism in the Secret and the spec"
+            );
+            return Some(Failure::new(Reason::KafkaAuthenticationFailed, message));
+        }
+        if let Some(text) = first(Weight::Tls) {
+            let message = format!(
+                "no trusted connection to Kafka: {text}; check tls.caSecretRef and that the port \
+                 speaks TLS"
+            );
+            return Some(Failure::new(Reason::KafkaTlsFailed, message));
+        }
+        let unresolved = causes.iter().filter(|(weight, _)| *weight == Weight::Resolve).count();
+        match first(Weight::Resolve) {
+            Some(text) if unresolved >= servers => {
+                let message = format!("{text}; check the spelling of kafka.bootstrapServers");
+                Some(Failure::new(Reason::KafkaHostUnknown, message))
+            }
+            _ => None,
+        }
+    }
+
+    /// The failure after time ran out.
+    fn last_word(&self, servers: usize) -> Failure {
+        if let Some(failure) = self.verdict(servers) {
+            return failure;
+        }
+        let causes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let cause = causes.first().map_or("no answer in time", |(_, text)| text.as_str());
+        Failure::new(
+            Reason::KafkaUnreachable,
+            format!(
+                "no Kafka broker answered: {cause}; check that it runs, and that nothing blocks \
+                 the way"
+            ),
+        )
+    }
+}
+
+impl ClientContext for Causes {
+    fn log(&self, _: RDKafkaLogLevel, facility: &str, message: &str) {
+        tracing::debug!(facility, "librdkafka: {message}");
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.note(&error, reason);
+    }
+}
+
+impl ConsumerContext for Causes {}
+
+/// A client that has reached a broker.
+pub(super) struct Reached {
+    /// The client; it never joins its group.
+    pub(super) consumer: BaseConsumer<Causes>,
+    /// Metadata of the topic asked for.
+    pub(super) metadata: Metadata,
+}
+
+/// Reaches a broker and asks for the metadata of one topic. `group` is whose committed offsets the
+/// client may ask for.
+pub(super) fn reach(
+    settings: &Settings,
+    group: &str,
+    topic: &str,
+    deadline: Deadline,
+) -> Result<Reached, Failure> {
+    let causes = Causes::default();
+    let mut config = settings.client_config();
+    config
+        .set("group.id", group)
+        .set("enable.auto.commit", "false")
+        .set("allow.auto.create.topics", "false");
+    let consumer: BaseConsumer<Causes> =
+        config.create_with_context(causes.clone()).map_err(|error| {
+            Failure::new(Reason::SpecInvalid, format!("unusable Kafka connection: {error}"))
+        })?;
+    let reaching = Deadline::within(deadline.at_most(REACH_MAX));
+    loop {
+        let attempt = consumer.fetch_metadata(Some(topic), reaching.at_most(ATTEMPT));
+        match attempt {
+            Ok(metadata) if !metadata.brokers().is_empty() => {
+                return Ok(Reached { consumer, metadata });
+            }
+            Ok(_) | Err(_) => {}
+        }
+        // Serves the error events; the client is subscribed to nothing.
+        while consumer.poll(Duration::ZERO).is_some() {}
+        if let Some(failure) = causes.verdict(settings.servers()) {
+            return Err(failure);
+        }
+        if reaching.left().is_zero() {
+            return Err(causes.last_word(settings.servers()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caused(errors: &[(RDKafkaErrorCode, &str)]) -> Causes {
+        let causes = Causes::default();
+        for (code, text) in errors {
+            causes.note(&KafkaError::Global(*code), text);
+        }
+        causes
+    }
+
+    /// Scenario: a wrong password, and brokers that then close the connection. Guarantee: the
+    /// password is named as the cause, at once.
+    #[test]
+    fn a_refused_password_outweighs_what_follows_from_it() {
+        let causes = caused(&[
+            (RDKafkaErrorCode::BrokerTransportFailure, "Disconnected"),
+            (RDKafkaErrorCode::Authentication, "SASL authentication error"),
+            (RDKafkaErrorCode::AllBrokersDown, "1/1 brokers are down"),
+        ]);
+        assert_eq!(causes.verdict(1).unwrap().reason, Reason::KafkaAuthenticationFailed);
+    }
+
+    /// Scenario: one of two names does not resolve. Guarantee: no verdict yet, the other may answer.
+    #[test]
+    fn one_unknown_name_of_two_is_no_verdict() {
+        let causes =
+            caused(&[(RDKafkaErrorCode::Resolve, "a:9092/bootstrap: Failed to resolve a")]);
+        assert_eq!(causes.verdict(2), None);
+        assert_eq!(causes.verdict(1).unwrap().reason, Reason::KafkaHostUnknown);
+        assert_eq!(causes.last_word(2).reason, Reason::KafkaUnreachable);
+    }
+}

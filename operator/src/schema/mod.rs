@@ -1,0 +1,81 @@
+//! TelemetrySchema: the ClickHouse tables of the signals.
+//!
+//! The steps in order: `validate` says what the spec declares, `observe` reads what each server has,
+//! `plan` compares the two, `apply` runs what only adds and looks again, `status` says what is so.
+//! Only observe, apply and status hold a client; comparing and all SQL text are the ddl crate's. No
+//! step rewrites or drops anything unasked.
+
+mod apply;
+mod observe;
+mod plan;
+mod status;
+mod validate;
+
+use std::time::Duration;
+
+use kube::Resource;
+use millrace_crds::v1alpha1::{DeletionPolicy, TelemetrySchema};
+
+use crate::apply::is_paused;
+use crate::context::Context;
+use crate::controller::{KindController, Next, Place, Reconciler};
+use crate::error::StepError;
+use crate::events::Notice;
+use crate::finalizer;
+
+/// Tables are compared with their declaration this often: ClickHouse has no watch.
+const RESYNC: Duration = Duration::from_secs(60);
+
+/// Reconciles schemas.
+pub struct Schemas;
+
+impl Reconciler for Schemas {
+    type Object = TelemetrySchema;
+
+    const HANDLES_DELETION: bool = true;
+
+    fn watches(
+        controller: KindController<TelemetrySchema>,
+        _: &Place,
+    ) -> KindController<TelemetrySchema> {
+        controller
+    }
+
+    async fn reconcile(context: &Context, schema: &TelemetrySchema) -> Result<Next, StepError> {
+        if schema.metadata.deletion_timestamp.is_some() {
+            return leave(context, schema).await;
+        }
+        finalizer::follow(context, schema, schema.spec.deletion_policy).await?;
+        let outcome = bring_about(context, schema).await;
+        let failure = status::report(context, schema, outcome).await?;
+        failure.map_or(Ok(Next::After(RESYNC)), Err)
+    }
+}
+
+async fn bring_about(
+    context: &Context,
+    schema: &TelemetrySchema,
+) -> Result<apply::Applied, StepError> {
+    let declared = validate::validate(schema)?;
+    let observed = observe::observe(context, schema, declared).await?;
+    let plan = plan::plan(&observed);
+    Ok(apply::apply(context, schema, observed, plan, is_paused(schema)).await)
+}
+
+/// An object on its way out: the tables go first if the user asked for that.
+async fn leave(context: &Context, schema: &TelemetrySchema) -> Result<Next, StepError> {
+    if !finalizer::is_held(schema) {
+        return Ok(Next::OnChange);
+    }
+    if schema.spec.deletion_policy == DeletionPolicy::Delete
+        && let Err(error) = apply::delete(context, schema).await
+    {
+        if !finalizer::is_overdue(schema, context.clock.now()) {
+            return Err(error);
+        }
+        let notice = Notice::given_up("the tables and their rows remain in ClickHouse", &error);
+        context.events.publish(&schema.object_ref(&()), notice).await;
+    }
+    finalizer::release(context, schema).await?;
+    Ok(Next::OnChange)
+}

@@ -1,0 +1,82 @@
+//! TelemetryTopic: a Kafka topic with the shape asked for.
+//!
+//! The steps in order: `validate` says what the spec asks for, `observe` asks Kafka what there is,
+//! `plan` compares the two, `apply` makes the changes and looks again, `status` says what is so.
+//! Only observe, apply and status hold a client. Partitions never shrink, a replication factor is
+//! never changed, a setting that is not named is never touched.
+
+mod apply;
+mod observe;
+mod plan;
+mod status;
+mod validate;
+
+use std::time::Duration;
+
+use millrace_crds::v1alpha1::{DeletionPolicy, TelemetryTopic};
+
+use crate::apply::is_paused;
+use crate::context::Context;
+use crate::controller::{KindController, Next, Place, Reconciler};
+use crate::error::StepError;
+use crate::{events, finalizer};
+
+/// A topic that is as asked for is looked at again this often: Kafka has no watch.
+const RESYNC: Duration = Duration::from_secs(60);
+/// A topic that was just changed is looked at again this soon.
+const RESYNC_MOVING: Duration = Duration::from_secs(2);
+
+/// Reconciles topics.
+pub struct Topics;
+
+impl Reconciler for Topics {
+    type Object = TelemetryTopic;
+
+    const HANDLES_DELETION: bool = true;
+
+    fn watches(
+        controller: KindController<TelemetryTopic>,
+        _: &Place,
+    ) -> KindController<TelemetryTopic> {
+        controller
+    }
+
+    async fn reconcile(context: &Context, topic: &TelemetryTopic) -> Result<Next, StepError> {
+        if topic.metadata.deletion_timestamp.is_some() {
+            return leave(context, topic).await;
+        }
+        finalizer::follow(context, topic, topic.spec.deletion_policy).await?;
+        let outcome = bring_about(context, topic).await;
+        let settled = status::report(context, topic, &outcome).await?;
+        outcome?;
+        Ok(Next::After(if settled { RESYNC } else { RESYNC_MOVING }))
+    }
+}
+
+async fn bring_about(
+    context: &Context,
+    topic: &TelemetryTopic,
+) -> Result<apply::Applied, StepError> {
+    let wanted = validate::validate(topic)?;
+    let observed = observe::observe(context, topic, wanted).await?;
+    let plan = plan::plan(&observed.wanted, &observed.seen);
+    apply::apply(context, topic, observed, plan, is_paused(topic)).await
+}
+
+/// An object on its way out: the topic goes first if the user asked for that.
+async fn leave(context: &Context, topic: &TelemetryTopic) -> Result<Next, StepError> {
+    if !finalizer::is_held(topic) {
+        return Ok(Next::OnChange);
+    }
+    if topic.spec.deletion_policy == DeletionPolicy::Delete
+        && let Err(error) = apply::delete(context, topic).await
+    {
+        if !finalizer::is_overdue(topic, context.clock.now()) {
+            return Err(error);
+        }
+        let notice = events::Notice::given_up("the topic and its records remain in Kafka", &error);
+        context.events.publish(&kube::Resource::object_ref(topic, &()), notice).await;
+    }
+    finalizer::release(context, topic).await?;
+    Ok(Next::OnChange)
+}
