@@ -1,15 +1,18 @@
 //! Prints what each stage between Kafka's bytes and an insert's body costs, as JSON lines.
 //!
-//! `cargo run --release -p millrace-columns --example columns-bench [case] [seconds]`
+//! `cargo run --release -p millrace-columns --example columns-bench [case] [seconds] [stage]`
 //!
-//! Cases are data sets: `lean` (spans of about 120 B), `rich` (6 resource and 15 span attributes), `logs`
-//! (300 B), `metrics` (all five kinds). Without one, all are run. Figures are the best of many rounds, in
-//! nanoseconds per record on one thread. `--write <file>` writes the lean set's body and stops.
+//! Cases are data sets: `lean` (spans of about 120 B), `rich` (6 resource and 15 span attributes),
+//! `logs` (300 B), `metrics` (all five kinds). Without one, all are run. Figures are the best of
+//! many rounds, in nanoseconds of
+//! CPU time per record on one thread, so that a busy machine disturbs little. `--write <file>`
+//! writes the lean set's body and stops.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use cpu_time::ThreadTime;
 use millrace_columns::{BlockSet, Compression, Options};
 use millrace_schema::Attributes;
 use millrace_wire::Signal;
@@ -51,7 +54,7 @@ fn main() {
     let seconds = arguments.get(1).map_or(2.0, |seconds| seconds.parse().unwrap());
     for case in cases() {
         if wanted.is_none_or(|wanted| wanted == case.name) {
-            case.run(Duration::from_secs_f64(seconds));
+            case.run(Duration::from_secs_f64(seconds), arguments.get(2).map(String::as_str));
         }
     }
 }
@@ -64,63 +67,67 @@ struct Case {
 }
 
 impl Case {
-    fn run(&self, time: Duration) {
+    fn run(&self, time: Duration, only: Option<&str>) {
         let bytes: usize = self.requests.iter().map(Vec::len).sum();
         self.report("wire_bytes_per_record", bytes as f64 / self.records as f64);
         let limits = Limits::default();
-        self.measure("check", time, || {
-            for request in &self.requests {
-                black_box(otlp::check(self.signal, request, &limits).unwrap());
-            }
-        });
-        for attributes in [Attributes::Json, Attributes::Map] {
-            let options = Options { attributes, ..Options::default() };
-            let mut set = BlockSet::new(self.signal, &options);
-            let mut appended = Duration::MAX;
-            let mut plain = Duration::MAX;
-            let mut framed = Duration::MAX;
-            let mut sizes = (0, 0);
-            let end = Instant::now() + time;
-            while Instant::now() < end {
-                for compression in [Compression::None, Compression::Lz4] {
-                    let start = Instant::now();
-                    for request in &self.requests {
-                        black_box(set.append(request).unwrap());
-                    }
-                    appended = appended.min(start.elapsed());
-                    let start = Instant::now();
-                    let inserts = set.take(compression);
-                    let took = start.elapsed();
-                    match compression {
-                        Compression::None => plain = plain.min(took),
-                        Compression::Lz4 => {
-                            framed = framed.min(took);
-                            sizes = inserts.iter().fold((0, 0), |(plain, body), insert| {
-                                (plain + insert.plain_bytes, body + insert.body.len())
-                            });
-                        }
-                    }
+        if only.is_none_or(|only| only == "check") {
+            self.measure("check", time, || {
+                for request in &self.requests {
+                    black_box(otlp::check(self.signal, request, &limits).unwrap());
                 }
-            }
-            let variant = match attributes {
-                Attributes::Json => "json",
-                Attributes::Map => "map",
-            };
-            let ns = |time: Duration| time.as_nanos() as f64 / self.records as f64;
-            self.report(&format!("{variant}_append_ns"), ns(appended));
-            self.report(&format!("{variant}_assemble_ns"), ns(plain));
-            self.report(&format!("{variant}_assemble_lz4_checksum_ns"), ns(framed));
-            self.report(&format!("{variant}_plain_bytes"), sizes.0 as f64 / self.records as f64);
-            self.report(&format!("{variant}_body_bytes"), sizes.1 as f64 / self.records as f64);
-            self.report(&format!("{variant}_held_mib"), set.memory_bytes() as f64 / 1_048_576.0);
+            });
         }
+        for attributes in [Attributes::Json, Attributes::Map] {
+            self.run_variant(attributes, time, only);
+        }
+    }
+
+    fn run_variant(&self, attributes: Attributes, time: Duration, only: Option<&str>) {
+        let variant = match attributes {
+            Attributes::Json => "json",
+            Attributes::Map => "map",
+        };
+        let mut set = BlockSet::new(self.signal, &Options { attributes, ..Options::default() });
+        let stage = format!("{variant}_append");
+        if only.is_none_or(|only| only == stage) {
+            self.measure(&stage, time, || {
+                set.clear();
+                for request in &self.requests {
+                    black_box(set.append(request).unwrap());
+                }
+            });
+        }
+        if only.is_some() {
+            return;
+        }
+        let end = Instant::now() + time;
+        let mut best = Duration::MAX;
+        let (mut plain, mut body) = (0, 0);
+        while Instant::now() < end {
+            set.clear();
+            for request in &self.requests {
+                set.append(request).unwrap();
+            }
+            let start = ThreadTime::now();
+            let inserts = set.take(Compression::Lz4);
+            best = best.min(start.elapsed());
+            plain = inserts.iter().map(|insert| insert.plain_bytes).sum();
+            body = inserts.iter().map(|insert| insert.body.len()).sum();
+        }
+        let records = self.records as f64;
+        let stage = format!("{variant}_assemble_lz4_checksum_ns");
+        self.report(&stage, best.as_nanos() as f64 / records);
+        self.report(&format!("{variant}_plain_bytes"), plain as f64 / records);
+        self.report(&format!("{variant}_body_bytes"), body as f64 / records);
+        self.report(&format!("{variant}_held_mib"), set.memory_bytes() as f64 / 1_048_576.0);
     }
 
     fn measure(&self, stage: &str, time: Duration, mut work: impl FnMut()) {
         let end = Instant::now() + time;
         let mut best = Duration::MAX;
         while Instant::now() < end {
-            let start = Instant::now();
+            let start = ThreadTime::now();
             work();
             best = best.min(start.elapsed());
         }

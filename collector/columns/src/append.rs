@@ -4,8 +4,9 @@ use millrace_wire::protobuf::Fault;
 use millrace_wire::{Signal, WireError};
 
 /// Most table partitions (days) that one request may touch per table: 100, which is also where the
-/// server refuses an insert by default (`max_partitions_per_insert_block`). Real requests touch one or
-/// two; without a bound a few megabytes of odd timestamps would become a hundred thousand inserts.
+/// server refuses an insert by default (`max_partitions_per_insert_block`). Real requests touch one
+/// or two; without a bound a few megabytes of odd timestamps would become a hundred thousand
+/// inserts.
 pub const MAX_DAYS: usize = 100;
 
 /// What a request added.

@@ -1,7 +1,7 @@
 //! The body of an insert while it is written: plain, or cut into frames on the way.
 //!
-//! A block never exists as a whole in plain form: small pieces gather in one frame's worth of bytes,
-//! and long columns are compressed straight from their builders.
+//! A block never exists as a whole in plain form: small pieces gather in one frame's worth of
+//! bytes, and long columns are compressed straight from their builders.
 
 use millrace_wire::protobuf::put_varint;
 
@@ -28,6 +28,7 @@ pub(crate) struct BodyWriter {
     pending: Vec<u8>,
     out: Vec<u8>,
     plain_bytes: u64,
+    last_bytes: usize,
 }
 
 impl BodyWriter {
@@ -35,16 +36,16 @@ impl BodyWriter {
     pub(crate) fn begin(&mut self, compression: Compression) {
         self.compression = compression;
         self.pending.clear();
-        self.out = Vec::new();
+        // As long as the last body, and a little over: bodies of one table are of like size.
+        self.out = Vec::with_capacity(self.last_bytes + self.last_bytes / 8);
         self.plain_bytes = 0;
     }
 
     /// Ends the body: its bytes, and how many there were before compression.
     pub(crate) fn finish(&mut self) -> (Vec<u8>, u64) {
         self.flush();
-        let mut out = std::mem::take(&mut self.out);
-        out.shrink_to_fit();
-        (out, self.plain_bytes)
+        self.last_bytes = self.out.len();
+        (std::mem::take(&mut self.out), self.plain_bytes)
     }
 
     /// Bytes of memory held between bodies.

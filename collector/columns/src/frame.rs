@@ -5,8 +5,8 @@
 use cityhash_rs::cityhash_102_128;
 use lz4::block::CompressionMode;
 
-/// Plain bytes in one frame: 1 MiB. Large frames compress better and cost fewer calls; the server reads
-/// up to 1 GiB, and 1 MiB stays inside a core's second-level cache.
+/// Plain bytes in one frame: 1 MiB. Large frames compress better and cost fewer calls; the server
+/// reads up to 1 GiB, and 1 MiB stays inside a core's second-level cache.
 pub const FRAME_BYTES: usize = 1024 * 1024;
 
 /// Bytes of the checksum before the header.

@@ -9,8 +9,8 @@ use crate::text;
 /// Key of the resource attribute that `ServiceName` holds.
 const SERVICE_NAME: &[u8] = b"service.name";
 
-/// Appends one resource's attributes and service name. A resource without the attribute has an empty
-/// service name; one whose name isn't text has it as text.
+/// Appends one resource's attributes and service name. A resource without the attribute has an
+/// empty service name; one whose name isn't text has it as text.
 pub(crate) fn push_resource(
     resource: Resource<'_>,
     attributes: &mut Sets,

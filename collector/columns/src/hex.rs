@@ -3,7 +3,8 @@
 /// One hexadecimal digit for a value of 0 to 15.
 #[inline]
 const fn digit(nibble: u8) -> u8 {
-    // 'a' - '0' - 10 = 39 more for 10 to 15: the sum with 0xf6 carries out of a byte just for those.
+    // 'a' - '0' - 10 = 39 more for 10 to 15: the sum with 0xf6 carries out of a byte just for
+    // those.
     let letter = ((nibble as u16 + 0xf6) >> 8) as u8;
     nibble + b'0' + letter * 39
 }

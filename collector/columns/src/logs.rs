@@ -119,8 +119,8 @@ impl LogBlock {
     }
 }
 
-/// Appends every log record of `request`; the number of them. A record without a time has the time it was
-/// observed at.
+/// Appends every log record of `request`; the number of them. A record without a time has the time
+/// it was observed at.
 pub(crate) fn append(
     tables: &mut Partitions<LogBlock>,
     serials: &mut Serials,

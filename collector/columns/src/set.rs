@@ -29,8 +29,9 @@ const SPARE_BLOCKS: usize = 2;
 pub struct Options {
     /// The tables' attribute variant.
     pub attributes: Attributes,
-    /// Levels of key-value lists inside attribute values that become JSON paths of their own; deeper lists
-    /// are stored as JSON text. 0 stores every list as text. The Map variant ignores it.
+    /// Levels of key-value lists inside attribute values that become JSON paths of their own;
+    /// deeper lists are stored as JSON text. 0 stores every list as text. The Map variant ignores
+    /// it.
     pub nested_depth: u32,
 }
 
@@ -40,8 +41,9 @@ impl Default for Options {
     }
 }
 
-/// A table partition: days since 1970-01-01, as the server's `toDate` counts them (16 bits that wrap
-/// around in June 2149). Rows of one day lie in one partition if the server's time zone is UTC, its default.
+/// A table partition: days since 1970-01-01, as the server's `toDate` counts them (16 bits that
+/// wrap around in June 2149). Rows of one day lie in one partition if the server's time zone is
+/// UTC, its default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Day(pub u16);
 
@@ -160,8 +162,8 @@ impl BlockSet {
         rows
     }
 
-    /// Bytes of values held, which are less than the bodies before compression: values that rows share are held
-    /// once. It is what to batch by.
+    /// Bytes of values held, which are less than the bodies before compression: values that rows
+    /// share are held once. It is what to batch by.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let mut bytes = 0;
@@ -177,8 +179,13 @@ impl BlockSet {
         bytes
     }
 
-    /// Takes everything as inserts, sorted by table and day. The same requests in the same order always give
-    /// the same inserts, byte for byte.
+    /// Forgets everything appended, keeps memory.
+    pub fn clear(&mut self) {
+        self.tables.each_mut(|table| table.clear());
+    }
+
+    /// Takes everything as inserts, sorted by table and day. The same requests in the same order
+    /// always give the same inserts, byte for byte.
     pub fn take(&mut self, compression: Compression) -> Vec<Insert> {
         let mut inserts = Vec::new();
         let Self { tables, writer, .. } = self;
@@ -194,6 +201,7 @@ trait AnyPartitions {
     fn rows(&self) -> u64;
     fn bytes(&self) -> usize;
     fn memory_bytes(&self) -> usize;
+    fn clear(&mut self);
     fn take(&mut self, compression: Compression, writer: &mut BodyWriter, out: &mut Vec<Insert>);
 }
 
@@ -328,6 +336,13 @@ impl<B: Block> AnyPartitions for Partitions<B> {
 
     fn memory_bytes(&self) -> usize {
         self.blocks().chain(&self.spare).map(BlockExt::memory_bytes).sum()
+    }
+
+    fn clear(&mut self) {
+        for day in self.days.drain(..) {
+            day.blocks.into_iter().for_each(|block| Self::retire(&mut self.spare, block));
+        }
+        self.last = 0;
     }
 
     fn take(&mut self, compression: Compression, writer: &mut BodyWriter, out: &mut Vec<Insert>) {

@@ -72,7 +72,8 @@ impl Shape<'_> {
         }
     }
 
-    /// The written row at which value `index` starts; for `index` past the last, the number of them.
+    /// The written row at which value `index` starts; for `index` past the last, the number of
+    /// them.
     #[inline]
     pub(crate) fn start(&self, index: u32) -> usize {
         match self {

@@ -10,7 +10,8 @@ use millrace_wire::protobuf::Fault;
 /// requests at the same depth, so this only guards the stack against what others wrote to Kafka.
 const MAX_DEPTH: u32 = millrace_wire::limits::NESTING_DEPTH;
 
-/// Appends `value` as a reader expects it in a text column: text as it is, anything else as in JSON.
+/// Appends `value` as a reader expects it in a text column: text as it is, anything else as in
+/// JSON.
 pub(crate) fn plain(value: AnyValue<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     match value {
         AnyValue::Empty => Ok(()),
@@ -32,8 +33,8 @@ pub(crate) fn plain(value: AnyValue<'_>, out: &mut Vec<u8>) -> Result<(), Fault>
     }
 }
 
-/// Appends `value` as compact JSON; members stay in the order they were sent, repeated ones included.
-/// Numbers that JSON doesn't have are text: `"NaN"`, `"+Inf"`, `"-Inf"`.
+/// Appends `value` as compact JSON; members stay in the order they were sent, repeated ones
+/// included. Numbers that JSON doesn't have are text: `"NaN"`, `"+Inf"`, `"-Inf"`.
 pub(crate) fn json(value: AnyValue<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     json_at(value, 0, out)
 }

@@ -1,5 +1,5 @@
-//! What a set writes, read back by an independent reader, equals what the reference library's messages
-//! should become, row by row.
+//! What a set writes, read back by an independent reader, equals what the reference library's
+//! messages should become, row by row.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod native;

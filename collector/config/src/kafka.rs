@@ -103,7 +103,8 @@ section! {
         /// The consumer group.
         pub group_id: GroupId = GroupId::of_literal("millrace-gateway"),
         /// The environment variable that holds this member's fixed name, such as `POD_NAME`: the
-        /// group then waits for a restarted member instead of moving its partitions. None when absent.
+        /// group then waits for a restarted member instead of moving its partitions. None when
+        /// absent.
         pub group_instance_id_env: Option<EnvName> = None,
         /// What is read.
         pub topics: Topics = Topics::all(),
@@ -112,7 +113,8 @@ section! {
         pub dead_letter_topics: Topics = Topics::default(),
         /// Consumers, each on a thread of its own; one per core when absent.
         pub workers: Option<NonZeroU16> = None,
-        /// What one consumer may have fetched and not yet handed over. It counts in the memory budget.
+        /// What one consumer may have fetched and not yet handed over. It counts in the memory
+        /// budget.
         pub fetch_queue_bytes: ByteSize = ByteSize::mib(16),
         /// How long the group waits for a silent member, in seconds, 6 to 300.
         pub session_timeout_seconds: u32 = 45,
@@ -161,8 +163,8 @@ section! {
         pub topics: Topics = Topics::all(),
         /// How messages are compressed.
         pub compression: Compression = Compression::Zstd,
-        /// The longest message, before compression; at most the topic's `max.message.bytes`. Kafka's
-        /// own default is 1,048,588, so 1,000,000 leaves room for headers.
+        /// The longest message, before compression; at most the topic's `max.message.bytes`.
+        /// Kafka's own default is 1,048,588, so 1,000,000 leaves room for headers.
         pub max_message_bytes: ByteSize = ByteSize::bytes(1_000_000),
         /// How long requests wait for others to share a message with, in milliseconds, 0 to 1,000.
         pub linger_millis: u32 = 10,

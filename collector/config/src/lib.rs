@@ -1,4 +1,5 @@
-//! The collector's settings: one typed document, read by the collector and rendered by the operator.
+//! The collector's settings: one typed document, read by the collector and rendered by the
+//! operator.
 //!
 //! [`Config`] is the document as written; [`Config::parse`] reads it and refuses unknown fields;
 //! [`Config::check`] is the only way to a [`Checked`] one, in which the mode is decided and every

@@ -1,13 +1,14 @@
 //! Where each field of a document stands, so that a rule over several fields can name a line.
 //!
-//! Reads the text a second time, as events. It builds nothing from them but positions, and a text it
-//! cannot read has no positions: the first reading has then already said what is wrong.
+//! Reads the text a second time, as events. It builds nothing from them but positions, and a text
+//! it cannot read has no positions: the first reading has then already said what is wrong.
 
 use std::collections::HashMap;
 
 use granit_parser::{Event, Parser};
 
-/// Positions by field path, as in `receivers.kafka.topics.traces` or `exporters.clickhouse.endpoints[1]`.
+/// Positions by field path, as in `receivers.kafka.topics.traces` or
+/// `exporters.clickhouse.endpoints[1]`.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     positions: HashMap<String, (usize, usize)>,

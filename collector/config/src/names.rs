@@ -1,7 +1,7 @@
 //! Checked names: topics, consumer groups, environment variables, ClickHouse identifiers.
 //!
-//! A value of one of these types has been checked once, where it was read; nothing downstream checks
-//! or quotes it again.
+//! A value of one of these types has been checked once, where it was read; nothing downstream
+//! checks or quotes it again.
 
 use crate::text::as_text;
 
@@ -61,7 +61,8 @@ macro_rules! name {
 }
 
 name!(
-    /// A Kafka topic: 1 to 249 of letters, digits, `.`, `_`, `-`; not `.` or `..` (Kafka's own rule).
+    /// A Kafka topic: 1 to 249 of letters, digits, `.`, `_`, `-`; not `.` or `..` (Kafka's own
+    /// rule).
     TopicName,
     "topic",
     "1 to 249 of letters, digits, '.', '_', '-'",

@@ -52,7 +52,8 @@ pub struct ServerTls {
     pub cert_file: SecretFile,
     /// The private key, in PEM.
     pub key_file: SecretFile,
-    /// The authorities whose clients are let in, in PEM. When given, a client must show a certificate.
+    /// The authorities whose clients are let in, in PEM. When given, a client must show a
+    /// certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_ca_file: Option<SecretFile>,
 }

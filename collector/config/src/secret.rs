@@ -103,7 +103,8 @@ impl fmt::Display for SecretFile {
 
 as_text!(SecretFile, "the absolute path of a file");
 
-/// A user name or password. It neither prints nor serialises; [`Secret::expose`] is the one way out.
+/// A user name or password. It neither prints nor serialises; [`Secret::expose`] is the one way
+/// out.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 

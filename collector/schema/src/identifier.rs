@@ -1,7 +1,7 @@
 //! A checked name for a database, table, table prefix or cluster.
 //!
-//! It only admits what needs no quoting in any SQL dialect; quoting stays the renderer's job all the
-//! same, so that a mistake in one place alone can't become an injection.
+//! It only admits what needs no quoting in any SQL dialect; quoting stays the renderer's job all
+//! the same, so that a mistake in one place alone can't become an injection.
 
 use std::fmt;
 use std::str::FromStr;

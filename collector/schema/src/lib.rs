@@ -1,12 +1,12 @@
 //! The OpenTelemetry tables as data: names, types, order, keys, indexes and codecs.
 //!
 //! One definition drives three things that must agree: the DDL (`millrace-ddl`), the column list of
-//! every insert, and the column builders (`millrace-columns`). Names and types are those that Rotel,
-//! ClickStack and the OpenTelemetry Collector's ClickHouse exporter use, so that dashboards and
-//! other writers keep working.
+//! every insert, and the column builders (`millrace-columns`). Names and types are those that
+//! Rotel, ClickStack and the OpenTelemetry Collector's ClickHouse exporter use, so that dashboards
+//! and other writers keep working.
 //!
-//! This crate holds no SQL text: expressions are an enum ([`Expr`]) and rendering is `millrace-ddl`'s.
-//! It has no clock and does no I/O.
+//! This crate holds no SQL text: expressions are an enum ([`Expr`]) and rendering is
+//! `millrace-ddl`'s. It has no clock and does no I/O.
 
 mod identifier;
 mod table;

@@ -43,8 +43,8 @@ pub enum Origin {
     Default(Expr),
 }
 
-/// One column. A Nested column stands here as its parts, named `Nested.part`, each an array: that is
-/// how the server stores and describes it.
+/// One column. A Nested column stands here as its parts, named `Nested.part`, each an array: that
+/// is how the server stores and describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Column {
     /// Name, unquoted. May hold one dot (a Nested part).

@@ -5,7 +5,8 @@ use std::fmt;
 /// How attributes are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Attributes {
-    /// The `JSON` type: values keep their types, each key is its own subcolumn. Needs ClickHouse 25.3.
+    /// The `JSON` type: values keep their types, each key is its own subcolumn. Needs ClickHouse
+    /// 25.3.
     #[default]
     Json,
     /// `Map(LowCardinality(String), String)`: every value as text. For older servers.
@@ -23,8 +24,8 @@ impl Attributes {
     }
 }
 
-/// The type of a column. [`fmt::Display`] gives ClickHouse's own spelling, which is also what stands
-/// in a Native block's header and in `system.columns`.
+/// The type of a column. [`fmt::Display`] gives ClickHouse's own spelling, which is also what
+/// stands in a Native block's header and in `system.columns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ColumnType {
     /// `UInt8`

@@ -1,8 +1,8 @@
 //! Undoing gzip and zstd under a cap: the only raw decompressors in the tree.
 //!
-//! A [`Decompressor`] is reused: its contexts are allocated once, on first use. Output goes into the caller's
-//! buffer, which never grows past the cap, so that a few bytes can't become gigabytes: the cap is
-//! checked before memory is taken, not after.
+//! A [`Decompressor`] is reused: its contexts are allocated once, on first use. Output goes into
+//! the caller's buffer, which never grows past the cap, so that a few bytes can't become gigabytes:
+//! the cap is checked before memory is taken, not after.
 
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, get_error_name};
@@ -188,8 +188,9 @@ impl Decompressor {
     }
 }
 
-/// Makes sure that `out` has room for at least one more byte, growing it by doubling but to no more than one byte
-/// over the limit: the byte that tells a body that is too long from one that just fits.
+/// Makes sure that `out` has room for at least one more byte, growing it by doubling but to no more
+/// than one byte over the limit: the byte that tells a body that is too long from one that just
+/// fits.
 fn make_room(body_len: usize, limit_bytes: usize, out: &mut Vec<u8>) {
     if out.len() < out.capacity() {
         return;

@@ -1,5 +1,5 @@
-//! OTLP as bytes: checking, counting, cutting and reading requests in place, without building a tree
-//! of messages; and the one place in the tree with raw decompressors.
+//! OTLP as bytes: checking, counting, cutting and reading requests in place, without building a
+//! tree of messages; and the one place in the tree with raw decompressors.
 //!
 //! - [`otlp::check`] walks a whole request and says whether it is well-formed, how many records it
 //!   holds, or where it is broken;

@@ -3,13 +3,13 @@
 /// Deepest nesting of attribute values (an array or key-value list inside another counts one each).
 ///
 /// A level costs at most three protobuf messages (AnyValue, KeyValueList, KeyValue) and a value
-/// lies at most eight messages below the request, so 8 + 3 x 30 = 98 stays within the 100 messages that
-/// protobuf readers in Rust, C++ and Java accept: what we let through, every peer can read.
+/// lies at most eight messages below the request, so 8 + 3 x 30 = 98 stays within the 100 messages
+/// that protobuf readers in Rust, C++ and Java accept: what we let through, every peer can read.
 pub const NESTING_DEPTH: u32 = 30;
 
-/// Most attributes on one record, scope or resource, and most members of one nested list. SDKs stop at 128 by
-/// default; 16,384 x 2 bytes of shortest attribute is still far under a message's limit, and keeps
-/// the work for one row bounded.
+/// Most attributes on one record, scope or resource, and most members of one nested list. SDKs stop
+/// at 128 by default; 16,384 x 2 bytes of shortest attribute is still far under a message's limit,
+/// and keeps the work for one row bounded.
 pub const ATTRIBUTES: u32 = 16_384;
 
 /// Longest request in bytes after decompression: 64 MiB. The edge's listeners have lower limits of
@@ -17,8 +17,8 @@ pub const ATTRIBUTES: u32 = 16_384;
 /// write to Kafka, and keeps every offset inside 32 bits.
 pub const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
-/// Largest zstd window in bits: 8 MiB, what level 19 and below use, and the least every decoder must
-/// support by RFC 8878. It bounds the memory a frame's header can ask for.
+/// Largest zstd window in bits: 8 MiB, what level 19 and below use, and the least every decoder
+/// must support by RFC 8878. It bounds the memory a frame's header can ask for.
 pub const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
 /// The limits of one check. [`Limits::default`] is what every listener should start from.

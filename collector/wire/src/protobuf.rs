@@ -1,7 +1,7 @@
 //! Reading protobuf's wire format from a slice, field by field, copying nothing.
 //!
-//! A [`Cursor`] is the rest of a message. Every read checks its bounds and moves forward, so any input
-//! ends in finite time: either at the end of the slice or with a [`Fault`].
+//! A [`Cursor`] is the rest of a message. Every read checks its bounds and moves forward, so any
+//! input ends in finite time: either at the end of the slice or with a [`Fault`].
 //! Groups are refused. Field order, repetition and unknown fields are the caller's to handle;
 //! [`Cursor::skip`] passes over whatever it doesn't know.
 

@@ -1,4 +1,5 @@
-//! Starts one ClickHouse engine on loopback, prints its address, and ends it at the end of its input.
+//! Starts one ClickHouse engine on loopback, prints its address, and ends it at the end of its
+//! input.
 //!
 //! `cargo run -p millrace-stack --example engine [-- faults]`, then Ctrl-D.
 

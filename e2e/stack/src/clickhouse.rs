@@ -300,7 +300,8 @@ impl Engine {
         self.service.pid()
     }
 
-    /// Runs a query as the first user and returns its output, tab-separated unless it says a format.
+    /// Runs a query as the first user and returns its output, tab-separated unless it says a
+    /// format.
     ///
     /// # Errors
     /// No answer, or the engine's refusal with its text.
@@ -353,12 +354,14 @@ impl Engine {
         self.service.stop();
     }
 
-    /// Kills the engine with SIGKILL. [`Self::restart`] brings it back with what it had answered for.
+    /// Kills the engine with SIGKILL. [`Self::restart`] brings it back with what it had answered
+    /// for.
     pub fn kill9(&mut self) {
         self.service.kill9();
     }
 
-    /// Stops the engine if it runs and starts it again: same port, same data. Returns when it serves.
+    /// Stops the engine if it runs and starts it again: same port, same data. Returns when it
+    /// serves.
     ///
     /// # Errors
     /// When it does not come back (the error quotes its log).

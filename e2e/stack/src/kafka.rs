@@ -22,7 +22,8 @@ use crate::service::{self, Result, Secret, Service, ServiceError, io_error};
 
 pub use probe::{answers, serves};
 
-/// From start to serving takes about 4 s on an idle core; a busy 2-core machine needs several times that.
+/// From start to serving takes about 4 s on an idle core; a busy 2-core machine needs several times
+/// that.
 const START_PATIENCE: Duration = Duration::from_secs(120);
 /// A controlled shutdown takes under 2 s; then it is killed.
 const STOP_GRACE: Duration = Duration::from_secs(15);
@@ -307,7 +308,8 @@ impl Broker {
         self.service.kill9();
     }
 
-    /// Stops the broker if it runs and starts it again: same ports, same data. Returns when it serves.
+    /// Stops the broker if it runs and starts it again: same ports, same data. Returns when it
+    /// serves.
     ///
     /// # Errors
     /// When it does not come back (the error quotes its log).

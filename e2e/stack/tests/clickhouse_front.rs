@@ -1,7 +1,7 @@
 //! The engine's HTTP interface, held to what ClickHouse's own promises its clients.
 //!
-//! `cargo test -p millrace-stack --test clickhouse_front`. The first run fetches the engine with pip
-//! (560 MB unpacked). Most tests share one engine, each with a database of its own.
+//! `cargo test -p millrace-stack --test clickhouse_front`. The first run fetches the engine with
+//! pip (560 MB unpacked). Most tests share one engine, each with a database of its own.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -71,8 +71,8 @@ fn ask_as(engine: &Engine, target: &str, header: &str) -> String {
     raw(engine, request.as_bytes())
 }
 
-/// Scenario: each of the three ways to log in, with the right and a wrong password, and without any.
-/// Guarantee: only the right ones are let in; the others get 403 with code 516.
+/// Scenario: each of the three ways to log in, with the right and a wrong password, and without
+/// any. Guarantee: only the right ones are let in; the others get 403 with code 516.
 #[test]
 fn a_wrong_password_is_refused_whichever_way_it_comes() {
     let select = "/?query=SELECT%2042";
@@ -111,8 +111,8 @@ fn probes_need_no_login() {
     }
 }
 
-/// Scenario: queries that fail in different ways. Guarantee: each answer has ClickHouse's code in its
-/// header and text, and the HTTP status the server gives to that code.
+/// Scenario: queries that fail in different ways. Guarantee: each answer has ClickHouse's code in
+/// its header and text, and the HTTP status the server gives to that code.
 #[test]
 fn errors_carry_their_code_in_status_header_and_text() {
     let cases = [
@@ -203,8 +203,8 @@ fn the_url_sets_up_its_own_query_only() {
     assert_eq!(engine().query("SELECT currentDatabase()").unwrap(), "default");
 }
 
-/// Scenario: an INSERT with its data in the URL, in the body behind it, and in both, in texts made to
-/// look like the end of the query. Guarantee: the rows are those that were meant.
+/// Scenario: an INSERT with its data in the URL, in the body behind it, and in both, in texts made
+/// to look like the end of the query. Guarantee: the rows are those that were meant.
 #[test]
 fn data_behind_a_query_are_found_where_they_begin() {
     let db = database(engine(), "behind");
@@ -325,8 +325,8 @@ fn assert_same_rows(db: &str) {
     }
 }
 
-/// Scenario: Native blocks with FLATTENED JSON, inside an array too, are selected and inserted again.
-/// Guarantee: no setting is needed and every row is the same.
+/// Scenario: Native blocks with FLATTENED JSON, inside an array too, are selected and inserted
+/// again. Guarantee: no setting is needed and every row is the same.
 #[test]
 fn native_blocks_with_flattened_json_round_trip() {
     let db = database(engine(), "flattened");
@@ -365,7 +365,8 @@ fn compressed_frames_work_both_ways_and_are_checked() {
 }
 
 /// Scenario: answers and bodies with each HTTP content encoding. Guarantee: what was encoded on the
-/// way out is understood on the way in; a cut-off body leaves no row; an unknown encoding is refused.
+/// way out is understood on the way in; a cut-off body leaves no row; an unknown encoding is
+/// refused.
 #[test]
 fn content_encodings_work_both_ways() {
     let db = database(engine(), "encodings");
@@ -435,9 +436,9 @@ fn finish_insert(stream: &mut TcpStream) -> String {
     String::from_utf8(answer).unwrap()
 }
 
-/// Scenario: eight inserts are under way at once and end in the reverse of their order; a ninth loses
-/// its client in the middle. Guarantee: none waits for another, all rows of the eight are there and
-/// none of the ninth; a connection serves again after its answer.
+/// Scenario: eight inserts are under way at once and end in the reverse of their order; a ninth
+/// loses its client in the middle. Guarantee: none waits for another, all rows of the eight are
+/// there and none of the ninth; a connection serves again after its answer.
 #[test]
 fn eight_inserts_run_at_once_and_a_broken_one_leaves_no_row() {
     let db = database(engine(), "at_once");
@@ -461,8 +462,9 @@ fn eight_inserts_run_at_once_and_a_broken_one_leaves_no_row() {
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("Ok.\n"), "{answer}");
 }
 
-/// Scenario: the engine is killed right after it answered an insert, started again, restarted in good
-/// order. Guarantee: the rows are there each time, and a second engine cannot take the same folder.
+/// Scenario: the engine is killed right after it answered an insert, started again, restarted in
+/// good order. Guarantee: the rows are there each time, and a second engine cannot take the same
+/// folder.
 #[test]
 fn a_killed_engine_serves_again_with_its_rows() {
     let mut engine = Engine::start(options()).unwrap();
@@ -497,8 +499,8 @@ fn a_dropped_engine_leaves_nothing_behind() {
     assert!(!dir.exists());
 }
 
-/// Scenario: each kind of fault is asked for. Guarantee: it strikes the queries it names, as often as
-/// it says; after `CutAfter` the insert has landed although nobody was told.
+/// Scenario: each kind of fault is asked for. Guarantee: it strikes the queries it names, as often
+/// as it says; after `CutAfter` the insert has landed although nobody was told.
 #[test]
 fn faults_strike_the_queries_they_name() {
     let db = database(engine(), "faults");

@@ -72,8 +72,9 @@ fn first_values(config: &ClientConfig, topic: &str, count: usize) -> Vec<String>
         .collect()
 }
 
-/// Scenario: a broker with a topic and acknowledged messages is restarted in good order, then killed
-/// and started again. Guarantee: topic, partitions and messages are still there, at the same address.
+/// Scenario: a broker with a topic and acknowledged messages is restarted in good order, then
+/// killed and started again. Guarantee: topic, partitions and messages are still there, at the same
+/// address.
 #[test]
 fn topics_and_messages_outlive_a_restart_and_a_kill() {
     let mut broker = Broker::start(BrokerOptions::default()).unwrap();

@@ -1,5 +1,5 @@
-//! `xtask test`: every layer in order, the cheap ones first. Test output passes through as it comes;
-//! the last line sums up what the runners counted. A phase that fails ends the run.
+//! `xtask test`: every layer in order, the cheap ones first. Test output passes through as it
+//! comes; the last line sums up what the runners counted. A phase that fails ends the run.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -31,7 +31,7 @@ pub(crate) fn run() -> Result<()> {
     phase("the stack's own tests: broker, engine front", &started);
     cargo_test(&["-p", "millrace-stack"], &["--test-threads=2"], &mut tally)?;
     phase("integration: real binaries, broker and engine", &started);
-    for class in ["columns_", "ddl_", "ingest_"] {
+    for class in ["columns_", "ddl_", "loadgen_", "operator_", "ingest_"] {
         cargo_test(&suite(class)?, &["--test-threads=1"], &mut tally)?;
     }
     phase("cluster: a real Kubernetes", &started);

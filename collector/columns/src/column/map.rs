@@ -9,8 +9,8 @@ use crate::column::{Column, Dictionary, Strings};
 use crate::shape::{Offsets, Shape};
 use crate::text;
 
-/// A column of maps. The server stores it as an array of key and value pairs: the ends of each row's
-/// pairs, all keys, all values.
+/// A column of maps. The server stores it as an array of key and value pairs: the ends of each
+/// row's pairs, all keys, all values.
 #[derive(Default)]
 pub(crate) struct Map {
     ends: Offsets,

@@ -1,4 +1,5 @@
-//! A reader of Native blocks, written from the format's description and independent of the builders.
+//! A reader of Native blocks, written from the format's description and independent of the
+//! builders.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use std::collections::BTreeMap;

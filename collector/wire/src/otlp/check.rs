@@ -16,7 +16,8 @@ pub struct Checked {
 /// Checks every field of `request_bytes`: tags, wire types, lengths, nesting, the number of
 /// attributes, the length of ids, and that strings are UTF-8; counts the records.
 ///
-/// Bytes that pass can be read by any protobuf implementation and by the views beside this function.
+/// Bytes that pass can be read by any protobuf implementation and by the views beside this
+/// function.
 ///
 /// # Errors
 /// The first fault found, with its offset and path.

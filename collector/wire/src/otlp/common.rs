@@ -5,8 +5,8 @@ use crate::protobuf::{Cursor, FIXED64, LENGTH, VARINT, tag};
 
 /// The occurrences of one length-prefixed field in a message, in order.
 ///
-/// It keeps the stretch of bytes from the first occurrence to the last: walking it again costs a tag
-/// and a length per field, and no list of places has to be kept.
+/// It keeps the stretch of bytes from the first occurrence to the last: walking it again costs a
+/// tag and a length per field, and no list of places has to be kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Repeated<'a> {
     bytes: &'a [u8],
@@ -20,8 +20,8 @@ impl<'a> Repeated<'a> {
         Self { bytes: message, tag: tag(field, LENGTH) }
     }
 
-    /// Adds an occurrence while its message is being walked: `message` is the whole message, `before`
-    /// and `after` what was left of it before the tag and after the value.
+    /// Adds an occurrence while its message is being walked: `message` is the whole message,
+    /// `before` and `after` what was left of it before the tag and after the value.
     #[inline]
     pub(crate) fn extend(
         &mut self,
@@ -52,6 +52,22 @@ impl<'a> Repeated<'a> {
     /// The bytes are malformed.
     #[inline]
     pub fn next_value(&mut self) -> Result<Option<&'a [u8]>, Fault> {
+        // Occurrences nearly always follow one another, and OTLP's repeated messages have tags of
+        // one byte.
+        match self.bytes.split_first() {
+            None => Ok(None),
+            Some((&first, rest)) if u32::from(first) == self.tag => {
+                let mut cursor = Cursor::new(rest);
+                let value = cursor.bytes()?;
+                self.bytes = cursor.rest();
+                Ok(Some(value))
+            }
+            Some(_) => self.search(),
+        }
+    }
+
+    #[inline(never)]
+    fn search(&mut self) -> Result<Option<&'a [u8]>, Fault> {
         let mut cursor = Cursor::new(self.bytes);
         while let Some(tag) = cursor.tag()? {
             if tag == self.tag {

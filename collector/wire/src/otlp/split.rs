@@ -17,17 +17,19 @@ pub struct Part {
     pub records: u64,
 }
 
-/// Cuts `request_bytes` into requests of at most `max_bytes` each, in order, filling each as far as it goes.
+/// Cuts `request_bytes` into requests of at most `max_bytes` each, in order, filling each as far as
+/// it goes.
 ///
-/// A single record that doesn't fit even alone, with its resource and scope, is a part of its own that is longer than
-/// `max_bytes`: what to do with it is the caller's decision. A request without records gives
-/// no part.
+/// A single record that doesn't fit even alone, with its resource and scope, is a part of its own
+/// that is longer than `max_bytes`: what to do with it is the caller's decision. A request without
+/// records gives no part.
 ///
 /// Costs one copy of the request; the parts together are longer only by the repeated headers. Those
 /// are bounded too: each part but those of oversized records holds as many records as fit.
 ///
 /// # Errors
-/// The request is malformed on the way to its records. Run [`super::check`] first for the records themselves.
+/// The request is malformed on the way to its records. Run [`super::check`] first for the records
+/// themselves.
 pub fn split(
     signal: Signal,
     request_bytes: &[u8],
@@ -43,7 +45,8 @@ pub fn split(
     }
 }
 
-/// A container that is open: its tag, the fields that aren't records or groups, and what was put in.
+/// A container that is open: its tag, the fields that aren't records or groups, and what was put
+/// in.
 #[derive(Default)]
 struct Level {
     tag: u32,

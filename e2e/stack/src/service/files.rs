@@ -27,7 +27,8 @@ pub fn cache_dir() -> PathBuf {
     }
 }
 
-/// Installs something into the cache's folder `name` once, whatever number of processes ask at a time.
+/// Installs something into the cache's folder `name` once, whatever number of processes ask at a
+/// time.
 ///
 /// `fill` gets a folder to fill, which is renamed into place when it succeeds; what a broken-off
 /// run left there is still in it, so an installer that can resume does. `recipe` is what the

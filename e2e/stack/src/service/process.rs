@@ -1,4 +1,5 @@
-//! A server process that a test or the stack owns: start it, wait until it serves, stop it, kill it.
+//! A server process that a test or the stack owns: start it, wait until it serves, stop it, kill
+//! it.
 //!
 //! Each process gets a small guard beside it, which ends the process (and removes its scratch
 //! folder) if the owner dies without saying so: a test that was killed leaves nothing behind.

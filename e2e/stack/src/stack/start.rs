@@ -43,8 +43,8 @@ fn check_version(stack: &Stack) -> Result<()> {
     }
 }
 
-/// See [`Stack::install`]. Packages first, since they are quick and most likely to fail. Then Go's builds, which keep the
-/// processor busy, beside downloads, which keep the network busy.
+/// See [`Stack::install`]. Packages first, since they are quick and most likely to fail. Then Go's
+/// builds, which keep the processor busy, beside downloads, which keep the network busy.
 pub(super) fn install(stack: &Stack, progress: &dyn Progress) -> Result<()> {
     prerequisites::check()?;
     prerequisites::install_packages(progress)?;

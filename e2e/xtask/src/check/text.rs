@@ -39,7 +39,7 @@ pub(super) fn broken_rules() -> Result<Vec<String>> {
 }
 
 fn is_test(path: &str) -> bool {
-    path.contains("/tests/") || path.ends_with("/tests.rs") || path.starts_with("e2e/")
+    path.contains("/tests/") || path.ends_with("tests.rs") || path.starts_with("e2e/")
 }
 
 fn judge(path: &str, text: &str) -> Vec<String> {

@@ -1,9 +1,9 @@
-//! The `JSON` type in its FLATTENED form: a list of paths, and for each path a column of values that
-//! know their type.
+//! The `JSON` type in its FLATTENED form: a list of paths, and for each path a column of values
+//! that know their type.
 //!
 //! Rows are noted per path as runs, so a path that every row has costs a few bytes here, and a path
-//! that one row has costs a few as well. The written form has one byte per row and path; a set of blocks
-//! keeps that product bounded ([`Json::cells`]).
+//! that one row has costs a few as well. The written form has one byte per row and path; a set of
+//! blocks keeps that product bounded ([`Json::cells`]).
 
 mod arrays;
 mod path;

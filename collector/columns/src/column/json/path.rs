@@ -266,7 +266,8 @@ impl Path {
         }
     }
 
-    /// Writes the index of types, then the values of each type. `rows` is the number of rows in the builder.
+    /// Writes the index of types, then the values of each type. `rows` is the number of rows in the
+    /// builder.
     pub(super) fn write_values(&self, rows: u32, shape: Shape<'_>, body: &mut BodyWriter) {
         let absent = self.kinds.count_ones() as u8;
         let mut row = 0;
