@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 use crate::render;
 use crate::ttl::Ttl;
 
-/// Longest Keeper path or name taken. ZooKeeper's own limit on a path is far higher; anything longer
-/// than this is a mistake.
+/// Longest Keeper path or name taken. ZooKeeper's own limit on a path is far higher; anything
+/// longer than this is a mistake.
 const KEEPER_TEXT_BYTES_MAX: usize = 255;
 
 /// The tables of one pipeline, as they should be.
@@ -401,7 +401,8 @@ mod tests {
     }
 
     proptest! {
-        /// Guarantee: whatever is accepted holds nothing that a string literal would have to escape.
+        /// Guarantee: whatever is accepted holds nothing that a string literal would have to
+        /// escape.
         #[test]
         fn accepted_names_need_no_escaping(text in "\\PC{0,40}") {
             let harmless = |text: &str| !text.contains(['\'', '\\', '`', '"', ' ', ';', '\n']);

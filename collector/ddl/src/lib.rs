@@ -1,8 +1,8 @@
 //! ClickHouse tables as code: render, observe, plan, apply, verify.
 //!
-//! A [`Declared`] says what should be. [`observe`] reads what is; [`plan`] compares the two and lists
-//! the statements that lead from one to the other, each classed by what it costs; [`apply`] runs
-//! them; [`verify`] says what still differs. [`converge`] does all of it on every server.
+//! A [`Declared`] says what should be. [`observe`] reads what is; [`plan`] compares the two and
+//! lists the statements that lead from one to the other, each classed by what it costs; [`apply`]
+//! runs them; [`verify`] says what still differs. [`converge`] does all of it on every server.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,8 +17,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! All SQL text is in [`render`]; the [`Client`] takes nothing else. Planning and comparing are pure.
-//! No plan drops a table or a column: what this crate cannot mend without loss it reports. Only
+//! All SQL text is in [`render`]; the [`Client`] takes nothing else. Planning and comparing are
+//! pure. No plan drops a table or a column: what this crate cannot mend without loss it reports.
+//! Only
 //! [`render::drop_all`] makes a `DROP`, for a user who asked for deletion.
 
 mod apply;

@@ -164,8 +164,8 @@ pub async fn observe(client: &Client, declared: &Declared) -> Result<Observed, C
 mod tests {
     use super::*;
 
-    /// Scenario: engine texts as servers spell them. Guarantee: time to live and settings are found,
-    /// and a setting whose name is the end of another's is not mistaken for it.
+    /// Scenario: engine texts as servers spell them. Guarantee: time to live and settings are
+    /// found, and a setting whose name is the end of another's is not mistaken for it.
     #[test]
     fn ttl_and_settings_are_read_from_the_engine_text() {
         let table = ObservedTable {

@@ -110,7 +110,7 @@ pub fn plan(declared: &Declared, observed: &Observed) -> Plan {
         let table = tables.iter().find(|table| table.name.to_string() == drift.object);
         let live = table.and_then(|table| observed.tables.get(table.name.table()));
         let (rows, bytes) = live.map_or((0, 0), |live| (live.rows, live.bytes));
-        match answer(declared, table, &drift) {
+        match answer(declared, observed, table, &drift) {
             Answer::Run { class, what, statement } => {
                 plan.steps.push(Step { object: drift.object, what, class, rows, bytes, statement });
             }
@@ -132,7 +132,12 @@ fn metadata(what: impl Into<String>, statement: Statement) -> Answer {
     Answer::Run { class: StepClass::MetadataOnly, what: what.into(), statement }
 }
 
-fn answer(declared: &Declared, table: Option<&DeclaredTable>, drift: &Drift) -> Answer {
+fn answer(
+    declared: &Declared,
+    observed: &Observed,
+    table: Option<&DeclaredTable>,
+    drift: &Drift,
+) -> Answer {
     let cluster = declared.cluster.as_ref();
     match &drift.kind {
         DriftKind::MissingDatabase => {
@@ -140,7 +145,11 @@ fn answer(declared: &Declared, table: Option<&DeclaredTable>, drift: &Drift) -> 
             metadata("create the database", statement)
         }
         DriftKind::MissingView => declared.view().map_or(Answer::Leave, |view| {
-            let what = "create the view; rows already in its source are not looked at";
+            let source = observed.tables.get(view.source.table());
+            let what = match source.map_or(0, |source| source.rows) {
+                0 => "create the view".to_owned(),
+                rows => format!("create the view; the {rows} rows before it are not looked at"),
+            };
             metadata(what, render::create_view(&view, cluster))
         }),
         DriftKind::ViewTarget { .. } => Answer::Advise(
@@ -233,3 +242,7 @@ fn live_ttl_seconds(rule: &str) -> Option<u64> {
     };
     Ttl::parse_optional(&format!("{count}{letter}")).ok().flatten().map(Ttl::seconds)
 }
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

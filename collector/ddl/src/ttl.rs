@@ -50,7 +50,8 @@ impl Ttl {
         self.0.get()
     }
 
-    /// Parses `30d`, `1d12h`, `90m`, `0s`. Zero, in any unit, is `Ok(None)`: rows are kept for ever.
+    /// Parses `30d`, `1d12h`, `90m`, `0s`. Zero, in any unit, is `Ok(None)`: rows are kept for
+    /// ever.
     ///
     /// # Errors
     /// The text is malformed, or stands for more than 100 years.

@@ -1,6 +1,7 @@
 //! A small async client for schema work: runs rendered statements, one at a time, against the first
 //! endpoint that answers. It takes no SQL text, only [`Statement`]s, which `render` alone makes.
-//! Every statement we render can be run twice, which is what makes moving to the next endpoint safe.
+//! Every statement we render can be run twice, which is what makes moving to the next endpoint
+//! safe.
 
 mod endpoint;
 mod error;

@@ -14,8 +14,8 @@ pub fn count_spans(table: &TableName, service_prefix: &str) -> Statement {
 }
 
 /// Every column of a run's spans whose `Timestamp` is at or after `from` and before `to`, in no
-/// order; `None` is no bound. Times, the bounds too, are nanoseconds since 1970, and attributes JSON
-/// text, whatever the table's variant. To be read as `RowBinary`.
+/// order; `None` is no bound. Times, the bounds too, are nanoseconds since 1970, and attributes
+/// JSON text, whatever the table's variant. To be read as `RowBinary`.
 #[must_use]
 pub fn spans(
     table: &TableName,

@@ -1,5 +1,6 @@
 //! `DROP`: the view and the tables of a declared set. No plan contains one: only a user who asked
-//! for deletion gets it, through [`drop_all`]. The database is kept, for it may hold more than ours.
+//! for deletion gets it, through [`drop_all`]. The database is kept, for it may hold more than
+//! ours.
 
 use super::{Statement, change, full, on_cluster};
 use crate::declared::Declared;
@@ -14,7 +15,8 @@ pub fn drop_all(declared: &Declared) -> Vec<Statement> {
     view.into_iter()
         .chain(tables)
         .map(|(what, name)| {
-            // SYNC: a replicated table leaves Keeper before the answer, so that it can be made again.
+            // SYNC: a replicated table leaves Keeper before the answer, so that it can be made
+            // again.
             let sql = format!("DROP {what} IF EXISTS {}{} SYNC", full(&name), on_cluster(cluster));
             change(sql, cluster)
         })

@@ -3,7 +3,8 @@
 //!
 //! What goes in is checked before it arrives ([`crate::Identifier`], [`crate::ClusterName`],
 //! [`crate::KeeperPath`], column names that are constants of `millrace_schema`), and is quoted or
-//! escaped here all the same, so that no single mistake becomes an injection. Pure: no clock, no I/O.
+//! escaped here all the same, so that no single mistake becomes an injection. Pure: no clock, no
+//! I/O.
 
 mod alter;
 pub mod check;

@@ -1,5 +1,5 @@
-//! `clickhouse-ddl`: makes, checks and mends ClickHouse tables for OpenTelemetry data. Everything is
-//! done on each endpoint given, one after the other.
+//! `clickhouse-ddl`: makes, checks and mends ClickHouse tables for OpenTelemetry data. Everything
+//! is done on each endpoint given, one after the other.
 
 mod args;
 mod say;

@@ -1,0 +1,212 @@
+//! The client against a scripted HTTP server on loopback: how each kind of answer, and no answer, is
+//! classed; which endpoint is asked; and that a password never shows.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use millrace_ddl::{
+    Category, Client, ClientError, ClientOptions, Credentials, Declared, Permit, Secret, Signals,
+    TableOptions, converge, observe,
+};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// What the server answers to every request.
+#[derive(Clone, Copy)]
+enum Script {
+    Say(u16, &'static str),
+    Hang,
+    Cut,
+}
+
+struct Server {
+    url: String,
+    asked: Arc<Mutex<Vec<(String, String, String)>>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Server {
+    async fn start(script: Script) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        let task = tokio::spawn(async move {
+            loop {
+                let (socket, _) = listener.accept().await.unwrap();
+                if matches!(script, Script::Cut) {
+                    continue; // dropped: the connection ends without a word
+                }
+                let seen = Arc::clone(&seen);
+                let answer = service_fn(move |request| reply(request, script, Arc::clone(&seen)));
+                tokio::spawn(async move {
+                    let http = hyper::server::conn::http1::Builder::new();
+                    let _ = http.serve_connection(TokioIo::new(socket), answer).await;
+                });
+            }
+        });
+        Self { url, asked, task }
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
+async fn reply(
+    request: Request<Incoming>,
+    script: Script,
+    seen: Arc<Mutex<Vec<(String, String, String)>>>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let header = |name: &str| {
+        let value = request.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+        value.unwrap_or_default()
+    };
+    let credentials = (header("X-ClickHouse-User"), header("X-ClickHouse-Key"));
+    let uri = request.uri().to_string();
+    let body = request.into_body().collect().await.unwrap().to_bytes();
+    let body = String::from_utf8(body.to_vec()).unwrap();
+    seen.lock().unwrap().push((format!("{uri} {body}"), credentials.0, credentials.1));
+    let Script::Say(status, text) = script else { return std::future::pending().await };
+    let mut response = Response::builder().status(status);
+    if let Some(code) = text.strip_prefix("Code: ").and_then(|rest| rest.split('.').next()) {
+        response = response.header("X-ClickHouse-Exception-Code", code);
+    }
+    Ok(response.body(Full::new(Bytes::from_static(text.as_bytes()))).unwrap())
+}
+
+fn options(urls: &[&str]) -> ClientOptions {
+    let mut options = ClientOptions::new(urls.iter().map(|url| url.parse().unwrap()).collect());
+    options.credentials = Credentials { user: "otel".to_owned(), password: Secret::new("hunter2") };
+    options.statement_timeout = Duration::from_millis(300);
+    options
+}
+
+fn declared() -> Declared {
+    let name = || "otel".parse().unwrap();
+    Declared::uniform(name(), name(), Signals::ALL, &TableOptions::default())
+}
+
+async fn ask(urls: &[&str]) -> ClientError {
+    observe(&Client::new(options(urls)).unwrap(), &declared()).await.unwrap_err()
+}
+
+/// Scenario: each answer a server gives, and none. Guarantee: classed by what can be done, transient
+/// or not, with the endpoint and without the password in the words.
+#[tokio::test]
+async fn answers_are_classed_by_what_can_be_done() {
+    for (script, category, is_transient) in [
+        (
+            Script::Say(403, "Code: 516. DB::Exception: otel: Authentication failed: hunter2?"),
+            Category::Authentication,
+            false,
+        ),
+        (
+            Script::Say(500, "Code: 497. DB::Exception: Not enough privileges"),
+            Category::Privilege,
+            false,
+        ),
+        (Script::Say(500, "Code: 164. DB::Exception: readonly mode"), Category::ReadOnly, true),
+        (
+            Script::Say(404, "Code: 81. DB::Exception: no database"),
+            Category::UnknownDatabase,
+            false,
+        ),
+        (Script::Say(404, "Code: 60. DB::Exception: no table"), Category::UnknownTable, false),
+        (Script::Say(500, "Code: 241. DB::Exception: memory"), Category::Overloaded, true),
+        (Script::Say(400, "Code: 62. DB::Exception: syntax"), Category::Server, false),
+        (Script::Say(404, "<html>not here</html>"), Category::Protocol, false),
+        (Script::Say(200, "not what was asked for"), Category::Protocol, false),
+        (Script::Hang, Category::Timeout, true),
+        (Script::Cut, Category::Unreachable, true),
+    ] {
+        let server = Server::start(script).await;
+        let error = ask(&[&server.url]).await;
+        assert_eq!(error.category(), category, "{error}");
+        assert_eq!(error.category().is_transient(), is_transient, "{error}");
+        assert!(error.to_string().contains(&server.url), "{error}");
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+        assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+    }
+}
+
+/// Scenario: no such host, and nobody listening. Guarantee: told apart.
+#[tokio::test]
+async fn an_unknown_host_is_not_an_unreachable_one() {
+    let error = ask(&["http://no-such-host.invalid:8123"]).await;
+    assert_eq!(error.category(), Category::UnknownHost, "{error}");
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let error = ask(&[&url]).await;
+    assert_eq!(error.category(), Category::Unreachable, "{error}");
+}
+
+/// Scenario: TLS to a port that speaks plain HTTP. Guarantee: a TLS error, not a mere broken line.
+#[tokio::test]
+async fn tls_to_a_plain_port_is_a_tls_error() {
+    let server = Server::start(Script::Say(200, "")).await;
+    let error = ask(&[&server.url.replace("http://", "https://")]).await;
+    assert_eq!(error.category(), Category::Tls, "{error}");
+}
+
+/// Scenario: the first endpoint is down, the second answers. Guarantee: the second is asked, and
+/// first the next time; credentials go in headers, never in the address.
+#[tokio::test]
+async fn the_next_endpoint_is_asked_and_remembered() {
+    let down = Server::start(Script::Cut).await;
+    let up = Server::start(Script::Say(200, "")).await;
+    let client = Client::new(options(&[&down.url, &up.url])).unwrap();
+    // An empty answer is no RowBinary header for `observe`; statements need none.
+    let statement = millrace_ddl::render::create_all(&declared()).remove(0);
+    client.execute(&statement).await.unwrap();
+    assert_eq!(client.endpoint().to_string(), up.url);
+    client.execute(&statement).await.unwrap();
+    assert_eq!(up.asked(), 2);
+    for (request, user, password) in up.asked.lock().unwrap().iter() {
+        assert_eq!((user.as_str(), password.as_str()), ("otel", "hunter2"));
+        assert!(!request.contains("hunter2"), "{request}");
+        assert!(request.ends_with("CREATE DATABASE IF NOT EXISTS `otel`"), "{request}");
+    }
+}
+
+/// Scenario: an answer that is an error of the server, with another endpoint at hand. Guarantee: the
+/// other is not asked: it would say the same, or the statement half ran.
+#[tokio::test]
+async fn a_refusal_is_not_taken_elsewhere() {
+    let refuses = Server::start(Script::Say(500, "Code: 497. DB::Exception: no")).await;
+    let other = Server::start(Script::Say(200, "")).await;
+    let error = ask(&[&refuses.url, &other.url]).await;
+    assert_eq!(error.category(), Category::Privilege);
+    assert_eq!(other.asked(), 0);
+}
+
+/// Scenario: every server is down. Guarantee: converging fails with the cause; one that is down
+/// among others only counts as failed (proven with a real engine in e2e).
+#[tokio::test]
+async fn converging_nowhere_is_an_error() {
+    let down = Server::start(Script::Cut).await;
+    let client = Client::new(options(&[&down.url, &down.url])).unwrap();
+    let error = converge(&client, &declared(), Permit::ADDITIVE).await.unwrap_err();
+    assert_eq!(error.cause().category(), Category::Unreachable);
+}
+
+/// Scenario: no endpoint at all. Guarantee: said at set-up.
+#[test]
+fn a_client_needs_an_endpoint() {
+    let error = Client::new(ClientOptions::new(Vec::new())).map(|_| ()).unwrap_err();
+    assert_eq!(error.category(), Category::Setup);
+}
