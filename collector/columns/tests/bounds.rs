@@ -1,0 +1,183 @@
+//! What stays bounded, and stays correct at its bounds: many keys, many distinct values, many days,
+//! long strings, big batches.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod native;
+mod oracle;
+
+use std::collections::BTreeMap;
+
+use millrace_columns::{AppendError, BlockSet, Compression, Day, MAX_DAYS, Options};
+use millrace_schema::Attributes;
+use millrace_wire::Signal;
+use native::Value;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use oracle::Oracle;
+use prost::Message;
+
+const NANOS_PER_DAY: u64 = 86_400_000_000_000;
+
+fn request(spans: Vec<Span>) -> ExportTraceServiceRequest {
+    let attributes = vec![attribute("service.name", Any::StringValue("bounds".into()))];
+    ExportTraceServiceRequest {
+        resource_spans: vec![ResourceSpans {
+            resource: Some(Resource { attributes, ..Resource::default() }),
+            scope_spans: vec![ScopeSpans { spans, ..ScopeSpans::default() }],
+            ..ResourceSpans::default()
+        }],
+    }
+}
+
+fn attribute(key: &str, value: Any) -> KeyValue {
+    KeyValue {
+        key: key.to_owned(),
+        value: Some(AnyValue { value: Some(value) }),
+        ..KeyValue::default()
+    }
+}
+
+/// Appends `request`, takes everything and compares it with what it should be. The number of Native
+/// blocks.
+fn verify(set: &mut BlockSet, request: &ExportTraceServiceRequest, options: Options) -> usize {
+    let Options { attributes, nested_depth } = options;
+    let expected = Oracle { attributes, nested_depth }.traces(request);
+    set.append(&request.encode_to_vec()).unwrap();
+    let mut found = BTreeMap::new();
+    let mut blocks = 0;
+    for insert in set.take(Compression::Lz4) {
+        let read = native::blocks(&native::unframe(&insert.body));
+        blocks += read.len();
+        let rows: Vec<Vec<Value>> = read.into_iter().flat_map(|block| block.rows).collect();
+        found.insert((insert.table, insert.day.0), rows);
+    }
+    assert!(found == expected, "rows differ");
+    blocks
+}
+
+/// Ten thousand keys, each on one row: all are stored, in several blocks of one insert, and the memory
+/// held is in proportion to the values rather than to rows x keys.
+#[test]
+fn ten_thousand_keys_are_stored_in_bounded_memory() {
+    let spans = (0..10_000_i64)
+        .map(|n| Span {
+            start_time_unix_nano: n as u64,
+            attributes: vec![attribute(&format!("key.{n}"), Any::IntValue(n))],
+            ..Span::default()
+        })
+        .collect();
+    let mut set = BlockSet::new(Signal::Traces, &Options::default());
+    let request = request(spans);
+    set.append(&request.encode_to_vec()).unwrap();
+    // Rows x keys would be 100 MB.
+    assert!(set.memory_bytes() < 16 << 20, "{}", set.memory_bytes());
+    set.clear();
+    assert!(verify(&mut set, &request, Options::default()) > 1);
+    // Paths that nobody uses any more are let go.
+    for _ in 0..3 {
+        set.append(&request_of_one().encode_to_vec()).unwrap();
+        set.clear();
+    }
+    assert!(set.memory_bytes() < 8 << 20, "{}", set.memory_bytes());
+}
+
+fn request_of_one() -> ExportTraceServiceRequest {
+    request(vec![Span {
+        attributes: vec![attribute("one", Any::BoolValue(true))],
+        ..Span::default()
+    }])
+}
+
+/// Dictionaries take indexes of one, two and four bytes as they grow.
+#[test]
+fn dictionaries_widen_their_indexes() {
+    for distinct in [255, 256, 257, 65_536, 65_537] {
+        let spans: Vec<Span> = (0..distinct)
+            .map(|n| Span { name: format!("operation {n}"), ..Span::default() })
+            .collect();
+        for attributes in [Attributes::Json, Attributes::Map] {
+            let options = Options { attributes, ..Options::default() };
+            verify(&mut BlockSet::new(Signal::Traces, &options), &request(spans.clone()), options);
+        }
+    }
+}
+
+/// Strings of all lengths around a length's second byte, and longer than a frame.
+#[test]
+fn long_strings_are_whole() {
+    let spans = [0, 1, 127, 128, 129, 16_383, 16_384, 3 << 20]
+        .into_iter()
+        .map(|length| Span {
+            name: "x".repeat(length),
+            trace_state: "y".repeat(length),
+            attributes: vec![attribute("long", Any::StringValue("z".repeat(length)))],
+            ..Span::default()
+        })
+        .collect();
+    let options = Options::default();
+    verify(&mut BlockSet::new(Signal::Traces, &options), &request(spans), options);
+}
+
+/// A request of a hundred days is taken, each day an insert of its own; one more day is refused whole
+/// and leaves nothing behind; a later request may bring other days.
+#[test]
+fn a_request_of_too_many_days_is_refused_whole() {
+    let days = |from: u64, count: usize| {
+        let spans = (from..from + count as u64)
+            .map(|day| Span { start_time_unix_nano: day * NANOS_PER_DAY, ..Span::default() })
+            .collect();
+        request(spans).encode_to_vec()
+    };
+    let mut set = BlockSet::new(Signal::Traces, &Options::default());
+    let refused = set.append(&days(0, MAX_DAYS + 1)).unwrap_err();
+    assert_eq!(refused, AppendError::TooManyDays { signal: Signal::Traces });
+    assert_eq!(refused.reason(), "too_many_days");
+    assert_eq!((set.rows(), set.bytes()), (0, 0));
+    set.append(&days(1000, MAX_DAYS)).unwrap();
+    set.append(&days(1, 1)).unwrap();
+    let inserts = set.take(Compression::None);
+    let found: Vec<Day> = inserts.iter().map(|insert| insert.day).collect();
+    let expected: Vec<Day> = [1].into_iter().chain(1000..1000 + MAX_DAYS as u16).map(Day).collect();
+    assert_eq!(found, expected);
+}
+
+/// Both sides of midnight are different inserts, though rows go back and forth.
+#[test]
+fn midnight_divides_inserts() {
+    let midnight = 20_000 * NANOS_PER_DAY;
+    let spans = (0..10)
+        .map(|n| Span {
+            name: format!("{n}"),
+            start_time_unix_nano: if n % 2 == 0 { midnight } else { midnight - 1 },
+            ..Span::default()
+        })
+        .collect();
+    let options = Options::default();
+    let mut set = BlockSet::new(Signal::Traces, &options);
+    assert_eq!(verify(&mut set, &request(spans), options), 2);
+}
+
+/// A set that has grown to its batch's size takes no more memory for further batches like it.
+#[test]
+fn memory_is_reused() {
+    let spans = (0..5000_u64)
+        .map(|n| Span {
+            name: format!("operation {}", n % 100),
+            start_time_unix_nano: n,
+            attributes: vec![attribute("n", Any::IntValue(n as i64))],
+            ..Span::default()
+        })
+        .collect();
+    let request = request(spans).encode_to_vec();
+    let mut set = BlockSet::new(Signal::Traces, &Options::default());
+    let mut held = 0;
+    for round in 0..4 {
+        set.append(&request).unwrap();
+        set.take(Compression::Lz4);
+        assert!(round == 0 || set.memory_bytes() == held, "{} != {held}", set.memory_bytes());
+        held = set.memory_bytes();
+    }
+}
