@@ -26,7 +26,7 @@ use crate::kafka::KafkaLag;
 use crate::lag::LagBoard;
 use crate::lease::{Elector, Ending};
 use crate::metrics::Metrics;
-use crate::{edge, gateway, pipeline, telemetry};
+use crate::{edge, gateway, pipeline, schema, telemetry, topic};
 
 /// How often a kind that is not served yet is looked for again.
 const CRD_POLL: Duration = Duration::from_secs(2);
@@ -188,6 +188,8 @@ async fn run_controllers(context: Arc<Context>, places: Vec<Place>, stop: Stop) 
             start::<pipeline::Pipelines>(parts()),
             start::<edge::EdgePools>(parts()),
             start::<gateway::GatewayPools>(parts()),
+            start::<topic::Topics>(parts()),
+            start::<schema::Schemas>(parts()),
         ]
     });
     join_all(runs).await;

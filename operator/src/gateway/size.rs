@@ -23,7 +23,7 @@ pub(super) fn decide(pool: &GatewayPool, observed: &Observed) -> SizingStatus {
     let settings = &pool.spec.settings;
     let scaling = &settings.scaling;
     let policy = Policy::with_bounds(settings.replicas, scaling.min_replicas, scaling.max_replicas);
-    let seen = seen(observed);
+    let seen = seen(before, observed);
     let decision = millrace_autoscale::decide(&seen, &policy, &state_of(before));
     let sizing = sizing_of(&decision, &seen, observed);
     match before {
@@ -32,12 +32,16 @@ pub(super) fn decide(pool: &GatewayPool, observed: &Observed) -> SizingStatus {
     }
 }
 
-fn seen(observed: &Observed) -> Observation {
+/// What is seen. The size that counts as the present one is the one last decided on: a StatefulSet
+/// scaled by hand is drift, not a decision.
+fn seen(before: Option<&SizingStatus>, observed: &Observed) -> Observation {
     let figures = observed.figures();
     let lag = observed.lag.as_ref().ok();
     Observation {
         now_seconds: observed.now.as_second(),
-        current: figures.as_ref().map(|figures| figures.wanted),
+        current: before
+            .and_then(|before| u32::try_from(before.replicas).ok())
+            .or(figures.as_ref().map(|figures| figures.wanted)),
         ready: figures.as_ref().map_or(0, |figures| figures.ready),
         rollout_under_way: figures.as_ref().is_some_and(|it| judge(it) != Verdict::Complete),
         partitions: lag.map(|lag| lag.partitions),

@@ -1,0 +1,206 @@
+//! What the gateway pool's reconciler does against an API server in memory.
+
+use millrace_operator::gateway::GatewayPools;
+use serde_json::{Value, json};
+
+use crate::support::world::World;
+
+const POOL: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/gatewaypools/prod";
+const SET: &str = "/apis/apps/v1/namespaces/telemetry/statefulsets/prod-gateway";
+
+const CAUGHT_UP: Option<(u64, bool)> = Some((0, true));
+const BEHIND: Option<(u64, bool)> = Some((5_000_000, false));
+
+fn pool() -> Value {
+    json!({
+        "apiVersion": "millrace.dev/v1alpha1", "kind": "GatewayPool", "metadata": {},
+        "spec": {
+            "kafka": {"bootstrapServers": ["kafka:9092"]},
+            "clickhouse": {"endpoints": ["http://clickhouse:8123"]},
+            "signals": {"traces": {}},
+            "scaling": {"minReplicas": 2, "maxReplicas": 24},
+        }
+    })
+}
+
+fn world() -> World {
+    let world = World::new();
+    world.server.put(POOL, pool());
+    world
+}
+
+async fn settle(world: &World) {
+    for _ in 0..3 {
+        world.reconcile::<GatewayPools>(POOL).await.unwrap();
+        world.finish_rollouts();
+    }
+    world.reconcile::<GatewayPools>(POOL).await.unwrap();
+    world.server.take_writes();
+    world.server.take_event_reasons();
+}
+
+fn replicas(world: &World) -> i64 {
+    world.server.get(SET).unwrap()["spec"]["replicas"].as_i64().unwrap()
+}
+
+/// Lets ten-second looks pass, pods coming up in between; gives the sizes seen.
+async fn play(world: &World, seconds: i64) -> Vec<i64> {
+    let mut sizes = vec![replicas(world)];
+    for _ in 0..seconds / 10 {
+        world.pass(10);
+        world.reconcile::<GatewayPools>(POOL).await.unwrap();
+        world.finish_rollouts();
+        sizes.push(replicas(world));
+    }
+    sizes.dedup();
+    sizes
+}
+
+/// Scenario: a new pool. Guarantee: a StatefulSet whose pods keep their names in the group, a
+/// configuration that the collector accepts, Ready once pods and lag are right.
+#[tokio::test]
+async fn a_new_pool_gets_a_stateful_set_with_fixed_members() {
+    let world = world();
+    settle(&world).await;
+    let set = world.server.get(SET).unwrap();
+    assert_eq!(set["spec"]["podManagementPolicy"], "Parallel");
+    assert_eq!(set["spec"]["serviceName"], "prod-gateway");
+    let pod = &set["spec"]["template"]["spec"];
+    assert_eq!(pod["automountServiceAccountToken"], false);
+    assert_eq!(pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"], true);
+    let drain = pool()["spec"]["drainSeconds"].as_i64().unwrap_or(60);
+    assert!(pod["terminationGracePeriodSeconds"].as_i64().unwrap() > drain);
+    let paths = world.server.paths();
+    let map = paths.iter().find(|path| path.contains("/configmaps/")).unwrap();
+    let map = world.server.get(map).unwrap();
+    let text = map["data"]["collector.yaml"].as_str().unwrap();
+    millrace_config::Config::load(text).unwrap();
+    assert!(text.contains("groupInstanceIdEnv: POD_NAME"), "{text}");
+    assert!(text.contains("groupId: millrace-telemetry-prod"), "{text}");
+    assert!(world.is_ready(POOL), "{:?}", world.condition(POOL, "Ready"));
+}
+
+/// Scenario: a settled, caught-up pool is looked at every ten seconds for four minutes. Guarantee:
+/// nothing is written.
+#[tokio::test]
+async fn a_converged_reconcile_writes_nothing() {
+    let world = world();
+    settle(&world).await;
+    play(&world, 240).await;
+    assert_eq!(world.server.take_writes(), []);
+    assert_eq!(world.server.take_event_reasons(), Vec::<String>::new());
+}
+
+/// Scenario: lag goes above its bound, is caught up, becomes unknown. Guarantee: Ready follows the
+/// lag at each look, and unknown is never taken for none.
+#[tokio::test]
+async fn readiness_follows_the_lag_at_each_look() {
+    let world = world();
+    settle(&world).await;
+    for (lag, ready, reason) in [
+        (BEHIND, false, "LagAboveBound"),
+        (CAUGHT_UP, true, "AsAsked"),
+        (None, false, "KafkaUnreachable"),
+        (CAUGHT_UP, true, "AsAsked"),
+    ] {
+        world.pass(10);
+        world.set_lag(lag);
+        world.reconcile::<GatewayPools>(POOL).await.unwrap();
+        assert_eq!(world.is_ready(POOL), ready, "{lag:?}");
+        assert_eq!(world.condition(POOL, "Ready").unwrap().1, reason);
+    }
+}
+
+/// Scenario: lag stays above its bound for an hour. Guarantee: the pool grows in steps to its
+/// partitions, and the whole decision stands in the status.
+#[tokio::test]
+async fn lasting_lag_grows_the_pool_and_the_status_says_why() {
+    let world = world();
+    settle(&world).await;
+    world.set_lag(BEHIND);
+    assert_eq!(play(&world, 3600).await, [2, 3, 4, 6, 12]);
+    let status = world.server.get(POOL).unwrap()["status"].clone();
+    assert_eq!(status["sizing"]["reason"], "AtCeiling");
+    assert_eq!(status["sizing"]["replicas"], 12);
+    assert_eq!(status["sizing"]["partitions"], 12);
+    assert!(status["sizing"]["aboveBoundSince"].is_string());
+    assert_eq!(status["lag"]["messages"], 5_000_000);
+    let sized = world.server.take_event_reasons();
+    let sized = sized.iter().filter(|reason| *reason == "SizedLagAboveBound").count();
+    assert_eq!(sized, 4);
+}
+
+/// Scenario: the broker is away for an hour, and the operator is restarted. Guarantee: the size is
+/// held; the memory of earlier decisions is in the status, not in the process.
+#[tokio::test]
+async fn an_unknown_lag_holds_the_size() {
+    let world = world();
+    settle(&world).await;
+    world.set_lag(BEHIND);
+    play(&world, 600).await;
+    let before = replicas(&world);
+    world.set_lag(None);
+    assert_eq!(play(&world, 3600).await, [before]);
+    let sizing = world.server.get(POOL).unwrap()["status"]["sizing"].clone();
+    assert_eq!(sizing["reason"], "HoldSignalMissing");
+}
+
+/// Scenario: somebody scales the StatefulSet by hand, then the pool itself. Guarantee: the first is
+/// put back, the second is obeyed.
+#[tokio::test]
+async fn the_pool_is_scaled_through_the_pool_only() {
+    let world = world();
+    settle(&world).await;
+    world.server.edit(SET, |set| set["spec"]["replicas"] = 9.into());
+    world.reconcile::<GatewayPools>(POOL).await.unwrap();
+    world.finish_rollouts();
+    world.pass(10);
+    world.reconcile::<GatewayPools>(POOL).await.unwrap();
+    assert_eq!(replicas(&world), 2, "the size decided on, not the one found");
+    world.server.edit(POOL, |pool| pool["spec"]["replicas"] = 5.into());
+    settle(&world).await;
+    assert_eq!(replicas(&world), 5);
+    let sizing = world.server.get(POOL).unwrap()["status"]["sizing"].clone();
+    assert_eq!(sizing["reason"], "Fixed");
+}
+
+/// Scenario: two signals want attributes stored differently. Guarantee: told before anything is made.
+#[tokio::test]
+async fn two_ways_of_attributes_in_one_pool_are_refused() {
+    let world = World::new();
+    let mut pool = pool();
+    pool["spec"]["signals"] = json!({"traces": {}, "logs": {"attributes": "Map"}});
+    world.server.put(POOL, pool);
+    world.reconcile::<GatewayPools>(POOL).await.unwrap();
+    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "SpecInvalid");
+    assert!(world.server.get(SET).is_none());
+}
+
+/// Scenario: a new image cannot be pulled. Guarantee: Stalled with the reason, and not Ready.
+#[tokio::test]
+async fn an_image_that_cannot_be_pulled_is_told() {
+    let world = world();
+    settle(&world).await;
+    world.server.edit(POOL, |pool| pool["spec"]["collector"] = json!({"version": "9.9.9"}));
+    world.reconcile::<GatewayPools>(POOL).await.unwrap();
+    let generation = world.server.get(SET).unwrap()["metadata"]["generation"].clone();
+    world.server.edit(SET, |set| {
+        set["status"]["observedGeneration"] = generation;
+        set["status"]["updateRevision"] = "new".into();
+        set["status"]["updatedReplicas"] = 1.into();
+        set["status"]["availableReplicas"] = 1.into();
+    });
+    let labels = world.server.get(SET).unwrap()["spec"]["template"]["metadata"]["labels"].clone();
+    world.server.put(
+        "/api/v1/namespaces/telemetry/pods/prod-gateway-1",
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": labels}, "spec": null,
+            "status": {"containerStatuses": [{"name": "collector", "ready": false, "image": "x",
+                "imageID": "", "restartCount": 0,
+                "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}}),
+    );
+    world.reconcile::<GatewayPools>(POOL).await.unwrap();
+    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "ImagePullFailed");
+    let (stalled, reason, _) = world.condition(POOL, "Stalled").unwrap();
+    assert_eq!((stalled.as_str(), reason.as_str()), ("True", "ImagePullFailed"));
+    assert!(world.server.take_event_reasons().contains(&"ImagePullFailed".to_owned()));
+}

@@ -1,0 +1,236 @@
+//! What the pipeline's reconciler does against an API server in memory; the children's own
+//! controllers are played by the tests.
+
+use millrace_operator::pipeline::Pipelines;
+use serde_json::{Value, json};
+
+use crate::support::world::World;
+
+const BASE: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry";
+const PIPELINE: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/telemetrypipelines/prod";
+
+fn pipeline() -> Value {
+    json!({
+        "apiVersion": "millrace.dev/v1alpha1", "kind": "TelemetryPipeline", "metadata": {},
+        "spec": {
+            "kafka": {"bootstrapServers": ["kafka:9092"]},
+            "clickhouse": {"endpoints": ["http://clickhouse:8123"]},
+            "signals": {"traces": {}, "logs": {}},
+        }
+    })
+}
+
+fn child(kind: &str) -> String {
+    match kind {
+        "traces" | "logs" => format!("{BASE}/telemetrytopics/prod-{kind}"),
+        "schema" => format!("{BASE}/telemetryschemas/prod"),
+        "edge" => format!("{BASE}/edgepools/prod"),
+        "gateway" => format!("{BASE}/gatewaypools/prod"),
+        other => panic!("no child {other}"),
+    }
+}
+
+const CHILDREN: [&str; 5] = ["traces", "logs", "schema", "edge", "gateway"];
+
+/// What a child's controller says when all is well, `older_by` generations ago.
+fn fine(world: &World, kind: &str, older_by: i64) {
+    let facts: &[(&str, bool)] = match kind {
+        "gateway" => &[
+            ("Ready", true),
+            ("PodsReady", true),
+            ("LagWithinBound", true),
+            ("SecretsFound", true),
+        ],
+        _ => &[("Ready", true), ("SecretsFound", true)],
+    };
+    let more = match kind {
+        "schema" => json!({"revision": "abc"}),
+        "traces" | "logs" => json!({"partitions": 12}),
+        "edge" => {
+            json!({"replicas": 2, "readyReplicas": 2, "endpoint": "prod-edge.telemetry.svc:4317"})
+        }
+        _ => json!({"replicas": 1, "readyReplicas": 1}),
+    };
+    world.say(&child(kind), older_by, facts, more);
+}
+
+async fn reconcile(world: &World) {
+    world.reconcile::<Pipelines>(PIPELINE).await.unwrap();
+}
+
+/// A world in which the pipeline is ready.
+async fn ready() -> World {
+    let world = World::new();
+    world.server.put(PIPELINE, pipeline());
+    reconcile(&world).await;
+    for kind in ["traces", "logs", "schema"] {
+        fine(&world, kind, 0);
+    }
+    reconcile(&world).await;
+    for kind in ["edge", "gateway"] {
+        fine(&world, kind, 0);
+    }
+    reconcile(&world).await;
+    assert!(world.is_ready(PIPELINE), "{:?}", world.condition(PIPELINE, "Ready"));
+    world.server.take_writes();
+    world.server.take_event_reasons();
+    world
+}
+
+/// Scenario: a new pipeline, children coming up one after the other. Guarantee: the edge pool is
+/// not made before its topics are there, nor the gateway pool before its tables.
+#[tokio::test]
+async fn children_are_made_in_order() {
+    let world = World::new();
+    world.server.put(PIPELINE, pipeline());
+    let there = |world: &World, kind: &str| world.server.get(&child(kind)).is_some();
+    reconcile(&world).await;
+    assert!(there(&world, "traces") && there(&world, "logs") && there(&world, "schema"));
+    assert!(!there(&world, "edge") && !there(&world, "gateway"));
+    assert_eq!(world.condition(PIPELINE, "GatewayReady").unwrap().1, "Waiting");
+    fine(&world, "traces", 0);
+    fine(&world, "logs", 0);
+    reconcile(&world).await;
+    assert!(there(&world, "edge") && !there(&world, "gateway"));
+    fine(&world, "schema", 0);
+    reconcile(&world).await;
+    assert!(there(&world, "gateway"));
+    assert!(!world.is_ready(PIPELINE));
+}
+
+/// Scenario: a ready pipeline is looked at again. Guarantee: nothing is written, nothing told.
+#[tokio::test]
+async fn a_converged_reconcile_writes_nothing() {
+    let world = ready().await;
+    for _ in 0..3 {
+        world.pass(600);
+        reconcile(&world).await;
+    }
+    assert_eq!(world.server.take_writes(), []);
+    assert_eq!(world.server.take_event_reasons(), Vec::<String>::new());
+}
+
+/// Scenario: from a ready pipeline, each fact of each child turns false, one at a time; or the
+/// child's status is of an older generation; or it is gone. Guarantee: Ready is false at once, each
+/// time, and true again when all is well.
+#[tokio::test]
+async fn ready_is_never_true_while_any_check_fails() {
+    for kind in CHILDREN {
+        let world = ready().await;
+        let facts: &[&str] = match kind {
+            "gateway" => &["PodsReady", "LagWithinBound", "SecretsFound"],
+            _ => &["Ready"],
+        };
+        for failing in facts {
+            let said: Vec<(&str, bool)> = ["Ready", "PodsReady", "LagWithinBound", "SecretsFound"]
+                .into_iter()
+                .map(|type_| (type_, type_ != *failing))
+                .collect();
+            world.say(&child(kind), 0, &said, json!({"revision": "abc", "partitions": 12}));
+            reconcile(&world).await;
+            assert!(!world.is_ready(PIPELINE), "{kind}: {failing}");
+            fine(&world, kind, 0);
+            reconcile(&world).await;
+            assert!(world.is_ready(PIPELINE), "{kind}: back from {failing}");
+        }
+        fine(&world, kind, 1);
+        reconcile(&world).await;
+        assert!(!world.is_ready(PIPELINE), "{kind}: stale");
+        assert!(
+            ["ChildOutOfDate", "Waiting"]
+                .contains(&world.condition(PIPELINE, "Ready").unwrap().1.as_str())
+        );
+        fine(&world, kind, 0);
+        reconcile(&world).await;
+        assert!(world.is_ready(PIPELINE), "{kind}: fresh again");
+        world.server.delete(&child(kind));
+        reconcile(&world).await;
+        assert!(!world.is_ready(PIPELINE), "{kind}: gone");
+        assert!(world.server.get(&child(kind)).is_some(), "{kind}: back");
+    }
+}
+
+/// Scenario: the pipeline's spec changes. Guarantee: not Ready from the first look on, until every
+/// child it changed has said so for its new generation.
+#[tokio::test]
+async fn a_changed_spec_is_not_ready_until_the_children_say_so() {
+    let world = ready().await;
+    world.server.edit(PIPELINE, |it| it["spec"]["edge"] = json!({"replicas": 4}));
+    assert!(!world.is_ready(PIPELINE), "the old status is not about the new generation");
+    reconcile(&world).await;
+    assert!(!world.is_ready(PIPELINE));
+    assert_eq!(world.condition(PIPELINE, "EdgeReady").unwrap().1, "ChildOutOfDate");
+    fine(&world, "edge", 0);
+    reconcile(&world).await;
+    assert!(world.is_ready(PIPELINE));
+}
+
+/// Scenario: tables must change (a signal is added) together with the gateway. Guarantee: the
+/// gateway is not changed before the schema has its new revision.
+#[tokio::test]
+async fn the_gateway_waits_for_the_schema_of_its_revision() {
+    let world = ready().await;
+    let before = world.server.get(&child("gateway")).unwrap()["spec"].clone();
+    world.server.edit(PIPELINE, |it| it["spec"]["signals"]["metrics"] = json!({}));
+    reconcile(&world).await;
+    assert_eq!(world.server.get(&child("gateway")).unwrap()["spec"], before);
+    let topic = format!("{BASE}/telemetrytopics/prod-metrics");
+    world.say(&topic, 0, &[("Ready", true)], json!({"partitions": 12}));
+    reconcile(&world).await;
+    assert_eq!(world.server.get(&child("gateway")).unwrap()["spec"], before);
+    assert_eq!(world.condition(PIPELINE, "GatewayReady").unwrap().1, "Waiting");
+    fine(&world, "schema", 0);
+    reconcile(&world).await;
+    assert_ne!(world.server.get(&child("gateway")).unwrap()["spec"], before);
+}
+
+/// Scenario: a signal is taken out. Guarantee: its topic's object goes, the others stay.
+#[tokio::test]
+async fn a_signal_taken_out_loses_its_topic_object() {
+    let world = ready().await;
+    world.server.edit(PIPELINE, |it| {
+        it["spec"]["signals"].as_object_mut().unwrap().remove("logs");
+    });
+    reconcile(&world).await;
+    assert!(world.server.get(&child("logs")).is_none());
+    assert!(world.server.get(&child("traces")).is_some());
+}
+
+/// Scenario: a user edits a child. Guarantee: what the pipeline says is put back; what it does not
+/// say (a scaled number of pods) is the user's.
+#[tokio::test]
+async fn a_childs_edited_field_is_put_back_and_an_unsaid_one_is_kept() {
+    let world = ready().await;
+    world.server.edit(&child("edge"), |edge| {
+        edge["spec"]["kafka"]["bootstrapServers"] = json!(["elsewhere:9092"]);
+        edge["spec"]["replicas"] = 7.into();
+    });
+    reconcile(&world).await;
+    let edge = world.server.get(&child("edge")).unwrap();
+    assert_eq!(edge["spec"]["kafka"]["bootstrapServers"], json!(["kafka:9092"]));
+    assert_eq!(edge["spec"]["replicas"], 7);
+    assert!(world.server.take_event_reasons().contains(&"DriftRepaired".to_owned()));
+}
+
+/// Scenario: a child is stuck. Guarantee: the pipeline says Stalled with the child's reason, names
+/// the child, and lists every child.
+#[tokio::test]
+async fn a_stuck_child_is_named() {
+    let world = ready().await;
+    world.server.edit(&child("schema"), |schema| {
+        let at = schema["metadata"]["generation"].clone();
+        schema["status"]["conditions"] = json!([
+            {"type": "Ready", "status": "False", "reason": "TableColumnMissing", "message": "no SpanId",
+                "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": at},
+            {"type": "Stalled", "status": "True", "reason": "TableColumnMissing", "message": "no SpanId",
+                "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": at}]);
+    });
+    reconcile(&world).await;
+    assert_eq!(world.condition(PIPELINE, "Stalled").unwrap().1, "TableColumnMissing");
+    assert_eq!(world.condition(PIPELINE, "Ready").unwrap().1, "TableColumnMissing");
+    let status = world.server.get(PIPELINE).unwrap()["status"].clone();
+    assert_eq!(status["children"].as_array().unwrap().len(), 5);
+    let ready = status["conditions"].as_array().unwrap();
+    let ready = ready.iter().find(|condition| condition["type"] == "Ready").unwrap();
+    assert!(ready["message"].as_str().unwrap().contains("TelemetrySchema prod"), "{ready}");
+}
