@@ -191,7 +191,9 @@ impl PartitionLedger {
     }
 
     pub(crate) fn has_commit_due(&self) -> bool {
-        self.commit_point().is_some_and(|point| self.requested.is_none_or(|r| r < point))
+        // Before anything is done there is nothing to say: the group begins where it would anyway.
+        self.done_to.is_some()
+            && self.commit_point().is_some_and(|point| self.requested.is_none_or(|r| r < point))
     }
 
     pub(crate) fn commit_answered(&mut self, point: i64, announced: &[OffsetRange], ok: bool) {

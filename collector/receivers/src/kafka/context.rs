@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, RebalanceProtocol};
-use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::error::KafkaError;
 use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka::types::RDKafkaRespErr;
 
@@ -55,7 +55,7 @@ impl Mailbox {
         self.closing.store(true, Ordering::Release);
     }
 
-    fn push(&self, event: Event) {
+    pub(super) fn push(&self, event: Event) {
         self.events().push_back(event);
     }
 
@@ -112,11 +112,6 @@ impl ConsumerContext for Mailbox {
             RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS => Event::Assigned(partitions),
             _ => Event::Revoked { partitions, lost: consumer.assignment_lost() },
         });
-    }
-
-    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
-        let refused = offsets.elements().iter().find_map(|element| element.error().err());
-        self.push(Event::Committed(result.and(refused.map_or(Ok(()), Err))));
     }
 }
 

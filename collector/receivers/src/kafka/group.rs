@@ -91,10 +91,11 @@ impl Session {
             tracing::error!(worker = self.worker, %error, "cannot take partitions over");
             self.shared.status.set(self.worker, Some(error.to_string()));
         }
-        if self.is_paused()
-            && let Err(error) = self.consumer.pause(&list)
-        {
-            tracing::warn!(worker = self.worker, %error, "cannot pause new partitions");
+        // librdkafka remembers that a partition was paused, over an assignment that ended with it.
+        let flow =
+            if self.is_paused() { self.consumer.pause(&list) } else { self.consumer.resume(&list) };
+        if let Err(error) = flow {
+            tracing::warn!(worker = self.worker, %error, "cannot pause or resume new partitions");
         }
     }
 
@@ -120,6 +121,7 @@ impl Session {
             }
             (None, _) => Vec::new(),
         };
+        tracing::info!(topic, partition, offset, repeats = promised.len(), "partition begins");
         self.ledger.assign(key, offset, promised);
         self.partitions.insert(key, Partition::new(offset));
     }
@@ -173,10 +175,22 @@ impl Session {
             last.extend(revoked.and_then(|revoked| revoked.final_commit));
             self.drop_partition(*key);
         }
-        // librdkafka sends the commit before it lets go of the partitions.
-        self.send_commit(&last);
+        self.commit_and_forget(&last);
         let keys: Vec<Key> = leaving.keys.iter().map(|(key, _)| *key).collect();
         self.unassign(&keys);
+    }
+
+    /// The last commit of partitions that leave before everything was answered. librdkafka sends it
+    /// before it lets go of them; its answer would come too late for anybody.
+    fn commit_and_forget(&self, commits: &[Commit<Key>]) {
+        if commits.is_empty() {
+            return;
+        }
+        let asked = self.commit_list(commits);
+        let asked = asked.and_then(|list| self.consumer.commit(&list, CommitMode::Async));
+        if let Err(error) = asked {
+            tracing::warn!(worker = self.worker, %error, "cannot ask for the last commit");
+        }
     }
 
     fn unassign(&self, keys: &[Key]) {
@@ -251,26 +265,26 @@ impl Session {
         }
     }
 
-    fn send_commit(&self, commits: &[Commit<Key>]) -> bool {
-        if commits.is_empty() {
-            return true;
-        }
+    /// The commits as librdkafka takes them.
+    fn commit_list(&self, commits: &[Commit<Key>]) -> KafkaResult<TopicPartitionList> {
+        tracing::debug!(worker = self.worker, ?commits, "commit");
         let mut list = TopicPartitionList::new();
         for commit in commits {
             let Some(topic) = self.topic(commit.key) else { continue };
             let mut element = list.add_partition(&topic.name, commit.key.partition);
-            if let Err(error) = element.set_offset(Offset::Offset(commit.offset)) {
-                tracing::error!(%error, "cannot name an offset to commit");
-                return false;
-            }
+            element.set_offset(Offset::Offset(commit.offset))?;
             if !commit.open.is_empty() {
                 element.set_metadata(encode(commit.offset, &commit.open));
             }
         }
-        match self.consumer.commit(&list, CommitMode::Async) {
-            Ok(()) => true,
+        Ok(list)
+    }
+
+    fn send_commit(&self, commits: &[Commit<Key>]) -> bool {
+        match self.commit_list(commits) {
+            Ok(list) => self.committer.as_ref().is_some_and(|c| c.commit(list)),
             Err(error) => {
-                tracing::warn!(worker = self.worker, %error, "cannot ask for a commit");
+                tracing::error!(worker = self.worker, %error, "cannot name offsets to commit");
                 false
             }
         }
@@ -278,6 +292,7 @@ impl Session {
 
     fn committed(&mut self, result: Result<(), KafkaError>) {
         let commits = std::mem::take(&mut self.commits.in_flight);
+        tracing::debug!(worker = self.worker, ?commits, ?result, "commit answered");
         if let Err(error) = &result {
             // Ordinary while the group rebalances; the offsets are due again.
             tracing::warn!(worker = self.worker, %error, "commit refused, will retry");

@@ -15,6 +15,7 @@
 //!
 //! This module doesn't know ClickHouse, SQL, or how a table looks.
 
+mod committer;
 mod context;
 mod flight;
 mod group;
@@ -168,11 +169,12 @@ fn run(shared: &Arc<Shared>, worker: u16) {
     while !shared.drain.is_begun() {
         let error = match Session::new(Arc::clone(shared), worker).map(Session::run) {
             Ok(Ended::Drained) => return,
-            Ok(Ended::Fatal(error)) | Err(error) => error,
+            Ok(Ended::Fatal(error)) => error.to_string(),
+            Err(error) => error.to_string(),
         };
         let wait = backoff.next_wait();
-        tracing::error!(worker, %error, ?wait, "consumer failed, making another");
-        shared.status.set(worker, Some(error.to_string()));
+        tracing::error!(worker, error, ?wait, "consumer failed, making another");
+        shared.status.set(worker, Some(error));
         let until = Instant::now() + wait;
         while Instant::now() < until && !shared.drain.is_begun() {
             std::thread::sleep(LOOK_INTERVAL);

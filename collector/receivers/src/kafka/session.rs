@@ -20,6 +20,7 @@ use rdkafka::consumer::Consumer;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use super::Shared;
+use super::committer::Committer;
 use super::context::{GroupConsumer, Mailbox};
 use super::flight::{OpenPart, Work};
 use super::group::{Joining, Leaving};
@@ -56,6 +57,15 @@ pub(super) enum Ended {
     Fatal(KafkaError),
 }
 
+/// Why a session can't begin.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SessionError {
+    #[error("cannot make a consumer: {0}")]
+    Client(#[from] KafkaError),
+    #[error("cannot start the committing thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
 /// Whether messages are read now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
@@ -79,6 +89,8 @@ pub(super) struct Session {
     pub(super) shared: Arc<Shared>,
     pub(super) worker: u16,
     pub(super) consumer: Arc<GroupConsumer>,
+    /// None only while the session closes.
+    pub(super) committer: Option<Committer>,
     pub(super) ledger: Ledger<Key>,
     pub(super) partitions: BTreeMap<Key, Partition>,
     pub(super) answers: Answers,
@@ -108,16 +120,19 @@ pub(super) struct Session {
 
 impl Session {
     /// Makes the consumer and subscribes it. Nothing is read before [`Session::run`].
-    pub(super) fn new(shared: Arc<Shared>, worker: u16) -> Result<Self, KafkaError> {
+    pub(super) fn new(shared: Arc<Shared>, worker: u16) -> Result<Self, SessionError> {
         let client = shared.settings.group_client(worker);
         let consumer: GroupConsumer = client.create_with_context(Mailbox::default())?;
         let topics: Vec<&str> = shared.settings.topics.iter().map(|t| t.name.as_ref()).collect();
         consumer.subscribe(&topics)?;
+        let consumer = Arc::new(consumer);
+        let committer = Committer::start(worker, Arc::clone(&consumer))?;
         let now = Instant::now();
         Ok(Self {
             shared,
             worker,
-            consumer: Arc::new(consumer),
+            consumer,
+            committer: Some(committer),
             ledger: Ledger::new(),
             partitions: BTreeMap::new(),
             answers: Answers::new(MAX_UNANSWERED),
@@ -202,8 +217,8 @@ impl Session {
         let may_read = self.may_read();
         let next = match (self.flow, may_read) {
             (_, true) => Flow::Reading,
-            // Only polling brings the answers to commits.
-            _ if self.shared.drain.is_begun() || !self.held.is_empty() => Flow::Paused,
+            // Nothing will be read any more.
+            _ if self.shared.drain.is_begun() => Flow::Paused,
             (Flow::Reading, false) => Flow::Holding { since: self.now },
             (Flow::Holding { since }, false) if self.now - since >= PAUSE_AFTER => Flow::Paused,
             (same, false) => same,
@@ -293,6 +308,9 @@ impl Session {
     fn close(mut self) {
         self.drop_all_partitions();
         self.consumer.context().close();
+        if let Some(committer) = self.committer.take() {
+            committer.close(!self.commits.in_flight.is_empty());
+        }
         // Dropping the consumer closes it, which takes a round trip or the session's time-out.
         drop(self);
     }

@@ -1,0 +1,423 @@
+//! The Kafka source against librdkafka's mock cluster and a sink in memory: what is stored, what
+//! is committed and when, and what happens when the sink, a message or the group misbehaves.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod fake_sink;
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fake_sink::{BROKEN, FakeSink, Mode, POISON};
+use millrace_config::{Batch, BootstrapServer, ByteSize, KafkaReceiver, TopicName, Topics};
+use millrace_pipeline::budget::Budget;
+use millrace_pipeline::drain::Drain;
+use millrace_pipeline::readiness::Readiness;
+use millrace_pipeline::sink::{DeadLetters, Sink};
+use millrace_pipeline::telemetry::Telemetry;
+use millrace_receivers::kafka::{Delivery, KafkaSource, SourceParts, SourceSettings};
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+
+const TOPIC: &str = "otlp_traces";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits until something is so; fails the test when it isn't in time.
+fn eventually(what: &str, mut so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !so() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+struct Kafka {
+    cluster: MockCluster<'static, DefaultProducerContext>,
+    producer: BaseProducer,
+}
+
+impl Kafka {
+    fn new(partitions: i32) -> Self {
+        // RUST_LOG=debug shows what the workers do, when a test fails.
+        let filter = tracing_subscriber::EnvFilter::from_default_env();
+        let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().try_init();
+        let cluster = MockCluster::new(1).unwrap();
+        cluster.create_topic(TOPIC, partitions, 1).unwrap();
+        let producer = ClientConfig::new()
+            .set("bootstrap.servers", cluster.bootstrap_servers())
+            .set("linger.ms", "0")
+            .create()
+            .unwrap();
+        Self { cluster, producer }
+    }
+
+    fn send(&self, partition: i32, messages: impl IntoIterator<Item = String>) {
+        for message in messages {
+            let record = BaseRecord::<(), _>::to(TOPIC).partition(partition).payload(&message);
+            self.producer.send(record).unwrap();
+            self.producer.poll(Duration::ZERO);
+        }
+        self.producer.flush(PATIENCE).unwrap();
+    }
+
+    /// The group's committed offset of a partition.
+    fn committed(&self, partition: i32) -> Option<i64> {
+        let asker: BaseConsumer = ClientConfig::new()
+            .set("bootstrap.servers", self.cluster.bootstrap_servers())
+            .set("group.id", "millrace-gateway")
+            .create()
+            .unwrap();
+        let mut list = TopicPartitionList::new();
+        list.add_partition(TOPIC, partition);
+        let answer = asker.committed_offsets(list, PATIENCE).unwrap();
+        match answer.elements()[0].offset() {
+            Offset::Offset(offset) => Some(offset),
+            _ => None,
+        }
+    }
+}
+
+struct Options {
+    workers: u16,
+    budget_bytes: u64,
+    max_rows: u32,
+    max_age_millis: u32,
+    delivery: Delivery,
+    instance: Option<&'static str>,
+    drain_seconds: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            workers: 1,
+            budget_bytes: 64 << 20,
+            max_rows: 10,
+            max_age_millis: 50,
+            delivery: Delivery::AtLeastOnce,
+            instance: None,
+            drain_seconds: 20,
+        }
+    }
+}
+
+struct Running {
+    source: KafkaSource,
+    drain: Drain,
+    readiness: Readiness,
+    telemetry: Arc<Telemetry>,
+    budget: Budget,
+}
+
+impl Running {
+    fn start(kafka: &Kafka, sink: &Arc<FakeSink>, options: Options) -> Self {
+        let mut receiver = KafkaReceiver {
+            topics: Topics { traces: Some(TopicName::new(TOPIC).unwrap()), ..Topics::default() },
+            workers: NonZeroU16::new(options.workers),
+            fetch_queue_bytes: ByteSize::mib(1),
+            session_timeout_seconds: 6,
+            ..KafkaReceiver::default()
+        };
+        receiver.connection.bootstrap_servers = vec![
+            BootstrapServer::new(kafka.cluster.bootstrap_servers()).unwrap(),
+        ];
+        let batch = Batch {
+            max_rows: options.max_rows,
+            max_age_millis: options.max_age_millis,
+            ..Batch::default()
+        };
+        let settings = SourceSettings::new(
+            &receiver,
+            &batch,
+            options.instance.map(str::to_owned),
+            NonZeroU16::MIN,
+            options.delivery,
+        )
+        .unwrap();
+        let budget = Budget::new(options.budget_bytes);
+        let telemetry = Arc::new(Telemetry::new(budget.clone(), "test", "system").unwrap());
+        let drain = Drain::new(Duration::from_secs(options.drain_seconds));
+        let readiness = Readiness::default();
+        let parts = SourceParts {
+            sink: Arc::clone(sink) as Arc<dyn Sink>,
+            dead_letters: Arc::clone(sink) as Arc<dyn DeadLetters>,
+            budget: budget.clone(),
+            telemetry: Arc::clone(&telemetry),
+            readiness: readiness.clone(),
+            drain: drain.clone(),
+        };
+        let source = KafkaSource::start(settings, parts).unwrap();
+        Self { source, drain, readiness, telemetry, budget }
+    }
+
+    fn metric(&self, line: &str) -> f64 {
+        let text = self.telemetry.render().unwrap();
+        let found = text.lines().find_map(|l| l.strip_prefix(line)?.trim().parse().ok());
+        found.unwrap_or(0.0)
+    }
+
+    fn stop(self) {
+        self.drain.begin();
+        self.source.join();
+        assert_eq!(self.budget.used_bytes(), 0, "everything reserved is given back");
+    }
+}
+
+fn messages(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|i| format!("{prefix}{i:05}")).collect()
+}
+
+/// Scenario: messages on four partitions, two workers. Guarantee: each is stored once, the last
+/// offset of each partition is committed, the source is ready, the counters agree.
+#[test]
+fn everything_is_stored_once_and_committed() {
+    let kafka = Kafka::new(4);
+    let sink = FakeSink::new(Mode::Store);
+    let mut sent = Vec::new();
+    for partition in 0..4 {
+        let batch = messages(&format!("p{partition}-"), 95);
+        kafka.send(partition, batch.clone());
+        sent.extend(batch);
+    }
+    let running = Running::start(&kafka, &sink, Options { workers: 2, ..Options::default() });
+    eventually("all stored", || sink.messages().len() >= sent.len());
+    assert_eq!(sink.messages(), sent);
+    for partition in 0..4 {
+        eventually("committed", || kafka.committed(partition) == Some(95));
+    }
+    eventually("ready", || running.readiness.is_ready());
+    assert_eq!(running.metric("millrace_records_in_total{signal=\"traces\"}"), 380.0);
+    assert_eq!(running.metric("millrace_records_out_total{signal=\"traces\"}"), 380.0);
+    assert_eq!(running.metric("millrace_records_buffered{signal=\"traces\"}"), 0.0);
+    running.stop();
+}
+
+/// Scenario: the sink takes inserts and doesn't answer, then does. Guarantee: nothing is committed
+/// before, everything after.
+#[test]
+fn nothing_is_committed_before_the_sink_has_answered() {
+    let kafka = Kafka::new(1);
+    let sink = FakeSink::new(Mode::Hold);
+    kafka.send(0, messages("m", 30));
+    let running = Running::start(&kafka, &sink, Options::default());
+    eventually("three inserts", || sink.held().len() == 3);
+    // Several commit intervals' worth of looking: a commit would be there by now.
+    let until = Instant::now() + Duration::from_millis(2_500);
+    while Instant::now() < until {
+        assert_eq!(kafka.committed(0), None);
+    }
+    sink.set(Mode::Store);
+    eventually("committed", || kafka.committed(0) == Some(30));
+    running.stop();
+}
+
+/// Scenario: two messages that aren't OTLP among good ones, the dead-letter topic slow. Guarantee:
+/// the neighbours are stored meanwhile, the commit waits for the dead letters, and those carry
+/// bytes, offset and reason.
+#[test]
+fn a_broken_message_becomes_a_dead_letter_before_it_is_committed() {
+    let kafka = Kafka::new(1);
+    let sink = FakeSink::new(Mode::Store);
+    sink.hold_letters(true);
+    let mut sent = messages("m", 20);
+    sent[3] = format!("{BROKEN}-a");
+    sent[17] = format!("{BROKEN}-b");
+    kafka.send(0, sent);
+    let running = Running::start(&kafka, &sink, Options::default());
+    eventually("neighbours stored", || sink.messages().len() == 18);
+    eventually("letters sent", || sink.held_letters() == 2);
+    assert_eq!(kafka.committed(0), None);
+    sink.hold_letters(false);
+    eventually("committed", || kafka.committed(0) == Some(20));
+    let letters = sink.letters();
+    assert_eq!((letters[0].offset, letters[1].offset), (3, 17));
+    assert_eq!(letters[0].payload, format!("{BROKEN}-a").into_bytes());
+    assert_eq!(letters[0].rejection.reason, "truncated");
+    assert_eq!(letters[0].topic.as_ref(), TOPIC);
+    let counted = "millrace_records_dead_lettered_total{reason=\"truncated\",signal=\"traces\"}";
+    assert_eq!(running.metric(counted), 2.0);
+    running.stop();
+}
+
+/// Scenario: two messages in one batch make its insert fail. Guarantee: they alone become dead
+/// letters, all others are stored exactly once, the commit passes them.
+#[test]
+fn rows_that_are_refused_are_told_apart_from_their_neighbours() {
+    let kafka = Kafka::new(1);
+    let sink = FakeSink::new(Mode::Store);
+    let mut sent = messages("m", 50);
+    sent[12] = format!("{POISON}-a");
+    sent[33] = format!("{POISON}-b");
+    kafka.send(0, sent.clone());
+    let options = Options { max_rows: 50, max_age_millis: 5_000, ..Options::default() };
+    let running = Running::start(&kafka, &sink, options);
+    eventually("committed", || kafka.committed(0) == Some(50));
+    let good: Vec<_> = sent.iter().filter(|m| !m.starts_with(POISON)).cloned().collect();
+    assert_eq!(sink.messages(), good);
+    let offsets: Vec<_> = sink.letters().iter().map(|letter| letter.offset).collect();
+    assert_eq!(offsets, [12, 33]);
+    assert_eq!(running.metric("millrace_records_buffered{signal=\"traces\"}"), 0.0);
+    running.stop();
+}
+
+/// Scenario: the task of an insert dies. Guarantee: its messages are read again and sent under the
+/// same token, and nothing is lost.
+#[test]
+fn an_insert_that_was_given_up_is_repeated_under_its_token() {
+    let kafka = Kafka::new(1);
+    let sink = FakeSink::new(Mode::DropOne);
+    kafka.send(0, messages("m", 40));
+    let running = Running::start(&kafka, &sink, Options::default());
+    eventually("committed", || kafka.committed(0) == Some(40));
+    let mut stored = sink.messages();
+    stored.dedup();
+    assert_eq!(stored, messages("m", 40));
+    let dropped = sink.dropped();
+    assert!(sink.stored().contains(&dropped[0]), "the same token with the same messages");
+    running.stop();
+}
+
+/// Scenario: 48 MiB of messages, a budget of 12 MiB, and a sink that is stuck, then isn't.
+/// Guarantee: encoders and bodies stay inside the budget, lag shows, and everything arrives.
+#[test]
+fn a_stuck_sink_means_lag_and_not_memory() {
+    let kafka = Kafka::new(2);
+    let sink = FakeSink::new(Mode::Hold);
+    let filler = "x".repeat(16 * 1024);
+    let sent: Vec<_> = (0..3_000).map(|i| format!("{i:05}{filler}")).collect();
+    kafka.send(0, sent[..1_500].to_vec());
+    kafka.send(1, sent[1_500..].to_vec());
+    let limit = 12 << 20;
+    let options = Options { budget_bytes: limit, max_rows: 100_000, ..Options::default() };
+    let running = Running::start(&kafka, &sink, options);
+    eventually("lag is seen", || {
+        let lag = |partition: i32| {
+            running.metric(&format!(
+                "millrace_consumer_lag_messages{{partition=\"{partition}\",topic=\"{TOPIC}\"}}"
+            ))
+        };
+        lag(0) + lag(1) == 3_000.0
+    });
+    assert!(running.budget.used_bytes() > limit / 4, "something was read");
+    assert!(sink.most_live_bytes() <= limit, "{} of {limit}", sink.most_live_bytes());
+    sink.set(Mode::Store);
+    eventually("all stored", || sink.messages().len() >= sent.len());
+    assert_eq!(sink.messages(), sent);
+    assert!(sink.most_live_bytes() <= limit, "{} of {limit}", sink.most_live_bytes());
+    running.stop();
+}
+
+/// Scenario: the sink is full for longer than the pause threshold. Guarantee: nothing is lost or
+/// doubled when it has room again.
+#[test]
+fn a_full_sink_is_offered_the_same_inserts_again() {
+    let kafka = Kafka::new(1);
+    let sink = FakeSink::new(Mode::Full);
+    kafka.send(0, messages("m", 100));
+    let running = Running::start(&kafka, &sink, Options::default());
+    eventually("something waits", || {
+        running.metric("millrace_records_buffered{signal=\"traces\"}") > 0.0
+    });
+    std::thread::sleep(Duration::from_millis(800));
+    sink.set(Mode::Store);
+    eventually("committed", || kafka.committed(0) == Some(100));
+    assert_eq!(sink.messages(), messages("m", 100));
+    running.stop();
+}
+
+/// Scenario: a second member joins while messages flow, then leaves. Guarantee: no message is
+/// lost; both members had work.
+#[test]
+fn partitions_move_between_members_without_loss() {
+    let kafka = Kafka::new(4);
+    let (first, second) = (FakeSink::new(Mode::Store), FakeSink::new(Mode::Store));
+    let one = Running::start(&kafka, &first, Options::default());
+    let mut sent = Vec::new();
+    let mut round = 0;
+    let mut send = |kafka: &Kafka| {
+        for partition in 0..4 {
+            let batch = messages(&format!("r{round:04}-p{partition}-"), 3);
+            kafka.send(partition, batch.clone());
+            sent.extend(batch);
+        }
+        round += 1;
+    };
+    eventually("the first works", || {
+        send(&kafka);
+        !first.messages().is_empty()
+    });
+    let two = Running::start(&kafka, &second, Options::default());
+    eventually("the second works", || {
+        send(&kafka);
+        !second.messages().is_empty()
+    });
+    two.stop();
+    send(&kafka);
+    sent.sort();
+    eventually("all stored", || {
+        let mut stored = [first.messages(), second.messages()].concat();
+        stored.sort();
+        stored.dedup();
+        stored == sent
+    });
+    // A clean hand-over commits before it lets go, so nothing is stored twice either.
+    assert_eq!(first.messages().len() + second.messages().len(), sent.len());
+    one.stop();
+}
+
+/// Scenario: the process is told to end while a batch is half full and nothing was committed yet.
+/// Guarantee: it is cut, stored and committed; the next process reads nothing again.
+#[test]
+fn a_drain_stores_and_commits_what_was_read() {
+    let kafka = Kafka::new(1);
+    let sink = FakeSink::new(Mode::Store);
+    kafka.send(0, messages("m", 25));
+    let slow = || Options { max_rows: 1_000, max_age_millis: 60_000, ..Options::default() };
+    let running = Running::start(&kafka, &sink, slow());
+    eventually("all read", || {
+        running.metric("millrace_records_in_total{signal=\"traces\"}") == 25.0
+    });
+    assert!(sink.stored().is_empty());
+    running.stop();
+    assert_eq!(sink.messages(), messages("m", 25));
+    assert_eq!(kafka.committed(0), Some(25));
+    let again = FakeSink::new(Mode::Store);
+    let running = Running::start(&kafka, &again, Options::default());
+    kafka.send(0, messages("n", 1));
+    eventually("the new one is stored", || !again.messages().is_empty());
+    assert_eq!(again.messages(), messages("n", 1));
+    running.stop();
+}
+
+/// Scenario: effectively once; a process ends with inserts nobody answered, the next one has other
+/// batch limits. Guarantee: it repeats the same inserts, token by token, before it cuts its own way.
+#[test]
+fn a_restart_repeats_the_inserts_that_were_announced() {
+    let kafka = Kafka::new(1);
+    let sink = FakeSink::new(Mode::Hold);
+    kafka.send(0, messages("m", 35));
+    let options = |max_rows| Options {
+        max_rows,
+        delivery: Delivery::EffectivelyOnce,
+        drain_seconds: 1,
+        ..Options::default()
+    };
+    let running = Running::start(&kafka, &sink, options(10));
+    eventually("four inserts", || sink.held().len() == 4);
+    let tried = sink.held();
+    running.drain.begin();
+    running.source.join();
+    assert_eq!(kafka.committed(0), Some(0), "named, and not passed");
+    kafka.send(0, messages("n", 10));
+    let next = FakeSink::new(Mode::Store);
+    let running = Running::start(&kafka, &next, options(7));
+    eventually("committed", || kafka.committed(0) == Some(45));
+    let stored = next.stored();
+    assert_eq!(stored[..4], tried, "the same tokens with the same messages, in order");
+    assert!(stored[4..].iter().all(|insert| insert.messages.len() <= 7));
+    assert_eq!(next.messages(), [messages("m", 35), messages("n", 10)].concat());
+    running.stop();
+}
