@@ -12,10 +12,10 @@ pub fn state_secrets(facts: &mut Facts, error: Option<&StepError>) {
     use ConditionType::SecretsFound;
     match error {
         Some(error) if is_about_secrets(error.reason) => {
-            facts.fails(SecretsFound, error.reason, chain(error));
+            facts.fails(SecretsFound, error.reason, words(error));
         }
         Some(error) if error.reason == Reason::ApiServerFailed => {
-            facts.unknown(SecretsFound, error.reason, chain(error));
+            facts.unknown(SecretsFound, error.reason, words(error));
         }
         _ => facts.holds(SecretsFound, Reason::AsAsked, "every Secret is there"),
     }
@@ -24,7 +24,7 @@ pub fn state_secrets(facts: &mut Facts, error: Option<&StepError>) {
 /// States `fact`, Progressing and Stalled after a failure: unknown where nothing could be seen,
 /// false where the outside refused; stalled where only a person can help.
 pub fn state_failure(facts: &mut Facts, fact: ConditionType, error: &StepError) {
-    let message = chain(error);
+    let message = words(error);
     if could_not_look(error.reason) {
         facts.unknown(fact, error.reason, message.as_str());
     } else {
@@ -37,6 +37,11 @@ pub fn state_failure(facts: &mut Facts, fact: ConditionType, error: &StepError) 
         facts.holds(ConditionType::Progressing, error.reason, "tried again by itself");
         facts.fails(ConditionType::Stalled, error.reason, "tried again by itself");
     }
+}
+
+/// The cause in words; which step met it is for the log.
+fn words(error: &StepError) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), chain)
 }
 
 fn is_about_secrets(reason: Reason) -> bool {
