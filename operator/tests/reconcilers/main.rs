@@ -3,5 +3,6 @@
 
 mod edge;
 mod gateway;
+mod outside;
 mod pipeline;
 mod support;
