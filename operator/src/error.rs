@@ -119,6 +119,14 @@ impl StepError {
     }
 }
 
+impl StepError {
+    /// What went wrong, without the step it happened in: for people who read conditions.
+    #[must_use]
+    pub fn cause(&self) -> String {
+        chain(self.source.as_ref())
+    }
+}
+
 /// A call to the API server that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to {what}: {source}")]

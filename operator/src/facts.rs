@@ -101,8 +101,8 @@ impl Facts {
         self.conditions
     }
 
-    /// One event for each fact whose status or reason changed, `Ready` included. What is new and
-    /// merely not there yet (unknown, or false while it is being worked on) says nothing.
+    /// One event for each fact that became true, and one for each that is not true for a new reason.
+    /// What is merely not there yet, because it is being worked on, says nothing.
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
         let mut notices = Vec::new();
@@ -111,14 +111,14 @@ impl Facts {
                 continue;
             };
             let old = find(&self.before, type_);
-            let same = old.is_some_and(|old| {
-                old.status == condition.status && old.reason == condition.reason
-            });
-            if same || !self.stated.contains(&type_) || type_ == ConditionType::Progressing {
+            let same_status = old.is_some_and(|old| old.status == condition.status);
+            let same = same_status && old.is_some_and(|old| old.reason == condition.reason);
+            let silent = [ConditionType::Progressing, ConditionType::Paused].contains(&type_);
+            if same || silent || !self.stated.contains(&type_) {
                 continue;
             }
-            let bad =
-                (type_ == ConditionType::Stalled) == (condition.status == ConditionStatus::True);
+            let holds = condition.status == ConditionStatus::True;
+            let bad = (type_ == ConditionType::Stalled) == holds;
             let passing = matches!(
                 Reason::parse(&condition.reason),
                 Some(
@@ -127,13 +127,10 @@ impl Facts {
             );
             let note =
                 format!("{} is {:?}: {}", condition.type_, condition.status, condition.message);
-            match (bad, passing, old) {
-                (true, true, _) | (false, _, None) if type_ != ConditionType::Ready => {}
-                (true, false, _) => {
-                    notices.push(Notice::warning(condition.reason.clone(), "Reconcile", note));
-                }
-                (_, true, None) => {}
-                _ => notices.push(Notice::normal(condition.reason.clone(), "Reconcile", note)),
+            if bad && !passing {
+                notices.push(Notice::warning(condition.reason.clone(), "Reconcile", note));
+            } else if old.is_some() && !same_status && !(bad && passing) {
+                notices.push(Notice::normal(condition.reason.clone(), "Reconcile", note));
             }
         }
         // Ready repeats the reason of the fact behind it; one event per reason is enough.

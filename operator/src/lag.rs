@@ -14,7 +14,7 @@ use millrace_crds::Reason;
 use millrace_crds::v1alpha1::KafkaConnection;
 use tokio::sync::watch;
 
-use crate::error::{Category, Step, StepError, chain};
+use crate::error::{Category, Step, StepError};
 pub use crate::kafka::KafkaLag;
 
 /// Which group's lag on which topics.
@@ -98,7 +98,7 @@ impl Answer {
             Err(error) => Self::Failed {
                 category: error.category,
                 reason: error.reason,
-                message: chain(&error),
+                message: error.cause(),
             },
         }
     }

@@ -11,7 +11,7 @@ use super::build::Prepared;
 use super::validate::Validated;
 use crate::apply::{ApplyError, Change, Children};
 use crate::context::Context;
-use crate::error::{StepError, chain};
+use crate::error::StepError;
 use crate::lag::LagObservation;
 use crate::pool::names::PoolNames;
 use crate::pool::status::Outcome;
@@ -88,7 +88,7 @@ async fn write(
         sizing: sizing.clone(),
         lag: match &observed.lag {
             Ok(lag) => Ok(lag.clone()),
-            Err(error) => Err((error.reason, chain(error))),
+            Err(error) => Err((error.reason, error.cause())),
         },
     })
 }

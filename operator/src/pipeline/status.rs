@@ -11,7 +11,7 @@ use super::apply::Applied;
 use super::child::{Child, Fact};
 use crate::apply::{is_paused, patch_status};
 use crate::context::Context;
-use crate::error::{StepError, chain};
+use crate::error::StepError;
 use crate::facts::Facts;
 use crate::pool::Invalid;
 use crate::pool::status::state_paused;
@@ -57,7 +57,7 @@ pub(super) async fn report(
         Outcome::Invalid(invalid) => {
             state_all_false(&mut facts, invalid.reason, &invalid.message);
         }
-        Outcome::Failed(error) => state_all_false(&mut facts, error.reason, &chain(error)),
+        Outcome::Failed(error) => state_all_false(&mut facts, error.reason, &error.cause()),
         Outcome::Applied(applied) => {
             state_facts(&mut facts, applied);
             fill(&mut status, applied);

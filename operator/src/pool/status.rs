@@ -4,7 +4,7 @@ use millrace_crds::{ConditionType, Reason};
 use millrace_rollout::{Moving, Observation, Stuck, Trouble, Verdict};
 
 use super::Invalid;
-use crate::error::{StepError, chain};
+use crate::error::StepError;
 use crate::facts::Facts;
 
 /// How the rollout of a pool's workload stands.
@@ -35,7 +35,7 @@ impl Rollout {
     /// A rollout that could not be applied.
     #[must_use]
     pub fn failed(error: &StepError) -> Self {
-        Self::NotApplied { reason: error.reason, message: chain(error) }
+        Self::NotApplied { reason: error.reason, message: error.cause() }
     }
 
     /// A rollout that did not begin because the spec is invalid.
