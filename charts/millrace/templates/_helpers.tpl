@@ -55,7 +55,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 # Why pods are not ready.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch]
+  verbs: [list]
 # The Secrets that specs name, one by one: content is read to hash it and to sign in to Kafka and
 # ClickHouse. No list and no watch, so that other Secrets can't be found; a changed Secret is seen
 # when its object is looked at again (at least every minute).
