@@ -22,7 +22,7 @@ struct Claim {
     /// None when the client has its answer already.
     sender: Mutex<Option<DeliverySender>>,
     /// The records' share of the budget, until all of them are off our hands.
-    _reservation: Reservation,
+    reservation: Option<Reservation>,
 }
 
 impl Ticket {
@@ -39,7 +39,7 @@ impl Ticket {
             failure: OnceLock::new(),
             result,
             sender: Mutex::new(sender),
-            _reservation: reservation,
+            reservation: Some(reservation),
         });
         (0..shares).map(move |_| Self(Arc::clone(&claim)))
     }
@@ -58,6 +58,8 @@ impl Ticket {
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        // First the room, then the answer: whoever is answered may come back at once.
+        drop(self.reservation.take());
         let sender = self.sender.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let Some(sender) = sender else { return };
         let complete = *self.delivered.get_mut() == self.shares;
