@@ -1,5 +1,5 @@
-//! The client against a scripted HTTP server on loopback: how each kind of answer, and no answer, is
-//! classed; which endpoint is asked; and that a password never shows.
+//! The client against a scripted HTTP server on loopback: how each kind of answer, and no answer,
+//! is classed; which endpoint is asked; and that a password never shows.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::convert::Infallible;
@@ -104,8 +104,8 @@ async fn ask(urls: &[&str]) -> ClientError {
     observe(&Client::new(options(urls)).unwrap(), &declared()).await.unwrap_err()
 }
 
-/// Scenario: each answer a server gives, and none. Guarantee: classed by what can be done, transient
-/// or not, with the endpoint and without the password in the words.
+/// Scenario: each answer a server gives, and none. Guarantee: classed by what can be done,
+/// transient or not, with the endpoint and without the password in the words.
 #[tokio::test]
 async fn answers_are_classed_by_what_can_be_done() {
     for (script, category, is_transient) in [
@@ -183,8 +183,8 @@ async fn the_next_endpoint_is_asked_and_remembered() {
     }
 }
 
-/// Scenario: an answer that is an error of the server, with another endpoint at hand. Guarantee: the
-/// other is not asked: it would say the same, or the statement half ran.
+/// Scenario: an answer that is an error of the server, with another endpoint at hand. Guarantee:
+/// the other is not asked: it would say the same, or the statement half ran.
 #[tokio::test]
 async fn a_refusal_is_not_taken_elsewhere() {
     let refuses = Server::start(Script::Say(500, "Code: 497. DB::Exception: no")).await;

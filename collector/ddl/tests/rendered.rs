@@ -1,5 +1,6 @@
 //! Every statement that makes tables, under review: the committed files are what users get. After a
-//! wanted change: `UPDATE_SNAPSHOTS=1 cargo test -p millrace-ddl --test rendered`, then read the diff.
+//! wanted change: `UPDATE_SNAPSHOTS=1 cargo test -p millrace-ddl --test rendered`, then read the
+//! diff.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::fs;

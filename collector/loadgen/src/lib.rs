@@ -1,14 +1,15 @@
 //! Seeded load that remembers what was acknowledged, and the judge that checks it in ClickHouse.
 //!
-//! A [`Plan`] fixes every byte of a load by a seed and a few numbers. [`send`] delivers it over OTLP
-//! and says, as [`Acked`], what became of each request. [`check`] reads the table back and compares
-//! every column of every row with what the plan says it must be, made anew: nothing of what was sent
-//! is kept. The span's id leads back to its index, so memory is two bits a span.
+//! A [`Plan`] fixes every byte of a load by a seed and a few numbers. [`send`] delivers it over
+//! OTLP and says, as [`Acked`], what became of each request. [`check`] reads the table back and
+//! compares every column of every row with what the plan says it must be, made anew: nothing of
+//! what was sent is kept. The span's id leads back to its index, so memory is two bits a span.
 //!
-//! What counts as what: *missing* was acknowledged and is not there; *duplicated* is there more than
-//! once although nobody sent it again; *altered* has a column that differs; *invented* bears this
-//! run's name and was never sent. Copies from the client's own resending after a lost answer, and
-//! spans stored though their answer was lost, are counted apart and are no fault: OTLP allows both.
+//! What counts as what: *missing* was acknowledged and is not there; *duplicated* is there more
+//! than once although nobody sent it again; *altered* has a column that differs; *invented* bears
+//! this run's name and was never sent. Copies from the client's own resending after a lost answer,
+//! and spans stored though their answer was lost, are counted apart and are no fault: OTLP allows
+//! both.
 //!
 //! Limits: spans only for now; one billion spans a plan.
 
@@ -28,6 +29,15 @@ pub use ranges::RangeSet;
 pub use send::{
     Compression, PackError, Progress, Protocol, SendError, SendOptions, Target, TargetError, send,
 };
+
+/// The protobuf of one request of a plan, as it is sent but for compression; empty beyond the last.
+/// For feeding a load to something else than a server.
+#[must_use]
+pub fn request(plan: &Plan, request: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    proto::Writer::new(plan).request(request, &mut out);
+    out
+}
 
 /// Makes every request of a plan and throws it away: what generating alone costs. Gives the bytes
 /// made, gRPC frames and compression included.

@@ -25,7 +25,8 @@ pub enum Shape {
     /// About 120 bytes: one attribute, one event; for comparing rates with published figures.
     #[default]
     Lean,
-    /// About 290 bytes: five resource and six span attributes of every type, events with attributes.
+    /// About 290 bytes: five resource and six span attributes of every type, events with
+    /// attributes.
     Rich,
 }
 

@@ -101,7 +101,9 @@ mod tests {
 
         /// Guarantee: any list from a file becomes the set of its members.
         #[test]
-        fn any_saved_list_is_read(list in proptest::collection::vec((0_u64..40, 0_u64..40), 0..20)) {
+        fn any_saved_list_is_read(
+            list in proptest::collection::vec((0_u64..40, 0_u64..40), 0..20),
+        ) {
             let set = RangeSet::from(list.clone());
             for number in 0..41 {
                 let is_in = list.iter().any(|(start, end)| (*start..*end).contains(&number));

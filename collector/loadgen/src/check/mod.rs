@@ -107,11 +107,11 @@ pub async fn check(
             client.fetch(&count_spans(&table, &acked.plan.service_prefix())).await;
         let rows = match counted {
             Ok(found) => found.first().map_or(0, |row| row.count),
-            Err(error) if may_pass(&error) && !is_last => {
+            Err(error) if is_final(&error) || is_last => return Err(error.into()),
+            Err(_) => {
                 sleep(LOOK_EVERY).await;
                 continue;
             }
-            Err(error) => return Err(error.into()),
         };
         show(CheckStep::Waiting { rows, acknowledged });
         // The same rows would give the same result.
@@ -121,22 +121,23 @@ pub async fn check(
             match compare(acked, client, options, &table, &mut show).await {
                 Ok(report) if report.missing == 0 || is_last => return Ok(report),
                 Ok(_) => {}
-                Err(CheckError::Client(error)) if may_pass(&error) && !is_last => {
-                    compared_at = None;
-                }
-                Err(error) => return Err(error),
+                Err(error) if is_last => return Err(error),
+                Err(CheckError::Client(error)) if is_final(&error) => return Err(error.into()),
+                // The server went away half-way: what was read is worth nothing.
+                Err(_) => compared_at = None,
             }
         }
         sleep(LOOK_EVERY.min(until.saturating_duration_since(Instant::now()))).await;
     }
 }
 
-/// A server that is away, busy, or being set up: its table may yet come.
-fn may_pass(error: &ClientError) -> bool {
+/// Whether waiting cannot help. A server that is away or busy comes back, a table may yet be made.
+fn is_final(error: &ClientError) -> bool {
     use millrace_ddl::Category;
-    let category = error.category();
-    category.is_transient()
-        || matches!(category, Category::UnknownTable | Category::UnknownDatabase)
+    matches!(
+        error.category(),
+        Category::Authentication | Category::Privilege | Category::Tls | Category::Setup
+    )
 }
 
 async fn compare(
@@ -164,8 +165,8 @@ async fn compare(
     Ok(tally.finish())
 }
 
-/// Slices that together hold every time there is, open at both ends: a row whose time was altered is
-/// still in one.
+/// Slices that together hold every time there is, open at both ends: a row whose time was altered
+/// is still in one.
 fn slices(acked: &Acked) -> Vec<(Option<i64>, Option<i64>)> {
     let start = i64::try_from(acked.plan.start_unix_nanos).unwrap_or(i64::MAX);
     let width = i64::try_from(SLICE_SPANS * STEP_NANOS).unwrap_or(i64::MAX);

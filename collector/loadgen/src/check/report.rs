@@ -11,8 +11,8 @@ pub struct Report {
     pub stored: u64,
     /// Acknowledged and not found.
     pub missing: u64,
-    /// Copies nobody asked for: found again although the client got its one answer, or was told that
-    /// the request was not taken.
+    /// Copies nobody asked for: found again although the client got its one answer, or was told
+    /// that the request was not taken.
     pub duplicated: u64,
     /// Found with a column that is not what was sent.
     pub altered: u64,
@@ -20,7 +20,8 @@ pub struct Report {
     pub invented: u64,
     /// Found although not acknowledged: the answer was lost, or the client gave up. Allowed.
     pub unacknowledged: u64,
-    /// Copies the client made itself, sending again after a lost or unclear answer. Allowed by OTLP.
+    /// Copies the client made itself, sending again after a lost or unclear answer. Allowed by
+    /// OTLP.
     pub resent: u64,
     /// Rows read.
     pub rows: u64,

@@ -1,6 +1,6 @@
-//! Reads `RowBinary` rows of the span query from a stream that is cut anywhere. Rows borrow from the
-//! buffer; a row that is not whole yet waits for more. Lengths come from a server, so every one is
-//! checked.
+//! Reads `RowBinary` rows of the span query from a stream that is cut anywhere. Rows borrow from
+//! the buffer; a row that is not whole yet waits for more. Lengths come from a server, so every one
+//! is checked.
 
 /// The longest row taken. Ours are below 2 KB; a table may hold rows that someone else wrote under
 /// our service name.

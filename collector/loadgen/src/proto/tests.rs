@@ -145,8 +145,8 @@ fn a_lean_load_holds_every_rare_case() {
     assert!(all.iter().any(|span| span.attributes.iter().any(|(_, value)| is_negative(value))));
 }
 
-/// Scenario: one seed twice, another seed, another start. Guarantee: the same plan is the same bytes;
-/// another seed has other ids; a later start is a run of its own.
+/// Scenario: one seed twice, another seed, another start. Guarantee: the same plan is the same
+/// bytes; another seed has other ids; a later start is a run of its own.
 #[test]
 fn bytes_follow_from_the_plan_alone() {
     let bytes = |plan: &Plan| {

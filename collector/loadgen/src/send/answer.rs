@@ -142,8 +142,8 @@ mod tests {
         map
     }
 
-    /// Scenario: every code OTLP speaks of. Guarantee: only those it calls retryable are sent again,
-    /// and only those that may hide a success count as unclear.
+    /// Scenario: every code OTLP speaks of. Guarantee: only those it calls retryable are sent
+    /// again, and only those that may hide a success count as unclear.
     #[test]
     fn grpc_codes_are_judged_as_the_specification_says() {
         for code in 0..=16_u16 {
