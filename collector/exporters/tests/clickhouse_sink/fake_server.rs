@@ -1,0 +1,161 @@
+//! A ClickHouse HTTP interface that answers from a script, one reply per insert, and remembers
+//! what it was sent. `/ping` is always answered with success.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// One reply. After the script has ended every insert succeeds.
+#[derive(Clone, Debug)]
+pub(super) enum Reply {
+    Ok,
+    /// Success, with this many rows in the summary.
+    Wrote(u64),
+    /// An exception with its code in header and body.
+    Exception(u16, u32),
+    /// An exception in the body of a success, without a header.
+    Late(u32),
+    /// A status without ClickHouse's headers, as a proxy gives it.
+    Proxy(u16),
+    /// The connection is closed without an answer, the request read whole.
+    Cut,
+    /// The connection is closed inside the answer.
+    CutMidway,
+    /// No answer, the connection stays.
+    Hang,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Request {
+    pub(super) target: String,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
+}
+
+impl Request {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A parameter of the URL, still percent-encoded.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        let (_, query) = self.target.split_once('?')?;
+        query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+    }
+}
+
+#[derive(Default)]
+struct State {
+    script: Mutex<VecDeque<Reply>>,
+    inserts: Mutex<Vec<Request>>,
+    stopped: AtomicBool,
+}
+
+pub(super) struct FakeServer {
+    address: SocketAddr,
+    state: Arc<State>,
+}
+
+impl FakeServer {
+    pub(super) fn start(script: impl IntoIterator<Item = Reply>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Arc::new(State {
+            script: Mutex::new(script.into_iter().collect()),
+            ..State::default()
+        });
+        let serving = Arc::clone(&state);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if serving.stopped.load(Ordering::SeqCst) {
+                    return;
+                }
+                let state = Arc::clone(&serving);
+                std::thread::spawn(move || serve(stream.unwrap(), &state));
+            }
+        });
+        Self { address, state }
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(super) fn inserts(&self) -> Vec<Request> {
+        self.state.inserts.lock().unwrap().clone()
+    }
+}
+
+impl Drop for FakeServer {
+    fn drop(&mut self) {
+        self.state.stopped.store(true, Ordering::SeqCst);
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+/// Serves one connection until either side closes it.
+fn serve(mut stream: TcpStream, state: &State) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    while let Some(request) = read(&mut reader) {
+        if request.target == "/ping" {
+            respond(&mut stream, 200, &[], "Ok.\n");
+            continue;
+        }
+        let reply = state.script.lock().unwrap().pop_front().unwrap_or(Reply::Ok);
+        state.inserts.lock().unwrap().push(request);
+        let exception = |code: u32| format!("Code: {code}. DB::Exception: as scripted. (NAME)\n");
+        match reply {
+            Reply::Ok => respond(&mut stream, 200, &[], ""),
+            Reply::Wrote(rows) => {
+                let summary = format!("{{\"read_rows\":\"0\",\"written_rows\":\"{rows}\"}}");
+                respond(&mut stream, 200, &[("X-ClickHouse-Summary", &summary)], "");
+            }
+            Reply::Exception(status, code) => {
+                let header = [("X-ClickHouse-Exception-Code", &*code.to_string())];
+                respond(&mut stream, status, &header, &exception(code));
+            }
+            Reply::Late(code) => respond(&mut stream, 200, &[], &exception(code)),
+            Reply::Proxy(status) => respond(&mut stream, status, &[], "<html>busy</html>"),
+            Reply::Cut => break,
+            Reply::CutMidway => {
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhalf");
+                break;
+            }
+            Reply::Hang => {
+                let _ = reader.read(&mut [0; 1]);
+                break;
+            }
+        }
+    }
+    let _ = stream.shutdown(Shutdown::Both);
+}
+
+fn read(reader: &mut BufReader<TcpStream>) -> Option<Request> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok().filter(|length| *length > 0)?;
+    let target = line.split(' ').nth(1)?.to_owned();
+    let mut headers = Vec::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        headers.push((name.to_lowercase(), value.trim().to_owned()));
+    }
+    let length = headers.iter().find(|(name, _)| name == "content-length");
+    let length = length.map_or(0, |(_, value)| value.parse().unwrap());
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some(Request { target, headers, body })
+}
+
+fn respond(stream: &mut TcpStream, status: u16, headers: &[(&str, &str)], body: &str) {
+    let mut text = format!("HTTP/1.1 {status} Scripted\r\nContent-Length: {}\r\n", body.len());
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text.push_str("\r\n");
+    text.push_str(body);
+    let _ = stream.write_all(text.as_bytes());
+}

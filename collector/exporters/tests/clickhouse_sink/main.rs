@@ -1,0 +1,352 @@
+//! The ClickHouse sink against a server that answers from a script: what is sent, what is sent
+//! again and where, and how each insert ends.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod fake_server;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fake_server::{FakeServer, Reply};
+use millrace_config::{ByteSize, ClickHouseExporter, Credentials, HttpEndpoint, SecretFile};
+use millrace_exporters::clickhouse::{ClickHouseSink, SinkParts, SinkSettings};
+use millrace_ledger::OffsetRange;
+use millrace_pipeline::budget::Budget;
+use millrace_pipeline::drain::Drain;
+use millrace_pipeline::readiness::Readiness;
+use millrace_pipeline::sink::{Answers, Block, Insert, Origin, Outcome, Sink};
+use millrace_pipeline::telemetry::Telemetry;
+use millrace_wire::Signal;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use prost::Message;
+use tokio::runtime::Runtime;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+/// A day's worth of nanoseconds.
+const DAY: u64 = 86_400_000_000_000;
+
+/// Waits until something is so; fails the test when it isn't in time.
+fn eventually(what: &str, mut so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !so() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// An export request of spans that start on the given days.
+fn request(days: &[u64]) -> Vec<u8> {
+    let span = |(i, day): (usize, &u64)| Span {
+        trace_id: vec![7; 16],
+        span_id: vec![i as u8 + 1; 8],
+        name: format!("span {i}"),
+        start_time_unix_nano: day * DAY + 5,
+        end_time_unix_nano: day * DAY + 9,
+        ..Span::default()
+    };
+    let spans = days.iter().enumerate().map(span).collect();
+    let scope_spans = vec![ScopeSpans { spans, ..ScopeSpans::default() }];
+    let resource_spans = vec![ResourceSpans { scope_spans, ..ResourceSpans::default() }];
+    ExportTraceServiceRequest { resource_spans }.encode_to_vec()
+}
+
+struct Fixture {
+    sink: ClickHouseSink,
+    readiness: Readiness,
+    telemetry: Arc<Telemetry>,
+    drain: Drain,
+    answers: Answers,
+    budget: Budget,
+    _runtime: Runtime,
+}
+
+impl Fixture {
+    fn new(servers: &[&FakeServer]) -> Self {
+        let urls = servers.iter().map(|server| server.url()).collect();
+        Self::with(urls, |_| {})
+    }
+
+    fn with(urls: Vec<String>, change: impl FnOnce(&mut ClickHouseExporter)) -> Self {
+        let mut exporter = ClickHouseExporter {
+            endpoints: urls.into_iter().map(|url| HttpEndpoint::new(url).unwrap()).collect(),
+            insert_timeout_seconds: 1,
+            max_inserts_in_flight: 2,
+            ..ClickHouseExporter::default()
+        };
+        change(&mut exporter);
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.unwrap();
+        let budget = Budget::new(ByteSize::mib(1).get());
+        let telemetry = Arc::new(Telemetry::new(budget.clone(), "test", "system").unwrap());
+        let readiness = Readiness::default();
+        let drain = Drain::new(Duration::from_millis(200));
+        let parts = SinkParts {
+            runtime: runtime.handle().clone(),
+            telemetry: Arc::clone(&telemetry),
+            readiness: readiness.clone(),
+            drain: drain.clone(),
+        };
+        let sink = ClickHouseSink::new(SinkSettings::new(&exporter).unwrap(), parts).unwrap();
+        Self {
+            sink,
+            readiness,
+            telemetry,
+            drain,
+            answers: Answers::new(16),
+            budget,
+            _runtime: runtime,
+        }
+    }
+
+    /// The blocks of one request.
+    fn blocks(&self, days: &[u64]) -> Vec<Block> {
+        let mut encoder = self.sink.encoder(Signal::Traces);
+        encoder.append(&request(days)).unwrap();
+        encoder.take()
+    }
+
+    fn insert(&self, partition: i32) -> Insert {
+        let block = self.blocks(&[20_000, 20_000, 20_000]).remove(0);
+        let origin = Origin {
+            signal: Signal::Traces,
+            group: "gateway".into(),
+            topic: "otlp_traces".into(),
+            partition,
+            range: OffsetRange::new(100, 200).unwrap(),
+            first_timestamp_millis: 1_700_000_000_000,
+        };
+        Insert { block, origin, reservation: self.budget.try_reserve(10).unwrap() }
+    }
+
+    /// Submits an insert and waits for its end.
+    fn store(&mut self, partition: i32) -> Outcome {
+        let completion = self.answers.open().unwrap();
+        self.sink.submit(self.insert(partition), completion).unwrap();
+        self.answers.next_within(PATIENCE).expect("an answer").outcome
+    }
+
+    fn retries(&self, class: &str) -> u64 {
+        let line = format!("millrace_insert_retries_total{{class=\"{class}\"}} ");
+        let text = self.telemetry.render().unwrap();
+        let found = text.lines().find_map(|l| l.strip_prefix(&line)?.parse().ok());
+        found.unwrap_or(0)
+    }
+}
+
+/// Scenario: one insert. Guarantee: settings are explicit, the token names its origin, the body is
+/// the block, credentials are in headers and nowhere in the URL.
+#[test]
+fn an_insert_says_everything_it_relies_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        SecretFile::new(path).unwrap()
+    };
+    let server = FakeServer::start([Reply::Wrote(3)]);
+    let mut fixture = Fixture::with(vec![server.url()], |exporter| {
+        let (username_file, password_file) = (file("user", "writer\n"), file("key", "hunter2\n"));
+        exporter.credentials = Some(Credentials { username_file, password_file });
+    });
+    let body = fixture.insert(3).block.body;
+    assert_eq!(fixture.store(3), Outcome::Stored);
+    let insert = &server.inserts()[0];
+    for (name, value) in [
+        ("async_insert", "0"),
+        ("wait_end_of_query", "1"),
+        ("decompress", "1"),
+        ("insert_deduplicate", "1"),
+        ("deduplicate_blocks_in_dependent_materialized_views", "1"),
+    ] {
+        assert_eq!(insert.parameter(name), Some(value), "{name}");
+    }
+    let token = insert.parameter("insert_deduplication_token").unwrap();
+    let expected =
+        "millrace:1:gateway:otlp_traces:3:100-199:1700000000000:otel.otel_traces:20000.0";
+    assert_eq!(token, expected.replace(':', "%3A"));
+    let query = insert.parameter("query").unwrap();
+    assert!(query.starts_with("INSERT%20INTO%20%60otel%60.%60otel_traces%60"), "{query}");
+    assert!(query.ends_with("FORMAT%20Native"));
+    assert_eq!(insert.body, body);
+    assert_eq!(insert.header("x-clickhouse-user"), Some("writer"));
+    assert_eq!(insert.header("x-clickhouse-key"), Some("hunter2"));
+    assert!(!insert.target.contains("hunter2"));
+    assert_eq!(fixture.budget.used_bytes(), 0);
+}
+
+/// Scenario: every way of not knowing whether the rows landed. Guarantee: the same bytes with the
+/// same token again, until it is known.
+#[test]
+fn unknown_outcomes_are_repeated_with_the_same_bytes_and_token() {
+    let script = [
+        Reply::Cut,
+        Reply::CutMidway,
+        Reply::Hang,
+        Reply::Late(319),
+        Reply::Wrote(2),
+        Reply::Proxy(502),
+        Reply::Exception(500, 242),
+    ];
+    let server = FakeServer::start(script.clone());
+    let mut fixture = Fixture::new(&[&server]);
+    assert_eq!(fixture.store(0), Outcome::Stored);
+    let inserts = server.inserts();
+    assert_eq!(inserts.len(), script.len() + 1);
+    for insert in &inserts {
+        assert_eq!(insert.body, inserts[0].body);
+        assert_eq!(insert.target, inserts[0].target);
+    }
+    assert_eq!(fixture.retries("retry_same"), script.len() as u64);
+}
+
+/// Scenario: an overloaded server. Guarantee: it is left alone for at least a second.
+#[test]
+fn an_overloaded_server_is_given_time() {
+    let server = FakeServer::start([Reply::Exception(500, 252)]);
+    let mut fixture = Fixture::new(&[&server]);
+    let started = Instant::now();
+    assert_eq!(fixture.store(0), Outcome::Stored);
+    assert!(started.elapsed() >= Duration::from_secs(1));
+    assert_eq!(fixture.retries("slow_down"), 1);
+}
+
+/// Scenario: the rows are at fault. Guarantee: no second try, and the reason comes back.
+#[test]
+fn bad_rows_are_handed_back_at_once() {
+    let server = FakeServer::start([Reply::Exception(400, 117)]);
+    let mut fixture = Fixture::new(&[&server]);
+    let Outcome::Rejected(rejection) = fixture.store(0) else { panic!("not rejected") };
+    assert_eq!(rejection.reason, "refused_by_clickhouse");
+    assert!(rejection.detail.starts_with("code 117: "), "{}", rejection.detail);
+    assert_eq!(server.inserts().len(), 1);
+}
+
+/// Scenario: a body that can't be read, once and for good. Guarantee: once is tried again; three
+/// times are bad rows.
+#[test]
+fn unreadable_bytes_are_tried_again_before_they_are_bad() {
+    let server = FakeServer::start([Reply::Exception(400, 33)]);
+    let mut fixture = Fixture::new(&[&server]);
+    assert_eq!(fixture.store(0), Outcome::Stored);
+    let server = FakeServer::start(vec![Reply::Exception(400, 33); 3]);
+    let mut fixture = Fixture::new(&[&server]);
+    let Outcome::Rejected(rejection) = fixture.store(0) else { panic!("not rejected") };
+    assert_eq!(rejection.reason, "schema_mismatch");
+}
+
+/// Scenario: the table is missing, then made. Guarantee: not ready with the reason meanwhile, the
+/// insert kept and stored in the end, ready again.
+#[test]
+fn a_missing_table_stops_the_insert_and_not_the_process() {
+    let server = FakeServer::start([Reply::Exception(404, 60), Reply::Exception(404, 60)]);
+    let mut fixture = Fixture::new(&[&server]);
+    eventually("ready", || fixture.readiness.is_ready());
+    let completion = fixture.answers.open().unwrap();
+    fixture.sink.submit(fixture.insert(0), completion).unwrap();
+    eventually("not ready", || !fixture.readiness.is_ready());
+    let reasons = fixture.readiness.reasons();
+    assert_eq!(reasons, ["clickhouse: otel.otel_traces: unknown table (code 60)"]);
+    let answer = fixture.answers.next_within(PATIENCE).unwrap();
+    assert_eq!(answer.outcome, Outcome::Stored);
+    eventually("ready again", || fixture.readiness.is_ready());
+}
+
+/// Scenario: the password changes under a running process. Guarantee: it is read again.
+#[test]
+fn a_rotated_password_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (user, key) = (folder.path().join("user"), folder.path().join("key"));
+    std::fs::write(&user, "writer").unwrap();
+    std::fs::write(&key, "old").unwrap();
+    let server = FakeServer::start([Reply::Exception(403, 516)]);
+    let mut fixture = Fixture::with(vec![server.url()], |exporter| {
+        exporter.credentials = Some(Credentials {
+            username_file: SecretFile::new(&user).unwrap(),
+            password_file: SecretFile::new(&key).unwrap(),
+        });
+    });
+    std::fs::write(&key, "new").unwrap();
+    assert_eq!(fixture.store(0), Outcome::Stored);
+    let keys: Vec<_> =
+        server.inserts().iter().map(|i| i.header("x-clickhouse-key").unwrap().to_owned()).collect();
+    assert_eq!(keys, ["old", "new"]);
+}
+
+/// Scenario: two servers, one of them away. Guarantee: every partition's insert is stored by the
+/// other; with both there, a partition always goes to the same one.
+#[test]
+fn an_insert_moves_to_a_server_that_answers_and_else_stays() {
+    let (one, two) = (FakeServer::start([]), FakeServer::start([]));
+    let mut fixture = Fixture::new(&[&one, &two]);
+    for _ in 0..2 {
+        for partition in 0..8 {
+            assert_eq!(fixture.store(partition), Outcome::Stored);
+        }
+    }
+    let tokens = |server: &FakeServer| {
+        let inserts = server.inserts();
+        let token = |i: &fake_server::Request| {
+            i.parameter("insert_deduplication_token").unwrap().to_owned()
+        };
+        inserts.iter().map(token).collect::<Vec<_>>()
+    };
+    let (first, second) = (tokens(&one), tokens(&two));
+    assert_eq!(first.len() + second.len(), 16);
+    assert!(!first.is_empty() && !second.is_empty(), "both have work");
+    assert!(first.iter().all(|token| !second.contains(token)), "a partition stays");
+
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let here = FakeServer::start([]);
+    let mut fixture = Fixture::with(vec![format!("http://{gone}"), here.url()], |_| {});
+    for partition in 0..4 {
+        assert_eq!(fixture.store(partition), Outcome::Stored);
+    }
+    assert_eq!(here.inserts().len(), 4);
+}
+
+/// Scenario: more inserts than may be in flight, then the end of the process. Guarantee: the
+/// surplus is handed back whole; what is in flight is given up at the deadline, not before.
+#[test]
+fn a_full_sink_hands_back_and_a_deadline_gives_up() {
+    let server = FakeServer::start(vec![Reply::Hang; 100]);
+    let mut fixture = Fixture::with(vec![server.url()], |exporter| {
+        exporter.insert_timeout_seconds = 60;
+    });
+    for partition in 0..2 {
+        let completion = fixture.answers.open().unwrap();
+        fixture.sink.submit(fixture.insert(partition), completion).unwrap();
+    }
+    let completion = fixture.answers.open().unwrap();
+    let part = completion.part();
+    let back = fixture.sink.submit(fixture.insert(2), completion).unwrap_err();
+    assert_eq!((back.work.origin.partition, back.completion.part()), (2, part));
+    back.completion.finish(Outcome::Stored);
+    assert_eq!(fixture.answers.next_within(PATIENCE).unwrap().part, part);
+    eventually("both are sent", || server.inserts().len() == 2);
+    fixture.drain.begin();
+    for _ in 0..2 {
+        let answer = fixture.answers.next_within(PATIENCE).unwrap();
+        assert_eq!(answer.outcome, Outcome::Abandoned);
+    }
+}
+
+/// Scenario: spans of two days, then bytes that aren't OTLP. Guarantee: one block per day, in order;
+/// the bytes are refused with a reason and leave the encoder as it was.
+#[test]
+fn blocks_hold_one_day_each_and_broken_messages_leave_no_trace() {
+    let server = FakeServer::start([]);
+    let fixture = Fixture::new(&[&server]);
+    let mut encoder = fixture.sink.encoder(Signal::Traces);
+    assert_eq!(encoder.append(&request(&[20_001, 20_000, 20_001])).unwrap().records, 3);
+    let rejection = encoder.append(&[0x0a, 0xff]).unwrap_err();
+    assert_eq!(rejection.reason, "truncated");
+    assert_eq!(encoder.rows(), 3);
+    let blocks = encoder.take();
+    let days: Vec<_> = blocks.iter().map(|block| (block.slice.day, block.rows)).collect();
+    assert_eq!(days, [(20_000, 1), (20_001, 2)]);
+    assert_eq!(blocks[0].table_name.as_ref(), "otel.otel_traces");
+    assert_eq!(encoder.rows(), 0);
+    assert!(encoder.take().is_empty());
+}
