@@ -63,9 +63,14 @@ pub(crate) enum Protocol {
     Http,
 }
 
-/// A bound listener with all that its connections need.
+/// A bound listener.
 pub(crate) struct Listener {
     pub(crate) socket: TcpListener,
+    pub(crate) host: Host,
+}
+
+/// All that a listener's connections need.
+pub(crate) struct Host {
     pub(crate) protocol: Protocol,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) limits: OtlpLimits,
@@ -76,27 +81,28 @@ pub(crate) struct Listener {
 impl Listener {
     /// Accepts until the drain begins, then waits for the connections there are, until its deadline.
     pub(crate) async fn serve(self) {
-        let this = Arc::new(self);
-        let connections = this.limits.connections;
+        let Self { socket, host } = self;
+        let host = Arc::new(host);
+        let connections = host.limits.connections;
         let places = Arc::new(Semaphore::new(connections as usize));
-        if let Some(tls) = &this.tls {
-            tokio::spawn(Arc::clone(tls).refresh(this.drain.clone()));
+        if let Some(tls) = &host.tls {
+            tokio::spawn(Arc::clone(tls).refresh(host.drain.clone()));
         }
         loop {
             // First a place, then a connection: whoever has no place waits in the kernel's queue.
             let next = async {
                 let place = Arc::clone(&places).acquire_owned().await;
-                (place, this.socket.accept().await)
+                (place, socket.accept().await)
             };
             let accepted = tokio::select! {
-                () = this.drain.begun() => break,
+                () = host.drain.begun() => break,
                 accepted = next => accepted,
             };
             match accepted {
                 (Ok(place), Ok((stream, _))) => {
-                    let this = Arc::clone(&this);
+                    let host = Arc::clone(&host);
                     tokio::spawn(async move {
-                        this.connection(stream).await;
+                        host.connection(stream).await;
                         drop(place);
                     });
                 }
@@ -108,13 +114,17 @@ impl Listener {
                 (Err(_), _) => break,
             }
         }
+        // Refused at once, a client tries elsewhere; in the kernel's queue it would wait for nothing.
+        drop(socket);
         // All places back means that all connections have ended.
         tokio::select! {
             _ = places.acquire_many(connections) => {}
-            () = this.drain.expired() => {}
+            () = host.drain.expired() => {}
         }
     }
+}
 
+impl Host {
     async fn connection(&self, stream: TcpStream) {
         // Answers are small: they should not wait for more to send.
         let _ = stream.set_nodelay(true);
@@ -230,13 +240,14 @@ impl Listener {
         let mut connection = pin!(connection);
         let idle = seconds(self.limits.idle_seconds);
         loop {
-            let due = activity.due(idle);
+            // Looked at again after each idle time: a request since then has moved the end.
+            let look = activity.due(idle).min(Instant::now() + idle);
             tokio::select! {
                 ended = connection.as_mut() => return ended,
                 () = self.drain.begun() => {
                     return finish(connection, self.drain.remaining()).await;
                 }
-                () = sleep_until(due) => {
+                () = sleep_until(look) => {
                     if activity.due(idle) <= Instant::now() {
                         return finish(connection, CLOSING_TIME).await;
                     }

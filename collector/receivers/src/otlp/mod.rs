@@ -28,7 +28,7 @@ use millrace_pipeline::publish::Publish;
 use millrace_pipeline::telemetry::Telemetry;
 use tokio::net::TcpListener;
 
-use connection::{Listener, Protocol};
+use connection::{Host, Listener, Protocol};
 use service::Service;
 use work::{Pool, Shared};
 
@@ -96,14 +96,14 @@ impl Otlp {
             if !enabled {
                 return Ok(None);
             }
-            Ok(Some(Listener {
-                socket: bind(protocol, address).await?,
+            let host = Host {
                 protocol,
                 tls: tls.as_ref().map(|tls| load_tls(protocol, tls)).transpose()?,
                 limits: limits.clone(),
                 service: Arc::clone(&service),
                 drain: drain.clone(),
-            }))
+            };
+            Ok(Some(Listener { socket: bind(protocol, address).await?, host }))
         };
         Ok(Self {
             grpc: listener(Protocol::Grpc, grpc.enabled, grpc.address, &grpc.tls).await?,

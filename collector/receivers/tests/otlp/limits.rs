@@ -1,0 +1,204 @@
+//! Clients that hold on to things: each limit ends what it should, and honest clients go on.
+
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::rig::{PATIENCE, Rig, Script, trace_bytes};
+
+const HEAD: &str =
+    "POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-protobuf\r\n";
+
+/// Reads until the other side closes; what came, and how long that took.
+async fn read_to_end(stream: &mut TcpStream) -> (String, Duration) {
+    let start = Instant::now();
+    let mut bytes = Vec::new();
+    // A reset counts as closed.
+    let _ = timeout(PATIENCE, stream.read_to_end(&mut bytes)).await.expect("the end of the stream");
+    (String::from_utf8_lossy(&bytes).into_owned(), start.elapsed())
+}
+
+/// A whole request on a connection that stays open; its status line.
+async fn post(stream: &mut TcpStream, spans: usize) -> String {
+    let body = trace_bytes(spans);
+    let head = format!("{HEAD}content-length: {}\r\n\r\n", body.len());
+    stream.write_all(&[head.as_bytes(), &body].concat()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.windows(4).any(|end| end == b"\r\n\r\n") {
+        let mut buffer = [0; 1024];
+        let read = timeout(PATIENCE, stream.read(&mut buffer)).await.unwrap().unwrap();
+        assert!(read > 0, "closed after {answer:?}");
+        answer.extend_from_slice(&buffer[..read]);
+    }
+    String::from_utf8_lossy(&answer).lines().next().unwrap().to_owned()
+}
+
+/// Scenario: connections that say nothing, or a header without its end, on both listeners.
+/// Guarantee: closed at the header time.
+#[tokio::test]
+async fn silent_and_slow_headed_connections_are_closed() {
+    let rig = Rig::with(64 << 20, |settings| settings.limits.header_read_seconds = 1).await;
+    let beginnings: [(_, &[u8]); 5] = [
+        (rig.http, b""),
+        (rig.http, b"P"),
+        (rig.http, b"POST /v1/traces HTTP/1.1\r\nhost: x\r\nslow: "),
+        (rig.grpc, b""),
+        (rig.grpc, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"),
+    ];
+    let attempts = beginnings.map(|(address, beginning)| async move {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(beginning).await.unwrap();
+        let (_, took) = read_to_end(&mut stream).await;
+        assert!(took >= Duration::from_millis(900), "{beginning:?} closed after {took:?}");
+        assert!(took < Duration::from_secs(10), "{beginning:?} closed after {took:?}");
+    });
+    futures::future::join_all(attempts).await;
+    rig.end().await;
+}
+
+/// Scenario: a body that never ends. Guarantee: told to come back at the request's time, with a code
+/// that keeps the client's data; its memory is free again.
+#[tokio::test]
+async fn a_slow_body_is_answered_503_at_the_requests_time() {
+    let rig = Rig::with(64 << 20, |settings| settings.limits.request_seconds = 1).await;
+    let mut stream = TcpStream::connect(rig.http).await.unwrap();
+    stream.write_all(format!("{HEAD}content-length: 100\r\n\r\nabc").as_bytes()).await.unwrap();
+    let (answer, took) = read_to_end(&mut stream).await;
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(took >= Duration::from_millis(900), "{took:?}");
+    assert_eq!(rig.refused("timeout", "traces"), 1);
+    assert_eq!(rig.budget.used_bytes(), 0);
+    rig.end().await;
+}
+
+/// Scenario: more connections than the limit. Guarantee: the last waits, and is served when another
+/// ends.
+#[tokio::test]
+async fn connections_over_the_limit_wait_for_a_place() {
+    let rig = Rig::with(64 << 20, |settings| settings.limits.connections = 2).await;
+    let mut first = TcpStream::connect(rig.http).await.unwrap();
+    let mut second = TcpStream::connect(rig.http).await.unwrap();
+    assert!(post(&mut first, 1).await.contains("200"));
+    assert!(post(&mut second, 1).await.contains("200"));
+    let mut third = TcpStream::connect(rig.http).await.unwrap();
+    let body = trace_bytes(1);
+    let head = format!("{HEAD}content-length: {}\r\n\r\n", body.len());
+    third.write_all(&[head.as_bytes(), &body].concat()).await.unwrap();
+    let mut byte = [0; 1];
+    assert!(timeout(Duration::from_millis(300), third.read(&mut byte)).await.is_err());
+    drop(first);
+    assert_eq!(timeout(PATIENCE, third.read(&mut byte)).await.unwrap().unwrap(), 1);
+    drop((second, third));
+    rig.end().await;
+}
+
+/// Scenario: a connection without requests after its first. Guarantee: closed at the idle time, not
+/// before, and a request in between starts the time again.
+#[tokio::test]
+async fn idle_connections_are_closed() {
+    let rig = Rig::with(64 << 20, |settings| {
+        settings.limits.idle_seconds = 1;
+        settings.limits.header_read_seconds = 30;
+    })
+    .await;
+    let mut stream = TcpStream::connect(rig.http).await.unwrap();
+    assert!(post(&mut stream, 1).await.contains("200"));
+    let (_, took) = read_to_end(&mut stream).await;
+    assert!(took >= Duration::from_millis(900), "{took:?}");
+    assert!(took < Duration::from_secs(8), "{took:?}");
+    rig.end().await;
+}
+
+/// Scenario: a request that takes longer than the idle time. Guarantee: it is not taken for idle.
+#[tokio::test]
+async fn a_connection_that_waits_for_its_answer_is_not_idle() {
+    let rig = Rig::with(64 << 20, |settings| {
+        settings.limits.idle_seconds = 1;
+        settings.limits.request_seconds = 3;
+    })
+    .await;
+    rig.script(Script::Hold);
+    let mut stream = TcpStream::connect(rig.http).await.unwrap();
+    // The request's own time ends it, two seconds after the idle time.
+    assert!(post(&mut stream, 1).await.contains("503"));
+    rig.publisher.held.lock().unwrap().clear();
+    drop(stream);
+    rig.end().await;
+}
+
+/// Scenario: a flood of headers. Guarantee: 431, and the connection ends.
+#[tokio::test]
+async fn a_header_flood_is_refused() {
+    let rig = Rig::start().await;
+    let mut stream = TcpStream::connect(rig.http).await.unwrap();
+    let flood = format!("{HEAD}x: {}\r\n\r\n", "y".repeat(64 * 1024));
+    let _ = stream.write_all(flood.as_bytes()).await;
+    let (answer, _) = read_to_end(&mut stream).await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
+    let mut stream = TcpStream::connect(rig.http).await.unwrap();
+    let many: String = (0..1000).map(|index| format!("x{index}: y\r\n")).collect();
+    let _ = stream.write_all(format!("{HEAD}{many}\r\n").as_bytes()).await;
+    let (answer, _) = read_to_end(&mut stream).await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
+    let mut honest = TcpStream::connect(rig.http).await.unwrap();
+    assert!(post(&mut honest, 1).await.contains("200"));
+    drop(honest);
+    rig.end().await;
+}
+
+/// Scenario: the budget is held by requests under way. Guarantee: the next is refused with 429 while
+/// it is full, taken when it isn't, and memory is all given back.
+#[tokio::test]
+async fn a_full_budget_refuses_with_429_and_recovers() {
+    let rig = Rig::with(300_000, |settings| {
+        settings.limits.http_body_bytes = millrace_config::ByteSize::kib(200);
+    })
+    .await;
+    rig.script(Script::Hold);
+    let mut first = TcpStream::connect(rig.http).await.unwrap();
+    let body = trace_bytes(15_000);
+    assert!((150_000..=200 * 1024).contains(&body.len()), "{}", body.len());
+    let head = format!("{HEAD}content-length: {}\r\n\r\n", body.len());
+    first.write_all(&[head.as_bytes(), &body].concat()).await.unwrap();
+    let held = rig.held().await;
+    let mut second = TcpStream::connect(rig.http).await.unwrap();
+    assert!(post(&mut second, 15_000).await.contains("429"));
+    assert_eq!(rig.refused("full", "traces"), 1);
+    held.0.finish(Ok(millrace_pipeline::publish::Delivered::default()));
+    drop(held.1);
+    rig.script(Script::Deliver(millrace_pipeline::publish::Delivered::default()));
+    let mut third = TcpStream::connect(rig.http).await.unwrap();
+    assert!(post(&mut third, 15_000).await.contains("200"));
+    assert_eq!(rig.budget.used_bytes(), 0);
+    drop((first, second, third));
+    rig.end().await;
+}
+
+/// Scenario: streams opened and reset in a loop, far faster than they could be served. Guarantee: the
+/// connection is closed, and honest clients are served.
+#[tokio::test]
+async fn rapid_resets_end_the_connection() {
+    let rig = Rig::start().await;
+    let mut stream = TcpStream::connect(rig.grpc).await.unwrap();
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    let mut flood = Vec::new();
+    for stream_id in (1..20_001_u32).step_by(2) {
+        let id = stream_id.to_be_bytes();
+        // HEADERS with END_HEADERS: ":method: POST", ":scheme: http", ":path: /" from the static table.
+        flood.extend_from_slice(&[0, 0, 3, 1, 4]);
+        flood.extend_from_slice(&id);
+        flood.extend_from_slice(&[0x83, 0x86, 0x84]);
+        // RST_STREAM with CANCEL.
+        flood.extend_from_slice(&[0, 0, 4, 3, 0]);
+        flood.extend_from_slice(&id);
+        flood.extend_from_slice(&[0, 0, 0, 8]);
+    }
+    let _ = stream.write_all(&flood).await;
+    read_to_end(&mut stream).await;
+    let mut honest = TcpStream::connect(rig.http).await.unwrap();
+    assert!(post(&mut honest, 1).await.contains("200"));
+    drop(honest);
+    rig.end().await;
+}

@@ -1,0 +1,174 @@
+//! A receiver with a publisher that does as it is told, and small helpers for its clients.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use millrace_config::OtlpReceiver;
+use millrace_pipeline::budget::{Budget, Reservation};
+use millrace_pipeline::drain::Drain;
+use millrace_pipeline::publish::{Delivered, Delivery, DeliverySender, Publish, Refused, Request};
+use millrace_pipeline::telemetry::Telemetry;
+use millrace_receivers::otlp::{Otlp, Parts};
+use millrace_wire::Signal;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use prost::Message;
+use tokio::task::JoinHandle;
+
+/// Longer than any wait here should take, even on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What the publisher does with requests.
+#[derive(Clone)]
+pub(crate) enum Script {
+    /// Delivers at once.
+    Deliver(Delivered),
+    /// Refuses at the hand-over.
+    Refuse(Refused),
+    /// Takes it, and fails later.
+    Fail(Refused),
+    /// Keeps it until told otherwise.
+    Hold,
+}
+
+pub(crate) struct FakePublisher {
+    pub(crate) script: Mutex<Script>,
+    pub(crate) taken: Mutex<Vec<(Signal, Vec<u8>, u64)>>,
+    pub(crate) held: Mutex<Vec<(DeliverySender, Reservation)>>,
+}
+
+impl Publish for FakePublisher {
+    fn publish(&self, request: Request<'_>) -> Result<Delivery, Refused> {
+        let script = self.script.lock().unwrap().clone();
+        if let Script::Refuse(refused) = script {
+            return Err(refused);
+        }
+        assert!(request.reservation.bytes() >= request.bytes.len() as u64);
+        let taken = (request.signal, request.bytes.to_vec(), request.records);
+        self.taken.lock().unwrap().push(taken);
+        let (sender, delivery) = Delivery::pair();
+        match script {
+            Script::Deliver(delivered) => sender.finish(Ok(delivered)),
+            Script::Fail(refused) => sender.finish(Err(refused)),
+            _ => self.held.lock().unwrap().push((sender, request.reservation)),
+        }
+        Ok(delivery)
+    }
+
+    fn takes(&self, signal: Signal) -> bool {
+        // Metrics have no topic in these tests.
+        signal != Signal::Metrics
+    }
+}
+
+pub(crate) struct Rig {
+    pub(crate) publisher: Arc<FakePublisher>,
+    pub(crate) telemetry: Arc<Telemetry>,
+    pub(crate) budget: Budget,
+    pub(crate) drain: Drain,
+    pub(crate) grpc: SocketAddr,
+    pub(crate) http: SocketAddr,
+    pub(crate) served: JoinHandle<()>,
+}
+
+impl Rig {
+    pub(crate) async fn start() -> Self {
+        Self::with(256 << 20, |_| {}).await
+    }
+
+    pub(crate) async fn with(budget_bytes: u64, change: impl FnOnce(&mut OtlpReceiver)) -> Self {
+        let mut settings = OtlpReceiver::default();
+        settings.grpc.address = ([127, 0, 0, 1], 0).into();
+        settings.http.address = ([127, 0, 0, 1], 0).into();
+        change(&mut settings);
+        let budget = Budget::new(budget_bytes);
+        let telemetry = Arc::new(Telemetry::new(budget.clone(), "0", "system").unwrap());
+        let drain = Drain::new(Duration::from_secs(10));
+        let publisher = Arc::new(FakePublisher {
+            script: Mutex::new(Script::Deliver(Delivered::default())),
+            taken: Mutex::default(),
+            held: Mutex::default(),
+        });
+        let parts = Parts {
+            budget: budget.clone(),
+            drain: drain.clone(),
+            telemetry: Arc::clone(&telemetry),
+            publisher: Arc::clone(&publisher) as Arc<dyn Publish>,
+            threads: 2,
+        };
+        let otlp = Otlp::bind(&settings, parts).await.unwrap();
+        let (grpc, http) = (otlp.grpc_address().unwrap(), otlp.http_address().unwrap());
+        let served = tokio::spawn(otlp.serve());
+        Self { publisher, telemetry, budget, drain, grpc, http, served }
+    }
+
+    pub(crate) fn script(&self, script: Script) {
+        *self.publisher.script.lock().unwrap() = script;
+    }
+
+    pub(crate) fn taken(&self) -> Vec<(Signal, Vec<u8>, u64)> {
+        self.publisher.taken.lock().unwrap().clone()
+    }
+
+    /// Waits until the publisher holds a request, and takes its other end.
+    pub(crate) async fn held(&self) -> (DeliverySender, Reservation) {
+        let held = async {
+            loop {
+                if let Some(held) = self.publisher.held.lock().unwrap().pop() {
+                    return held;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, held).await.expect("a held request")
+    }
+
+    pub(crate) fn refused(&self, reason: &str, signal: &str) -> u64 {
+        self.metric(&format!(
+            "millrace_records_refused_total{{reason=\"{reason}\",signal=\"{signal}\"}}"
+        ))
+    }
+
+    pub(crate) fn metric(&self, line: &str) -> u64 {
+        let text = self.telemetry.render().unwrap();
+        let found = text.lines().find_map(|found| found.strip_prefix(line)?.trim().parse().ok());
+        found.unwrap_or(0)
+    }
+
+    /// Ends the receiver and checks that it let go of everything.
+    pub(crate) async fn end(self) {
+        self.drain.begin();
+        tokio::time::timeout(PATIENCE, self.served).await.expect("the receiver to end").unwrap();
+    }
+}
+
+pub(crate) fn traces(spans: usize) -> ExportTraceServiceRequest {
+    let span = |index| Span { name: format!("span {index}"), ..Span::default() };
+    let scope = ScopeSpans { spans: (0..spans).map(span).collect(), ..ScopeSpans::default() };
+    let resource = ResourceSpans { scope_spans: vec![scope], ..ResourceSpans::default() };
+    ExportTraceServiceRequest { resource_spans: vec![resource] }
+}
+
+pub(crate) fn trace_bytes(spans: usize) -> Vec<u8> {
+    traces(spans).encode_to_vec()
+}
+
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A small body that expands to `bytes` zeros.
+pub(crate) fn bomb(bytes: usize) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    let chunk = vec![0; 1 << 20];
+    for _ in 0..bytes >> 20 {
+        encoder.write_all(&chunk).unwrap();
+    }
+    encoder.finish().unwrap()
+}

@@ -1,0 +1,197 @@
+//! TLS: who gets in, who doesn't, and handshakes that never end.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millrace_config::{SecretFile, ServerTls};
+use millrace_receivers::otlp::{Otlp, OtlpError, Parts};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::rig::{PATIENCE, Rig, trace_bytes};
+
+/// An authority, and what it signs.
+struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+struct Identity {
+    certificate: CertificateDer<'static>,
+    key: KeyPair,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        Self { issuer }
+    }
+
+    fn sign(&self, name: &str) -> Identity {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        Identity { certificate: certificate.der().clone(), key }
+    }
+
+    fn pem(&self) -> String {
+        self.issuer.pem()
+    }
+}
+
+fn pem(certificate: &CertificateDer<'_>) -> String {
+    use base64::Engine;
+    let body = base64::engine::general_purpose::STANDARD.encode(certificate);
+    format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n")
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> SecretFile {
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    SecretFile::new(path).unwrap()
+}
+
+fn server_tls(
+    folder: &Path,
+    authority: &Authority,
+    client_authority: Option<&Authority>,
+) -> ServerTls {
+    let identity = authority.sign("localhost");
+    ServerTls {
+        cert_file: write(folder, "tls.crt", &pem(&identity.certificate)),
+        key_file: write(folder, "tls.key", &identity.key.serialize_pem()),
+        client_ca_file: client_authority.map(|ca| write(folder, "client-ca.crt", &ca.pem())),
+    }
+}
+
+/// Posts over TLS: the status line, or none when the handshake or the connection fails.
+async fn post(rig: &Rig, trusted: &Authority, identity: Option<&Identity>) -> Option<String> {
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.issuer.der().clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    let config = match identity {
+        None => builder.with_no_client_auth(),
+        Some(Identity { certificate, key }) => {
+            let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+            builder.with_client_auth_cert(vec![certificate.clone()], key).unwrap()
+        }
+    };
+    let stream = TcpStream::connect(rig.http).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.ok()?;
+    let body = trace_bytes(1);
+    let head = format!(
+        "POST /v1/traces HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+         content-type: application/x-protobuf\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(&[head.as_bytes(), &body].concat()).await.ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.ok()?;
+    String::from_utf8_lossy(&answer).lines().next().map(str::to_owned)
+}
+
+/// Scenario: TLS, with clients that trust the right and the wrong authority. Guarantee: the first is
+/// served; the second and plain text are not.
+#[tokio::test]
+async fn tls_serves_those_who_trust_its_authority() {
+    let folder = tempfile::tempdir().unwrap();
+    let (authority, other) = (Authority::new(), Authority::new());
+    let tls = server_tls(folder.path(), &authority, None);
+    let rig = Rig::with(64 << 20, |settings| settings.http.tls = Some(tls)).await;
+    assert_eq!(post(&rig, &authority, None).await.as_deref(), Some("HTTP/1.1 200 OK"));
+    assert_eq!(post(&rig, &other, None).await, None);
+    let mut plain = TcpStream::connect(rig.http).await.unwrap();
+    plain.write_all(b"POST /v1/traces HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer).await;
+    assert!(!String::from_utf8_lossy(&answer).contains("HTTP/1.1"));
+    rig.end().await;
+}
+
+/// Scenario: mutual TLS. Guarantee: only clients of the named authority are served.
+#[tokio::test]
+async fn mutual_tls_serves_only_known_clients() {
+    let folder = tempfile::tempdir().unwrap();
+    let (authority, clients, strangers) = (Authority::new(), Authority::new(), Authority::new());
+    let tls = server_tls(folder.path(), &authority, Some(&clients));
+    let rig = Rig::with(64 << 20, |settings| settings.http.tls = Some(tls)).await;
+    let known = clients.sign("edge-client");
+    let unknown = strangers.sign("edge-client");
+    assert_eq!(post(&rig, &authority, Some(&known)).await.as_deref(), Some("HTTP/1.1 200 OK"));
+    assert_eq!(post(&rig, &authority, Some(&unknown)).await, None);
+    assert_eq!(post(&rig, &authority, None).await, None);
+    assert_eq!(rig.taken().len(), 1);
+    rig.end().await;
+}
+
+/// Scenario: a handshake that is begun and never finished. Guarantee: closed at its time.
+#[tokio::test]
+async fn half_handshakes_are_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let tls = server_tls(folder.path(), &Authority::new(), None);
+    let rig = Rig::with(64 << 20, |settings| {
+        settings.http.tls = Some(tls);
+        settings.limits.handshake_seconds = 1;
+    })
+    .await;
+    let mut stream = TcpStream::connect(rig.http).await.unwrap();
+    // The first bytes of a ClientHello record.
+    stream.write_all(&[22, 3, 1, 2, 0, 1]).await.unwrap();
+    let start = Instant::now();
+    let mut answer = Vec::new();
+    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await.unwrap();
+    let took = start.elapsed();
+    assert!((Duration::from_millis(900)..Duration::from_secs(10)).contains(&took), "{took:?}");
+    rig.end().await;
+}
+
+/// Scenario: files that are not what they should be. Guarantee: the receiver does not start, and the
+/// error names the field and the file.
+#[tokio::test]
+async fn unusable_certificates_stop_the_start_with_a_reason() {
+    let rig = Rig::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let good = server_tls(folder.path(), &Authority::new(), None);
+    let empty = write(folder.path(), "none.pem", "no pem here\n");
+    let broken = [
+        (
+            ServerTls { cert_file: empty.clone(), ..good.clone() },
+            "none.pem holds no usable certificate",
+        ),
+        (ServerTls { key_file: empty, ..good.clone() }, "none.pem holds no usable private key"),
+        (
+            ServerTls { key_file: SecretFile::new("/absent/tls.key").unwrap(), ..good },
+            "cannot read /absent/tls.key",
+        ),
+    ];
+    for (tls, expected) in broken {
+        let mut settings = millrace_config::OtlpReceiver::default();
+        settings.grpc.address = ([127, 0, 0, 1], 0).into();
+        settings.http.enabled = false;
+        settings.grpc.tls = Some(tls);
+        let parts = Parts {
+            budget: rig.budget.clone(),
+            drain: rig.drain.clone(),
+            telemetry: Arc::clone(&rig.telemetry),
+            publisher: Arc::clone(&rig.publisher) as _,
+            threads: 1,
+        };
+        let Err(error @ OtlpError::Tls { .. }) = Otlp::bind(&settings, parts).await else {
+            panic!("started with {expected}")
+        };
+        let text = error.to_string();
+        assert!(text.contains("receivers.otlp.grpc.tls") && text.contains(expected), "{text}");
+    }
+    rig.end().await;
+}
