@@ -218,7 +218,7 @@ impl<'a> Reader<'a> {
             return Vec::new();
         }
         let flags = self.word();
-        assert_eq!(flags & !0xff, 1 << 9, "additional keys and nothing else");
+        assert_eq!(flags & !0x4ff, 1 << 9, "additional keys, and at most a note to update");
         let keys: Vec<Value> = (0..self.word()).map(|_| Value::Text(self.bytes())).collect();
         assert_eq!(self.word() as usize, rows);
         let width = 1 << (flags & 0xff);

@@ -142,6 +142,9 @@ impl<'a> KeyValue<'a> {
     pub fn parse(message: &'a [u8]) -> Result<Self, Fault> {
         const KEY: u32 = tag(1, LENGTH);
         const VALUE: u32 = tag(2, LENGTH);
+        if let Some((key, value)) = Self::usual(message) {
+            return Ok(Self { key, value: AnyValue::parse(value)? });
+        }
         let mut cursor = Cursor::new(message);
         let mut key = &[][..];
         let mut value = AnyValue::Empty;
@@ -153,6 +156,15 @@ impl<'a> KeyValue<'a> {
             }
         }
         Ok(Self { key, value })
+    }
+
+    /// What encoders write: the key, the value and nothing else, both shorter than 128 bytes.
+    #[inline]
+    fn usual(message: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+        let [0x0a, key_len @ ..0x80, rest @ ..] = message else { return None };
+        let (key, rest) = rest.split_at_checked(usize::from(*key_len))?;
+        let [0x12, value_len @ ..0x80, value @ ..] = rest else { return None };
+        (usize::from(*value_len) == value.len()).then_some((key, value))
     }
 }
 
@@ -191,6 +203,12 @@ impl<'a> AnyValue<'a> {
         const ARRAY: u32 = tag(5, LENGTH);
         const LIST: u32 = tag(6, LENGTH);
         const BYTES: u32 = tag(7, LENGTH);
+        // A short string and nothing else: the most frequent value by far.
+        if let [0x0a, len @ ..0x80, text @ ..] = message
+            && usize::from(*len) == text.len()
+        {
+            return Ok(Self::String(text));
+        }
         let mut cursor = Cursor::new(message);
         let mut value = Self::Empty;
         while let Some(tag) = cursor.tag()? {
