@@ -30,8 +30,9 @@ use crate::{edge, gateway, pipeline, schema, telemetry, topic};
 
 /// How often a kind that is not served yet is looked for again.
 const CRD_POLL: Duration = Duration::from_secs(2);
-/// Running reconciles get this long to finish after SIGTERM; a pod's grace period is 30 s.
-const DRAIN_SECONDS_MAX: u64 = 20;
+/// Running reconciles get this long to finish after SIGTERM. The chart grants 20 s in all, of which
+/// giving the lease back may take 4.
+const DRAIN_SECONDS_MAX: u64 = 12;
 
 /// Why the operator could not start or go on.
 #[derive(Debug, thiserror::Error)]
