@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 
 use crate::v1alpha1::{EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic};
 
-/// Longest name of a pipeline: its children's names end in up to 9 characters more, and stay
-/// under the pools' own limit.
+/// Longest name of a pipeline: its children's names end in up to 20 characters more
+/// (`-metrics-dead-letter`) and stay under their own limits.
 const PIPELINE_NAME_LENGTH: usize = 40;
 
 /// Longest name of a pool: a StatefulSet's pods carry the label controller-revision-hash, the

@@ -70,9 +70,7 @@ async fn a_topic_is_made_grown_adjusted_and_deleted() {
     let mut own_settings = own_settings;
     own_settings.insert("retention.ms".into(), "120000".into());
     change(TopicChange::Set { own_settings: own_settings.clone() }).await.unwrap();
-    let set = |seen: &TopicSeen| {
-        matches!(seen, TopicSeen::Found { own_settings: own, .. } if *own == own_settings)
-    };
+    let set = |seen: &TopicSeen| matches!(seen, TopicSeen::Found { own_settings: own, .. } if *own == own_settings);
     seen(&settings, "life", set).await;
 
     delete_topic(settings.clone(), topic()).await.unwrap();
@@ -85,9 +83,8 @@ async fn a_topic_is_made_grown_adjusted_and_deleted() {
 async fn refusals_of_a_broker_have_stable_reasons() {
     let broker = Broker::start(BrokerOptions::default()).unwrap();
     let settings = Settings::direct(&broker.bootstrap(), None);
-    let refused = async |change| {
-        change_topic(settings.clone(), "no".to_owned(), change).await.unwrap_err()
-    };
+    let refused =
+        async |change| change_topic(settings.clone(), "no".to_owned(), change).await.unwrap_err();
     let copies = TopicChange::Create {
         partitions: 1,
         replication_factor: Some(3),

@@ -71,7 +71,7 @@ impl Ttl {
             (HOUR_SECONDS, TtlUnit::Hour),
             (MINUTE_SECONDS, TtlUnit::Minute),
         ] {
-            if seconds % unit_seconds == 0 {
+            if seconds.is_multiple_of(unit_seconds) {
                 return (seconds / unit_seconds, unit);
             }
         }

@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(causes.verdict(1).unwrap().reason, Reason::KafkaAuthenticationFailed);
     }
 
-    /// Scenario: one of two names does not resolve. Guarantee: no verdict yet, the other may answer.
+    /// Scenario: one of two names does not resolve. Guarantee: no verdict, the other may answer.
     #[test]
     fn one_unknown_name_of_two_is_no_verdict() {
         let causes =

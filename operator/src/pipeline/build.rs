@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 
 use kube::api::ObjectMeta;
-use millrace_crds::MANAGED_BY;
 use millrace_crds::v1alpha1::{
     DeletionPolicy, EdgePool, EdgePoolSpec, EdgeSignal, GatewayPool, GatewayPoolSpec,
     GatewaySignal, PipelineSignal, TelemetryPipelineSpec, TelemetrySchema, TelemetrySchemaSpec,
-    TelemetryTopic, TelemetryTopicSpec,
+    TelemetryTopic, TelemetryTopicSpec, TopicSettings,
 };
+use millrace_crds::{MANAGED_BY, TopicName};
 
 use super::validate::Validated;
 
@@ -39,19 +39,24 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
         rollout: _,
     } = &validated.pipeline.spec;
     let name = validated.name;
-    let topics = signals.iter().map(|(signal, is)| {
+    let topics = signals.iter().flat_map(|(signal, is)| {
         let PipelineSignal { topic_name, topic, table: _ } = is;
-        let named = topic_name.clone().or_else(|| signal.default_topic().parse().ok());
-        TelemetryTopic {
-            metadata: metadata(name, &validated.topic(signal)),
+        let named = topic_name.as_ref().map_or(signal.default_topic(), TopicName::as_str);
+        let made = |object: &str, named: &str, settings: TopicSettings| TelemetryTopic {
+            metadata: metadata(name, object),
             spec: TelemetryTopicSpec {
                 kafka: kafka.clone(),
-                topic_name: named,
-                settings: topic.clone(),
+                topic_name: named.parse().ok(),
+                settings,
                 deletion_policy: DeletionPolicy::Retain,
             },
             status: None,
-        }
+        };
+        let letters = format!("{named}{DEAD_LETTER_ENDING}");
+        [
+            made(&validated.topic(signal), named, topic.clone()),
+            made(&validated.dead_letters(signal), &letters, dead_letter_settings(topic)),
+        ]
     });
     Prepared {
         topics: topics.collect(),
@@ -89,6 +94,20 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
             status: None,
         },
         labels: format!("{COMPONENT_LABEL}={COMPONENT},{INSTANCE_LABEL}={name}"),
+    }
+}
+
+/// What a topic's dead-letter topic is called behind the topic's name; the collector's own ending.
+const DEAD_LETTER_ENDING: &str = "_dead_letter";
+
+/// Dead letters are few and nobody's order: one partition, as many copies as the topic has, kept as
+/// long as the broker keeps what it is not told about. Made beforehand, because a broker that makes
+/// no topics by itself would otherwise hold up a partition at its first broken record.
+fn dead_letter_settings(topic: &TopicSettings) -> TopicSettings {
+    TopicSettings {
+        partitions: 1,
+        replication_factor: topic.replication_factor,
+        ..TopicSettings::default()
     }
 }
 

@@ -20,6 +20,11 @@ impl Validated<'_> {
     pub(super) fn topic(&self, signal: Signal) -> String {
         format!("{}-{}", self.name, signal.as_str())
     }
+
+    /// The name of the TelemetryTopic of a signal's dead letters.
+    pub(super) fn dead_letters(&self, signal: Signal) -> String {
+        format!("{}-dead-letter", self.topic(signal))
+    }
 }
 
 /// Checks that every child can be named after the pipeline.

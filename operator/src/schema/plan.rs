@@ -100,8 +100,8 @@ mod tests {
         drift(kind, ddl::Severity::Breaking)
     }
 
-    /// Scenario: a column is missing, another is of somebody else. Guarantee: the missing one is the
-    /// trouble, under its stable reason; both are told.
+    /// Scenario: a column is missing, another is of somebody else. Guarantee: the missing one is
+    /// the trouble, under its stable reason; both are told.
     #[test]
     fn a_missing_column_is_the_trouble_and_an_extra_one_is_told() {
         let extra = ddl::DriftKind::ExtraColumn { column: "x".into(), live: "String".into() };

@@ -1,4 +1,4 @@
-//! Says what is so about the tables: conditions, revision, differences; and events for what changed.
+//! Says what is so about the tables: conditions, revision, differences; events for what changed.
 
 use kube::Resource;
 use millrace_crds::v1alpha1::{TelemetrySchema, TelemetrySchemaStatus};

@@ -119,8 +119,8 @@ mod tests {
         }
     }
 
-    /// Scenario: another team's setting on the topic, and one of ours to change. Guarantee: theirs is
-    /// written back with ours.
+    /// Scenario: another team's setting on the topic, and one of ours to change. Guarantee: theirs
+    /// is written back with ours.
     #[test]
     fn settings_of_others_are_written_back() {
         let wanted = wanted("topicName: t, retention: 1h");

@@ -22,7 +22,9 @@ fn pipeline() -> Value {
 
 fn child(kind: &str) -> String {
     match kind {
-        "traces" | "logs" => format!("{BASE}/telemetrytopics/prod-{kind}"),
+        "traces" | "logs" | "traces-dead-letter" | "logs-dead-letter" => {
+            format!("{BASE}/telemetrytopics/prod-{kind}")
+        }
         "schema" => format!("{BASE}/telemetryschemas/prod"),
         "edge" => format!("{BASE}/edgepools/prod"),
         "gateway" => format!("{BASE}/gatewaypools/prod"),
@@ -30,7 +32,10 @@ fn child(kind: &str) -> String {
     }
 }
 
-const CHILDREN: [&str; 5] = ["traces", "logs", "schema", "edge", "gateway"];
+const CHILDREN: [&str; 7] =
+    ["traces", "traces-dead-letter", "logs", "logs-dead-letter", "schema", "edge", "gateway"];
+/// What must be there before any pool.
+const GROUND: [&str; 5] = ["traces", "traces-dead-letter", "logs", "logs-dead-letter", "schema"];
 
 /// What a child's controller says when all is well, `older_by` generations ago.
 fn fine(world: &World, kind: &str, older_by: i64) {
@@ -46,6 +51,7 @@ fn fine(world: &World, kind: &str, older_by: i64) {
     let more = match kind {
         "schema" => json!({"revision": "abc"}),
         "traces" | "logs" => json!({"partitions": 12}),
+        "traces-dead-letter" | "logs-dead-letter" => json!({"partitions": 1}),
         "edge" => {
             json!({"replicas": 2, "readyReplicas": 2, "endpoint": "prod-edge.telemetry.svc:4317"})
         }
@@ -63,7 +69,7 @@ async fn ready() -> World {
     let world = World::new();
     world.server.put(PIPELINE, pipeline());
     reconcile(&world).await;
-    for kind in ["traces", "logs", "schema"] {
+    for kind in GROUND {
         fine(&world, kind, 0);
     }
     reconcile(&world).await;
@@ -88,8 +94,9 @@ async fn children_are_made_in_order() {
     assert!(there(&world, "traces") && there(&world, "logs") && there(&world, "schema"));
     assert!(!there(&world, "edge") && !there(&world, "gateway"));
     assert_eq!(world.condition(PIPELINE, "GatewayReady").unwrap().1, "Waiting");
-    fine(&world, "traces", 0);
-    fine(&world, "logs", 0);
+    for kind in GROUND.into_iter().filter(|kind| *kind != "schema") {
+        fine(&world, kind, 0);
+    }
     reconcile(&world).await;
     assert!(there(&world, "edge") && !there(&world, "gateway"));
     fine(&world, "schema", 0);
@@ -174,8 +181,10 @@ async fn the_gateway_waits_for_the_schema_of_its_revision() {
     world.server.edit(PIPELINE, |it| it["spec"]["signals"]["metrics"] = json!({}));
     reconcile(&world).await;
     assert_eq!(world.server.get(&child("gateway")).unwrap()["spec"], before);
-    let topic = format!("{BASE}/telemetrytopics/prod-metrics");
-    world.say(&topic, 0, &[("Ready", true)], json!({"partitions": 12}));
+    for (name, partitions) in [("prod-metrics", 12), ("prod-metrics-dead-letter", 1)] {
+        let topic = format!("{BASE}/telemetrytopics/{name}");
+        world.say(&topic, 0, &[("Ready", true)], json!({"partitions": partitions}));
+    }
     reconcile(&world).await;
     assert_eq!(world.server.get(&child("gateway")).unwrap()["spec"], before);
     assert_eq!(world.condition(PIPELINE, "GatewayReady").unwrap().1, "Waiting");
@@ -193,6 +202,7 @@ async fn a_signal_taken_out_loses_its_topic_object() {
     });
     reconcile(&world).await;
     assert!(world.server.get(&child("logs")).is_none());
+    assert!(world.server.get(&child("logs-dead-letter")).is_none());
     assert!(world.server.get(&child("traces")).is_some());
 }
 
@@ -229,7 +239,7 @@ async fn a_stuck_child_is_named() {
     assert_eq!(world.condition(PIPELINE, "Stalled").unwrap().1, "TableColumnMissing");
     assert_eq!(world.condition(PIPELINE, "Ready").unwrap().1, "TableColumnMissing");
     let status = world.server.get(PIPELINE).unwrap()["status"].clone();
-    assert_eq!(status["children"].as_array().unwrap().len(), 5);
+    assert_eq!(status["children"].as_array().unwrap().len(), CHILDREN.len());
     let ready = status["conditions"].as_array().unwrap();
     let ready = ready.iter().find(|condition| condition["type"] == "Ready").unwrap();
     assert!(ready["message"].as_str().unwrap().contains("TelemetrySchema prod"), "{ready}");
