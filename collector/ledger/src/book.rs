@@ -94,6 +94,12 @@ impl<K: Copy + Ord> Ledger<K> {
         self.partitions.get(&key).map_or(Cut::Free, |p| p.cut_at(offset))
     }
 
+    /// Whether ranges that were cut before this assignment are still to be cut again.
+    #[must_use]
+    pub fn has_promises(&self, key: K) -> bool {
+        self.partitions.get(&key).is_some_and(PartitionLedger::has_promises)
+    }
+
     /// Notes a batch that has `parts` parts to be stored. `None` means that there is nothing in
     /// it to store (only empty messages): it is done at once.
     ///

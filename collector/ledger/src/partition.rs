@@ -215,6 +215,11 @@ impl PartitionLedger {
         found.ok().and_then(|at| self.entries.get(at)).is_some_and(|e| e.announced)
     }
 
+    /// Whether ranges of an earlier try are still to be cut again.
+    pub(crate) fn has_promises(&self) -> bool {
+        self.promised.len() > 0
+    }
+
     pub(crate) fn is_idle(&self) -> bool {
         self.entries.is_empty()
     }

@@ -175,7 +175,9 @@ fn promised_ranges_are_cut_again_and_stay_named_until_then() {
     let due = ledger.commits_due(true);
     assert_eq!(due[0].open, [range(5, 9), range(9, 12)]);
     ledger.commit_answered(&due[0], true);
+    assert!(ledger.has_promises(1));
     ledger.track(1, range(9, 12), ONE).unwrap();
+    assert!(!ledger.has_promises(1));
     let due = ledger.commits_due(true);
     assert_eq!(due[0].open, [range(5, 9), range(9, 12)]);
 }

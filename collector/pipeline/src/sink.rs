@@ -29,7 +29,7 @@ pub trait Sink: Send + Sync {
     ///
     /// # Errors
     /// When the sink is full: everything is handed back, to be submitted again after an answer.
-    fn submit(&self, insert: Insert, completion: Completion) -> Result<(), Returned<Insert>>;
+    fn submit(&self, insert: Insert, completion: Completion) -> Result<(), Box<Returned<Insert>>>;
 }
 
 /// Turns the messages of one partition into blocks.

@@ -89,9 +89,9 @@ impl Sink for ClickHouseSink {
         Box::new(ColumnsEncoder::new(signal, &self.columns, Arc::clone(&self.tables)))
     }
 
-    fn submit(&self, insert: Insert, completion: Completion) -> Result<(), Returned<Insert>> {
+    fn submit(&self, insert: Insert, completion: Completion) -> Result<(), Box<Returned<Insert>>> {
         let Ok(permit) = Arc::clone(&self.in_flight).try_acquire_owned() else {
-            return Err(Returned { work: insert, completion });
+            return Err(Box::new(Returned { work: insert, completion }));
         };
         let delivery = Arc::clone(&self.delivery);
         self.runtime.spawn(async move {

@@ -92,10 +92,15 @@ impl Session {
             self.shared.status.set(self.worker, Some(error.to_string()));
         }
         // librdkafka remembers that a partition was paused, over an assignment that ended with it.
-        let flow =
-            if self.is_paused() { self.consumer.pause(&list) } else { self.consumer.resume(&list) };
-        if let Err(error) = flow {
-            tracing::warn!(worker = self.worker, %error, "cannot pause or resume new partitions");
+        let keys = self.partitions.keys().copied();
+        let (read, wait): (Vec<Key>, Vec<Key>) =
+            keys.partition(|key| self.has_turn(*key) && !self.is_paused());
+        for (keys, pause) in [(read, false), (wait, true)] {
+            let list = self.list(keys.into_iter());
+            let done = if pause { self.consumer.pause(&list) } else { self.consumer.resume(&list) };
+            if let Err(error) = done {
+                tracing::warn!(worker = self.worker, %error, pause, "new partitions");
+            }
         }
     }
 
@@ -124,6 +129,30 @@ impl Session {
         tracing::info!(topic, partition, offset, repeats = promised.len(), "partition begins");
         self.ledger.assign(key, offset, promised);
         self.partitions.insert(key, Partition::new(offset));
+        if self.ledger.has_promises(key) {
+            self.repeating.push_back(key);
+        }
+    }
+
+    /// Whether the partition may be read: it has nothing to repeat, or it is the one that does.
+    pub(super) fn has_turn(&self, key: Key) -> bool {
+        self.repeating.front() == Some(&key) || !self.repeating.contains(&key)
+    }
+
+    /// Lets the next partition repeat its batches once the one before is through.
+    pub(super) fn go_on_repeating(&mut self) {
+        let through = |key: &Key| !self.ledger.has_promises(*key);
+        if !self.repeating.front().is_some_and(through) {
+            return;
+        }
+        self.repeating.pop_front();
+        let Some(next) = self.repeating.front().copied() else { return };
+        let list = self.list(std::iter::once(next));
+        if !self.is_paused()
+            && let Err(error) = self.consumer.resume(&list)
+        {
+            tracing::warn!(worker = self.worker, %error, "cannot resume a partition");
+        }
     }
 
     fn assign(&self, list: &TopicPartitionList) -> KafkaResult<()> {
@@ -219,6 +248,7 @@ impl Session {
         self.discard_open(key);
         self.drop_work(key);
         self.partitions.remove(&key);
+        self.repeating.retain(|other| *other != key);
         if let Some(generation) = self.ledger.generation(key) {
             self.ledger.revoke(key, generation, false);
         }

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use millrace_ledger::{Cut, TrackError};
 use millrace_pipeline::batch::{BatchSize, CutReason};
@@ -24,6 +25,9 @@ const RESERVATION_STEP_BYTES: u64 = 1 << 20;
 /// A batch smaller than this isn't cut to make room: many small inserts would cost more than they
 /// free.
 const MIN_CUT_FOR_ROOM_BYTES: usize = 1 << 20;
+/// How long a full budget may stand still before a batch isn't repeated as it was. Other workers'
+/// batches are sent within seconds.
+const STUCK_AFTER: Duration = Duration::from_secs(30);
 /// Dead letters of one batch; at this many it is cut. A batch's letters and blocks are parts to be
 /// answered, of which a worker may have 1,024 open.
 const MAX_LETTERS: usize = 256;
@@ -250,7 +254,28 @@ impl Session {
         let largest = largest.filter(|(_, p)| size(p) >= MIN_CUT_FOR_ROOM_BYTES).map(|(k, _)| *k);
         if let Some(key) = largest {
             self.cut(key, CutReason::Budget);
+        } else if self.answers.unanswered() == 0 {
+            let since = *self.stuck_since.get_or_insert(self.now);
+            if self.now - since >= STUCK_AFTER {
+                self.repeat_no_longer();
+            }
         }
+    }
+
+    /// A batch that has to be repeated whole doesn't fit into the budget, which was larger when it was
+    /// first cut. Going on matters more than not doubling it.
+    fn repeat_no_longer(&mut self) {
+        for (key, partition) in &mut self.partitions {
+            let Some(open) = partition.open.as_mut() else { continue };
+            if let Cut::Exactly(range) = open.cut {
+                tracing::error!(
+                    topic = key.topic, partition = key.partition, %range,
+                    "the memory budget is too small to repeat a batch whole; it may be stored twice"
+                );
+                open.cut = Cut::Free;
+            }
+        }
+        self.stuck_since = None;
     }
 }
 

@@ -111,6 +111,11 @@ pub(super) struct Session {
     pub(super) commits: Commits,
     pub(super) joining: Option<Joining>,
     pub(super) leaving: Option<Leaving>,
+    /// Partitions with batches to repeat. Only the first of them is read: such a batch can't be
+    /// cut early to make room, so there is one at a time.
+    pub(super) repeating: VecDeque<Key>,
+    /// Since when the budget has had no room and nothing was in flight that could make some.
+    pub(super) stuck_since: Option<Instant>,
     /// When the oldest open batch is due.
     pub(super) next_cut: Option<Instant>,
     pub(super) now: Instant,
@@ -147,6 +152,8 @@ impl Session {
             commits: Commits { in_flight: Vec::new(), next: now, not_before: now },
             joining: None,
             leaving: None,
+            repeating: VecDeque::new(),
+            stuck_since: None,
             next_cut: None,
             now,
             flow: Flow::Reading,
@@ -203,6 +210,7 @@ impl Session {
             self.handle(event);
         }
         self.go_on_joining();
+        self.go_on_repeating();
         if self.next_cut.is_some_and(|due| due <= self.now) {
             self.cut_aged();
         }
@@ -242,11 +250,13 @@ impl Session {
             self.make_room();
             return false;
         }
+        self.stuck_since = None;
         self.partitions.keys().all(|key| self.ledger.has_room(*key))
     }
 
     fn set_paused(&mut self, paused: bool) {
-        let list = self.list(self.partitions.iter().filter(|(_, p)| !p.leaving).map(|(k, _)| *k));
+        let read = self.partitions.iter().filter(|(key, p)| !p.leaving && self.has_turn(**key));
+        let list = self.list(read.map(|(key, _)| *key));
         if list.count() == 0 {
             return;
         }

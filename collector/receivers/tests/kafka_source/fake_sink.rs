@@ -149,13 +149,13 @@ impl Sink for FakeSink {
         Box::new(FakeEncoder { lines: Vec::new(), rows: 0, live: Arc::clone(&self.live_bytes) })
     }
 
-    fn submit(&self, insert: Insert, completion: Completion) -> Result<(), Returned<Insert>> {
+    fn submit(&self, insert: Insert, completion: Completion) -> Result<(), Box<Returned<Insert>>> {
         let text = String::from_utf8(insert.block.body.to_vec()).unwrap();
         let messages = text.lines().map(str::to_owned).collect();
         let seen = Seen { token: insert.token(), messages };
         let mut mode = self.mode.lock().unwrap();
         match *mode {
-            Mode::Full => return Err(Returned { work: insert, completion }),
+            Mode::Full => return Err(Box::new(Returned { work: insert, completion })),
             Mode::Hold => self.state.lock().unwrap().held.push((seen, completion, insert)),
             Mode::DropOne => {
                 *mode = Mode::Store;
