@@ -64,8 +64,9 @@ impl Policy {
     /// A policy with the given bounds and this crate's windows.
     ///
     /// Growing waits one minute (a rebalance costs some seconds of consumption, so it must not
-    /// follow every spike), shrinking half an hour (research: minutes up, hours down; a pod too many
-    /// for half an hour is cheap), settling three minutes (rebalance plus catching up with it).
+    /// follow every spike), shrinking half an hour (research: minutes up, hours down; a pod too
+    /// many for half an hour is cheap), settling three minutes (rebalance plus catching up with
+    /// it).
     #[must_use]
     pub fn with_bounds(fixed: Option<u32>, min: u32, max: u32) -> Self {
         Self {
@@ -147,7 +148,8 @@ pub struct Decision {
     pub reason: Reason,
     /// What to remember for the next decision.
     pub state: State,
-    /// When a change could come at the earliest, in seconds on the caller's clock, if a window runs.
+    /// When a change could come at the earliest, in seconds on the caller's clock, if a window
+    /// runs.
     pub earliest_change_seconds: Option<i64>,
 }
 

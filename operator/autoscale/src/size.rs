@@ -30,7 +30,8 @@ impl Bounds {
     }
 }
 
-/// The smallest larger size at which the busiest pod reads fewer partitions, if the bounds allow one.
+/// The smallest larger size at which the busiest pod reads fewer partitions, if the bounds allow
+/// one.
 #[must_use]
 pub fn next_larger(current: u32, partitions: u32, bounds: Bounds) -> Option<u32> {
     let per_pod = partitions.div_ceil(current.max(1));

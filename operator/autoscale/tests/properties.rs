@@ -74,7 +74,8 @@ proptest! {
         }
     }
 
-    /// Guarantee: all else equal, lag above the bound never gives a smaller size than lag inside it.
+    /// Guarantee: all else equal, lag above the bound never gives a smaller size than lag inside
+    /// it.
     #[test]
     fn more_lag_never_means_fewer_pods(
         seen in any_observation(), policy in any_policy(), last in any_state(), messages in 0u64..1000
@@ -98,8 +99,8 @@ proptest! {
         prop_assert_eq!(second.replicas, first.replicas);
     }
 
-    /// Guarantee: a change never skips a size at which the busiest pod would read a different number
-    /// of partitions, and a smaller pool is the
+    /// Guarantee: a change never skips a size at which the busiest pod would read a different
+    /// number of partitions, and a smaller pool is the
     /// smallest of its speed.
     #[test]
     fn a_step_changes_the_partitions_per_pod_by_a_whole_size(
@@ -125,7 +126,8 @@ proptest! {
             prop_assert!((current..size).all(|between| per_pod(between) == per_pod(current)));
         }
         if size < current {
-            // The smallest pool as fast as one with a pod less: not one pod is given up for nothing.
+            // The smallest pool as fast as one with a pod less: not one pod is given up for
+            // nothing.
             prop_assert_eq!(per_pod(size), per_pod(current - 1));
             prop_assert!(size == 1 || per_pod(size - 1) > per_pod(size));
         }

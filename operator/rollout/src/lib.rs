@@ -1,10 +1,11 @@
 //! Whether a rollout is complete, moving or stuck: a pure function. No clock, no I/O.
 //!
-//! The caller reads a Deployment, StatefulSet or DaemonSet and its pods, and hands the figures over;
-//! [`judge`] says what they mean. `Complete` is only ever said when every wanted pod runs the newest
-//! template, is available, no pod too many is left, and the workload's own controller has seen the
-//! newest generation. Numbers come before pod troubles: a pod of an old revision that crashes while
-//! it is replaced does not make a complete rollout incomplete.
+//! The caller reads a Deployment, StatefulSet or DaemonSet and its pods, and hands the figures
+//! over;
+//! [`judge`] says what they mean. `Complete` is only ever said when every wanted pod runs the
+//! newest template, is available, no pod too many is left, and the workload's own controller has
+//! seen the newest generation. Numbers come before pod troubles: a pod of an old revision that
+//! crashes while it is replaced does not make a complete rollout incomplete.
 
 mod pod;
 

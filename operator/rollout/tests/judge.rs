@@ -175,7 +175,8 @@ fn any_observation() -> impl Strategy<Value = Observation> {
 }
 
 proptest! {
-    /// Scenario: any figures. Guarantee: complete means seen, all updated, all available, none left.
+    /// Scenario: any figures. Guarantee: complete means seen, all updated, all available, none
+    /// left.
     #[test]
     fn complete_is_never_a_lie(seen in any_observation()) {
         let truly = seen.observed_generation.is_some_and(|o| o >= seen.generation)

@@ -115,11 +115,12 @@ async fn prune(
     let labels = names.selector_text();
     let keep: &[&str] = &[&names.base];
     let kept = |stays: bool| if stays { keep } else { &[] };
-    children.prune::<Deployment>(&labels, kept(wanted.deployment)).await?;
-    children.prune::<DaemonSet>(&labels, kept(!wanted.deployment)).await?;
     children.prune::<PodDisruptionBudget>(&labels, kept(wanted.budget)).await?;
     children.prune::<NetworkPolicy>(&labels, kept(wanted.policy)).await?;
     if complete {
+        // Not before the new pods are up: clients must always find some.
+        children.prune::<Deployment>(&labels, kept(wanted.deployment)).await?;
+        children.prune::<DaemonSet>(&labels, kept(!wanted.deployment)).await?;
         children.prune::<ConfigMap>(&labels, &[&wanted.config_map]).await?;
     }
     Ok(())

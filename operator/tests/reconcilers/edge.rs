@@ -201,9 +201,10 @@ async fn an_old_configuration_stays_until_no_pod_needs_it() {
     assert!(world.is_ready(POOL));
 }
 
-/// Scenario: the pool becomes a DaemonSet. Guarantee: the Deployment and its budget go.
+/// Scenario: the pool becomes a DaemonSet. Guarantee: the Deployment serves until the new pods are
+/// up, then it goes, and its budget with it.
 #[tokio::test]
-async fn a_changed_mode_leaves_no_second_workload() {
+async fn a_changed_mode_leaves_no_second_workload_and_no_gap() {
     let world = world();
     settle(&world).await;
     world.server.edit(POOL, |pool| {
@@ -211,8 +212,17 @@ async fn a_changed_mode_leaves_no_second_workload() {
         pool["spec"].as_object_mut().unwrap().remove("replicas");
     });
     world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert!(world.server.get(DEPLOYMENT).is_some());
+    assert!(!world.is_ready(POOL));
+    let daemon_set = DEPLOYMENT.replace("deployments", "daemonsets");
+    world.server.edit(&daemon_set, |set| {
+        set["status"] = json!({"observedGeneration": 1, "desiredNumberScheduled": 2,
+            "currentNumberScheduled": 2, "updatedNumberScheduled": 2, "numberReady": 2,
+            "numberAvailable": 2, "numberMisscheduled": 0});
+    });
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert!(world.is_ready(POOL));
     assert!(world.server.get(DEPLOYMENT).is_none());
-    assert!(world.server.get(&DEPLOYMENT.replace("deployments", "daemonsets")).is_some());
     assert!(!world.server.paths().iter().any(|path| path.contains("poddisruptionbudgets")));
 }
 
