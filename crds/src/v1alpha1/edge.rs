@@ -1,6 +1,7 @@
 //! EdgePool: collectors that take telemetry and publish it to Kafka.
 //!
-//! Works by itself or as a pipeline's child; `EdgeSettings` is what both write.
+//! Works by itself or as a pipeline's child; `EdgeSettings` is what both write. The short name is
+//! `edp`: `ep` is Kubernetes' own for Endpoints, and would warn everyone who uses that.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,7 @@ use crate::names::TopicName;
     version = "v1alpha1",
     kind = "EdgePool",
     plural = "edgepools",
-    shortname = "ep",
+    shortname = "edp",
     category = "millrace",
     namespaced,
     status = "EdgePoolStatus",
