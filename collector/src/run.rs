@@ -3,13 +3,14 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::num::NonZeroU16;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use millrace_config::{Checked, Config, MAX_DOCUMENT_BYTES, Mode};
+use millrace_config::{Admin as AdminSettings, Checked, Config, MAX_DOCUMENT_BYTES, Mode};
 use millrace_exporters::clickhouse::SinkError;
 use millrace_exporters::kafka::ProducerError;
 use millrace_pipeline::budget::Budget;
@@ -181,31 +182,37 @@ fn start(checked: Checked) -> Result<(), RunError> {
         .thread_name("io")
         .enable_all()
         .build()?;
-    let result =
-        runtime.block_on(async {
-            let signals = Signals::listen()?;
-            let asked = Arc::new(AtomicBool::new(false));
-            tokio::spawn(signals.watch(common.drain.clone(), Arc::clone(&asked)));
-            let listener = admin::bind(admin.address).await?;
-            let served = Admin {
-                readiness: common.readiness.clone(),
-                telemetry: Arc::clone(&common.telemetry),
-                drain: common.drain.clone(),
-            };
-            tokio::spawn(served.serve(listener));
-            tracing::info!(address = %admin.address, "probes and metrics are served");
-            let result = match mode {
-                Mode::Edge { otlp, kafka } => edge::run(&otlp, &kafka, common, cores).await,
-                Mode::Gateway { kafka, clickhouse } => {
-                    gateway::run(&kafka, &clickhouse, common, cores).await
-                }
-            };
-            // A drain that nobody asked for was begun by a part that can't go on.
-            result.and_then(|()| {
-                if asked.load(Ordering::Acquire) { Ok(()) } else { Err(RunError::Failed) }
-            })
-        });
+    let result = runtime.block_on(serve(admin, mode, common, cores));
     // Whatever is left is past its deadline.
     runtime.shutdown_timeout(Duration::from_millis(100));
     result
+}
+
+/// Answers probes and signals, and runs the mode to its end.
+async fn serve(
+    settings: AdminSettings,
+    mode: Mode,
+    common: Common,
+    cores: NonZeroU16,
+) -> Result<(), RunError> {
+    let signals = Signals::listen()?;
+    let asked = Arc::new(AtomicBool::new(false));
+    tokio::spawn(signals.watch(common.drain.clone(), Arc::clone(&asked)));
+    let listener = admin::bind(settings.address).await?;
+    let address = listener.local_addr()?;
+    let served = Admin {
+        readiness: common.readiness.clone(),
+        telemetry: Arc::clone(&common.telemetry),
+        drain: common.drain.clone(),
+    };
+    tokio::spawn(served.serve(listener));
+    tracing::info!(%address, "probes and metrics are served");
+    match mode {
+        Mode::Edge { otlp, kafka } => edge::run(&otlp, &kafka, common, cores).await,
+        Mode::Gateway { kafka, clickhouse } => {
+            gateway::run(&kafka, &clickhouse, common, cores).await
+        }
+    }?;
+    // A drain that nobody asked for was begun by a part that can't go on.
+    if asked.load(Ordering::Acquire) { Ok(()) } else { Err(RunError::Failed) }
 }

@@ -122,7 +122,12 @@ fn names(payload: &[u8]) -> Vec<String> {
 }
 
 /// Reads `count` messages of a topic's one partition from its beginning.
-fn read<T>(mock: &Mock, topic: &str, count: usize, each: impl Fn(&BorrowedMessage<'_>) -> T) -> Vec<T> {
+fn read<T>(
+    mock: &Mock,
+    topic: &str,
+    count: usize,
+    each: impl Fn(&BorrowedMessage<'_>) -> T,
+) -> Vec<T> {
     let consumer: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", mock.bootstrap_servers())
         .set("group.id", "reader")
@@ -149,7 +154,9 @@ async fn requests_share_messages_and_are_answered_after_kafka_has_them() {
     let mock = mock();
     let rig = Rig::ready(&mock, |settings| settings.linger_millis = 200);
     let deliveries: Vec<Delivery> = (0..100)
-        .map(|index| rig.publish(&spans([format!("span-{index:03}-{}", "x".repeat(400))]), 1).unwrap())
+        .map(|index| {
+            rig.publish(&spans([format!("span-{index:03}-{}", "x".repeat(400))]), 1).unwrap()
+        })
         .collect();
     for delivery in deliveries {
         assert_eq!(delivery.await, Ok(Delivered::default()));

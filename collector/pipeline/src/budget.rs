@@ -23,21 +23,13 @@ impl Budget {
     /// A budget of `limit_bytes`, all of it free.
     #[must_use]
     pub fn new(limit_bytes: u64) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                limit_bytes,
-                used_bytes: AtomicU64::new(0),
-            }),
-        }
+        Self { shared: Arc::new(Shared { limit_bytes, used_bytes: AtomicU64::new(0) }) }
     }
 
     /// Takes `bytes` from the budget, or nothing when there is not that much left.
     #[must_use]
     pub fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
-        self.take(bytes).then(|| Reservation {
-            budget: self.clone(),
-            bytes,
-        })
+        self.take(bytes).then(|| Reservation { budget: self.clone(), bytes })
     }
 
     /// The size of the budget.
@@ -59,10 +51,7 @@ impl Budget {
     }
 
     fn take(&self, bytes: u64) -> bool {
-        let Shared {
-            limit_bytes,
-            used_bytes,
-        } = &*self.shared;
+        let Shared { limit_bytes, used_bytes } = &*self.shared;
         // Relaxed: the counter guards no other memory, it only has to be exact in itself.
         used_bytes
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
@@ -110,10 +99,7 @@ impl Reservation {
     pub fn split(&mut self, bytes: u64) -> Reservation {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
-        Reservation {
-            budget: self.budget.clone(),
-            bytes,
-        }
+        Reservation { budget: self.budget.clone(), bytes }
     }
 
     /// Takes over what another reservation of the same budget covers.
@@ -165,10 +151,7 @@ mod tests {
         kept.absorb(budget.try_reserve(30).unwrap());
         assert_eq!((kept.bytes(), budget.used_bytes()), (50, 50));
         let half = kept.split(25);
-        assert_eq!(
-            (kept.bytes(), half.bytes(), budget.used_bytes()),
-            (25, 25, 50)
-        );
+        assert_eq!((kept.bytes(), half.bytes(), budget.used_bytes()), (25, 25, 50));
         kept.absorb(half);
         kept.absorb(Budget::new(5).try_reserve(5).unwrap());
         assert_eq!(kept.bytes(), 50);
@@ -176,7 +159,8 @@ mod tests {
         assert_eq!(budget.used_bytes(), 0);
     }
 
-    /// Scenario: threads take and give back at once. Guarantee: never over the limit, zero at the end.
+    /// Scenario: threads take and give back at once. Guarantee: never over the limit, zero at the
+    /// end.
     #[test]
     fn concurrent_holders_never_pass_the_limit() {
         let budget = Budget::new(1000);

@@ -28,13 +28,7 @@ impl Drain {
     #[must_use]
     pub fn new(allowed: Duration) -> Self {
         let (deadline, _) = watch::channel(None);
-        Self {
-            shared: Arc::new(Shared {
-                allowed,
-                begun: AtomicBool::new(false),
-                deadline,
-            }),
-        }
+        Self { shared: Arc::new(Shared { allowed, begun: AtomicBool::new(false), deadline }) }
     }
 
     /// Gives the signal. The second and later calls change nothing: there is one deadline.

@@ -41,10 +41,7 @@ impl MemoryLimit {
     #[must_use]
     pub fn find(configured_bytes: Option<u64>) -> Self {
         match configured_bytes {
-            Some(limit_bytes) => Self {
-                limit_bytes,
-                source: LimitSource::Settings,
-            },
+            Some(limit_bytes) => Self { limit_bytes, source: LimitSource::Settings },
             None => Self::from_root(Path::new("/")),
         }
     }
@@ -58,32 +55,17 @@ impl MemoryLimit {
 
     fn from_root(root: &Path) -> Self {
         let membership = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
-        let v2 = || {
-            limit_in(
-                &root.join("sys/fs/cgroup"),
-                v2_path(&membership)?,
-                "memory.max",
-            )
-        };
+        let v2 = || limit_in(&root.join("sys/fs/cgroup"), v2_path(&membership)?, "memory.max");
         let v1 = || {
             let base = root.join("sys/fs/cgroup/memory");
             limit_in(&base, v1_path(&membership)?, "memory.limit_in_bytes")
         };
         if let Some(limit_bytes) = v2() {
-            Self {
-                limit_bytes,
-                source: LimitSource::CgroupV2,
-            }
+            Self { limit_bytes, source: LimitSource::CgroupV2 }
         } else if let Some(limit_bytes) = v1() {
-            Self {
-                limit_bytes,
-                source: LimitSource::CgroupV1,
-            }
+            Self { limit_bytes, source: LimitSource::CgroupV1 }
         } else {
-            Self {
-                limit_bytes: ASSUMED_LIMIT_BYTES,
-                source: LimitSource::Assumed,
-            }
+            Self { limit_bytes: ASSUMED_LIMIT_BYTES, source: LimitSource::Assumed }
         }
     }
 }
@@ -98,10 +80,7 @@ fn v1_path(membership: &str) -> Option<&str> {
     membership.lines().find_map(|line| {
         let (_, rest) = line.split_once(':')?;
         let (controllers, path) = rest.split_once(':')?;
-        controllers
-            .split(',')
-            .any(|name| name == "memory")
-            .then_some(path)
+        controllers.split(',').any(|name| name == "memory").then_some(path)
     })
 }
 
@@ -144,7 +123,8 @@ mod tests {
         (found.limit_bytes, found.source)
     }
 
-    /// Scenario: v2 with a limit on a parent lower than the group's own. Guarantee: the lower counts.
+    /// Scenario: v2 with a limit on a parent lower than the group's own. Guarantee: the lower
+    /// counts.
     #[test]
     fn the_lowest_v2_limit_on_the_way_up_counts() {
         let found = find(&[
@@ -159,10 +139,8 @@ mod tests {
     /// own limit.
     #[test]
     fn a_containers_v2_root_has_the_limit() {
-        let found = find(&[
-            ("proc/self/cgroup", "0::/\n"),
-            ("sys/fs/cgroup/memory.max", "268435456\n"),
-        ]);
+        let found =
+            find(&[("proc/self/cgroup", "0::/\n"), ("sys/fs/cgroup/memory.max", "268435456\n")]);
         assert_eq!(found, (256 << 20, LimitSource::CgroupV2));
     }
 
@@ -171,10 +149,7 @@ mod tests {
     #[test]
     fn a_v1_container_finds_its_limit_at_the_mounts_root() {
         let found = find(&[
-            (
-                "proc/self/cgroup",
-                "5:cpu,memory:/kubepods/pod1/abc\n1:name=systemd:/x\n0::/x\n",
-            ),
+            ("proc/self/cgroup", "5:cpu,memory:/kubepods/pod1/abc\n1:name=systemd:/x\n0::/x\n"),
             ("sys/fs/cgroup/memory/memory.limit_in_bytes", "134217728\n"),
         ]);
         assert_eq!(found, (128 << 20, LimitSource::CgroupV1));
@@ -186,10 +161,7 @@ mod tests {
         assert_eq!(find(&[]), (ASSUMED_LIMIT_BYTES, LimitSource::Assumed));
         let found = find(&[
             ("proc/self/cgroup", "5:memory:/\n"),
-            (
-                "sys/fs/cgroup/memory/memory.limit_in_bytes",
-                "9223372036854771712\n",
-            ),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
         ]);
         assert_eq!(found, (ASSUMED_LIMIT_BYTES, LimitSource::Assumed));
         assert_eq!(MemoryLimit::find(Some(1000)).share_bytes(50), 500);

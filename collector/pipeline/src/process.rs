@@ -20,10 +20,7 @@ pub(crate) struct Usage {
 pub(crate) fn usage() -> Option<Usage> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    Some(Usage {
-        cpu_seconds: cpu_seconds(&stat)?,
-        resident_bytes: resident_bytes(&status)?,
-    })
+    Some(Usage { cpu_seconds: cpu_seconds(&stat)?, resident_bytes: resident_bytes(&status)? })
 }
 
 /// Fields 14 and 15. The second field is the program's name in parentheses and may hold blanks, so
@@ -38,9 +35,7 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
 
 /// `VmRSS: 1234 kB`, which is in kibibytes.
 fn resident_bytes(status: &str) -> Option<u64> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
     Some(kib * 1024)
 }
@@ -54,10 +49,7 @@ mod tests {
     fn a_hostile_program_name_does_not_shift_the_fields() {
         let stat = "42 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0";
         assert_eq!(cpu_seconds(stat), Some(2.0));
-        assert_eq!(
-            resident_bytes("VmHWM: 9 kB\nVmRSS:\t  12 kB\n"),
-            Some(12 * 1024)
-        );
+        assert_eq!(resident_bytes("VmHWM: 9 kB\nVmRSS:\t  12 kB\n"), Some(12 * 1024));
         assert!(usage().is_some_and(|usage| usage.resident_bytes > 0));
     }
 }

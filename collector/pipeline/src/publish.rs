@@ -5,9 +5,9 @@
 //! to come back. Every failure here is one of passing trouble but [`Refused::Unconfigured`]: a
 //! client must never be told to drop records for a fault on our side of the receiver.
 //!
-//! Accounting: the publisher counts records as buffered from the hand-over on, and as out or refused
-//! when their delivery ends, whether or not anyone still waits for it. What it refuses at the
-//! hand-over it has not counted.
+//! Accounting: the publisher counts records as buffered from the hand-over on, and as out or
+//! refused when their delivery ends, whether or not anyone still waits for it. What it refuses at
+//! the hand-over it has not counted.
 
 use std::future::Future;
 use std::pin::Pin;

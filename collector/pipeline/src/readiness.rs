@@ -33,14 +33,8 @@ impl Readiness {
     #[must_use]
     pub fn part(&self, name: &'static str) -> Part {
         let mut parts = self.lock();
-        parts.push(PartState {
-            name,
-            reason: Some("starting".to_owned()),
-        });
-        Part {
-            readiness: self.clone(),
-            index: parts.len() - 1,
-        }
+        parts.push(PartState { name, reason: Some("starting".to_owned()) });
+        Part { readiness: self.clone(), index: parts.len() - 1 }
     }
 
     /// What keeps the process from being ready, as `part: reason`; empty when it is ready.
@@ -85,10 +79,7 @@ impl Part {
     /// Whether this part is ready.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.readiness
-            .lock()
-            .get(self.index)
-            .is_some_and(|part| part.reason.is_none())
+        self.readiness.lock().get(self.index).is_some_and(|part| part.reason.is_none())
     }
 
     fn set(&self, reason: Option<String>) -> bool {
@@ -112,17 +103,11 @@ mod tests {
     fn the_process_is_ready_when_all_parts_are() {
         let readiness = Readiness::default();
         let (kafka, listeners) = (readiness.part("kafka"), readiness.part("listeners"));
-        assert_eq!(
-            readiness.reasons(),
-            ["kafka: starting", "listeners: starting"]
-        );
+        assert_eq!(readiness.reasons(), ["kafka: starting", "listeners: starting"]);
         assert!(kafka.ready() && listeners.ready());
         assert!(readiness.is_ready() && kafka.is_ready());
         assert!(kafka.not_ready("wrong\npassword"));
-        assert!(
-            !kafka.not_ready("wrong password"),
-            "the same word is no news"
-        );
+        assert!(!kafka.not_ready("wrong password"), "the same word is no news");
         assert_eq!(readiness.reasons(), ["kafka: wrong password"]);
     }
 

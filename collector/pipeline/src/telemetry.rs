@@ -55,9 +55,8 @@ impl Refusal {
 }
 
 /// Bounds of the histograms of waiting, in seconds: from a local answer to a long time-out.
-const WAIT_BUCKETS: [f64; 12] = [
-    0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0,
-];
+const WAIT_BUCKETS: [f64; 12] =
+    [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
 
 /// The metrics could not be registered: two of them have one name, which is a fault in this file.
 #[derive(Debug, thiserror::Error)]
@@ -160,28 +159,22 @@ impl Telemetry {
 
     /// Counts records answered with an error.
     pub fn refused(&self, signal: Signal, reason: Refusal, records: u64) {
-        self.refused
-            .with_label_values(&[signal.as_str(), reason.as_str()])
-            .inc_by(records);
+        self.refused.with_label_values(&[signal.as_str(), reason.as_str()]).inc_by(records);
     }
 
     /// Counts records kept in a dead-letter topic. `reason` is one of a fixed set of names.
     pub fn dead_lettered(&self, signal: Signal, reason: &'static str, records: u64) {
-        self.dead_lettered
-            .with_label_values(&[signal.as_str(), reason])
-            .inc_by(records);
+        self.dead_lettered.with_label_values(&[signal.as_str(), reason]).inc_by(records);
     }
 
-    /// States how far a partition is behind: in messages, and in seconds between now and the time of
-    /// the oldest message not yet stored.
+    /// States how far a partition is behind: in messages, and in seconds between now and the time
+    /// of the oldest message not yet stored.
     pub fn lag(&self, topic: &str, partition: i32, messages: u64, age: Duration) {
         let partition = partition.to_string();
         let labels = &[topic, partition.as_str()];
         let messages = i64::try_from(messages).unwrap_or(i64::MAX);
         self.lag_messages.with_label_values(labels).set(messages);
-        self.lag_seconds
-            .with_label_values(labels)
-            .set(age.as_secs_f64());
+        self.lag_seconds.with_label_values(labels).set(age.as_secs_f64());
     }
 
     /// Drops the series of a partition that is no longer ours.
@@ -231,8 +224,7 @@ impl Telemetry {
         if let Some(usage) = process::usage() {
             let resident = i64::try_from(usage.resident_bytes).unwrap_or(i64::MAX);
             self.resident_bytes.set(resident);
-            self.cpu_seconds
-                .inc_by((usage.cpu_seconds - self.cpu_seconds.get()).max(0.0));
+            self.cpu_seconds.inc_by((usage.cpu_seconds - self.cpu_seconds.get()).max(0.0));
         }
         Ok(TextEncoder::new().encode_to_string(&self.registry.gather())?)
     }
@@ -275,10 +267,8 @@ impl Register {
         version: &str,
         allocator: &str,
     ) -> Result<(), TelemetryError> {
-        let budget_bytes = self.gauge(
-            "millrace_budget_bytes",
-            "Bytes that records in flight may take.",
-        )?;
+        let budget_bytes =
+            self.gauge("millrace_budget_bytes", "Bytes that records in flight may take.")?;
         budget_bytes.set(i64::try_from(budget.limit_bytes()).unwrap_or(i64::MAX));
         let build_info = self.gauges(
             "millrace_build_info",
@@ -352,9 +342,7 @@ mod tests {
     use std::time::Duration;
 
     fn line<'a>(text: &'a str, start: &str) -> &'a str {
-        text.lines()
-            .find(|line| line.starts_with(start))
-            .unwrap_or("absent")
+        text.lines().find(|line| line.starts_with(start)).unwrap_or("absent")
     }
 
     /// Scenario: a little of everything is counted. Guarantee: the names and labels that dashboards
@@ -401,11 +389,6 @@ mod tests {
         telemetry.lag("t", 1, 7, Duration::ZERO);
         telemetry.forget_lag("t", 1);
         telemetry.forget_lag("t", 2);
-        assert!(
-            !telemetry
-                .render()
-                .unwrap()
-                .contains("consumer_lag_messages{")
-        );
+        assert!(!telemetry.render().unwrap().contains("consumer_lag_messages{"));
     }
 }
