@@ -1,5 +1,5 @@
-//! The columns crate against a real ClickHouse engine: what it writes is taken, and what is read back
-//! is what the reference library's messages say, row by row. Not here: the broker and the collector
+//! The columns crate against a real ClickHouse engine: what it writes is taken, and what is read
+//! back is what the reference library's messages say, row by row. Not here: the broker and the collector
 //! around it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -9,6 +9,8 @@ mod native;
 mod oracle;
 #[path = "../../collector/wire/tests/requests/mod.rs"]
 mod requests;
+
+use std::fmt::Debug;
 
 use millrace_columns::{BlockSet, Compression, Options};
 use millrace_ddl::{
@@ -24,7 +26,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, KeyValueList};
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use oracle::{Oracle, Rows};
-use proptest::strategy::{BoxedStrategy, Strategy, ValueTree};
+use proptest::strategy::{BoxedStrategy, Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use prost::Message;
 
@@ -72,7 +74,8 @@ impl Tables {
             let name = TableName::new(&name("otel"), &name("otel"), insert.table);
             let statement = render::insert_statement(&name, &definition);
             let query = percent(statement.sql());
-            let path = format!("/?query={query}&decompress=1&async_insert=0&max_partitions_per_insert_block=1");
+            let settings = "decompress=1&async_insert=0&max_partitions_per_insert_block=1";
+            let path = format!("/?query={query}&{settings}");
             let answer = self.engine.request(&path, &[], &insert.body).unwrap();
             assert_eq!(answer.status, 200, "{}: {}", insert.table, answer.text());
         }
@@ -123,7 +126,7 @@ fn percent(text: &str) -> String {
 }
 
 /// The same requests in every run, as the library that encoded them reads them back.
-fn samples<M: Message + Default>(strategy: &BoxedStrategy<M>) -> Vec<(Vec<u8>, M)> {
+fn samples<M: Message + Default + Debug>(strategy: &BoxedStrategy<M>) -> Vec<(Vec<u8>, M)> {
     let mut runner = TestRunner::deterministic();
     (0..REQUESTS)
         .map(|_| {
@@ -202,8 +205,8 @@ fn request(sets: Vec<Vec<KeyValue>>) -> ExportTraceServiceRequest {
     }
 }
 
-/// Scenario: ten thousand distinct keys in one batch, far over the 1,024 that a JSON column keeps as
-/// columns of their own. Guarantee: every value is there under its key.
+/// Scenario: ten thousand distinct keys in one batch, far over the 1,024 that a JSON column keeps
+/// as columns of their own. Guarantee: every value is there under its key.
 #[test]
 fn ten_thousand_keys_in_a_batch_are_read_back() {
     let tables = Tables::new(Attributes::Json);
@@ -226,7 +229,7 @@ fn ten_thousand_keys_in_a_batch_are_read_back() {
     );
     assert_eq!(
         query(
-            "SELECT SpanAttributes.even.4321::Int64, SpanAttributes.odd.4321::String \
+            "SELECT SpanAttributes.even.`4321`::Int64, SpanAttributes.odd.`4321`::String \
              FROM otel.otel_traces WHERE SpanName = '04321'"
         ),
         "4321\tvalue 4321"
@@ -265,7 +268,8 @@ fn odd_keys_and_values_read_as_stated() {
     let typed: Vec<&str> = typed.trim_end_matches('\n').split('\n').collect();
     assert_eq!(typed, ["a:Int64,a.b:String", "a.b:Bool", "a:Float64", ":String", "bytes:String"]);
     let query = |sql: &str| tables.engine.query(sql).unwrap().trim().to_owned();
-    let bytes = "SELECT SpanAttributes.bytes::String FROM otel.otel_traces WHERE SpanName = '00004'";
+    let bytes =
+        "SELECT SpanAttributes.bytes::String FROM otel.otel_traces WHERE SpanName = '00004'";
     assert_eq!(query(bytes), "AP8=");
     let stored = tables.stored(TableKind::Traces).into_iter();
     let texts: Vec<Value> = stored

@@ -24,8 +24,8 @@ pub enum AppendError {
     Malformed(#[from] WireError),
     /// Its records lie on too many days.
     #[error(
-        "otlp {signal} request has records on more than {MAX_DAYS} days; send records of fewer days \
-         in one request"
+        "otlp {signal} request has records on more than {MAX_DAYS} days; send records of fewer \
+         days in one request"
     )]
     TooManyDays {
         /// The request's signal.

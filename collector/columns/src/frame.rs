@@ -73,3 +73,41 @@ pub fn checksum(bytes: &[u8]) -> [u8; 16] {
     // The crate gives the first half in the high bits.
     hash.rotate_left(64).to_le_bytes()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sums that the server's own implementation gives (by way of its Python binding).
+    #[test]
+    fn checksums_are_the_servers() {
+        let numbers: Vec<u8> = (0..200).collect();
+        for (bytes, sum) in [
+            (&b""[..], 82_332_263_323_914_296_566_372_529_678_324_145_705_u128),
+            (b"moscow", 86_132_672_424_131_727_657_450_373_531_709_766_134),
+            (&numbers, 52_293_982_789_717_144_737_874_227_164_181_112_988),
+        ] {
+            // The binding gives the first half in the high bits.
+            assert_eq!(checksum(bytes), sum.rotate_left(64).to_le_bytes());
+        }
+    }
+
+    /// Bytes that LZ4 can't shorten still make a frame of the size its header says.
+    #[test]
+    fn incompressible_bytes_make_a_frame() {
+        let mut state = 1_u64;
+        let noise: Vec<u8> = (0..FRAME_BYTES)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 56) as u8
+            })
+            .collect();
+        let mut out = Vec::new();
+        append_lz4(&noise, &mut out);
+        let stored = u32::from_le_bytes(out[17..21].try_into().unwrap()) as usize;
+        assert_eq!(out.len(), CHECKSUM_BYTES + stored);
+        let body = &out[CHECKSUM_BYTES + HEADER_BYTES..];
+        let plain = lz4::block::decompress(body, Some(FRAME_BYTES as i32)).unwrap();
+        assert!(plain == noise);
+    }
+}

@@ -10,10 +10,12 @@
 //! # use millrace_wire::Signal;
 //! # let request: &[u8] = &[];
 //! let mut blocks = BlockSet::new(Signal::Traces, &Options::default());
-//! let appended = blocks.append(request)?;          // all of its records, or none and the reason
+//! // All of the request's records, or none and the reason.
+//! let appended = blocks.append(request)?;
 //! assert_eq!(appended.rows, 0);
-//! for insert in blocks.take(Compression::Lz4) {    // sorted by table and day; the set is empty after it
-//!     // send insert.body with "INSERT INTO <insert.table> (<columns>) FORMAT Native", decompress=1
+//! // Sorted by table and day; the set is empty afterwards.
+//! for insert in blocks.take(Compression::Lz4) {
+//!     // Send insert.body with an insert of FORMAT Native and decompress=1.
 //! #   let _ = insert;
 //! }
 //! # Ok::<(), millrace_columns::AppendError>(())

@@ -58,8 +58,8 @@ fn verify(set: &mut BlockSet, request: &ExportTraceServiceRequest, options: Opti
     blocks
 }
 
-/// Ten thousand keys, each on one row: all are stored, in several blocks of one insert, and the memory
-/// held is in proportion to the values rather than to rows x keys.
+/// Ten thousand keys, each on one row: all are stored, in several blocks of one insert, and the
+/// memory held is in proportion to the values rather than to rows x keys.
 #[test]
 fn ten_thousand_keys_are_stored_in_bounded_memory() {
     let spans = (0..10_000_i64)
@@ -121,8 +121,8 @@ fn long_strings_are_whole() {
     verify(&mut BlockSet::new(Signal::Traces, &options), &request(spans), options);
 }
 
-/// A request of a hundred days is taken, each day an insert of its own; one more day is refused whole
-/// and leaves nothing behind; a later request may bring other days.
+/// A request of a hundred days is taken, each day an insert of its own; one more day is refused
+/// whole and leaves nothing behind; a later request may bring other days.
 #[test]
 fn a_request_of_too_many_days_is_refused_whole() {
     let days = |from: u64, count: usize| {

@@ -100,7 +100,8 @@ proptest! {
             let mut count = 0;
             for (request, expected) in &batch {
                 let appended = set.append(request).unwrap();
-                prop_assert_eq!(appended.rows as usize, expected.values().map(Vec::len).sum::<usize>());
+                let rows: usize = expected.values().map(Vec::len).sum();
+                prop_assert_eq!(appended.rows, rows as u64);
                 count += appended.rows;
             }
             prop_assert_eq!(set.rows(), count);

@@ -57,10 +57,7 @@ impl Identifier {
             !(letter || (position > 0 && character.is_ascii_digit()))
         });
         match refused {
-            Some((position, character)) => Err(IdentifierError::Character {
-                character,
-                position,
-            }),
+            Some((position, character)) => Err(IdentifierError::Character { character, position }),
             None => Ok(Self(name)),
         }
     }
@@ -117,23 +114,13 @@ mod tests {
     #[test]
     fn odd_names_are_refused_with_the_reason() {
         assert_eq!(Identifier::new(""), Err(IdentifierError::Empty));
-        assert_eq!(
-            Identifier::new("a".repeat(64)),
-            Err(IdentifierError::TooLong { length: 64 })
-        );
-        for (name, character, position) in [
-            ("9a", '9', 0),
-            ("a-b", '-', 1),
-            ("a`; DROP", '`', 1),
-            ("ü", 'ü', 0),
-            ("a\0", '\0', 1),
-        ] {
+        assert_eq!(Identifier::new("a".repeat(64)), Err(IdentifierError::TooLong { length: 64 }));
+        for (name, character, position) in
+            [("9a", '9', 0), ("a-b", '-', 1), ("a`; DROP", '`', 1), ("ü", 'ü', 0), ("a\0", '\0', 1)]
+        {
             assert_eq!(
                 Identifier::new(name),
-                Err(IdentifierError::Character {
-                    character,
-                    position
-                })
+                Err(IdentifierError::Character { character, position })
             );
         }
     }
@@ -143,10 +130,7 @@ mod tests {
     fn a_suffix_is_checked_with_the_whole_name() {
         let prefix = Identifier::new("a".repeat(60)).unwrap();
         assert_eq!(prefix.suffixed("bc").unwrap().as_str().len(), 63);
-        assert_eq!(
-            prefix.suffixed("bcd"),
-            Err(IdentifierError::TooLong { length: 64 })
-        );
+        assert_eq!(prefix.suffixed("bcd"), Err(IdentifierError::TooLong { length: 64 }));
     }
 
     proptest! {
@@ -154,7 +138,8 @@ mod tests {
         #[test]
         fn accepted_names_hold_only_word_characters(name in ".{0,80}") {
             if let Ok(identifier) = Identifier::new(name) {
-                prop_assert!(identifier.as_str().bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'));
+                let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+                prop_assert!(identifier.as_str().bytes().all(word));
             }
         }
     }

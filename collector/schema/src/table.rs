@@ -115,9 +115,7 @@ pub struct Table {
 impl Table {
     /// The columns an insert names and a block carries, in order.
     pub fn insert_columns(&self) -> impl Iterator<Item = &Column> {
-        self.columns
-            .iter()
-            .filter(|column| column.origin == Origin::Insert)
+        self.columns.iter().filter(|column| column.origin == Origin::Insert)
     }
 
     /// The column of that name.

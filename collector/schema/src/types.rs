@@ -83,14 +83,8 @@ mod tests {
     /// The spelling is the one ClickHouse prints, spaces included, for types with parameters.
     #[test]
     fn types_are_spelled_as_the_server_spells_them() {
-        assert_eq!(
-            ColumnType::Map.to_string(),
-            "Map(LowCardinality(String), String)"
-        );
-        assert_eq!(
-            ColumnType::Array(&ColumnType::DateTime64).to_string(),
-            "Array(DateTime64(9))"
-        );
+        assert_eq!(ColumnType::Map.to_string(), "Map(LowCardinality(String), String)");
+        assert_eq!(ColumnType::Array(&ColumnType::DateTime64).to_string(), "Array(DateTime64(9))");
         assert_eq!(Attributes::Json.column_type().to_string(), "JSON");
     }
 }

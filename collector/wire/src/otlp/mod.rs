@@ -13,6 +13,8 @@ mod common;
 mod descriptor;
 mod logs;
 mod metrics;
+mod numbers;
+mod points;
 mod split;
 mod traces;
 
@@ -23,9 +25,11 @@ pub use common::{
 };
 pub use descriptor::path_of;
 pub use logs::LogRecord;
-pub use metrics::{
-    Buckets, Exemplar, ExponentialHistogramPoint, HistogramPoint, Metric, MetricData, NumberPoint,
-    Numbers, Points, Quantile, SummaryPoint,
+pub use metrics::{Metric, MetricData, Points};
+pub use numbers::Numbers;
+pub use points::{
+    Buckets, Exemplar, ExponentialHistogramPoint, HistogramPoint, NumberPoint, Quantile,
+    SummaryPoint,
 };
 pub use split::{Part, split};
 pub use traces::{Event, Link, Span};
