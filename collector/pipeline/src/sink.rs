@@ -25,6 +25,13 @@ pub trait Sink: Send + Sync {
     /// A new, empty encoder. It is used on one thread, and again after each cut.
     fn encoder(&self, signal: Signal) -> Box<dyn Encoder>;
 
+    /// Whether a table takes no inserts for now, while others do: what is for it is better kept
+    /// back, so that it doesn't stand in the way of the rest.
+    fn is_blocked(&self, table: TableIndex) -> bool {
+        let _ = table;
+        false
+    }
+
     /// Takes an insert and answers later. Never blocks.
     ///
     /// # Errors

@@ -13,6 +13,8 @@ use millrace_pipeline::drain::Drain;
 use millrace_pipeline::sink::{Completion, Insert, Origin, Outcome, Rejection};
 use millrace_pipeline::telemetry::Telemetry;
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
 use super::answer::{Class, Verdict, is_authentication, topic_of_code};
 use super::client::HttpClient;
 use super::state::{Blocked, State};
@@ -26,7 +28,7 @@ const SLOW: BackoffPolicy =
     BackoffPolicy { first: Duration::from_secs(2), longest: Duration::from_secs(60) };
 /// Waits for a person or the operator.
 const STOPPED: BackoffPolicy =
-    BackoffPolicy { first: Duration::from_secs(2), longest: Duration::from_secs(60) };
+    BackoffPolicy { first: Duration::from_secs(2), longest: Duration::from_secs(30) };
 /// Tries after which bytes that the server can't read are taken for bad rows: a body cut on its way
 /// looks the same once, a table with other columns says so by another code.
 const UNREADABLE_TRIES: u32 = 3;
@@ -40,6 +42,8 @@ pub(super) struct Delivery {
     pub(super) state: State,
     pub(super) telemetry: Arc<Telemetry>,
     pub(super) drain: Drain,
+    /// Requests at once.
+    pub(super) in_flight: Arc<Semaphore>,
 }
 
 /// What to do after a verdict that isn't the end.
@@ -49,25 +53,40 @@ enum Next {
 }
 
 impl Delivery {
-    /// Sends an insert until it has ended.
-    pub(super) async fn run(&self, insert: Insert, completion: Completion) {
+    /// Sends an insert until it has ended. `permit` is for the first try; an insert that waits for
+    /// its table gives it back, so that other tables' inserts go on.
+    pub(super) async fn run(
+        &self,
+        insert: Insert,
+        completion: Completion,
+        permit: OwnedSemaphorePermit,
+    ) {
         let Some(table) = self.tables.of_index(insert.block.table) else {
             let detail = "a block for a table that this sink doesn't have".to_owned();
             completion.finish(Outcome::Rejected(Rejection { reason: "unknown_table", detail }));
             return;
         };
         let outcome = tokio::select! {
-            outcome = self.until_ended(&insert, table) => outcome,
+            outcome = self.until_ended(&insert, table, permit) => outcome,
             () = self.drain.expired() => Outcome::Abandoned,
         };
         completion.finish(outcome);
     }
 
-    async fn until_ended(&self, insert: &Insert, table: &TableEntry) -> Outcome {
+    async fn until_ended(
+        &self,
+        insert: &Insert,
+        table: &TableEntry,
+        permit: OwnedSemaphorePermit,
+    ) -> Outcome {
         let token = insert.token();
         let mut tries = Tries::new(&insert.origin, self.client.endpoints(), &token);
+        let mut permit = Some(permit);
         let mut hold: Option<Blocked<'_>> = None;
         loop {
+            if permit.is_none() {
+                permit = Arc::clone(&self.in_flight).acquire_owned().await.ok();
+            }
             let started = Instant::now();
             let endpoint = tries.endpoint();
             let verdict = self.client.insert(endpoint, table, insert, &token).await;
@@ -83,18 +102,21 @@ impl Delivery {
                 tries = tries.count, ?wait, "insert not stored yet"
             );
             self.telemetry.insert_retried(verdict.class.as_str());
-            if matches!(verdict.class, Class::Stop | Class::RefreshSchema) {
-                let reason = match verdict.code {
-                    Some(code) => format!("{} (code {code})", topic_of_code(verdict.code)),
-                    None => format!("{}: {}", topic_of_code(None), verdict.message),
-                };
-                // The old hold is let go after the new one is taken: no moment without one.
-                drop(hold.replace(Blocked::new(&self.state, &table.name, reason)));
-                self.refresh_login_after(&verdict).await;
-            } else {
+            if !matches!(verdict.class, Class::Stop | Class::RefreshSchema) {
                 drop(hold.take());
+                tokio::time::sleep(wait).await;
+                continue;
             }
-            tokio::time::sleep(wait).await;
+            let hold = hold.get_or_insert_with(|| Blocked::new(&self.state, &table.name));
+            hold.because(blocking_reason(&verdict));
+            self.refresh_login_after(&verdict);
+            drop(permit.take());
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                // Another insert got through: no need to sleep it out. A pause all the same, lest
+                // two that fail wake each other without end.
+                () = self.state.unblocked() => tokio::time::sleep(RETRY.first).await,
+            }
         }
     }
 
@@ -130,7 +152,7 @@ impl Delivery {
     }
 
     /// A refused log-in may be an old password: the file may hold the new one.
-    async fn refresh_login_after(&self, verdict: &Verdict) {
+    fn refresh_login_after(&self, verdict: &Verdict) {
         if verdict.code.is_some_and(is_authentication)
             && let Err(error) = self.client.refresh_login()
         {
@@ -161,6 +183,14 @@ impl Delivery {
                 () = self.drain.begun() => return,
             }
         }
+    }
+}
+
+/// Why a table takes no inserts, as readiness says it.
+fn blocking_reason(verdict: &Verdict) -> String {
+    match verdict.code {
+        Some(code) => format!("{} (code {code})", topic_of_code(verdict.code)),
+        None => format!("{}: {}", topic_of_code(None), verdict.message),
     }
 }
 

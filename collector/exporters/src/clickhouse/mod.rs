@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::readiness::Readiness;
-use millrace_pipeline::sink::{Completion, Encoder, Insert, Returned, Sink};
+use millrace_pipeline::sink::{Completion, Encoder, Insert, Returned, Sink, TableIndex};
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::Signal;
 use tokio::runtime::Handle;
@@ -57,7 +57,6 @@ pub struct ClickHouseSink {
     columns: millrace_columns::Options,
     tables: Arc<Tables>,
     runtime: Handle,
-    in_flight: Arc<Semaphore>,
 }
 
 impl ClickHouseSink {
@@ -76,11 +75,11 @@ impl ClickHouseSink {
             state: State::new(readiness.part("clickhouse")),
             telemetry,
             drain,
+            in_flight: Arc::new(Semaphore::new(max_in_flight)),
         });
         let watching = Arc::clone(&delivery);
         runtime.spawn(async move { watching.watch(WATCH_INTERVAL).await });
-        let in_flight = Arc::new(Semaphore::new(max_in_flight));
-        Ok(Self { delivery, columns, tables, runtime, in_flight })
+        Ok(Self { delivery, columns, tables, runtime })
     }
 }
 
@@ -89,15 +88,17 @@ impl Sink for ClickHouseSink {
         Box::new(ColumnsEncoder::new(signal, &self.columns, Arc::clone(&self.tables)))
     }
 
+    fn is_blocked(&self, table: TableIndex) -> bool {
+        let table = self.tables.of_index(table);
+        table.is_some_and(|table| self.delivery.state.is_blocked(&table.name))
+    }
+
     fn submit(&self, insert: Insert, completion: Completion) -> Result<(), Box<Returned<Insert>>> {
-        let Ok(permit) = Arc::clone(&self.in_flight).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&self.delivery.in_flight).try_acquire_owned() else {
             return Err(Box::new(Returned { work: insert, completion }));
         };
         let delivery = Arc::clone(&self.delivery);
-        self.runtime.spawn(async move {
-            delivery.run(insert, completion).await;
-            drop(permit);
-        });
+        self.runtime.spawn(async move { delivery.run(insert, completion, permit).await });
         Ok(())
     }
 }

@@ -4,26 +4,30 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_pipeline::readiness::Part;
+use tokio::sync::Notify;
 
 /// The state of the sink.
 #[derive(Debug)]
 pub(super) struct State {
     part: Part,
     inner: Mutex<Inner>,
+    /// Wakes inserts that wait for a table.
+    unblocked: Notify,
 }
 
 #[derive(Debug)]
 struct Inner {
     /// Why the servers can't be reached; none when one of them answered last.
     unreachable: Option<String>,
-    /// Tables that take no inserts, how many inserts wait for each, and why.
-    blocked: BTreeMap<String, (usize, String)>,
+    /// Tables that take no inserts, and why.
+    blocked: BTreeMap<String, String>,
 }
 
 impl State {
     pub(super) fn new(part: Part) -> Self {
         let unreachable = Some("no answer from clickhouse yet".to_owned());
-        Self { part, inner: Mutex::new(Inner { unreachable, blocked: BTreeMap::new() }) }
+        let inner = Mutex::new(Inner { unreachable, blocked: BTreeMap::new() });
+        Self { part, inner, unblocked: Notify::new() }
     }
 
     /// A server answered, whatever it said.
@@ -36,22 +40,26 @@ impl State {
         self.change(|inner| inner.unreachable = Some(reason));
     }
 
-    pub(super) fn block(&self, table: &str, reason: String) {
+    pub(super) fn is_blocked(&self, table: &str) -> bool {
+        self.lock().blocked.contains_key(table)
+    }
+
+    /// Ends when a table may take inserts again, which only a try can tell.
+    pub(super) async fn unblocked(&self) {
+        self.unblocked.notified().await;
+    }
+
+    fn block(&self, table: &str, reason: String) {
         self.change(|inner| {
-            let entry = inner.blocked.entry(table.to_owned()).or_insert((0, String::new()));
-            *entry = (entry.0 + 1, reason);
+            inner.blocked.insert(table.to_owned(), reason);
         });
     }
 
-    pub(super) fn unblock(&self, table: &str) {
+    fn unblock(&self, table: &str) {
         self.change(|inner| {
-            if let Some(entry) = inner.blocked.get_mut(table) {
-                entry.0 -= 1;
-                if entry.0 == 0 {
-                    inner.blocked.remove(table);
-                }
-            }
+            inner.blocked.remove(table);
         });
+        self.unblocked.notify_waiters();
     }
 
     fn change(&self, change: impl FnOnce(&mut Inner)) {
@@ -59,7 +67,7 @@ impl State {
         change(&mut inner);
         let reason = match (&inner.unreachable, inner.blocked.first_key_value()) {
             (Some(reason), _) => Some(reason.clone()),
-            (None, Some((table, (_, reason)))) => Some(format!("{table}: {reason}")),
+            (None, Some((table, reason))) => Some(format!("{table}: {reason}")),
             (None, None) => None,
         };
         let news = match &reason {
@@ -77,7 +85,8 @@ impl State {
     }
 }
 
-/// One insert's hold on a table's blocked state; let go when the insert ends, however it does.
+/// One insert that waits for its table. When it ends, however it does, the table counts as open
+/// again: the next insert will tell.
 #[derive(Debug)]
 pub(super) struct Blocked<'a> {
     state: &'a State,
@@ -85,9 +94,13 @@ pub(super) struct Blocked<'a> {
 }
 
 impl<'a> Blocked<'a> {
-    pub(super) fn new(state: &'a State, table: &'a str, reason: String) -> Self {
-        state.block(table, reason);
+    pub(super) fn new(state: &'a State, table: &'a str) -> Self {
         Self { state, table }
+    }
+
+    /// The table still takes nothing, for this reason.
+    pub(super) fn because(&self, reason: String) {
+        self.state.block(self.table, reason);
     }
 }
 
@@ -103,8 +116,8 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: a server answers, two inserts of a table wait, both end. Guarantee: ready exactly
-    /// while a server answers and no insert waits for a table.
+    /// Scenario: a server answers, two inserts of a table wait, one ends, the other fails again and
+    /// then ends. Guarantee: ready exactly while a server answers and no table is known to be blocked.
     #[test]
     fn the_sink_is_ready_while_reachable_and_unblocked() {
         let readiness = Readiness::default();
@@ -112,10 +125,14 @@ mod tests {
         assert!(!readiness.is_ready());
         state.reached();
         assert!(readiness.is_ready());
-        let first = Blocked::new(&state, "otel.t", "unknown table".to_owned());
-        let second = Blocked::new(&state, "otel.t", "unknown table".to_owned());
+        let (first, second) = (Blocked::new(&state, "otel.t"), Blocked::new(&state, "otel.t"));
+        first.because("unknown table".to_owned());
+        second.because("unknown table".to_owned());
         assert_eq!(readiness.reasons(), ["clickhouse: otel.t: unknown table"]);
+        assert!(state.is_blocked("otel.t") && !state.is_blocked("otel.u"));
         drop(first);
+        assert!(readiness.is_ready() && !state.is_blocked("otel.t"));
+        second.because("unknown table".to_owned());
         assert!(!readiness.is_ready());
         drop(second);
         assert!(readiness.is_ready());

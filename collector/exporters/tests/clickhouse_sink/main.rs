@@ -14,7 +14,7 @@ use millrace_ledger::OffsetRange;
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::readiness::Readiness;
-use millrace_pipeline::sink::{Answers, Block, Insert, Origin, Outcome, Sink};
+use millrace_pipeline::sink::{Answers, Block, Insert, Origin, Outcome, Sink, TableIndex};
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::Signal;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -251,6 +251,38 @@ fn a_missing_table_stops_the_insert_and_not_the_process() {
     let answer = fixture.answers.next_within(PATIENCE).unwrap();
     assert_eq!(answer.outcome, Outcome::Stored);
     eventually("ready again", || fixture.readiness.is_ready());
+}
+
+/// Scenario: one insert at a time; a table is missing for good, another is there. Guarantee: the
+/// first waits without standing in the other's way, and the sink says which table is blocked.
+#[test]
+fn a_missing_table_is_in_nobody_elses_way() {
+    let server = FakeServer::start([Reply::Exception(404, 60)]);
+    let mut fixture = Fixture::with(vec![server.url()], |exporter| {
+        exporter.max_inserts_in_flight = 1;
+    });
+    let waiting = fixture.answers.open().unwrap();
+    let waiting_part = waiting.part();
+    let insert = fixture.insert(0);
+    let table = insert.block.table;
+    fixture.sink.submit(insert, waiting).unwrap();
+    eventually("blocked", || fixture.sink.is_blocked(table));
+    let mut other = fixture.insert(1);
+    other.block.table = TableIndex(2);
+    assert!(!fixture.sink.is_blocked(other.block.table));
+    let mut completion = fixture.answers.open().unwrap();
+    let part = completion.part();
+    let deadline = Instant::now() + PATIENCE;
+    // The permit comes back a moment after the table is known to be blocked.
+    while let Err(back) = fixture.sink.submit(other, completion) {
+        assert!(Instant::now() < deadline);
+        (other, completion) = (back.work, back.completion);
+    }
+    let first = fixture.answers.next_within(PATIENCE).unwrap();
+    assert_eq!((first.part, first.outcome), (part, Outcome::Stored));
+    let second = fixture.answers.next_within(PATIENCE).unwrap();
+    assert_eq!((second.part, second.outcome), (waiting_part, Outcome::Stored));
+    assert!(!fixture.sink.is_blocked(table));
 }
 
 /// Scenario: the password changes under a running process. Guarantee: it is read again.

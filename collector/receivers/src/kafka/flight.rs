@@ -2,6 +2,7 @@
 //! was given up.
 
 use std::sync::mpsc::TrySendError;
+use std::time::Duration;
 
 use millrace_ledger::{Settled, Ticket};
 use millrace_pipeline::sink::{
@@ -16,6 +17,9 @@ use super::partition::{Key, OpenBatch};
 use super::salvage::Job;
 use super::session::Session;
 use super::settings::{Delivery, SourceTopic};
+
+/// How often work for blocked tables is looked at.
+const UNBLOCK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A part of a batch that nobody has taken yet.
 pub(super) enum Work {
@@ -68,6 +72,10 @@ impl Session {
     /// Hands over as much as the sink and the dead-letter topic take.
     pub(super) fn submit(&mut self) {
         while let Some(work) = self.outbox.pop_front() {
+            if self.is_blocked(&work) {
+                self.keep_back(work);
+                continue;
+            }
             if let Some(back) = self.submit_one(work) {
                 self.outbox.push_front(back);
                 break;
@@ -86,6 +94,62 @@ impl Session {
                 self.salvage.push_front(job);
                 break;
             }
+        }
+    }
+
+    fn is_blocked(&self, work: &Work) -> bool {
+        match work {
+            Work::Insert(_, insert) => self.shared.sink.is_blocked(insert.block.table),
+            Work::Letter(..) => false,
+        }
+    }
+
+    /// Sets work for a blocked table aside, and its partition with it.
+    fn keep_back(&mut self, work: Work) {
+        let key = work.ticket().key;
+        self.blocked.push_back(work);
+        if let Some(partition) = self.partitions.get_mut(&key)
+            && !partition.kept_back
+        {
+            partition.kept_back = true;
+            let list = self.list(std::iter::once(key));
+            if let Err(error) = self.consumer.pause(&list) {
+                tracing::warn!(%error, "cannot pause a partition");
+            }
+        }
+    }
+
+    /// Takes work up again whose table is open.
+    pub(super) fn look_at_blocked(&mut self) {
+        if self.now < self.next_unblock || !self.partitions.values().any(|p| p.kept_back) {
+            return;
+        }
+        self.next_unblock = self.now + UNBLOCK_INTERVAL;
+        for work in std::mem::take(&mut self.blocked) {
+            if self.is_blocked(&work) {
+                self.blocked.push_back(work);
+            } else {
+                self.outbox.push_back(work);
+            }
+        }
+        let waits = |key: &Key| self.blocked.iter().any(|work| work.ticket().key == *key);
+        let free: Vec<Key> = self
+            .partitions
+            .iter()
+            .filter(|(key, partition)| partition.kept_back && !waits(key))
+            .map(|(key, _)| *key)
+            .collect();
+        for key in &free {
+            if let Some(partition) = self.partitions.get_mut(key) {
+                partition.kept_back = false;
+            }
+        }
+        let list = self.list(free.into_iter().filter(|key| self.has_turn(*key)));
+        if list.count() > 0
+            && !self.is_paused()
+            && let Err(error) = self.consumer.resume(&list)
+        {
+            tracing::warn!(%error, "cannot resume partitions");
         }
     }
 
@@ -232,7 +296,7 @@ impl Session {
     fn seek(&self, key: Key, offset: Option<i64>) -> KafkaResult<()> {
         let Some(topic) = self.topic(key) else { return Ok(()) };
         let offset = offset.map_or(Offset::Beginning, Offset::Offset);
-        let now = std::time::Duration::ZERO;
+        let now = Duration::ZERO;
         self.consumer.seek(&topic.name, key.partition, offset, now).or_else(|error| {
             tracing::debug!(%error, "seek refused, assigning again");
             let mut list = TopicPartitionList::new();
@@ -254,7 +318,8 @@ impl Session {
     /// Drops the partition's parts that nobody has taken yet.
     pub(super) fn drop_work(&mut self, key: Key) {
         let mut dropped = Vec::new();
-        for queue in [&mut self.held, &mut self.outbox, &mut self.letters] {
+        let Self { held, outbox, blocked, letters, .. } = self;
+        for queue in [held, outbox, blocked, letters] {
             queue.retain(|work| {
                 let stays = work.ticket().key != key;
                 if !stays {

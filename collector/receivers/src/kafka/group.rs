@@ -22,6 +22,8 @@ use super::settings::Delivery;
 /// How long a partition that is given up may take to finish. The group waits for it: well under
 /// librdkafka's `max.poll.interval.ms` of 300 s, and longer than an insert usually takes.
 const LEAVE_DEADLINE: Duration = Duration::from_secs(10);
+/// What is left of the drain's time for leaving the group.
+const CLOSE_MARGIN: Duration = Duration::from_millis(300);
 /// How long the broker may take to say what is committed.
 const COMMITTED_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between a refused commit and the next.
@@ -89,7 +91,7 @@ impl Session {
         }
         if let Err(error) = self.assign(&list) {
             tracing::error!(worker = self.worker, %error, "cannot take partitions over");
-            self.shared.status.set(self.worker, Some(error.to_string()));
+            self.shared.status.trouble(self.worker, error.to_string());
         }
         // librdkafka remembers that a partition was paused, over an assignment that ended with it.
         let keys = self.partitions.keys().copied();
@@ -106,7 +108,7 @@ impl Session {
 
     fn try_joining_later(&mut self, error: &KafkaError) {
         tracing::warn!(worker = self.worker, %error, "cannot read committed offsets, will retry");
-        self.shared.status.set(self.worker, Some(format!("reading committed offsets: {error}")));
+        self.shared.status.trouble(self.worker, format!("reading committed offsets: {error}"));
         if let Some(joining) = self.joining.as_mut() {
             joining.next_try = self.now + joining.backoff.next_wait();
         }
@@ -134,9 +136,12 @@ impl Session {
         }
     }
 
-    /// Whether the partition may be read: it has nothing to repeat, or it is the one that does.
+    /// Whether the partition is read when any is: it stays, no table of it is blocked, and it has
+    /// nothing to repeat or is the one that does.
     pub(super) fn has_turn(&self, key: Key) -> bool {
-        self.repeating.front() == Some(&key) || !self.repeating.contains(&key)
+        let stays = self.partitions.get(&key).is_some_and(|p| !p.leaving && !p.kept_back);
+        let first = self.repeating.front() == Some(&key);
+        stays && (first || !self.repeating.contains(&key))
     }
 
     /// Lets the next partition repeat its batches once the one before is through.
@@ -147,7 +152,7 @@ impl Session {
         }
         self.repeating.pop_front();
         let Some(next) = self.repeating.front().copied() else { return };
-        let list = self.list(std::iter::once(next));
+        let list = self.list(std::iter::once(next).filter(|key| self.has_turn(*key)));
         if !self.is_paused()
             && let Err(error) = self.consumer.resume(&list)
         {
@@ -341,7 +346,7 @@ impl Session {
         }
         let idle = self.partitions.keys().all(|key| self.ledger.is_idle(*key));
         let committed = self.commits.in_flight.is_empty() && !self.ledger.has_commits_due();
-        (idle && committed) || self.shared.drain.remaining().is_zero()
+        (idle && committed) || self.shared.drain.remaining() <= CLOSE_MARGIN
     }
 
     fn publish_lag(&mut self) {

@@ -62,7 +62,6 @@ impl Spares {
 impl Session {
     /// Takes one message into its partition's batch.
     pub(super) fn take(&mut self, message: &BorrowedMessage<'_>) {
-        self.working();
         let Some(key) = self.key_of(message.topic(), message.partition()) else { return };
         let offset = message.offset();
         match self.partitions.get(&key) {
@@ -71,36 +70,34 @@ impl Session {
             // owns it then.
             _ => return,
         }
+        if self.shared.drain.is_begun() {
+            return;
+        }
         let cut = self.ledger.cut_at(key, offset);
         let open = self.partitions.get(&key).and_then(|partition| partition.open.as_ref());
         if open.is_some_and(|open| ends_before(open.cut, cut)) {
             self.cut(key, CutReason::Repeat);
         }
-        if self.open_batch(key, offset, message, cut).is_none() {
-            return;
-        }
+        self.open_batch(key, offset, message, cut);
         self.append(key, offset, message);
         self.cut_if_due(key);
     }
 
     /// Makes sure that the partition has a batch to fill.
-    fn open_batch(
-        &mut self,
-        key: Key,
-        offset: i64,
-        message: &BorrowedMessage<'_>,
-        cut: Cut,
-    ) -> Option<()> {
-        let signal = self.topic(key)?.signal;
-        let partition = self.partitions.get_mut(&key)?;
+    fn open_batch(&mut self, key: Key, offset: i64, message: &BorrowedMessage<'_>, cut: Cut) {
+        let Some(signal) = self.topic(key).map(|topic| topic.signal) else { return };
+        let Some(partition) = self.partitions.get_mut(&key) else { return };
         if partition.open.is_some() {
-            return Some(());
+            return;
         }
-        let (encoder, reservation) = match self.spares.take(signal) {
-            Some(spare) => spare,
-            // Without a spare the headroom is the batch's first cover.
-            None => (self.shared.sink.encoder(signal), self.headroom.take()?),
-        };
+        let spare = self.spares.take(signal).or_else(|| {
+            // Without a spare the headroom is the batch's first cover. Nothing is read without
+            // one, and a message that is in hand all the same must not be left out: the offsets
+            // behind it would be committed over it.
+            let cover = self.headroom.take().or_else(|| self.shared.budget.try_reserve(0));
+            Some((self.shared.sink.encoder(signal), cover?))
+        });
+        let Some((encoder, reservation)) = spare else { return };
         let max_age = self.shared.settings.batch.max_age;
         let due = self.now + max_age;
         self.next_cut = Some(self.next_cut.map_or(due, |next| next.min(due)));
@@ -116,7 +113,6 @@ impl Session {
             letters: Vec::new(),
             letter_bytes: 0,
         });
-        Some(())
     }
 
     fn append(&mut self, key: Key, offset: i64, message: &BorrowedMessage<'_>) {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use millrace_pipeline::telemetry::Telemetry;
 use rdkafka::consumer::{BaseConsumer, Consumer, DefaultConsumerContext};
 use rdkafka::error::KafkaError;
+use rdkafka::metadata::Metadata;
 
 use super::Shared;
 
@@ -103,6 +104,7 @@ pub(super) fn measure(shared: &Shared) {
             continue;
         }
         next = Instant::now() + LAG_INTERVAL;
+        look_for_brokers(shared, &client);
         let keys: Vec<(Arc<str>, i32)> = shared.lag.points().keys().cloned().collect();
         for key in keys {
             if shared.drain.is_begun() {
@@ -115,6 +117,22 @@ pub(super) fn measure(shared: &Shared) {
                 }
             }
         }
+    }
+}
+
+/// Says so when the brokers answer again: the workers' own clients never do.
+fn look_for_brokers(shared: &Shared, client: &BaseConsumer<DefaultConsumerContext>) {
+    if !shared.status.is_troubled() {
+        return;
+    }
+    let topic = shared.settings.topics.first().map(|topic| topic.name.as_ref());
+    let answer = client.fetch_metadata(topic, ASK_TIMEOUT);
+    let known = |metadata: &Metadata| {
+        let mut topics = metadata.topics().iter();
+        topics.all(|topic| topic.error().is_none())
+    };
+    if answer.as_ref().is_ok_and(known) {
+        shared.status.recovered();
     }
 }
 

@@ -174,7 +174,7 @@ fn run(shared: &Arc<Shared>, worker: u16) {
         };
         let wait = backoff.next_wait();
         tracing::error!(worker, error, ?wait, "consumer failed, making another");
-        shared.status.set(worker, Some(error));
+        shared.status.trouble(worker, error);
         let until = Instant::now() + wait;
         while Instant::now() < until && !shared.drain.is_begun() {
             std::thread::sleep(LOOK_INTERVAL);

@@ -27,6 +27,8 @@ pub(super) struct Partition {
     pub(super) next_offset: i64,
     /// It is being given up: nothing more is taken from it.
     pub(super) leaving: bool,
+    /// A table it writes to takes nothing for now: it isn't read until that is over.
+    pub(super) kept_back: bool,
 }
 
 impl Partition {
@@ -37,6 +39,7 @@ impl Partition {
             last_timestamp_millis: None,
             next_offset: next_offset.unwrap_or(0),
             leaving: false,
+            kept_back: false,
         }
     }
 

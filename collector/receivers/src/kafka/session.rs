@@ -99,6 +99,10 @@ pub(super) struct Session {
     pub(super) held: VecDeque<Work>,
     /// Waiting for the sink.
     pub(super) outbox: VecDeque<Work>,
+    /// Waiting for their table to take inserts again. Their partitions aren't read meanwhile.
+    pub(super) blocked: VecDeque<Work>,
+    /// When to look at those again.
+    pub(super) next_unblock: Instant,
     /// Waiting for the dead-letter topic.
     pub(super) letters: VecDeque<Work>,
     /// Waiting for the salvage.
@@ -144,6 +148,8 @@ impl Session {
             parts: HashMap::new(),
             held: VecDeque::new(),
             outbox: VecDeque::new(),
+            blocked: VecDeque::new(),
+            next_unblock: now,
             letters: VecDeque::new(),
             salvage: VecDeque::new(),
             spare_completion: None,
@@ -170,31 +176,25 @@ impl Session {
             if self.shared.drain.is_begun() && self.drained() {
                 break Ended::Drained;
             }
-            match self.decide_flow() {
-                Flow::Reading => match consumer.poll(self.wait()) {
-                    Some(Ok(message)) => self.take(&message),
-                    Some(Err(error)) => {
-                        if let Some(fatal) = self.poll_failed(error) {
-                            break Ended::Fatal(fatal);
-                        }
-                    }
-                    None => {}
-                },
+            let wait = match self.decide_flow() {
+                Flow::Reading => self.wait(),
+                // Nothing is read from paused partitions; polling serves rebalances.
+                Flow::Paused => BUSY_WAIT,
                 Flow::Holding { .. } => {
                     if let Some(answer) = self.answers.next_within(BUSY_WAIT) {
                         self.settle(answer);
                     }
+                    continue;
                 }
-                Flow::Paused => match consumer.poll(BUSY_WAIT) {
-                    // Fetched before the pause reached its broker: one message more.
-                    Some(Ok(message)) => self.take(&message),
-                    Some(Err(error)) => {
-                        if let Some(fatal) = self.poll_failed(error) {
-                            break Ended::Fatal(fatal);
-                        }
+            };
+            match consumer.poll(wait) {
+                Some(Ok(message)) => self.take(&message),
+                Some(Err(error)) => {
+                    if let Some(fatal) = self.poll_failed(error) {
+                        break Ended::Fatal(fatal);
                     }
-                    None => {}
-                },
+                }
+                None => {}
             }
         };
         self.close();
@@ -215,6 +215,7 @@ impl Session {
             self.cut_aged();
         }
         self.commit_if_due();
+        self.look_at_blocked();
         self.submit();
         self.go_on_leaving();
         self.note_joined();
@@ -255,8 +256,8 @@ impl Session {
     }
 
     fn set_paused(&mut self, paused: bool) {
-        let read = self.partitions.iter().filter(|(key, p)| !p.leaving && self.has_turn(**key));
-        let list = self.list(read.map(|(key, _)| *key));
+        let read = self.partitions.keys().copied().filter(|key| self.has_turn(*key));
+        let list = self.list(read);
         if list.count() == 0 {
             return;
         }
@@ -286,20 +287,13 @@ impl Session {
         }
         if !matches!(self.consumer.rebalance_protocol(), RebalanceProtocol::None) {
             self.joined = true;
-            self.working();
-        }
-    }
-
-    /// Notes that the brokers answer.
-    pub(super) fn working(&self) {
-        if self.joined {
-            self.shared.status.set(self.worker, None);
+            self.shared.status.joined(self.worker);
         }
     }
 
     /// Errors of polling are news about the connection, or the end of this consumer.
     fn poll_failed(&mut self, error: KafkaError) -> Option<KafkaError> {
-        self.shared.status.set(self.worker, Some(error.to_string()));
+        self.shared.status.trouble(self.worker, error.to_string());
         match error {
             KafkaError::MessageConsumptionFatal(_) => Some(error),
             // Retention passed us by: librdkafka goes to the earliest offset by itself.

@@ -41,6 +41,8 @@ struct State {
 pub(super) struct FakeSink {
     mode: Mutex<Mode>,
     hold_letters: Mutex<bool>,
+    /// The signal whose table takes nothing.
+    blocked: Mutex<Option<Signal>>,
     state: Mutex<State>,
     /// Bytes in encoders and unanswered bodies, now and at most.
     live_bytes: Arc<LiveBytes>,
@@ -73,6 +75,7 @@ impl FakeSink {
         Arc::new(Self {
             mode: Mutex::new(mode),
             hold_letters: Mutex::new(false),
+            blocked: Mutex::new(None),
             state: Mutex::default(),
             live_bytes: Arc::default(),
         })
@@ -99,6 +102,10 @@ impl FakeSink {
                 completion.finish(Outcome::Stored);
             }
         }
+    }
+
+    pub(super) fn block(&self, signal: Option<Signal>) {
+        *self.blocked.lock().unwrap() = signal;
     }
 
     /// Messages stored, sorted, copies included.
@@ -145,8 +152,14 @@ impl FakeSink {
 }
 
 impl Sink for FakeSink {
-    fn encoder(&self, _: Signal) -> Box<dyn Encoder> {
-        Box::new(FakeEncoder { lines: Vec::new(), rows: 0, live: Arc::clone(&self.live_bytes) })
+    fn encoder(&self, signal: Signal) -> Box<dyn Encoder> {
+        let live = Arc::clone(&self.live_bytes);
+        Box::new(FakeEncoder { signal, lines: Vec::new(), rows: 0, live })
+    }
+
+    fn is_blocked(&self, table: TableIndex) -> bool {
+        let blocked = *self.blocked.lock().unwrap();
+        blocked.is_some_and(|signal| signal.index() == usize::from(table.0))
     }
 
     fn submit(&self, insert: Insert, completion: Completion) -> Result<(), Box<Returned<Insert>>> {
@@ -190,6 +203,7 @@ impl DeadLetters for FakeSink {
 
 /// Each message is a row of text; a broken one is refused.
 struct FakeEncoder {
+    signal: Signal,
     lines: Vec<u8>,
     rows: usize,
     live: Arc<LiveBytes>,
@@ -226,8 +240,8 @@ impl Encoder for FakeEncoder {
         }
         let body = std::mem::take(&mut self.lines);
         vec![Block {
-            table: TableIndex(0),
-            table_name: "otel.otel_traces".into(),
+            table: TableIndex(self.signal.index() as u16),
+            table_name: format!("otel.otel_{}", self.signal).into(),
             slice: Slice { day: 1, number: 0 },
             rows,
             records: rows,

@@ -17,6 +17,7 @@ use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::sink::{DeadLetters, Sink};
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_receivers::kafka::{Delivery, KafkaSource, SourceParts, SourceSettings};
+use millrace_wire::Signal;
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::mocking::MockCluster;
@@ -24,6 +25,7 @@ use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Produc
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 const TOPIC: &str = "otlp_traces";
+const LOGS: &str = "otlp_logs";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits until something is so; fails the test when it isn't in time.
@@ -47,6 +49,7 @@ impl Kafka {
         let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().try_init();
         let cluster = MockCluster::new(1).unwrap();
         cluster.create_topic(TOPIC, partitions, 1).unwrap();
+        cluster.create_topic(LOGS, 1, 1).unwrap();
         let producer = ClientConfig::new()
             .set("bootstrap.servers", cluster.bootstrap_servers())
             .set("linger.ms", "0")
@@ -56,8 +59,12 @@ impl Kafka {
     }
 
     fn send(&self, partition: i32, messages: impl IntoIterator<Item = String>) {
+        self.send_to(TOPIC, partition, messages);
+    }
+
+    fn send_to(&self, topic: &str, partition: i32, messages: impl IntoIterator<Item = String>) {
         for message in messages {
-            let record = BaseRecord::<(), _>::to(TOPIC).partition(partition).payload(&message);
+            let record = BaseRecord::<(), _>::to(topic).partition(partition).payload(&message);
             self.producer.send(record).unwrap();
             self.producer.poll(Duration::ZERO);
         }
@@ -66,13 +73,17 @@ impl Kafka {
 
     /// The group's committed offset of a partition.
     fn committed(&self, partition: i32) -> Option<i64> {
+        self.committed_in(TOPIC, partition)
+    }
+
+    fn committed_in(&self, topic: &str, partition: i32) -> Option<i64> {
         let asker: BaseConsumer = ClientConfig::new()
             .set("bootstrap.servers", self.cluster.bootstrap_servers())
             .set("group.id", "millrace-gateway")
             .create()
             .unwrap();
         let mut list = TopicPartitionList::new();
-        list.add_partition(TOPIC, partition);
+        list.add_partition(topic, partition);
         let answer = asker.committed_offsets(list, PATIENCE).unwrap();
         match answer.elements()[0].offset() {
             Offset::Offset(offset) => Some(offset),
@@ -116,7 +127,11 @@ struct Running {
 impl Running {
     fn start(kafka: &Kafka, sink: &Arc<FakeSink>, options: Options) -> Self {
         let mut receiver = KafkaReceiver {
-            topics: Topics { traces: Some(TopicName::new(TOPIC).unwrap()), ..Topics::default() },
+            topics: Topics {
+                traces: Some(TopicName::new(TOPIC).unwrap()),
+                logs: Some(TopicName::new(LOGS).unwrap()),
+                metrics: None,
+            },
             workers: NonZeroU16::new(options.workers),
             fetch_queue_bytes: ByteSize::mib(1),
             session_timeout_seconds: 6,
@@ -329,6 +344,29 @@ fn a_full_sink_is_offered_the_same_inserts_again() {
     sink.set(Mode::Store);
     eventually("committed", || kafka.committed(0) == Some(100));
     assert_eq!(sink.messages(), messages("m", 100));
+    running.stop();
+}
+
+/// Scenario: the table of one signal takes nothing, for longer than the pause threshold. Guarantee:
+/// the other signal is stored and committed meanwhile, and the first one once its table is open.
+#[test]
+fn a_blocked_table_holds_up_its_own_signal_only() {
+    let kafka = Kafka::new(2);
+    let sink = FakeSink::new(Mode::Store);
+    sink.block(Some(Signal::Traces));
+    kafka.send(0, messages("t", 100));
+    kafka.send(1, messages("u", 100));
+    kafka.send_to(LOGS, 0, messages("l", 50));
+    let running = Running::start(&kafka, &sink, Options::default());
+    eventually("logs are committed", || kafka.committed_in(LOGS, 0) == Some(50));
+    kafka.send_to(LOGS, 0, messages("m", 50));
+    eventually("more logs are committed", || kafka.committed_in(LOGS, 0) == Some(100));
+    assert_eq!(sink.messages(), [messages("l", 50), messages("m", 50)].concat());
+    sink.block(None);
+    eventually("traces are committed", || {
+        (0..2).all(|partition| kafka.committed(partition) == Some(100))
+    });
+    assert_eq!(sink.messages().len(), 300);
     running.stop();
 }
 
