@@ -57,9 +57,20 @@ fn cargo_build(select: &[&str]) -> Result<()> {
     shell::run("cargo", &args)
 }
 
+/// Whether binaries are built, or taken as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Binaries {
+    /// Built from the tree as it is now.
+    Built,
+    /// Those of an earlier build.
+    AsTheyAre,
+}
+
 /// Binaries, then an OCI archive of each image in `target/images`.
-pub(crate) fn images() -> Result<Vec<Archive>> {
-    binaries()?;
+pub(crate) fn images(from: Binaries) -> Result<Vec<Archive>> {
+    if from == Binaries::Built {
+        binaries()?;
+    }
     let folder = target().join("images");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let operator = target().join("release/millrace-operator");
@@ -83,8 +94,8 @@ fn archive(folder: &Path, what: &str, tag: &str, binary: &Path) -> Result<Archiv
 }
 
 /// Put the images into the local cluster.
-pub(crate) fn load(stack: &Stack) -> Result<()> {
-    for Archive { name, path } in images()? {
+pub(crate) fn load(stack: &Stack, from: Binaries) -> Result<()> {
+    for Archive { name, path } in images(from)? {
         stack.load_image(&path).with_context(|| format!("cannot import {name}"))?;
     }
     Ok(())

@@ -13,7 +13,8 @@ use anyhow::{Context, Result, bail};
 use millrace_stack::Stack;
 use serde_json::Value;
 
-use crate::{build, say, shell};
+use crate::build::{self, Binaries};
+use crate::{say, shell};
 use figures::{Seen, Watch};
 use load::Load;
 
@@ -31,11 +32,11 @@ const READY_LIMIT: Duration = Duration::from_secs(180);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Run it.
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(from: Binaries) -> Result<()> {
     let started = Instant::now();
     let stack = Stack::open()?;
     stack.up(&say::progress())?;
-    build::load(&stack)?;
+    build::load(&stack, from)?;
     install(&stack)?;
     say::step(&format!("applying manifests/samples/demo.yaml in namespace {NAMESPACE}"));
     world::apply(&stack, NAMESPACE)?;

@@ -13,6 +13,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use build::Binaries;
+
 /// Millrace's developer tasks.
 #[derive(Debug, Parser)]
 #[command(name = "xtask", about, disable_help_subcommand = true)]
@@ -40,7 +42,11 @@ enum Task {
     /// What of the local stack runs, and where it answers.
     Status,
     /// The main job, end to end, on the local stack.
-    Demo,
+    Demo {
+        /// Take the binaries of an earlier build.
+        #[arg(long)]
+        no_build: bool,
+    },
     /// Every test there is.
     Test,
 }
@@ -51,12 +57,13 @@ fn main() -> ExitCode {
         Task::Check => check::run(),
         Task::Structure => check::structure(),
         Task::Build => build::binaries(),
-        Task::Images => build::images().map(drop),
+        Task::Images => build::images(Binaries::Built).map(drop),
         Task::Codegen => check::codegen(),
         Task::Up => stack::up(),
         Task::Down => stack::down(),
         Task::Status => stack::status(),
-        Task::Demo => demo::run(),
+        Task::Demo { no_build: true } => demo::run(Binaries::AsTheyAre),
+        Task::Demo { no_build: false } => demo::run(Binaries::Built),
         Task::Test => test::run(),
     };
     match outcome {

@@ -8,7 +8,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use millrace_stack::Stack;
 
-use crate::{build, check, say, shell};
+use crate::build::{self, Binaries};
+use crate::{check, say, shell};
 
 /// What the runners counted.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -27,7 +28,7 @@ pub(crate) fn run() -> Result<()> {
     let unit = ["--workspace", "--exclude", "millrace-e2e", "--exclude", "millrace-stack"];
     cargo_test(&unit, &[], &mut tally)?;
     phase("binaries and images", &started);
-    build::images()?;
+    build::images(Binaries::Built)?;
     phase("the stack's own tests: broker, engine front", &started);
     cargo_test(&["-p", "millrace-stack"], &["--test-threads=2"], &mut tally)?;
     phase("integration: real binaries, broker and engine", &started);
@@ -49,7 +50,7 @@ fn cluster(tally: &mut Tally) -> Result<()> {
     let stack = Stack::open()?;
     let was_up = stack.status().is_up();
     stack.up(&say::progress())?;
-    build::load(&stack)?;
+    build::load(&stack, Binaries::AsTheyAre)?;
     let outcome = cargo_test(&suite("cluster_")?, &["--test-threads=1"], tally);
     if !was_up {
         stack.down(&say::progress())?;
