@@ -2,8 +2,8 @@
 //!
 //! A child is read, compared with what is wanted, and written only if it is missing, was built from
 //! another wanted state (its hash annotation), or was changed by someone else. So a converged
-//! reconcile writes nothing and an edit by hand is put right at once. One field manager per concern.
-//! A child that exists but belongs to someone else is refused, never taken over.
+//! reconcile writes nothing and an edit by hand is put right at once. One field manager per
+//! concern. A child that exists but belongs to someone else is refused, never taken over.
 
 pub mod compare;
 
@@ -278,7 +278,7 @@ impl<'a> Children<'a> {
                 Err(source) => return Err(self.failed("delete", &kind, &name, source)),
             }
             self.context.metrics.wrote(&kind, "prune");
-            tracing::info!(kind, name, namespace = %self.namespace, "child no longer wanted, deleted");
+            tracing::info!(kind, name, namespace = %self.namespace, "unwanted child deleted");
             self.note(format!("deleted {kind} {name}"));
             pruned.push(name);
         }

@@ -1,9 +1,9 @@
 //! How long to wait before an object is looked at again after a failure.
 //!
-//! Delays double per failed attempt up to a cap and are jittered per object, so that a broken broker
-//! does not make every pool knock at the same instant. The jitter comes from the object's key and the
-//! attempt, not from a random source: a test can name the delay it expects. Bounded by the number
-//! of objects that are failing now.
+//! Delays double per failed attempt up to a cap and are jittered per object, so that a broken
+//! broker does not make every pool knock at the same instant. The jitter comes from the object's
+//! key and the attempt, not from a random source: a test can name the delay it expects. Bounded by
+//! the number of objects that are failing now.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;

@@ -1,8 +1,8 @@
 //! The frame every kind's reconciler runs in: one run per object, time limit, back-off, figures.
 //!
-//! A kind implements [`Reconciler`]; the frame isolates objects that do not parse, skips those being
-//! deleted (unless the kind has finalizers), turns failures into delays, and never lets one object
-//! stop another. It knows nothing of what a kind does.
+//! A kind implements [`Reconciler`]; the frame isolates objects that do not parse, skips those
+//! being deleted (unless the kind has finalizers), turns failures into delays, and never lets one
+//! object stop another. It knows nothing of what a kind does.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use crate::error::{Category, Step, StepError, chain};
 use crate::events::Notice;
 use crate::pool::names::Role;
 
-/// A reconcile that takes longer is given up and tried again: an endpoint that hangs must not hold a
-/// slot for ever. The slowest honest step, a schema migration, resumes where it stopped.
+/// A reconcile that takes longer is given up and tried again: an endpoint that hangs must not hold
+/// a slot for ever. The slowest honest step, a schema migration, resumes where it stopped.
 const RECONCILE_SECONDS_MAX: u64 = 120;
 /// Reconciles of one kind at once. Each holds a few API answers (under 100 KiB), so the bound also
 /// bounds memory: 5 kinds * 8 * 100 KiB = 4 MiB.
@@ -137,7 +137,7 @@ pub async fn run<R: Reconciler>(
                 }
                 Err(error) => {
                     figures.watch_broke(&kind);
-                    tracing::warn!(kind, error = %chain(&error), "a watch broke; it is started again");
+                    tracing::warn!(kind, error = %chain(&error), "a watch broke and starts again");
                 }
             }
             std::future::ready(())

@@ -101,8 +101,8 @@ impl Facts {
         self.conditions
     }
 
-    /// One event for each fact that became true, and one for each that is not true for a new reason.
-    /// What is merely not there yet, because it is being worked on, says nothing.
+    /// One event for each fact that became true, and one for each that is not true for a new
+    /// reason. What is merely not there yet, because it is being worked on, says nothing.
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
         let mut notices = Vec::new();

@@ -1,8 +1,9 @@
 //! Consumer lag as the broker tells it: what a gateway pool's sizing and truthfulness rest on.
 //!
-//! [`LagSource`] asks a broker and may take seconds; [`LagBoard`] is what reconcilers see: it asks in
-//! the background and gives the newest answer at once, so that a broker that hangs never keeps a pool
-//! from being put right. A failed observation is an error with a stable reason, never a lag of zero.
+//! [`LagSource`] asks a broker and may take seconds; [`LagBoard`] is what reconcilers see: it asks
+//! in the background and gives the newest answer at once, so that a broker that hangs never keeps a
+//! pool from being put right. A failed observation is an error with a stable reason, never a lag of
+//! zero.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -135,8 +136,8 @@ impl LagBoard {
             entry.asked_at = Some(now);
             let (source, answered) = (self.source.clone(), entry.answered.clone());
             let query = query.clone();
-            // One question at a time and query: the next is asked no earlier than `FRESH` later, and
-            // the source bounds how many run at once.
+            // One question at a time and query: the next is asked no earlier than `FRESH` later,
+            // and the source bounds how many run at once.
             tokio::spawn(async move {
                 let outcome = match tokio::time::timeout(ANSWER_MAX, source.observe(&query)).await {
                     Ok(outcome) => outcome,

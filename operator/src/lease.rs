@@ -202,7 +202,8 @@ impl Elector {
         Ok(true)
     }
 
-    /// Gives the lease back, so that the next replica need not wait. Failing is harmless: it expires.
+    /// Gives the lease back, so that the next replica need not wait. Failing is harmless: it
+    /// expires.
     async fn release(&self) {
         let released = async {
             let mut lease = self.api.get(&self.name).await?;

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use millrace_operator::{args::Args, error::chain, run};
 
-/// Reconciles wait for answers more than they compute; two threads also bound the allocator's arenas.
+/// Reconciles wait for answers more than they compute; two threads also bound the allocator's
+/// arenas.
 const WORKER_THREADS: usize = 2;
 
 #[global_allocator]

@@ -157,12 +157,8 @@ pub struct Decision {
 #[must_use]
 pub fn decide(seen: &Observation, policy: &Policy, last: &State) -> Decision {
     let state = remember(seen, policy, last);
-    let hold = |replicas, reason| Decision {
-        replicas,
-        reason,
-        state,
-        earliest_change_seconds: None,
-    };
+    let hold =
+        |replicas, reason| Decision { replicas, reason, state, earliest_change_seconds: None };
     if let Some(fixed) = policy.fixed {
         return hold(fixed.max(1), Reason::Fixed);
     }
@@ -182,20 +178,14 @@ pub fn decide(seen: &Observation, policy: &Policy, last: &State) -> Decision {
             Some(larger) => Step {
                 to: larger,
                 reason: Reason::LagAboveBound,
-                due: state
-                    .above_bound_since
-                    .map(|since| since + policy.grow_after_seconds),
+                due: state.above_bound_since.map(|since| since + policy.grow_after_seconds),
             },
             None => return hold(current, Reason::AtCeiling),
         }
     } else if let (Some(idle), Some(smaller)) =
         (state.idle_since, next_smaller(current, partitions, bounds))
     {
-        Step {
-            to: smaller,
-            reason: Reason::Idle,
-            due: Some(idle + policy.shrink_after_seconds),
-        }
+        Step { to: smaller, reason: Reason::Idle, due: Some(idle + policy.shrink_after_seconds) }
     } else {
         return hold(current, Reason::Steady);
     };
@@ -224,27 +214,14 @@ fn weigh(seen: &Observation, policy: &Policy, state: State, current: u32, step: 
     } else {
         return changed(seen, step.to, step.reason);
     };
-    Decision {
-        replicas: current,
-        reason,
-        state,
-        earliest_change_seconds: Some(earliest),
-    }
+    Decision { replicas: current, reason, state, earliest_change_seconds: Some(earliest) }
 }
 
 /// A decision that changes the size: the windows start again.
 fn changed(seen: &Observation, replicas: u32, reason: Reason) -> Decision {
-    let state = State {
-        above_bound_since: None,
-        idle_since: None,
-        changed_at: Some(seen.now_seconds),
-    };
-    Decision {
-        replicas,
-        reason,
-        state,
-        earliest_change_seconds: None,
-    }
+    let state =
+        State { above_bound_since: None, idle_since: None, changed_at: Some(seen.now_seconds) };
+    Decision { replicas, reason, state, earliest_change_seconds: None }
 }
 
 /// The lag, unless it is too old to act on.
@@ -262,26 +239,14 @@ fn remember(seen: &Observation, policy: &Policy, last: &State) -> State {
     let since = |start: Option<i64>| Some(start.filter(|start| *start <= now).unwrap_or(now));
     let changed_at = last.changed_at.map(|at| at.min(now));
     match fresh(seen, policy) {
-        None => State {
-            above_bound_since: None,
-            idle_since: None,
-            changed_at,
-        },
-        Some(lag) if !lag.within_bound => State {
-            above_bound_since: since(last.above_bound_since),
-            idle_since: None,
-            changed_at,
-        },
-        Some(lag) if is_idle(lag, seen) => State {
-            above_bound_since: None,
-            idle_since: since(last.idle_since),
-            changed_at,
-        },
-        Some(_) => State {
-            above_bound_since: None,
-            idle_since: None,
-            changed_at,
-        },
+        None => State { above_bound_since: None, idle_since: None, changed_at },
+        Some(lag) if !lag.within_bound => {
+            State { above_bound_since: since(last.above_bound_since), idle_since: None, changed_at }
+        }
+        Some(lag) if is_idle(lag, seen) => {
+            State { above_bound_since: None, idle_since: since(last.idle_since), changed_at }
+        }
+        Some(_) => State { above_bound_since: None, idle_since: None, changed_at },
     }
 }
 

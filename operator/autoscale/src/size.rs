@@ -14,13 +14,8 @@ impl Bounds {
     /// partitions win: a pod without a partition only costs.
     #[must_use]
     pub fn new(min: u32, max: u32, partitions: Option<u32>) -> Self {
-        let ceiling = partitions
-            .map_or(max, |partitions| max.min(partitions))
-            .max(1);
-        Self {
-            floor: min.clamp(1, ceiling),
-            ceiling,
-        }
+        let ceiling = partitions.map_or(max, |partitions| max.min(partitions)).max(1);
+        Self { floor: min.clamp(1, ceiling), ceiling }
     }
 
     /// The nearest size inside.
@@ -46,15 +41,9 @@ pub fn next_larger(current: u32, partitions: u32, bounds: Bounds) -> Option<u32>
 /// reads as many partitions as that of a pool with one pod less.
 #[must_use]
 pub fn next_smaller(current: u32, partitions: u32, bounds: Bounds) -> Option<u32> {
-    let one_less = current
-        .checked_sub(1)
-        .filter(|size| *size >= bounds.floor.max(1))?;
+    let one_less = current.checked_sub(1).filter(|size| *size >= bounds.floor.max(1))?;
     let per_pod = partitions.div_ceil(one_less).max(1);
-    Some(
-        partitions
-            .div_ceil(per_pod)
-            .clamp(bounds.floor.max(1), one_less),
-    )
+    Some(partitions.div_ceil(per_pod).clamp(bounds.floor.max(1), one_less))
 }
 
 #[cfg(test)]
@@ -91,20 +80,8 @@ mod tests {
     /// Scenario: more pods asked for than partitions. Guarantee: partitions are the ceiling.
     #[test]
     fn partitions_are_the_ceiling() {
-        assert_eq!(
-            Bounds::new(4, 8, Some(2)),
-            Bounds {
-                floor: 2,
-                ceiling: 2
-            }
-        );
-        assert_eq!(
-            Bounds::new(4, 8, Some(0)),
-            Bounds {
-                floor: 1,
-                ceiling: 1
-            }
-        );
+        assert_eq!(Bounds::new(4, 8, Some(2)), Bounds { floor: 2, ceiling: 2 });
+        assert_eq!(Bounds::new(4, 8, Some(0)), Bounds { floor: 1, ceiling: 1 });
         assert_eq!(next_larger(2, 2, Bounds::new(1, 8, Some(2))), None);
     }
 }

@@ -17,22 +17,16 @@ fn any_lag() -> impl Strategy<Value = Lag> {
 fn any_observation() -> impl Strategy<Value = Observation> {
     let current = prop::option::of(0u32..200);
     let partitions = prop::option::of(0u32..200);
-    (
-        current,
-        any::<bool>(),
-        partitions,
-        prop::option::of(any_lag()),
+    (current, any::<bool>(), partitions, prop::option::of(any_lag())).prop_map(
+        |(current, rollout_under_way, partitions, lag)| Observation {
+            now_seconds: NOW,
+            current,
+            ready: current.unwrap_or(0),
+            rollout_under_way,
+            partitions,
+            lag,
+        },
     )
-        .prop_map(
-            |(current, rollout_under_way, partitions, lag)| Observation {
-                now_seconds: NOW,
-                current,
-                ready: current.unwrap_or(0),
-                rollout_under_way,
-                partitions,
-                lag,
-            },
-        )
 }
 
 fn any_policy() -> impl Strategy<Value = Policy> {
@@ -78,7 +72,8 @@ proptest! {
     /// it.
     #[test]
     fn more_lag_never_means_fewer_pods(
-        seen in any_observation(), policy in any_policy(), last in any_state(), messages in 0u64..1000
+        seen in any_observation(), policy in any_policy(), last in any_state(),
+        messages in 0u64..1000
     ) {
         let with = |messages, within_bound| {
             let lag = Lag { messages, within_bound, observed_seconds: NOW };

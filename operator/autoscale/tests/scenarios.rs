@@ -14,12 +14,7 @@ struct Pool {
 impl Pool {
     fn new(min: u32, max: u32) -> Self {
         let policy = Policy::with_bounds(None, min, max);
-        Self {
-            policy,
-            state: State::default(),
-            now: 1_000,
-            size: None,
-        }
+        Self { policy, state: State::default(), now: 1_000, size: None }
     }
 
     fn tick(&mut self, lag: Option<(u64, bool)>, rollout: bool) -> Decision {
@@ -43,9 +38,8 @@ impl Pool {
     }
 
     fn run(&mut self, seconds: i64, lag: Option<(u64, bool)>) -> Vec<u32> {
-        let mut sizes: Vec<u32> = (0..seconds / 10)
-            .map(|_| self.tick(lag, false).replicas)
-            .collect();
+        let mut sizes: Vec<u32> =
+            (0..seconds / 10).map(|_| self.tick(lag, false).replicas).collect();
         sizes.dedup();
         sizes
     }
@@ -107,10 +101,7 @@ fn missing_signals_hold_the_size_and_start_the_windows_again() {
     pool.size = Some(12);
     pool.run(1_700, CAUGHT_UP);
     let held = pool.tick(None, false);
-    assert_eq!(
-        (held.replicas, held.reason),
-        (12, Reason::HoldSignalMissing)
-    );
+    assert_eq!((held.replicas, held.reason), (12, Reason::HoldSignalMissing));
     assert_eq!(pool.run(1_700, CAUGHT_UP), [12]);
 }
 

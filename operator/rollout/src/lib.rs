@@ -99,26 +99,15 @@ pub enum Stuck {
 /// Judges a rollout.
 #[must_use]
 pub fn judge(seen: &Observation) -> Verdict {
-    if seen
-        .observed_generation
-        .is_none_or(|observed| observed < seen.generation)
-    {
+    if seen.observed_generation.is_none_or(|observed| observed < seen.generation) {
         return Verdict::Moving(Moving::NotSeen);
     }
     let moving = if seen.updated < seen.wanted {
-        Moving::Updating {
-            updated: seen.updated,
-            wanted: seen.wanted,
-        }
+        Moving::Updating { updated: seen.updated, wanted: seen.wanted }
     } else if seen.available < seen.wanted {
-        Moving::Starting {
-            available: seen.available,
-            wanted: seen.wanted,
-        }
+        Moving::Starting { available: seen.available, wanted: seen.wanted }
     } else if seen.existing > seen.wanted {
-        Moving::Ending {
-            surplus: seen.existing - seen.wanted,
-        }
+        Moving::Ending { surplus: seen.existing - seen.wanted }
     } else {
         return Verdict::Complete;
     };
@@ -130,16 +119,9 @@ pub fn judge(seen: &Observation) -> Verdict {
 
 /// What holds an incomplete rollout up, if anything does.
 fn stuck(seen: &Observation) -> Option<Stuck> {
-    let worst = seen
-        .pods
-        .iter()
-        .filter_map(|pod| Some((pod.trouble()?, pod)));
+    let worst = seen.pods.iter().filter_map(|pod| Some((pod.trouble()?, pod)));
     if let Some((trouble, pod)) = worst.min_by_key(|(trouble, pod)| (*trouble, pod.name.clone())) {
-        let count = seen
-            .pods
-            .iter()
-            .filter(|other| other.trouble() == Some(trouble))
-            .count();
+        let count = seen.pods.iter().filter(|other| other.trouble() == Some(trouble)).count();
         return Some(Stuck::Pods {
             trouble,
             pod: pod.name.clone(),
@@ -148,9 +130,7 @@ fn stuck(seen: &Observation) -> Option<Stuck> {
         });
     }
     if let Some(message) = &seen.creation_refused {
-        return Some(Stuck::Refused {
-            message: message.clone(),
-        });
+        return Some(Stuck::Refused { message: message.clone() });
     }
     seen.deadline_exceeded.then_some(Stuck::DeadlineExceeded)
 }

@@ -18,11 +18,7 @@ fn complete(pods: u32) -> Observation {
 }
 
 fn pod(waiting: &str) -> PodFigures {
-    PodFigures {
-        name: "p".into(),
-        waiting: Some(waiting.into()),
-        ..PodFigures::default()
-    }
+    PodFigures { name: "p".into(), waiting: Some(waiting.into()), ..PodFigures::default() }
 }
 
 /// Scenario: all pods new and available. Guarantee: complete, whatever the number of pods.
@@ -35,29 +31,17 @@ fn all_pods_new_and_available_is_complete() {
 /// Scenario: perfect figures, but of the spec before. Guarantee: never complete.
 #[test]
 fn figures_of_an_older_generation_are_never_complete() {
-    let stale = Observation {
-        observed_generation: Some(1),
-        ..complete(3)
-    };
+    let stale = Observation { observed_generation: Some(1), ..complete(3) };
     assert_eq!(judge(&stale), Verdict::Moving(Moving::NotSeen));
-    let unseen = Observation {
-        observed_generation: None,
-        ..complete(3)
-    };
+    let unseen = Observation { observed_generation: None, ..complete(3) };
     assert_eq!(judge(&unseen), Verdict::Moving(Moving::NotSeen));
 }
 
 /// Scenario: the new pods are up, one old pod still drains. Guarantee: moving, not complete.
 #[test]
 fn a_pod_too_many_is_still_moving() {
-    let surplus = Observation {
-        existing: 4,
-        ..complete(3)
-    };
-    assert_eq!(
-        judge(&surplus),
-        Verdict::Moving(Moving::Ending { surplus: 1 })
-    );
+    let surplus = Observation { existing: 4, ..complete(3) };
+    assert_eq!(judge(&surplus), Verdict::Moving(Moving::Ending { surplus: 1 }));
 }
 
 /// Scenario: each trouble a pod can have. Guarantee: stuck with the trouble's own name.
@@ -68,37 +52,16 @@ fn each_trouble_is_told_apart() {
         (pod("CreateContainerConfigError"), Trouble::Configuration),
         (pod("CrashLoopBackOff"), Trouble::CrashLoop),
         (
-            PodFigures {
-                last_ended: Some("OOMKilled".into()),
-                ..pod("CrashLoopBackOff")
-            },
+            PodFigures { last_ended: Some("OOMKilled".into()), ..pod("CrashLoopBackOff") },
             Trouble::OutOfMemory,
         ),
-        (
-            PodFigures {
-                restarts: 3,
-                ..PodFigures::default()
-            },
-            Trouble::CrashLoop,
-        ),
-        (
-            PodFigures {
-                unschedulable: true,
-                ..PodFigures::default()
-            },
-            Trouble::Unschedulable,
-        ),
+        (PodFigures { restarts: 3, ..PodFigures::default() }, Trouble::CrashLoop),
+        (PodFigures { unschedulable: true, ..PodFigures::default() }, Trouble::Unschedulable),
     ];
     for (figures, wanted) in cases {
-        let seen = Observation {
-            available: 2,
-            pods: vec![figures],
-            ..complete(3)
-        };
+        let seen = Observation { available: 2, pods: vec![figures], ..complete(3) };
         match judge(&seen) {
-            Verdict::Stuck(Stuck::Pods {
-                trouble, count: 1, ..
-            }) => assert_eq!(trouble, wanted),
+            Verdict::Stuck(Stuck::Pods { trouble, count: 1, .. }) => assert_eq!(trouble, wanted),
             other => panic!("{wanted:?}: {other:?}"),
         }
     }
@@ -107,31 +70,16 @@ fn each_trouble_is_told_apart() {
 /// Scenario: a pod is just being made. Guarantee: that is moving, not stuck.
 #[test]
 fn a_container_being_made_is_no_trouble() {
-    let seen = Observation {
-        available: 2,
-        pods: vec![pod("ContainerCreating")],
-        ..complete(3)
-    };
-    assert_eq!(
-        judge(&seen),
-        Verdict::Moving(Moving::Starting {
-            available: 2,
-            wanted: 3
-        })
-    );
+    let seen = Observation { available: 2, pods: vec![pod("ContainerCreating")], ..complete(3) };
+    assert_eq!(judge(&seen), Verdict::Moving(Moving::Starting { available: 2, wanted: 3 }));
 }
 
 /// Scenario: a quota forbids pods. Guarantee: stuck with the API server's own words.
 #[test]
 fn refused_pods_are_told_in_the_api_servers_words() {
-    let seen = Observation {
-        updated: 1,
-        creation_refused: Some("exceeded quota".into()),
-        ..complete(3)
-    };
-    let wanted = Stuck::Refused {
-        message: "exceeded quota".into(),
-    };
+    let seen =
+        Observation { updated: 1, creation_refused: Some("exceeded quota".into()), ..complete(3) };
+    let wanted = Stuck::Refused { message: "exceeded quota".into() };
     assert_eq!(judge(&seen), Verdict::Stuck(wanted));
 }
 
@@ -143,35 +91,23 @@ fn any_observation() -> impl Strategy<Value = Observation> {
         "ContainerCreating".to_owned(),
     ]));
     let pods = prop::collection::vec(waiting, 0..3);
-    (
-        1i64..4,
-        prop::option::of(0i64..4),
-        numbers,
-        any::<bool>(),
-        pods,
+    (1i64..4, prop::option::of(0i64..4), numbers, any::<bool>(), pods).prop_map(
+        |(generation, observed_generation, (w, e, u, r, a), deadline_exceeded, pods)| Observation {
+            generation,
+            observed_generation,
+            wanted: w,
+            existing: e,
+            updated: u,
+            ready: r,
+            available: a,
+            deadline_exceeded,
+            creation_refused: None,
+            pods: pods
+                .into_iter()
+                .map(|waiting| PodFigures { waiting, ..PodFigures::default() })
+                .collect(),
+        },
     )
-        .prop_map(
-            |(generation, observed_generation, (w, e, u, r, a), deadline_exceeded, pods)| {
-                Observation {
-                    generation,
-                    observed_generation,
-                    wanted: w,
-                    existing: e,
-                    updated: u,
-                    ready: r,
-                    available: a,
-                    deadline_exceeded,
-                    creation_refused: None,
-                    pods: pods
-                        .into_iter()
-                        .map(|waiting| PodFigures {
-                            waiting,
-                            ..PodFigures::default()
-                        })
-                        .collect(),
-                }
-            },
-        )
 }
 
 proptest! {

@@ -1,16 +1,17 @@
 //! Does a live object still say what we applied? A pure comparison of two JSON values.
 //!
-//! The API server fills in defaults and others may add fields, so the question is whether the wanted
-//! value is *contained* in the live one. Lists the API merges by a key are matched by it; all other
-//! lists must have the same length. It reports where they differ, not what the values are: a value
-//! may be a secret's neighbour.
+//! The API server fills in defaults and others may add fields, so the question is whether the
+//! wanted value is *contained* in the live one. Lists the API merges by a key are matched by it;
+//! all other lists must have the same length. It reports where they differ, not what the values
+//! are: a value may be a secret's neighbour.
 
 use serde_json::{Map, Value};
 
 /// No more differing fields than this are reported; one is enough to act.
 const DIFFERENCES_MAX: usize = 5;
 
-/// The fields in which `live` does not hold what `wanted` says, as dotted paths; empty when it does.
+/// The fields in which `live` does not hold what `wanted` says, as dotted paths; empty when it
+/// does.
 #[must_use]
 pub fn differences(wanted: &Value, live: &Value) -> Vec<String> {
     let mut found = Vec::new();
@@ -81,7 +82,8 @@ fn merge_keys(path: &str) -> Option<&'static [&'static str]> {
     }
 }
 
-/// Whether two items carry the same merge key; a `protocol` not said is TCP, as the API defaults it.
+/// Whether two items carry the same merge key; a `protocol` not said is TCP, as the API defaults
+/// it.
 fn same_key(wanted: &Value, live: &Value, key: &str) -> bool {
     let default = (key == "protocol").then(|| Value::from("TCP"));
     wanted.get(key).or(default.as_ref()) == live.get(key).or(default.as_ref())
@@ -151,7 +153,8 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    /// Scenario: the API server added defaults, another controller a field. Guarantee: no difference.
+    /// Scenario: the API server added defaults, another controller a field. Guarantee: no
+    /// difference.
     #[test]
     fn defaults_and_the_fields_of_others_are_no_difference() {
         let wanted = json!({"spec": {"ports": [{"name": "grpc", "port": 4317}]}});
@@ -160,7 +163,8 @@ mod tests {
         assert!(differences(&wanted, &live).is_empty());
     }
 
-    /// Scenario: a user edits an image and removes a label. Guarantee: both are named by their path.
+    /// Scenario: a user edits an image and removes a label. Guarantee: both are named by their
+    /// path.
     #[test]
     fn an_edit_is_named_by_its_path() {
         let wanted = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"template": {"spec":

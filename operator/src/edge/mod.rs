@@ -1,8 +1,8 @@
 //! EdgePool: collectors that take telemetry and publish it to Kafka.
 //!
-//! The steps in order: `validate::draft` says what the spec alone means, `observe` reads the Secrets
-//! it refers to, `validate` joins the two, `build` makes the objects, `apply` writes the difference,
-//! `status` says what is so. Only observe, apply and status hold a client.
+//! The steps in order: `validate::draft` says what the spec alone means, `observe` reads the
+//! Secrets it refers to, `validate` joins the two, `build` makes the objects, `apply` writes the
+//! difference, `status` says what is so. Only observe, apply and status hold a client.
 
 mod apply;
 mod build;

@@ -1,9 +1,9 @@
 //! GatewayPool: collectors that read Kafka and write to ClickHouse, sized from consumer lag.
 //!
-//! The steps in order: `validate::draft` says what the spec alone means, `observe` reads Secrets, the
-//! live StatefulSet and the lag, `validate` joins them and lets `size` decide the number of pods,
-//! `build` makes the objects, `apply` writes the difference, `status` says what is so. Only observe,
-//! apply and status hold a client.
+//! The steps in order: `validate::draft` says what the spec alone means, `observe` reads Secrets,
+//! the live StatefulSet and the lag, `validate` joins them and lets `size` decide the number of
+//! pods, `build` makes the objects, `apply` writes the difference, `status` says what is so. Only
+//! observe, apply and status hold a client.
 
 mod apply;
 mod build;
@@ -26,7 +26,8 @@ use crate::error::StepError;
 use crate::pool::names::Role;
 use crate::pool::status::Outcome;
 
-/// The lag is asked for this often; sizing windows are minutes, and `Ready` follows within this time.
+/// The lag is asked for this often; sizing windows are minutes, and `Ready` follows within this
+/// time.
 const RESYNC: Duration = Duration::from_secs(10);
 /// While pods move, their troubles are looked for this often: no watch tells of them.
 const RESYNC_MOVING: Duration = Duration::from_secs(5);

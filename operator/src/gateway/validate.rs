@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use millrace_config as config;
-use millrace_crds::v1alpha1::{Attributes, GatewayPool, SizingStatus};
+use millrace_crds::v1alpha1::{Attributes, Delivery, GatewayPool, SizingStatus};
 use millrace_rollout::Observation;
 
 use super::size;
@@ -125,6 +125,10 @@ fn settings(
         group_id: connection::checked("consumerGroup", &consumer_group(pool, names))?,
         group_instance_id_env: Some(connection::checked("pods", template::POD_NAME_ENV)?),
         topics: connection::topics(signals.map(|(signal, is)| (signal, is.topic_name.as_ref())))?,
+        delivery: match pool.spec.settings.delivery {
+            Delivery::AtLeastOnce => config::Delivery::AtLeastOnce,
+            Delivery::EffectivelyOnce => config::Delivery::EffectivelyOnce,
+        },
         ..config::KafkaReceiver::default()
     };
     let exporter = connection::clickhouse(&pool.spec.clickhouse, attributes(pool)?, secrets)?;

@@ -2,8 +2,8 @@
 //! in order and sums up what they say.
 //!
 //! The steps: `validate` checks names, `build` makes the children, `apply` writes them in order
-//! (topics and schema first, pools once those are ready) and reads them back, `status` sums them up.
-//! There is no observe step: a pipeline refers to nothing but its children, which apply reads.
+//! (topics and schema first, pools once those are ready) and reads them back, `status` sums them
+//! up. There is no observe step: a pipeline refers to nothing but its children, which apply reads.
 
 mod apply;
 mod build;
@@ -21,7 +21,8 @@ use crate::context::Context;
 use crate::controller::{KindController, Next, Place, Reconciler};
 use crate::error::StepError;
 
-/// Children's changes bring a pipeline back at once; this only covers a watch event that was missed.
+/// Children's changes bring a pipeline back at once; this only covers a watch event that was
+/// missed.
 const RESYNC: Duration = Duration::from_secs(60);
 
 /// Reconciles pipelines.

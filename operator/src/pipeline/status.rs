@@ -146,8 +146,8 @@ fn state_progress(facts: &mut Facts, waiting: Option<Fact>, stalled: Option<&Chi
     }
 }
 
-/// Whether any child says that a Secret is missing. A child that has not been looked at says nothing
-/// about Secrets; its own fact keeps the pipeline from being ready.
+/// Whether any child says that a Secret is missing. A child that has not been looked at says
+/// nothing about Secrets; its own fact keeps the pipeline from being ready.
 fn secrets(children: &[&Child]) -> Fact {
     let denied = children.iter().find(|child| child.denies(ConditionType::SecretsFound));
     denied.map_or_else(

@@ -1,5 +1,5 @@
-//! Names and labels of what a pool is made of. They derive from the pool's name and role alone, so a
-//! restarted operator finds everything again, and are checked against Kubernetes' limits once.
+//! Names and labels of what a pool is made of. They derive from the pool's name and role alone, so
+//! a restarted operator finds everything again, and are checked against Kubernetes' limits once.
 
 use std::collections::BTreeMap;
 
@@ -57,13 +57,13 @@ impl PoolNames {
         if base.len() > WORKLOAD_NAME_BYTES_MAX {
             let most = WORKLOAD_NAME_BYTES_MAX - role.as_str().len() - 1;
             return Err(Invalid::spec(format!(
-                "metadata.name has {} characters; use at most {most}, because pods are named after it",
+                "metadata.name has {} characters; use at most {most}, as pods are named after it",
                 pool.len()
             )));
         }
         if pool.contains('.') {
             return Err(Invalid::spec(
-                "metadata.name holds a dot; use letters, digits and '-', because Services are named \
+                "metadata.name holds a dot; use letters, digits and '-', as Services are named \
                  after it",
             ));
         }

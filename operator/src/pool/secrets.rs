@@ -1,8 +1,8 @@
 //! Secrets as files: which keys a pool needs, where the collector finds them, and a digest that
 //! changes when one of them does.
 //!
-//! A value is seen only while its digest is made. The digest is salted with the pool's uid and cut to
-//! 64 bits; it says that a value changed, not what it is.
+//! A value is seen only while its digest is made. The digest is salted with the pool's uid and cut
+//! to 64 bits; it says that a value changed, not what it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -188,7 +188,8 @@ mod tests {
         assert!(!format!("{:?}", seen("uid", &values)).contains("hunter2"));
     }
 
-    /// Scenario: a Secret and a key are missing. Guarantee: both are named, with the first's reason.
+    /// Scenario: a Secret and a key are missing. Guarantee: both are named, with the first's
+    /// reason.
     #[test]
     fn everything_missing_is_named_at_once() {
         let mut seen = seen("uid", &[("username", "a")]);

@@ -16,7 +16,10 @@ fn pool() -> serde_json::Value {
         "spec": {
             "kafka": {
                 "bootstrapServers": ["kafka:9093"],
-                "sasl": {"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "kafka-user"}}
+                "sasl": {
+                    "mechanism": "SCRAM-SHA-512",
+                    "credentialsSecretRef": {"name": "kafka-user"}
+                }
             },
             "signals": {"traces": {}, "logs": {"topicName": "my_logs"}},
             "replicas": 3,
@@ -165,8 +168,8 @@ async fn a_missing_secret_is_told_and_waited_for() {
     assert!(world.is_ready(POOL));
 }
 
-/// Scenario: a password is rotated. Guarantee: the pod template changes, so pods roll; a change of a
-/// key nobody uses changes nothing.
+/// Scenario: a password is rotated. Guarantee: the pod template changes, so pods roll; a change of
+/// a key nobody uses changes nothing.
 #[tokio::test]
 async fn a_changed_secret_rolls_the_pods_and_an_unused_key_does_not() {
     let world = world();

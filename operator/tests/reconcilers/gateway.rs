@@ -164,7 +164,8 @@ async fn the_pool_is_scaled_through_the_pool_only() {
     assert_eq!(sizing["reason"], "Fixed");
 }
 
-/// Scenario: two signals want attributes stored differently. Guarantee: told before anything is made.
+/// Scenario: two signals want attributes stored differently. Guarantee: told before anything is
+/// made.
 #[tokio::test]
 async fn two_ways_of_attributes_in_one_pool_are_refused() {
     let world = World::new();

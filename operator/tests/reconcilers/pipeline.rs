@@ -230,9 +230,11 @@ async fn a_stuck_child_is_named() {
     world.server.edit(&child("schema"), |schema| {
         let at = schema["metadata"]["generation"].clone();
         schema["status"]["conditions"] = json!([
-            {"type": "Ready", "status": "False", "reason": "TableColumnMissing", "message": "no SpanId",
+            {"type": "Ready", "status": "False", "reason": "TableColumnMissing",
+                "message": "no SpanId",
                 "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": at},
-            {"type": "Stalled", "status": "True", "reason": "TableColumnMissing", "message": "no SpanId",
+            {"type": "Stalled", "status": "True", "reason": "TableColumnMissing",
+                "message": "no SpanId",
                 "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": at}]);
     });
     reconcile(&world).await;

@@ -1,8 +1,8 @@
 //! An API server in memory: get, list by label, server-side apply, status, delete, events.
 //!
 //! It keeps what matters for reconcilers honest: uids, resource versions that move only when an
-//! object changes, generations that move only with the spec, fields that a manager no longer applies
-//! are removed, and every write is recorded. It does not validate, default or watch.
+//! object changes, generations that move only with the spec, fields that a manager no longer
+//! applies are removed, and every write is recorded. It does not validate, default or watch.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
