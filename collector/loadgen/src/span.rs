@@ -232,7 +232,7 @@ impl Resource {
             host_name: format!("node-{}", (trace / SERVICES) % HOSTS),
             process_id: 1 + (trace % 4) as i64,
             environment: is_rich.then_some("production"),
-            is_sampled: is_rich.then_some(trace % 2 == 0),
+            is_sampled: is_rich.then_some(trace.is_multiple_of(2)),
         }
     }
 }

@@ -228,8 +228,8 @@ async fn an_http_server_takes_every_span_once() {
     assert_eq!(server.spans(), (1_020, 1));
 }
 
-/// Scenario: each request is first told to wait. Guarantee: sent again after the wait; as the server
-/// said it took nothing, a copy later found is nobody's but the pipeline's.
+/// Scenario: each request is first told to wait. Guarantee: sent again after the wait; as the
+/// server said it took nothing, a copy later found is nobody's but the pipeline's.
 #[tokio::test]
 async fn a_busy_server_is_asked_again_and_nothing_counts_as_resent() {
     for protocol in [Protocol::Grpc, Protocol::Http] {
@@ -261,8 +261,8 @@ async fn an_unclear_answer_is_remembered() {
     }
 }
 
-/// Scenario: the server takes a request and the connection is cut before the answer. Guarantee: sent
-/// again and remembered as resent: the copies are the client's own.
+/// Scenario: the server takes a request and the connection is cut before the answer. Guarantee:
+/// sent again and remembered as resent: the copies are the client's own.
 #[tokio::test]
 async fn a_lost_answer_makes_a_copy_that_is_remembered() {
     let server = Server::new(&[Deed::TakeAndCut, Deed::Take]);
