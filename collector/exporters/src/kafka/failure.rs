@@ -55,7 +55,7 @@ impl Class {
     /// What to do about it; nothing for what passes.
     pub(crate) const fn advice(self) -> &'static str {
         match self {
-            Self::Passing | Self::Full => "it is tried again",
+            Self::Passing | Self::Full => "it passes by itself; senders are told to come back",
             Self::TooLarge => "raise the topic's max.message.bytes or lower maxMessageBytes",
             Self::Denied => "check the user, its password, its rights and the certificates",
             Self::NoTopic => "create the topic or correct its name",

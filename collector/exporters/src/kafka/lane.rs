@@ -1,6 +1,7 @@
 //! One signal's open message: requests appended one after the other until it is full or old.
 //!
-//! OTLP requests concatenate, so a message of many requests is itself a request. Nothing is decoded.
+//! OTLP requests concatenate, so a message of many requests is itself a request. Nothing is
+//! decoded.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -32,8 +32,8 @@ const MAX_LETTER_BYTES: usize = 64 * 1024 * 1024;
 const BACKOFF: BackoffPolicy =
     BackoffPolicy { first: Duration::from_millis(200), longest: Duration::from_secs(10) };
 
-/// The longest letter the client takes, in bytes: its maximum. Whether the topic takes it is for the
-/// broker to say.
+/// The longest letter the client takes, in bytes: its maximum. Whether the topic takes it is for
+/// the broker to say.
 const MAX_MESSAGE_BYTES: usize = 900_000_000;
 
 /// Produces dead letters. Everything it started ends when it is dropped; letters then on their way

@@ -47,8 +47,8 @@ pub(crate) struct Traits {
     pub(crate) delivery_timeout: Option<Duration>,
 }
 
-/// The queue's limit in kibibytes: the library's own maximum, because the byte budget is what bounds
-/// the queue and two bounds would only hide each other.
+/// The queue's limit in kibibytes: the library's own maximum, because the byte budget is what
+/// bounds the queue and two bounds would only hide each other.
 const QUEUE_KIB: &str = "2097151";
 
 /// Room in a message beside its value, in bytes: key, headers, and the batch around it (61 bytes).

@@ -96,7 +96,8 @@ mod tests {
         assert_eq!(budget.used_bytes(), 0);
     }
 
-    /// Scenario: one of two messages fails, or is lost. Guarantee: the client is told to send again.
+    /// Scenario: one of two messages fails, or is lost. Guarantee: the client is told to send
+    /// again.
     #[tokio::test]
     async fn one_lost_message_fails_the_request() {
         let (mut tickets, delivery, _) = shares(2);
