@@ -19,6 +19,7 @@ fn pool() -> Value {
             "clickhouse": {"endpoints": ["http://clickhouse:8123"]},
             "signals": {"traces": {}},
             "scaling": {"minReplicas": 2, "maxReplicas": 24},
+            "delivery": "EffectivelyOnce",
         }
     })
 }
@@ -76,6 +77,7 @@ async fn a_new_pool_gets_a_stateful_set_with_fixed_members() {
     let text = map["data"]["collector.yaml"].as_str().unwrap();
     millrace_config::Config::load(text).unwrap();
     assert!(text.contains("groupInstanceIdEnv: POD_NAME"), "{text}");
+    assert!(text.contains("delivery: EffectivelyOnce"), "{text}");
     assert!(text.contains("groupId: millrace-telemetry-prod"), "{text}");
     assert!(world.is_ready(POOL), "{:?}", world.condition(POOL, "Ready"));
 }

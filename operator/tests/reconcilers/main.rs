@@ -3,6 +3,7 @@
 
 mod edge;
 mod gateway;
+mod lease;
 mod outside;
 mod pipeline;
 mod support;
