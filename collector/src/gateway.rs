@@ -1,7 +1,7 @@
 //! The gateway: Kafka to ClickHouse.
 //!
-//! Order at the end: stop reading, finish inserts, produce dead letters, commit, leave the group. The
-//! source sees to all of it, so that when it has ended there is nothing left to do.
+//! Order at the end: stop reading, finish inserts, produce dead letters, commit, leave the group.
+//! The source sees to all of it, so that when it has ended there is nothing left to do.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;

@@ -24,8 +24,8 @@ pub(crate) fn start_log() {
 
 /// Makes a panic on any thread the end of the process.
 ///
-/// A thread that is gone would leave its part undone without a word; a new process starts clean, and
-/// what was not confirmed is sent again.
+/// A thread that is gone would leave its part undone without a word; a new process starts clean,
+/// and what was not confirmed is sent again.
 pub(crate) fn abort_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = thread::current();

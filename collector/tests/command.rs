@@ -271,8 +271,8 @@ fn version_names_the_allocator() {
     assert!(text.starts_with(&start), "{text}");
 }
 
-/// Scenario: a whole edge with brokers. Guarantee: ready, records in are records out, metrics say so,
-/// and SIGTERM ends it with 0 after the last record is safe.
+/// Scenario: a whole edge with brokers. Guarantee: ready, records in are records out, metrics say
+/// so, and SIGTERM ends it with 0 after the last record is safe.
 #[test]
 fn an_edge_carries_records_and_drains_on_sigterm() {
     let mock = MockCluster::new(1).unwrap();

@@ -89,7 +89,8 @@ mod tests {
         StreamBody::new(futures::stream::iter(frames))
     }
 
-    /// Scenario: bodies at the limit and one byte past it. Guarantee: exact, and all budget returns.
+    /// Scenario: bodies at the limit and one byte past it. Guarantee: exact, and all budget
+    /// returns.
     #[tokio::test]
     async fn the_limit_is_exact_and_the_budget_covers_the_buffer() {
         let budget = Budget::new(1 << 20);

@@ -1,7 +1,8 @@
 //! One listener's connections: how many there are, how long each may be silent, and how they end.
 //!
 //! A connection is closed when its TLS handshake or its first request takes too long, when it has
-//! had no request for the idle time, and when the process drains: then it gets to finish what it has.
+//! had no request for the idle time, and when the process drains: then it gets to finish what it
+//! has.
 
 use std::convert::Infallible;
 use std::io;
@@ -41,7 +42,8 @@ const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
 /// The same for a whole connection.
 const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 
-/// The largest HTTP/2 frame taken, in bytes: fewer, larger pieces cost less than the default 16 KiB.
+/// The largest HTTP/2 frame taken, in bytes: fewer, larger pieces cost less than the default 16
+/// KiB.
 const FRAME_BYTES: u32 = 256 * 1024;
 
 /// The read buffer of an HTTP/1 connection, in bytes, when its header limit is lower.
@@ -79,7 +81,8 @@ pub(crate) struct Host {
 }
 
 impl Listener {
-    /// Accepts until the drain begins, then waits for the connections there are, until its deadline.
+    /// Accepts until the drain begins, then waits for the connections there are, until its
+    /// deadline.
     pub(crate) async fn serve(self) {
         let Self { socket, host } = self;
         let host = Arc::new(host);
@@ -114,7 +117,8 @@ impl Listener {
                 (Err(_), _) => break,
             }
         }
-        // Refused at once, a client tries elsewhere; in the kernel's queue it would wait for nothing.
+        // Refused at once, a client tries elsewhere; in the kernel's queue it would wait for
+        // nothing.
         drop(socket);
         // All places back means that all connections have ended.
         tokio::select! {

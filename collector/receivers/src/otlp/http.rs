@@ -133,7 +133,8 @@ mod tests {
         headers
     }
 
-    /// Scenario: what clients write in their headers. Guarantee: protobuf in known compressions only.
+    /// Scenario: what clients write in their headers. Guarantee: protobuf in known compressions
+    /// only.
     #[test]
     fn only_protobuf_in_known_compressions_is_read() {
         let protobuf = ("content-type", "application/x-protobuf; charset=x");

@@ -1,4 +1,5 @@
-//! What gRPC and HTTP have in common: a request goes in, and it is delivered, or denied for a reason.
+//! What gRPC and HTTP have in common: a request goes in, and it is delivered, or denied for a
+//! reason.
 //!
 //! Everything a client can make wait is under one deadline per request.
 

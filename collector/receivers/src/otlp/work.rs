@@ -1,8 +1,8 @@
-//! The threads that undo compression, check requests and hand them on: off the I/O threads, few, and
-//! with a bounded queue.
+//! The threads that undo compression, check requests and hand them on: off the I/O threads, few,
+//! and with a bounded queue.
 //!
-//! Each thread owns one decompressor and one buffer, both reused, so in steady state a request costs
-//! no allocation here. The buffer is covered by the byte budget like everything else.
+//! Each thread owns one decompressor and one buffer, both reused, so in steady state a request
+//! costs no allocation here. The buffer is covered by the byte budget like everything else.
 
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -20,8 +20,9 @@ use tokio::sync::oneshot;
 use super::body::Collected;
 use super::denied::{Denied, reason};
 
-/// Requests that may wait for a thread. Their bytes are in the budget already; the number bounds the
-/// time a request waits: 256 of the usual 0.1 MB, at 800 MB/s of gunzip, are 0.03 s of one thread.
+/// Requests that may wait for a thread. Their bytes are in the budget already; the number bounds
+/// the time a request waits: 256 of the usual 0.1 MB, at 800 MB/s of gunzip, are 0.03 s of one
+/// thread.
 const QUEUE_LENGTH: usize = 256;
 
 /// The most a thread's buffer keeps between requests, in bytes: gRPC's usual message limit.
