@@ -77,6 +77,20 @@ pub(crate) enum Command {
     },
 }
 
+impl Command {
+    /// The tables it is about.
+    pub(crate) fn tables(&self) -> &TableFlags {
+        match self {
+            Self::Create { tables, .. }
+            | Self::Render { tables }
+            | Self::Plan { tables, .. }
+            | Self::Apply { tables, .. }
+            | Self::Verify { tables, .. }
+            | Self::Diff { tables, .. } => tables,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Allow {
     /// Only what adds: milliseconds, whatever the table holds.

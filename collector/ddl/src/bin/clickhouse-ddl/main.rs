@@ -17,11 +17,21 @@ use args::{Cli, Command, ServerFlags};
 
 /// Something differs, or was left undone.
 const DIFFERS: u8 = 1;
+/// Arguments that make no sense together; clap ends with the same code for those it refuses.
+const USAGE: u8 = 2;
 /// No answer that could be used.
 const UNKNOWN: u8 = 3;
 
 fn main() -> ExitCode {
-    match run(Cli::parse().command) {
+    let command = Cli::parse().command;
+    let declared = match command.tables().declared() {
+        Ok(declared) => declared,
+        Err(error) => {
+            say::error(&error);
+            return USAGE.into();
+        }
+    };
+    match run(command, &declared) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => DIFFERS.into(),
         Err(error) => {
@@ -32,36 +42,34 @@ fn main() -> ExitCode {
 }
 
 /// `false`: something differs, or was left undone.
-fn run(command: Command) -> Result<bool> {
+fn run(command: Command, declared: &Declared) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the async runtime")?;
     match command {
-        Command::Render { tables } => {
-            say::statements(&tables.declared()?);
+        Command::Render { tables: _ } => {
+            say::statements(declared);
             Ok(true)
         }
-        Command::Create { tables, server } => {
-            runtime.block_on(mend(&tables.declared()?, &server, Permit::ADDITIVE))
+        Command::Create { tables: _, server } => {
+            runtime.block_on(mend(declared, &server, Permit::ADDITIVE))
         }
-        Command::Apply { tables, server, allow } => {
-            runtime.block_on(mend(&tables.declared()?, &server, allow.into()))
+        Command::Apply { tables: _, server, allow } => {
+            runtime.block_on(mend(declared, &server, allow.into()))
         }
-        Command::Plan { tables, server, json } => {
-            runtime.block_on(show_plan(&tables.declared()?, &server, json))
+        Command::Plan { tables: _, server, json } => {
+            runtime.block_on(show_plan(declared, &server, json))
         }
-        Command::Verify { tables, server } => {
-            let declared = tables.declared()?;
-            let found = runtime.block_on(look(&declared, &server))?;
+        Command::Verify { tables: _, server } => {
+            let found = runtime.block_on(look(declared, &server))?;
             found.iter().for_each(|(at, drift)| say::drift(at, drift, Severity::Breaking));
             Ok(!found.iter().flat_map(|(_, drift)| drift).any(is_breaking))
         }
-        Command::Diff { tables, server, json } => {
-            let declared = tables.declared()?;
-            let found = runtime.block_on(look(&declared, &server))?;
+        Command::Diff { tables: _, server, json } => {
+            let found = runtime.block_on(look(declared, &server))?;
             if json {
-                say::drift_as_json(&declared, &found)?;
+                say::drift_as_json(declared, &found)?;
             } else {
                 found.iter().for_each(|(at, drift)| say::drift(at, drift, Severity::Notice));
             }
