@@ -1,5 +1,5 @@
-//! `clickhouse-ddl` as a program, where no server is needed: exit codes, and that a password is never
-//! repeated. What it does to servers is tested through the library, on a real engine.
+//! `clickhouse-ddl` as a program, where no server is needed: exit codes, and that a password is
+//! never repeated. What it does to servers is tested through the library, on a real engine.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::net::TcpListener;
@@ -59,8 +59,8 @@ fn wrong_arguments_are_explained() {
     }
 }
 
-/// Scenario: nobody listens, the password typed as an argument. Guarantee: exit code 3, the endpoint
-/// is named, the password is warned of and not repeated.
+/// Scenario: nobody listens, the password typed as an argument. Guarantee: exit code 3, the
+/// endpoint is named, the password is warned of and not repeated.
 #[test]
 fn no_answer_is_not_a_difference() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
