@@ -113,8 +113,8 @@ impl Running {
     /// How many spans were acknowledged so far, by its own progress lines.
     pub fn acknowledged(&self) -> u64 {
         let output = self.process.output();
-        let figures = output.lines().filter_map(|line| line.strip_prefix("acked="));
-        let last = figures.last().and_then(|rest| rest.split(' ').next()?.parse().ok());
+        let mut figures = output.lines().filter_map(|line| line.strip_prefix("acked="));
+        let last = figures.next_back().and_then(|rest| rest.split(' ').next()?.parse().ok());
         last.unwrap_or(0)
     }
 

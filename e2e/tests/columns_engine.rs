@@ -1,6 +1,6 @@
 //! The columns crate against a real ClickHouse engine: what it writes is taken, and what is read
-//! back is what the reference library's messages say, row by row. Not here: the broker and the collector
-//! around it.
+//! back is what the reference library's messages say, row by row. Not here: the broker and the
+//! collector around it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 #[path = "../../collector/columns/tests/native/mod.rs"]

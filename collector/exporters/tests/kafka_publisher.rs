@@ -216,8 +216,8 @@ async fn passing_errors_are_tried_again_without_a_second_copy() {
     assert_eq!(stored, [["one".to_owned()]]);
 }
 
-/// Scenario: the broker refuses for a reason that does not pass. Guarantee: the client is still told
-/// to send again, because the fault is not in its records; the failure is counted by class.
+/// Scenario: the broker refuses for a reason that does not pass. Guarantee: the client is still
+/// told to send again, because the fault is not in its records; the failure is counted by class.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_refusal_by_kafka_is_never_the_clients_fault() {
     let mock = mock();
@@ -249,8 +249,8 @@ async fn requests_are_refused_while_kafka_is_away() {
     assert_eq!(delivery.await, Ok(Delivered::default()));
 }
 
-/// Scenario: a topic that nobody made. Guarantee: not ready, the reason names it and what to do, and
-/// asking did not create it.
+/// Scenario: a topic that nobody made. Guarantee: not ready, the reason names it and what to do,
+/// and asking did not create it.
 #[test]
 fn a_missing_topic_is_named_and_not_created() {
     let mock = mock();
@@ -276,8 +276,8 @@ async fn a_flush_delivers_what_is_open_and_takes_nothing_more() {
     assert_eq!(rig.publish(&spans(["late".to_owned()]), 1).unwrap_err(), Refused::Draining);
 }
 
-/// Scenario: Kafka is gone at the drain. Guarantee: flush says so at its time, and the client is told
-/// to send again when the publisher goes.
+/// Scenario: Kafka is gone at the drain. Guarantee: flush says so at its time, and the client is
+/// told to send again when the publisher goes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn what_cannot_be_flushed_is_given_back_to_its_client() {
     let mock = mock();
@@ -327,8 +327,8 @@ fn letters(mock: &Mock) -> (KafkaDeadLetters, Drain) {
     (KafkaDeadLetters::start(&connection(mock), topics, "0.1.0", &drain).unwrap(), drain)
 }
 
-/// Scenario: a bad record. Guarantee: its topic holds key, time, headers and bytes as they were, and
-/// where it came from and why; answered only then.
+/// Scenario: a bad record. Guarantee: its topic holds key, time, headers and bytes as they were,
+/// and where it came from and why; answered only then.
 #[test]
 fn a_dead_letter_is_kept_as_it_was_with_its_origin() {
     let mock = mock();

@@ -2,8 +2,8 @@
 //!
 //! The steps in order: `validate` says what the spec declares, `observe` reads what each server
 //! has, `plan` compares the two, `apply` runs what only adds and looks again, `status` says what is
-//! so. Only observe, apply and status hold a client; comparing and all SQL text are the ddl crate's. No
-//! step rewrites or drops anything unasked.
+//! so. Only observe, apply and status hold a client; comparing and all SQL text are the ddl
+//! crate's. No step rewrites or drops anything unasked.
 
 mod apply;
 mod observe;

@@ -102,10 +102,11 @@ pub fn class_of_code(code: u32) -> Class {
         // 10 NOT_FOUND_COLUMN_IN_BLOCK, 16 NO_SUCH_COLUMN_IN_TABLE,
         // 20 NUMBER_OF_COLUMNS_DOESNT_MATCH, 33 CANNOT_READ_ALL_DATA, 131 TOO_LARGE_STRING_SIZE
         10 | 16 | 20 | 33 | 131 => Class::RefreshSchema,
-        // 6 CANNOT_PARSE_TEXT, 26 CANNOT_PARSE_QUOTED_STRING, 27 CANNOT_PARSE_INPUT_ASSERTION_FAILED,
-        // 38 CANNOT_PARSE_DATE, 41 CANNOT_PARSE_DATETIME, 53 TYPE_MISMATCH, 72 CANNOT_PARSE_NUMBER,
-        // 117 INCORRECT_DATA, 128 TOO_LARGE_ARRAY_SIZE, 321 VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE,
-        // 349 CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN, 469 VIOLATED_CONSTRAINT
+        // 6 CANNOT_PARSE_TEXT, 26 CANNOT_PARSE_QUOTED_STRING, 27
+        // CANNOT_PARSE_INPUT_ASSERTION_FAILED, 38 CANNOT_PARSE_DATE, 41 CANNOT_PARSE_DATETIME, 53
+        // TYPE_MISMATCH, 72 CANNOT_PARSE_NUMBER, 117 INCORRECT_DATA, 128 TOO_LARGE_ARRAY_SIZE, 321
+        // VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE, 349 CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN, 469
+        // VIOLATED_CONSTRAINT
         6 | 26 | 27 | 38 | 41 | 53 | 72 | 117 | 128 | 321 | 349 | 469 => Class::BadRows,
         // 60 UNKNOWN_TABLE, 81 UNKNOWN_DATABASE, 115 UNKNOWN_SETTING, 192 UNKNOWN_USER,
         // 193 WRONG_PASSWORD, 194 REQUIRED_PASSWORD, 201 QUOTA_EXCEEDED,
@@ -253,8 +254,8 @@ mod tests {
         assert_eq!(verdict.class, Class::RetrySame, "a success says nothing");
     }
 
-    /// Scenario: the server counts what it wrote. Guarantee: fewer is not done; more (views) and none
-    /// (a repetition) are.
+    /// Scenario: the server counts what it wrote. Guarantee: fewer is not done; more (views) and
+    /// none (a repetition) are.
     #[test]
     fn fewer_written_rows_than_sent_are_not_done() {
         let class = |summary: &str| {

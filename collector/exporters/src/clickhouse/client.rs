@@ -29,8 +29,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(3);
 /// The longest answer read: an insert's is empty or an error message.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 /// Settings of every insert. All are known to servers since 22.8, so none is refused as unknown.
-/// `deduplicate_blocks_in_dependent_materialized_views` carries the token into views; from 26.2 it is
-/// the server's default.
+/// `deduplicate_blocks_in_dependent_materialized_views` carries the token into views; from 26.2 it
+/// is the server's default.
 const INSERT_SETTINGS: &str = "decompress=1&async_insert=0&wait_end_of_query=1\
     &insert_deduplicate=1&deduplicate_blocks_in_dependent_materialized_views=1";
 

@@ -1,9 +1,9 @@
 //! ClickHouse as a sink: blocks in, synchronous inserts out, each answered for exactly once.
 //!
-//! [`ClickHouseSink`] implements [`Sink`]: its encoders run on the source's threads, its inserts on a
-//! small async runtime, so many at once as configured. What an answer means is in [`answer`]; the same
-//! bytes with the same token are sent again until it is known that they are stored. SQL text comes
-//! from `millrace_ddl::render`.
+//! [`ClickHouseSink`] implements [`Sink`]: its encoders run on the source's threads, its inserts on
+//! a small async runtime, so many at once as configured. What an answer means is in [`answer`]; the
+//! same bytes with the same token are sent again until it is known that they are stored. SQL text
+//! comes from `millrace_ddl::render`.
 //!
 //! Wiring: [`SinkSettings::new`], then [`ClickHouseSink::new`] with [`SinkParts`]; the sink is done
 //! when its source is: it keeps nothing of its own.

@@ -117,7 +117,8 @@ mod tests {
     use super::*;
 
     /// Scenario: a server answers, two inserts of a table wait, one ends, the other fails again and
-    /// then ends. Guarantee: ready exactly while a server answers and no table is known to be blocked.
+    /// then ends. Guarantee: ready exactly while a server answers and no table is known to be
+    /// blocked.
     #[test]
     fn the_sink_is_ready_while_reachable_and_unblocked() {
         let readiness = Readiness::default();

@@ -364,8 +364,8 @@ fn a_full_sink_hands_back_and_a_deadline_gives_up() {
     }
 }
 
-/// Scenario: spans of two days, then bytes that aren't OTLP. Guarantee: one block per day, in order;
-/// the bytes are refused with a reason and leave the encoder as it was.
+/// Scenario: spans of two days, then bytes that aren't OTLP. Guarantee: one block per day, in
+/// order; the bytes are refused with a reason and leave the encoder as it was.
 #[test]
 fn blocks_hold_one_day_each_and_broken_messages_leave_no_trace() {
     let server = FakeServer::start([]);

@@ -258,8 +258,8 @@ impl Session {
         }
     }
 
-    /// A batch that has to be repeated whole doesn't fit into the budget, which was larger when it was
-    /// first cut. Going on matters more than not doubling it.
+    /// A batch that has to be repeated whole doesn't fit into the budget, which was larger when it
+    /// was first cut. Going on matters more than not doubling it.
     fn repeat_no_longer(&mut self) {
         for (key, partition) in &mut self.partitions {
             let Some(open) = partition.open.as_mut() else { continue };
@@ -285,7 +285,8 @@ fn ends_before(open: Cut, next: Cut) -> bool {
 }
 
 /// Keeps the batch's reservation over its memory and the bodies to come: LZ4 of columns is under a
-/// third of them, half is taken. Where the budget has no more, the headroom is what it was kept for.
+/// third of them, half is taken. Where the budget has no more, the headroom is what it was kept
+/// for.
 fn cover(open: &mut OpenBatch, headroom: &mut Option<Reservation>) {
     let memory = (open.encoder.memory_bytes() + open.letter_bytes) as u64;
     let needed = (memory + memory / 2).next_multiple_of(RESERVATION_STEP_BYTES);

@@ -1,4 +1,5 @@
-//! What a Kafka source is told, resolved from the configuration, and how that is told to librdkafka.
+//! What a Kafka source is told, resolved from the configuration, and how that is told to
+//! librdkafka.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;

@@ -78,8 +78,8 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: two workers join, the brokers go away and come back. Guarantee: ready exactly while
-    /// both are in the group and nobody complains.
+    /// Scenario: two workers join, the brokers go away and come back. Guarantee: ready exactly
+    /// while both are in the group and nobody complains.
     #[test]
     fn the_source_is_ready_when_all_workers_are_in_and_none_complains() {
         let readiness = Readiness::default();

@@ -435,7 +435,8 @@ fn a_drain_stores_and_commits_what_was_read() {
 }
 
 /// Scenario: effectively once; a process ends with inserts nobody answered, the next one has other
-/// batch limits. Guarantee: it repeats the same inserts, token by token, before it cuts its own way.
+/// batch limits. Guarantee: it repeats the same inserts, token by token, before it cuts its own
+/// way.
 #[test]
 fn a_restart_repeats_the_inserts_that_were_announced() {
     let kafka = Kafka::new(1);

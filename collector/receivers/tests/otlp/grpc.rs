@@ -173,8 +173,8 @@ async fn malformed_calls_are_invalid_arguments_and_counted() {
     rig.end().await;
 }
 
-/// Scenario: messages over the limit: as sent, declared, and expanded from little. Guarantee: refused
-/// as too large, and the memory for it is never taken.
+/// Scenario: messages over the limit: as sent, declared, and expanded from little. Guarantee:
+/// refused as too large, and the memory for it is never taken.
 #[tokio::test]
 async fn oversized_messages_and_bombs_are_refused_within_the_limit() {
     let rig = Rig::with(64 << 20, |settings| {

@@ -124,8 +124,8 @@ async fn passing_trouble_answers_429_or_503_with_a_delay() {
     rig.end().await;
 }
 
-/// Scenario: requests that sending again can't mend. Guarantee: the status for each, with a readable
-/// reason, no delay, and counted.
+/// Scenario: requests that sending again can't mend. Guarantee: the status for each, with a
+/// readable reason, no delay, and counted.
 #[tokio::test]
 async fn requests_that_cannot_be_mended_are_refused_for_good() {
     let rig = Rig::with(64 << 20, |settings| {

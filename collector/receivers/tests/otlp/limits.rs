@@ -58,8 +58,8 @@ async fn silent_and_slow_headed_connections_are_closed() {
     rig.end().await;
 }
 
-/// Scenario: a body that never ends. Guarantee: told to come back at the request's time, with a code
-/// that keeps the client's data; its memory is free again.
+/// Scenario: a body that never ends. Guarantee: told to come back at the request's time, with a
+/// code that keeps the client's data; its memory is free again.
 #[tokio::test]
 async fn a_slow_body_is_answered_503_at_the_requests_time() {
     let rig = Rig::with(64 << 20, |settings| settings.limits.request_seconds = 1).await;
@@ -148,8 +148,8 @@ async fn a_header_flood_is_refused() {
     rig.end().await;
 }
 
-/// Scenario: the budget is held by requests under way. Guarantee: the next is refused with 429 while
-/// it is full, taken when it isn't, and memory is all given back.
+/// Scenario: the budget is held by requests under way. Guarantee: the next is refused with 429
+/// while it is full, taken when it isn't, and memory is all given back.
 #[tokio::test]
 async fn a_full_budget_refuses_with_429_and_recovers() {
     let rig = Rig::with(300_000, |settings| {
@@ -176,8 +176,8 @@ async fn a_full_budget_refuses_with_429_and_recovers() {
     rig.end().await;
 }
 
-/// Scenario: streams opened and reset in a loop, far faster than they could be served. Guarantee: the
-/// connection is closed, and honest clients are served.
+/// Scenario: streams opened and reset in a loop, far faster than they could be served. Guarantee:
+/// the connection is closed, and honest clients are served.
 #[tokio::test]
 async fn rapid_resets_end_the_connection() {
     let rig = Rig::start().await;
@@ -186,7 +186,8 @@ async fn rapid_resets_end_the_connection() {
     let mut flood = Vec::new();
     for stream_id in (1..20_001_u32).step_by(2) {
         let id = stream_id.to_be_bytes();
-        // HEADERS with END_HEADERS: ":method: POST", ":scheme: http", ":path: /" from the static table.
+        // HEADERS with END_HEADERS: ":method: POST", ":scheme: http", ":path: /" from the static
+        // table.
         flood.extend_from_slice(&[0, 0, 3, 1, 4]);
         flood.extend_from_slice(&id);
         flood.extend_from_slice(&[0x83, 0x86, 0x84]);

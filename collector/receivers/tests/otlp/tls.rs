@@ -101,8 +101,8 @@ async fn post(rig: &Rig, trusted: &Authority, identity: Option<&Identity>) -> Op
     String::from_utf8_lossy(&answer).lines().next().map(str::to_owned)
 }
 
-/// Scenario: TLS, with clients that trust the right and the wrong authority. Guarantee: the first is
-/// served; the second and plain text are not.
+/// Scenario: TLS, with clients that trust the right and the wrong authority. Guarantee: the first
+/// is served; the second and plain text are not.
 #[tokio::test]
 async fn tls_serves_those_who_trust_its_authority() {
     let folder = tempfile::tempdir().unwrap();
@@ -156,8 +156,8 @@ async fn half_handshakes_are_closed() {
     rig.end().await;
 }
 
-/// Scenario: files that are not what they should be. Guarantee: the receiver does not start, and the
-/// error names the field and the file.
+/// Scenario: files that are not what they should be. Guarantee: the receiver does not start, and
+/// the error names the field and the file.
 #[tokio::test]
 async fn unusable_certificates_stop_the_start_with_a_reason() {
     let rig = Rig::start().await;

@@ -9,7 +9,8 @@ use crate::shell;
 
 /// No Rust file may be longer (tests and generated files aside).
 const FILE_LINES_MAX: usize = 800;
-/// No Rust line may be wider, unless a literal or an address makes it so.
+/// No Rust line may be wider, unless a literal or an address makes it so (tests aside: rustfmt's
+/// own limit holds there, and literals are what tests are made of).
 const LINE_COLUMNS_MAX: usize = 100;
 
 /// SQL belongs to the one renderer.
@@ -53,7 +54,7 @@ fn judge(path: &str, text: &str) -> Vec<String> {
         broken.push(format!("{path}: {lines} lines, over {FILE_LINES_MAX}: split it"));
     }
     for (number, line) in text.lines().enumerate() {
-        let wide = line.chars().count() > LINE_COLUMNS_MAX;
+        let wide = line.chars().count() > LINE_COLUMNS_MAX && !is_test(path);
         if wide && !line.contains('"') && !line.contains("://") {
             broken.push(format!("{path}:{}: over {LINE_COLUMNS_MAX} columns", number + 1));
         }
