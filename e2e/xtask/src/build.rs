@@ -18,8 +18,18 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// An archive on disk and the name it is imported under.
 #[derive(Debug)]
 pub(crate) struct Archive {
-    pub(crate) name: String,
-    pub(crate) path: PathBuf,
+    name: String,
+    path: PathBuf,
+    digest: String,
+}
+
+/// What an import into the cluster changed.
+#[derive(Debug, Default)]
+pub(crate) struct Loaded {
+    /// The digest of the operator's image.
+    pub(crate) operator_digest: String,
+    /// Whether a collector's tag means another image than before.
+    pub(crate) collectors_changed: bool,
 }
 
 /// Cargo's target folder.
@@ -90,13 +100,19 @@ fn archive(folder: &Path, what: &str, tag: &str, binary: &Path) -> Result<Archiv
     let built = spec.write(&path).with_context(|| format!("cannot make the image {name}"))?;
     let megabytes = built.size_bytes as f64 / 1e6;
     say::step(&format!("image {name}: {megabytes:.1} MB, {}", built.digest));
-    Ok(Archive { name, path })
+    Ok(Archive { name, path, digest: built.digest })
 }
 
 /// Put the images into the local cluster.
-pub(crate) fn load(stack: &Stack, from: Binaries) -> Result<()> {
-    for Archive { name, path } in images(from)? {
-        stack.load_image(&path).with_context(|| format!("cannot import {name}"))?;
+pub(crate) fn load(stack: &Stack, from: Binaries) -> Result<Loaded> {
+    let mut loaded = Loaded::default();
+    for Archive { name, path, digest } in images(from)? {
+        let changed = stack.load_image(&path).with_context(|| format!("cannot import {name}"))?;
+        if name.starts_with("millrace/operator:") {
+            loaded.operator_digest = digest;
+        } else {
+            loaded.collectors_changed |= changed;
+        }
     }
-    Ok(())
+    Ok(loaded)
 }

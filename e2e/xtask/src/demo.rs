@@ -14,12 +14,10 @@ use millrace_stack::Stack;
 use serde_json::Value;
 
 use crate::build::{self, Binaries};
-use crate::{say, shell};
+use crate::{install, say, shell};
 use figures::{Seen, Watch};
 use load::Load;
 
-/// Where the operator is installed.
-const SYSTEM: &str = "millrace-system";
 /// Where the pipeline lives.
 const NAMESPACE: &str = "telemetry";
 /// The pipeline's name, as in `manifests/samples/demo.yaml`.
@@ -36,8 +34,8 @@ pub(crate) fn run(from: Binaries) -> Result<()> {
     let started = Instant::now();
     let stack = Stack::open()?;
     stack.up(&say::progress())?;
-    build::load(&stack, from)?;
-    install(&stack)?;
+    let loaded = build::load(&stack, from)?;
+    install::charts(&stack, &loaded)?;
     say::step(&format!("applying manifests/samples/demo.yaml in namespace {NAMESPACE}"));
     world::apply(&stack, NAMESPACE)?;
     let endpoint = ready(&stack)?;
@@ -45,7 +43,7 @@ pub(crate) fn run(from: Binaries) -> Result<()> {
     let watch = Watch::begin(&stack, NAMESPACE);
     let load = load::send_and_check(&stack, &endpoint, SPANS)?;
     let (edge, gateway) = watch.end()?;
-    let operator = figures::operator_rss(&stack, SYSTEM);
+    let operator = figures::operator_rss(&stack, install::NAMESPACE);
     let pipeline = pipeline(&stack)?;
     say::line("");
     for line in table(&load, &edge, &gateway, operator, &pipeline, started.elapsed()) {
@@ -57,19 +55,6 @@ pub(crate) fn run(from: Binaries) -> Result<()> {
         bail!("the verdict above falls short: `make status` names the logs");
     }
     Ok(())
-}
-
-/// The charts, by the real Helm.
-fn install(stack: &Stack) -> Result<()> {
-    say::step("installing the charts millrace-crds and millrace with Helm");
-    let charts = shell::root().join("charts");
-    let chart = |name: &str| charts.join(name).to_string_lossy().into_owned();
-    let crds = chart("millrace-crds");
-    let operator = chart("millrace");
-    shell::said("helm", &stack.helm(["upgrade", "--install", "millrace-crds", &crds, "--wait"])?)?;
-    let mut args = vec!["upgrade", "--install", "millrace", &operator, "--wait", "--timeout", "3m"];
-    args.extend(["--namespace", SYSTEM, "--create-namespace"]);
-    shell::said("helm", &stack.helm(args)?).map(drop)
 }
 
 /// Wait for Ready, telling each change of its reason; gives the edge's OTLP/gRPC endpoint.

@@ -4,6 +4,7 @@
 mod build;
 mod check;
 mod demo;
+mod install;
 mod say;
 mod shell;
 mod stack;

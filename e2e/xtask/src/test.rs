@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use millrace_stack::Stack;
 
 use crate::build::{self, Binaries};
-use crate::{check, say, shell};
+use crate::{check, install, say, shell};
 
 /// What the runners counted.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -50,7 +50,8 @@ fn cluster(tally: &mut Tally) -> Result<()> {
     let stack = Stack::open()?;
     let was_up = stack.status().is_up();
     stack.up(&say::progress())?;
-    build::load(&stack, Binaries::AsTheyAre)?;
+    let loaded = build::load(&stack, Binaries::AsTheyAre)?;
+    install::charts(&stack, &loaded)?;
     let outcome = cargo_test(&suite("cluster_")?, &["--test-threads=1"], tally);
     if !was_up {
         stack.down(&say::progress())?;
