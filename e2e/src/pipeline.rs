@@ -10,7 +10,8 @@ use millrace_stack::Stack;
 use serde_json::json;
 
 use crate::cluster::{Cluster, Condition, Namespace};
-use crate::wait;
+use crate::loadgen::Load;
+use crate::{http, wait};
 
 /// The pipeline's name in its namespace.
 pub const NAME: &str = "p";
@@ -143,6 +144,40 @@ impl<'c> Pipeline<'c> {
         let seen = self.cluster.wait_for(object, ("Ready", "False", reason), READY_LIMIT)?;
         self.cluster.expect_event(&self.namespace.name, reason)?;
         Ok(seen)
+    }
+
+    /// A load for this pipeline: lean spans over gRPC with gzip to its edge, judged in its database.
+    ///
+    /// # Errors
+    /// When there is no edge Service, or the engine's user can't be read.
+    pub fn load(&self, stack: &Stack, seed: u64, count: u64, rate: Option<u64>) -> Result<Load> {
+        Ok(Load {
+            seed,
+            count,
+            rate,
+            protocol: "grpc",
+            compression: "gzip",
+            endpoint: self.endpoint()?,
+            clickhouse: stack.clickhouse_url(),
+            user: read(&stack.clickhouse_user_file())?,
+            password_file: stack.clickhouse_password_file(),
+            database: self.database(),
+        })
+    }
+
+    /// Rows in the spans' table.
+    ///
+    /// # Errors
+    /// When the engine doesn't answer with a number.
+    pub fn rows(&self, stack: &Stack) -> Result<u64> {
+        let user = read(&stack.clickhouse_user_file())?;
+        let password = read(&stack.clickhouse_password_file())?;
+        let query = format!("SELECT count() FROM {}.otel_traces", self.database());
+        let headers = [("x-clickhouse-user", &*user), ("x-clickhouse-key", &*password)];
+        let address = stack.clickhouse_url().trim_start_matches("http://").parse()?;
+        let answer = http::send(address, "POST", "/", &headers, query.as_bytes())?;
+        let text = answer.text();
+        text.trim().parse().with_context(|| format!("no count: {} {text}", answer.status))
     }
 
     /// The edge's OTLP/gRPC endpoint, reachable from this machine.

@@ -132,13 +132,17 @@ fn what_a_user_deletes_or_edits_comes_back_within_five_seconds() {
     pipeline.ready().unwrap();
 }
 
-/// Scenario: the pipeline is deleted. Guarantee: its children go, its topic and tables stay
-/// (deletion retains unless asked otherwise), and the namespace can be deleted.
+/// Scenario: a pipeline with rows is deleted, then applied again. Guarantee: its children go, its
+/// topic and tables stay (deletion retains unless asked otherwise), and the new one finds the rows.
 #[test]
 fn a_deleted_pipeline_leaves_topics_and_tables() {
     let (stack, cluster) = stack();
-    let pipeline = Pipeline::apply(&stack, &cluster, "retain", Wish::usual(&stack)).unwrap();
+    let mut pipeline = Pipeline::apply(&stack, &cluster, "retain", Wish::usual(&stack)).unwrap();
     pipeline.ready().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let load = pipeline.load(&stack, 31, 20_000, None).unwrap();
+    let verdict = load.run(folder.path(), Duration::from_secs(120)).unwrap();
+    assert_eq!((verdict.stored, verdict.missing), (20_000, 0), "{}", verdict.line);
     let namespace = pipeline.namespace.name.clone();
     cluster.kubectl(&["-n", &namespace, "delete", "telemetrypipeline", NAME]).unwrap();
     wait::until("the children to go", Duration::from_secs(60), || {
@@ -146,8 +150,9 @@ fn a_deleted_pipeline_leaves_topics_and_tables() {
         if left.is_empty() { Ok(()) } else { Err(anyhow(&format!("{left:?}"))) }
     })
     .unwrap();
-    // The same pipeline again finds topic and tables in place: Ready, and nothing was lost.
-    let again = Pipeline::apply(&stack, &cluster, "retain2", Wish::usual(&stack)).unwrap();
-    again.ready().unwrap();
-    cluster.kubectl(&["delete", "namespace", &namespace, "--timeout=60s"]).unwrap();
+    assert_eq!(pipeline.rows(&stack).unwrap(), 20_000);
+    pipeline.change(|_| {}).unwrap();
+    pipeline.ready().unwrap();
+    assert_eq!(pipeline.rows(&stack).unwrap(), 20_000);
+    cluster.kubectl(&["delete", "namespace", &namespace, "--timeout=90s"]).unwrap();
 }

@@ -7,9 +7,20 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use millrace_stack::Stack;
+use serde_json::Value;
 
 use crate::build::{self, Binaries};
 use crate::{check, install, say, shell};
+
+/// The stack's test of its own life cycle: it needs root and the stack down.
+const LIFECYCLE: &str = "lifecycle";
+
+/// A file of tests.
+#[derive(Debug)]
+struct Suite {
+    package: String,
+    name: String,
+}
 
 /// What the runners counted.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -24,19 +35,21 @@ pub(crate) fn run() -> Result<()> {
     let started = Instant::now();
     let mut tally = Tally::default();
     check::run()?;
+    let suites = suites()?;
     phase("unit, property and model tests", &started);
-    let unit = ["--workspace", "--exclude", "millrace-e2e", "--exclude", "millrace-stack"];
+    let mut unit = strings(&["--lib", "--bins"]);
+    unit.extend(suites.iter().filter(|suite| suite.is_of_product()).flat_map(Suite::arguments));
     cargo_test(&unit, &[], &mut tally)?;
     phase("binaries and images", &started);
     build::images(Binaries::Built)?;
     phase("the stack's own tests: broker, engine front", &started);
-    cargo_test(&["-p", "millrace-stack"], &["--test-threads=2"], &mut tally)?;
+    let own = |suite: &&Suite| suite.package == "millrace-stack" && suite.name != LIFECYCLE;
+    let own: Vec<String> = suites.iter().filter(own).flat_map(Suite::arguments).collect();
+    cargo_test(&own, &["--test-threads=2"], &mut tally)?;
     phase("integration: real binaries, broker and engine", &started);
-    for class in ["columns_", "ddl_", "loadgen_", "operator_", "ingest_"] {
-        cargo_test(&suite(class)?, &["--test-threads=1"], &mut tally)?;
-    }
+    cargo_test(&of_class(&suites, false), &["--test-threads=1"], &mut tally)?;
     phase("cluster: a real Kubernetes", &started);
-    cluster(&mut tally)?;
+    cluster(&suites, &mut tally)?;
     say::step(&format!("all phases done in {:.0} s", started.elapsed().as_secs_f64()));
     say::line(&format!(
         "{} passed, {} failed, {} skipped",
@@ -45,48 +58,70 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Cluster tests run on the local stack; one that wasn't up before is removed again.
-fn cluster(tally: &mut Tally) -> Result<()> {
+/// Cluster tests run on the local stack. One that wasn't up before is removed again, and its own
+/// life cycle is then tested too.
+fn cluster(suites: &[Suite], tally: &mut Tally) -> Result<()> {
     let stack = Stack::open()?;
     let was_up = stack.status().is_up();
     stack.up(&say::progress())?;
     let loaded = build::load(&stack, Binaries::AsTheyAre)?;
     install::charts(&stack, &loaded)?;
-    let outcome = cargo_test(&suite("cluster_")?, &["--test-threads=1"], tally);
-    if !was_up {
-        stack.down(&say::progress())?;
+    let outcome = cargo_test(&of_class(suites, true), &["--test-threads=1"], tally);
+    if was_up {
+        return outcome;
     }
-    outcome
+    stack.down(&say::progress())?;
+    outcome?;
+    let lifecycle = strings(&["--test", LIFECYCLE]);
+    cargo_test(&lifecycle, &["--ignored", "--test-threads=1"], tally)
 }
 
 fn phase(name: &str, started: &Instant) {
     say::step(&format!("[{:.0} s] {name}", started.elapsed().as_secs_f64()));
 }
 
-/// The e2e test files of one class: the prefix of a file's name is its class.
-fn suite(class: &str) -> Result<Vec<&'static str>> {
-    let folder = shell::root().join("e2e/tests");
-    let mut names = Vec::new();
-    for entry in folder.read_dir().context("no e2e/tests")? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if let Some(stem) = name.strip_suffix(".rs").filter(|stem| stem.starts_with(class)) {
-            names.push(stem.to_owned());
+/// Every test file of the workspace. All phases select from the whole workspace, so that cargo
+/// builds each dependency once, with one set of features.
+fn suites() -> Result<Vec<Suite>> {
+    let text = shell::output("cargo", &["metadata", "--format-version", "1", "--no-deps"])?;
+    let metadata: Value = serde_json::from_str(&text).context("cargo metadata is not JSON")?;
+    let mut suites = Vec::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        for target in package["targets"].as_array().into_iter().flatten() {
+            let name = target["name"].as_str().unwrap_or_default().to_owned();
+            if target["kind"][0] == "test" {
+                let package = package["name"].as_str().unwrap_or_default().to_owned();
+                suites.push(Suite { package, name });
+            }
         }
     }
-    names.sort();
-    if names.is_empty() {
-        bail!("no test file of class {class} in {}", folder.display());
-    }
-    let mut args = vec!["-p", "millrace-e2e"];
-    for name in names {
-        args.extend(["--test", name.leak()]);
-    }
-    Ok(args)
+    Ok(suites)
 }
 
-fn cargo_test(select: &[&str], runner: &[&str], tally: &mut Tally) -> Result<()> {
-    let mut args = vec!["test", "--locked"];
-    args.extend(select);
+/// The e2e files for a cluster, or the others: the prefix of a file's name is its class.
+fn of_class(suites: &[Suite], cluster: bool) -> Vec<String> {
+    let e2e = suites.iter().filter(|suite| suite.package == "millrace-e2e");
+    let class = e2e.filter(|suite| suite.name.starts_with("cluster_") == cluster);
+    class.flat_map(Suite::arguments).collect()
+}
+
+impl Suite {
+    fn is_of_product(&self) -> bool {
+        !matches!(&*self.package, "millrace-e2e" | "millrace-stack")
+    }
+
+    fn arguments(&self) -> [String; 2] {
+        ["--test".to_owned(), self.name.clone()]
+    }
+}
+
+fn strings(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn cargo_test(select: &[String], runner: &[&str], tally: &mut Tally) -> Result<()> {
+    let mut args = vec!["test", "--locked", "--workspace"];
+    args.extend(select.iter().map(String::as_str));
     args.push("--");
     args.extend(runner);
     let mut child = shell::command("cargo", &args)

@@ -16,6 +16,7 @@ const CONNECT_TIMEOUT_MILLIS: &str = "7000";
 pub struct Settings {
     entries: Entries,
     servers: usize,
+    login_secret: Option<String>,
 }
 
 impl Settings {
@@ -46,7 +47,8 @@ impl Settings {
             let login = secrets.login(credentials_secret_ref).await?;
             add_login(&mut entries, *mechanism, login);
         }
-        Ok(Self { entries, servers: servers.len() })
+        let login_secret = sasl.as_ref().map(|sasl| sasl.credentials_secret_ref.name.to_string());
+        Ok(Self { entries, servers: servers.len(), login_secret })
     }
 
     /// Settings without a cluster to read Secrets from: `host:port` with commas in between, signed
@@ -58,12 +60,18 @@ impl Settings {
             entries.push(("security.protocol", "sasl_plaintext".to_owned()));
             add_login(&mut entries, mechanism, login);
         }
-        Self { entries, servers: bootstrap_servers.split(',').count() }
+        let servers = bootstrap_servers.split(',').count();
+        Self { entries, servers, login_secret: None }
     }
 
     /// Bootstrap servers named.
     pub(super) fn servers(&self) -> usize {
         self.servers
+    }
+
+    /// The Secret that the log-in is from.
+    pub(super) fn login_secret(&self) -> Option<&str> {
+        self.login_secret.as_deref()
     }
 
     /// The settings as librdkafka takes them.

@@ -67,15 +67,19 @@ impl Causes {
     }
 
     /// The failure these causes amount to. `servers`: how many bootstrap servers were named; with
-    /// fewer unresolved names than that, another server may still answer.
-    fn verdict(&self, servers: usize) -> Option<Failure> {
+    /// fewer unresolved names than that, another server may still answer. `secret`: the Secret
+    /// signed in with.
+    fn verdict(&self, servers: usize, secret: Option<&str>) -> Option<Failure> {
         let causes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let first = |weight| causes.iter().find(|(each, _)| *each == weight).map(|(_, text)| text);
         if let Some(text) = first(Weight::Authentication) {
-            let message = format!(
-                "Kafka refused to let the operator in: {text}; check user name, password and \
-                 mechanism in the Secret and the spec"
-            );
+            let check = match secret {
+                Some(name) => format!(
+                    "check user name and password in Secret {name}, and kafka.sasl.mechanism"
+                ),
+                None => "name a log-in in kafka.sasl".to_owned(),
+            };
+            let message = format!("Kafka refused to let the operator in: {text}; {check}");
             return Some(Failure::new(Reason::KafkaAuthenticationFailed, message));
         }
         if let Some(text) = first(Weight::Tls) {
@@ -96,8 +100,8 @@ impl Causes {
     }
 
     /// The failure after time ran out.
-    fn last_word(&self, servers: usize) -> Failure {
-        if let Some(failure) = self.verdict(servers) {
+    fn last_word(&self, servers: usize, secret: Option<&str>) -> Failure {
+        if let Some(failure) = self.verdict(servers, secret) {
             return failure;
         }
         let causes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,11 +165,11 @@ pub(super) fn reach(
         }
         // Serves the error events; the client is subscribed to nothing.
         while consumer.poll(Duration::ZERO).is_some() {}
-        if let Some(failure) = causes.verdict(settings.servers()) {
+        if let Some(failure) = causes.verdict(settings.servers(), settings.login_secret()) {
             return Err(failure);
         }
         if reaching.left().is_zero() {
-            return Err(causes.last_word(settings.servers()));
+            return Err(causes.last_word(settings.servers(), settings.login_secret()));
         }
     }
 }
@@ -191,7 +195,9 @@ mod tests {
             (RDKafkaErrorCode::Authentication, "SASL authentication error"),
             (RDKafkaErrorCode::AllBrokersDown, "1/1 brokers are down"),
         ]);
-        assert_eq!(causes.verdict(1).unwrap().reason, Reason::KafkaAuthenticationFailed);
+        let failure = causes.verdict(1, Some("kafka-user")).unwrap();
+        assert_eq!(failure.reason, Reason::KafkaAuthenticationFailed);
+        assert!(failure.message.contains("Secret kafka-user"), "{failure}");
     }
 
     /// Scenario: one of two names does not resolve. Guarantee: no verdict, the other may answer.
@@ -199,8 +205,8 @@ mod tests {
     fn one_unknown_name_of_two_is_no_verdict() {
         let causes =
             caused(&[(RDKafkaErrorCode::Resolve, "a:9092/bootstrap: Failed to resolve a")]);
-        assert_eq!(causes.verdict(2), None);
-        assert_eq!(causes.verdict(1).unwrap().reason, Reason::KafkaHostUnknown);
-        assert_eq!(causes.last_word(2).reason, Reason::KafkaUnreachable);
+        assert_eq!(causes.verdict(2, None), None);
+        assert_eq!(causes.verdict(1, None).unwrap().reason, Reason::KafkaHostUnknown);
+        assert_eq!(causes.last_word(2, None).reason, Reason::KafkaUnreachable);
     }
 }
