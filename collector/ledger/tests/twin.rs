@@ -257,7 +257,10 @@ proptest! {
 
     /// Any text as metadata is read or refused, never a panic.
     #[test]
-    fn any_metadata_is_read_or_refused(text in "(millrace:1:)?[0-9a-f+,:x-]{0,60}", from in 0..i64::MAX) {
+    fn any_metadata_is_read_or_refused(
+        text in "(millrace:1:)?[0-9a-f+,:x-]{0,60}",
+        from in 0..i64::MAX,
+    ) {
         if let Ok(ranges) = decode(from, &text) {
             prop_assert_eq!(encode(from, &ranges), text);
         }
