@@ -64,6 +64,8 @@ fn cluster(suites: &[Suite], tally: &mut Tally) -> Result<()> {
     let stack = Stack::open()?;
     let was_up = stack.status().is_up();
     stack.up(&say::progress())?;
+    // The stack has built the Helm that renders it.
+    shell::run("bash", &["manifests/render", "--check"])?;
     let loaded = build::load(&stack, Binaries::AsTheyAre)?;
     install::charts(&stack, &loaded)?;
     let outcome = cargo_test(&of_class(suites, true), &["--test-threads=1"], tally);
