@@ -18,6 +18,9 @@ pub const NAME: &str = "p";
 /// From apply to Ready on the local stack: images are there, so pods' start is what it takes.
 pub const READY_LIMIT: Duration = Duration::from_secs(120);
 
+/// From a condition to the event that tells of it.
+const EVENT_LIMIT: Duration = Duration::from_secs(30);
+
 /// What a test may want otherwise than usual.
 #[derive(Debug, Clone)]
 pub struct Wish {
@@ -142,7 +145,7 @@ impl<'c> Pipeline<'c> {
     pub fn refused(&self, reason: &str) -> Result<Condition> {
         let object = (&*self.namespace.name, "telemetrypipeline", NAME);
         let seen = self.cluster.wait_for(object, ("Ready", "False", reason), READY_LIMIT)?;
-        self.cluster.expect_event(&self.namespace.name, reason)?;
+        self.cluster.expect_event(&self.namespace.name, reason, EVENT_LIMIT)?;
         Ok(seen)
     }
 
@@ -170,14 +173,25 @@ impl<'c> Pipeline<'c> {
     /// # Errors
     /// When the engine doesn't answer with a number.
     pub fn rows(&self, stack: &Stack) -> Result<u64> {
+        let text = self.query(stack, "SELECT count() FROM DATABASE.otel_traces")?;
+        text.trim().parse().with_context(|| format!("no count: {text}"))
+    }
+
+    /// Ask the engine something; `DATABASE` stands for the pipeline's own.
+    ///
+    /// # Errors
+    /// When the engine doesn't answer, or refuses: the message is its own.
+    pub fn query(&self, stack: &Stack, sql: &str) -> Result<String> {
         let user = read(&stack.clickhouse_user_file())?;
         let password = read(&stack.clickhouse_password_file())?;
-        let query = format!("SELECT count() FROM {}.otel_traces", self.database());
+        let sql = sql.replace("DATABASE", &self.database());
         let headers = [("x-clickhouse-user", &*user), ("x-clickhouse-key", &*password)];
         let address = stack.clickhouse_url().trim_start_matches("http://").parse()?;
-        let answer = http::send(address, "POST", "/", &headers, query.as_bytes())?;
-        let text = answer.text();
-        text.trim().parse().with_context(|| format!("no count: {} {text}", answer.status))
+        let answer = http::send(address, "POST", "/", &headers, sql.as_bytes())?;
+        if answer.status != 200 {
+            bail!("{sql}: {} {}", answer.status, answer.text());
+        }
+        Ok(answer.text())
     }
 
     /// The edge's OTLP/gRPC endpoint, reachable from this machine.
@@ -199,9 +213,9 @@ impl Cluster {
     /// Wait for an event with a reason, about any object of a namespace.
     ///
     /// # Errors
-    /// When none comes.
-    pub fn expect_event(&self, namespace: &str, reason: &str) -> Result<()> {
-        wait::until(&format!("an event {reason}"), Duration::from_secs(30), || {
+    /// When none comes within `limit`.
+    pub fn expect_event(&self, namespace: &str, reason: &str, limit: Duration) -> Result<()> {
+        wait::until(&format!("an event {reason}"), limit, || {
             let text = self.kubectl(&["-n", namespace, "get", "events", "-o", "json"])?;
             let list: serde_json::Value = serde_json::from_str(&text)?;
             let items = list["items"].as_array();
