@@ -266,12 +266,14 @@ fn a_missing_topic_is_named_and_not_created() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_flush_delivers_what_is_open_and_takes_nothing_more() {
     let mock = mock();
-    let rig = Rig::ready(&mock, |settings| settings.linger_millis = 1000);
+    // Far more than a flush takes on a busy machine, so that the one can't be taken for the other.
+    let linger = Duration::from_secs(60);
+    let rig = Rig::ready(&mock, |settings| settings.linger_millis = 60_000);
     let delivery = rig.publish(&spans(["open".to_owned()]), 1).unwrap();
     rig.drain.begin();
     let start = Instant::now();
-    assert!(rig.publisher.flush(Duration::from_secs(10)));
-    assert!(start.elapsed() < Duration::from_secs(1), "the open message did not wait its time out");
+    assert!(rig.publisher.flush(Duration::from_secs(50)));
+    assert!(start.elapsed() < linger, "the open message waited its time out");
     assert_eq!(delivery.await, Ok(Delivered::default()));
     assert_eq!(rig.publish(&spans(["late".to_owned()]), 1).unwrap_err(), Refused::Draining);
 }
