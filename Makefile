@@ -32,7 +32,7 @@ codegen: prerequisites ## Write what is generated: CRDs, chart CRDs, manifests, 
 	@$(XTASK) codegen
 
 audit: prerequisites ## Known vulnerabilities in dependencies (asks the advisory database)
-	@cargo deny --locked check advisories
+	@$(XTASK) audit
 
 .PHONY: prerequisites
 prerequisites:

@@ -28,6 +28,8 @@ struct Args {
 enum Task {
     /// Structure rules, formatting, lints, generated files and dependency policy.
     Check,
+    /// Known vulnerabilities in dependencies; needs the advisory database.
+    Audit,
     /// Structure rules alone: crate walls, file heads and lengths, forbidden text.
     Structure,
     /// Release binaries, the collector once for each allocator.
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
     let Args { task } = Args::parse();
     let outcome = match task {
         Task::Check => check::run(),
+        Task::Audit => check::audit(),
         Task::Structure => check::structure(),
         Task::Build => build::binaries(),
         Task::Images => build::images(Binaries::Built).map(drop),
