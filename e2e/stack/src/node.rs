@@ -136,6 +136,9 @@ impl Node {
         let holder: u32 = printed_pid("start the node's namespaces", &mut start)?;
         let init = self.wait_for_init(holder, &log)?;
         init.write(&self.pid_file("init"))?;
+        if let Some(holder) = Process::find(holder, Path::new("/proc")) {
+            holder.write(&self.pid_file("holder"))?;
+        }
         let mut mounts = Command::new("sh");
         mounts.args(["-c", MOUNT_SCRIPT, "mount"]).arg(self.paths.state()).arg(NODE_NAME);
         run("mount the node's folders", &mut self.inside(&mounts)?)?;
@@ -295,12 +298,18 @@ impl Node {
     /// # Errors
     /// When something stays behind.
     pub fn destroy(&self) -> Result<()> {
+        let holder = Process::read(&self.pid_file("holder"), Path::new("/proc"));
         if let Some(init) = self.init() {
             init.kill()?;
             if !init.wait_end(END_PATIENCE) {
                 let what = format!("the node's first process {}", init.pid());
                 return Err(StackError::LeftBehind { what });
             }
+        }
+        // It ends by itself once its child has, a moment later.
+        if let Some(holder) = holder.filter(|holder| !holder.wait_end(END_PATIENCE)) {
+            let what = format!("the holder of the node's namespaces, process {}", holder.pid());
+            return Err(StackError::LeftBehind { what });
         }
         self.remove_leftovers()
     }
