@@ -166,17 +166,22 @@ impl Cluster {
         })
     }
 
-    /// Events of an object with a given reason.
+    /// Wait for an event with a reason, about any object of a namespace.
     ///
     /// # Errors
-    /// When the API server doesn't answer.
-    pub fn events(&self, namespace: &str, name: &str, reason: &str) -> Result<Vec<Value>> {
-        let text = self.kubectl(&["-n", namespace, "get", "events", "-o", "json"])?;
-        let list: Value = serde_json::from_str(&text)?;
-        let items = list["items"].as_array().cloned().unwrap_or_default();
-        let about =
-            |event: &Value| event["involvedObject"]["name"] == name && event["reason"] == reason;
-        Ok(items.into_iter().filter(about).collect())
+    /// When none comes within `limit`.
+    pub fn expect_event(&self, namespace: &str, reason: &str, limit: Duration) -> Result<()> {
+        wait::until(&format!("an event {reason}"), limit, || {
+            let text = self.kubectl(&["-n", namespace, "get", "events", "-o", "json"])?;
+            let list: Value = serde_json::from_str(&text)?;
+            let items = list["items"].as_array();
+            let reasons: Vec<&str> =
+                items.into_iter().flatten().filter_map(|event| event["reason"].as_str()).collect();
+            if reasons.contains(&reason) {
+                return Ok(());
+            }
+            bail!("events so far: {reasons:?}")
+        })
     }
 
     /// A namespace with the strictest pod security, removed with its guard.

@@ -10,8 +10,8 @@ use millrace_stack::Stack;
 use serde_json::json;
 
 use crate::cluster::{Cluster, Condition, Namespace};
+use crate::http;
 use crate::loadgen::Load;
-use crate::{http, wait};
 
 /// The pipeline's name in its namespace.
 pub const NAME: &str = "p";
@@ -206,26 +206,6 @@ impl<'c> Pipeline<'c> {
         )?;
         let address = services.first().and_then(|service| service["spec"]["clusterIP"].as_str());
         Ok(format!("http://{}:4317", address.context("the edge pool has no Service")?))
-    }
-}
-
-impl Cluster {
-    /// Wait for an event with a reason, about any object of a namespace.
-    ///
-    /// # Errors
-    /// When none comes within `limit`.
-    pub fn expect_event(&self, namespace: &str, reason: &str, limit: Duration) -> Result<()> {
-        wait::until(&format!("an event {reason}"), limit, || {
-            let text = self.kubectl(&["-n", namespace, "get", "events", "-o", "json"])?;
-            let list: serde_json::Value = serde_json::from_str(&text)?;
-            let items = list["items"].as_array();
-            let reasons: Vec<&str> =
-                items.into_iter().flatten().filter_map(|event| event["reason"].as_str()).collect();
-            if reasons.contains(&reason) {
-                return Ok(());
-            }
-            bail!("events so far: {reasons:?}")
-        })
     }
 }
 
