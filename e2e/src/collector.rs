@@ -79,7 +79,7 @@ impl Collector {
             }
             let answer = http::get(address, "/readyz")?;
             if answer.status != 200 {
-                bail!("{} {}", answer.status, answer.text().trim());
+                bail!("{} {}", answer.status, answer.text());
             }
             Ok(())
         })?;

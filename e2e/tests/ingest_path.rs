@@ -54,13 +54,13 @@ fn malformed_requests_are_refused_and_counted() {
     let address = edge.ports.http;
     let protobuf = ("content-type", "application/x-protobuf");
     let broken = http::send(address, "POST", "/v1/traces", &[protobuf], b"\x0a\xff\xff").unwrap();
-    assert_eq!(broken.status, 400, "{}", broken.head);
+    assert_eq!(broken.status, 400, "{broken:?}");
     let gzip = ("content-encoding", "gzip");
     let no_gzip = http::send(address, "POST", "/v1/traces", &[protobuf, gzip], b"no gzip").unwrap();
-    assert_eq!(no_gzip.status, 400, "{}", no_gzip.head);
+    assert_eq!(no_gzip.status, 400, "{no_gzip:?}");
     let text = [("content-type", "text/plain")];
     let plain = http::send(address, "POST", "/v1/traces", &text, b"hello").unwrap();
-    assert_eq!(plain.status, 415, "{}", plain.head);
+    assert_eq!(plain.status, 415, "{plain:?}");
     assert_eq!(http::send(address, "POST", "/v1/nothing", &[protobuf], b"").unwrap().status, 404);
     let refused = edge.metric("millrace_records_refused_total", "malformed").unwrap();
     assert!(refused >= 2.0, "{refused}");

@@ -9,7 +9,6 @@
 //! there are no replicated tables and no TLS.
 
 mod fault;
-mod http;
 mod install;
 
 use std::fs;
@@ -22,10 +21,10 @@ use std::time::Duration;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
+use crate::http::{self, Answer};
 use crate::service::{self, Result, Secret, Service, ServiceError, io_error};
 
 pub use fault::{Fault, FaultKind};
-pub use http::Answer;
 
 /// Loading the engine takes under 2 s warm; the first read of its 550 MB library can take many.
 const START_PATIENCE: Duration = Duration::from_secs(120);

@@ -12,7 +12,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use clickhouse::{Client, Compression, Row};
-use millrace_stack::clickhouse::{Answer, Engine, EngineOptions, Fault, FaultKind, User};
+use millrace_stack::clickhouse::{Engine, EngineOptions, Fault, FaultKind, User};
+use millrace_stack::http::Answer;
 use millrace_stack::service::{Secret, ServiceError};
 use serde::{Deserialize, Serialize};
 

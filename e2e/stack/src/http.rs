@@ -1,6 +1,6 @@
 //! One HTTP/1.1 request to a local server, and its answer: for probes and tests, nothing more.
 //!
-//! No pool, no redirects, no TLS. Answers are read whole, under a cap.
+//! No pool, no redirects, no TLS. Answers are read whole, under a cap; one that is cut is an error.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -35,7 +35,10 @@ impl Answer {
 }
 
 /// Sends one request on a connection of its own and reads the answer.
-pub(super) fn ask(
+///
+/// # Errors
+/// The server can't be reached, doesn't answer within `timeout`, or breaks off its answer.
+pub fn ask(
     address: SocketAddr,
     method: &str,
     path: &str,
@@ -53,13 +56,17 @@ pub(super) fn ask(
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
     stream.write_all(head.as_bytes())?;
-    stream.write_all(body)?;
+    // A server may refuse and close before it has read the body; what it answered is what counts.
+    let sent = stream.write_all(body);
 
     let mut bytes = Vec::new();
-    stream.take(ANSWER_LIMIT_BYTES).read_to_end(&mut bytes)?;
-    parse(&bytes).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::UnexpectedEof, format!("{address} broke off its answer"))
-    })
+    let read = stream.take(ANSWER_LIMIT_BYTES).read_to_end(&mut bytes);
+    if let Some(answer) = parse(&bytes) {
+        return Ok(answer);
+    }
+    sent?;
+    read?;
+    Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("{address} broke off its answer")))
 }
 
 /// Cuts an answer into its parts; `None` when it is not whole.
@@ -72,10 +79,32 @@ fn parse(bytes: &[u8]) -> Option<Answer> {
         .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
         .collect();
-    let body = bytes[end + 4..].to_vec();
-    let answer = Answer { status, headers, body };
-    let length = answer.header("content-length")?.parse::<usize>().ok()?;
-    (answer.body.len() == length).then_some(answer)
+    let mut answer = Answer { status, headers, body: Vec::new() };
+    let rest = &bytes[end + 4..];
+    let coding = answer.header("transfer-encoding").unwrap_or_default();
+    answer.body = if coding.eq_ignore_ascii_case("chunked") {
+        unchunk(rest)?
+    } else {
+        let length = answer.header("content-length")?.parse::<usize>().ok()?;
+        (rest.len() == length).then(|| rest.to_vec())?
+    };
+    Some(answer)
+}
+
+/// Joins the chunks of a body; `None` when the last one hasn't come.
+fn unchunk(mut rest: &[u8]) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let end = rest.windows(2).position(|window| window == b"\r\n")?;
+        let size = std::str::from_utf8(&rest[..end]).ok()?;
+        let size = usize::from_str_radix(size.trim(), 16).ok()?;
+        rest = &rest[end + 2..];
+        if size == 0 {
+            return Some(body);
+        }
+        body.extend_from_slice(rest.get(..size)?);
+        rest = rest.get(size.checked_add(2)?..)?;
+    }
 }
 
 #[cfg(test)]
@@ -89,6 +118,15 @@ mod tests {
         assert_eq!(parse(whole).unwrap().text(), "Ok.");
         assert_eq!(parse(&whole[..whole.len() - 1]), None);
         assert_eq!(parse(&whole[..20]), None);
+    }
+
+    /// Servers that don't know the length beforehand send chunks; a missing last one is a cut.
+    #[test]
+    fn chunks_are_joined_and_a_missing_last_one_is_noticed() {
+        let whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n\
+            2\r\nde\r\n0\r\n\r\n";
+        assert_eq!(parse(whole).unwrap().body, b"abcde");
+        assert_eq!(parse(&whole[..whole.len() - 5]), None);
     }
 
     /// Header names differ in case from server to server.
