@@ -7,6 +7,10 @@
 /// that protobuf readers in Rust, C++ and Java accept: what we let through, every peer can read.
 pub const NESTING_DEPTH: u32 = 30;
 
+/// Deepest nesting of lists and objects in a part of a JSON request that OTLP doesn't know and that
+/// is passed over. What OTLP does know is bounded by [`NESTING_DEPTH`]. One bit is kept for each.
+pub const JSON_DEPTH: u32 = 128;
+
 /// Most attributes on one record, scope or resource, and most members of one nested list. SDKs stop
 /// at 128 by default; 16,384 x 2 bytes of shortest attribute is still far under a message's limit,
 /// and keeps the work for one row bounded.

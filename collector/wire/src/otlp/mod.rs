@@ -8,9 +8,11 @@
 //! as last written, a sub-message that occurs twice is merged. One exception, which no encoder
 //! produces: an attribute's value that occurs twice is not merged, the last one wins.
 
+mod by_trace;
 mod check;
 mod common;
 mod descriptor;
+pub mod json;
 mod logs;
 mod metrics;
 mod numbers;
@@ -18,6 +20,7 @@ mod points;
 mod split;
 mod traces;
 
+pub use by_trace::{Bucket, split_by_trace};
 pub use check::{Checked, check};
 pub use common::{
     AnyValue, Array, KeyValue, KeyValueList, KeyValues, Repeated, Resource, ResourceGroup, Scope,

@@ -138,7 +138,7 @@ impl Splitter {
     }
 }
 
-fn wrap(outer: &mut Vec<u8>, tag: u32, header: &[u8], body: &[u8]) {
+pub(super) fn wrap(outer: &mut Vec<u8>, tag: u32, header: &[u8], body: &[u8]) {
     if !body.is_empty() {
         put_varint(outer, u64::from(tag));
         put_varint(outer, (header.len() + body.len()) as u64);
@@ -148,7 +148,7 @@ fn wrap(outer: &mut Vec<u8>, tag: u32, header: &[u8], body: &[u8]) {
 }
 
 /// The fields of a container that are neither groups nor records, unknown ones included.
-fn header(message: &Message, bytes: &[u8]) -> Result<Vec<u8>, Fault> {
+pub(super) fn header(message: &Message, bytes: &[u8]) -> Result<Vec<u8>, Fault> {
     let mut header = Vec::new();
     let mut cursor = Cursor::new(bytes);
     loop {

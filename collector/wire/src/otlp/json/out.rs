@@ -1,0 +1,97 @@
+//! Protobuf being written: lengths are put in when a message is complete, and the buffer never
+//! grows past its limit.
+
+use super::error::JsonErrorKind;
+use super::scalar::Value;
+use crate::protobuf::{put_varint, varint_len};
+
+/// More than any scalar takes: a varint of ten bytes.
+const SCALAR_BYTES: usize = 10;
+
+/// The output.
+pub(super) struct Out<'o> {
+    bytes: &'o mut Vec<u8>,
+    limit_bytes: usize,
+}
+
+impl<'o> Out<'o> {
+    /// Writes into `bytes`, which is empty. Most requests are shorter in protobuf than in JSON.
+    pub(super) fn new(bytes: &'o mut Vec<u8>, limit_bytes: usize, expected_bytes: usize) -> Self {
+        bytes.reserve_exact(expected_bytes.min(limit_bytes));
+        Self { bytes, limit_bytes }
+    }
+
+    /// Begins a value with a length in front of it, for [`Self::close`] to end.
+    pub(super) fn open(&mut self) -> Result<usize, JsonErrorKind> {
+        self.raw(&[0])?;
+        Ok(self.bytes.len())
+    }
+
+    /// Ends the value that began at `start`. One byte was left for its length; a longer length
+    /// moves the value, which costs less than leaving room in the many short ones.
+    pub(super) fn close(&mut self, start: usize) -> Result<(), JsonErrorKind> {
+        let mut length = (self.bytes.len() - start) as u64;
+        let more = varint_len(length) - 1;
+        if more > 0 {
+            let end = self.bytes.len();
+            self.raw(&[0; 9][..more])?;
+            self.bytes.copy_within(start..end, start + more);
+        }
+        let mut at = start - 1;
+        while length >= 0x80 {
+            self.bytes[at] = length as u8 | 0x80;
+            length >>= 7;
+            at += 1;
+        }
+        self.bytes[at] = length as u8;
+        Ok(())
+    }
+
+    /// A length and bytes.
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<(), JsonErrorKind> {
+        self.varint(bytes.len() as u64)?;
+        self.raw(bytes)
+    }
+
+    pub(super) fn varint(&mut self, value: u64) -> Result<(), JsonErrorKind> {
+        self.make_room(varint_len(value))?;
+        put_varint(self.bytes, value);
+        Ok(())
+    }
+
+    pub(super) fn scalar(&mut self, value: Value) -> Result<(), JsonErrorKind> {
+        match value {
+            Value::Varint(value) => self.varint(value),
+            Value::Fixed64(value) => self.raw(&value.to_le_bytes()),
+            Value::Fixed32(value) => self.raw(&value.to_le_bytes()),
+        }
+    }
+
+    pub(super) fn raw(&mut self, bytes: &[u8]) -> Result<(), JsonErrorKind> {
+        self.make_room(bytes.len())?;
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    #[inline]
+    fn make_room(&mut self, more: usize) -> Result<(), JsonErrorKind> {
+        if more <= self.bytes.capacity() - self.bytes.len()
+            && self.bytes.len() + more <= self.limit_bytes
+        {
+            return Ok(());
+        }
+        self.grow(more)
+    }
+
+    #[cold]
+    fn grow(&mut self, more: usize) -> Result<(), JsonErrorKind> {
+        let needed = self.bytes.len() + more;
+        if needed > self.limit_bytes {
+            return Err(JsonErrorKind::TooLong { limit_bytes: self.limit_bytes });
+        }
+        let doubled = (self.bytes.capacity() * 2).max(needed + SCALAR_BYTES);
+        let capacity = doubled.min(self.limit_bytes);
+        self.bytes.reserve_exact(capacity - self.bytes.len());
+        Ok(())
+    }
+}

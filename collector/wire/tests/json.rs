@@ -1,0 +1,230 @@
+//! OTLP in JSON against the reference library: the protocol's own examples, random requests, and
+//! what is no OTLP.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod json_text;
+mod requests;
+
+use millrace_wire::Signal;
+use millrace_wire::limits::Limits;
+use millrace_wire::otlp::check;
+use millrace_wire::otlp::json::{JsonError, JsonErrorKind, transcode};
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use proptest::prelude::*;
+use prost::Message;
+use serde::de::DeserializeOwned;
+
+const LIMIT_BYTES: usize = 64 << 20;
+
+fn transcoded(signal: Signal, json: &str) -> Result<Vec<u8>, JsonError> {
+    let mut out = Vec::new();
+    transcode(signal, json.as_bytes(), LIMIT_BYTES, &mut out).map(|()| out)
+}
+
+/// What our reading of a text is worth: it passes the check, and the reference library reads it.
+fn read<M: Message + Default>(signal: Signal, json: &str) -> M {
+    let bytes = transcoded(signal, json).unwrap();
+    check(signal, &bytes, &Limits::default()).unwrap();
+    M::decode(bytes.as_slice()).unwrap()
+}
+
+fn same_as_reference<M>(signal: Signal, json: &str)
+where
+    M: Message + Default + PartialEq + std::fmt::Debug + DeserializeOwned,
+{
+    let reference: M = serde_json::from_str(json).unwrap();
+    assert_ne!(reference, M::default());
+    assert_eq!(read::<M>(signal, json), reference);
+}
+
+/// The protocol's own examples mean to us what they mean to the reference library.
+#[test]
+fn the_protocols_examples_are_read_like_the_reference_reads_them() {
+    same_as_reference::<ExportTraceServiceRequest>(
+        Signal::Traces,
+        include_str!("data/otlp/trace.json"),
+    );
+    same_as_reference::<ExportLogsServiceRequest>(
+        Signal::Logs,
+        include_str!("data/otlp/logs.json"),
+    );
+    same_as_reference::<ExportLogsServiceRequest>(
+        Signal::Logs,
+        include_str!("data/otlp/events.json"),
+    );
+    same_as_reference::<ExportMetricsServiceRequest>(
+        Signal::Metrics,
+        include_str!("data/otlp/metrics.json"),
+    );
+}
+
+/// Every cut of an example, and every example with one byte changed, ends in an answer; a cut never
+/// passes.
+#[test]
+fn broken_examples_are_answered_not_feared() {
+    let example = include_str!("data/otlp/metrics.json").trim_end();
+    let mut out = Vec::new();
+    for end in 0..example.len() {
+        let cut = &example.as_bytes()[..end];
+        let error = transcode(Signal::Metrics, cut, LIMIT_BYTES, &mut out).unwrap_err();
+        assert!(error.offset() <= end, "{error}");
+    }
+    let mut changed = example.as_bytes().to_vec();
+    for at in 0..changed.len() {
+        let before = changed[at];
+        for byte in [b'"', b'{', b']', b'9', b'\\', 0xff] {
+            changed[at] = byte;
+            if transcode(Signal::Metrics, &changed, LIMIT_BYTES, &mut out).is_ok() {
+                check(Signal::Metrics, &out, &Limits::default()).unwrap();
+            }
+        }
+        changed[at] = before;
+    }
+}
+
+/// What is refused is refused with its place: the byte, and the field's path.
+#[test]
+fn errors_name_the_byte_and_the_field() {
+    let say = |json: &str| transcoded(Signal::Traces, json).unwrap_err().to_string();
+    assert_eq!(
+        say(""),
+        "malformed otlp traces in json: the text ends where an object should be at byte 0"
+    );
+    assert_eq!(say("[]"), "malformed otlp traces in json: expected an object at byte 0");
+    assert_eq!(
+        say("{} x"),
+        "malformed otlp traces in json: there is more after the request at byte 3"
+    );
+    let inside = |span: &str| {
+        let json = format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{span}]}}]}}]}}"#);
+        let start = json.find(span).unwrap();
+        let error = transcoded(Signal::Traces, &json).unwrap_err();
+        assert!(error.path().starts_with("resource_spans.scope_spans.spans"), "{error}");
+        (error.kind().to_string(), error.offset() - start, error.path().to_owned())
+    };
+    let (kind, offset, path) = inside(r#"{"traceId": "00"}"#);
+    assert_eq!((kind.as_str(), offset), ("an id must be empty or 32 hex digits", 12));
+    assert!(path.ends_with("spans.trace_id"), "{path}");
+    for (span, text) in [
+        (r#"{"kind": "SERVER"}"#, "no value of SpanKind has this name"),
+        (r#"{"name": 7}"#, "expected a string"),
+        (r#"{"name": "a"#, "the text ends where the end of a string should be"),
+        (r#"{"startTimeUnixNano": -1}"#, "not a whole number of 64 bits without a sign"),
+        (r#"{"flags": 4294967296}"#, "not a whole number of 32 bits"),
+        (r#"{"events": {}}"#, "expected a list"),
+        (r#"{"events": [null]}"#, "expected an object"),
+        (r#"{"status": []}"#, "expected an object"),
+        (r#"{"attributes": [{"value": {"bytesValue": "?"}}]}"#, "bytes must be base64"),
+        (r#"{"attributes": [{"value": {"boolValue": 1}}]}"#, "expected true or false"),
+        (r#"{"attributes": [{"value": {"doubleValue": "x"}}]}"#, "not a number"),
+        (r#"{"name": "a",}"#, "expected a string"),
+        (r#"{"name" "a"}"#, "expected a colon"),
+        (r#"{"name": "\q"}"#, "a string holds a character"),
+    ] {
+        let (kind, ..) = inside(span);
+        assert!(kind.starts_with(text), "{span}: {kind}");
+    }
+}
+
+/// A body that isn't UTF-8 is refused where it stops being it.
+#[test]
+fn text_must_be_utf8() {
+    let mut out = Vec::new();
+    let error = transcode(Signal::Logs, b"{\"a\": \"\xff\"}", LIMIT_BYTES, &mut out).unwrap_err();
+    assert_eq!((error.kind(), error.offset()), (&JsonErrorKind::Utf8, 7));
+}
+
+/// Nesting ends at the limit that protobuf bodies have too, and far deeper text is no deeper stack.
+#[test]
+fn nesting_has_the_limit_of_protobuf_bodies() {
+    let nested = |depth: usize| {
+        let (open, close) = (r#"{"arrayValue":{"values":["#, "]}}");
+        let value = open.repeat(depth) + "{}" + &close.repeat(depth);
+        format!(r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{{"body":{value}}}]}}]}}]}}"#)
+    };
+    let bytes = transcoded(Signal::Logs, &nested(30)).unwrap();
+    assert_eq!(check(Signal::Logs, &bytes, &Limits::default()).unwrap().records, 1);
+    for depth in [31, 100_000] {
+        let error = transcoded(Signal::Logs, &nested(depth)).unwrap_err();
+        assert_eq!(error.kind(), &JsonErrorKind::TooDeep);
+    }
+}
+
+/// Numbers can take more bytes in protobuf than in JSON; the limit holds all the same, and memory
+/// stays under it.
+#[test]
+fn the_protobuf_form_has_a_limit_of_its_own() {
+    let zeros = vec!["0"; 100_000].join(",");
+    let json = format!(
+        r#"{{"resourceMetrics":[{{"scopeMetrics":[{{"metrics":[{{"histogram":{{"dataPoints":[
+        {{"bucketCounts":[{zeros}]}}]}}}}]}}]}}]}}"#
+    );
+    let length = transcoded(Signal::Metrics, &json).unwrap().len();
+    assert!(length > 3 * json.len(), "{length}");
+    let mut out = Vec::new();
+    transcode(Signal::Metrics, json.as_bytes(), length, &mut out).unwrap();
+    let limit_bytes = length - 1;
+    let mut out = Vec::new();
+    let error = transcode(Signal::Metrics, json.as_bytes(), limit_bytes, &mut out).unwrap_err();
+    assert_eq!(error.kind(), &JsonErrorKind::TooLong { limit_bytes });
+    assert!(out.capacity() <= limit_bytes);
+}
+
+/// Leniencies: snake case, enum names, either base64, `null`, lone surrogates.
+#[test]
+fn what_clients_get_wrong_without_harm_is_read() {
+    let json = r#"{"resource_spans": [{"resource": null, "scope_spans": [{"spans": [{
+        "trace_id": "", "kind": "SPAN_KIND_CLIENT", "start_time_unix_nano": 1.5e3,
+        "name": "\ud800", "status": {"code": "STATUS_CODE_OK"},
+        "attributes": [{"key": "b", "value": {"bytesValue": "-_8"}}], "events": null
+    }]}]}]}"#;
+    let request: ExportTraceServiceRequest = read(Signal::Traces, json);
+    let span = &request.resource_spans[0].scope_spans[0].spans[0];
+    assert_eq!((span.kind, span.start_time_unix_nano, span.name.as_str()), (3, 1500, "\u{fffd}"));
+    assert_eq!(span.status.as_ref().unwrap().code, 1);
+    let value = span.attributes[0].value.as_ref().unwrap().value.as_ref().unwrap();
+    assert_eq!(value, &Value::BytesValue(vec![0xfb, 0xff]));
+    assert!(request.resource_spans[0].resource.is_none());
+}
+
+proptest! {
+    /// Protobuf to JSON to protobuf is the same request, for every signal, with unknown keys
+    /// everywhere. Compared as text, because a NaN equals nothing.
+    #[test]
+    fn traces_survive_json(request in requests::traces()) {
+        let json = json_text::with_unknown_keys(&json_text::traces(&request)).to_string();
+        let back: ExportTraceServiceRequest = read(Signal::Traces, &json);
+        prop_assert_eq!(format!("{back:?}"), format!("{request:?}"));
+    }
+
+    /// The same for logs.
+    #[test]
+    fn logs_survive_json(request in requests::logs()) {
+        let json = json_text::with_unknown_keys(&json_text::logs(&request)).to_string();
+        let back: ExportLogsServiceRequest = read(Signal::Logs, &json);
+        prop_assert_eq!(format!("{back:?}"), format!("{request:?}"));
+    }
+
+    /// The same for metrics.
+    #[test]
+    fn metrics_survive_json(request in requests::metrics()) {
+        let json = json_text::with_unknown_keys(&json_text::metrics(&request)).to_string();
+        let back: ExportMetricsServiceRequest = read(Signal::Metrics, &json);
+        prop_assert_eq!(format!("{back:?}"), format!("{request:?}"));
+    }
+
+    /// Any text ends in an answer, and what passes is well-formed protobuf.
+    #[test]
+    fn any_text_ends_in_an_answer(
+        text in r#"\{"(resourceLogs|scopeLogs|a)":[\[\]{}":,0-9a-zA-Z\\ -]{0,80}"#
+    ) {
+        for signal in Signal::ALL {
+            if let Ok(bytes) = transcoded(signal, &text) {
+                prop_assert!(check(signal, &bytes, &Limits::default()).is_ok());
+            }
+        }
+    }
+}
