@@ -9,7 +9,7 @@ use crate::section::section;
 use crate::units::ByteSize;
 
 section! {
-    /// OTLP in, over gRPC and HTTP/protobuf.
+    /// OTLP in, over gRPC and HTTP, in protobuf and (HTTP only) JSON.
     pub struct OtlpReceiver {
         /// The gRPC listener, port 4317 by default.
         pub grpc: GrpcListener = GrpcListener::default(),

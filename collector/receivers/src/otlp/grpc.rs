@@ -15,7 +15,7 @@ use millrace_wire::decompress::Encoding;
 
 use super::denied::{Denied, Kind};
 use super::reply::Reply;
-use super::service::{Framing, Service};
+use super::service::{Format, Framing, Layout, Service};
 use super::status;
 
 /// gRPC's codes, as far as they are used here. INTERNAL and UNKNOWN are left out on purpose: they
@@ -39,7 +39,8 @@ struct LengthPrefixed {
 impl Framing for LengthPrefixed {
     const OVERHEAD_BYTES: usize = PREFIX_BYTES;
 
-    fn message(&self, body: &[u8]) -> Result<(usize, Option<Encoding>), Denied> {
+    fn message(&self, body: &[u8]) -> Result<Layout, Denied> {
+        let layout = |encoding| Layout { start: PREFIX_BYTES, encoding, format: Format::Protobuf };
         let Some((&[flag, a, b, c, d], message)) = body.split_first_chunk::<PREFIX_BYTES>() else {
             return Err(Denied::malformed("the call holds no message"));
         };
@@ -47,8 +48,8 @@ impl Framing for LengthPrefixed {
             return Err(Denied::malformed("the call does not hold exactly one message"));
         }
         match (flag, self.encoding) {
-            (0, _) => Ok((PREFIX_BYTES, None)),
-            (1, Some(encoding)) => Ok((PREFIX_BYTES, Some(encoding))),
+            (0, _) => Ok(layout(None)),
+            (1, Some(encoding)) => Ok(layout(Some(encoding))),
             (1, None) => Err(Denied::malformed("a compressed message without grpc-encoding")),
             _ => Err(Denied::malformed("a message flag that gRPC does not know")),
         }
@@ -176,7 +177,7 @@ fn percent_encoded(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Framing, LengthPrefixed, percent_encoded};
+    use super::{Format, Framing, Layout, LengthPrefixed, percent_encoded};
     use millrace_wire::decompress::Encoding;
 
     /// Scenario: framings right and wrong. Guarantee: exactly one message, its flag understood.
@@ -184,10 +185,11 @@ mod tests {
     fn a_call_holds_exactly_one_message() {
         let plain = LengthPrefixed { encoding: None };
         let gzip = LengthPrefixed { encoding: Some(Encoding::Gzip) };
-        assert_eq!(plain.message(&[0, 0, 0, 0, 2, 7, 7]), Ok((5, None)));
-        assert_eq!(plain.message(&[0, 0, 0, 0, 0]), Ok((5, None)));
-        assert_eq!(gzip.message(&[1, 0, 0, 0, 1, 7]), Ok((5, Some(Encoding::Gzip))));
-        assert_eq!(gzip.message(&[0, 0, 0, 0, 1, 7]), Ok((5, None)));
+        let layout = |encoding| Ok(Layout { start: 5, encoding, format: Format::Protobuf });
+        assert_eq!(plain.message(&[0, 0, 0, 0, 2, 7, 7]), layout(None));
+        assert_eq!(plain.message(&[0, 0, 0, 0, 0]), layout(None));
+        assert_eq!(gzip.message(&[1, 0, 0, 0, 1, 7]), layout(Some(Encoding::Gzip)));
+        assert_eq!(gzip.message(&[0, 0, 0, 0, 1, 7]), layout(None));
         for bad in [&[][..], &[0, 0, 0], &[0, 0, 0, 0, 3, 7], &[0, 0, 0, 0, 0, 0], &[2, 0, 0, 0, 0]]
         {
             assert!(gzip.message(bad).is_err(), "{bad:?}");

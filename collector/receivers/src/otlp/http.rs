@@ -1,7 +1,7 @@
-//! OTLP over HTTP with protobuf bodies: `/v1/traces`, `/v1/logs`, `/v1/metrics`.
+//! OTLP over HTTP, with bodies in protobuf or JSON: `/v1/traces`, `/v1/logs`, `/v1/metrics`.
 //!
-//! 500 is never answered, and 413 only for a request that is too large in itself: both tell an OTLP
-//! client to drop its data.
+//! An answer is written the way its request was. 500 is never answered, and 413 only for a request
+//! that is too large in itself: both tell an OTLP client to drop its data.
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
@@ -13,21 +13,22 @@ use millrace_wire::decompress::Encoding;
 
 use super::denied::{Denied, Kind};
 use super::reply::Reply;
-use super::service::{Framing, Service};
+use super::service::{Format, Framing, Layout, Service};
 use super::status;
 
-const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf");
-
-/// A body that is the message, compressed as a header says.
+/// A body that is the message, compressed and written as its headers say.
+#[derive(Debug, PartialEq, Eq)]
 struct WholeBody {
     encoding: Option<Encoding>,
+    format: Format,
 }
 
 impl Framing for WholeBody {
     const OVERHEAD_BYTES: usize = 0;
 
-    fn message(&self, _: &[u8]) -> Result<(usize, Option<Encoding>), Denied> {
-        Ok((0, self.encoding))
+    fn message(&self, _: &[u8]) -> Result<Layout, Denied> {
+        let Self { encoding, format } = *self;
+        Ok(Layout { start: 0, encoding, format })
     }
 }
 
@@ -41,50 +42,72 @@ where
     B: Body<Data = Bytes> + Unpin,
 {
     let (head, body) = request.into_parts();
+    // Who sends something else is answered in protobuf, the protocol's first form.
+    let format = format_of(&head.headers);
+    let answer_in = format.unwrap_or(Format::Protobuf);
     let signal = match head.uri.path() {
         "/v1/traces" => Signal::Traces,
         "/v1/logs" => Signal::Logs,
         "/v1/metrics" => Signal::Metrics,
-        _ => return failure(StatusCode::NOT_FOUND, "write /v1/traces, /v1/logs or /v1/metrics"),
+        _ => {
+            let message = "write /v1/traces, /v1/logs or /v1/metrics";
+            return failure(answer_in, StatusCode::NOT_FOUND, message);
+        }
     };
     if head.method != Method::POST {
-        let mut response = failure(StatusCode::METHOD_NOT_ALLOWED, "send OTLP by POST");
+        let mut response = failure(answer_in, StatusCode::METHOD_NOT_ALLOWED, "send OTLP by POST");
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
         return response;
     }
-    let encoding = match check_headers(&head.headers) {
-        Ok(encoding) => encoding,
-        Err(denied) => return answer(Err(service.unread(signal, denied))),
+    let result = match check_headers(format, &head.headers) {
+        Ok(framing) => service.export(signal, framing, limit_bytes, body).await,
+        Err(denied) => Err(service.unread(signal, denied)),
     };
-    answer(service.export(signal, WholeBody { encoding }, limit_bytes, body).await)
+    answer(signal, answer_in, result)
 }
 
-/// The compression of a body, if its type and compression are spoken.
-fn check_headers(headers: &HeaderMap) -> Result<Option<Encoding>, Denied> {
-    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let media_type = content_type.and_then(|value| value.split(';').next()).map(str::trim);
-    if !media_type.is_some_and(|value| value.eq_ignore_ascii_case("application/x-protobuf")) {
-        return Err(Denied::unsupported(
-            "the body's type is not spoken: send application/x-protobuf",
-        ));
+/// How a body is written, if that is spoken.
+fn format_of(headers: &HeaderMap) -> Option<Format> {
+    let content_type = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    let media_type = content_type.split(';').next()?.trim();
+    if media_type.eq_ignore_ascii_case("application/x-protobuf") {
+        Some(Format::Protobuf)
+    } else if media_type.eq_ignore_ascii_case("application/json") {
+        Some(Format::Json)
+    } else {
+        None
     }
+}
+
+/// How to read a body, if its type and compression are spoken.
+fn check_headers(format: Option<Format>, headers: &HeaderMap) -> Result<WholeBody, Denied> {
+    let unknown = "the body's type is not spoken: send application/x-protobuf or application/json";
+    let format = format.ok_or_else(|| Denied::unsupported(unknown))?;
     let mut encodings = headers.get_all(CONTENT_ENCODING).iter();
     let encoding = match (encodings.next().map(HeaderValue::to_str), encodings.next()) {
-        (None, None) => return Ok(None),
-        (Some(Ok(name)), None) if name.eq_ignore_ascii_case("identity") => return Ok(None),
+        (None, None) => return Ok(WholeBody { encoding: None, format }),
+        (Some(Ok(name)), None) if name.eq_ignore_ascii_case("identity") => {
+            return Ok(WholeBody { encoding: None, format });
+        }
         (Some(Ok(name)), None) => Encoding::from_name(&name.to_ascii_lowercase()),
         _ => None,
     };
     let unknown = "the body's compression is not spoken: use gzip, zstd or none";
-    encoding.map(Some).ok_or_else(|| Denied::unsupported(unknown))
+    let encoding = encoding.ok_or_else(|| Denied::unsupported(unknown))?;
+    Ok(WholeBody { encoding: Some(encoding), format })
 }
 
-fn answer(result: Result<Delivered, Denied>) -> Response<Reply> {
+fn answer(signal: Signal, format: Format, result: Result<Delivered, Denied>) -> Response<Reply> {
     let Denied { kind, message } = match result {
         Ok(delivered) => {
-            let mut response = Response::new(Reply::data(status::export_response(&delivered)));
-            response.headers_mut().insert(CONTENT_TYPE, PROTOBUF);
-            return response;
+            return response(
+                format,
+                StatusCode::OK,
+                match format {
+                    Format::Protobuf => status::export_response(&delivered),
+                    Format::Json => status::json::export_response(signal, &delivered),
+                },
+            );
         }
         Err(denied) => denied,
     };
@@ -96,7 +119,7 @@ fn answer(result: Result<Delivered, Denied>) -> Response<Reply> {
         Kind::Full(delay) => (StatusCode::TOO_MANY_REQUESTS, Some(delay)),
         Kind::Unavailable(delay) => (StatusCode::SERVICE_UNAVAILABLE, Some(delay)),
     };
-    let mut response = failure(status, &message);
+    let mut response = failure(format, status, &message);
     if let Some(delay) = delay {
         // The header has whole seconds; rounding up keeps the promise.
         let seconds = delay.as_millis().div_ceil(1000) as u64;
@@ -106,50 +129,65 @@ fn answer(result: Result<Delivered, Denied>) -> Response<Reply> {
 }
 
 /// OTLP wants a `google.rpc.Status` as the body of each failure.
-fn failure(status: StatusCode, message: &str) -> Response<Reply> {
+fn failure(format: Format, status: StatusCode, message: &str) -> Response<Reply> {
     let code = match status {
         StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE => 3,
         StatusCode::TOO_MANY_REQUESTS => 8,
         StatusCode::SERVICE_UNAVAILABLE => 14,
         _ => 12,
     };
-    let mut response = Response::new(Reply::data(status::status(code, message, None)));
+    response(
+        format,
+        status,
+        match format {
+            Format::Protobuf => status::status(code, message, None),
+            Format::Json => status::json::status(code, message),
+        },
+    )
+}
+
+fn response(format: Format, status: StatusCode, body: Vec<u8>) -> Response<Reply> {
+    let content_type = match format {
+        Format::Protobuf => "application/x-protobuf",
+        Format::Json => "application/json",
+    };
+    let mut response = Response::new(Reply::data(body));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, PROTOBUF);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 
 #[cfg(test)]
 mod tests {
-    use super::check_headers;
+    use super::{Format, WholeBody, check_headers, format_of};
     use http::HeaderMap;
     use millrace_wire::decompress::Encoding;
 
-    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+    fn read(pairs: &[(&'static str, &str)]) -> Option<WholeBody> {
         let mut headers = HeaderMap::new();
         for (name, value) in pairs {
             headers.append(*name, value.parse().unwrap());
         }
-        headers
+        check_headers(format_of(&headers), &headers).ok()
     }
 
-    /// Scenario: what clients write in their headers. Guarantee: protobuf in known compressions
-    /// only.
+    /// Scenario: what clients write in their headers. Guarantee: protobuf and JSON in known
+    /// compressions only.
     #[test]
-    fn only_protobuf_in_known_compressions_is_read() {
+    fn only_protobuf_and_json_in_known_compressions_are_read() {
         let protobuf = ("content-type", "application/x-protobuf; charset=x");
-        assert_eq!(check_headers(&headers(&[protobuf])), Ok(None));
-        assert_eq!(
-            check_headers(&headers(&[protobuf, ("content-encoding", "Identity")])),
-            Ok(None)
-        );
-        let gzip = headers(&[protobuf, ("content-encoding", "GZIP")]);
-        assert_eq!(check_headers(&gzip), Ok(Some(Encoding::Gzip)));
-        assert!(check_headers(&headers(&[("content-type", "application/json")])).is_err());
-        assert!(check_headers(&headers(&[])).is_err());
-        assert!(check_headers(&headers(&[protobuf, ("content-encoding", "br")])).is_err());
-        let twice =
-            headers(&[protobuf, ("content-encoding", "gzip"), ("content-encoding", "gzip")]);
-        assert!(check_headers(&twice).is_err());
+        let body = |encoding, format| Some(WholeBody { encoding, format });
+        assert_eq!(read(&[protobuf]), body(None, Format::Protobuf));
+        let identity = ("content-encoding", "Identity");
+        assert_eq!(read(&[protobuf, identity]), body(None, Format::Protobuf));
+        let gzip = ("content-encoding", "GZIP");
+        assert_eq!(read(&[protobuf, gzip]), body(Some(Encoding::Gzip), Format::Protobuf));
+        let json = ("content-type", "Application/JSON;charset=utf-8");
+        let zstd = ("content-encoding", "zstd");
+        assert_eq!(read(&[json, zstd]), body(Some(Encoding::Zstd), Format::Json));
+        assert_eq!(read(&[("content-type", "text/json")]), None);
+        assert_eq!(read(&[]), None);
+        assert_eq!(read(&[protobuf, ("content-encoding", "br")]), None);
+        assert_eq!(read(&[protobuf, gzip, gzip]), None);
     }
 }

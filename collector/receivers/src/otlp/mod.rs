@@ -1,4 +1,5 @@
-//! OTLP from clients: gRPC and HTTP with protobuf bodies, checked, counted and handed on as bytes.
+//! OTLP from clients: gRPC, and HTTP with bodies in protobuf or JSON; checked, counted and handed
+//! on as protobuf bytes.
 //!
 //! Sockets are served by the async runtime; compression and checks run on a few threads of their
 //! own. A client is answered when the publisher says that its records are safe. This module decodes
@@ -11,6 +12,7 @@ mod denied;
 mod grpc;
 mod http;
 mod reply;
+mod scratch;
 mod service;
 mod status;
 mod tls;
@@ -34,6 +36,10 @@ use work::{Pool, Shared};
 
 pub use tls::TlsError;
 
+/// The fewest threads for compression and checks, even on one core: a long request must not hold up
+/// the short ones behind it.
+const LEAST_THREADS: usize = 2;
+
 /// What a receiver works with.
 pub struct Parts {
     /// Where the bytes in flight are counted.
@@ -44,7 +50,7 @@ pub struct Parts {
     pub telemetry: Arc<Telemetry>,
     /// Where requests go.
     pub publisher: Arc<dyn Publish>,
-    /// Threads for compression and checks, at least 1.
+    /// Threads for compression and checks; two are started at least.
     pub threads: usize,
 }
 
@@ -89,7 +95,8 @@ impl Otlp {
         let OtlpReceiver { grpc, http, limits } = settings;
         let Parts { budget, drain, telemetry, publisher, threads } = parts;
         let shared = Arc::new(Shared { budget, telemetry, publisher });
-        let pool = Pool::start(threads.max(1), Arc::clone(&shared)).map_err(OtlpError::Threads)?;
+        let pool = Pool::start(threads.max(LEAST_THREADS), Arc::clone(&shared))
+            .map_err(OtlpError::Threads)?;
         let request_time = Duration::from_secs(u64::from(limits.request_seconds));
         let service = Arc::new(Service { shared, pool, drain: drain.clone(), request_time });
         let listener = async |protocol, enabled: bool, address, tls: &Option<ServerTls>| {

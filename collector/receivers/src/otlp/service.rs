@@ -34,8 +34,24 @@ pub(crate) trait Framing {
     /// Bytes the framing adds at most.
     const OVERHEAD_BYTES: usize;
 
-    /// Finds the message: where it begins, and how it is compressed.
-    fn message(&self, body: &[u8]) -> Result<(usize, Option<Encoding>), Denied>;
+    /// Finds the message: where it begins, and how it is compressed and written.
+    fn message(&self, body: &[u8]) -> Result<Layout, Denied>;
+}
+
+/// Where a message is in a body, and what has to be undone to read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// The message's first byte; it goes on to the end.
+    pub(crate) start: usize,
+    pub(crate) encoding: Option<Encoding>,
+    pub(crate) format: Format,
+}
+
+/// How a message is written, once it is plain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Protobuf,
+    Json,
 }
 
 impl Service {
@@ -66,22 +82,20 @@ impl Service {
                 return Err(self.unread_as(signal, Refusal::Timeout, denied));
             }
         };
-        let (message_start, encoding) =
-            framing.message(&body.bytes).map_err(|denied| self.unread(signal, denied))?;
-        self.deliver(signal, body, message_start, encoding, limit_bytes, deadline).await
+        let layout = framing.message(&body.bytes).map_err(|denied| self.unread(signal, denied))?;
+        self.deliver(signal, body, layout, limit_bytes, deadline).await
     }
 
     async fn deliver(
         &self,
         signal: Signal,
         body: Collected,
-        message_start: usize,
-        encoding: Option<Encoding>,
+        layout: Layout,
         limit_bytes: usize,
         deadline: Instant,
     ) -> Result<Delivered, Denied> {
         let (answer, answered) = oneshot::channel();
-        let job = Job { signal, encoding, body, message_start, limit_bytes, answer };
+        let job = Job { signal, layout, body, limit_bytes, answer };
         self.pool.submit(job).map_err(|(signal, denied)| self.unread(signal, denied))?;
         let worked = timeout_at(deadline, answered).await;
         let ended = || Denied::unavailable("the collector did not finish the request");

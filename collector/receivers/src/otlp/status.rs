@@ -1,6 +1,8 @@
 //! The few messages this receiver writes: `google.rpc.Status`, `RetryInfo`, and OTLP's partial
 //! success. They are small and fixed, so they are written field by field.
 
+pub(crate) mod json;
+
 use std::time::Duration;
 
 use millrace_pipeline::publish::Delivered;
@@ -8,6 +10,9 @@ use millrace_wire::protobuf::put_varint;
 
 /// The most of a message to the client that is sent, in bytes: header lists are limited there too.
 const MAX_MESSAGE_BYTES: usize = 1024;
+
+/// What a partial success says.
+const LEFT_OUT: &str = "records longer than the collector's message limit were left out";
 
 /// Wire type 2 with its field number.
 const fn length_delimited(field: u64) -> u64 {
@@ -67,11 +72,7 @@ pub(crate) fn export_response(delivered: &Delivered) -> Vec<u8> {
     if delivered.rejected_records > 0 {
         let mut partial = Vec::new();
         put_number(&mut partial, 1, delivered.rejected_records);
-        put_bytes(
-            &mut partial,
-            2,
-            b"records longer than the collector's message limit were left out",
-        );
+        put_bytes(&mut partial, 2, LEFT_OUT.as_bytes());
         put_bytes(&mut response, 1, &partial);
     }
     response

@@ -1,8 +1,8 @@
-//! The threads that undo compression, check requests and hand them on: off the I/O threads, few,
+//! The threads that undo compression and JSON, check requests and hand them on: off the I/O threads, few,
 //! and with a bounded queue.
 //!
-//! Each thread owns one decompressor and one buffer, both reused, so in steady state a request
-//! costs no allocation here. The buffer is covered by the byte budget like everything else.
+//! Each thread owns one decompressor and its buffers, all reused, so in steady state a request
+//! costs no allocation here. The buffers are covered by the byte budget like everything else.
 
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -12,13 +12,16 @@ use std::thread;
 use millrace_pipeline::budget::{Budget, Reservation};
 use millrace_pipeline::publish::{Delivery, Publish, Request};
 use millrace_pipeline::telemetry::{Refusal, Telemetry};
-use millrace_wire::decompress::{DecompressError, Decompressor, Encoding};
+use millrace_wire::decompress::{DecompressError, Decompressor};
 use millrace_wire::limits::Limits;
+use millrace_wire::otlp::json::{self, JsonErrorKind};
 use millrace_wire::{Signal, otlp};
 use tokio::sync::oneshot;
 
 use super::body::Collected;
 use super::denied::{Denied, reason};
+use super::scratch::{Scratch, Unreadable};
+use super::service::{Format, Layout};
 
 /// Requests that may wait for a thread. Their bytes are in the budget already; the number bounds
 /// the time a request waits: 256 of the usual 0.1 MB, at 800 MB/s of gunzip, are 0.03 s of one
@@ -38,10 +41,9 @@ const LEAST_EXPANSION_BYTES: usize = 64 * 1024;
 /// A request to be worked on.
 pub(crate) struct Job {
     pub(crate) signal: Signal,
-    pub(crate) encoding: Option<Encoding>,
     pub(crate) body: Collected,
-    /// Where in the body the message begins.
-    pub(crate) message_start: usize,
+    /// Where in the body the message is, and how it is written.
+    pub(crate) layout: Layout,
     /// The longest message, expanded.
     pub(crate) limit_bytes: usize,
     pub(crate) answer: oneshot::Sender<Result<Delivery, Denied>>,
@@ -92,22 +94,23 @@ impl Pool {
 
 struct Worker {
     shared: Arc<Shared>,
-    decompressor: Decompressor,
-    plain: Vec<u8>,
-    /// Covers `plain`; none until it is first needed.
-    held: Option<Reservation>,
+    reader: Reader,
     kept_bytes: usize,
+}
+
+/// Turns messages into plain protobuf.
+#[derive(Default)]
+struct Reader {
+    decompressor: Decompressor,
+    /// A message decompressed.
+    plain: Scratch,
+    /// A message turned into protobuf.
+    protobuf: Scratch,
 }
 
 impl Worker {
     fn new(shared: Arc<Shared>, kept_bytes: usize) -> Self {
-        Self {
-            shared,
-            decompressor: Decompressor::new(),
-            plain: Vec::new(),
-            held: None,
-            kept_bytes,
-        }
+        Self { shared, reader: Reader::default(), kept_bytes }
     }
 
     fn run(mut self, jobs: &Mutex<Receiver<Job>>) {
@@ -116,86 +119,87 @@ impl Worker {
             let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(job) = job else { return };
             self.work(job);
-            self.trim();
+            self.reader.plain.trim(self.kept_bytes);
+            self.reader.protobuf.trim(self.kept_bytes);
         }
     }
 
     fn work(&mut self, job: Job) {
-        let Job { signal, encoding, body, message_start, limit_bytes, answer } = job;
+        let Job { signal, body, layout, limit_bytes, answer } = job;
         if answer.is_closed() {
             // The client is gone or was told to come back: don't store what it will send again.
             return;
         }
-        let message = body.bytes.get(message_start..).unwrap_or_default();
-        let expanded = match encoding {
-            Some(encoding) => self.expand(encoding, message, limit_bytes),
-            None => Ok(()),
-        };
-        let result = expanded.and_then(|()| {
-            let plain = if encoding.is_some() { self.plain.as_slice() } else { message };
-            publish(&self.shared, signal, plain, limit_bytes, body.reservation)
-        });
+        let Collected { bytes, reservation } = body;
+        let message = bytes.get(layout.start..).unwrap_or_default();
+        let Self { shared, reader, .. } = self;
+        let result = reader
+            .read(&shared.budget, signal, layout, message, limit_bytes)
+            .map_err(|(denied, refusal)| (denied, refusal, None))
+            .and_then(|plain| publish(shared, signal, plain, limit_bytes, reservation));
         let result = result.map_err(|(denied, refusal, records)| {
-            self.shared.telemetry.refused(signal, refusal, records.unwrap_or(1));
+            shared.telemetry.refused(signal, refusal, records.unwrap_or(1));
             if records.is_none() {
                 // What can't be read counts as one record in, so that the sums still agree.
-                self.shared.telemetry.records_in(signal, 1);
+                shared.telemetry.records_in(signal, 1);
             }
             denied
         });
         // Nobody there any more: the delivery goes on and is counted by the publisher.
         let _ = answer.send(result);
     }
+}
 
-    /// Decompresses into `self.plain`, with the budget covering it before memory is taken.
-    fn expand(&mut self, encoding: Encoding, body: &[u8], limit_bytes: usize) -> Failed<()> {
-        let expected = body.len().saturating_mul(EXPECTED_RATIO);
-        let first = expected.max(LEAST_EXPANSION_BYTES).min(limit_bytes);
-        for cap_bytes in [first, limit_bytes] {
-            if !self.hold(cap_bytes) {
-                return Err((Denied::full(), Refusal::Full, None));
+impl Reader {
+    /// Undoes compression and JSON, as far as there are any; what is left is protobuf.
+    fn read<'s>(
+        &'s mut self,
+        budget: &Budget,
+        signal: Signal,
+        layout: Layout,
+        message: &'s [u8],
+        limit_bytes: usize,
+    ) -> Result<&'s [u8], (Denied, Refusal)> {
+        let Self { decompressor, plain, protobuf } = self;
+        let plain = match layout.encoding {
+            None => message,
+            Some(encoding) => {
+                let expected = message.len().saturating_mul(EXPECTED_RATIO);
+                let expected = expected.max(LEAST_EXPANSION_BYTES);
+                plain.fill(budget, expected, limit_bytes, |cap_bytes, out| {
+                    let result = decompressor.decompress(encoding, message, cap_bytes, out);
+                    result.map_err(|error| match error {
+                        DecompressError::TooLong { .. } => Unreadable::TooLong(error.to_string()),
+                        _ => Unreadable::Malformed(error.to_string()),
+                    })
+                })?;
+                plain.bytes()
             }
-            match self.decompressor.decompress(encoding, body, cap_bytes, &mut self.plain) {
-                Ok(()) => return Ok(()),
-                Err(DecompressError::TooLong { .. }) if cap_bytes < limit_bytes => {}
-                Err(error @ DecompressError::TooLong { .. }) => {
-                    let denied = Denied::too_large(format!("{error}; send smaller batches"));
-                    return Err((denied, Refusal::TooLarge, None));
+        };
+        match layout.format {
+            Format::Protobuf => Ok(plain),
+            Format::Json => {
+                if plain.len() > limit_bytes {
+                    return Err((over(limit_bytes), Refusal::TooLarge));
                 }
-                Err(error) => {
-                    return Err((Denied::malformed(error.to_string()), Refusal::Malformed, None));
-                }
-            }
-        }
-        // The second turn's cap is the limit, so it has answered.
-        Err((Denied::full(), Refusal::Full, None))
-    }
-
-    /// Makes the budget cover a buffer that may grow to `bytes`.
-    fn hold(&mut self, bytes: usize) -> bool {
-        // The decompressor takes one byte more, to tell a body that just fits.
-        let bytes = bytes.saturating_add(1).max(self.plain.capacity()) as u64;
-        match &mut self.held {
-            Some(held) => held.try_resize(bytes),
-            None => {
-                self.held = self.shared.budget.try_reserve(bytes);
-                self.held.is_some()
+                // Seldom is protobuf longer than the JSON it came from.
+                protobuf.fill(budget, plain.len(), limit_bytes, |cap_bytes, out| {
+                    let result = json::transcode(signal, plain, cap_bytes, out);
+                    result.map_err(|error| match error.kind() {
+                        JsonErrorKind::TooLong { .. } => Unreadable::TooLong(error.to_string()),
+                        _ => Unreadable::Malformed(error.to_string()),
+                    })
+                })?;
+                Ok(protobuf.bytes())
             }
         }
     }
+}
 
-    /// Gives back what the buffer took beyond what it may keep.
-    fn trim(&mut self) {
-        self.plain.clear();
-        if self.plain.capacity() > self.kept_bytes {
-            self.plain.shrink_to(self.kept_bytes);
-        }
-        let kept = self.plain.capacity() as u64;
-        if let Some(held) = &mut self.held {
-            // Shrinking can't fail.
-            let _ = held.try_resize(kept);
-        }
-    }
+fn over(limit_bytes: usize) -> Denied {
+    Denied::too_large(format!(
+        "the request has more than {limit_bytes} bytes; send smaller batches"
+    ))
 }
 
 /// A failure: the answer, its metric label, and how many records it concerns if that is known.
@@ -210,9 +214,7 @@ fn publish(
     mut reservation: Reservation,
 ) -> Failed<Delivery> {
     if plain.len() > limit_bytes {
-        let message =
-            format!("the request has more than {limit_bytes} bytes; send smaller batches");
-        return Err((Denied::too_large(message), Refusal::TooLarge, None));
+        return Err((over(limit_bytes), Refusal::TooLarge, None));
     }
     let limits = Limits { message_bytes: limit_bytes, ..Limits::default() };
     let checked = otlp::check(signal, plain, &limits)

@@ -11,7 +11,9 @@
 )]
 
 mod grpc;
+mod hostile;
 mod http;
+mod json;
 mod limits;
 mod rig;
 mod tls;
