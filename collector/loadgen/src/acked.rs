@@ -16,7 +16,7 @@ use crate::ranges::RangeSet;
 pub struct Acked {
     /// What was to be sent.
     pub plan: Plan,
-    /// Requests answered with success, all spans taken: these must be found.
+    /// Requests answered with success, all records taken: these must be found.
     pub acknowledged: RangeSet,
     /// Requests of which at least one attempt left this process: these may be found.
     pub attempted: RangeSet,
@@ -63,14 +63,14 @@ impl Acked {
         }
     }
 
-    /// Spans of the acknowledged requests.
+    /// Records of the acknowledged requests.
     #[must_use]
-    pub fn spans(&self) -> u64 {
-        self.acknowledged.iter().map(|requests| self.spans_in(&requests)).sum()
+    pub fn records(&self) -> u64 {
+        self.acknowledged.iter().map(|requests| self.records_in(&requests)).sum()
     }
 
-    fn spans_in(&self, requests: &std::ops::Range<u64>) -> u64 {
-        let each = self.plan.spans_per_request();
+    fn records_in(&self, requests: &std::ops::Range<u64>) -> u64 {
+        let each = self.plan.records_per_request();
         let end = requests.end.saturating_mul(each).min(self.plan.count);
         end.saturating_sub(requests.start.saturating_mul(each))
     }
@@ -119,18 +119,18 @@ impl Acked {
 mod tests {
     use super::*;
 
-    /// Scenario: some requests are acknowledged, the short last one too. Guarantee: spans are
+    /// Scenario: some requests are acknowledged, the short last one too. Guarantee: records are
     /// counted exactly, and a saved state is the same when read.
     #[test]
-    fn spans_are_counted_and_the_state_is_kept() {
+    fn records_are_counted_and_the_state_is_kept() {
         let mut acked = Acked::none(Plan::lean(7, 2_500, 0));
         for request in [0, 2] {
             acked.acknowledged.insert(request);
         }
-        assert_eq!(acked.spans(), 1_500);
+        assert_eq!(acked.records(), 1_500);
         assert!(!acked.is_whole());
         acked.acknowledged.insert(1);
-        assert_eq!(acked.spans(), 2_500);
+        assert_eq!(acked.records(), 2_500);
         assert!(acked.is_whole());
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.json");

@@ -3,28 +3,35 @@
 //! A [`Plan`] fixes every byte of a load by a seed and a few numbers. [`send`] delivers it over
 //! OTLP and says, as [`Acked`], what became of each request. [`check`] reads the table back and
 //! compares every column of every row with what the plan says it must be, made anew: nothing of
-//! what was sent is kept. The span's id leads back to its index, so memory is two bits a span.
+//! what was sent is kept. A span's id, and a log record's or point's time, leads back to its index,
+//! so memory is two bits a record. All three signals go the same way: [`Shape`] says which it is.
 //!
 //! What counts as what: *missing* was acknowledged and is not there; *duplicated* is there more
 //! than once although nobody sent it again; *altered* has a column that differs; *invented* bears
 //! this run's name and was never sent. Copies from the client's own resending after a lost answer,
-//! and spans stored though their answer was lost, are counted apart and are no fault: OTLP allows
+//! and records stored though their answer was lost, are counted apart and are no fault: OTLP allows
 //! both.
 //!
-//! Limits: spans only for now; one billion spans a plan.
+//! Limits: one billion records a plan, of one shape. Of a log record or point whose *time* was
+//! changed nobody can say which it was: it counts as one missing and one invented.
 
 mod acked;
 mod check;
+mod content;
 mod mix;
+#[cfg(test)]
+mod native;
+#[cfg(test)]
+#[path = "../../columns/tests/oracle/mod.rs"]
+mod oracle;
 mod plan;
 mod proto;
 mod ranges;
 mod send;
-mod span;
 
 pub use acked::{Acked, StateError};
 pub use check::{CheckError, CheckOptions, CheckStep, Report, RowError, check};
-pub use plan::{Plan, PlanError, SPANS_MAX, SPANS_PER_REQUEST_MAX, Shape};
+pub use plan::{Plan, PlanError, RECORDS_MAX, RECORDS_PER_REQUEST_MAX, Shape};
 pub use ranges::RangeSet;
 pub use send::{
     Compression, PackError, Progress, Protocol, SendError, SendOptions, Target, TargetError, send,

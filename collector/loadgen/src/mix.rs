@@ -1,5 +1,6 @@
 //! A small keyed bijection on 64 bits: numbers become ids that look random, and ids lead back to
-//! their numbers. Not cryptographic; anyone who knows the seed can make them, which is the point.
+//! their numbers; and draws from such bits. Not cryptographic; anyone who knows the seed can make
+//! them, which is the point.
 
 /// Multipliers and shifts of splitmix64's output function (Steele, Lea, Flood 2014), and the
 /// multipliers' inverses modulo 2^64. Every step is invertible, so the whole is.
@@ -26,6 +27,56 @@ pub(crate) const fn unmix(mixed: u64) -> u64 {
     z ^ (z >> 30) ^ (z >> 60)
 }
 
+/// 64 random-looking bits from which a record's variable fields are drawn. Same number, same draws.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Draw(pub(crate) u64);
+
+impl Draw {
+    /// `count` of the bits, from bit `at` on.
+    #[inline]
+    pub(crate) const fn bits(self, at: u32, count: u32) -> u64 {
+        (self.0 >> at) & ((1 << count) - 1)
+    }
+
+    /// Whether a chance of one in 2^`count` comes true.
+    #[inline]
+    pub(crate) const fn is_rare(self, at: u32, count: u32) -> bool {
+        self.bits(at, count) == 0
+    }
+
+    /// One of a few, by four bits from bit `at` on.
+    #[inline]
+    pub(crate) const fn pick<T: Copy, const N: usize>(self, at: u32, from: &[T; N]) -> T {
+        from[self.bits(at, 4) as usize % N]
+    }
+
+    /// 64 more bits.
+    #[inline]
+    pub(crate) const fn next(self) -> Self {
+        Self(mix(self.0))
+    }
+}
+
+/// A number as 16 lower-case hexadecimal digits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hex([u8; 16]);
+
+impl Hex {
+    #[inline]
+    pub(crate) fn new(number: u64) -> Self {
+        let mut digits = [0; 16];
+        for (at, digit) in digits.iter_mut().enumerate() {
+            *digit = b"0123456789abcdef"[(number >> (60 - 4 * at)) as usize & 0xF];
+        }
+        Self(digits)
+    }
+
+    #[inline]
+    pub(crate) fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,6 +96,13 @@ mod tests {
         fn every_number_comes_back(number: u64) {
             prop_assert_eq!(unmix(mix(number)), number);
             prop_assert_eq!(mix(unmix(number)), number);
+        }
+
+        /// Guarantee: digits are those the standard library writes.
+        #[test]
+        fn digits_are_hexadecimal(number: u64) {
+            let digits = Hex::new(number);
+            prop_assert_eq!(digits.as_str(), format!("{number:016x}"));
         }
     }
 }

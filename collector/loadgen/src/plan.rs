@@ -1,33 +1,55 @@
-//! What is sent: how many spans, from which seed, in requests of which shape. Pure arithmetic; the
-//! same plan always means the same bytes.
+//! What is sent: how many records, from which seed, in requests of which shape. Pure arithmetic;
+//! the same plan always means the same bytes.
 
+use millrace_wire::Signal;
 use serde::{Deserialize, Serialize};
 
-use crate::mix::{mix, unmix};
+use crate::mix::{Draw, mix, unmix};
 
-/// The most spans of one plan: what the checker's two bitmaps hold in 250 MB (2 x 10^9 / 8 bytes).
-pub const SPANS_MAX: u64 = 1_000_000_000;
+/// The most records of one plan: what the checker's two bitmaps hold in 250 MB (2 x 10^9 / 8
+/// bytes).
+pub const RECORDS_MAX: u64 = 1_000_000_000;
 
-/// The most spans of one request: at ~120 B each some 2.4 MB, well below the usual limit of 4 MiB.
-pub const SPANS_PER_REQUEST_MAX: u32 = 20_000;
+/// The most records of one request: lean spans of ~120 B each make some 2.4 MB, well below the
+/// usual limit of 4 MiB. For the larger shapes that limit comes at 4,000 to 10,000.
+pub const RECORDS_PER_REQUEST_MAX: u32 = 20_000;
 
-/// Distance between the start times of neighbouring spans, in nanoseconds. Time and index lead to
-/// each other, so the checker can read the table in slices of time.
+/// Distance between the times of neighbouring records, in nanoseconds. Time and index lead to each
+/// other: the checker reads tables in slices of time, and knows log records and points by it.
 pub(crate) const STEP_NANOS: u64 = 1_000;
 
 /// Service names of a run: as many as a small estate has, so that dictionaries work as they would.
 pub(crate) const SERVICES: u64 = 10;
 
-/// How much each span carries.
+/// Which kind of record, and how much each carries. Sizes are protobuf with the resource's share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Shape {
-    /// About 120 bytes: one attribute, one event; for comparing rates with published figures.
+    /// Spans of about 120 bytes: one attribute, one event; for comparing rates with published
+    /// figures.
     #[default]
     Lean,
-    /// About 290 bytes: five resource and six span attributes of every type, events with
-    /// attributes.
+    /// Spans of about 660 bytes: six resource and fifteen span attributes of every type, up to
+    /// three events and two links with attributes.
     Rich,
+    /// Log records of about 300 bytes: four or five attributes, bodies of every type, most of them
+    /// text.
+    Logs,
+    /// Points of all five kinds of metrics, about 200 bytes: seven in twenty gauges, as many sums,
+    /// three histograms, two exponential ones, one summary; exemplars on one in eight.
+    Metrics,
+}
+
+impl Shape {
+    /// The signal such records belong to.
+    #[must_use]
+    pub const fn signal(self) -> Signal {
+        match self {
+            Self::Lean | Self::Rich => Signal::Traces,
+            Self::Logs => Signal::Logs,
+            Self::Metrics => Signal::Metrics,
+        }
+    }
 }
 
 /// A whole load, fixed by a few numbers.
@@ -36,47 +58,53 @@ pub enum Shape {
 pub struct Plan {
     /// From what everything is derived.
     pub seed: u64,
-    /// Spans in all, 1 to [`SPANS_MAX`].
+    /// Records in all, 1 to [`RECORDS_MAX`].
     pub count: u64,
-    /// Spans of one resource in a request; also the spans of one trace.
-    pub spans_per_resource: u32,
+    /// Records of one resource in a request; also the spans of one trace.
+    pub records_per_resource: u32,
     /// Resources in a request.
     pub resources_per_request: u32,
-    /// Start time of the first span, in nanoseconds since 1970.
+    /// Time of the first record, in nanoseconds since 1970.
     pub start_unix_nanos: u64,
-    /// What each span carries.
+    /// What each record is.
     pub shape: Shape,
 }
 
 /// Why a plan cannot be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// Too few or too many spans.
-    #[error("count is {0}; it must be 1 to {SPANS_MAX}")]
+    /// Too few or too many records.
+    #[error("count is {0}; it must be 1 to {RECORDS_MAX}")]
     Count(u64),
     /// Requests would be empty or too large.
-    #[error("a request would hold {0} spans; it must hold 1 to {SPANS_PER_REQUEST_MAX}")]
+    #[error("a request would hold {0} records; it must hold 1 to {RECORDS_PER_REQUEST_MAX}")]
     Request(u64),
     /// Times beyond what a row holds.
     #[error("start time {0} is out of range; give nanoseconds since 1970, before the year 2200")]
     Start(u64),
 }
 
-/// 2200-01-01, in nanoseconds since 1970: `DateTime64(9)` ends in 2262, and spans follow the start.
+/// 2200-01-01, in nanoseconds since 1970: `DateTime64(9)` ends in 2262, and records follow the start.
 const START_NANOS_MAX: u64 = 7_258_118_400 * 1_000_000_000;
 
 impl Plan {
-    /// Lean spans, ten resources of a hundred spans to a request.
+    /// Records of a shape, ten resources of a hundred records to a request.
     #[must_use]
-    pub fn lean(seed: u64, count: u64, start_unix_nanos: u64) -> Self {
+    pub fn new(shape: Shape, seed: u64, count: u64, start_unix_nanos: u64) -> Self {
         Self {
             seed,
             count,
-            spans_per_resource: 100,
+            records_per_resource: 100,
             resources_per_request: 10,
             start_unix_nanos,
-            shape: Shape::Lean,
+            shape,
         }
+    }
+
+    /// Lean spans, ten resources of a hundred spans to a request.
+    #[must_use]
+    pub fn lean(seed: u64, count: u64, start_unix_nanos: u64) -> Self {
+        Self::new(Shape::Lean, seed, count, start_unix_nanos)
     }
 
     /// Checks the ranges.
@@ -84,11 +112,11 @@ impl Plan {
     /// # Errors
     /// The first figure out of its range.
     pub fn check(&self) -> Result<(), PlanError> {
-        if self.count == 0 || self.count > SPANS_MAX {
+        if self.count == 0 || self.count > RECORDS_MAX {
             return Err(PlanError::Count(self.count));
         }
-        let each = u64::from(self.spans_per_resource) * u64::from(self.resources_per_request);
-        if each == 0 || each > u64::from(SPANS_PER_REQUEST_MAX) {
+        let each = self.records_per_request();
+        if each == 0 || each > u64::from(RECORDS_PER_REQUEST_MAX) {
             return Err(PlanError::Request(each));
         }
         if self.start_unix_nanos > START_NANOS_MAX {
@@ -97,22 +125,22 @@ impl Plan {
         Ok(())
     }
 
-    /// Spans of a whole request.
+    /// Records of a whole request.
     #[must_use]
-    pub fn spans_per_request(&self) -> u64 {
-        u64::from(self.spans_per_resource) * u64::from(self.resources_per_request)
+    pub fn records_per_request(&self) -> u64 {
+        u64::from(self.records_per_resource) * u64::from(self.resources_per_request)
     }
 
     /// Requests in all; the last may be short.
     #[must_use]
     pub fn requests(&self) -> u64 {
-        self.count.div_ceil(self.spans_per_request())
+        self.count.div_ceil(self.records_per_request())
     }
 
-    /// The spans of a request, by index; empty beyond the last.
+    /// The records of a request, by index; empty beyond the last.
     #[must_use]
-    pub fn spans_of(&self, request: u64) -> std::ops::Range<u64> {
-        let each = self.spans_per_request();
+    pub fn records_of(&self, request: u64) -> std::ops::Range<u64> {
+        let each = self.records_per_request();
         let first = request.saturating_mul(each).min(self.count);
         first..first.saturating_add(each).min(self.count)
     }
@@ -166,10 +194,10 @@ impl Keys {
         (high << 64) | u128::from(mix(self.trace_low + trace))
     }
 
-    /// 64 bits from which a span's variable fields are drawn.
+    /// 64 bits from which a record's variable fields are drawn.
     #[inline]
-    pub(crate) fn noise(&self, index: u64) -> u64 {
-        mix(self.noise + index)
+    pub(crate) fn draw(&self, index: u64) -> Draw {
+        Draw(mix(self.noise + index))
     }
 }
 
@@ -179,31 +207,31 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Guarantee: requests cover every span once, in order, and nothing beyond.
+        /// Guarantee: requests cover every record once, in order, and nothing beyond.
         #[test]
-        fn requests_cover_every_span_once(
-            count in 1_u64..100_000, spans in 1_u32..200, resources in 1_u32..20,
+        fn requests_cover_every_record_once(
+            count in 1_u64..100_000, records in 1_u32..200, resources in 1_u32..20,
         ) {
             let plan = Plan {
-                spans_per_resource: spans,
+                records_per_resource: records,
                 resources_per_request: resources,
                 ..Plan::lean(1, count, 0)
             };
             prop_assert_eq!(plan.check(), Ok(()));
             let mut next = 0;
             for request in 0..plan.requests() {
-                let range = plan.spans_of(request);
+                let range = plan.records_of(request);
                 prop_assert_eq!(range.start, next);
                 prop_assert!(!range.is_empty());
                 next = range.end;
             }
             prop_assert_eq!(next, count);
-            prop_assert!(plan.spans_of(plan.requests()).is_empty());
+            prop_assert!(plan.records_of(plan.requests()).is_empty());
         }
 
         /// Guarantee: a span's id leads back to its index, and is never the invalid all-zero id.
         #[test]
-        fn ids_lead_back_to_their_index(seed: u64, index in 0..SPANS_MAX) {
+        fn ids_lead_back_to_their_index(seed: u64, index in 0..RECORDS_MAX) {
             let keys = Plan::lean(seed, 1, 0).keys();
             prop_assert_ne!(keys.span_id(index), 0);
             prop_assert_eq!(keys.index_of(keys.span_id(index)), index);
@@ -216,9 +244,9 @@ mod tests {
     fn impossible_plans_are_refused() {
         let plan = Plan::lean(1, 10, 0);
         assert_eq!(Plan { count: 0, ..plan.clone() }.check(), Err(PlanError::Count(0)));
-        let none = Plan { spans_per_resource: 0, ..plan.clone() };
+        let none = Plan { records_per_resource: 0, ..plan.clone() };
         assert_eq!(none.check(), Err(PlanError::Request(0)));
-        let huge = Plan { spans_per_resource: u32::MAX, ..plan.clone() };
+        let huge = Plan { records_per_resource: u32::MAX, ..plan.clone() };
         assert!(matches!(huge.check(), Err(PlanError::Request(_))));
         assert!(Plan { start_unix_nanos: u64::MAX, ..plan }.check().is_err());
     }

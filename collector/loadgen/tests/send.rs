@@ -189,7 +189,7 @@ async fn reply(
 
 fn plan(count: u64) -> Plan {
     Plan {
-        spans_per_resource: 10,
+        records_per_resource: 10,
         resources_per_request: 5,
         ..Plan::lean(11, count, 1_700_000_000_000_000_000)
     }
@@ -212,7 +212,7 @@ async fn an_official_server_takes_every_span_once() {
         let options = SendOptions { compression, ..SendOptions::default() };
         let (acked, progress) = send_to(&running.endpoint, Protocol::Grpc, &options).await;
         assert!(acked.is_whole(), "{compression:?}");
-        assert_eq!((acked.spans(), progress.acked_spans()), (1_020, 1_020));
+        assert_eq!((acked.records(), progress.acked_records()), (1_020, 1_020));
         assert_eq!(server.spans(), (1_020, 1), "{compression:?}");
         assert!(acked.resent.is_empty() && acked.refused.is_empty());
     }
@@ -283,9 +283,9 @@ async fn a_refusal_is_final() {
             Protocol::Http => http(server.clone()).await,
         };
         let (acked, progress) = send_to(&running.endpoint, protocol, &SendOptions::default()).await;
-        assert_eq!(acked.spans(), 0);
+        assert_eq!(acked.records(), 0);
         assert_eq!(acked.refused.len(), acked.plan.requests());
-        assert_eq!((progress.refused_spans(), progress.retries()), (1_020, 0));
+        assert_eq!((progress.refused_records(), progress.retries()), (1_020, 0));
         assert_eq!(u64::from(server.arrivals()), acked.plan.requests());
         assert!(progress.take_trouble().is_some());
     }
@@ -301,9 +301,9 @@ async fn an_absent_server_is_given_up() {
     let options =
         SendOptions { give_up_after: Duration::from_millis(200), ..SendOptions::default() };
     let (acked, progress) = send_to(&endpoint, Protocol::Grpc, &options).await;
-    assert_eq!(acked.spans(), 0);
+    assert_eq!(acked.records(), 0);
     assert!(acked.resent.is_empty() && acked.refused.is_empty());
-    assert_eq!(progress.given_up_spans(), 1_020);
+    assert_eq!(progress.given_up_records(), 1_020);
 }
 
 /// Scenario: sending is stopped before it begins. Guarantee: it ends with nothing sent.

@@ -1,47 +1,77 @@
 //! Queries that read back what a load generator sent: how many rows of a run are there, and every
-//! row of a slice of time with its whole content.
+//! row of a slice of time with its whole content. One form for all tables: what is asked follows
+//! from the table's definition.
 
-use super::{Statement, full, literal};
+use millrace_schema::{ColumnType, Table, TableKind};
+
+use super::{Statement, full, literal, quote};
 use crate::declared::TableName;
 
-/// How many spans of a run are stored. `service_prefix` is what the run's service names begin with.
+/// The column whose time says when a record happened.
+const fn time_column(kind: TableKind) -> &'static str {
+    match kind {
+        TableKind::Traces | TableKind::Logs => "Timestamp",
+        TableKind::TraceIdTs => "Start",
+        TableKind::MetricsGauge
+        | TableKind::MetricsSum
+        | TableKind::MetricsHistogram
+        | TableKind::MetricsExponentialHistogram
+        | TableKind::MetricsSummary => "TimeUnix",
+    }
+}
+
+/// How many rows of a run are stored. `service_prefix` is what the run's service names begin with.
 #[must_use]
-pub fn count_spans(table: &TableName, service_prefix: &str) -> Statement {
-    let (table, prefix) = (full(table), literal(service_prefix));
+pub fn count_rows(name: &TableName, service_prefix: &str) -> Statement {
+    let (table, prefix) = (full(name), literal(service_prefix));
     Statement::new(format!(
         "SELECT count() AS count FROM {table} WHERE startsWith(ServiceName, {prefix})"
     ))
 }
 
-/// Every column of a run's spans whose `Timestamp` is at or after `from` and before `to`, in no
-/// order; `None` is no bound. Times, the bounds too, are nanoseconds since 1970, and attributes
-/// JSON text, whatever the table's variant. To be read as `RowBinary`.
+/// Every inserted column of a run's rows whose time is at or after `from` and before `to`, in the
+/// order of `definition` and with its types, rows in no order; `None` is no bound. Bounds are
+/// nanoseconds since 1970. Attributes come as JSON text, whatever the table's variant. To be read
+/// as `RowBinary`; a table that someone else made with other types is read in ours.
 #[must_use]
-pub fn spans(
-    table: &TableName,
+pub fn rows(
+    name: &TableName,
+    definition: &Table,
     service_prefix: &str,
     from: Option<i64>,
     to: Option<i64>,
 ) -> Statement {
-    let (table, prefix) = (full(table), literal(service_prefix));
+    let (table, prefix) = (full(name), literal(service_prefix));
+    let time = quote(time_column(definition.kind));
     let bound = |sign: &str, nanos: Option<i64>| {
         nanos.map_or_else(String::new, |nanos| {
-            format!(" AND Timestamp {sign} fromUnixTimestamp64Nano(toInt64({nanos}))")
+            format!(" AND {time} {sign} fromUnixTimestamp64Nano(toInt64({nanos}))")
         })
     };
     let (from, to) = (bound(">=", from), bound("<", to));
+    let columns: Vec<String> =
+        definition.insert_columns().map(|column| read_form(column.name, column.ty)).collect();
+    let columns = columns.join(", ");
     let statement = Statement::new(format!(
-        "SELECT toUnixTimestamp64Nano(Timestamp), TraceId, SpanId, ParentSpanId, TraceState, \
-         CAST(SpanName AS String), CAST(SpanKind AS String), CAST(ServiceName AS String), \
-         toJSONString(ResourceAttributes), ScopeName, ScopeVersion, \
-         toJSONString(SpanAttributes), Duration, CAST(StatusCode AS String), StatusMessage, \
-         arrayMap(time -> toUnixTimestamp64Nano(time), `Events.Timestamp`), \
-         CAST(`Events.Name` AS Array(String)), toJSONString(`Events.Attributes`), \
-         `Links.TraceId`, `Links.SpanId`, `Links.TraceState`, toJSONString(`Links.Attributes`) \
-         FROM {table} WHERE startsWith(ServiceName, {prefix}){from}{to}"
+        "SELECT {columns} FROM {table} WHERE startsWith(ServiceName, {prefix}){from}{to}"
     ));
     // Integers as JSON numbers, so that a text that became a number, or the reverse, is seen.
     statement.with_setting("output_format_json_quote_64bit_integers", "0")
+}
+
+/// A column as it is read back.
+fn read_form(name: &str, ty: ColumnType) -> String {
+    let name = quote(name);
+    let is_set = |ty| matches!(ty, ColumnType::Json | ColumnType::Map);
+    match ty {
+        ColumnType::Array(item) if is_set(*item) => format!("toJSONString({name})"),
+        ty if is_set(ty) => format!("toJSONString({name})"),
+        ColumnType::LowCardinalityString => format!("CAST({name} AS String)"),
+        ColumnType::Array(ColumnType::LowCardinalityString) => {
+            format!("CAST({name} AS Array(String))")
+        }
+        ty => format!("CAST({name} AS {ty})"),
+    }
 }
 
 #[cfg(test)]
@@ -54,7 +84,7 @@ mod tests {
         let name = |text: &str| text.parse().unwrap();
         let table =
             TableName::new(&name("otel"), &name("otel"), millrace_schema::TableKind::Traces);
-        let statement = count_spans(&table, "x') OR ('1' = '1");
+        let statement = count_rows(&table, "x') OR ('1' = '1");
         assert!(statement.sql().ends_with(r"startsWith(ServiceName, 'x\') OR (\'1\' = \'1')"));
     }
 }

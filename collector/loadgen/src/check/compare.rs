@@ -1,227 +1,308 @@
-//! Compares a stored row with what its span must be, column by column. The span is made anew from
-//! the plan; nothing of what was sent is kept.
+//! Compares a stored row with what its record must be, column by column. The record is made anew
+//! from the plan; nothing of what was sent is kept.
 
 use std::collections::HashMap;
 
 use millrace_ddl::Attributes as Variant;
-use serde_json::{Map, Value as Json};
+use millrace_schema::{Table, TableKind, table};
 
-use super::row::Row;
+use super::cell::{Cell, Form, forms};
+use super::rows::{Rows, rows};
+use super::text::{is_set, leaves, list_of_leaves, shown};
+use crate::content::{Attributes, RESOURCE_CYCLE, Resource, Scope};
 use crate::plan::Plan;
-use crate::span::{
-    Attributes, RESOURCE_CYCLE, Resource, SCOPE_NAME, SCOPE_VERSION, Span, Spans, Status, Value,
-};
 
-/// Kinds as the OpenTelemetry Collector's exporter writes them, from OTLP's numbers.
-const KINDS: [&str; 6] = ["Unspecified", "Internal", "Server", "Client", "Producer", "Consumer"];
+/// A column that is not what it must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) column: &'static str,
+    pub(crate) found: String,
+    pub(crate) wanted: String,
+}
 
-/// Knows what every span of a plan must look like.
+/// A resource, and what was compared with it and found right: resources repeat on every row, and
+/// reading their text is the dear part.
+struct Known {
+    resource: Resource,
+    right: Vec<u8>,
+}
+
+/// One table to judge.
+pub(crate) struct Source {
+    pub(crate) table: Table,
+    pub(crate) forms: Vec<Form>,
+}
+
+/// Knows what every row of a plan must look like.
 pub(crate) struct Judge {
     plan: Plan,
-    spans: Spans,
+    rows: Box<dyn Rows>,
     variant: Variant,
-    /// Service name and attribute text that were compared and found right, by the resource's place
-    /// in the cycle: resources repeat on every row, and reading their text is the dear part.
-    right_resources: HashMap<u64, (Vec<u8>, Vec<u8>)>,
+    known: HashMap<u64, Known>,
+    right_scope: Vec<u8>,
+    scratch: String,
 }
 
 impl Judge {
     pub(crate) fn new(plan: &Plan, variant: Variant) -> Self {
         Self {
             plan: plan.clone(),
-            spans: Spans::new(plan),
+            rows: rows(plan),
             variant,
-            right_resources: HashMap::new(),
+            known: HashMap::new(),
+            right_scope: Vec::new(),
+            scratch: String::new(),
         }
     }
 
-    /// The index a row claims by its span id; `None` if no span of the plan has that id.
-    pub(crate) fn index_of(&self, row: &Row<'_>) -> Option<u64> {
-        let index = self.spans.index_of(from_hex(row.span_id)?);
-        (index < self.plan.count).then_some(index)
-    }
-
-    /// The first column that is not what span `index` must have; `None` if all are right.
-    pub(crate) fn first_fault(&mut self, index: u64, row: &Row<'_>) -> Option<&'static str> {
-        let span = self.spans.at(index);
-        let trace = index / u64::from(self.plan.spans_per_resource);
-        span_fault(&span, row, self.variant).or_else(|| self.resource_fault(trace, row))
-    }
-
-    fn resource_fault(&mut self, trace: u64, row: &Row<'_>) -> Option<&'static str> {
-        let place = trace % RESOURCE_CYCLE;
-        if let Some((service, attributes)) = self.right_resources.get(&place)
-            && (service.as_slice(), attributes.as_slice())
-                == (row.service_name, row.resource_attributes)
-        {
-            return None;
-        }
-        let resource = Resource::at(&self.plan, trace);
-        if row.service_name != resource.service_name.as_bytes() {
-            return Some("ServiceName");
-        }
-        if !is_resource(row.resource_attributes, &resource, self.variant) {
-            return Some("ResourceAttributes");
-        }
-        let right = (row.service_name.to_vec(), row.resource_attributes.to_vec());
-        self.right_resources.insert(place, right);
-        None
-    }
-}
-
-/// Everything but the resource.
-fn span_fault(span: &Span, row: &Row<'_>, variant: Variant) -> Option<&'static str> {
-    let parent = if span.parent_id == 0 { String::new() } else { hex(span.parent_id) };
-    let status = match span.status {
-        Status::Unset => "Unset",
-        Status::Ok => "Ok",
-        Status::Error => "Error",
-    };
-    let columns = [
-        ("Timestamp", row.timestamp_nanos == span.start_nanos as i64),
-        ("TraceId", row.trace_id == wide_hex(span.trace_id).as_bytes()),
-        ("SpanId", row.span_id == hex(span.span_id).as_bytes()),
-        ("ParentSpanId", row.parent_id == parent.as_bytes()),
-        ("TraceState", row.trace_state == span.trace_state.as_bytes()),
-        ("SpanName", row.name == span.name.as_bytes()),
-        ("SpanKind", row.kind == KINDS[usize::from(span.kind) % KINDS.len()].as_bytes()),
-        ("ScopeName", row.scope_name == SCOPE_NAME.as_bytes()),
-        ("ScopeVersion", row.scope_version == SCOPE_VERSION.as_bytes()),
-        ("SpanAttributes", is_set(row.attributes, &span.attributes, variant)),
-        ("Duration", row.duration_nanos == span.end_nanos - span.start_nanos),
-        ("StatusCode", row.status_code == status.as_bytes()),
-        ("StatusMessage", row.status_message == span.status_message.as_bytes()),
-        ("Events.Timestamp", row.event_nanos == [span.event_nanos as i64]),
-        ("Events.Name", row.event_names == [span.event_name.as_bytes()]),
-        ("Events.Attributes", are_sets(row.event_attributes, &[span.event_attributes], variant)),
-    ];
-    let wrong = columns.into_iter().find(|(_, is_right)| !is_right);
-    wrong.map(|(column, _)| column).or_else(|| link_fault(span, row, variant))
-}
-
-fn link_fault(span: &Span, row: &Row<'_>, variant: Variant) -> Option<&'static str> {
-    let traces: Vec<String> = span.link.iter().map(|link| wide_hex(link.trace_id)).collect();
-    let spans: Vec<String> = span.link.iter().map(|link| hex(link.span_id)).collect();
-    let states: Vec<&str> = span.link.iter().map(|_| span.trace_state).collect();
-    let sets: Vec<Attributes> = span.link.iter().map(|link| link.attributes).collect();
-    let columns = [
-        ("Links.TraceId", are_texts(&row.link_trace_ids, &traces)),
-        ("Links.SpanId", are_texts(&row.link_span_ids, &spans)),
-        ("Links.TraceState", are_texts(&row.link_trace_states, &states)),
-        ("Links.Attributes", are_sets(row.link_attributes, &sets, variant)),
-    ];
-    columns.into_iter().find(|(_, is_right)| !is_right).map(|(column, _)| column)
-}
-
-fn are_texts(found: &[&[u8]], wanted: &[impl AsRef<str>]) -> bool {
-    found.iter().copied().eq(wanted.iter().map(|text| text.as_ref().as_bytes()))
-}
-
-fn is_resource(text: &[u8], resource: &Resource, variant: Variant) -> bool {
-    let Resource { service_name, host_name, process_id, environment, is_sampled } = resource;
-    let Some(found) = flat(text) else { return false };
-    let is_text = |key: &str, wanted: &str| {
-        found.get(key).is_some_and(|value| value.as_str() == Some(wanted))
-    };
-    let is_value = |key: &str, wanted| found.get(key).is_some_and(|v| is_equal(v, wanted, variant));
-    found.len() == 3 + usize::from(environment.is_some()) + usize::from(is_sampled.is_some())
-        && is_text("service.name", service_name)
-        && is_text("host.name", host_name)
-        && is_value("process.pid", Value::Int(*process_id))
-        && environment.is_none_or(|wanted| is_text("deployment.environment.name", wanted))
-        && is_sampled.is_none_or(|wanted| is_value("load.sampled", Value::Bool(wanted)))
-}
-
-/// Whether a JSON text holds exactly these attributes.
-fn is_set(text: &[u8], wanted: &Attributes, variant: Variant) -> bool {
-    if wanted.len() == 0 {
-        return text == b"{}";
-    }
-    flat(text).is_some_and(|found| is_flat_set(&found, wanted, variant))
-}
-
-/// The same for an array of sets.
-fn are_sets(text: &[u8], wanted: &[Attributes], variant: Variant) -> bool {
-    // What nearly every row has: nothing, or one empty set.
-    match wanted {
-        [] => return text == b"[]",
-        [one] if one.len() == 0 => return text == b"[{}]",
-        _ => {}
-    }
-    let Ok(Json::Array(found)) = serde_json::from_slice(text) else { return false };
-    found.len() == wanted.len()
-        && found.into_iter().zip(wanted).all(|(found, wanted)| {
-            let Json::Object(object) = found else { return false };
-            let mut leaves = HashMap::new();
-            flatten(object, "", &mut leaves);
-            is_flat_set(&leaves, wanted, variant)
-        })
-}
-
-fn is_flat_set(found: &HashMap<String, Json>, wanted: &Attributes, variant: Variant) -> bool {
-    found.len() == wanted.len()
-        && wanted
-            .iter()
-            .all(|(key, value)| found.get(key).is_some_and(|f| is_equal(f, value, variant)))
-}
-
-/// The leaves of a JSON object by dotted path: `JSON` columns print paths as nested objects, `Map`
-/// columns as dotted keys.
-fn flat(text: &[u8]) -> Option<HashMap<String, Json>> {
-    let Ok(Json::Object(object)) = serde_json::from_slice(text) else { return None };
-    let mut leaves = HashMap::new();
-    flatten(object, "", &mut leaves);
-    Some(leaves)
-}
-
-fn flatten(object: Map<String, Json>, path: &str, leaves: &mut HashMap<String, Json>) {
-    for (key, value) in object {
-        let path = if path.is_empty() { key } else { format!("{path}.{key}") };
-        match value {
-            Json::Object(inner) if !inner.is_empty() => flatten(inner, &path, leaves),
-            leaf => {
-                leaves.insert(path, leaf);
-            }
-        }
-    }
-}
-
-/// A `JSON` column keeps types; a `Map` column keeps every value as text.
-fn is_equal(found: &Json, wanted: Value, variant: Variant) -> bool {
-    match (variant, wanted) {
-        (_, Value::Text(text)) => found.as_str() == Some(text),
-        (Variant::Json, Value::Int(number)) => found.as_i64() == Some(number),
-        (Variant::Json, Value::Double(number)) => found.as_f64() == Some(number),
-        (Variant::Json, Value::Bool(yes)) => found.as_bool() == Some(yes),
-        (Variant::Map, Value::Int(number)) => found.as_str() == Some(number.to_string().as_str()),
-        (Variant::Map, Value::Double(number)) => {
-            found.as_str().and_then(|text| text.parse().ok()) == Some(number)
-        }
-        (Variant::Map, Value::Bool(yes)) => {
-            found.as_str() == Some(if yes { "true" } else { "false" })
-        }
-    }
-}
-
-pub(super) fn hex(id: u64) -> String {
-    format!("{id:016x}")
-}
-
-fn wide_hex(id: u128) -> String {
-    format!("{id:032x}")
-}
-
-/// A span id of exactly 16 lower-case hexadecimal digits.
-fn from_hex(text: &[u8]) -> Option<u64> {
-    if text.len() != 16 {
-        return None;
-    }
-    text.iter().try_fold(0_u64, |id, byte| {
-        let digit = match byte {
-            b'0'..=b'9' => byte - b'0',
-            b'a'..=b'f' => byte - b'a' + 10,
-            _ => return None,
+    /// The tables that hold the plan's rows.
+    pub(crate) fn sources(&self) -> Vec<Source> {
+        let source = |kind: &TableKind| {
+            let table = table(*kind, self.variant);
+            let forms = forms(&table);
+            Source { table, forms }
         };
-        Some((id << 4) | u64::from(digit))
-    })
+        self.rows.tables().iter().map(source).collect()
+    }
+
+    /// The index a row claims to have; `None` if no record of the plan is like it.
+    pub(crate) fn index_of(&self, row: &[Cell<'_>]) -> Option<u64> {
+        self.rows.index_of(row).filter(|index| *index < self.plan.count)
+    }
+
+    /// How a row says who it is, for showing.
+    pub(crate) fn id(&self, row: &[Cell<'_>]) -> String {
+        row.get(self.rows.id_column()).map_or_else(String::new, |cell| match cell {
+            Cell::Number(nanos) => format!("time {nanos}"),
+            cell => format!("id {cell}"),
+        })
+    }
+
+    /// How record `index` is found in a table, for showing.
+    pub(crate) fn wanted_id(&self, index: u64) -> String {
+        self.rows.wanted_id(index)
+    }
+
+    /// The first column of a row of `table` that is not what record `index` must have; `None` if
+    /// all are right.
+    pub(crate) fn first_fault(
+        &mut self,
+        index: u64,
+        source: &Source,
+        row: &[Cell<'_>],
+    ) -> Option<Fault> {
+        let wanted = self.rows.table_of(index);
+        if wanted != source.table.kind {
+            let found = source.table.kind.to_string();
+            return Some(Fault { column: "table", found, wanted: wanted.to_string() });
+        }
+        let group = index / u64::from(self.plan.records_per_resource);
+        let known = self.known.entry(group % RESOURCE_CYCLE).or_insert_with(|| Known {
+            resource: Resource::at(&self.plan, group),
+            right: Vec::new(),
+        });
+        let mut comparison = Comparison {
+            cells: row,
+            at: 0,
+            fault: None,
+            variant: self.variant,
+            schema_url: Resource::schema_url(&self.plan),
+            scope: Scope::of(&self.plan),
+            known,
+            right_scope: &mut self.right_scope,
+            scratch: &mut self.scratch,
+        };
+        self.rows.describe(index, &mut comparison);
+        let Comparison { at, fault, .. } = comparison;
+        let name = |at| source.table.insert_columns().nth(at).map_or("", |column| column.name);
+        if let Some((at, wanted)) = fault {
+            let found = row.get(at).map_or_else(String::new, ToString::to_string);
+            return Some(Fault { column: name(at), found, wanted });
+        }
+        // A description shorter than the row would leave columns unseen.
+        let unseen = || Fault { column: name(at), found: "unseen".into(), wanted: "seen".into() };
+        (at != row.len()).then(unseen)
+    }
+}
+
+/// A row under comparison. Descriptions name the wanted values in the order of the columns.
+pub(crate) struct Comparison<'a> {
+    cells: &'a [Cell<'a>],
+    at: usize,
+    /// The first wrong column, and what it should be.
+    fault: Option<(usize, String)>,
+    variant: Variant,
+    schema_url: &'static str,
+    scope: Scope,
+    known: &'a mut Known,
+    right_scope: &'a mut Vec<u8>,
+    /// For texts that a description has to make.
+    pub(crate) scratch: &'a mut String,
+}
+
+impl Comparison<'_> {
+    /// Takes the next cell; `wanted` is only asked when it is wrong.
+    #[inline]
+    fn cell(&mut self, is_right: impl FnOnce(&Cell<'_>) -> bool, wanted: impl FnOnce() -> String) {
+        let at = self.at;
+        self.at += 1;
+        if self.fault.is_none() && !self.cells.get(at).is_some_and(is_right) {
+            self.fault = Some((at, wanted()));
+        }
+    }
+
+    pub(crate) fn number(&mut self, wanted: u64) {
+        self.cell(|cell| cell.number() == Some(wanted), || format!("{wanted:#x}"));
+    }
+
+    pub(crate) fn signed(&mut self, wanted: i32) {
+        self.number(i64::from(wanted) as u64);
+    }
+
+    pub(crate) fn double(&mut self, wanted: f64) {
+        let bits = wanted.to_bits();
+        let shown = || format!("{bits:#x} ({wanted})");
+        self.cell(|cell| cell.number() == Some(bits), shown);
+    }
+
+    pub(crate) fn text(&mut self, wanted: &str) {
+        self.cell(|cell| cell.text() == Some(wanted.as_bytes()), || format!("{wanted:?}"));
+    }
+
+    /// A trace's id in hexadecimal; empty when it is 0.
+    pub(crate) fn trace_id(&mut self, id: u128) {
+        self.text(&trace_text(id));
+    }
+
+    /// A span's id in hexadecimal; empty when it is 0.
+    pub(crate) fn span_id(&mut self, id: u64) {
+        self.text(&span_text(id));
+    }
+
+    pub(crate) fn numbers(&mut self, wanted: impl IntoIterator<Item = u64>) {
+        let wanted: Vec<u64> = wanted.into_iter().collect();
+        self.cell(
+            |cell| matches!(cell, Cell::Numbers(found) if *found == wanted),
+            || format!("{wanted:#x?}"),
+        );
+    }
+
+    pub(crate) fn doubles(&mut self, wanted: &[f64]) {
+        self.numbers(wanted.iter().map(|number| number.to_bits()));
+    }
+
+    pub(crate) fn texts<T: AsRef<str>>(&mut self, wanted: impl IntoIterator<Item = T>) {
+        let wanted: Vec<T> = wanted.into_iter().collect();
+        let bytes = || wanted.iter().map(|text| text.as_ref().as_bytes());
+        self.cell(
+            |cell| matches!(cell, Cell::Texts(found) if found.iter().copied().eq(bytes())),
+            || format!("{:?}", wanted.iter().map(AsRef::as_ref).collect::<Vec<_>>()),
+        );
+    }
+
+    pub(crate) fn set(&mut self, wanted: &impl Attributes) {
+        let variant = self.variant;
+        self.cell(|cell| is_set_text(cell, wanted, variant), || shown(wanted));
+    }
+
+    pub(crate) fn sets(&mut self, wanted: &[impl Attributes]) {
+        let variant = self.variant;
+        let is_right = |cell: &Cell<'_>| match (cell.text(), wanted) {
+            // What nearly every row has: nothing, or one empty set.
+            (Some(b"[]"), wanted) => wanted.is_empty(),
+            (Some(b"[{}]"), [one]) => one.count() == 0,
+            (Some(text), wanted) => list_of_leaves(text).is_some_and(|found| {
+                found.len() == wanted.len()
+                    && found.iter().zip(wanted).all(|(found, one)| is_set(found, one, variant))
+            }),
+            (None, _) => false,
+        };
+        self.cell(is_right, || wanted.iter().map(shown).collect::<Vec<_>>().join(", "));
+    }
+
+    pub(crate) fn service_name(&mut self) {
+        let at = self.at;
+        self.at += 1;
+        let wanted = self.known.resource.service_name.as_bytes();
+        let is_right = self.cells.get(at).and_then(Cell::text) == Some(wanted);
+        if self.fault.is_none() && !is_right {
+            self.fault = Some((at, self.known.resource.service_name.clone()));
+        }
+    }
+
+    pub(crate) fn resource_attributes(&mut self) {
+        let at = self.at;
+        self.at += 1;
+        let Known { resource, right } = &mut *self.known;
+        check_known(self.cells.get(at), resource, right, self.variant, &mut self.fault, at);
+    }
+
+    pub(crate) fn resource_schema_url(&mut self) {
+        self.text(self.schema_url);
+    }
+
+    pub(crate) fn scope_name(&mut self) {
+        self.text(Scope::NAME);
+    }
+
+    pub(crate) fn scope_version(&mut self) {
+        self.text(Scope::VERSION);
+    }
+
+    pub(crate) fn scope_attributes(&mut self) {
+        let at = self.at;
+        self.at += 1;
+        let (scope, right) = (&self.scope, &mut *self.right_scope);
+        check_known(self.cells.get(at), scope, right, self.variant, &mut self.fault, at);
+    }
+
+    pub(crate) fn scope_dropped(&mut self) {
+        self.number(self.scope.dropped().into());
+    }
+
+    pub(crate) fn scope_schema_url(&mut self) {
+        self.text(self.scope.schema_url());
+    }
+}
+
+fn is_set_text(cell: &Cell<'_>, wanted: &impl Attributes, variant: Variant) -> bool {
+    match cell.text() {
+        Some(b"{}") => wanted.count() == 0,
+        Some(text) => leaves(text).is_some_and(|found| is_set(&found, wanted, variant)),
+        None => false,
+    }
+}
+
+/// Compares a set that repeats: its text is read once, and known from then on.
+fn check_known(
+    cell: Option<&Cell<'_>>,
+    wanted: &impl Attributes,
+    right: &mut Vec<u8>,
+    variant: Variant,
+    fault: &mut Option<(usize, String)>,
+    at: usize,
+) {
+    let Some(text) = cell.and_then(Cell::text) else {
+        fault.get_or_insert_with(|| (at, shown(wanted)));
+        return;
+    };
+    if !right.is_empty() && right == text {
+        return;
+    }
+    if leaves(text).is_some_and(|found| is_set(&found, wanted, variant)) {
+        right.clear();
+        right.extend_from_slice(text);
+    } else {
+        fault.get_or_insert_with(|| (at, shown(wanted)));
+    }
+}
+
+/// A trace's id as tables hold it.
+pub(crate) fn trace_text(id: u128) -> String {
+    if id == 0 { String::new() } else { format!("{id:032x}") }
+}
+
+/// A span's id as tables hold it.
+pub(crate) fn span_text(id: u64) -> String {
+    if id == 0 { String::new() } else { format!("{id:016x}") }
 }

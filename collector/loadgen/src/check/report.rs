@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The result of comparing a table with what was acknowledged. All figures are spans, but `rows`.
+/// The result of comparing a table with what was acknowledged. All figures are records, but `rows`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Acknowledged.

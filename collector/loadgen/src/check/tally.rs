@@ -1,13 +1,16 @@
-//! Counts what was found against what was acknowledged: two bits for each span, and a word for each
-//! kind of fault.
+//! Counts what was found against what was acknowledged: two bits for each record, and a word for
+//! each kind of fault.
 
-use super::compare::{Judge, hex};
+use super::cell::Cell;
+use super::compare::{Fault, Judge, Source};
 use super::report::Report;
-use super::row::Row;
 use crate::acked::Acked;
 
 /// Faults shown one by one; the rest is counted only.
 const EXAMPLES_MAX: usize = 10;
+
+/// Longest text of one: a row may hold anything.
+const EXAMPLE_CHARS_MAX: usize = 2_000;
 
 /// One bit for each of a fixed number of things.
 struct Bits(Vec<u64>);
@@ -78,24 +81,32 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Takes one stored row.
-    pub(crate) fn row(&mut self, row: &Row<'_>) {
+    /// Takes one stored row of a table.
+    pub(crate) fn row(&mut self, source: &Source, row: &[Cell<'_>]) {
         self.rows += 1;
+        let id = |tally: &Self| tally.judge.id(row);
         let Some(index) = self.judge.index_of(row) else {
             self.invented += 1;
-            self.example(|| format!("invented: no span has id {:?}", shown(row.span_id)));
+            self.example(|tally| format!("invented: no record has {}", id(tally)));
             return;
         };
-        let request = index / self.acked.plan.spans_per_request();
+        let request = index / self.acked.plan.records_per_request();
         if !self.acked.attempted.contains(request) {
             self.invented += 1;
-            self.example(|| format!("invented: span {index} ({}) was never sent", id(row)));
+            self.example(|tally| {
+                format!("invented: record {index} ({}) was never sent", id(tally))
+            });
             return;
         }
-        if let Some(column) = self.judge.first_fault(index, row) {
+        if let Some(fault) = self.judge.first_fault(index, source, row) {
             self.altered_rows += u64::from(self.altered.set(index));
-            self.example(|| {
-                format!("altered: span {index} ({}), column {column}: {row:?}", id(row))
+            self.example(|tally| {
+                let Fault { column, found, wanted } = fault;
+                let (id, table) = (id(tally), source.table.kind);
+                format!(
+                    "altered: record {index} ({id}) in {table}, column {column}: found {found}, \
+                     sent {wanted}"
+                )
             });
         }
         if self.seen.set(index) {
@@ -106,28 +117,29 @@ impl<'a> Tally<'a> {
             self.resent += 1;
         } else {
             self.duplicated += 1;
-            self.example(|| format!("duplicated: span {index} ({})", id(row)));
+            self.example(|tally| format!("duplicated: record {index} ({})", id(tally)));
         }
     }
 
-    fn example(&mut self, text: impl FnOnce() -> String) {
+    fn example(&mut self, text: impl FnOnce(&Self) -> String) {
         if self.examples.len() < EXAMPLES_MAX {
-            self.examples.push(text());
+            let text = text(self).chars().take(EXAMPLE_CHARS_MAX).collect();
+            self.examples.push(text);
         }
     }
 
     /// What it comes to.
     pub(crate) fn finish(mut self) -> Report {
-        let each = self.acked.plan.spans_per_request();
+        let each = self.acked.plan.records_per_request();
         let count = self.acked.plan.count;
         let (mut sent, mut stored) = (0, 0);
         for requests in self.acked.acknowledged.iter() {
-            let spans = (requests.start * each)..(requests.end * each).min(count);
-            sent += spans.end - spans.start;
-            let found = self.seen.count(&spans);
+            let records = (requests.start * each)..(requests.end * each).min(count);
+            sent += records.end - records.start;
+            let found = self.seen.count(&records);
             stored += found;
-            if found < spans.end - spans.start {
-                self.missing_example(spans);
+            if found < records.end - records.start {
+                self.missing_example(records);
             }
         }
         let Self {
@@ -158,26 +170,18 @@ impl<'a> Tally<'a> {
     }
 
     /// Names the first stretch of a range that is not there.
-    fn missing_example(&mut self, spans: std::ops::Range<u64>) {
-        let Some(first) = spans.clone().find(|index| !self.seen.get(*index)) else { return };
-        let end = (first..spans.end).find(|index| self.seen.get(*index)).unwrap_or(spans.end);
-        let each = self.acked.plan.spans_per_request();
+    fn missing_example(&mut self, records: std::ops::Range<u64>) {
+        let Some(first) = records.clone().find(|index| !self.seen.get(*index)) else { return };
+        let end = (first..records.end).find(|index| self.seen.get(*index)).unwrap_or(records.end);
+        let each = self.acked.plan.records_per_request();
         let text = format!(
-            "missing: spans {first} to {} (from request {}), first id {}",
+            "missing: records {first} to {} (from request {}), first {}",
             end - 1,
             first / each,
-            hex(self.acked.plan.keys().span_id(first)),
+            self.judge.wanted_id(first),
         );
         // Missing ones are found last but matter most.
         self.examples.truncate(EXAMPLES_MAX - 1);
         self.examples.insert(0, text);
     }
-}
-
-fn id(row: &Row<'_>) -> String {
-    shown(row.span_id)
-}
-
-fn shown(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).chars().take(64).collect()
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 
-use crate::proto::{rejected_spans, retry_delay};
+use crate::proto::{rejected_records, retry_delay};
 
 /// Longest text of a refusal that is kept.
 const WORDS_CHARS_MAX: usize = 200;
@@ -13,7 +13,7 @@ const WORDS_CHARS_MAX: usize = 200;
 /// What became of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// All spans were taken.
+    /// All records were taken.
     Taken,
     /// Must not be sent again: refused whole, or in part.
     Refused { words: String },
@@ -32,7 +32,7 @@ fn words(text: &str) -> String {
 fn taken(rejected: u64) -> Answer {
     match rejected {
         0 => Answer::Taken,
-        some => Answer::Refused { words: format!("{some} spans of the request were rejected") },
+        some => Answer::Refused { words: format!("{some} records of the request were rejected") },
     }
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn of_http(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> A
         .map(Duration::from_secs);
     let words = || words(&format!("HTTP {status}"));
     match status {
-        StatusCode::OK => taken(rejected_spans(body)),
+        StatusCode::OK => taken(rejected_records(body)),
         StatusCode::TOO_MANY_REQUESTS => Answer::Busy { after, words: words() },
         StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
             Answer::Unclear { after, words: words() }
@@ -84,7 +84,7 @@ pub(crate) fn of_grpc(
         .unwrap_or_default();
     let after = retry_delay(&details);
     match code {
-        OK => taken(rejected_spans(body.get(5..).unwrap_or_default())),
+        OK => taken(rejected_records(body.get(5..).unwrap_or_default())),
         RESOURCE_EXHAUSTED if after.is_some() => Answer::Busy { after, words },
         CANCELLED | DEADLINE_EXCEEDED | ABORTED | OUT_OF_RANGE | UNAVAILABLE | DATA_LOSS => {
             Answer::Unclear { after, words }

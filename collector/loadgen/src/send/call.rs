@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, header};
+use http::{HeaderValue, Method, Request, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use millrace_ddl::{ClientError, Tls};
+use millrace_wire::Signal;
 
 use super::answer::{Answer, of_grpc, of_http};
 use super::target::{Compression, Protocol, Target};
@@ -29,7 +30,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(crate) struct Caller {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    target: Target,
+    uri: Uri,
+    protocol: Protocol,
     compression: Compression,
     timeout: Duration,
 }
@@ -37,6 +39,7 @@ pub(crate) struct Caller {
 impl Caller {
     pub(crate) fn new(
         target: &Target,
+        signal: Signal,
         compression: Compression,
         tls: &Tls,
         timeout: Duration,
@@ -57,7 +60,8 @@ impl Caller {
                 .build(builder.enable_http2().wrap_connector(tcp)),
             Protocol::Http => client.build(builder.enable_http1().wrap_connector(tcp)),
         };
-        Ok(Self { client, target: target.clone(), compression, timeout })
+        let (uri, protocol) = (target.uri(signal), target.protocol());
+        Ok(Self { client, uri, protocol, compression, timeout })
     }
 
     /// Sends a body once and judges the answer.
@@ -76,16 +80,16 @@ impl Caller {
     }
 
     fn request(&self, body: Bytes) -> Result<Request<Full<Bytes>>, http::Error> {
-        let mut request = Request::builder().method(Method::POST).uri(self.target.uri());
+        let mut request = Request::builder().method(Method::POST).uri(self.uri.clone());
         let encoding = self.compression.encoding().map(HeaderValue::from_static);
-        request = match self.target.protocol() {
+        request = match self.protocol {
             Protocol::Grpc => request
                 .header(header::CONTENT_TYPE, "application/grpc")
                 .header(header::TE, "trailers"),
             Protocol::Http => request.header(header::CONTENT_TYPE, "application/x-protobuf"),
         };
         if let Some(encoding) = encoding {
-            let name = match self.target.protocol() {
+            let name = match self.protocol {
                 Protocol::Grpc => "grpc-encoding",
                 Protocol::Http => "content-encoding",
             };
@@ -108,7 +112,7 @@ impl Caller {
         };
         let trailers = body.trailers().cloned();
         let bytes = body.to_bytes();
-        match self.target.protocol() {
+        match self.protocol {
             Protocol::Http => of_http(parts.status, &parts.headers, &bytes),
             Protocol::Grpc => of_grpc(parts.status, &parts.headers, trailers.as_ref(), &bytes),
         }

@@ -42,7 +42,7 @@ pub struct SendOptions {
     pub in_flight: u16,
     /// How requests are compressed.
     pub compression: Compression,
-    /// Spans per second over all connections; `None`: as fast as they are taken.
+    /// Records per second over all connections; `None`: as fast as they are taken.
     pub rate: Option<u64>,
     /// Limit of one attempt.
     pub timeout: Duration,
@@ -73,7 +73,7 @@ pub enum SendError {
     /// The plan is out of range.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A count of connections, calls or spans per second is out of range.
+    /// A count of connections, calls or records per second is out of range.
     #[error("{field} is {value}; it must be {range}")]
     Option {
         /// Which one.
@@ -94,12 +94,12 @@ pub enum SendError {
     Worker(String),
 }
 
-/// Figures of a running send, to be read while it runs; all spans are whole requests' spans.
+/// Figures of a running send, to be read while it runs; all records are whole requests'.
 #[derive(Debug, Default)]
 pub struct Progress {
-    acked_spans: AtomicU64,
-    refused_spans: AtomicU64,
-    given_up_spans: AtomicU64,
+    acked_records: AtomicU64,
+    refused_records: AtomicU64,
+    given_up_records: AtomicU64,
     retries: AtomicU64,
     sent_bytes: AtomicU64,
     stop: AtomicBool,
@@ -107,19 +107,19 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Spans acknowledged so far.
-    pub fn acked_spans(&self) -> u64 {
-        self.acked_spans.load(Ordering::Relaxed)
+    /// Records acknowledged so far.
+    pub fn acked_records(&self) -> u64 {
+        self.acked_records.load(Ordering::Relaxed)
     }
 
-    /// Spans of requests that were refused for good.
-    pub fn refused_spans(&self) -> u64 {
-        self.refused_spans.load(Ordering::Relaxed)
+    /// Records of requests that were refused for good.
+    pub fn refused_records(&self) -> u64 {
+        self.refused_records.load(Ordering::Relaxed)
     }
 
-    /// Spans of requests that were given up after many attempts.
-    pub fn given_up_spans(&self) -> u64 {
-        self.given_up_spans.load(Ordering::Relaxed)
+    /// Records of requests that were given up after many attempts.
+    pub fn given_up_records(&self) -> u64 {
+        self.given_up_records.load(Ordering::Relaxed)
     }
 
     /// Attempts after the first.
@@ -171,7 +171,7 @@ impl Shared {
 
     /// When a request may begin, at the rate asked for.
     fn begins(&self, request: u64) -> Option<Instant> {
-        let before = request as f64 * self.plan.spans_per_request() as f64;
+        let before = request as f64 * self.plan.records_per_request() as f64;
         let seconds = before / self.rate? as f64;
         Some(self.began + Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
     }
@@ -211,7 +211,7 @@ pub async fn send(
     });
     let mut workers = JoinSet::new();
     for _ in 0..*connections {
-        let caller = Caller::new(target, *compression, tls, *timeout)?;
+        let caller = Caller::new(target, plan.shape.signal(), *compression, tls, *timeout)?;
         for _ in 0..*in_flight {
             let packer = Packer::new(plan, target.protocol(), *compression)?;
             workers.spawn(work(Arc::clone(&shared), caller.clone(), packer));
@@ -245,8 +245,8 @@ async fn work(shared: Arc<Shared>, caller: Caller, mut packer: Packer) -> Result
 /// Sends one request until it is taken, refused for good, or given up.
 async fn deliver(shared: &Shared, caller: &Caller, request: u64, body: bytes::Bytes) {
     let progress = &shared.progress;
-    let spans = shared.plan.spans_of(request);
-    let spans = spans.end - spans.start;
+    let records = shared.plan.records_of(request);
+    let records = records.end - records.start;
     let give_up_at = Instant::now() + shared.give_up_after;
     let mut may_be_taken = false;
     for attempt in 0_u32.. {
@@ -259,12 +259,12 @@ async fn deliver(shared: &Shared, caller: &Caller, request: u64, body: bytes::By
         let (after, words) = match caller.call(body.clone()).await {
             Answer::Taken => {
                 shared.record(request, |acked| &mut acked.acknowledged);
-                progress.acked_spans.fetch_add(spans, Ordering::Relaxed);
+                progress.acked_records.fetch_add(records, Ordering::Relaxed);
                 return;
             }
             Answer::Refused { words } => {
                 shared.record(request, |acked| &mut acked.refused);
-                progress.refused_spans.fetch_add(spans, Ordering::Relaxed);
+                progress.refused_records.fetch_add(records, Ordering::Relaxed);
                 progress.note(words);
                 return;
             }
@@ -278,7 +278,7 @@ async fn deliver(shared: &Shared, caller: &Caller, request: u64, body: bytes::By
         progress.note(words);
         let wait = back_off(attempt, request, after);
         if Instant::now() + wait >= give_up_at || progress.is_stopped() {
-            progress.given_up_spans.fetch_add(spans, Ordering::Relaxed);
+            progress.given_up_records.fetch_add(records, Ordering::Relaxed);
             return;
         }
         progress.retries.fetch_add(1, Ordering::Relaxed);

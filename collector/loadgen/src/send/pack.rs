@@ -67,7 +67,7 @@ impl Packer {
             frame[0] = u8::from(self.compression != Compression::None);
         }
         if head > 0 {
-            // Requests are capped far below 4 GiB by SPANS_PER_REQUEST_MAX.
+            // Requests are capped far below 4 GiB by RECORDS_PER_REQUEST_MAX.
             let len = u32::try_from(body.len() - head).unwrap_or(u32::MAX);
             body[1..GRPC_HEAD_BYTES].copy_from_slice(&len.to_be_bytes());
         }

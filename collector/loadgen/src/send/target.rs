@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use http::Uri;
+use http::uri::PathAndQuery;
+use millrace_wire::Signal;
 
 /// How OTLP is spoken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -83,7 +85,8 @@ impl FromStr for Compression {
 /// An OTLP endpoint: `http://host:4317`, `https://host:4318`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    uri: Uri,
+    /// Scheme and authority.
+    base: Uri,
     protocol: Protocol,
 }
 
@@ -108,17 +111,9 @@ impl Target {
         if authority.as_str().contains('@') {
             return Err(TargetError { text: "(an address with '@')".to_owned(), ..refused() });
         }
-        let path = match protocol {
-            Protocol::Grpc => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
-            Protocol::Http => "/v1/traces",
-        };
-        let uri = Uri::builder()
-            .scheme(base.scheme_str().unwrap_or("http"))
-            .authority(authority.clone())
-            .path_and_query(path)
-            .build()
-            .map_err(|_| refused())?;
-        Ok(Self { uri, protocol })
+        let scheme = base.scheme_str().unwrap_or("http");
+        let bare = Uri::builder().scheme(scheme).authority(authority.clone()).path_and_query("/");
+        Ok(Self { base: bare.build().map_err(|_| refused())?, protocol })
     }
 
     /// How OTLP is spoken there.
@@ -127,15 +122,32 @@ impl Target {
         self.protocol
     }
 
-    /// The full address of the export call.
-    pub(crate) fn uri(&self) -> &Uri {
-        &self.uri
+    /// The full address of a signal's export call.
+    pub(crate) fn uri(&self, signal: Signal) -> Uri {
+        let path = match (self.protocol, signal) {
+            (Protocol::Grpc, Signal::Traces) => {
+                "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+            }
+            (Protocol::Grpc, Signal::Logs) => {
+                "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
+            }
+            (Protocol::Grpc, Signal::Metrics) => {
+                "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
+            }
+            (Protocol::Http, Signal::Traces) => "/v1/traces",
+            (Protocol::Http, Signal::Logs) => "/v1/logs",
+            (Protocol::Http, Signal::Metrics) => "/v1/metrics",
+        };
+        let mut parts = self.base.clone().into_parts();
+        parts.path_and_query = Some(PathAndQuery::from_static(path));
+        // Scheme and authority are there, so the parts fit.
+        Uri::from_parts(parts).unwrap_or_else(|_| self.base.clone())
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.uri)
+        write!(f, "{}", self.base)
     }
 }
 
@@ -147,7 +159,8 @@ mod tests {
     #[test]
     fn targets_are_checked() {
         let target = Target::new("http://edge:4318", Protocol::Http).unwrap();
-        assert_eq!(target.to_string(), "http://edge:4318/v1/traces");
+        assert_eq!(target.to_string(), "http://edge:4318/");
+        assert_eq!(target.uri(Signal::Logs), "http://edge:4318/v1/logs");
         assert!(Target::new("https://[::1]:4317/", Protocol::Grpc).is_ok());
         for bad in [
             "",

@@ -9,6 +9,7 @@ use millrace_ddl::{
     Attributes, Client, ClientOptions, Credentials, Endpoint, Identifier, Secret, Tls,
 };
 use millrace_loadgen::{CheckOptions, Compression, Plan, Protocol, SendOptions, Shape, Target};
+use millrace_wire::Signal;
 
 /// Seeded OpenTelemetry load that remembers what was acknowledged, and checks it in ClickHouse.
 #[derive(Debug, Parser)]
@@ -20,7 +21,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Send spans and remember what was acknowledged.
+    /// Send records and remember what was acknowledged.
     Send(SendArgs),
     /// Compare what an earlier `send` remembered with what ClickHouse holds.
     Check(CheckArgs),
@@ -58,19 +59,22 @@ pub(crate) struct PlanFlags {
     /// What everything is derived from; drawn at random and printed when not given.
     #[arg(long)]
     seed: Option<u64>,
-    /// Spans in all, 1 to 1,000,000,000.
+    /// Records in all, 1 to 1,000,000,000.
     #[arg(long, default_value_t = 1_000_000)]
     count: u64,
-    /// What each span carries: lean (about 120 bytes) or rich (about 290 bytes).
-    #[arg(long, default_value = "lean", value_parser = shape)]
-    shape: Shape,
-    /// Spans of one resource in a request, and of one trace.
+    /// What is sent: traces, logs or metrics.
+    #[arg(long, default_value = "traces")]
+    signal: Signal,
+    /// What each span carries: lean (about 120 bytes) or rich (about 660 bytes).
+    #[arg(long, default_value = "lean")]
+    shape: SpanShape,
+    /// Records of one resource in a request; also the spans of one trace.
     #[arg(long, default_value_t = 100)]
-    spans_per_resource: u32,
+    records_per_resource: u32,
     /// Resources in a request.
     #[arg(long, default_value_t = 10)]
     resources_per_request: u32,
-    /// Start time of the first span in nanoseconds since 1970; now when not given.
+    /// Time of the first record in nanoseconds since 1970; now when not given.
     #[arg(long)]
     start_unix_nanos: Option<u64>,
     /// none, gzip or zstd.
@@ -94,7 +98,7 @@ pub(crate) struct SendFlags {
     /// Calls under way on each connection, 1 to 1,024.
     #[arg(long, default_value_t = 4)]
     in_flight: u16,
-    /// Spans per second; as fast as they are taken when not given.
+    /// Records per second; as fast as they are taken when not given.
     #[arg(long)]
     rate: Option<u64>,
     /// Seconds to wait for one answer.
@@ -128,20 +132,19 @@ pub(crate) struct CheckFlags {
     /// Prefix of the tables.
     #[arg(long, default_value = "otel")]
     table_prefix: Identifier,
-    /// How the table stores attributes: json or map.
+    /// How the tables store attributes: json or map.
     #[arg(long, default_value = "json", value_parser = attributes)]
     attributes: Attributes,
-    /// Seconds that spans may take to arrive.
+    /// Seconds that records may take to arrive.
     #[arg(long, default_value_t = 120)]
     deadline_seconds: u64,
 }
 
-fn shape(text: &str) -> Result<Shape, String> {
-    match text {
-        "lean" => Ok(Shape::Lean),
-        "rich" => Ok(Shape::Rich),
-        _ => Err("write lean or rich".to_owned()),
-    }
+/// How much a span carries.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum SpanShape {
+    Lean,
+    Rich,
 }
 
 fn attributes(text: &str) -> Result<Attributes, String> {
@@ -155,15 +158,24 @@ fn attributes(text: &str) -> Result<Attributes, String> {
 impl PlanFlags {
     /// The plan; what was not given is drawn from the clock.
     pub(crate) fn plan(&self) -> Result<Plan> {
+        let shape = match (self.signal, self.shape) {
+            (Signal::Traces, SpanShape::Lean) => Shape::Lean,
+            (Signal::Traces, SpanShape::Rich) => Shape::Rich,
+            (Signal::Logs, SpanShape::Lean) => Shape::Logs,
+            (Signal::Metrics, SpanShape::Lean) => Shape::Metrics,
+            (Signal::Logs | Signal::Metrics, SpanShape::Rich) => {
+                bail!("--shape rich is for --signal traces")
+            }
+        };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let nanos = u64::try_from(now.as_nanos()).unwrap_or(0);
         let plan = Plan {
             seed: self.seed.unwrap_or(nanos ^ (u64::from(std::process::id()) << 40)),
             count: self.count,
-            spans_per_resource: self.spans_per_resource,
+            records_per_resource: self.records_per_resource,
             resources_per_request: self.resources_per_request,
             start_unix_nanos: self.start_unix_nanos.unwrap_or(nanos),
-            shape: self.shape,
+            shape,
         };
         plan.check()?;
         Ok(plan)

@@ -70,7 +70,7 @@ async fn send_all(flags: &SendFlags) -> Result<Acked> {
             _ = tokio::signal::ctrl_c() => progress.stop(),
             () = tokio::time::sleep(TELL_EVERY) => {
                 say::progress(&plan, &progress, last, told.elapsed());
-                (last, told) = (progress.acked_spans(), Instant::now());
+                (last, told) = (progress.acked_records(), Instant::now());
             }
         }
     };

@@ -10,21 +10,22 @@ pub(crate) fn error(error: &anyhow::Error) {
 }
 
 pub(crate) fn sending(plan: &Plan, target: &Target) {
-    let Plan { seed, count, start_unix_nanos, .. } = plan;
+    let Plan { seed, count, start_unix_nanos, shape, .. } = plan;
+    let signal = shape.signal();
     eprintln!(
-        "sending {count} spans to {target} (seed={seed} start-unix-nanos={start_unix_nanos})"
+        "sending {count} records of {signal} to {target} (seed={seed} start-unix-nanos={start_unix_nanos})"
     );
 }
 
 /// One line about a running send. `last` is the count of the line before.
 pub(crate) fn progress(plan: &Plan, progress: &Progress, last: u64, between: Duration) {
-    let acked = progress.acked_spans();
+    let acked = progress.acked_records();
     let rate = (acked.saturating_sub(last)) as f64 / between.as_secs_f64().max(0.001);
     let share = acked as f64 * 100.0 / plan.count as f64;
     let mut line = format!("acked={acked} ({share:.0}%) rate={rate:.0}/s");
     for (name, value) in [
-        ("refused", progress.refused_spans()),
-        ("gave-up", progress.given_up_spans()),
+        ("refused", progress.refused_records()),
+        ("gave-up", progress.given_up_records()),
         ("retries", progress.retries()),
     ] {
         if value > 0 {
@@ -39,16 +40,16 @@ pub(crate) fn progress(plan: &Plan, progress: &Progress, last: u64, between: Dur
 
 /// What a send came to.
 pub(crate) fn sent(acked: &Acked, progress: &Progress, took: Duration) {
-    let spans = acked.spans();
+    let records = acked.records();
     println!(
-        "acknowledged={spans} refused={} gave-up={} retries={} bytes={} seconds={:.1} \
-         spans-per-second={:.0}",
-        progress.refused_spans(),
-        progress.given_up_spans(),
+        "acknowledged={records} refused={} gave-up={} retries={} bytes={} seconds={:.1} \
+         records-per-second={:.0}",
+        progress.refused_records(),
+        progress.given_up_records(),
         progress.retries(),
         progress.sent_bytes(),
         took.as_secs_f64(),
-        spans as f64 / took.as_secs_f64().max(0.001),
+        records as f64 / took.as_secs_f64().max(0.001),
     );
 }
 
@@ -80,8 +81,8 @@ pub(crate) fn report(report: &Report, took: Duration) {
 pub(crate) fn generated(plan: &Plan, bytes: u64, took: Duration) {
     let seconds = took.as_secs_f64().max(1e-9);
     println!(
-        "spans={} bytes={bytes} bytes-per-span={:.1} seconds={seconds:.2} spans-per-second={:.0} \
-         ns-per-span={:.0}",
+        "records={} bytes={bytes} bytes-per-record={:.1} seconds={seconds:.2} \
+         records-per-second={:.0} ns-per-record={:.0}",
         plan.count,
         bytes as f64 / plan.count as f64,
         plan.count as f64 / seconds,
