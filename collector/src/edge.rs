@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use millrace_config::{KafkaExporter, OtlpReceiver};
 use millrace_exporters::kafka::KafkaPublisher;
+use millrace_pipeline::budget::Budget;
 use millrace_pipeline::publish::Publish;
 use millrace_receivers::otlp::{Otlp, Parts};
 
@@ -21,13 +22,8 @@ pub(crate) async fn run(
     cores: NonZeroU16,
 ) -> Result<(), RunError> {
     let Common { budget, drain, readiness, telemetry } = common;
-    let limits = &receiver.limits;
-    let needed_bytes = limits.grpc_message_bytes.get().max(limits.http_body_bytes.get());
     // Twice: as it came, and expanded.
-    if budget.limit_bytes() < needed_bytes * 2 {
-        let budget_bytes = budget.limit_bytes();
-        return Err(RunError::SmallBudget { budget_bytes, needed_bytes: needed_bytes * 2 });
-    }
+    fits(&budget, receiver, 2)?;
     let listeners = readiness.part("listeners");
     let kafka = readiness.part("kafka");
     let publisher = Arc::new(KafkaPublisher::start(exporter, &telemetry, kafka, &drain)?);
@@ -42,12 +38,7 @@ pub(crate) async fn run(
         },
     )
     .await?;
-    if let Some(address) = otlp.grpc_address() {
-        tracing::info!(%address, "otlp over grpc is listened for");
-    }
-    if let Some(address) = otlp.http_address() {
-        tracing::info!(%address, "otlp over http is listened for");
-    }
+    announce(&otlp);
     listeners.ready();
     otlp.serve().await;
     let remaining = drain.remaining();
@@ -55,5 +46,26 @@ pub(crate) async fn run(
     match flushed {
         Ok(true) => Ok(()),
         _ => Err(RunError::Deadline),
+    }
+}
+
+/// Whether the budget holds the largest request that the limits allow, `copies` times over.
+pub(crate) fn fits(budget: &Budget, receiver: &OtlpReceiver, copies: u64) -> Result<(), RunError> {
+    let limits = &receiver.limits;
+    let longest = limits.grpc_message_bytes.get().max(limits.http_body_bytes.get());
+    let (budget_bytes, needed_bytes) = (budget.limit_bytes(), longest * copies);
+    if budget_bytes < needed_bytes {
+        return Err(RunError::SmallBudget { budget_bytes, needed_bytes });
+    }
+    Ok(())
+}
+
+/// Says where clients are listened for.
+pub(crate) fn announce(otlp: &Otlp) {
+    if let Some(address) = otlp.grpc_address() {
+        tracing::info!(%address, "otlp over grpc is listened for");
+    }
+    if let Some(address) = otlp.http_address() {
+        tracing::info!(%address, "otlp over http is listened for");
     }
 }

@@ -1,5 +1,5 @@
-//! The Millrace collector: reads its settings, runs as the edge or the gateway they describe, and
-//! ends in order when it is told to.
+//! The Millrace collector: reads its settings, runs as the edge, the gateway or both in one that
+//! they describe, and ends in order when it is told to.
 //!
 //! The work is done by the crates beside this one; here they are only put together. Exit codes: 0
 //! when everything that was taken is safe, 1 when something failed on the way, 64 when the settings
@@ -8,6 +8,7 @@
 mod admin;
 mod allocator;
 mod args;
+mod direct;
 mod edge;
 mod gateway;
 mod output;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use millrace_config::{Admin as AdminSettings, Checked, Config, MAX_DOCUMENT_BYTES, Mode};
+use millrace_config::{Admin as AdminSettings, Checked, Config, MAX_DOCUMENT_BYTES, Memory, Mode};
 use millrace_exporters::clickhouse::SinkError;
 use millrace_exporters::kafka::ProducerError;
 use millrace_pipeline::budget::Budget;
@@ -23,7 +23,7 @@ use millrace_receivers::otlp::OtlpError;
 
 use crate::admin::{Admin, AdminError};
 use crate::process::Signals;
-use crate::{admin, allocator, edge, gateway, output, process};
+use crate::{admin, allocator, direct, edge, gateway, output, process};
 
 /// The version, as in image tags.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -36,6 +36,9 @@ const EXIT_FAILED: u8 = 1;
 
 /// The most threads for sockets: they only move bytes.
 const MAX_IO_THREADS: usize = 2;
+
+/// How often the memory limit is looked at: two small files, and a resize is rare.
+const MEMORY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Why a collector cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +89,7 @@ pub(crate) enum RunError {
     Deadline,
 }
 
-/// What both modes work with.
+/// What all modes work with.
 pub(crate) struct Common {
     pub(crate) budget: Budget,
     pub(crate) drain: Drain,
@@ -106,6 +109,7 @@ pub(crate) fn validate(path: &Path) -> ExitCode {
         Ok(checked) => {
             let mode = match checked.mode {
                 Mode::Edge { .. } => "edge: otlp to kafka",
+                Mode::Direct { .. } => "direct: otlp to clickhouse",
                 Mode::Gateway { .. } => "gateway: kafka to clickhouse",
             };
             output::answer(format_args!("{}: ok ({mode})", path.display()));
@@ -158,10 +162,10 @@ fn load(path: &Path) -> Result<Checked, ExitCode> {
     })
 }
 
-/// Builds the runtime and what both modes share, and runs the mode.
+/// Builds the runtime and what all modes share, and runs the mode.
 fn start(checked: Checked) -> Result<(), RunError> {
     let Checked { admin, memory, shutdown, mode, .. } = checked;
-    let limit = MemoryLimit::find(memory.limit_bytes.map(|limit| limit.get()));
+    let limit = memory_limit(&memory);
     let budget = Budget::new(limit.share_bytes(memory.budget_percent));
     let telemetry = Arc::new(Telemetry::new(budget.clone(), VERSION, allocator::NAME)?);
     let drain = Drain::new(Duration::from_secs(u64::from(shutdown.deadline_seconds)));
@@ -182,10 +186,35 @@ fn start(checked: Checked) -> Result<(), RunError> {
         .thread_name("io")
         .enable_all()
         .build()?;
+    runtime.spawn(follow_memory(memory, limit, common.budget.clone()));
     let result = runtime.block_on(serve(admin, mode, common, cores));
     // Whatever is left is past its deadline.
     runtime.shutdown_timeout(Duration::from_millis(100));
     result
+}
+
+fn memory_limit(settings: &Memory) -> MemoryLimit {
+    MemoryLimit::find(settings.limit_bytes.map(|limit| limit.get()))
+}
+
+/// Keeps the budget at its share of the memory limit, which a resize of the pod in place changes.
+/// What is reserved once, at the start, stays as it was until the next start.
+async fn follow_memory(settings: Memory, mut known: MemoryLimit, budget: Budget) {
+    loop {
+        tokio::time::sleep(MEMORY_INTERVAL).await;
+        let limit = memory_limit(&settings);
+        if limit == known {
+            continue;
+        }
+        known = limit;
+        budget.set_limit(limit.share_bytes(settings.budget_percent));
+        tracing::info!(
+            memory_limit_bytes = limit.limit_bytes,
+            memory_limit_source = ?limit.source,
+            budget_bytes = budget.limit_bytes(),
+            "the memory limit has changed"
+        );
+    }
 }
 
 /// Answers probes and signals, and runs the mode to its end.
@@ -209,6 +238,7 @@ async fn serve(
     tracing::info!(%address, "probes and metrics are served");
     match mode {
         Mode::Edge { otlp, kafka } => edge::run(&otlp, &kafka, common, cores).await,
+        Mode::Direct { otlp, clickhouse } => direct::run(&otlp, &clickhouse, common, cores).await,
         Mode::Gateway { kafka, clickhouse } => {
             gateway::run(&kafka, &clickhouse, common, cores).await
         }

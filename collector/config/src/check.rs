@@ -10,9 +10,9 @@ use crate::kafka::DEAD_LETTER_SUFFIX;
 use crate::lines::Lines;
 use crate::problem::{ConfigError, Problem};
 use crate::{
-    Admin, ByteSize, ClickHouseExporter, ClientTls, Config, Exporters, KafkaConnection,
-    KafkaExporter, KafkaReceiver, Memory, OtlpLimits, OtlpReceiver, Receivers, SaslMechanism,
-    Shutdown, TopicName, Topics,
+    AcknowledgeInsert, Admin, ByteSize, ClickHouseExporter, ClientTls, Config, Exporters,
+    KafkaConnection, KafkaExporter, KafkaReceiver, Memory, OtlpLimits, OtlpReceiver, Receivers,
+    SaslMechanism, Shutdown, TopicName, Topics,
 };
 
 /// Settings that can be run: the mode is decided and every limit is inside its range.
@@ -39,6 +39,13 @@ pub enum Mode {
         /// Where their records go.
         kafka: Box<KafkaExporter>,
     },
+    /// OTLP from clients to ClickHouse: one process, no Kafka.
+    Direct {
+        /// Where clients connect.
+        otlp: Box<OtlpReceiver>,
+        /// Where their records go.
+        clickhouse: Box<ClickHouseExporter>,
+    },
     /// Kafka to ClickHouse.
     Gateway {
         /// What is read.
@@ -60,8 +67,10 @@ pub(crate) fn check(config: Config, lines: &Lines) -> Result<Checked, ConfigErro
     judge.memory(&memory);
     judge.range("shutdown.deadlineSeconds", shutdown.deadline_seconds, 1..=600);
     let mode = judge.mode(receivers, exporters);
-    if let Some(Mode::Edge { otlp, .. }) = &mode {
-        judge.listeners(&admin, otlp);
+    match &mode {
+        Some(Mode::Edge { otlp, .. } | Mode::Direct { otlp, .. }) => judge.listeners(&admin, otlp),
+        Some(Mode::Gateway { clickhouse, .. }) => judge.acknowledge(clickhouse),
+        None => {}
     }
     judge.finish(mode).map(|mode| Checked { admin, memory, shutdown, mode })
 }
@@ -121,6 +130,9 @@ impl Judge<'_> {
             (Some(otlp), None, Some(kafka), None) => {
                 Some(Mode::Edge { otlp: Box::new(otlp), kafka: Box::new(kafka) })
             }
+            (Some(otlp), None, None, Some(clickhouse)) => {
+                Some(Mode::Direct { otlp: Box::new(otlp), clickhouse: Box::new(clickhouse) })
+            }
             (None, Some(kafka), None, Some(clickhouse)) => {
                 Some(Mode::Gateway { kafka: Box::new(kafka), clickhouse: Box::new(clickhouse) })
             }
@@ -158,17 +170,22 @@ impl Judge<'_> {
             }
             _ => {}
         }
-        match (otlp, from_kafka, to_kafka, clickhouse) {
-            (true, false, false, true) => self.say(
-                "exporters.clickhouse",
-                "otlp straight into clickhouse is not in this version: write `exporters.kafka` \
-                 here, and run a gateway (kafka to clickhouse) beside it",
-            ),
-            (false, true, true, false) => self.say(
+        if (otlp, from_kafka, to_kafka, clickhouse) == (false, true, true, false) {
+            self.say(
                 "exporters.kafka",
                 "kafka to kafka is not a mode: write `exporters.clickhouse` for a gateway",
-            ),
-            _ => {}
+            );
+        }
+    }
+
+    /// A gateway has no clients to answer early.
+    fn acknowledge(&mut self, clickhouse: &ClickHouseExporter) {
+        if clickhouse.acknowledge == AcknowledgeInsert::AfterBuffering {
+            self.say(
+                "exporters.clickhouse.acknowledge",
+                "AfterBuffering is for `receivers.otlp`: a gateway commits after the insert, \
+                 always; leave the field out",
+            );
         }
     }
 
@@ -338,6 +355,8 @@ impl Judge<'_> {
             batch,
             max_inserts_in_flight,
             insert_timeout_seconds,
+            // Only a matter of the mode.
+            acknowledge: _,
         } = exporter;
         let field = |name: &str| format!("exporters.clickhouse.{name}");
         if endpoints.is_empty() {

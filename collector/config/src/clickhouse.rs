@@ -29,7 +29,19 @@ section! {
         pub max_inserts_in_flight: u16 = 4,
         /// How long one insert may take, in seconds, 1 to 600.
         pub insert_timeout_seconds: u32 = 60,
+        /// When a client is answered, where OTLP goes straight into these tables.
+        pub acknowledge: AcknowledgeInsert = AcknowledgeInsert::AfterInsert,
     }
+}
+
+/// When a client is answered whose records go straight into ClickHouse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AcknowledgeInsert {
+    /// After ClickHouse has stored the records. A crash of this process loses nothing answered.
+    AfterInsert,
+    /// Once the records are in memory, up to `batch.maxAgeMillis` earlier. A crash loses what was
+    /// in memory.
+    AfterBuffering,
 }
 
 /// A log-in by files.
@@ -55,10 +67,11 @@ pub enum Attributes {
 section! {
     /// When a batch is sent: at the first of these.
     pub struct Batch {
-        /// Rows, 1 to 1,048,576. Few and big inserts are what ClickHouse likes.
-        pub max_rows: u32 = 100_000,
+        /// Rows, 1 to 1,048,576. Few and big inserts are what ClickHouse likes; more rows than this
+        /// gain it little, and memory grows with them.
+        pub max_rows: u32 = 65_536,
         /// Bytes of columns before compression, 64 KiB to 1 GiB.
-        pub max_bytes: ByteSize = ByteSize::mib(64),
+        pub max_bytes: ByteSize = ByteSize::mib(16),
         /// Age of the oldest record in it, in milliseconds, 1 to 60,000.
         pub max_age_millis: u32 = 1000,
     }

@@ -25,7 +25,7 @@ mod text;
 mod units;
 
 pub use check::{Checked, Mode};
-pub use clickhouse::{Attributes, Batch, ClickHouseExporter, Credentials};
+pub use clickhouse::{AcknowledgeInsert, Attributes, Batch, ClickHouseExporter, Credentials};
 pub use kafka::{
     Acknowledge, Compression, Delivery, KafkaConnection, KafkaExporter, KafkaReceiver, Sasl,
     SaslMechanism, Topics,
@@ -66,7 +66,8 @@ section! {
 section! {
     /// Where records come in.
     pub struct Receivers {
-        /// OTLP over gRPC and HTTP, from clients: makes this collector an edge.
+        /// OTLP over gRPC and HTTP, from clients: makes this collector an edge, or, with ClickHouse
+        /// as the exporter, the whole way in one process.
         pub otlp: Option<OtlpReceiver> = None,
         /// OTLP requests read from Kafka: makes this collector a gateway.
         pub kafka: Option<KafkaReceiver> = None,

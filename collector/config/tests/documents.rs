@@ -1,7 +1,7 @@
 //! Whole documents: what three lines give, and what is said about wrong ones, word for word.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use millrace_config::{Acknowledge, ByteSize, Config, Mode};
+use millrace_config::{Acknowledge, AcknowledgeInsert, ByteSize, Config, Mode};
 
 const EDGE: &str = "\
 receivers: {otlp: {}}
@@ -38,7 +38,7 @@ fn two_lines_make_a_gateway() {
     let letters = kafka.resolved_dead_letter_topics();
     assert_eq!(letters.logs.unwrap().as_str(), "otlp_logs_dead_letter");
     assert_eq!(clickhouse.database.as_str(), "otel");
-    assert_eq!(clickhouse.batch.max_rows, 100_000);
+    assert_eq!(clickhouse.batch.max_rows, 65_536);
 }
 
 /// Scenario: only one signal is named. Guarantee: only that one flows, dead letters included.
@@ -164,7 +164,6 @@ fn every_combination_that_is_no_mode_is_explained() {
     let document = |receivers: &str, exporters: &str| {
         problems(&format!("receivers: {{{receivers}}}\nexporters: {{{exporters}}}\n")).join("\n")
     };
-    assert!(document(otlp, clickhouse).contains("not in this version"));
     assert!(document(kafka, kafka).contains("kafka to kafka is not a mode"));
     let both = format!("{kafka}, {otlp}");
     assert!(document(&both, kafka).contains("run one of each"));
@@ -173,6 +172,20 @@ fn every_combination_that_is_no_mode_is_explained() {
     assert!(nothing[0].starts_with("receivers: no receiver is given"), "{nothing:?}");
     assert!(nothing[1].starts_with("exporters: no exporter is given"), "{nothing:?}");
     assert_eq!(problems("# only a comment\n"), nothing);
+}
+
+/// Scenario: OTLP straight into ClickHouse, and a gateway that is told to answer early. Guarantee:
+/// the first is a mode; the second is refused, because a gateway has nobody to answer.
+#[test]
+fn otlp_goes_straight_into_clickhouse_and_a_gateway_answers_nobody() {
+    let exporter = "exporters: {clickhouse: {endpoints: [http://db:8123], \
+                    acknowledge: AfterBuffering}}\n";
+    let checked = Config::load(&format!("receivers: {{otlp: {{}}}}\n{exporter}")).unwrap();
+    let Mode::Direct { clickhouse, .. } = checked.mode else { panic!("not direct") };
+    assert_eq!(clickhouse.acknowledge, AcknowledgeInsert::AfterBuffering);
+    let gateway = "receivers: {kafka: {connection: {bootstrapServers: [k:1]}}}\n";
+    let refused = problems(&format!("{gateway}{exporter}")).join("\n");
+    assert!(refused.contains("exporters.clickhouse.acknowledge: AfterBuffering"), "{refused}");
 }
 
 /// Scenario: TLS said twice, differently. Guarantee: refused, at the endpoint.

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use millrace_config::{
-    Acknowledge, Admin, Attributes, Batch, BootstrapServer, ByteSize, ClickHouseExporter,
+    Acknowledge, AcknowledgeInsert, Admin, Attributes, Batch, BootstrapServer, ByteSize, ClickHouseExporter,
     ClientTls, Compression, Config, Credentials, Delivery, EnvName, Exporters, GroupId,
     GrpcListener, HttpEndpoint, HttpListener, Identifier, KafkaConnection, KafkaExporter,
     KafkaReceiver, Memory, OtlpLimits, OtlpReceiver, Receivers, Sasl, SaslMechanism, SecretFile,
@@ -155,6 +155,8 @@ fn clickhouse() -> impl Strategy<Value = ClickHouseExporter> {
     let credentials = (file(), file())
         .prop_map(|(username_file, password_file)| Credentials { username_file, password_file });
     let attributes = prop_oneof![Just(Attributes::Json), Just(Attributes::Map)];
+    let acknowledge =
+        prop_oneof![Just(AcknowledgeInsert::AfterInsert), Just(AcknowledgeInsert::AfterBuffering)];
     let batch = (any::<u32>(), size(), any::<u32>()).prop_map(|(rows, max_bytes, age)| Batch {
         max_rows: rows,
         max_bytes,
@@ -167,7 +169,7 @@ fn clickhouse() -> impl Strategy<Value = ClickHouseExporter> {
         option::of(client_tls()),
         attributes,
         batch,
-        any::<(u16, u32)>(),
+        (any::<u16>(), any::<u32>(), acknowledge),
     )
         .prop_map(
             |(endpoints, (database, prefix), credentials, tls, attributes, batch, numbers)| {
@@ -181,6 +183,7 @@ fn clickhouse() -> impl Strategy<Value = ClickHouseExporter> {
                     batch,
                     max_inserts_in_flight: numbers.0,
                     insert_timeout_seconds: numbers.1,
+                    acknowledge: numbers.2,
                 }
             },
         )

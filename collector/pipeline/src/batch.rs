@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use millrace_config::Batch;
+
 /// Sizes at which a batch is cut, whichever is reached first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchLimits {
@@ -42,6 +44,17 @@ pub enum CutReason {
     Budget,
     /// The partition leaves, or the process ends.
     Drain,
+}
+
+impl From<&Batch> for BatchLimits {
+    fn from(batch: &Batch) -> Self {
+        let Batch { max_rows, max_bytes, max_age_millis } = batch;
+        Self {
+            max_rows: usize::try_from(*max_rows).unwrap_or(usize::MAX),
+            max_bytes: max_bytes.as_usize(),
+            max_age: Duration::from_millis((*max_age_millis).into()),
+        }
+    }
 }
 
 impl BatchLimits {

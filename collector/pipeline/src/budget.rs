@@ -15,7 +15,7 @@ pub struct Budget {
 
 #[derive(Debug)]
 struct Shared {
-    limit_bytes: u64,
+    limit_bytes: AtomicU64,
     used_bytes: AtomicU64,
 }
 
@@ -23,7 +23,12 @@ impl Budget {
     /// A budget of `limit_bytes`, all of it free.
     #[must_use]
     pub fn new(limit_bytes: u64) -> Self {
-        Self { shared: Arc::new(Shared { limit_bytes, used_bytes: AtomicU64::new(0) }) }
+        Self {
+            shared: Arc::new(Shared {
+                limit_bytes: AtomicU64::new(limit_bytes),
+                used_bytes: AtomicU64::new(0),
+            }),
+        }
     }
 
     /// Takes `bytes` from the budget, or nothing when there is not that much left.
@@ -32,10 +37,23 @@ impl Budget {
         self.take(bytes).then(|| Reservation { budget: self.clone(), bytes })
     }
 
+    /// A reservation of no bytes, which there always is.
+    pub fn nothing(&self) -> Reservation {
+        Reservation { budget: self.clone(), bytes: 0 }
+    }
+
     /// The size of the budget.
     #[must_use]
     pub fn limit_bytes(&self) -> u64 {
-        self.shared.limit_bytes
+        self.shared.limit_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Changes the size of the budget.
+    ///
+    /// A larger one is there at once. Under a smaller one, what is reserved stays reserved, and
+    /// nothing more is given out until as much of it was given back.
+    pub fn set_limit(&self, limit_bytes: u64) {
+        self.shared.limit_bytes.store(limit_bytes, Ordering::Relaxed);
     }
 
     /// What is reserved now. Other threads may change it before the caller looks.
@@ -51,11 +69,12 @@ impl Budget {
     }
 
     fn take(&self, bytes: u64) -> bool {
-        let Shared { limit_bytes, used_bytes } = &*self.shared;
+        let limit_bytes = self.limit_bytes();
         // Relaxed: the counter guards no other memory, it only has to be exact in itself.
-        used_bytes
+        self.shared
+            .used_bytes
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-                used.checked_add(bytes).filter(|after| after <= limit_bytes)
+                used.checked_add(bytes).filter(|after| *after <= limit_bytes)
             })
             .is_ok()
     }
@@ -157,6 +176,22 @@ mod tests {
         assert_eq!(kept.bytes(), 50);
         drop(kept);
         assert_eq!(budget.used_bytes(), 0);
+    }
+
+    /// Scenario: the limit is raised, then lowered below what is held. Guarantee: more is given at
+    /// once; then nothing until enough was given back, and nothing held is lost.
+    #[test]
+    fn a_changed_limit_counts_from_the_next_reservation() {
+        let budget = Budget::new(100);
+        let first = budget.try_reserve(100).unwrap();
+        budget.set_limit(150);
+        let second = budget.try_reserve(50).unwrap();
+        budget.set_limit(80);
+        assert_eq!((budget.free_bytes(), budget.used_bytes()), (0, 150));
+        drop(second);
+        assert!(budget.try_reserve(1).is_none());
+        drop(first);
+        assert_eq!(budget.try_reserve(80).unwrap().bytes(), 80);
     }
 
     /// Scenario: threads take and give back at once. Guarantee: never over the limit, zero at the

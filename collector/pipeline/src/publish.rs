@@ -47,13 +47,13 @@ pub trait Publish: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// This signal goes nowhere here: not passing trouble but a matter of settings.
-    #[error("{0} are not collected here: no topic is configured for them")]
+    #[error("{0} are not collected here: the settings give them nowhere to go")]
     Unconfigured(Signal),
     /// No room: the client should come back soon.
     #[error("the collector holds as much as it may; send again later")]
     Full,
     /// The next system does not take records now.
-    #[error("kafka did not take the records: {0}; send again later")]
+    #[error("the records were not taken: {0}; send again later")]
     Unavailable(String),
     /// The process is shutting down.
     #[error("the collector is shutting down; send again")]
@@ -85,6 +85,12 @@ impl Delivery {
 }
 
 impl DeliverySender {
+    /// Whether nobody waits any more: the client is gone, or was told to send again.
+    #[must_use]
+    pub fn is_given_up(&self) -> bool {
+        self.0.is_closed()
+    }
+
     /// Says how it ended. Nobody may be waiting any more, and that is all right.
     pub fn finish(self, result: Result<Delivered, Refused>) {
         let _ = self.0.send(result);

@@ -32,6 +32,12 @@ pub trait Sink: Send + Sync {
         false
     }
 
+    /// Whether a server takes inserts at all, as far as is known. Who can refuse work refuses it
+    /// while none does.
+    fn is_reachable(&self) -> bool {
+        true
+    }
+
     /// Takes an insert and answers later. Never blocks.
     ///
     /// # Errors
@@ -195,13 +201,23 @@ pub struct Answer {
 }
 
 /// The right and the duty to answer for one part, exactly once.
-#[derive(Debug)]
 pub struct Completion {
     part: PartId,
-    answers: Option<SyncSender<Answer>>,
+    then: Option<Then>,
 }
 
+/// What happens to an answer. It runs on the thread that answers: it must not block, nor call the
+/// sink.
+type Then = Box<dyn FnOnce(Answer) + Send + Sync>;
+
 impl Completion {
+    /// One whose answer goes to a function. It runs on the thread that answers, so it must be
+    /// short, must not block, and must not call the sink.
+    #[must_use]
+    pub fn new(part: PartId, then: impl FnOnce(Answer) + Send + Sync + 'static) -> Self {
+        Self { part, then: Some(Box::new(then)) }
+    }
+
     /// Which part this answers for.
     #[must_use]
     pub fn part(&self) -> PartId {
@@ -214,11 +230,15 @@ impl Completion {
     }
 
     fn send(&mut self, outcome: Outcome) {
-        if let Some(answers) = self.answers.take() {
-            // The channel has a place for every part its source has open, so this can only fail
-            // when the source is gone, and then nobody waits for the answer.
-            let _ = answers.try_send(Answer { part: self.part, outcome });
+        if let Some(then) = self.then.take() {
+            then(Answer { part: self.part, outcome });
         }
+    }
+}
+
+impl fmt::Debug for Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Completion").field("part", &self.part).finish_non_exhaustive()
     }
 }
 
@@ -254,7 +274,10 @@ impl Answers {
         self.open += 1;
         let part = PartId(self.next_part);
         self.next_part += 1;
-        Some(Completion { part, answers: Some(self.sender.clone()) })
+        let answers = self.sender.clone();
+        // The channel has a place for every part its source has open, so this can only fail when
+        // the source is gone, and then nobody waits for the answer.
+        Some(Completion::new(part, move |answer| drop(answers.try_send(answer))))
     }
 
     /// How many parts are unanswered.

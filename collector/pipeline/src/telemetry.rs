@@ -75,9 +75,11 @@ pub struct Telemetry {
     lag_seconds: GaugeVec,
     insert_seconds: Histogram,
     insert_retries: IntCounterVec,
+    inserts_allowed: IntGauge,
     produce_seconds: Histogram,
     produce_failures: IntCounterVec,
     bytes_in_flight: IntGauge,
+    budget_bytes: IntGauge,
     cpu_seconds: Counter,
     resident_bytes: IntGauge,
 }
@@ -97,7 +99,7 @@ impl Telemetry {
     /// When two metrics share a name.
     pub fn new(budget: Budget, version: &str, allocator: &str) -> Result<Self, TelemetryError> {
         let register = Register(Registry::new());
-        register.constants(&budget, version, allocator)?;
+        register.constants(version, allocator)?;
         Ok(Self {
             signals: register.signals()?,
             refused: register.counters(
@@ -123,6 +125,10 @@ impl Telemetry {
                 "Inserts sent again, by the class of the answer.",
                 &["class"],
             )?,
+            inserts_allowed: register.gauge(
+                "millrace_inserts_allowed",
+                "Inserts that may run at once: fewer than configured while a server is overloaded.",
+            )?,
             produce_seconds: register.histogram(
                 "millrace_produce_seconds",
                 "Time from a message's hand-over to Kafka's confirmation.",
@@ -134,6 +140,8 @@ impl Telemetry {
             )?,
             bytes_in_flight: register
                 .gauge("millrace_bytes_in_flight", "Bytes of records held in memory.")?,
+            budget_bytes: register
+                .gauge("millrace_budget_bytes", "Bytes that records in flight may take.")?,
             cpu_seconds: register.cpu_seconds()?,
             resident_bytes: register
                 .gauge("process_resident_memory_bytes", "Resident memory of the process.")?,
@@ -196,6 +204,11 @@ impl Telemetry {
         self.insert_retries.with_label_values(&[class]).inc();
     }
 
+    /// States how many inserts may run at once.
+    pub fn inserts_allowed(&self, inserts: usize) {
+        self.inserts_allowed.set(i64::try_from(inserts).unwrap_or(i64::MAX));
+    }
+
     /// Notes how long Kafka took to confirm a message.
     pub fn produce_took(&self, time: Duration) {
         self.produce_seconds.observe(time.as_secs_f64());
@@ -221,6 +234,7 @@ impl Telemetry {
     pub fn render(&self) -> Result<String, TelemetryError> {
         let used = i64::try_from(self.budget.used_bytes()).unwrap_or(i64::MAX);
         self.bytes_in_flight.set(used);
+        self.budget_bytes.set(i64::try_from(self.budget.limit_bytes()).unwrap_or(i64::MAX));
         if let Some(usage) = process::usage() {
             let resident = i64::try_from(usage.resident_bytes).unwrap_or(i64::MAX);
             self.resident_bytes.set(resident);
@@ -261,15 +275,7 @@ impl Register {
     }
 
     /// Metrics that never change.
-    fn constants(
-        &self,
-        budget: &Budget,
-        version: &str,
-        allocator: &str,
-    ) -> Result<(), TelemetryError> {
-        let budget_bytes =
-            self.gauge("millrace_budget_bytes", "Bytes that records in flight may take.")?;
-        budget_bytes.set(i64::try_from(budget.limit_bytes()).unwrap_or(i64::MAX));
+    fn constants(&self, version: &str, allocator: &str) -> Result<(), TelemetryError> {
         let build_info = self.gauges(
             "millrace_build_info",
             "Always 1; the labels say what is running.",

@@ -138,9 +138,31 @@ pub fn topic_of_code(code: Option<u32>) -> &'static str {
     }
 }
 
-/// Judges a whole answer to an insert of `sent_rows` rows. `body` is its beginning.
+/// Judges a whole answer to the first insert of `sent_rows` rows under a token from here. `body` is
+/// its beginning.
 #[must_use]
 pub fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8], sent_rows: u64) -> Verdict {
+    judge_try(status, headers, body, sent_rows, true)
+}
+
+/// Judges a whole answer to a repetition of an insert, which the server may recognise as one.
+#[must_use]
+pub fn judge_again(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+    sent_rows: u64,
+) -> Verdict {
+    judge_try(status, headers, body, sent_rows, false)
+}
+
+fn judge_try(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+    sent_rows: u64,
+    first: bool,
+) -> Verdict {
     let text = String::from_utf8_lossy(body);
     let header_code = headers
         .get("x-clickhouse-exception-code")
@@ -149,7 +171,7 @@ pub fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8], sent_rows: u6
         return Verdict::of_code(code, &text);
     }
     if status.is_success() {
-        return judge_success(headers, &text, sent_rows);
+        return judge_success(headers, &text, sent_rows, first);
     }
     let class = match status.as_u16() {
         429 => Class::SlowDown,
@@ -160,15 +182,18 @@ pub fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8], sent_rows: u6
 }
 
 /// A success must say nothing in its body and not have stored fewer rows than were sent.
-fn judge_success(headers: &HeaderMap, text: &str, sent_rows: u64) -> Verdict {
+///
+/// No rows at all is what a server says of an insert that it recognised as a repetition. To the
+/// first insert of a token it can also mean that nothing was stored; the same bytes again tell:
+/// whatever was stored the first time is recognised the second time, and the rest is stored.
+fn judge_success(headers: &HeaderMap, text: &str, sent_rows: u64, first: bool) -> Verdict {
     if !text.trim().is_empty() {
         let message = format!("unexpected text behind a success: {text}");
         return Verdict { class: Class::RetrySame, code: None, message: shortened(&message) };
     }
     match written_rows(headers) {
-        // Views write rows of their own, so there may be more. None at all is what a server says
-        // of an insert it recognised as a repetition.
-        Some(written) if written > 0 && written < sent_rows => Verdict {
+        // Views write rows of their own, so there may be more.
+        Some(written) if written < sent_rows && (written > 0 || first) => Verdict {
             class: Class::RetrySame,
             code: None,
             message: format!("the server wrote {written} of {sent_rows} rows"),
@@ -254,17 +279,20 @@ mod tests {
         assert_eq!(verdict.class, Class::RetrySame, "a success says nothing");
     }
 
-    /// Scenario: the server counts what it wrote. Guarantee: fewer is not done; more (views) and
-    /// none (a repetition) are.
+    /// Scenario: the server counts what it wrote. Guarantee: fewer is not done, more (views) is;
+    /// none is done only for an insert that may be a repetition.
     #[test]
     fn fewer_written_rows_than_sent_are_not_done() {
-        let class = |summary: &str| {
+        let judged = |summary: &str, first| {
             let headers = headers(&[("x-clickhouse-summary", summary)]);
-            judge(StatusCode::OK, &headers, b"", 100).class
+            judge_try(StatusCode::OK, &headers, b"", 100, first).class
         };
+        let class = |summary: &str| judged(summary, true);
         assert_eq!(class(r#"{"read_rows":"100","written_rows":"100"}"#), Class::Done);
         assert_eq!(class(r#"{"written_rows":"150","written_bytes":"9"}"#), Class::Done);
-        assert_eq!(class(r#"{"written_rows": 0}"#), Class::Done);
+        assert_eq!(class(r#"{"written_rows": 0}"#), Class::RetrySame);
+        assert_eq!(judged(r#"{"written_rows": 0}"#, false), Class::Done);
+        assert_eq!(judged(r#"{"written_rows":"99"}"#, false), Class::RetrySame);
         assert_eq!(class(r#"{"written_rows":"99"}"#), Class::RetrySame);
         assert_eq!(class("nonsense"), Class::Done);
     }

@@ -16,7 +16,7 @@ use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use millrace_pipeline::sink::Insert;
 
-use super::answer::{Verdict, judge};
+use super::answer::{Verdict, judge, judge_again};
 use super::settings::{SinkError, SinkSettings};
 use super::tables::{TableEntry, percent_encoded};
 
@@ -72,6 +72,11 @@ impl HttpClient {
         Ok(())
     }
 
+    /// How long one insert may take.
+    pub(super) fn insert_timeout(&self) -> Duration {
+        self.settings.insert_timeout
+    }
+
     pub(super) fn endpoints(&self) -> usize {
         self.settings.endpoints.len()
     }
@@ -87,6 +92,7 @@ impl HttpClient {
         table: &TableEntry,
         insert: &Insert,
         token: &str,
+        first: bool,
     ) -> Verdict {
         let Some(base) = self.settings.endpoints.get(endpoint) else {
             return Verdict::unanswered(&"no such endpoint");
@@ -108,7 +114,10 @@ impl HttpClient {
                 self.settings.insert_timeout.as_secs()
             )),
             Ok(Err(cause)) => Verdict::unanswered(&cause),
-            Ok(Ok((parts, body))) => judge(parts.status, &parts.headers, &body, insert.block.rows),
+            Ok(Ok((parts, body))) => {
+                let judge = if first { judge } else { judge_again };
+                judge(parts.status, &parts.headers, &body, insert.block.rows)
+            }
         }
     }
 

@@ -13,12 +13,11 @@ use millrace_pipeline::drain::Drain;
 use millrace_pipeline::sink::{Completion, Insert, Origin, Outcome, Rejection};
 use millrace_pipeline::telemetry::Telemetry;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
 use super::answer::{Class, Verdict, is_authentication, topic_of_code};
 use super::client::HttpClient;
 use super::state::{Blocked, State};
 use super::tables::{TableEntry, Tables};
+use super::window::{Place, Window};
 
 /// Waits for passing trouble.
 const RETRY: BackoffPolicy =
@@ -32,6 +31,8 @@ const STOPPED: BackoffPolicy =
 /// Tries after which bytes that the server can't read are taken for bad rows: a body cut on its way
 /// looks the same once, a table with other columns says so by another code.
 const UNREADABLE_TRIES: u32 = 3;
+/// An insert that takes longer than this part of its time-out shows that the server is overloaded.
+const SLOW_SHARE: u32 = 2;
 /// Tries at one endpoint that answers before another one is asked.
 const TRIES_PER_ENDPOINT: u32 = 2;
 
@@ -43,7 +44,7 @@ pub(super) struct Delivery {
     pub(super) telemetry: Arc<Telemetry>,
     pub(super) drain: Drain,
     /// Requests at once.
-    pub(super) in_flight: Arc<Semaphore>,
+    pub(super) window: Arc<Window>,
 }
 
 /// What to do after a verdict that isn't the end.
@@ -53,45 +54,37 @@ enum Next {
 }
 
 impl Delivery {
-    /// Sends an insert until it has ended. `permit` is for the first try; an insert that waits for
+    /// Sends an insert until it has ended. `place` is for the first try; an insert that waits for
     /// its table gives it back, so that other tables' inserts go on.
-    pub(super) async fn run(
-        &self,
-        insert: Insert,
-        completion: Completion,
-        permit: OwnedSemaphorePermit,
-    ) {
+    pub(super) async fn run(&self, insert: Insert, completion: Completion, place: Place) {
         let Some(table) = self.tables.of_index(insert.block.table) else {
             let detail = "a block for a table that this sink doesn't have".to_owned();
             completion.finish(Outcome::Rejected(Rejection { reason: "unknown_table", detail }));
             return;
         };
         let outcome = tokio::select! {
-            outcome = self.until_ended(&insert, table, permit) => outcome,
+            outcome = self.until_ended(&insert, table, place) => outcome,
             () = self.drain.expired() => Outcome::Abandoned,
         };
         completion.finish(outcome);
     }
 
-    async fn until_ended(
-        &self,
-        insert: &Insert,
-        table: &TableEntry,
-        permit: OwnedSemaphorePermit,
-    ) -> Outcome {
+    async fn until_ended(&self, insert: &Insert, table: &TableEntry, place: Place) -> Outcome {
         let token = insert.token();
         let mut tries = Tries::new(&insert.origin, self.client.endpoints(), &token);
-        let mut permit = Some(permit);
+        let mut place = Some(place);
         let mut hold: Option<Blocked<'_>> = None;
         loop {
-            if permit.is_none() {
-                permit = Arc::clone(&self.in_flight).acquire_owned().await.ok();
+            if place.is_none() {
+                place = self.window.enter().await;
             }
             let started = Instant::now();
             let endpoint = tries.endpoint();
-            let verdict = self.client.insert(endpoint, table, insert, &token).await;
+            let first = tries.count == 0;
+            let verdict = self.client.insert(endpoint, table, insert, &token, first).await;
             self.telemetry.insert_took(started.elapsed());
             self.note_reached(&verdict, endpoint);
+            self.adapt(&verdict, started);
             let wait = match self.next(&verdict, &mut tries) {
                 Next::End(outcome) => return outcome,
                 Next::Wait(wait) => wait,
@@ -110,7 +103,7 @@ impl Delivery {
             let hold = hold.get_or_insert_with(|| Blocked::new(&self.state, &table.name));
             hold.because(blocking_reason(&verdict));
             self.refresh_login_after(&verdict);
-            drop(permit.take());
+            drop(place.take());
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 // Another insert got through: no need to sleep it out. A pause all the same, lest
@@ -139,6 +132,19 @@ impl Delivery {
             Class::SlowDown => Next::Wait(tries.slow.next_wait()),
             Class::RefreshSchema | Class::Stop => Next::Wait(tries.stopped.next_wait()),
         }
+    }
+
+    /// Fewer inserts at once for a server that can't keep up, more again once it can.
+    fn adapt(&self, verdict: &Verdict, started: Instant) {
+        let now = Instant::now();
+        let slow = now - started > self.client.insert_timeout() / SLOW_SHARE;
+        match verdict.class {
+            Class::SlowDown => self.window.too_much(started, now),
+            _ if slow => self.window.too_much(started, now),
+            Class::Done => self.window.went_well(),
+            _ => return,
+        }
+        self.telemetry.inserts_allowed(self.window.allowed());
     }
 
     /// Any answer with a code came from a server.

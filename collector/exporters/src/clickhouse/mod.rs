@@ -8,15 +8,19 @@
 //! Wiring: [`SinkSettings::new`], then [`ClickHouseSink::new`] with [`SinkParts`]; the sink is done
 //! when its source is: it keeps nothing of its own.
 //!
+//! [`DirectPublisher`] is a source of requests for it, where there is no Kafka in between.
+//!
 //! This module doesn't know Kafka.
 
 pub mod answer;
 mod client;
 mod deliver;
+mod direct;
 mod encoder;
 mod settings;
 mod state;
 mod tables;
+mod window;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,14 +31,15 @@ use millrace_pipeline::sink::{Completion, Encoder, Insert, Returned, Sink, Table
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::Signal;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 
 use client::HttpClient;
 use deliver::Delivery;
+pub use direct::{DirectParts, DirectPublisher};
 use encoder::ColumnsEncoder;
 pub use settings::{SinkError, SinkSettings};
 use state::State;
 use tables::Tables;
+use window::Window;
 
 /// How often the servers are asked whether they are there.
 const WATCH_INTERVAL: Duration = Duration::from_secs(5);
@@ -75,8 +80,9 @@ impl ClickHouseSink {
             state: State::new(readiness.part("clickhouse")),
             telemetry,
             drain,
-            in_flight: Arc::new(Semaphore::new(max_in_flight)),
+            window: Arc::new(Window::new(max_in_flight)),
         });
+        delivery.telemetry.inserts_allowed(max_in_flight);
         let watching = Arc::clone(&delivery);
         runtime.spawn(async move { watching.watch(WATCH_INTERVAL).await });
         Ok(Self { delivery, columns, tables, runtime })
@@ -93,12 +99,16 @@ impl Sink for ClickHouseSink {
         table.is_some_and(|table| self.delivery.state.is_blocked(&table.name))
     }
 
+    fn is_reachable(&self) -> bool {
+        self.delivery.state.is_reachable()
+    }
+
     fn submit(&self, insert: Insert, completion: Completion) -> Result<(), Box<Returned<Insert>>> {
-        let Ok(permit) = Arc::clone(&self.delivery.in_flight).try_acquire_owned() else {
+        let Some(place) = self.delivery.window.try_enter() else {
             return Err(Box::new(Returned { work: insert, completion }));
         };
         let delivery = Arc::clone(&self.delivery);
-        self.runtime.spawn(async move { delivery.run(insert, completion, permit).await });
+        self.runtime.spawn(async move { delivery.run(insert, completion, place).await });
         Ok(())
     }
 }

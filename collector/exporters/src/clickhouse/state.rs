@@ -40,6 +40,10 @@ impl State {
         self.change(|inner| inner.unreachable = Some(reason));
     }
 
+    pub(super) fn is_reachable(&self) -> bool {
+        self.lock().unreachable.is_none()
+    }
+
     pub(super) fn is_blocked(&self, table: &str) -> bool {
         self.lock().blocked.contains_key(table)
     }

@@ -70,11 +70,7 @@ impl SourceSettings {
             workers: receiver.workers.unwrap_or(cores).get(),
             fetch_queue_bytes: receiver.fetch_queue_bytes.get(),
             session_timeout: Duration::from_secs(receiver.session_timeout_seconds.into()),
-            batch: BatchLimits {
-                max_rows: usize::try_from(batch.max_rows).unwrap_or(usize::MAX),
-                max_bytes: batch.max_bytes.as_usize(),
-                max_age: Duration::from_millis(batch.max_age_millis.into()),
-            },
+            batch: batch.into(),
             delivery,
         })
     }

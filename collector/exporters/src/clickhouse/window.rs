@@ -1,0 +1,158 @@
+//! How many inserts run at once: as many as configured, fewer while the server is overloaded.
+//!
+//! Additive increase, multiplicative decrease, as TCP does: an answer that says "too much" (too many
+//! parts, too many queries, no memory) or an insert that took very long halves the number, down to
+//! one; as many good answers as may run at once raise it by one. What caused a cut is known by when
+//! it started, so that inserts that fail together cut once.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The number of inserts that may run at once.
+#[derive(Debug)]
+pub(super) struct Window {
+    most: usize,
+    places: Arc<Semaphore>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    allowed: usize,
+    /// Places that were cut while taken: they go when they are given back.
+    owed: usize,
+    good: usize,
+    last_cut: Option<Instant>,
+}
+
+/// The right to run one insert.
+#[derive(Debug)]
+pub(super) struct Place {
+    window: Arc<Window>,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Window {
+    /// A window of `most` places, all of them open.
+    pub(super) fn new(most: usize) -> Self {
+        let most = most.max(1);
+        let state = State { allowed: most, owed: 0, good: 0, last_cut: None };
+        Self { most, places: Arc::new(Semaphore::new(most)), state: Mutex::new(state) }
+    }
+
+    /// A place if one is free.
+    pub(super) fn try_enter(self: &Arc<Self>) -> Option<Place> {
+        let permit = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        Some(Place { window: Arc::clone(self), permit: Some(permit) })
+    }
+
+    /// A place, once one is free.
+    pub(super) async fn enter(self: &Arc<Self>) -> Option<Place> {
+        // The semaphore is never closed.
+        let permit = Arc::clone(&self.places).acquire_owned().await.ok()?;
+        Some(Place { window: Arc::clone(self), permit: Some(permit) })
+    }
+
+    /// How many may run at once now.
+    pub(super) fn allowed(&self) -> usize {
+        self.lock().allowed
+    }
+
+    /// The server said that it is too much, to an insert that began at `started`.
+    pub(super) fn too_much(&self, started: Instant, now: Instant) {
+        let mut state = self.lock();
+        state.good = 0;
+        // What began before the last cut says nothing about the window since.
+        if state.last_cut.is_some_and(|cut| started < cut) {
+            return;
+        }
+        state.last_cut = Some(now);
+        let gone = state.allowed - (state.allowed / 2).max(1);
+        state.allowed -= gone;
+        state.owed += gone - self.places.forget_permits(gone);
+    }
+
+    /// An insert went well.
+    pub(super) fn went_well(&self) {
+        let mut state = self.lock();
+        if state.allowed == self.most {
+            return;
+        }
+        state.good += 1;
+        if state.good < state.allowed {
+            return;
+        }
+        state.good = 0;
+        state.allowed += 1;
+        match state.owed {
+            0 => self.places.add_permits(1),
+            _ => state.owed -= 1,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Each change leaves whole values behind.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Some(permit) = self.permit.take() else { return };
+        let mut state = self.window.lock();
+        if state.owed > 0 {
+            state.owed -= 1;
+            permit.forget();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn places(window: &Arc<Window>) -> Vec<Place> {
+        std::iter::from_fn(|| window.try_enter()).collect()
+    }
+
+    /// Scenario: eight inserts fail together, then four more after them. Guarantee: two cuts, each
+    /// by half, whether places are free or taken; never below one.
+    #[test]
+    fn overload_halves_the_window_once_per_round() {
+        let window = Arc::new(Window::new(8));
+        let held = places(&window);
+        assert_eq!(held.len(), 8);
+        let start = Instant::now();
+        let at = |millis| start + Duration::from_millis(millis);
+        (0..8).for_each(|n| window.too_much(start, at(10 + n)));
+        assert_eq!(window.allowed(), 4);
+        assert!(window.try_enter().is_none());
+        drop(held);
+        assert_eq!(places(&window).len(), 4);
+        window.too_much(at(20), at(30));
+        assert_eq!(places(&window).len(), 2);
+        (0..9).for_each(|n| window.too_much(at(100 * (n + 1)), at(100 * (n + 1) + 1)));
+        assert_eq!((window.allowed(), places(&window).len()), (1, 1));
+    }
+
+    /// Scenario: good answers after a cut, some while places are still owed. Guarantee: one place
+    /// more per round of them, up to what is configured and never over it.
+    #[test]
+    fn good_answers_open_the_window_again() {
+        let window = Arc::new(Window::new(4));
+        let held = places(&window);
+        let start = Instant::now();
+        window.too_much(start, start);
+        assert_eq!(window.allowed(), 2);
+        (0..2).for_each(|_| window.went_well());
+        assert_eq!(window.allowed(), 3);
+        drop(held);
+        assert_eq!(places(&window).len(), 3);
+        (0..100).for_each(|_| window.went_well());
+        assert_eq!((window.allowed(), places(&window).len()), (4, 4));
+    }
+}

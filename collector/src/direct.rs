@@ -1,0 +1,74 @@
+//! The whole way in one process: OTLP from clients, straight into ClickHouse, without Kafka.
+//!
+//! Order at the start: the servers are looked for, then listeners are bound; ready when both are
+//! well. Order at the end: stop accepting, cut what is open, finish its inserts, answer.
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use millrace_config::{ClickHouseExporter, OtlpReceiver};
+use millrace_exporters::clickhouse::{
+    ClickHouseSink, DirectParts, DirectPublisher, SinkParts, SinkSettings,
+};
+use millrace_pipeline::publish::Publish;
+use millrace_receivers::otlp::{Otlp, Parts};
+use tokio::runtime::Handle;
+
+use crate::edge::{announce, fits};
+use crate::run::{Common, RunError};
+
+/// What the largest request may take at once, as a multiple of it: as it came, expanded, and
+/// five times for its columns and the bodies made of them.
+const COPIES: u64 = 7;
+
+/// Runs until the drain is over.
+pub(crate) async fn run(
+    receiver: &OtlpReceiver,
+    exporter: &ClickHouseExporter,
+    common: Common,
+    cores: NonZeroU16,
+) -> Result<(), RunError> {
+    let Common { budget, drain, readiness, telemetry } = common;
+    fits(&budget, receiver, COPIES)?;
+    let listeners = readiness.part("listeners");
+    let threads = usize::from(cores.get());
+    let sink = ClickHouseSink::new(
+        SinkSettings::new(exporter)?,
+        SinkParts {
+            runtime: Handle::current(),
+            telemetry: Arc::clone(&telemetry),
+            readiness,
+            drain: drain.clone(),
+        },
+    )?;
+    let publisher = Arc::new(DirectPublisher::start(
+        exporter,
+        DirectParts {
+            sink: Arc::new(sink),
+            budget: budget.clone(),
+            telemetry: Arc::clone(&telemetry),
+            drain: drain.clone(),
+            shards: threads,
+        },
+    )?);
+    let otlp = Otlp::bind(
+        receiver,
+        Parts {
+            budget,
+            drain: drain.clone(),
+            telemetry,
+            publisher: Arc::clone(&publisher) as Arc<dyn Publish>,
+            threads,
+        },
+    )
+    .await?;
+    announce(&otlp);
+    listeners.ready();
+    otlp.serve().await;
+    let remaining = drain.remaining();
+    let flushed = tokio::task::spawn_blocking(move || publisher.flush(remaining)).await;
+    match flushed {
+        Ok(true) => Ok(()),
+        _ => Err(RunError::Deadline),
+    }
+}
