@@ -329,6 +329,7 @@ impl Judge<'_> {
             compression: _,
             max_message_bytes,
             linger_millis,
+            partition_by: _,
             acknowledge: _,
             delivery_timeout_seconds,
         } = exporter;

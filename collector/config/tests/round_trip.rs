@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use millrace_config::{
-    Acknowledge, AcknowledgeInsert, Admin, Attributes, Batch, BootstrapServer, ByteSize, ClickHouseExporter,
-    ClientTls, Compression, Config, Credentials, Delivery, EnvName, Exporters, GroupId,
-    GrpcListener, HttpEndpoint, HttpListener, Identifier, KafkaConnection, KafkaExporter,
-    KafkaReceiver, Memory, OtlpLimits, OtlpReceiver, Receivers, Sasl, SaslMechanism, SecretFile,
-    ServerTls, Shutdown, TopicName, Topics,
+    Acknowledge, AcknowledgeInsert, Admin, Attributes, Batch, BootstrapServer, ByteSize,
+    ClickHouseExporter, ClientTls, Compression, Config, Credentials, Delivery, EnvName, Exporters,
+    GroupId, GrpcListener, HttpEndpoint, HttpListener, Identifier, KafkaConnection, KafkaExporter,
+    KafkaReceiver, Memory, OtlpLimits, OtlpReceiver, PartitionBy, Receivers, Sasl, SaslMechanism,
+    SecretFile, ServerTls, Shutdown, TopicName, Topics,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -134,14 +134,18 @@ fn kafka_exporter() -> impl Strategy<Value = KafkaExporter> {
     let compression =
         prop_oneof![Just(Compression::Zstd), Just(Compression::Lz4), Just(Compression::None)];
     let acknowledge = prop_oneof![Just(Acknowledge::AfterKafka), Just(Acknowledge::AfterBuffering)];
-    (connection().boxed(), topics(), compression, size(), any::<[u32; 2]>(), acknowledge).prop_map(
-        |(connection, topics, compression, max_message_bytes, [linger, delivery], acknowledge)| {
+    let partition_by = prop_oneof![Just(PartitionBy::Any), Just(PartitionBy::TraceId)];
+    let choices = (compression, partition_by, acknowledge);
+    (connection().boxed(), topics(), choices, size(), any::<[u32; 2]>()).prop_map(
+        |(connection, topics, choices, max_message_bytes, [linger, delivery])| {
+            let (compression, partition_by, acknowledge) = choices;
             KafkaExporter {
                 connection,
                 topics,
                 compression,
                 max_message_bytes,
                 linger_millis: linger,
+                partition_by,
                 acknowledge,
                 delivery_timeout_seconds: delivery,
             }

@@ -1,4 +1,4 @@
-//! One signal's open message: requests appended one after the other until it is full or old.
+//! One open message: requests of a signal appended one after the other until it is full or old.
 //!
 //! OTLP requests concatenate, so a message of many requests is itself a request. Nothing is
 //! decoded.
@@ -17,14 +17,22 @@ use super::failure::Class;
 use super::producer::{Producer, Shipment, code_of};
 use super::ticket::Ticket;
 
-/// A signal's way to its topic.
+/// Where a lane leads and how it goes there: the same for all lanes of a signal.
+#[derive(Clone)]
+pub(crate) struct Course {
+    pub(crate) signal: Signal,
+    pub(crate) topic: TopicName,
+    pub(crate) producer: Producer<Batch>,
+    pub(crate) telemetry: Arc<Telemetry>,
+    pub(crate) max_message_bytes: usize,
+    pub(crate) linger: Duration,
+}
+
+/// A signal's way to its topic, or to one partition of it.
 pub(crate) struct Lane {
-    signal: Signal,
-    topic: TopicName,
-    producer: Producer<Batch>,
-    telemetry: Arc<Telemetry>,
-    max_message_bytes: usize,
-    linger: Duration,
+    course: Course,
+    /// None when the client library may choose.
+    partition: Option<i32>,
     open: Mutex<Open>,
 }
 
@@ -56,28 +64,21 @@ pub(crate) enum Due {
 }
 
 impl Lane {
-    pub(crate) fn new(
-        signal: Signal,
-        topic: TopicName,
-        producer: Producer<Batch>,
-        telemetry: Arc<Telemetry>,
-        max_message_bytes: usize,
-        linger: Duration,
-    ) -> Self {
-        let open = Mutex::default();
-        Self { signal, topic, producer, telemetry, max_message_bytes, linger, open }
+    pub(crate) fn new(course: Course, partition: Option<i32>) -> Self {
+        Self { course, partition, open: Mutex::default() }
     }
 
     /// Adds a request of at most the message limit. True when it is the first of an open message,
     /// which somebody then has to send off in time.
     pub(crate) fn add(&self, bytes: &[u8], records: u64, ticket: Ticket) -> bool {
-        self.telemetry.buffered(self.signal, records as i64);
+        let Course { signal, telemetry, max_message_bytes, linger, .. } = &self.course;
+        telemetry.buffered(*signal, records as i64);
         let mut open = self.lock();
-        if open.buffer.len() + bytes.len() > self.max_message_bytes {
+        if open.buffer.len() + bytes.len() > *max_message_bytes {
             self.ship_open(&mut open);
         }
         let alone = open.buffer.is_empty();
-        if alone && (self.linger.is_zero() || bytes.len() > self.max_message_bytes / 2) {
+        if alone && (linger.is_zero() || bytes.len() > max_message_bytes / 2) {
             // Little would fit beside it: no need to copy it here first.
             drop(open);
             self.ship(bytes, records, vec![ticket]);
@@ -92,17 +93,14 @@ impl Lane {
         alone
     }
 
-    /// Counts records that no message can hold.
-    pub(crate) fn reject(&self, records: u64) {
-        if records > 0 {
-            self.telemetry.refused(self.signal, Refusal::TooLarge, records);
-        }
+    pub(crate) fn course(&self) -> &Course {
+        &self.course
     }
 
     /// Sends the open message off if it has waited long enough, and says when to look again.
     pub(crate) fn ship_if_due(&self, now: Instant) -> Due {
         let mut open = self.lock();
-        match open.since.map(|since| since + self.linger) {
+        match open.since.map(|since| since + self.course.linger) {
             None => Due::Never,
             Some(due) if due > now => Due::At(due),
             Some(_) => {
@@ -127,20 +125,26 @@ impl Lane {
             let tickets = std::mem::take(&mut open.tickets);
             self.ship(&open.buffer, std::mem::take(&mut open.records), tickets);
             open.buffer.clear();
+            if self.partition.is_some() {
+                // One of many lanes: what all of them kept would be memory that nobody counts.
+                open.buffer = Vec::new();
+            }
         }
     }
 
     /// Hands a message to the producer, which copies it.
     fn ship(&self, payload: &[u8], records: u64, tickets: Vec<Ticket>) {
+        let Course { signal, topic, producer, telemetry, .. } = &self.course;
         let batch = Box::new(Batch {
-            signal: self.signal,
+            signal: *signal,
             records,
             tickets,
-            telemetry: Arc::clone(&self.telemetry),
+            telemetry: Arc::clone(telemetry),
             handed_over: Instant::now(),
         });
-        let record = BaseRecord::<[u8], [u8], _>::with_opaque_to(self.topic.as_str(), batch);
-        if let Err((error, record)) = self.producer.send(record.payload(payload)) {
+        let mut record = BaseRecord::<[u8], [u8], _>::with_opaque_to(topic.as_str(), batch);
+        record.partition = self.partition;
+        if let Err((error, record)) = producer.send(record.payload(payload)) {
             record.delivery_opaque.ended(Err(code_of(&error)));
         }
     }

@@ -6,6 +6,7 @@
 
 mod failure;
 mod lane;
+mod lanes;
 mod letters;
 mod monitor;
 mod producer;

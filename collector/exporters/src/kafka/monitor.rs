@@ -3,7 +3,7 @@
 //! One thread asks for the topics' metadata, often while something is wrong and seldom while all is
 //! well. A topic that should exist is asked for by name and never created by asking.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -35,8 +35,10 @@ pub(crate) struct Monitor {
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Default)]
 struct Shared {
+    topics: Vec<TopicName>,
+    /// How many partitions each of the topics has; 0 until that is known.
+    partitions: Vec<AtomicU32>,
     reachable: AtomicBool,
     stop: Mutex<bool>,
     wake: Condvar,
@@ -50,8 +52,14 @@ impl Monitor {
         part: Part,
         drain: Drain,
     ) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
-        let watch = Watch { producer, topics, part, drain, shared: Arc::clone(&shared) };
+        let shared = Arc::new(Shared {
+            partitions: topics.iter().map(|_| AtomicU32::new(0)).collect(),
+            topics,
+            reachable: AtomicBool::new(false),
+            stop: Mutex::new(false),
+            wake: Condvar::new(),
+        });
+        let watch = Watch { producer, part, drain, shared: Arc::clone(&shared) };
         let thread = thread::Builder::new().name("kafka-monitor".into()).spawn(|| watch.run())?;
         Ok(Self { shared, thread: Some(thread) })
     }
@@ -59,6 +67,13 @@ impl Monitor {
     /// Whether the last question was answered well.
     pub(crate) fn is_reachable(&self) -> bool {
         self.shared.reachable.load(Ordering::Acquire)
+    }
+
+    /// How many partitions a topic had when it was last asked for; 0 when it never was.
+    pub(crate) fn partitions(&self, topic: &TopicName) -> u32 {
+        let Shared { topics, partitions, .. } = &*self.shared;
+        let found = topics.iter().position(|known| known == topic);
+        found.map_or(0, |index| partitions[index].load(Ordering::Acquire))
     }
 }
 
@@ -75,7 +90,6 @@ impl Drop for Monitor {
 
 struct Watch<S: Shipment> {
     producer: Producer<S>,
-    topics: Vec<TopicName>,
     part: Part,
     drain: Drain,
     shared: Arc<Shared>,
@@ -107,7 +121,9 @@ impl<S: Shipment> Watch<S> {
             self.drain.begin();
             return false;
         }
-        match self.topics.iter().try_for_each(|topic| self.ask_for(topic)) {
+        let Shared { topics, partitions, .. } = &*self.shared;
+        let mut asked = topics.iter().zip(partitions);
+        match asked.try_for_each(|(topic, partitions)| self.ask_for(topic, partitions)) {
             Ok(()) => {
                 if self.part.ready() {
                     tracing::info!("kafka is reached and has the topics");
@@ -123,7 +139,7 @@ impl<S: Shipment> Watch<S> {
         }
     }
 
-    fn ask_for(&self, topic: &TopicName) -> Result<(), String> {
+    fn ask_for(&self, topic: &TopicName, partitions: &AtomicU32) -> Result<(), String> {
         let client = self.producer.client();
         let metadata = client.fetch_metadata(Some(topic.as_str()), QUESTION_TIMEOUT);
         let metadata = metadata.map_err(|error| {
@@ -140,7 +156,11 @@ impl<S: Shipment> Watch<S> {
         };
         match code {
             // A leader is being chosen: the topic is there, and messages wait for the leader.
-            None | Some(RDKafkaErrorCode::LeaderNotAvailable) => Ok(()),
+            None | Some(RDKafkaErrorCode::LeaderNotAvailable) => {
+                let count = found.map_or(0, |found| found.partitions().len());
+                partitions.store(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Release);
+                Ok(())
+            }
             Some(code) => Err(format!(
                 "topic {topic} cannot be written: {code}; {}",
                 Class::of(code).advice()

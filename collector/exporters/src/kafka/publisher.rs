@@ -1,20 +1,23 @@
-//! The edge's publisher: a lane per signal, one idempotent producer, and a thread that sends off
+//! The edge's publisher: lanes for each signal, one idempotent producer, and a thread that sends off
 //! messages that have waited long enough.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use millrace_config::{Acknowledge, KafkaExporter, TopicName, Topics};
+use millrace_config::{Acknowledge, KafkaExporter, PartitionBy, TopicName, Topics};
+use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::drain::Drain;
-use millrace_pipeline::publish::{Delivered, Delivery, Publish, Refused, Request};
+use millrace_pipeline::publish::{Delivered, Delivery, DeliverySender, Publish, Refused, Request};
 use millrace_pipeline::readiness::Part;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::{Signal, otlp};
 use rdkafka::producer::Producer as _;
 
-use super::lane::{Batch, Due, Lane};
+use super::lane::{Batch, Course, Due, Lane};
+use super::lanes::{Lanes, Ride};
 use super::monitor::Monitor;
 use super::producer::{Producer, ProducerError, Traits, create};
 use super::ticket::Ticket;
@@ -30,7 +33,7 @@ pub struct KafkaPublisher {
 }
 
 struct Shared {
-    lanes: [Option<Lane>; 3],
+    lanes: [Option<Lanes>; 3],
     producer: Producer<Batch>,
     clock: Clock,
     /// Set when the last messages were sent off: nothing is taken from then on.
@@ -68,6 +71,7 @@ impl KafkaPublisher {
             compression,
             max_message_bytes,
             linger_millis,
+            partition_by,
             acknowledge,
             delivery_timeout_seconds,
         } = settings;
@@ -88,9 +92,18 @@ impl KafkaPublisher {
         )?;
         let linger = Duration::from_millis(u64::from(*linger_millis));
         let lanes = Signal::ALL.map(|signal| {
-            let topic = topic_of(topics, signal)?.clone();
-            let telemetry = Arc::clone(telemetry);
-            Some(Lane::new(signal, topic, producer.clone(), telemetry, max_message_bytes, linger))
+            let course = Course {
+                signal,
+                topic: topic_of(topics, signal)?.clone(),
+                producer: producer.clone(),
+                telemetry: Arc::clone(telemetry),
+                max_message_bytes,
+                linger,
+            };
+            Some(match (signal, partition_by) {
+                (Signal::Traces, PartitionBy::TraceId) => Lanes::by_trace(course),
+                _ => Lanes::one(course),
+            })
         });
         let names = topics.given().map(|(_, topic)| topic.clone()).collect();
         let monitor = Monitor::start(producer.clone(), names, part, drain.clone())?;
@@ -110,80 +123,118 @@ impl KafkaPublisher {
     #[must_use]
     pub fn flush(&self, time: Duration) -> bool {
         self.shared.closed.store(true, Ordering::Release);
-        for lane in self.shared.lanes.iter().flatten() {
-            lane.ship_now();
-        }
+        self.shared.all_lanes().for_each(|lane| lane.ship_now());
         self.shared.producer.flush(time).is_ok()
     }
 
     /// Where a signal goes.
-    fn lane(&self, signal: Signal) -> Option<&Lane> {
+    fn lanes(&self, signal: Signal) -> Option<&Lanes> {
         self.shared.lanes[signal.index()].as_ref()
     }
 
-    /// Adds a request to its lane, cut into messages if it is too long for one.
-    fn add(&self, lane: &Lane, request: Request<'_>) -> Delivery {
-        let Request { signal, bytes, records, reservation } = request;
-        let (sender, delivery) = Delivery::pair();
-        let later = match self.acknowledge {
-            Acknowledge::AfterKafka => Some(sender),
-            Acknowledge::AfterBuffering => {
-                sender.finish(Ok(Delivered::default()));
-                None
-            }
-        };
-        let mut opened = false;
-        if bytes.len() <= self.max_message_bytes {
-            for ticket in Ticket::shares(1, Delivered::default(), later, reservation) {
-                opened |= lane.add(bytes, records, ticket);
-            }
-        } else {
-            // A checked request can be split; if not, no part would be lost unnoticed: without
-            // tickets the client is told to send again.
-            let parts = otlp::split(signal, bytes, self.max_message_bytes).unwrap_or_default();
-            let fits = |part: &otlp::Part| part.bytes.len() <= self.max_message_bytes;
-            let (parts, oversized): (Vec<_>, Vec<_>) = parts.into_iter().partition(fits);
-            let rejected_records = oversized.iter().map(|part| part.records).sum();
-            lane.reject(rejected_records);
-            let result = Delivered { rejected_records };
-            if parts.is_empty() && rejected_records > 0 {
-                if let Some(sender) = later {
-                    sender.finish(Ok(result));
+    /// Adds a request to its lanes, cut into messages where it is too long for one. Refuses it
+    /// before any of it is taken, or not at all.
+    fn add(&self, lanes: &Lanes, request: Request<'_>) -> Result<Delivery, Refused> {
+        let Request { signal, bytes, records, mut reservation } = request;
+        let mut load = Load::new(signal, self.max_message_bytes);
+        match lanes {
+            Lanes::One(lane) => load.put(lane, Cow::Borrowed(bytes), records)?,
+            Lanes::ByTrace(by_trace) => {
+                let partitions = self.monitor.partitions(lanes.topic());
+                for Ride { lane, part } in by_trace.sort(bytes, partitions)? {
+                    load.put(&lane, Cow::Owned(part.bytes), part.records)?;
                 }
-                return delivery;
             }
-            let tickets = Ticket::shares(parts.len(), result, later, reservation);
-            for (part, ticket) in parts.iter().zip(tickets) {
-                opened |= lane.add(&part.bytes, part.records, ticket);
-            }
+        }
+        let Load { messages, rejected_records, .. } = load;
+        // Parts repeat what lies around their records.
+        if !reservation.try_resize(messages.iter().map(|message| message.bytes.len() as u64).sum())
+        {
+            return Err(Refused::Full);
+        }
+        lanes.reject(rejected_records);
+        let result = Delivered { rejected_records };
+        let (sender, delivery) = Delivery::pair();
+        if messages.is_empty() || self.acknowledge == Acknowledge::AfterBuffering {
+            sender.finish(Ok(result.clone()));
+            self.ship(messages, result, None, reservation);
+        } else {
+            self.ship(messages, result, Some(sender), reservation);
+        }
+        Ok(delivery)
+    }
+
+    fn ship(
+        &self,
+        messages: Vec<Message<'_>>,
+        result: Delivered,
+        sender: Option<DeliverySender>,
+        reservation: Reservation,
+    ) {
+        let tickets = Ticket::shares(messages.len(), result, sender, reservation);
+        let mut opened = false;
+        for (Message { lane, bytes, records }, ticket) in messages.iter().zip(tickets) {
+            opened |= lane.add(bytes, *records, ticket);
         }
         if opened {
             self.shared.clock.opened();
         }
-        delivery
+    }
+}
+
+/// What a request comes to: messages for lanes, and records that no message can hold.
+struct Load<'a> {
+    signal: Signal,
+    max_message_bytes: usize,
+    messages: Vec<Message<'a>>,
+    rejected_records: u64,
+}
+
+struct Message<'a> {
+    lane: Arc<Lane>,
+    bytes: Cow<'a, [u8]>,
+    records: u64,
+}
+
+impl<'a> Load<'a> {
+    fn new(signal: Signal, max_message_bytes: usize) -> Self {
+        Self { signal, max_message_bytes, messages: Vec::new(), rejected_records: 0 }
+    }
+
+    /// Adds a request of any length, cut into messages if it is too long for one.
+    fn put(&mut self, lane: &Arc<Lane>, bytes: Cow<'a, [u8]>, records: u64) -> Result<(), Refused> {
+        let fits = |bytes: &[u8]| bytes.len() <= self.max_message_bytes;
+        if fits(&bytes) {
+            self.messages.push(Message { lane: Arc::clone(lane), bytes, records });
+            return Ok(());
+        }
+        let parts = otlp::split(self.signal, &bytes, self.max_message_bytes);
+        for part in parts.map_err(|error| Refused::Unavailable(error.to_string()))? {
+            if fits(&part.bytes) {
+                let (lane, bytes) = (Arc::clone(lane), Cow::Owned(part.bytes));
+                self.messages.push(Message { lane, bytes, records: part.records });
+            } else {
+                self.rejected_records += part.records;
+            }
+        }
+        Ok(())
     }
 }
 
 impl Publish for KafkaPublisher {
     fn publish(&self, request: Request<'_>) -> Result<Delivery, Refused> {
-        let lane = self.lane(request.signal).ok_or(Refused::Unconfigured(request.signal))?;
+        let lanes = self.lanes(request.signal).ok_or(Refused::Unconfigured(request.signal))?;
         if self.shared.closed.load(Ordering::Acquire) {
             return Err(Refused::Draining);
         }
         if !self.monitor.is_reachable() {
-            return Err(Refused::Unavailable("it cannot be reached now".to_owned()));
+            return Err(Refused::Unavailable("kafka cannot be reached now".to_owned()));
         }
-        if request.bytes.is_empty() {
-            // A request without records is complete as it is.
-            let (sender, delivery) = Delivery::pair();
-            sender.finish(Ok(Delivered::default()));
-            return Ok(delivery);
-        }
-        Ok(self.add(lane, request))
+        self.add(lanes, request)
     }
 
     fn takes(&self, signal: Signal) -> bool {
-        self.lane(signal).is_some()
+        self.lanes(signal).is_some()
     }
 }
 
@@ -197,12 +248,16 @@ impl Drop for KafkaPublisher {
 }
 
 impl Shared {
+    fn all_lanes(&self) -> impl Iterator<Item = Arc<Lane>> {
+        self.lanes.iter().flatten().flat_map(Lanes::all)
+    }
+
     /// The thread: sends off each message when it is due.
     fn send_off(&self) {
         let mut due = Due::Never;
         while self.clock.wait(due) {
             let now = Instant::now();
-            due = self.lanes.iter().flatten().map(|lane| lane.ship_if_due(now)).fold(
+            due = self.all_lanes().map(|lane| lane.ship_if_due(now)).fold(
                 Due::Never,
                 |earliest, due| match (earliest, due) {
                     (Due::At(a), Due::At(b)) => Due::At(a.min(b)),

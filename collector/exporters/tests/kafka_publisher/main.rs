@@ -3,12 +3,14 @@
 //! Not proven here: real brokers' timing and replication; the end-to-end tests do that.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod by_trace;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millrace_config::{
-    Acknowledge, BootstrapServer, ByteSize, Compression, KafkaConnection, KafkaExporter, TopicName,
-    Topics,
+    Acknowledge, BootstrapServer, ByteSize, Compression, KafkaConnection, KafkaExporter,
+    PartitionBy, TopicName, Topics,
 };
 use millrace_exporters::kafka::{KafkaDeadLetters, KafkaPublisher};
 use millrace_pipeline::budget::Budget;
@@ -68,6 +70,7 @@ impl Rig {
             compression: Compression::Zstd,
             max_message_bytes: ByteSize::kib(16),
             linger_millis: 5,
+            partition_by: PartitionBy::Any,
             acknowledge: Acknowledge::AfterKafka,
             delivery_timeout_seconds: 20,
         };
