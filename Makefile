@@ -1,11 +1,11 @@
 # Millrace. `make` lists what there is; each target is a task of `cargo xtask` (e2e/xtask).
 .DEFAULT_GOAL := help
-.PHONY: help demo up down status images check test codegen audit
+.PHONY: help demo up down status images check test bench bench-peers codegen audit
 
 XTASK := cargo run --quiet --locked --package xtask --
 
 help: ## What can be made
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 demo: prerequisites ## The whole of it on this machine: cluster, operator, pipeline, a million spans, checked
 	@$(XTASK) demo
@@ -27,6 +27,12 @@ check: prerequisites ## Structure rules, formatting, lints, dependency policy, g
 
 test: prerequisites ## Everything: unit, integration (real broker and engine), cluster
 	@$(XTASK) test
+
+bench: prerequisites ## What the collector costs, as JSON lines: CASE= RUNS= QUICK=1 PROFILE=1 PEER= (docs/performance.md)
+	@$(XTASK) bench
+
+bench-peers: prerequisites ## The same, side by side with the OpenTelemetry Collector
+	@$(XTASK) bench --peers
 
 codegen: prerequisites ## Write what is generated: CRDs, chart CRDs, manifests, reference pages
 	@$(XTASK) codegen

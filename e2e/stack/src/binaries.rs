@@ -196,6 +196,15 @@ pub fn build_all(paths: &Paths, progress: &dyn Progress) -> Result<()> {
     if Binary::ALL.iter().all(|binary| binary.path(paths).exists()) {
         return Ok(());
     }
+    let _lock = locked(paths, progress)?;
+    for binary in Binary::ALL {
+        build(binary, paths, progress)?;
+    }
+    Ok(())
+}
+
+/// The right to build into the cache, until it is dropped.
+pub(crate) fn locked(paths: &Paths, progress: &dyn Progress) -> Result<File> {
     let lock_path = paths.cache().join("go.lock");
     create_dir(paths.cache())?;
     let lock =
@@ -204,10 +213,7 @@ pub fn build_all(paths: &Paths, progress: &dyn Progress) -> Result<()> {
         progress.tell("waiting for another process that builds the same programs");
         lock.lock().map_err(io_error(format!("lock {}", lock_path.display())))?;
     }
-    for binary in Binary::ALL {
-        build(binary, paths, progress)?;
-    }
-    Ok(())
+    Ok(lock)
 }
 
 fn build(binary: Binary, paths: &Paths, progress: &dyn Progress) -> Result<()> {
@@ -241,7 +247,7 @@ fn build(binary: Binary, paths: &Paths, progress: &dyn Progress) -> Result<()> {
 }
 
 /// Go, shielded from the user's own settings: no C compiler, no other toolchain, no workspace.
-fn go() -> Command {
+pub(crate) fn go() -> Command {
     let mut command = Command::new("go");
     command
         .env("CGO_ENABLED", "0")

@@ -10,6 +10,8 @@ pub const ETCD: &str = "v3.6.5";
 pub const COREDNS: &str = "v1.12.4";
 /// Helm.
 pub const HELM: &str = "v3.22.0";
+/// The OpenTelemetry Collector that ours is compared with; no part of a cluster.
+pub const OTELCOL: &str = "v0.155.0";
 /// Our own pause program; goes up when `pause/main.go` changes.
 pub const PAUSE: &str = "v1";
 /// The oldest Go that builds [`KUBERNETES`] (the `go` line of its module file).

@@ -33,7 +33,7 @@ pub(crate) struct Loaded {
 }
 
 /// Cargo's target folder.
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     let set = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     set.unwrap_or_else(|| shell::root().join("target"))
 }
@@ -47,6 +47,17 @@ pub(crate) fn release(name: &str) -> PathBuf {
 pub(crate) fn binaries() -> Result<()> {
     let tools = ["-p", "millrace-operator", "-p", "millrace-ddl", "-p", "millrace-loadgen"];
     cargo_build(&tools)?;
+    collectors()
+}
+
+/// What a benchmark runs: the harness, its tools, and the collector once for each allocator.
+pub(crate) fn benchmarks() -> Result<()> {
+    cargo_build(&["-p", "millrace-bench", "-p", "millrace-ddl", "-p", "millrace-loadgen"])?;
+    cargo_build(&["-p", "millrace-columns", "--example", "columns-bench"])?;
+    collectors()
+}
+
+fn collectors() -> Result<()> {
     for allocator in ALLOCATORS {
         let package =
             ["-p", "millrace-collector", "--no-default-features", "--features", allocator];

@@ -1,6 +1,7 @@
 //! Developer tasks: what the Makefile targets call. Parses, dispatches and picks the exit code;
 //! each task has its own file. Nothing here is linked into what users run.
 
+mod bench;
 mod build;
 mod check;
 mod demo;
@@ -50,6 +51,15 @@ enum Task {
         #[arg(long)]
         no_build: bool,
     },
+    /// What the collector costs; the rest is said by variables, as `make` passes them on.
+    Bench {
+        /// Side by side with the OpenTelemetry Collector, which is built for it.
+        #[arg(long)]
+        peers: bool,
+        /// Take the binaries of an earlier build.
+        #[arg(long)]
+        no_build: bool,
+    },
     /// Every test there is.
     Test,
 }
@@ -69,6 +79,8 @@ fn main() -> ExitCode {
         Task::Demo { no_build: true } => demo::run(Binaries::AsTheyAre),
         Task::Demo { no_build: false } => demo::run(Binaries::Built),
         Task::Test => test::run(),
+        Task::Bench { peers, no_build: true } => bench::run(peers, Binaries::AsTheyAre),
+        Task::Bench { peers, no_build: false } => bench::run(peers, Binaries::Built),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -22,6 +22,7 @@ const LAYERS: &[&[&str]] = &[
     &["millrace-collector", "millrace-operator"],
     &["millrace-stack"],
     &["millrace-e2e", "xtask"],
+    &["millrace-bench"],
 ];
 
 /// Edges that point left and are forbidden all the same (but for tests).
@@ -34,6 +35,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("millrace-ddl", &["millrace-config", "millrace-crds", "millrace-wire"]),
     // Black-box tests run the collector as a program.
     ("millrace-e2e", &["millrace-collector"]),
+    ("millrace-bench", &["millrace-collector", "millrace-operator", "xtask"]),
 ];
 
 /// The stack and the tasks run the products as programs; they link none of their parts.
@@ -169,6 +171,7 @@ mod tests {
             ("xtask", "millrace-wire"),
             ("millrace-stack", "millrace-loadgen"),
             ("millrace-receivers", "flate2"),
+            ("millrace-bench", "millrace-collector"),
         ] {
             let message = judge(&edge(from, to)).unwrap_or_default();
             assert!(message.contains(from) && message.contains(to), "{from} -> {to}: {message}");

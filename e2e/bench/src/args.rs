@@ -1,0 +1,79 @@
+//! What can be said on the command line, or through the variables that `make` passes on.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Parser;
+
+use crate::case::Size;
+use crate::peer::Peer;
+
+/// Benchmarks of the collector: one JSON line a case on standard output, progress on standard
+/// error.
+#[derive(Debug, Parser)]
+#[command(name = "millrace-bench", version)]
+pub(crate) struct Args {
+    /// Cases by name, or by the word before a dash (`gateway`, `edge`, `engine`, `allocator`);
+    /// several parted by commas; `all` for every one.
+    #[arg(long, env = "CASE", default_value = "all")]
+    pub(crate) case: String,
+    /// Runs of each case; figures are medians. 5, or 3 when quick or with a peer.
+    #[arg(long, env = "RUNS")]
+    runs: Option<usize>,
+    /// A third of the records.
+    #[arg(long, env = "QUICK", value_parser = yes_or_no, default_value = "0")]
+    quick: bool,
+    /// One run of each case under `perf`, and a flame graph of each instead of figures.
+    #[arg(long, env = "PROFILE", value_parser = yes_or_no, default_value = "0")]
+    pub(crate) profile: bool,
+    /// Another collector to run side by side, such as `otelcol --config {config}`.
+    #[arg(long, env = "PEER")]
+    peer: Option<String>,
+    /// The peer's name in results; its program's when absent.
+    #[arg(long, env = "PEER_NAME")]
+    peer_name: Option<String>,
+    /// Settings of the peer as a gateway, with placeholders; the OpenTelemetry Collector's when
+    /// absent.
+    #[arg(long, env = "PEER_GATEWAY", value_name = "FILE")]
+    peer_gateway: Option<PathBuf>,
+    /// Settings of the peer as an edge, with placeholders; the OpenTelemetry Collector's when
+    /// absent.
+    #[arg(long, env = "PEER_EDGE", value_name = "FILE")]
+    peer_edge: Option<PathBuf>,
+    /// Where results, settings, logs and flame graphs go.
+    #[arg(long, default_value = "target/bench", value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Print the cases and stop.
+    #[arg(long)]
+    pub(crate) list: bool,
+}
+
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "true" | "yes" => Ok(true),
+        "0" | "false" | "no" | "" => Ok(false),
+        _ => Err("write 1 or 0".to_owned()),
+    }
+}
+
+impl Args {
+    /// How much is measured.
+    pub(crate) fn size(&self) -> Size {
+        if self.quick { Size::Quick } else { Size::Full }
+    }
+
+    /// How often: at least once.
+    pub(crate) fn runs(&self) -> usize {
+        let usual = if self.quick || self.peer.is_some() { 3 } else { 5 };
+        if self.profile { 1 } else { self.runs.unwrap_or(usual).max(1) }
+    }
+
+    /// The other collector, if one is given.
+    pub(crate) fn peer(&self) -> Result<Option<Peer>> {
+        let Some(command) = self.peer.as_deref().filter(|command| !command.is_empty()) else {
+            return Ok(None);
+        };
+        let (gateway, edge) = (self.peer_gateway.as_deref(), self.peer_edge.as_deref());
+        Peer::new(command, self.peer_name.as_deref(), gateway, edge).map(Some)
+    }
+}

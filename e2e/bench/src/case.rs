@@ -1,0 +1,218 @@
+//! What can be measured: every case, as data.
+
+use anyhow::{Result, bail};
+
+use crate::dataset::Dataset;
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// The figures of the documentation.
+    Full,
+    /// A third of it, for a look.
+    Quick,
+}
+
+/// What a gateway writes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// The sink in the harness.
+    NullSink,
+    /// Null tables of a real engine.
+    Engine,
+}
+
+/// How a load reaches an edge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// `grpc` or `http`, as the load generator calls it.
+    pub(crate) protocol: &'static str,
+    /// `gzip` or `none`.
+    pub(crate) compression: &'static str,
+}
+
+/// One side of a pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Kafka to ClickHouse.
+    Gateway {
+        /// What is drained.
+        dataset: Dataset,
+        /// Where to.
+        target: Target,
+        /// `AtLeastOnce` or `EffectivelyOnce`.
+        delivery: &'static str,
+        /// `JSON` or `Map`.
+        attributes: &'static str,
+        /// A topic much longer than the others: what waits must not take memory.
+        is_backlog: bool,
+    },
+    /// OTLP to Kafka.
+    Edge(Way),
+    /// No collector: each stage by itself.
+    Stages,
+}
+
+/// A case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Case {
+    /// Its name on the command line and in results.
+    pub(crate) name: &'static str,
+    /// What runs.
+    pub(crate) side: Side,
+    /// The collector built with this allocator; the default build when absent.
+    pub(crate) allocator: Option<&'static str>,
+    /// Whether other collectors can run it too.
+    pub(crate) is_for_peers: bool,
+}
+
+const LEAN: Side = gateway(Dataset::Lean);
+
+const fn gateway(dataset: Dataset) -> Side {
+    Side::Gateway {
+        dataset,
+        target: Target::NullSink,
+        delivery: "AtLeastOnce",
+        attributes: "JSON",
+        is_backlog: false,
+    }
+}
+
+const fn engine(dataset: Dataset) -> Side {
+    Side::Gateway {
+        dataset,
+        target: Target::Engine,
+        delivery: "AtLeastOnce",
+        attributes: "JSON",
+        is_backlog: false,
+    }
+}
+
+const fn edge(protocol: &'static str, compression: &'static str) -> Side {
+    Side::Edge(Way { protocol, compression })
+}
+
+const fn ours(name: &'static str, side: Side) -> Case {
+    Case { name, side, allocator: None, is_for_peers: false }
+}
+
+const fn shared(name: &'static str, side: Side) -> Case {
+    Case { name, side, allocator: None, is_for_peers: true }
+}
+
+const fn built_with(name: &'static str, allocator: &'static str) -> Case {
+    Case { name, side: LEAN, allocator: Some(allocator), is_for_peers: false }
+}
+
+/// All cases, in the order they run.
+pub(crate) const ALL: &[Case] = &[
+    shared("gateway-lean", LEAN),
+    shared("gateway-rich", gateway(Dataset::Rich)),
+    shared("gateway-logs", gateway(Dataset::Logs)),
+    ours("gateway-metrics", gateway(Dataset::Metrics)),
+    // The OpenTelemetry Collector's exporter knows no JSON for metrics: side by side it is Map.
+    shared(
+        "gateway-metrics-map",
+        Side::Gateway {
+            dataset: Dataset::Metrics,
+            target: Target::NullSink,
+            delivery: "AtLeastOnce",
+            attributes: "Map",
+            is_backlog: false,
+        },
+    ),
+    ours(
+        "gateway-effectively-once",
+        Side::Gateway {
+            dataset: Dataset::Lean,
+            target: Target::NullSink,
+            delivery: "EffectivelyOnce",
+            attributes: "JSON",
+            is_backlog: false,
+        },
+    ),
+    built_with("allocator-system", "system"),
+    built_with("allocator-jemalloc", "jemalloc"),
+    built_with("allocator-mimalloc", "mimalloc"),
+    ours(
+        "gateway-backlog",
+        Side::Gateway {
+            dataset: Dataset::Lean,
+            target: Target::NullSink,
+            delivery: "AtLeastOnce",
+            attributes: "JSON",
+            is_backlog: true,
+        },
+    ),
+    ours("engine-lean", engine(Dataset::Lean)),
+    ours("engine-rich", engine(Dataset::Rich)),
+    ours("engine-logs", engine(Dataset::Logs)),
+    ours("engine-metrics", engine(Dataset::Metrics)),
+    shared("edge-grpc-gzip", edge("grpc", "gzip")),
+    ours("edge-grpc-plain", edge("grpc", "none")),
+    ours("edge-http", edge("http", "gzip")),
+    ours("stages", Side::Stages),
+];
+
+/// The cases that a word means: one by its name, or all whose names begin with the word and a dash;
+/// every one for `all`. Several words are parted by commas.
+pub(crate) fn select(words: &str) -> Result<Vec<Case>> {
+    let mut chosen: Vec<Case> = Vec::new();
+    for word in words.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        let exact: Vec<&Case> = ALL.iter().filter(|case| case.name == word).collect();
+        let group = |case: &&Case| {
+            word == "all" || case.name.strip_prefix(word).is_some_and(|rest| rest.starts_with('-'))
+        };
+        let found = if exact.is_empty() { ALL.iter().filter(group).collect() } else { exact };
+        if found.is_empty() {
+            let names: Vec<&str> = ALL.iter().map(|case| case.name).collect();
+            bail!("there is no case {word}; there are: {}", names.join(" "));
+        }
+        for case in found {
+            if !chosen.contains(case) {
+                chosen.push(*case);
+            }
+        }
+    }
+    Ok(chosen)
+}
+
+impl Case {
+    /// How many records it takes: enough for two CPU-seconds of ours, so that start-up and the
+    /// 10 ms ticks of CPU time stay under one percent each. Peers get fewer, being slower.
+    pub(crate) fn records(&self, size: Size) -> u64 {
+        let full = match self.side {
+            Side::Gateway { is_backlog: true, .. } => 16_000_000,
+            Side::Gateway { dataset: Dataset::Lean, .. } => 5_000_000,
+            Side::Gateway { dataset: Dataset::Rich, .. } => 1_500_000,
+            Side::Gateway { dataset: Dataset::Logs, .. } => 3_000_000,
+            Side::Gateway { dataset: Dataset::Metrics, .. } => 2_000_000,
+            Side::Edge(_) => 4_000_000,
+            Side::Stages => 0,
+        };
+        match size {
+            Size::Full => full,
+            Size::Quick => full / 3,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ALL, select};
+
+    /// Scenario: a name, a group, a list, all, a typing error. Guarantee: what was meant, once
+    /// each; the error lists what there is.
+    #[test]
+    fn words_mean_cases_and_groups() {
+        let names = |words: &str| -> Vec<&str> {
+            select(words).unwrap().iter().map(|case| case.name).collect()
+        };
+        assert_eq!(names("gateway-lean"), ["gateway-lean"]);
+        assert_eq!(names("gateway-metrics"), ["gateway-metrics"]);
+        assert_eq!(names("allocator").len(), 3);
+        assert_eq!(names("edge-http,edge"), ["edge-http", "edge-grpc-gzip", "edge-grpc-plain"]);
+        assert_eq!(names("all").len(), ALL.len());
+        assert!(select("gatway").unwrap_err().to_string().contains("gateway-lean"));
+    }
+}
