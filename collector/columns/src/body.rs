@@ -21,11 +21,15 @@ pub enum Compression {
 /// cost more in headers and lost context than copying it does.
 const DIRECT_BYTES: usize = 64 * 1024;
 
+/// What of a long column is compressed to see whether compressing it pays: one window of LZ4.
+const PROBE_BYTES: usize = 64 * 1024;
+
 /// Writes one body. The gathering buffer is reused from body to body.
 #[derive(Debug, Default)]
 pub(crate) struct BodyWriter {
     compression: Compression,
     pending: Vec<u8>,
+    scratch: Vec<u8>,
     out: Vec<u8>,
     plain_bytes: u64,
     last_bytes: usize,
@@ -50,7 +54,7 @@ impl BodyWriter {
 
     /// Bytes of memory held between bodies.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.pending.capacity()
+        self.pending.capacity() + self.scratch.capacity()
     }
 
     /// Appends `bytes`.
@@ -69,11 +73,23 @@ impl BodyWriter {
         self.plain_bytes += bytes.len() as u64;
         match self.compression {
             Compression::None => self.out.extend_from_slice(bytes),
-            Compression::Lz4 => {
-                for chunk in bytes.chunks(FRAME_BYTES) {
-                    frame::append_lz4(chunk, &mut self.out);
-                }
-            }
+            Compression::Lz4 => self.compress_column(bytes),
+        }
+    }
+
+    /// Compresses a long column, unless its start says that it can't be shortened: ids are a third
+    /// of a span's bytes, and LZ4 takes as long over them as over all the rest.
+    fn compress_column(&mut self, bytes: &[u8]) {
+        let (probe, rest) = bytes.split_at(PROBE_BYTES.min(bytes.len()));
+        let before = self.out.len();
+        frame::append_lz4(probe, &mut self.scratch, &mut self.out);
+        let append = if self.out.len() - before < probe.len() / 20 * 19 {
+            frame::append_lz4
+        } else {
+            frame::append_stored
+        };
+        for chunk in rest.chunks(FRAME_BYTES) {
+            append(chunk, &mut self.scratch, &mut self.out);
         }
     }
 
@@ -130,7 +146,7 @@ impl BodyWriter {
             Compression::None => self.out.extend_from_slice(&self.pending),
             Compression::Lz4 => {
                 for chunk in self.pending.chunks(FRAME_BYTES) {
-                    frame::append_lz4(chunk, &mut self.out);
+                    frame::append_lz4(chunk, &mut self.scratch, &mut self.out);
                 }
             }
         }

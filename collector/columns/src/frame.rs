@@ -18,39 +18,49 @@ const HEADER_BYTES: usize = 9;
 /// Method byte of LZ4.
 const METHOD_LZ4: u8 = 0x82;
 
+/// Method byte of a frame that isn't compressed.
+const METHOD_NONE: u8 = 0x02;
+
 /// LZ4's acceleration: 1 is the plain algorithm.
 const ACCELERATION: i32 = 1;
 
-/// Appends one frame with `plain` in it to `out`. `plain` has at most [`FRAME_BYTES`].
-pub(crate) fn append_lz4(plain: &[u8], out: &mut Vec<u8>) {
+/// Appends one frame with `plain` in it to `out`. `plain` has at most [`FRAME_BYTES`]; `scratch`
+/// is kept by the caller between frames.
+///
+/// LZ4 writes into `scratch` and the result is copied: a frame's worth of fresh zeros behind `out`
+/// for each frame costs more, and would make `out` grow to several times what it holds.
+pub(crate) fn append_lz4(plain: &[u8], scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
     debug_assert!(plain.len() <= FRAME_BYTES);
     let start = out.len();
-    let header = start + CHECKSUM_BYTES;
-    let body = header + HEADER_BYTES;
-    out.resize(body + bound(plain.len()), 0);
+    if scratch.is_empty() {
+        scratch.resize(bound(FRAME_BYTES), 0);
+    }
+    out.extend_from_slice(&[0; CHECKSUM_BYTES + HEADER_BYTES]);
     let mode = Some(CompressionMode::FAST(ACCELERATION));
-    let Ok(written) = lz4::block::compress_to_buffer(plain, mode, false, &mut out[body..]) else {
+    match lz4::block::compress_to_buffer(plain, mode, false, scratch) {
+        Ok(written) => {
+            out.extend_from_slice(&scratch[..written]);
+            seal(METHOD_LZ4, plain.len(), &mut out[start..]);
+        }
         // Can't be: the buffer has the size that LZ4 itself asks for. A stored frame is as good.
-        out.truncate(start);
-        append_stored(plain, out);
-        return;
-    };
-    out.truncate(body + written);
-    seal(METHOD_LZ4, plain.len(), &mut out[start..]);
+        Err(_) => {
+            out.truncate(start);
+            append_stored(plain, scratch, out);
+        }
+    }
+}
+
+/// Appends one frame with `plain` in it as it is.
+pub(crate) fn append_stored(plain: &[u8], _scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; CHECKSUM_BYTES + HEADER_BYTES]);
+    out.extend_from_slice(plain);
+    seal(METHOD_NONE, plain.len(), &mut out[start..]);
 }
 
 /// LZ4's own formula for the most bytes that `plain_bytes` can become.
 const fn bound(plain_bytes: usize) -> usize {
     plain_bytes + plain_bytes / 255 + 16
-}
-
-fn append_stored(plain: &[u8], out: &mut Vec<u8>) {
-    /// Method byte of a frame that isn't compressed.
-    const METHOD_NONE: u8 = 0x02;
-    let start = out.len();
-    out.resize(start + CHECKSUM_BYTES + HEADER_BYTES, 0);
-    out.extend_from_slice(plain);
-    seal(METHOD_NONE, plain.len(), &mut out[start..]);
 }
 
 /// Fills in the header and checksum of a frame whose body is in place.
@@ -103,7 +113,7 @@ mod tests {
             })
             .collect();
         let mut out = Vec::new();
-        append_lz4(&noise, &mut out);
+        append_lz4(&noise, &mut Vec::new(), &mut out);
         let stored = u32::from_le_bytes(out[17..21].try_into().unwrap()) as usize;
         assert_eq!(out.len(), CHECKSUM_BYTES + stored);
         let body = &out[CHECKSUM_BYTES + HEADER_BYTES..];

@@ -26,12 +26,10 @@ pub(crate) fn push_resource(
         })
     })?;
     match name {
-        AnyValue::String(name) => service_name.push(name),
-        name => {
-            let mut written = Vec::new();
-            text::plain(name, &mut written)?;
-            service_name.push(&written);
+        AnyValue::String(name) => {
+            service_name.push(name);
+            Ok(())
         }
+        name => service_name.push_with(|out| text::plain(name, out)),
     }
-    Ok(())
 }

@@ -3,18 +3,18 @@
 /// One hexadecimal digit for a value of 0 to 15.
 #[inline]
 const fn digit(nibble: u8) -> u8 {
-    // 'a' - '0' - 10 = 39 more for 10 to 15: the sum with 0xf6 carries out of a byte just for
-    // those.
-    let letter = ((nibble as u16 + 0xf6) >> 8) as u8;
-    nibble + b'0' + letter * 39
+    // A comparison and a mask: every lane stays eight bits wide.
+    nibble + b'0' + if nibble > 9 { b'a' - b'0' - 10 } else { 0 }
 }
 
 /// The 2 x `N` digits of `bytes`, as one array per byte.
 #[inline]
 pub(crate) fn pairs<const N: usize>(bytes: &[u8; N]) -> [[u8; 2]; N] {
+    let high = bytes.map(|byte| digit(byte >> 4));
+    let low = bytes.map(|byte| digit(byte & 15));
     let mut pairs = [[0; 2]; N];
-    for (pair, &byte) in pairs.iter_mut().zip(bytes) {
-        *pair = [digit(byte >> 4), digit(byte & 15)];
+    for (pair, digits) in pairs.iter_mut().zip(high.into_iter().zip(low)) {
+        *pair = [digits.0, digits.1];
     }
     pairs
 }

@@ -49,12 +49,14 @@
 mod append;
 mod block;
 mod body;
+mod bytes;
 mod column;
 mod frame;
 mod group;
 mod hex;
 mod logs;
 mod metrics;
+mod reuse;
 mod set;
 mod shape;
 mod text;

@@ -13,7 +13,7 @@ use crate::traces::TraceBlock;
 /// Most cells of JSON columns (rows x paths) in one block: 16 Mi, a byte each. That is 100,000 rows
 /// with 160 different keys; a block that would have more is followed by another one in the same
 /// insert, so that ten thousand keys in a batch cost memory in proportion to their values, not to
-/// rows x keys.
+/// rows x keys. A path counts for 1,024 rows at least, so a block of few rows ends at 16,384 paths.
 const MAX_CELLS: usize = 16 * 1024 * 1024;
 
 /// What an open block counts beside its values: about the memory that its empty builders take. It
@@ -185,7 +185,8 @@ impl BlockSet {
     }
 
     /// Takes everything as inserts, sorted by table and day. The same requests in the same order
-    /// always give the same inserts, byte for byte.
+    /// always give the same rows in the same order; two fresh sets give the same bytes too, while a
+    /// used one may list JSON paths in another order.
     pub fn take(&mut self, compression: Compression) -> Vec<Insert> {
         let mut inserts = Vec::new();
         let Self { tables, writer, .. } = self;

@@ -1,6 +1,7 @@
 //! How the values of a column relate to the rows of its block.
 
 use crate::body::BodyWriter;
+use crate::reuse;
 
 /// Rows that share a value: the block's row at which each group starts.
 ///
@@ -13,7 +14,7 @@ pub(crate) struct Groups {
 
 impl Groups {
     pub(crate) fn clear(&mut self) {
-        self.starts.clear();
+        reuse::clear(&mut self.starts);
     }
 
     /// Starts a group at row `row`.
@@ -100,7 +101,7 @@ pub(crate) struct Offsets {
 
 impl Offsets {
     pub(crate) fn clear(&mut self) {
-        self.ends.clear();
+        reuse::clear(&mut self.ends);
         self.total = 0;
     }
 

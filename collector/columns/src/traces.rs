@@ -132,8 +132,8 @@ impl TraceBlock {
         self.span_name.push(span.name);
         self.span_kind.push(span.kind);
         self.duration.push(duration.to_le_bytes());
-        self.status_code.push(span.status_code);
-        self.status_message.push(span.status_message);
+        self.status_code.push(span.status.code);
+        self.status_message.push(span.status.message);
         self.span_attributes.push(span.attributes)?;
         self.push_events(span)?;
         self.push_links(span)?;

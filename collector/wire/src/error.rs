@@ -55,6 +55,10 @@ pub enum WireErrorKind {
     /// A packed array whose length is no multiple of its items' width.
     #[error("a packed array's length is no multiple of its item's")]
     PackedLength,
+    /// A metric with points of two kinds, or twice of one: which of them count, readers would not
+    /// agree on.
+    #[error("a metric has data twice")]
+    DataTwice,
     /// Values nested deeper than the limit.
     #[error("values are nested too deeply")]
     TooDeep,
@@ -79,6 +83,7 @@ impl WireErrorKind {
             Self::Utf8 => "utf8",
             Self::IdLength => "id_length",
             Self::PackedLength => "packed_length",
+            Self::DataTwice => "data_twice",
             Self::TooDeep => "too_deep",
             Self::TooManyAttributes => "too_many_attributes",
             Self::TooLong => "too_long",

@@ -104,8 +104,24 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    #[inline(never)]
+    #[inline]
     fn long_varint(&mut self) -> Result<u64, Fault> {
+        // Up to eight bytes at once, without a branch that depends on how many there are.
+        if let Some(chunk) = self.rest.first_chunk::<8>() {
+            let word = u64::from_le_bytes(*chunk);
+            let ends = !word & 0x8080_8080_8080_8080;
+            if ends != 0 {
+                let bits = ends.trailing_zeros() + 1;
+                self.rest = &self.rest[bits as usize / 8..];
+                return Ok(join_sevens(word & (u64::MAX >> (u64::BITS - bits))));
+            }
+        }
+        self.odd_varint()
+    }
+
+    /// An integer of more than eight bytes, or near the end of the message.
+    #[inline(never)]
+    fn odd_varint(&mut self) -> Result<u64, Fault> {
         let mut value = 0_u64;
         for (position, &byte) in self.rest.iter().take(10).enumerate() {
             // The tenth byte carries bit 63 alone.
@@ -177,6 +193,18 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Passes over the next byte if it is `byte`.
+    #[inline]
+    pub(crate) fn take_byte(&mut self, byte: u8) -> bool {
+        match self.rest {
+            [first, rest @ ..] if *first == byte => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Passes over the value of a field with tag `tag`.
     ///
     /// # Errors
@@ -192,6 +220,14 @@ impl<'a> Cursor<'a> {
             _ => Err(self.fault(WireErrorKind::InvalidTag)),
         }
     }
+}
+
+/// Joins the low seven bits of each byte: pairs of bytes, then pairs of pairs, then the halves.
+#[inline]
+const fn join_sevens(word: u64) -> u64 {
+    let word = (word & 0x007f_007f_007f_007f) | (word & 0x7f00_7f00_7f00_7f00) >> 1;
+    let word = (word & 0x0000_3fff_0000_3fff) | (word & 0x3fff_0000_3fff_0000) >> 2;
+    (word & 0x0000_0000_0fff_ffff) | (word & 0x0fff_ffff_0000_0000) >> 4
 }
 
 /// Appends `value` as a variable-length integer.
@@ -278,6 +314,12 @@ mod tests {
             let mut cursor = Cursor::new(&bytes);
             prop_assert_eq!(cursor.varint(), Ok(value));
             prop_assert!(cursor.is_empty());
+            // With bytes behind it as well.
+            let mut followed = bytes.clone();
+            followed.extend_from_slice(&[0xff; 9]);
+            let mut cursor = Cursor::new(&followed);
+            prop_assert_eq!(cursor.varint(), Ok(value));
+            prop_assert_eq!(cursor.rest(), &[0xff; 9]);
             // No prefix of it can be read.
             for end in 0..bytes.len() {
                 prop_assert!(Cursor::new(&bytes[..end]).varint().is_err());

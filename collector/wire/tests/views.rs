@@ -79,7 +79,7 @@ fn the_last_scalar_wins_and_messages_merge() {
         .varint(6, 3);
     let span = Span::parse(span.as_ref()).unwrap();
     assert_eq!((span.name, span.kind), (&b"last"[..], 3));
-    assert_eq!((span.status_message, span.status_code), (&b"message"[..], 1));
+    assert_eq!((span.status.message, span.status.code), (&b"message"[..], 1));
 }
 
 /// Repeated fields are found in order though other fields stand between them.
@@ -274,4 +274,56 @@ fn an_oversized_record_is_a_part_of_its_own() {
     let sizes: Vec<(u64, bool)> =
         parts.iter().map(|part| (part.records, part.bytes.len() > 100)).collect();
     assert_eq!(sizes, [(1, false), (1, true), (2, false)]);
+}
+
+/// A group whose surroundings take more than half of a part stays whole: repeated around each of
+/// its records they would become gigabytes. Its neighbours are in parts of their own.
+#[test]
+fn a_group_of_little_but_header_is_not_multiplied() {
+    const RECORDS: u64 = 10_000;
+    let span = |name: &str| Raw::default().bytes(5, name);
+    let mut heavy = Raw::default().bytes(3, "u".repeat(60_000));
+    for _ in 0..RECORDS {
+        heavy = heavy.bytes(2, span(""));
+    }
+    let light = |name: &str| Raw::default().bytes(2, span(name));
+    let group = |scope_spans: Raw| Raw::default().bytes(2, scope_spans);
+    let request = Raw::default()
+        .bytes(1, group(light("before")))
+        .bytes(1, group(heavy))
+        .bytes(1, group(light("after")))
+        .0;
+    for max_bytes in [50_000, 70_000, 100_000] {
+        let parts = otlp::split(Signal::Traces, &request, max_bytes).unwrap();
+        let records: Vec<u64> = parts.iter().map(|part| part.records).collect();
+        assert_eq!(records, [1, RECORDS, 1], "{max_bytes}");
+        let bytes: usize = parts.iter().map(|part| part.bytes.len()).sum();
+        assert!(bytes <= request.len(), "{bytes}");
+        assert!(parts[0].bytes.len() <= max_bytes && parts[2].bytes.len() <= max_bytes);
+    }
+    // What fits is in one part.
+    assert_eq!(otlp::split(Signal::Traces, &request, request.len()).unwrap().len(), 1);
+}
+
+/// A metric with points of two kinds, or twice of one kind, is refused by the check and by the view:
+/// counting all of them and storing the last would lose records without a trace.
+#[test]
+fn a_metric_with_data_twice_is_refused() {
+    let points = || Raw::default().bytes(1, Raw::default().fixed64(3, 1));
+    for (second, name) in [
+        (5, "gauge"),
+        (7, "sum"),
+        (9, "histogram"),
+        (10, "exponential_histogram"),
+        (11, "summary"),
+    ] {
+        let metric = Raw::default().bytes(5, points()).bytes(second, points());
+        let fault = otlp::Metric::parse(&metric.0).unwrap_err();
+        assert_eq!(fault.kind(), WireErrorKind::DataTwice);
+        let scope = Raw::default().bytes(2, &metric).bytes(2, Raw::default().bytes(5, points()));
+        let request = Raw::default().bytes(1, Raw::default().bytes(2, scope)).0;
+        let error = otlp::check(Signal::Metrics, &request, &Limits::default()).unwrap_err();
+        assert_eq!(error.kind(), WireErrorKind::DataTwice, "{error}");
+        assert_eq!(error.path(), format!("resource_metrics.scope_metrics.metrics.{name}"));
+    }
 }

@@ -7,7 +7,9 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
 use crate::body::BodyWriter;
+use crate::bytes::same;
 use crate::column::{Column, Strings};
+use crate::reuse;
 use crate::shape::Shape;
 
 /// Version of the key serialization: the only one there is.
@@ -19,14 +21,40 @@ pub(super) const HAS_ADDITIONAL_KEYS: u64 = 1 << 9;
 /// A `LowCardinality(String)` column.
 #[derive(Default)]
 pub(crate) struct Dictionary {
-    /// Distinct values in order of their first use, in their written form.
-    keys: Strings,
-    /// Where each key's bytes lie in `text`.
-    ends: Vec<usize>,
-    text: Vec<u8>,
+    keys: Keys,
     table: HashTable<u32>,
     hasher: RandomState,
     indexes: Vec<u32>,
+    scratch: Vec<u8>,
+}
+
+/// Distinct values in order of their first use.
+#[derive(Default)]
+struct Keys {
+    /// In their written form.
+    written: Strings,
+    /// Where the bytes of each lie in it.
+    places: Vec<(u32, u32)>,
+}
+
+impl Keys {
+    #[inline]
+    fn get(&self, index: u32) -> &[u8] {
+        let (start, end) = self.places[index as usize];
+        &self.written.data()[start as usize..end as usize]
+    }
+
+    fn push(&mut self, text: &[u8]) -> u32 {
+        self.written.push(text);
+        let end = self.written.end();
+        // Both fit: a batch ends far below 4 GiB.
+        self.places.push(((end - text.len()) as u32, end as u32));
+        (self.places.len() - 1) as u32
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.written.memory_bytes() + self.places.capacity() * size_of::<(u32, u32)>()
+    }
 }
 
 impl Dictionary {
@@ -34,35 +62,49 @@ impl Dictionary {
     #[inline]
     pub(crate) fn push(&mut self, text: &[u8]) {
         let index = match self.indexes.last() {
-            Some(&last) if self.key(last) == text => last,
+            Some(&last) if same(self.keys.get(last), text) => last,
             _ => self.find_or_add(text),
         };
         self.indexes.push(index);
     }
 
-    #[inline]
-    fn key(&self, index: u32) -> &[u8] {
-        key(&self.text, &self.ends, index)
+    /// Appends a value that `write` appends to a buffer.
+    pub(crate) fn push_with<E>(
+        &mut self,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut text = std::mem::take(&mut self.scratch);
+        text.clear();
+        let result = write(&mut text).map(|()| self.push(&text));
+        self.scratch = text;
+        result
     }
 
+    /// Appends a value that is probably the one with index `guess`; its index.
     #[inline]
+    pub(crate) fn push_guessed(&mut self, text: &[u8], guess: Option<u32>) -> u32 {
+        let index = match guess {
+            Some(guess) if same(self.keys.get(guess), text) => guess,
+            _ => self.find_or_add(text),
+        };
+        self.indexes.push(index);
+        index
+    }
+
     fn find_or_add(&mut self, text: &[u8]) -> u32 {
         let hash = self.hasher.hash_one(text);
-        let Self { keys, ends, text: texts, table, hasher, .. } = self;
-        if let Some(&index) = table.find(hash, |&index| key(texts, ends, index) == text) {
+        let Self { keys, table, hasher, .. } = self;
+        if let Some(&index) = table.find(hash, |&index| same(keys.get(index), text)) {
             return index;
         }
-        let index = ends.len() as u32;
-        keys.push(text);
-        texts.extend_from_slice(text);
-        ends.push(texts.len());
-        table.insert_unique(hash, index, |&index| hasher.hash_one(key(texts, ends, index)));
+        let index = keys.push(text);
+        table.insert_unique(hash, index, |&index| hasher.hash_one(keys.get(index)));
         index
     }
 
     /// Distinct values.
     fn keys_len(&self) -> usize {
-        self.ends.len()
+        self.keys.places.len()
     }
 
     /// Bytes of one index, as the power of two that the format writes.
@@ -88,7 +130,7 @@ impl Dictionary {
         let width_code = self.width_code();
         body.word(width_code | HAS_ADDITIONAL_KEYS);
         body.word(self.keys_len() as u64);
-        self.keys.write_values(Shape::Rows, body);
+        self.keys.written.write_values(Shape::Rows, body);
         body.word(rows as u64);
         match width_code {
             0 => indexes(&mut |run, count| self.write_indexes::<1>(run, count, body)),
@@ -124,23 +166,22 @@ impl Dictionary {
     }
 }
 
-fn key<'a>(text: &'a [u8], ends: &[usize], index: u32) -> &'a [u8] {
-    let index = index as usize;
-    let start = if index == 0 { 0 } else { ends[index - 1] };
-    &text[start..ends[index]]
-}
-
 impl Column for Dictionary {
     fn len(&self) -> usize {
         self.indexes.len()
     }
 
     fn clear(&mut self) {
-        self.indexes.clear();
-        self.keys.clear();
-        self.ends.clear();
-        self.text.clear();
-        self.table.clear();
+        reuse::clear(&mut self.indexes);
+        reuse::clear(&mut self.scratch);
+        self.keys.written.clear();
+        reuse::clear(&mut self.keys.places);
+        let Self { table, .. } = self;
+        if reuse::is_wasteful(table.capacity() * size_of::<u32>(), table.len() * size_of::<u32>()) {
+            // An outlier's table: made anew at the size of the next batch.
+            *table = HashTable::new();
+        }
+        table.clear();
     }
 
     fn truncate(&mut self, len: usize) {
@@ -150,15 +191,14 @@ impl Column for Dictionary {
 
     fn bytes(&self) -> usize {
         // Nearly all columns have indexes of one byte.
-        self.indexes.len() + self.keys.bytes()
+        self.indexes.len() + self.keys.written.bytes()
     }
 
     fn memory_bytes(&self) -> usize {
         self.keys.memory_bytes()
-            + self.text.capacity()
-            + self.ends.capacity() * size_of::<usize>()
             + self.table.allocation_size()
             + self.indexes.capacity() * size_of::<u32>()
+            + self.scratch.capacity()
     }
 
     fn write_prefix(&self, body: &mut BodyWriter) {

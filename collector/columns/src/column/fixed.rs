@@ -2,6 +2,7 @@
 
 use crate::body::BodyWriter;
 use crate::column::Column;
+use crate::reuse;
 use crate::shape::Shape;
 
 /// Values of `WIDTH` bytes each.
@@ -23,7 +24,7 @@ impl<const WIDTH: usize> Column for Fixed<WIDTH> {
     }
 
     fn clear(&mut self) {
-        self.data.clear();
+        reuse::clear(&mut self.data);
     }
 
     fn truncate(&mut self, len: usize) {

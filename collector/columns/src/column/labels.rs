@@ -3,6 +3,7 @@
 use crate::body::BodyWriter;
 use crate::column::dictionary::{HAS_ADDITIONAL_KEYS, KEYS_VERSION};
 use crate::column::{Column, fixed};
+use crate::reuse;
 use crate::shape::Shape;
 
 /// A column whose values are among at most 256 known texts.
@@ -33,7 +34,7 @@ impl Column for Labels {
     }
 
     fn clear(&mut self) {
-        self.indexes.clear();
+        reuse::clear(&mut self.indexes);
     }
 
     fn truncate(&mut self, len: usize) {

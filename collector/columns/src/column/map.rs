@@ -1,11 +1,14 @@
 //! `Map(LowCardinality(String), String)`: attribute sets with every value as text.
 
+use millrace_wire::WireErrorKind;
+use millrace_wire::limits::ATTRIBUTES;
 use millrace_wire::otlp::{AnyValue, KeyValue};
-use millrace_wire::protobuf::Fault;
+use millrace_wire::protobuf::{Cursor, Fault};
 
 use crate::body::BodyWriter;
 use crate::column::strings::split_strings;
 use crate::column::{Column, Dictionary, Strings};
+use crate::reuse;
 use crate::shape::{Offsets, Shape};
 use crate::text;
 
@@ -17,21 +20,51 @@ pub(crate) struct Map {
     /// Pairs of the row being filled.
     pending: u64,
     keys: Dictionary,
+    /// The key at each position of the last row: rows of one kind list their keys in one order.
+    expected: Vec<u32>,
     values: Strings,
     scratch: Vec<u8>,
 }
 
+/// Positions whose key is guessed; those behind are looked up: no set is that regular.
+const GUESSED: usize = 128;
+
 impl Map {
+    /// Adds a pair whose value is a scalar, which nearly all are.
+    #[inline(always)]
+    pub(crate) fn add_scalar(&mut self, attribute: KeyValue<'_>) -> Result<(), Fault> {
+        self.put(attribute)
+    }
+
     /// Adds a pair to the row being filled.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn add(&mut self, attribute: KeyValue<'_>) -> Result<(), Fault> {
+        self.put(attribute)
+    }
+
+    #[inline(always)]
+    fn put(&mut self, attribute: KeyValue<'_>) -> Result<(), Fault> {
         match attribute.value {
             AnyValue::String(text) => self.values.push(text),
+            AnyValue::Bool(true) => self.values.push(b"true"),
+            AnyValue::Bool(false) => self.values.push(b"false"),
+            AnyValue::Int(number) => {
+                self.values.push(itoa::Buffer::new().format(number).as_bytes());
+            }
             value => {
                 self.values.push_with(&mut self.scratch, |out| text::plain(value, out))?;
             }
         }
-        self.keys.push(attribute.key);
+        let position = self.pending as usize;
+        if position >= ATTRIBUTES as usize {
+            return Err(Cursor::new(attribute.key).fault(WireErrorKind::TooManyAttributes));
+        }
+        let key = self.keys.push_guessed(attribute.key, self.expected.get(position).copied());
+        match self.expected.get_mut(position) {
+            Some(expected) => *expected = key,
+            None if position < GUESSED => self.expected.push(key),
+            None => {}
+        }
         self.pending += 1;
         Ok(())
     }
@@ -60,7 +93,9 @@ impl Column for Map {
         self.ends.clear();
         self.pending = 0;
         self.keys.clear();
+        self.expected.clear();
         self.values.clear();
+        reuse::clear(&mut self.scratch);
     }
 
     fn truncate(&mut self, len: usize) {

@@ -64,13 +64,19 @@ impl Sets {
             Self::Json(json) => {
                 json.begin();
                 while let Some(attribute) = attributes.next_value()? {
-                    json.add(KeyValue::parse(attribute)?)?;
+                    match KeyValue::usual(attribute) {
+                        Some(attribute) => json.add_scalar(attribute)?,
+                        None => json.add(KeyValue::parse(attribute)?)?,
+                    }
                 }
                 json.end();
             }
             Self::Map(map) => {
                 while let Some(attribute) = attributes.next_value()? {
-                    map.add(KeyValue::parse(attribute)?)?;
+                    match KeyValue::usual(attribute) {
+                        Some(attribute) => map.add_scalar(attribute)?,
+                        None => map.add(KeyValue::parse(attribute)?)?,
+                    }
                 }
                 map.end();
             }

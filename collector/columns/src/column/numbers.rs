@@ -2,6 +2,7 @@
 
 use crate::body::BodyWriter;
 use crate::column::Column;
+use crate::reuse;
 use crate::shape::{Offsets, Shape};
 
 /// An `Array(UInt64)` or `Array(Float64)` column.
@@ -33,7 +34,7 @@ impl Column for Numbers {
 
     fn clear(&mut self) {
         self.ends.clear();
-        self.data.clear();
+        reuse::clear(&mut self.data);
     }
 
     fn truncate(&mut self, len: usize) {

@@ -4,8 +4,10 @@ use millrace_wire::otlp::is_absent_id;
 use millrace_wire::protobuf::{Cursor, put_varint};
 
 use crate::body::BodyWriter;
+use crate::bytes::{put_hex, put_text};
 use crate::column::Column;
 use crate::hex;
+use crate::reuse;
 use crate::shape::Shape;
 
 /// A `String` column.
@@ -19,12 +21,7 @@ impl Strings {
     #[inline]
     pub(crate) fn push(&mut self, text: &[u8]) {
         self.len += 1;
-        if text.len() < 0x80 {
-            self.data.push(text.len() as u8);
-        } else {
-            put_varint(&mut self.data, text.len() as u64);
-        }
-        self.data.extend_from_slice(text);
+        put_text(&mut self.data, text);
     }
 
     /// Appends a trace id in hexadecimal; an absent one as the empty string.
@@ -48,8 +45,7 @@ impl Strings {
     #[inline]
     fn push_pairs<const N: usize>(&mut self, id: &[u8; N]) {
         self.len += 1;
-        self.data.push(2 * N as u8);
-        self.data.extend_from_slice(hex::pairs(id).as_flattened());
+        put_hex(&mut self.data, id);
     }
 
     /// An id that is absent or, from a lax producer, of an odd length: kept whole all the same.
@@ -98,7 +94,7 @@ impl Column for Strings {
     }
 
     fn clear(&mut self) {
-        self.data.clear();
+        reuse::clear(&mut self.data);
         self.len = 0;
     }
 

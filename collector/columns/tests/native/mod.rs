@@ -256,13 +256,16 @@ pub fn unframe(mut body: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     while !body.is_empty() {
         let (checksum, rest) = body.split_at(16);
-        assert_eq!(rest[0], 0x82, "lz4");
         let stored = u32::from_le_bytes(rest[1..5].try_into().unwrap()) as usize;
         let length = i32::from_le_bytes(rest[5..9].try_into().unwrap());
         let (frame, after) = rest.split_at(stored);
         assert_eq!(millrace_columns::checksum(frame), checksum);
         assert!(length as usize <= millrace_columns::FRAME_BYTES);
-        plain.extend(lz4::block::decompress(&frame[9..], Some(length)).unwrap());
+        match rest[0] {
+            0x02 => plain.extend_from_slice(&frame[9..]),
+            0x82 => plain.extend(lz4::block::decompress(&frame[9..], Some(length)).unwrap()),
+            other => panic!("compression method {other:#x}"),
+        }
         body = after;
     }
     plain

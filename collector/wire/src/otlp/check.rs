@@ -2,7 +2,7 @@
 
 use crate::error::{Fault, WireError, WireErrorKind};
 use crate::limits::Limits;
-use crate::otlp::descriptor::{KEY_VALUE, Kind, Message, request};
+use crate::otlp::descriptor::{KEY_VALUE, Kind, METRIC, Message, request};
 use crate::protobuf::{Cursor, LENGTH};
 use crate::signal::Signal;
 
@@ -43,6 +43,7 @@ impl Walk {
     fn message(&mut self, message: &Message, bytes: &[u8], depth: u32) -> Result<(), Fault> {
         let mut cursor = Cursor::new(bytes);
         let mut attributes = 0;
+        let mut data = false;
         while let Some(tag) = cursor.tag()? {
             let Some(field) = message.field(tag >> 3) else {
                 cursor.skip(tag)?;
@@ -77,7 +78,15 @@ impl Walk {
                     packed(&mut cursor, tag, field.kind)?;
                 }
                 Kind::Unknown | Kind::Fixed32 | Kind::Bytes => cursor.skip(tag)?,
-                Kind::Message(_) | Kind::Element | Kind::Group(_) => {
+                Kind::Group(inner) => {
+                    // The one message with several kinds of groups, of which it may have one.
+                    if data && std::ptr::eq(message, &raw const METRIC) {
+                        return Err(cursor.fault(WireErrorKind::DataTwice));
+                    }
+                    data = true;
+                    self.message(inner, cursor.bytes()?, depth)?;
+                }
+                Kind::Message(_) | Kind::Element => {
                     if let Some(inner) = field.kind.message() {
                         self.message(inner, cursor.bytes()?, depth)?;
                     }
@@ -90,6 +99,13 @@ impl Walk {
 
 #[inline]
 fn text(bytes: &[u8]) -> Result<(), Fault> {
+    /// Below it, looking for ASCII takes 2 ns and the full validation 12 to 30 ns; far above it, the
+    /// validation is the faster one.
+    const SHORT_BYTES: usize = 32;
+    // Nearly all strings are short and ASCII.
+    if bytes.len() < SHORT_BYTES && bytes.is_ascii() {
+        return Ok(());
+    }
     match std::str::from_utf8(bytes) {
         Ok(_) => Ok(()),
         Err(error) => Err(Fault::at(WireErrorKind::Utf8, &bytes[error.valid_up_to()..])),

@@ -1,6 +1,7 @@
 //! Views over what all signals share: repeated fields, attribute values, resources and scopes.
 
 use crate::error::{Fault, WireErrorKind};
+use crate::otlp::walk::walk;
 use crate::protobuf::{Cursor, FIXED64, LENGTH, VARINT, tag};
 
 /// The occurrences of one length-prefixed field in a message, in order.
@@ -20,23 +21,24 @@ impl<'a> Repeated<'a> {
         Self { bytes: message, tag: tag(field, LENGTH) }
     }
 
-    /// Adds an occurrence while its message is being walked: `message` is the whole message,
-    /// `before` and `after` what was left of it before the tag and after the value.
+    /// Adds the occurrence whose tag has just been read while walking `message`, and all that
+    /// follow it at once: `before` is what was left of the message before the tag.
     #[inline]
-    pub(crate) fn extend(
+    pub(crate) fn gather(
         &mut self,
         tag: u32,
         message: &'a [u8],
         before: &'a [u8],
-        after: &'a [u8],
-    ) {
-        let start = if self.tag == 0 {
-            message.len() - before.len()
-        } else {
-            self.bytes.as_ptr().addr() - message.as_ptr().addr()
-        };
+        cursor: &mut Cursor<'a>,
+    ) -> Result<(), Fault> {
+        cursor.bytes()?;
+        // OTLP's repeated messages have tags of one byte.
+        while cursor.take_byte(tag as u8) {
+            cursor.bytes()?;
+        }
+        self.bytes = stretch(self.bytes, message, before, cursor.rest());
         self.tag = tag;
-        self.bytes = &message[start..message.len() - after.len()];
+        Ok(())
     }
 
     /// Whether there is no occurrence. Only meaningful for fields gathered by a view.
@@ -103,6 +105,24 @@ impl<'a> Iterator for Repeated<'a> {
     }
 }
 
+/// The stretch of `message` that starts with `known`, or at `before` if nothing is known yet, and
+/// ends before `after`.
+#[inline]
+pub(super) fn stretch<'a>(
+    known: &'a [u8],
+    message: &'a [u8],
+    before: &'a [u8],
+    after: &'a [u8],
+) -> &'a [u8] {
+    // An occurrence takes two bytes at least, so a stretch that is known isn't empty.
+    let start = if known.is_empty() {
+        message.len() - before.len()
+    } else {
+        known.as_ptr().addr() - message.as_ptr().addr()
+    };
+    &message[start..message.len() - after.len()]
+}
+
 /// Passes over a field that a view doesn't use, and refuses one it does use under a wrong wire
 /// type: bit n of `known` says that field n is used.
 #[cold]
@@ -138,13 +158,18 @@ impl<'a> KeyValue<'a> {
     ///
     /// # Errors
     /// The bytes are malformed.
-    #[inline]
+    #[inline(always)]
     pub fn parse(message: &'a [u8]) -> Result<Self, Fault> {
+        match Self::usual(message) {
+            Some(attribute) => Ok(attribute),
+            None => Self::parse_any(message),
+        }
+    }
+
+    #[inline(never)]
+    fn parse_any(message: &'a [u8]) -> Result<Self, Fault> {
         const KEY: u32 = tag(1, LENGTH);
         const VALUE: u32 = tag(2, LENGTH);
-        if let Some((key, value)) = Self::usual(message) {
-            return Ok(Self { key, value: AnyValue::parse(value)? });
-        }
         let mut cursor = Cursor::new(message);
         let mut key = &[][..];
         let mut value = AnyValue::Empty;
@@ -158,13 +183,21 @@ impl<'a> KeyValue<'a> {
         Ok(Self { key, value })
     }
 
-    /// What encoders write: the key, the value and nothing else, both shorter than 128 bytes.
-    #[inline]
-    fn usual(message: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+    /// An attribute as encoders write nearly all of them: a key and a scalar value, both shorter
+    /// than 128 bytes. `None` says nothing about others: [`KeyValue::parse`] reads all.
+    ///
+    /// For loops that take time: the value is known to be a `String`, `Bool`, `Int` or `Double`,
+    /// and if the caller goes on with it in place, it never passes through memory.
+    #[inline(always)]
+    #[must_use]
+    pub fn usual(message: &'a [u8]) -> Option<Self> {
         let [0x0a, key_len @ ..0x80, rest @ ..] = message else { return None };
         let (key, rest) = rest.split_at_checked(usize::from(*key_len))?;
         let [0x12, value_len @ ..0x80, value @ ..] = rest else { return None };
-        (usize::from(*value_len) == value.len()).then_some((key, value))
+        if usize::from(*value_len) != value.len() {
+            return None;
+        }
+        Some(Self { key, value: AnyValue::usual(value)? })
     }
 }
 
@@ -194,8 +227,36 @@ impl<'a> AnyValue<'a> {
     ///
     /// # Errors
     /// The bytes are malformed.
-    #[inline]
+    #[inline(always)]
     pub fn parse(message: &'a [u8]) -> Result<Self, Fault> {
+        match Self::usual(message) {
+            Some(value) => Ok(value),
+            None => Self::parse_any(message),
+        }
+    }
+
+    /// One scalar and nothing else, as encoders write it: nearly all values are such.
+    #[inline(always)]
+    fn usual(message: &'a [u8]) -> Option<Self> {
+        match message {
+            [0x0a, len @ ..0x80, text @ ..] if usize::from(*len) == text.len() => {
+                Some(Self::String(text))
+            }
+            [0x10, truth @ ..2] => Some(Self::Bool(*truth == 1)),
+            [0x18, integer @ ..] => {
+                let mut cursor = Cursor::new(integer);
+                let value = cursor.varint().ok()?;
+                cursor.is_empty().then_some(Self::Int(value as i64))
+            }
+            [0x21, a, b, c, d, e, f, g, h] => {
+                Some(Self::Double(f64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h])))
+            }
+            _ => None,
+        }
+    }
+
+    #[inline(never)]
+    fn parse_any(message: &'a [u8]) -> Result<Self, Fault> {
         const STRING: u32 = tag(1, LENGTH);
         const BOOL: u32 = tag(2, VARINT);
         const INT: u32 = tag(3, VARINT);
@@ -203,12 +264,6 @@ impl<'a> AnyValue<'a> {
         const ARRAY: u32 = tag(5, LENGTH);
         const LIST: u32 = tag(6, LENGTH);
         const BYTES: u32 = tag(7, LENGTH);
-        // A short string and nothing else: the most frequent value by far.
-        if let [0x0a, len @ ..0x80, text @ ..] = message
-            && usize::from(*len) == text.len()
-        {
-            return Ok(Self::String(text));
-        }
         let mut cursor = Cursor::new(message);
         let mut value = Self::Empty;
         while let Some(tag) = cursor.tag()? {
@@ -280,29 +335,9 @@ impl<'a> ResourceGroup<'a> {
     /// # Errors
     /// The bytes are malformed.
     pub fn parse(message: &'a [u8]) -> Result<Self, Fault> {
-        const RESOURCE: u32 = tag(1, LENGTH);
-        const SCOPES: u32 = tag(2, LENGTH);
-        const SCHEMA_URL: u32 = tag(3, LENGTH);
-        let mut cursor = Cursor::new(message);
         let mut group = Self::default();
-        loop {
-            let before = cursor.rest();
-            let Some(tag) = cursor.tag()? else {
-                return Ok(group);
-            };
-            match tag {
-                RESOURCE => {
-                    cursor.bytes()?;
-                    group.resource.0.extend(tag, message, before, cursor.rest());
-                }
-                SCOPES => {
-                    cursor.bytes()?;
-                    group.scopes.extend(tag, message, before, cursor.rest());
-                }
-                SCHEMA_URL => group.schema_url = cursor.bytes()?,
-                other => skip_other(&mut cursor, other, 0b1110)?,
-            }
-        }
+        walk! { message => group { 1 repeated resource, 2 repeated scopes, 3 bytes schema_url } }
+        Ok(group)
     }
 }
 
@@ -311,6 +346,17 @@ impl<'a> ResourceGroup<'a> {
 pub struct Resource<'a>(Repeated<'a>);
 
 impl<'a> Resource<'a> {
+    #[inline]
+    fn gather(
+        &mut self,
+        tag: u32,
+        message: &'a [u8],
+        before: &'a [u8],
+        cursor: &mut Cursor<'a>,
+    ) -> Result<(), Fault> {
+        self.0.gather(tag, message, before, cursor)
+    }
+
     /// Calls `each` with every attribute in order.
     ///
     /// # Errors
@@ -345,30 +391,9 @@ impl<'a> ScopeGroup<'a> {
     /// # Errors
     /// The bytes are malformed.
     pub fn parse(message: &'a [u8]) -> Result<Self, Fault> {
-        const SCOPE: u32 = tag(1, LENGTH);
-        const RECORDS: u32 = tag(2, LENGTH);
-        const SCHEMA_URL: u32 = tag(3, LENGTH);
-        let mut cursor = Cursor::new(message);
         let mut group = Self::default();
-        loop {
-            let before = cursor.rest();
-            let Some(tag) = cursor.tag()? else {
-                return Ok(group);
-            };
-            match tag {
-                SCOPE => {
-                    let scope = cursor.bytes()?;
-                    group.scope.merge(scope)?;
-                    group.scope.messages.extend(tag, message, before, cursor.rest());
-                }
-                RECORDS => {
-                    cursor.bytes()?;
-                    group.records.extend(tag, message, before, cursor.rest());
-                }
-                SCHEMA_URL => group.schema_url = cursor.bytes()?,
-                other => skip_other(&mut cursor, other, 0b1110)?,
-            }
-        }
+        walk! { message => group { 1 repeated scope, 2 repeated records, 3 bytes schema_url } }
+        Ok(group)
     }
 }
 
@@ -385,21 +410,31 @@ pub struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    fn merge(&mut self, message: &'a [u8]) -> Result<(), Fault> {
-        const NAME: u32 = tag(1, LENGTH);
-        const VERSION: u32 = tag(2, LENGTH);
-        const ATTRIBUTES: u32 = tag(3, LENGTH);
-        const DROPPED: u32 = tag(4, VARINT);
-        let mut cursor = Cursor::new(message);
-        while let Some(tag) = cursor.tag()? {
-            match tag {
-                NAME => self.name = cursor.bytes()?,
-                VERSION => self.version = cursor.bytes()?,
-                ATTRIBUTES => drop(cursor.bytes()?),
-                DROPPED => self.dropped_attributes_count = cursor.varint()? as u32,
-                other => skip_other(&mut cursor, other, 0b1_1110)?,
-            }
+    /// Takes the scope messages that follow one another.
+    fn gather(
+        &mut self,
+        tag: u32,
+        message: &'a [u8],
+        before: &'a [u8],
+        cursor: &mut Cursor<'a>,
+    ) -> Result<(), Fault> {
+        let mut found = Repeated::default();
+        found.gather(tag, message, before, cursor)?;
+        for scope in found {
+            self.merge(scope?)?;
         }
+        self.messages.tag = tag;
+        self.messages.bytes = stretch(self.messages.bytes, message, before, cursor.rest());
+        Ok(())
+    }
+
+    fn merge(&mut self, message: &'a [u8]) -> Result<(), Fault> {
+        walk! { message => self {
+            1 bytes name,
+            2 bytes version,
+            3 skip_message,
+            4 uint32 dropped_attributes_count,
+        } }
         Ok(())
     }
 

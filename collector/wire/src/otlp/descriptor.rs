@@ -243,8 +243,14 @@ static SCOPE: Message = Message {
     ],
 };
 
-pub(crate) static KEY_VALUE: Message =
-    Message { fields: &[field("key", Kind::Text), field("value", Kind::Message(&ANY_VALUE))] };
+pub(crate) static KEY_VALUE: Message = Message {
+    fields: &[
+        field("key", Kind::Text),
+        field("value", Kind::Message(&ANY_VALUE)),
+        // Of the profiles signal; without meaning in the others, but readers know its type.
+        field("key_strindex", Kind::Varint),
+    ],
+};
 
 static ANY_VALUE: Message = Message {
     fields: &[
@@ -323,7 +329,7 @@ static LOG_RECORD: Message = Message {
     ],
 };
 
-static METRIC: Message = Message {
+pub(crate) static METRIC: Message = Message {
     fields: &[
         field("name", Kind::Text),
         field("description", Kind::Text),

@@ -1,8 +1,8 @@
 //! A view over log records.
 
 use crate::error::Fault;
-use crate::otlp::common::{AnyValue, KeyValues, skip_other};
-use crate::protobuf::{Cursor, FIXED32, FIXED64, LENGTH, VARINT, tag};
+use crate::otlp::common::{AnyValue, KeyValues};
+use crate::otlp::walk::walk;
 
 /// A log record. Times are nanoseconds since 1970.
 #[derive(Clone, Copy, Debug)]
@@ -36,42 +36,21 @@ impl<'a> LogRecord<'a> {
     /// The bytes are malformed.
     #[inline]
     pub fn parse(message: &'a [u8]) -> Result<Self, Fault> {
-        const TIME: u32 = tag(1, FIXED64);
-        const SEVERITY_NUMBER: u32 = tag(2, VARINT);
-        const SEVERITY_TEXT: u32 = tag(3, LENGTH);
-        const BODY: u32 = tag(5, LENGTH);
-        const ATTRIBUTES: u32 = tag(6, LENGTH);
-        const DROPPED: u32 = tag(7, VARINT);
-        const FLAGS: u32 = tag(8, FIXED32);
-        const TRACE_ID: u32 = tag(9, LENGTH);
-        const SPAN_ID: u32 = tag(10, LENGTH);
-        const OBSERVED: u32 = tag(11, FIXED64);
-        const EVENT_NAME: u32 = tag(12, LENGTH);
-        let mut cursor = Cursor::new(message);
         let mut record = Self::empty();
-        loop {
-            let before = cursor.rest();
-            let Some(tag) = cursor.tag()? else {
-                return Ok(record);
-            };
-            match tag {
-                TIME => record.time_unix_nano = cursor.fixed64()?,
-                OBSERVED => record.observed_time_unix_nano = cursor.fixed64()?,
-                SEVERITY_NUMBER => record.severity_number = cursor.varint()? as i32,
-                SEVERITY_TEXT => record.severity_text = cursor.bytes()?,
-                EVENT_NAME => record.event_name = cursor.bytes()?,
-                BODY => record.body = AnyValue::parse(cursor.bytes()?)?,
-                FLAGS => record.flags = cursor.fixed32()?,
-                TRACE_ID => record.trace_id = cursor.bytes()?,
-                SPAN_ID => record.span_id = cursor.bytes()?,
-                ATTRIBUTES => {
-                    cursor.bytes()?;
-                    record.attributes.extend(tag, message, before, cursor.rest());
-                }
-                DROPPED => cursor.skip(tag)?,
-                other => skip_other(&mut cursor, other, 0b1_1111_1110_1110)?,
-            }
-        }
+        walk! { message => record {
+            1 fixed64 time_unix_nano,
+            2 int32 severity_number,
+            3 bytes severity_text,
+            5 value body,
+            6 repeated attributes,
+            7 skip_varint,
+            8 fixed32 flags,
+            9 bytes trace_id,
+            10 bytes span_id,
+            11 fixed64 observed_time_unix_nano,
+            12 bytes event_name,
+        } }
+        Ok(record)
     }
 
     fn empty() -> Self {

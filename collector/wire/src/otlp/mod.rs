@@ -5,8 +5,9 @@
 //! batches by appending bytes, and never re-encodes.
 //!
 //! Views follow protobuf's rules: unknown fields are passed over, a scalar that occurs twice counts
-//! as last written, a sub-message that occurs twice is merged. One exception, which no encoder
-//! produces: an attribute's value that occurs twice is not merged, the last one wins.
+//! as last written, a sub-message that occurs twice is merged. Two exceptions, which no encoder
+//! produces: an attribute's value that occurs twice is not merged, the last one wins; a metric with
+//! data twice, of one kind or of two, is refused.
 
 mod by_trace;
 mod check;
@@ -19,6 +20,7 @@ mod numbers;
 mod points;
 mod split;
 mod traces;
+mod walk;
 
 pub use by_trace::{Bucket, split_by_trace};
 pub use check::{Checked, check};
@@ -35,4 +37,4 @@ pub use points::{
     SummaryPoint,
 };
 pub use split::{Part, split};
-pub use traces::{Event, Link, Span};
+pub use traces::{Event, Link, Span, Status};

@@ -1,6 +1,7 @@
 //! Repeated numbers, as histograms have them.
 
 use crate::error::{Fault, WireErrorKind};
+use crate::otlp::common::stretch;
 use crate::protobuf::{Cursor, LENGTH};
 
 /// Repeated numbers, packed or not: the stretch of a message that holds them.
@@ -11,21 +12,19 @@ pub struct Numbers<'a> {
 }
 
 impl<'a> Numbers<'a> {
+    /// Adds the occurrence whose tag has just been read while walking `message`.
     #[inline]
-    pub(super) fn extend(
+    pub(super) fn gather(
         &mut self,
-        field: u32,
+        tag: u32,
         message: &'a [u8],
         before: &'a [u8],
-        after: &'a [u8],
-    ) {
-        let start = if self.field == 0 {
-            message.len() - before.len()
-        } else {
-            self.bytes.as_ptr().addr() - message.as_ptr().addr()
-        };
-        self.field = field;
-        self.bytes = &message[start..message.len() - after.len()];
+        cursor: &mut Cursor<'a>,
+    ) -> Result<(), Fault> {
+        cursor.skip(tag)?;
+        self.bytes = stretch(self.bytes, message, before, cursor.rest());
+        self.field = tag >> 3;
+        Ok(())
     }
 
     /// Whether the field doesn't occur.

@@ -1,9 +1,9 @@
 //! Views over metric points and exemplars.
 
 use crate::error::Fault;
-use crate::otlp::common::{KeyValues, Repeated, skip_other};
+use crate::otlp::common::{KeyValues, Repeated};
 use crate::otlp::numbers::Numbers;
-use crate::protobuf::{Cursor, FIXED64, LENGTH, VARINT, tag, unzigzag};
+use crate::otlp::walk::walk;
 
 /// A point of a gauge or sum. Times are nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,37 +29,17 @@ impl<'a> NumberPoint<'a> {
     /// The bytes are malformed.
     #[inline]
     pub fn parse(message: &'a [u8]) -> Result<Self, Fault> {
-        const START: u32 = tag(2, FIXED64);
-        const TIME: u32 = tag(3, FIXED64);
-        const AS_DOUBLE: u32 = tag(4, FIXED64);
-        const EXEMPLARS: u32 = tag(5, LENGTH);
-        const AS_INT: u32 = tag(6, FIXED64);
-        const ATTRIBUTES: u32 = tag(7, LENGTH);
-        const FLAGS: u32 = tag(8, VARINT);
-        let mut cursor = Cursor::new(message);
         let mut point = Self::default();
-        loop {
-            let before = cursor.rest();
-            let Some(tag) = cursor.tag()? else {
-                return Ok(point);
-            };
-            match tag {
-                START => point.start_time_unix_nano = cursor.fixed64()?,
-                TIME => point.time_unix_nano = cursor.fixed64()?,
-                AS_DOUBLE => point.value = cursor.double()?,
-                AS_INT => point.value = cursor.fixed64()?.cast_signed() as f64,
-                FLAGS => point.flags = cursor.varint()? as u32,
-                EXEMPLARS => {
-                    cursor.bytes()?;
-                    point.exemplars.extend(tag, message, before, cursor.rest());
-                }
-                ATTRIBUTES => {
-                    cursor.bytes()?;
-                    point.attributes.extend(tag, message, before, cursor.rest());
-                }
-                other => skip_other(&mut cursor, other, 0b1_1111_1100)?,
-            }
-        }
+        walk! { message => point {
+            2 fixed64 start_time_unix_nano,
+            3 fixed64 time_unix_nano,
+            4 double value,
+            5 repeated exemplars,
+            6 sfixed64_to_double value,
+            7 repeated attributes,
+            8 uint32 flags,
+        } }
+        Ok(point)
     }
 }
 
@@ -97,53 +77,21 @@ impl<'a> HistogramPoint<'a> {
     /// The bytes are malformed.
     #[inline]
     pub fn parse(message: &'a [u8]) -> Result<Self, Fault> {
-        const START: u32 = tag(2, FIXED64);
-        const TIME: u32 = tag(3, FIXED64);
-        const COUNT: u32 = tag(4, FIXED64);
-        const SUM: u32 = tag(5, FIXED64);
-        const BUCKET_COUNTS: u32 = tag(6, LENGTH);
-        const BUCKET_COUNT: u32 = tag(6, FIXED64);
-        const EXPLICIT_BOUNDS: u32 = tag(7, LENGTH);
-        const EXPLICIT_BOUND: u32 = tag(7, FIXED64);
-        const EXEMPLARS: u32 = tag(8, LENGTH);
-        const ATTRIBUTES: u32 = tag(9, LENGTH);
-        const FLAGS: u32 = tag(10, VARINT);
-        const MIN: u32 = tag(11, FIXED64);
-        const MAX: u32 = tag(12, FIXED64);
-        let mut cursor = Cursor::new(message);
         let mut point = Self::default();
-        loop {
-            let before = cursor.rest();
-            let Some(tag) = cursor.tag()? else {
-                return Ok(point);
-            };
-            match tag {
-                START => point.start_time_unix_nano = cursor.fixed64()?,
-                TIME => point.time_unix_nano = cursor.fixed64()?,
-                COUNT => point.count = cursor.fixed64()?,
-                SUM => point.sum = cursor.double()?,
-                MIN => point.min = cursor.double()?,
-                MAX => point.max = cursor.double()?,
-                FLAGS => point.flags = cursor.varint()? as u32,
-                BUCKET_COUNTS | BUCKET_COUNT => {
-                    cursor.skip(tag)?;
-                    point.bucket_counts.extend(tag >> 3, message, before, cursor.rest());
-                }
-                EXPLICIT_BOUNDS | EXPLICIT_BOUND => {
-                    cursor.skip(tag)?;
-                    point.explicit_bounds.extend(tag >> 3, message, before, cursor.rest());
-                }
-                EXEMPLARS => {
-                    cursor.bytes()?;
-                    point.exemplars.extend(tag, message, before, cursor.rest());
-                }
-                ATTRIBUTES => {
-                    cursor.bytes()?;
-                    point.attributes.extend(tag, message, before, cursor.rest());
-                }
-                other => skip_other(&mut cursor, other, 0b1_1111_1111_1100)?,
-            }
-        }
+        walk! { message => point {
+            2 fixed64 start_time_unix_nano,
+            3 fixed64 time_unix_nano,
+            4 fixed64 count,
+            5 double sum,
+            6 numbers64 bucket_counts,
+            7 numbers64 explicit_bounds,
+            8 repeated exemplars,
+            9 repeated attributes,
+            10 uint32 flags,
+            11 double min,
+            12 double max,
+        } }
+        Ok(point)
     }
 }
 
@@ -186,51 +134,24 @@ impl<'a> ExponentialHistogramPoint<'a> {
     /// The bytes are malformed.
     #[inline]
     pub fn parse(message: &'a [u8]) -> Result<Self, Fault> {
-        const ATTRIBUTES: u32 = tag(1, LENGTH);
-        const START: u32 = tag(2, FIXED64);
-        const TIME: u32 = tag(3, FIXED64);
-        const COUNT: u32 = tag(4, FIXED64);
-        const SUM: u32 = tag(5, FIXED64);
-        const SCALE: u32 = tag(6, VARINT);
-        const ZERO_COUNT: u32 = tag(7, FIXED64);
-        const POSITIVE: u32 = tag(8, LENGTH);
-        const NEGATIVE: u32 = tag(9, LENGTH);
-        const FLAGS: u32 = tag(10, VARINT);
-        const EXEMPLARS: u32 = tag(11, LENGTH);
-        const MIN: u32 = tag(12, FIXED64);
-        const MAX: u32 = tag(13, FIXED64);
-        const ZERO_THRESHOLD: u32 = tag(14, FIXED64);
-        let mut cursor = Cursor::new(message);
         let mut point = Self::default();
-        loop {
-            let before = cursor.rest();
-            let Some(tag) = cursor.tag()? else {
-                return Ok(point);
-            };
-            match tag {
-                START => point.start_time_unix_nano = cursor.fixed64()?,
-                TIME => point.time_unix_nano = cursor.fixed64()?,
-                COUNT => point.count = cursor.fixed64()?,
-                SUM => point.sum = cursor.double()?,
-                MIN => point.min = cursor.double()?,
-                MAX => point.max = cursor.double()?,
-                SCALE => point.scale = unzigzag(cursor.varint()?) as i32,
-                ZERO_COUNT => point.zero_count = cursor.fixed64()?,
-                POSITIVE => point.positive.merge(cursor.bytes()?)?,
-                NEGATIVE => point.negative.merge(cursor.bytes()?)?,
-                FLAGS => point.flags = cursor.varint()? as u32,
-                EXEMPLARS => {
-                    cursor.bytes()?;
-                    point.exemplars.extend(tag, message, before, cursor.rest());
-                }
-                ATTRIBUTES => {
-                    cursor.bytes()?;
-                    point.attributes.extend(tag, message, before, cursor.rest());
-                }
-                ZERO_THRESHOLD => cursor.skip(tag)?,
-                other => skip_other(&mut cursor, other, 0b111_1111_1111_1110)?,
-            }
-        }
+        walk! { message => point {
+            1 repeated attributes,
+            2 fixed64 start_time_unix_nano,
+            3 fixed64 time_unix_nano,
+            4 fixed64 count,
+            5 double sum,
+            6 sint32 scale,
+            7 fixed64 zero_count,
+            8 merge positive,
+            9 merge negative,
+            10 uint32 flags,
+            11 repeated exemplars,
+            12 double min,
+            13 double max,
+            14 skip_fixed64,
+        } }
+        Ok(point)
     }
 }
 
@@ -246,25 +167,11 @@ pub struct Buckets<'a> {
 
 impl<'a> Buckets<'a> {
     fn merge(&mut self, message: &'a [u8]) -> Result<(), Fault> {
-        const OFFSET: u32 = tag(1, VARINT);
-        const COUNTS: u32 = tag(2, LENGTH);
-        const COUNT: u32 = tag(2, VARINT);
-        let mut cursor = Cursor::new(message);
-        let mut counts = Numbers::default();
-        loop {
-            let before = cursor.rest();
-            let Some(tag) = cursor.tag()? else { break };
-            match tag {
-                OFFSET => self.offset = unzigzag(cursor.varint()?) as i32,
-                COUNTS | COUNT => {
-                    cursor.skip(tag)?;
-                    counts.extend(tag >> 3, message, before, cursor.rest());
-                }
-                other => skip_other(&mut cursor, other, 0b110)?,
-            }
-        }
-        if !counts.is_empty() {
-            self.counts = counts;
+        let mut read = Self { offset: self.offset, counts: Numbers::default() };
+        walk! { message => read { 1 sint32 offset, 2 varints counts } }
+        self.offset = read.offset;
+        if !read.counts.is_empty() {
+            self.counts = read.counts;
         }
         Ok(())
     }
@@ -296,37 +203,17 @@ impl<'a> SummaryPoint<'a> {
     /// The bytes are malformed.
     #[inline]
     pub fn parse(message: &'a [u8]) -> Result<Self, Fault> {
-        const START: u32 = tag(2, FIXED64);
-        const TIME: u32 = tag(3, FIXED64);
-        const COUNT: u32 = tag(4, FIXED64);
-        const SUM: u32 = tag(5, FIXED64);
-        const QUANTILES: u32 = tag(6, LENGTH);
-        const ATTRIBUTES: u32 = tag(7, LENGTH);
-        const FLAGS: u32 = tag(8, VARINT);
-        let mut cursor = Cursor::new(message);
         let mut point = Self::default();
-        loop {
-            let before = cursor.rest();
-            let Some(tag) = cursor.tag()? else {
-                return Ok(point);
-            };
-            match tag {
-                START => point.start_time_unix_nano = cursor.fixed64()?,
-                TIME => point.time_unix_nano = cursor.fixed64()?,
-                COUNT => point.count = cursor.fixed64()?,
-                SUM => point.sum = cursor.double()?,
-                FLAGS => point.flags = cursor.varint()? as u32,
-                QUANTILES => {
-                    cursor.bytes()?;
-                    point.quantiles.extend(tag, message, before, cursor.rest());
-                }
-                ATTRIBUTES => {
-                    cursor.bytes()?;
-                    point.attributes.extend(tag, message, before, cursor.rest());
-                }
-                other => skip_other(&mut cursor, other, 0b1_1111_1100)?,
-            }
-        }
+        walk! { message => point {
+            2 fixed64 start_time_unix_nano,
+            3 fixed64 time_unix_nano,
+            4 fixed64 count,
+            5 double sum,
+            6 repeated quantiles,
+            7 repeated attributes,
+            8 uint32 flags,
+        } }
+        Ok(point)
     }
 }
 
@@ -345,17 +232,11 @@ impl Quantile {
     /// # Errors
     /// The bytes are malformed.
     pub fn parse(message: &[u8]) -> Result<Self, Fault> {
-        const QUANTILE: u32 = tag(1, FIXED64);
-        const VALUE: u32 = tag(2, FIXED64);
-        let mut cursor = Cursor::new(message);
         let mut quantile = Self::default();
-        while let Some(tag) = cursor.tag()? {
-            match tag {
-                QUANTILE => quantile.quantile = cursor.double()?,
-                VALUE => quantile.value = cursor.double()?,
-                other => skip_other(&mut cursor, other, 0b110)?,
-            }
-        }
+        walk! { message => quantile {
+            1 double quantile,
+            2 double value,
+        } }
         Ok(quantile)
     }
 }
@@ -382,31 +263,15 @@ impl<'a> Exemplar<'a> {
     /// The bytes are malformed.
     #[inline]
     pub fn parse(message: &'a [u8]) -> Result<Self, Fault> {
-        const TIME: u32 = tag(2, FIXED64);
-        const AS_DOUBLE: u32 = tag(3, FIXED64);
-        const SPAN_ID: u32 = tag(4, LENGTH);
-        const TRACE_ID: u32 = tag(5, LENGTH);
-        const AS_INT: u32 = tag(6, FIXED64);
-        const ATTRIBUTES: u32 = tag(7, LENGTH);
-        let mut cursor = Cursor::new(message);
         let mut exemplar = Self::default();
-        loop {
-            let before = cursor.rest();
-            let Some(tag) = cursor.tag()? else {
-                return Ok(exemplar);
-            };
-            match tag {
-                TIME => exemplar.time_unix_nano = cursor.fixed64()?,
-                AS_DOUBLE => exemplar.value = cursor.double()?,
-                AS_INT => exemplar.value = cursor.fixed64()?.cast_signed() as f64,
-                SPAN_ID => exemplar.span_id = cursor.bytes()?,
-                TRACE_ID => exemplar.trace_id = cursor.bytes()?,
-                ATTRIBUTES => {
-                    cursor.bytes()?;
-                    exemplar.filtered_attributes.extend(tag, message, before, cursor.rest());
-                }
-                other => skip_other(&mut cursor, other, 0b1111_1100)?,
-            }
-        }
+        walk! { message => exemplar {
+            2 fixed64 time_unix_nano,
+            3 double value,
+            4 bytes span_id,
+            5 bytes trace_id,
+            6 sfixed64_to_double value,
+            7 repeated filtered_attributes,
+        } }
+        Ok(exemplar)
     }
 }

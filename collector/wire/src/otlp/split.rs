@@ -21,11 +21,13 @@ pub struct Part {
 /// it goes.
 ///
 /// A single record that doesn't fit even alone, with its resource and scope, is a part of its own
-/// that is longer than `max_bytes`: what to do with it is the caller's decision. A request without
-/// records gives no part.
+/// that is longer than `max_bytes`: what to do with it is the caller's decision. So is a group that
+/// doesn't fit and whose surroundings (resource, scope, a metric's name) take more than half of
+/// `max_bytes`: it isn't cut, because a megabyte repeated around each of a million empty records
+/// would be a terabyte. A request without records gives no part.
 ///
-/// Costs one copy of the request; the parts together are longer only by the repeated headers. Those
-/// are bounded too: each part but those of oversized records holds as many records as fit.
+/// The parts together are at most about four times as long as the request: what is repeated takes
+/// no more than half of a part, and two neighbours never fit into one.
 ///
 /// # Errors
 /// The request is malformed on the way to its records. Run [`super::check`] first for the records
@@ -62,6 +64,8 @@ struct Splitter {
     /// Finished containers of the part being filled.
     body: Vec<u8>,
     records: u64,
+    /// Inside a group that stays whole.
+    whole: bool,
     parts: Vec<Part>,
 }
 
@@ -76,13 +80,16 @@ impl Splitter {
             match message.field(tag >> 3).map(|field| field.kind) {
                 Some(Kind::Group(inner)) => {
                     let value = cursor.bytes()?;
-                    self.levels.push(Level {
-                        tag,
-                        header: header(inner, value)?,
-                        body: Vec::new(),
-                    });
+                    let header = header(inner, value)?;
+                    let whole = !self.whole && self.is_mostly_header(header.len());
+                    if whole {
+                        self.make_room_for_whole(tag, inner, value)?;
+                        self.whole = true;
+                    }
+                    self.levels.push(Level { tag, header, body: Vec::new() });
                     self.group(inner, value)?;
                     self.close();
+                    self.whole &= !whole;
                 }
                 Some(Kind::Record(_)) => {
                     cursor.bytes()?;
@@ -95,7 +102,7 @@ impl Splitter {
 
     /// Adds a record, tag and length included, to the innermost container.
     fn record(&mut self, record: &[u8]) {
-        if self.records > 0 && self.len_with(record.len()) > self.max_bytes {
+        if !self.whole && self.records > 0 && self.len_with(record.len()) > self.max_bytes {
             self.cut();
         }
         if let Some(level) = self.levels.last_mut() {
@@ -104,11 +111,31 @@ impl Splitter {
         }
     }
 
+    /// Whether a group's header, with those around it, would take more than half of each part.
+    fn is_mostly_header(&self, header_bytes: usize) -> bool {
+        let around: usize = self.levels.iter().map(|level| level.header.len()).sum();
+        around + header_bytes > self.max_bytes / 2
+    }
+
+    /// Ends the part if a group that stays whole doesn't fit behind what is in it: what came before
+    /// must not share the fate of a part that is too long.
+    fn make_room_for_whole(
+        &mut self,
+        tag: u32,
+        inner: &Message,
+        value: &[u8],
+    ) -> Result<(), Fault> {
+        let length = wrapped_len(tag, kept_len(inner, value)?);
+        if self.records > 0 && self.len_with(length) > self.max_bytes {
+            self.cut();
+        }
+        Ok(())
+    }
+
     /// Length of the part if it ended after `more` further bytes in the innermost container.
     fn len_with(&self, more: usize) -> usize {
         let open = self.levels.iter().rev().fold(more, |inner, level| {
-            let value = level.header.len() + level.body.len() + inner;
-            varint_len(u64::from(level.tag)) + varint_len(value as u64) + value
+            wrapped_len(level.tag, level.header.len() + level.body.len() + inner)
         });
         self.body.len() + open
     }
@@ -144,6 +171,34 @@ pub(super) fn wrap(outer: &mut Vec<u8>, tag: u32, header: &[u8], body: &[u8]) {
         put_varint(outer, (header.len() + body.len()) as u64);
         outer.extend_from_slice(header);
         outer.extend_from_slice(body);
+    }
+}
+
+/// Length of a field: its tag, the length of its value, and the value.
+fn wrapped_len(tag: u32, value_bytes: usize) -> usize {
+    varint_len(u64::from(tag)) + varint_len(value_bytes as u64) + value_bytes
+}
+
+/// Length that a container will have in the parts if it isn't cut: groups without records left out.
+fn kept_len(message: &Message, bytes: &[u8]) -> Result<usize, Fault> {
+    let mut length = 0;
+    let mut cursor = Cursor::new(bytes);
+    loop {
+        let start = cursor.rest();
+        let Some(tag) = cursor.tag()? else {
+            return Ok(length);
+        };
+        if let Some(Kind::Group(inner)) = message.field(tag >> 3).map(|field| field.kind) {
+            let value = cursor.bytes()?;
+            let kept = kept_len(inner, value)?;
+            // Nothing but a header means that there is no record in it.
+            if kept > header(inner, value)?.len() {
+                length += wrapped_len(tag, kept);
+            }
+        } else {
+            cursor.skip(tag)?;
+            length += start.len() - cursor.rest().len();
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Views over spans, events and links.
 
 use crate::error::Fault;
-use crate::otlp::common::{KeyValues, Repeated, skip_other};
-use crate::protobuf::{Cursor, FIXED32, FIXED64, LENGTH, VARINT, tag};
+use crate::otlp::common::{KeyValues, Repeated};
+use crate::otlp::walk::walk;
 
 /// A span. Times are nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,10 +23,8 @@ pub struct Span<'a> {
     pub start_time_unix_nano: u64,
     /// End.
     pub end_time_unix_nano: u64,
-    /// `StatusCode` by number.
-    pub status_code: i32,
-    /// Status message.
-    pub status_message: &'a [u8],
+    /// How it ended.
+    pub status: Status<'a>,
     /// Attributes.
     pub attributes: KeyValues<'a>,
     /// Events: each an [`Event`] message.
@@ -42,68 +40,42 @@ impl<'a> Span<'a> {
     /// The bytes are malformed.
     #[inline]
     pub fn parse(message: &'a [u8]) -> Result<Self, Fault> {
-        const TRACE_ID: u32 = tag(1, LENGTH);
-        const SPAN_ID: u32 = tag(2, LENGTH);
-        const TRACE_STATE: u32 = tag(3, LENGTH);
-        const PARENT_SPAN_ID: u32 = tag(4, LENGTH);
-        const NAME: u32 = tag(5, LENGTH);
-        const KIND: u32 = tag(6, VARINT);
-        const START: u32 = tag(7, FIXED64);
-        const END: u32 = tag(8, FIXED64);
-        const ATTRIBUTES: u32 = tag(9, LENGTH);
-        const DROPPED_ATTRIBUTES: u32 = tag(10, VARINT);
-        const EVENTS: u32 = tag(11, LENGTH);
-        const DROPPED_EVENTS: u32 = tag(12, VARINT);
-        const LINKS: u32 = tag(13, LENGTH);
-        const DROPPED_LINKS: u32 = tag(14, VARINT);
-        const STATUS: u32 = tag(15, LENGTH);
-        const FLAGS: u32 = tag(16, FIXED32);
-        let mut cursor = Cursor::new(message);
         let mut span = Self::default();
-        loop {
-            let before = cursor.rest();
-            let Some(tag) = cursor.tag()? else {
-                return Ok(span);
-            };
-            match tag {
-                TRACE_ID => span.trace_id = cursor.bytes()?,
-                SPAN_ID => span.span_id = cursor.bytes()?,
-                TRACE_STATE => span.trace_state = cursor.bytes()?,
-                PARENT_SPAN_ID => span.parent_span_id = cursor.bytes()?,
-                NAME => span.name = cursor.bytes()?,
-                KIND => span.kind = cursor.varint()? as i32,
-                START => span.start_time_unix_nano = cursor.fixed64()?,
-                END => span.end_time_unix_nano = cursor.fixed64()?,
-                ATTRIBUTES => {
-                    cursor.bytes()?;
-                    span.attributes.extend(tag, message, before, cursor.rest());
-                }
-                EVENTS => {
-                    cursor.bytes()?;
-                    span.events.extend(tag, message, before, cursor.rest());
-                }
-                LINKS => {
-                    cursor.bytes()?;
-                    span.links.extend(tag, message, before, cursor.rest());
-                }
-                STATUS => span.merge_status(cursor.bytes()?)?,
-                DROPPED_ATTRIBUTES | DROPPED_EVENTS | DROPPED_LINKS | FLAGS => cursor.skip(tag)?,
-                other => skip_other(&mut cursor, other, 0x1_fffe)?,
-            }
-        }
+        walk! { message => span {
+            1 bytes trace_id,
+            2 bytes span_id,
+            3 bytes trace_state,
+            4 bytes parent_span_id,
+            5 bytes name,
+            6 int32 kind,
+            7 fixed64 start_time_unix_nano,
+            8 fixed64 end_time_unix_nano,
+            9 repeated attributes,
+            10 skip_varint,
+            11 repeated events,
+            12 skip_varint,
+            13 repeated links,
+            14 skip_varint,
+            15 merge status,
+            16 skip_fixed32,
+        } }
+        Ok(span)
     }
+}
 
-    fn merge_status(&mut self, message: &'a [u8]) -> Result<(), Fault> {
-        const MESSAGE: u32 = tag(2, LENGTH);
-        const CODE: u32 = tag(3, VARINT);
-        let mut cursor = Cursor::new(message);
-        while let Some(tag) = cursor.tag()? {
-            match tag {
-                MESSAGE => self.status_message = cursor.bytes()?,
-                CODE => self.status_code = cursor.varint()? as i32,
-                other => skip_other(&mut cursor, other, 0b1100)?,
-            }
-        }
+/// How a span ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Status<'a> {
+    /// `StatusCode` by number.
+    pub code: i32,
+    /// Message, most often none.
+    pub message: &'a [u8],
+}
+
+impl<'a> Status<'a> {
+    #[inline]
+    fn merge(&mut self, message: &'a [u8]) -> Result<(), Fault> {
+        walk! { message => self { 2 bytes message, 3 int32 code } }
         Ok(())
     }
 }
@@ -126,28 +98,14 @@ impl<'a> Event<'a> {
     /// The bytes are malformed.
     #[inline]
     pub fn parse(message: &'a [u8]) -> Result<Self, Fault> {
-        const TIME: u32 = tag(1, FIXED64);
-        const NAME: u32 = tag(2, LENGTH);
-        const ATTRIBUTES: u32 = tag(3, LENGTH);
-        const DROPPED: u32 = tag(4, VARINT);
-        let mut cursor = Cursor::new(message);
         let mut event = Self::default();
-        loop {
-            let before = cursor.rest();
-            let Some(tag) = cursor.tag()? else {
-                return Ok(event);
-            };
-            match tag {
-                TIME => event.time_unix_nano = cursor.fixed64()?,
-                NAME => event.name = cursor.bytes()?,
-                ATTRIBUTES => {
-                    cursor.bytes()?;
-                    event.attributes.extend(tag, message, before, cursor.rest());
-                }
-                DROPPED => cursor.skip(tag)?,
-                other => skip_other(&mut cursor, other, 0b1_1110)?,
-            }
-        }
+        walk! { message => event {
+            1 fixed64 time_unix_nano,
+            2 bytes name,
+            3 repeated attributes,
+            4 skip_varint,
+        } }
+        Ok(event)
     }
 }
 
@@ -171,30 +129,15 @@ impl<'a> Link<'a> {
     /// The bytes are malformed.
     #[inline]
     pub fn parse(message: &'a [u8]) -> Result<Self, Fault> {
-        const TRACE_ID: u32 = tag(1, LENGTH);
-        const SPAN_ID: u32 = tag(2, LENGTH);
-        const TRACE_STATE: u32 = tag(3, LENGTH);
-        const ATTRIBUTES: u32 = tag(4, LENGTH);
-        const DROPPED: u32 = tag(5, VARINT);
-        const FLAGS: u32 = tag(6, FIXED32);
-        let mut cursor = Cursor::new(message);
         let mut link = Self::default();
-        loop {
-            let before = cursor.rest();
-            let Some(tag) = cursor.tag()? else {
-                return Ok(link);
-            };
-            match tag {
-                TRACE_ID => link.trace_id = cursor.bytes()?,
-                SPAN_ID => link.span_id = cursor.bytes()?,
-                TRACE_STATE => link.trace_state = cursor.bytes()?,
-                ATTRIBUTES => {
-                    cursor.bytes()?;
-                    link.attributes.extend(tag, message, before, cursor.rest());
-                }
-                DROPPED | FLAGS => cursor.skip(tag)?,
-                other => skip_other(&mut cursor, other, 0b111_1110)?,
-            }
-        }
+        walk! { message => link {
+            1 bytes trace_id,
+            2 bytes span_id,
+            3 bytes trace_state,
+            4 repeated attributes,
+            5 skip_varint,
+            6 skip_fixed32,
+        } }
+        Ok(link)
     }
 }

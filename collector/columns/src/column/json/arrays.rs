@@ -8,6 +8,7 @@ use crate::column::json::FLATTENED;
 use crate::column::json::path::Kind;
 use crate::column::strings::split_strings;
 use crate::column::{Column, Strings};
+use crate::reuse;
 use crate::shape::{Offsets, Shape};
 use crate::text;
 
@@ -96,9 +97,9 @@ impl Elements {
 
     fn clear(&mut self) {
         self.strings.clear();
-        self.int64s.clear();
-        self.float64s.clear();
-        self.bools.clear();
+        reuse::clear(&mut self.int64s);
+        reuse::clear(&mut self.float64s);
+        reuse::clear(&mut self.bools);
     }
 
     fn truncate(&mut self, kind: Kind, len: usize) {
@@ -177,7 +178,7 @@ impl Arrays {
 
     pub(super) fn clear(&mut self) {
         self.ends.clear();
-        self.nulls.clear();
+        reuse::clear(&mut self.nulls);
         self.elements.clear();
     }
 
@@ -239,7 +240,7 @@ impl MixedArrays {
 
     pub(super) fn clear(&mut self) {
         self.ends.clear();
-        self.kinds.clear();
+        reuse::clear(&mut self.kinds);
         self.elements.clear();
     }
 

@@ -12,11 +12,15 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
+use millrace_wire::WireErrorKind;
+use millrace_wire::limits::{ATTRIBUTES, NESTING_DEPTH};
 use millrace_wire::otlp::{AnyValue, KeyValue, KeyValueList};
-use millrace_wire::protobuf::Fault;
+use millrace_wire::protobuf::{Cursor, Fault};
 
 use crate::body::BodyWriter;
+use crate::bytes::same;
 use crate::column::Column;
+use crate::reuse;
 use crate::shape::Shape;
 use crate::text;
 use path::{Kind, Path};
@@ -27,6 +31,18 @@ const FLATTENED: u64 = 3;
 /// Paths kept from block to block, used or not: about what `max_dynamic_paths` keeps apart on the
 /// server. Above that, paths without values are dropped when a block is done.
 const KEPT_PATHS: usize = 1024;
+
+/// Positions whose path is guessed; those behind are looked up: no set is that regular.
+const GUESSED: usize = 1024;
+
+/// Most paths with values in one block: 65,536, at some 300 bytes each 20 MB. A set of blocks
+/// starts another one long before (see [`Json::cells`]), so only a record that brings tens of
+/// thousands of keys by itself is refused.
+const MAX_PATHS: usize = 65_536;
+
+/// Rows that a path counts for at least when cells are counted: a block without many rows ends
+/// at 16,384 paths, and leaves [`MAX_PATHS`] to the last record.
+const LEAST_ROWS: usize = 1024;
 
 /// A `JSON` column.
 pub(crate) struct Json {
@@ -49,7 +65,8 @@ pub(crate) struct Json {
 }
 
 impl Json {
-    /// A column that turns lists inside values into paths down to `nested_depth` levels.
+    /// A column that turns lists inside values into paths down to `nested_depth` levels, at most
+    /// [`NESTING_DEPTH`].
     pub(crate) fn new(nested_depth: u32) -> Self {
         Self {
             paths: Vec::new(),
@@ -60,7 +77,7 @@ impl Json {
             row: 0,
             used: 0,
             bytes: 0,
-            nested_depth,
+            nested_depth: nested_depth.min(NESTING_DEPTH),
             name: Vec::new(),
             scratch: Vec::new(),
         }
@@ -84,14 +101,22 @@ impl Json {
         self.used
     }
 
-    /// Index cells of the written form: one per row and path.
+    /// Index cells of the written form: one per row and path. Paths on few rows count as much as
+    /// those on [`LEAST_ROWS`].
     #[inline]
     pub(crate) fn cells(&self) -> usize {
-        self.used * self.row as usize
+        self.used * (self.row as usize).max(LEAST_ROWS)
+    }
+
+    /// Adds an attribute whose value is a scalar, which nearly all are. In place: a value handed
+    /// over in memory costs a stall, as it is written in pieces and read as a whole.
+    #[inline(always)]
+    pub(crate) fn add_scalar(&mut self, attribute: KeyValue<'_>) -> Result<(), Fault> {
+        self.put(attribute.key, attribute.value, attribute.key)
     }
 
     /// Adds an attribute to the row being filled.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn add(&mut self, attribute: KeyValue<'_>) -> Result<(), Fault> {
         let KeyValue { key, value } = attribute;
         match value {
@@ -104,7 +129,7 @@ impl Json {
                 self.name = name;
                 result
             }
-            value => self.put(key, value),
+            value => self.put(key, value, key),
         }
     }
 
@@ -125,16 +150,18 @@ impl Json {
                 AnyValue::KeyValueList(list) if depth < self.nested_depth => {
                     self.add_members(name, list, depth + 1)?;
                 }
-                value => self.put(name, value)?,
+                value => self.put(name, value, key)?,
             }
         }
         Ok(())
     }
 
-    /// Sets the value of a path in the row being filled.
-    #[inline]
-    fn put(&mut self, name: &[u8], value: AnyValue<'_>) -> Result<(), Fault> {
-        let index = self.path(name);
+    /// Sets the value of a path in the row being filled; `key` is where a fault is reported.
+    #[inline(always)]
+    fn put(&mut self, name: &[u8], value: AnyValue<'_>, key: &[u8]) -> Result<(), Fault> {
+        let Some(index) = self.path(name) else {
+            return Err(Cursor::new(key).fault(WireErrorKind::TooManyAttributes));
+        };
         let path = &mut self.paths[index as usize];
         if path.is_unused() {
             self.used += 1;
@@ -179,29 +206,35 @@ impl Json {
         Ok(())
     }
 
+    /// The path `name`; none if the row or the block has too many.
     #[inline]
-    fn path(&mut self, name: &[u8]) -> u32 {
+    fn path(&mut self, name: &[u8]) -> Option<u32> {
         let position = self.position;
         self.position += 1;
-        if let Some(&index) = self.expected.get(position)
-            && self.paths.get(index as usize).is_some_and(|path| path.name() == name)
-        {
-            return index;
+        match self.expected.get(position) {
+            Some(&index) if same(self.paths[index as usize].name(), name) => Some(index),
+            _ => self.search(name, position),
+        }
+    }
+
+    #[inline(never)]
+    fn search(&mut self, name: &[u8], position: usize) -> Option<u32> {
+        if position >= ATTRIBUTES as usize || self.used >= MAX_PATHS {
+            return None;
         }
         let index = self.find_or_add(name);
         match self.expected.get_mut(position) {
             Some(expected) => *expected = index,
-            // Positions past the first thousand are looked up: no set is that regular.
-            None if position < KEPT_PATHS => self.expected.push(index),
+            None if position < GUESSED => self.expected.push(index),
             None => {}
         }
-        index
+        Some(index)
     }
 
     fn find_or_add(&mut self, name: &[u8]) -> u32 {
         let hash = self.hasher.hash_one(name);
         let Self { paths, table, hasher, .. } = self;
-        if let Some(&index) = table.find(hash, |&index| paths[index as usize].name() == name) {
+        if let Some(&index) = table.find(hash, |&index| same(paths[index as usize].name(), name)) {
             return index;
         }
         let index = paths.len() as u32;
@@ -210,8 +243,11 @@ impl Json {
         index
     }
 
-    fn used_paths(&self) -> impl Iterator<Item = &Path> {
-        self.paths.iter().filter(|path| !path.is_unused())
+    /// The paths of this block by name: their order must not tell of the blocks before it.
+    fn used_paths(&self) -> Vec<&Path> {
+        let mut paths: Vec<&Path> = self.paths.iter().filter(|path| !path.is_unused()).collect();
+        paths.sort_unstable_by_key(|path| path.name());
+        paths
     }
 
     /// Drops paths without values, if many have gathered.
@@ -242,6 +278,8 @@ impl Column for Json {
         self.row = 0;
         self.used = 0;
         self.bytes = 0;
+        reuse::clear(&mut self.name);
+        reuse::clear(&mut self.scratch);
     }
 
     fn truncate(&mut self, len: usize) {
@@ -249,8 +287,9 @@ impl Column for Json {
         for path in &mut self.paths {
             path.truncate(self.row);
         }
-        self.used = self.used_paths().count();
-        self.bytes = self.used_paths().map(Path::bytes).sum();
+        let used = || self.paths.iter().filter(|path| !path.is_unused());
+        self.used = used().count();
+        self.bytes = used().map(Path::bytes).sum();
     }
 
     fn bytes(&self) -> usize {
@@ -260,18 +299,22 @@ impl Column for Json {
     fn memory_bytes(&self) -> usize {
         self.paths.iter().map(Path::memory_bytes).sum::<usize>()
             + self.table.allocation_size()
+            + self.expected.capacity() * size_of::<u32>()
             + self.name.capacity()
             + self.scratch.capacity()
     }
 
     fn write_prefix(&self, body: &mut BodyWriter) {
         body.word(FLATTENED);
-        body.varint(self.used as u64);
-        self.used_paths().for_each(|path| body.string(path.name()));
-        self.used_paths().for_each(|path| path.write_prefix(body));
+        let paths = self.used_paths();
+        body.varint(paths.len() as u64);
+        paths.iter().for_each(|path| body.string(path.name()));
+        paths.iter().for_each(|path| path.write_prefix(body));
     }
 
     fn write_values(&self, shape: Shape<'_>, body: &mut BodyWriter) {
-        self.used_paths().for_each(|path| path.write_values(self.row, shape, body));
+        for path in self.used_paths() {
+            path.write_values(self.row, shape, body);
+        }
     }
 }

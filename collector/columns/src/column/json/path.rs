@@ -8,6 +8,7 @@ use crate::column::fixed::write_fixed;
 use crate::column::json::FLATTENED;
 use crate::column::json::arrays::{Arrays, MixedArrays, element_kind};
 use crate::column::{Column, Strings};
+use crate::reuse;
 use crate::shape::Shape;
 
 /// The types a value can have, in the order they are written.
@@ -65,10 +66,17 @@ struct Run {
     kind: Kind,
 }
 
+impl Run {
+    /// No rows: what a path without values has.
+    const NONE: Self = Self { start: 0, end: 0, kind: Kind::String };
+}
+
 /// A path and its values in this block.
-#[derive(Default)]
 pub(super) struct Path {
     name: Box<[u8]>,
+    /// The run that the next value most often extends; no rows if the path has no value.
+    open: Run,
+    /// The runs before it.
     runs: Vec<Run>,
     kinds: u16,
     strings: Strings,
@@ -93,7 +101,22 @@ impl Path {
     pub(super) const LEAST_BYTES: usize = size_of::<Run>();
 
     pub(super) fn new(name: &[u8]) -> Self {
-        Self { name: name.into(), ..Self::default() }
+        Self::named(name.into())
+    }
+
+    fn named(name: Box<[u8]>) -> Self {
+        Self {
+            name,
+            open: Run::NONE,
+            runs: Vec::new(),
+            kinds: 0,
+            strings: Strings::default(),
+            last_string: 0,
+            int64s: Vec::new(),
+            float64s: Vec::new(),
+            bools: Vec::new(),
+            arrays: None,
+        }
     }
 
     #[inline]
@@ -103,13 +126,13 @@ impl Path {
 
     #[inline]
     pub(super) fn is_unused(&self) -> bool {
-        self.runs.is_empty()
+        self.open.end == 0
     }
 
     #[inline]
     pub(super) fn bytes(&self) -> usize {
         let arrays = self.arrays.as_ref().map_or(0, |arrays| arrays.bytes());
-        self.runs.len() * size_of::<Run>()
+        (self.runs.len() + 1) * size_of::<Run>()
             + self.strings.bytes()
             + self.int64s.len()
             + self.float64s.len()
@@ -129,16 +152,22 @@ impl Path {
             + arrays
     }
 
+    /// Forgets all values, keeps memory; a path without values gives its memory back.
     pub(super) fn clear(&mut self) {
         if self.is_unused() {
+            if self.memory_bytes() > size_of::<Self>() + self.name.len() {
+                let name = std::mem::take(&mut self.name);
+                *self = Self::named(name);
+            }
             return;
         }
-        self.runs.clear();
+        self.open = Run::NONE;
+        reuse::clear(&mut self.runs);
         self.kinds = 0;
         self.strings.clear();
-        self.int64s.clear();
-        self.float64s.clear();
-        self.bools.clear();
+        reuse::clear(&mut self.int64s);
+        reuse::clear(&mut self.float64s);
+        reuse::clear(&mut self.bools);
         if let Some(arrays) = &mut self.arrays {
             arrays.plain.iter_mut().for_each(Arrays::clear);
             arrays.mixed.clear();
@@ -148,28 +177,38 @@ impl Path {
     /// Notes that `row` has a value of type `kind`; one it had before is forgotten.
     #[inline]
     fn note(&mut self, row: u32, kind: Kind) {
-        if let Some(run) = self.runs.last_mut() {
-            if run.end == row && run.kind == kind {
-                run.end += 1;
-                return;
-            }
-            if run.end > row {
-                self.forget_last();
-                return self.note(row, kind);
-            }
+        if self.open.end == row && self.open.kind == kind && row > 0 {
+            self.open.end += 1;
+        } else {
+            self.begin_run(row, kind);
         }
-        self.runs.push(Run { start: row, end: row + 1, kind });
+    }
+
+    #[inline(never)]
+    fn begin_run(&mut self, row: u32, kind: Kind) {
+        if self.open.end > row {
+            self.forget_last();
+            return self.note(row, kind);
+        }
+        if !self.is_unused() {
+            self.runs.push(self.open);
+        }
+        self.open = Run { start: row, end: row + 1, kind };
         self.kinds |= kind.bit();
+    }
+
+    fn all_runs(&self) -> impl Iterator<Item = Run> {
+        let open = (!self.is_unused()).then_some(self.open);
+        self.runs.iter().copied().chain(open)
     }
 
     #[cold]
     fn forget_last(&mut self) {
-        let Some(run) = self.runs.last_mut() else { return };
-        let kind = run.kind;
-        run.end -= 1;
-        if run.end == run.start {
-            self.runs.pop();
-            if !self.runs.iter().any(|run| run.kind == kind) {
+        let kind = self.open.kind;
+        self.open.end -= 1;
+        if self.open.end == self.open.start {
+            self.open = self.runs.pop().unwrap_or(Run::NONE);
+            if !self.all_runs().any(|run| run.kind == kind) {
                 self.kinds &= !kind.bit();
             }
         }
@@ -225,16 +264,13 @@ impl Path {
 
     /// Forgets the values of rows from `rows` on.
     pub(super) fn truncate(&mut self, rows: u32) {
-        while let Some(run) = self.runs.last_mut() {
-            if run.start < rows {
-                run.end = run.end.min(rows);
-                break;
-            }
-            self.runs.pop();
+        while !self.is_unused() && self.open.start >= rows {
+            self.open = self.runs.pop().unwrap_or(Run::NONE);
         }
+        self.open.end = self.open.end.min(rows);
         self.kinds = 0;
         let mut counts = [0; Kind::ALL.len()];
-        for run in &self.runs {
+        for run in self.runs.iter().copied().chain((!self.is_unused()).then_some(self.open)) {
             self.kinds |= run.kind.bit();
             counts[run.kind as usize] += (run.end - run.start) as usize;
         }
@@ -271,7 +307,7 @@ impl Path {
     pub(super) fn write_values(&self, rows: u32, shape: Shape<'_>, body: &mut BodyWriter) {
         let absent = self.kinds.count_ones() as u8;
         let mut row = 0;
-        for run in &self.runs {
+        for run in self.all_runs() {
             // The place of the type among those in use.
             let index = (self.kinds & (run.kind.bit() - 1)).count_ones() as u8;
             body.repeat(&[absent], shape.start(run.start) - shape.start(row));
@@ -290,7 +326,7 @@ impl Path {
         // groups they belong to are gathered first.
         let mut starts = Vec::new();
         let mut end = 0;
-        for run in self.runs.iter().filter(|run| run.kind == kind) {
+        for run in self.all_runs().filter(|run| run.kind == kind) {
             for row in run.start..run.end {
                 starts.push(end);
                 end += shape.count(row as usize) as u32;

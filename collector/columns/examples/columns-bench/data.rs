@@ -1,23 +1,6 @@
-//! Prints what each stage between Kafka's bytes and an insert's body costs, as JSON lines.
-//!
-//! `cargo run --release -p millrace-columns --example columns-bench [case] [seconds] [stage]`
-//!
-//! Cases are data sets: `lean` (spans of about 120 B), `rich` (6 resource and 15 span attributes),
-//! `logs` (300 B), `metrics` (all five kinds). Without one, all are run. Figures are the best of
-//! many rounds, in nanoseconds of
-//! CPU time per record on one thread, so that a busy machine disturbs little. `--write <file>`
-//! writes the lean set's body and stops.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
+//! Seeded requests to measure with: the same in every run and on every machine.
 
-use std::hint::black_box;
-use std::time::{Duration, Instant};
-
-use cpu_time::ThreadTime;
-use millrace_columns::{BlockSet, Compression, Options};
-use millrace_schema::Attributes;
 use millrace_wire::Signal;
-use millrace_wire::limits::Limits;
-use millrace_wire::otlp;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -37,118 +20,34 @@ use prost::Message;
 /// Records per batch: what a gateway puts into one insert.
 const BATCH_RECORDS: usize = 100_000;
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [flag, file] = arguments.as_slice()
-        && flag == "--write"
-    {
-        let case = cases().into_iter().next().unwrap();
-        let mut set = BlockSet::new(case.signal, &Options::default());
-        for request in &case.requests {
-            set.append(request).unwrap();
-        }
-        std::fs::write(file, &set.take(Compression::None)[0].body).unwrap();
-        return;
-    }
-    let wanted = arguments.first().map(String::as_str);
-    let seconds = arguments.get(1).map_or(2.0, |seconds| seconds.parse().unwrap());
-    for case in cases() {
-        if wanted.is_none_or(|wanted| wanted == case.name) {
-            case.run(Duration::from_secs_f64(seconds), arguments.get(2).map(String::as_str));
-        }
-    }
+/// A batch of requests of one kind.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) signal: Signal,
+    pub(crate) requests: Vec<Vec<u8>>,
+    pub(crate) records: usize,
+    /// The same records without any attributes, to tell what attributes cost.
+    pub(crate) bare: Vec<Vec<u8>>,
 }
 
-struct Case {
-    name: &'static str,
-    signal: Signal,
-    requests: Vec<Vec<u8>>,
-    records: usize,
-}
-
-impl Case {
-    fn run(&self, time: Duration, only: Option<&str>) {
-        let bytes: usize = self.requests.iter().map(Vec::len).sum();
-        self.report("wire_bytes_per_record", bytes as f64 / self.records as f64);
-        let limits = Limits::default();
-        if only.is_none_or(|only| only == "check") {
-            self.measure("check", time, || {
-                for request in &self.requests {
-                    black_box(otlp::check(self.signal, request, &limits).unwrap());
-                }
-            });
-        }
-        for attributes in [Attributes::Json, Attributes::Map] {
-            self.run_variant(attributes, time, only);
-        }
-    }
-
-    fn run_variant(&self, attributes: Attributes, time: Duration, only: Option<&str>) {
-        let variant = match attributes {
-            Attributes::Json => "json",
-            Attributes::Map => "map",
+/// The data sets: lean and rich spans, logs, points of all five kinds of metrics.
+pub(crate) fn cases() -> Vec<Case> {
+    let case = |name, signal, per_request: usize, make: &dyn Fn(usize, bool) -> Vec<u8>| {
+        let requests = |full: bool| -> Vec<Vec<u8>> {
+            (0..BATCH_RECORDS / per_request).map(|n| make(n, full)).collect()
         };
-        let mut set = BlockSet::new(self.signal, &Options { attributes, ..Options::default() });
-        let stage = format!("{variant}_append");
-        if only.is_none_or(|only| only == stage) {
-            self.measure(&stage, time, || {
-                set.clear();
-                for request in &self.requests {
-                    black_box(set.append(request).unwrap());
-                }
-            });
-        }
-        if only.is_some() {
-            return;
-        }
-        let end = Instant::now() + time;
-        let mut best = Duration::MAX;
-        let (mut plain, mut body) = (0, 0);
-        while Instant::now() < end {
-            set.clear();
-            for request in &self.requests {
-                set.append(request).unwrap();
-            }
-            let start = ThreadTime::now();
-            let inserts = set.take(Compression::Lz4);
-            best = best.min(start.elapsed());
-            plain = inserts.iter().map(|insert| insert.plain_bytes).sum();
-            body = inserts.iter().map(|insert| insert.body.len()).sum();
-        }
-        let records = self.records as f64;
-        let stage = format!("{variant}_assemble_lz4_checksum_ns");
-        self.report(&stage, best.as_nanos() as f64 / records);
-        self.report(&format!("{variant}_plain_bytes"), plain as f64 / records);
-        self.report(&format!("{variant}_body_bytes"), body as f64 / records);
-        self.report(&format!("{variant}_held_mib"), set.memory_bytes() as f64 / 1_048_576.0);
-    }
-
-    fn measure(&self, stage: &str, time: Duration, mut work: impl FnMut()) {
-        let end = Instant::now() + time;
-        let mut best = Duration::MAX;
-        while Instant::now() < end {
-            let start = ThreadTime::now();
-            work();
-            best = best.min(start.elapsed());
-        }
-        self.report(&format!("{stage}_ns"), best.as_nanos() as f64 / self.records as f64);
-    }
-
-    fn report(&self, figure: &str, value: f64) {
-        println!("{{\"case\":\"{}\",\"figure\":\"{figure}\",\"value\":{value:.2}}}", self.name);
-    }
-}
-
-fn cases() -> Vec<Case> {
-    let batch = |name, signal, per_request: usize, make: &dyn Fn(usize) -> Vec<u8>| {
-        let requests: Vec<Vec<u8>> = (0..BATCH_RECORDS / per_request).map(make).collect();
-        Case { name, signal, records: requests.len() * per_request, requests }
+        let records = BATCH_RECORDS / per_request * per_request;
+        Case { name, signal, records, requests: requests(true), bare: requests(false) }
     };
     vec![
-        batch("lean", Signal::Traces, 1000, &|n| traces(n, 2, 1)),
-        batch("rich", Signal::Traces, 1000, &|n| traces(n, 6, 15)),
-        batch("logs", Signal::Logs, 1000, &logs),
-        batch("metrics", Signal::Metrics, 500, &metrics),
+        case("lean", Signal::Traces, 1000, &|n, full| {
+            traces(n, 2 * usize::from(full), usize::from(full))
+        }),
+        case("rich", Signal::Traces, 1000, &|n, full| {
+            traces(n, 6 * usize::from(full), 15 * usize::from(full))
+        }),
+        case("logs", Signal::Logs, 1000, &logs),
+        case("metrics", Signal::Metrics, 500, &metrics),
     ]
 }
 
@@ -185,7 +84,8 @@ fn resource(index: usize, attributes: usize) -> Option<Resource> {
     const KEYS: [&str; 5] =
         ["host.name", "k8s.pod.name", "k8s.namespace.name", "deployment.environment", "host.arch"];
     let mut set = vec![text("service.name", format!("checkout-{index}"))];
-    set.extend(KEYS.iter().take(attributes - 1).map(|key| text(key, format!("{key}-{index:04}"))));
+    set.extend(KEYS.iter().map(|key| text(key, format!("{key}-{index:04}"))));
+    set.truncate(attributes);
     Some(Resource { attributes: set, ..Resource::default() })
 }
 
@@ -250,7 +150,7 @@ fn traces(request: usize, resource_attributes: usize, attributes: usize) -> Vec<
     ExportTraceServiceRequest { resource_spans }.encode_to_vec()
 }
 
-fn logs(request: usize) -> Vec<u8> {
+fn logs(request: usize, full: bool) -> Vec<u8> {
     let mut random = Random(request as u64);
     let mut record = |n: usize| {
         let number = random.next();
@@ -270,11 +170,7 @@ fn logs(request: usize) -> Vec<u8> {
                     number / 256 % 256
                 ))),
             }),
-            attributes: vec![
-                text("log.file.name", "checkout.log"),
-                text("thread.name", format!("worker-{}", number % 16)),
-                attribute("http.response.status_code", Value::IntValue(200)),
-            ],
+            attributes: if full { log_attributes(number) } else { Vec::new() },
             trace_id: random.id::<16>(),
             span_id: random.id::<8>(),
             ..LogRecord::default()
@@ -282,7 +178,7 @@ fn logs(request: usize) -> Vec<u8> {
     };
     let resource_logs = (0..10)
         .map(|index| ResourceLogs {
-            resource: resource(index, 3),
+            resource: resource(index, 3 * usize::from(full)),
             scope_logs: vec![ScopeLogs {
                 scope: scope(),
                 log_records: (0..100).map(&mut record).collect(),
@@ -294,15 +190,23 @@ fn logs(request: usize) -> Vec<u8> {
     ExportLogsServiceRequest { resource_logs }.encode_to_vec()
 }
 
-fn metrics(request: usize) -> Vec<u8> {
+fn log_attributes(number: u64) -> Vec<KeyValue> {
+    vec![
+        text("log.file.name", "checkout.log"),
+        text("thread.name", format!("worker-{}", number % 16)),
+        attribute("http.response.status_code", Value::IntValue(200)),
+    ]
+}
+
+fn metrics(request: usize, full: bool) -> Vec<u8> {
     let mut random = Random(request as u64);
     let time = START + request as u64 * 1_000_000;
     let resource_metrics = (0..10)
         .map(|index| ResourceMetrics {
-            resource: resource(index, 3),
+            resource: resource(index, 3 * usize::from(full)),
             scope_metrics: vec![ScopeMetrics {
                 scope: scope(),
-                metrics: (0..5).map(|kind| metric(&mut random, kind, time)).collect(),
+                metrics: (0..5).map(|kind| metric(&mut random, kind, time, full)).collect(),
                 ..ScopeMetrics::default()
             }],
             ..ResourceMetrics::default()
@@ -311,10 +215,15 @@ fn metrics(request: usize) -> Vec<u8> {
     ExportMetricsServiceRequest { resource_metrics }.encode_to_vec()
 }
 
+fn point_attributes(number: u64, full: bool) -> Vec<KeyValue> {
+    let mut set = vec![text("route", format!("/api/{}", number % 50)), text("method", "GET")];
+    set.truncate(if full { 2 } else { 0 });
+    set
+}
+
 /// A metric with ten points of one of the five kinds.
-fn metric(random: &mut Random, kind: usize, time: u64) -> Metric {
-    let attributes =
-        |number: u64| vec![text("route", format!("/api/{}", number % 50)), text("method", "GET")];
+fn metric(random: &mut Random, kind: usize, time: u64, full: bool) -> Metric {
+    let attributes = |number: u64| point_attributes(number, full);
     let mut number = |n: u64| NumberDataPoint {
         attributes: attributes(n),
         start_time_unix_nano: START,
