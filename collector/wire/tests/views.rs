@@ -79,7 +79,7 @@ fn the_last_scalar_wins_and_messages_merge() {
         .varint(6, 3);
     let span = Span::parse(span.as_ref()).unwrap();
     assert_eq!((span.name, span.kind), (&b"last"[..], 3));
-    assert_eq!((span.status.message, span.status.code), (&b"message"[..], 1));
+    assert_eq!((span.status_message, span.status_code), (&b"message"[..], 1));
 }
 
 /// Repeated fields are found in order though other fields stand between them.
@@ -310,13 +310,9 @@ fn a_group_of_little_but_header_is_not_multiplied() {
 #[test]
 fn a_metric_with_data_twice_is_refused() {
     let points = || Raw::default().bytes(1, Raw::default().fixed64(3, 1));
-    for (second, name) in [
-        (5, "gauge"),
-        (7, "sum"),
-        (9, "histogram"),
-        (10, "exponential_histogram"),
-        (11, "summary"),
-    ] {
+    for (second, name) in
+        [(5, "gauge"), (7, "sum"), (9, "histogram"), (10, "exponential_histogram"), (11, "summary")]
+    {
         let metric = Raw::default().bytes(5, points()).bytes(second, points());
         let fault = otlp::Metric::parse(&metric.0).unwrap_err();
         assert_eq!(fault.kind(), WireErrorKind::DataTwice);

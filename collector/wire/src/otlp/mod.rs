@@ -20,7 +20,6 @@ mod numbers;
 mod points;
 mod split;
 mod traces;
-mod walk;
 
 pub use by_trace::{Bucket, split_by_trace};
 pub use check::{Checked, check};
@@ -37,4 +36,4 @@ pub use points::{
     SummaryPoint,
 };
 pub use split::{Part, split};
-pub use traces::{Event, Link, Span, Status};
+pub use traces::{Event, Link, Span};
