@@ -79,7 +79,7 @@ fn the_last_scalar_wins_and_messages_merge() {
         .varint(6, 3);
     let span = Span::parse(span.as_ref()).unwrap();
     assert_eq!((span.name, span.kind), (&b"last"[..], 3));
-    assert_eq!((span.status_message, span.status_code), (&b"message"[..], 1));
+    assert_eq!((span.status.message, span.status.code), (&b"message"[..], 1));
 }
 
 /// Repeated fields are found in order though other fields stand between them.

@@ -2,7 +2,8 @@
 
 use crate::error::{Fault, WireErrorKind};
 use crate::otlp::common::{Repeated, skip_other};
-use crate::protobuf::{Cursor, LENGTH, VARINT, tag};
+use crate::otlp::walk::walk;
+use crate::protobuf::{Cursor, LENGTH, tag};
 
 /// The points of a metric: values of its repeated `data_points` field.
 pub type Points<'a> = Repeated<'a>;
@@ -82,25 +83,20 @@ impl<'a> Metric<'a> {
                 {
                     return Err(cursor.fault(WireErrorKind::DataTwice));
                 }
-                GAUGE => {
-                    metric.data = MetricData::Gauge(Data::parse(cursor.bytes()?, 0b10)?.points);
-                }
+                GAUGE => metric.data = MetricData::Gauge(Data::points_only(cursor.bytes()?)?),
                 SUM => {
-                    let Data { points, temporality, monotonic } =
-                        Data::parse(cursor.bytes()?, 0b1110)?;
+                    let Data { points, temporality, monotonic } = Data::sum(cursor.bytes()?)?;
                     metric.data = MetricData::Sum { points, temporality, monotonic };
                 }
                 HISTOGRAM => {
-                    let Data { points, temporality, .. } = Data::parse(cursor.bytes()?, 0b110)?;
+                    let Data { points, temporality, .. } = Data::histogram(cursor.bytes()?)?;
                     metric.data = MetricData::Histogram { points, temporality };
                 }
                 EXPONENTIAL => {
-                    let Data { points, temporality, .. } = Data::parse(cursor.bytes()?, 0b110)?;
+                    let Data { points, temporality, .. } = Data::histogram(cursor.bytes()?)?;
                     metric.data = MetricData::ExponentialHistogram { points, temporality };
                 }
-                SUMMARY => {
-                    metric.data = MetricData::Summary(Data::parse(cursor.bytes()?, 0b10)?.points);
-                }
+                SUMMARY => metric.data = MetricData::Summary(Data::points_only(cursor.bytes()?)?),
                 METADATA => cursor.skip(tag)?,
                 other => skip_other(&mut cursor, other, 0b1_1110_1010_1110)?,
             }
@@ -118,26 +114,21 @@ struct Data<'a> {
 }
 
 impl<'a> Data<'a> {
-    fn parse(message: &'a [u8], known: u32) -> Result<Self, Fault> {
-        const POINTS: u32 = tag(1, LENGTH);
-        const TEMPORALITY: u32 = tag(2, VARINT);
-        const MONOTONIC: u32 = tag(3, VARINT);
-        let mut cursor = Cursor::new(message);
+    fn points_only(message: &'a [u8]) -> Result<Points<'a>, Fault> {
         let mut data = Self::default();
-        loop {
-            let before = cursor.rest();
-            let Some(tag) = cursor.tag()? else {
-                return Ok(data);
-            };
-            match tag {
-                POINTS => {
-                    cursor.bytes()?;
-                    data.points.extend(tag, message, before, cursor.rest());
-                }
-                TEMPORALITY if known & 0b100 != 0 => data.temporality = cursor.varint()? as i32,
-                MONOTONIC if known & 0b1000 != 0 => data.monotonic = cursor.varint()? != 0,
-                other => skip_other(&mut cursor, other, known)?,
-            }
-        }
+        walk! { message => data { 1 repeated points } }
+        Ok(data.points)
+    }
+
+    fn histogram(message: &'a [u8]) -> Result<Self, Fault> {
+        let mut data = Self::default();
+        walk! { message => data { 1 repeated points, 2 int32 temporality } }
+        Ok(data)
+    }
+
+    fn sum(message: &'a [u8]) -> Result<Self, Fault> {
+        let mut data = Self::default();
+        walk! { message => data { 1 repeated points, 2 int32 temporality, 3 flag monotonic } }
+        Ok(data)
     }
 }

@@ -20,6 +20,7 @@ mod numbers;
 mod points;
 mod split;
 mod traces;
+mod walk;
 
 pub use by_trace::{Bucket, split_by_trace};
 pub use check::{Checked, check};
@@ -36,4 +37,4 @@ pub use points::{
     SummaryPoint,
 };
 pub use split::{Part, split};
-pub use traces::{Event, Link, Span};
+pub use traces::{Event, Link, Span, Status};
