@@ -159,8 +159,8 @@ macro_rules! words {
 }
 
 words!(
-    /// The facts a status states. `Stalled` is bad when true; all others are good when true,
-    /// `Progressing` is neither.
+    /// The facts a status states. `Stalled`, `Drifted` and `Blocked` are bad when true; all others
+    /// are good when true, `Progressing` is neither.
     ConditionType {
         /// Everything asked for at this generation is there and works.
         Ready,
@@ -174,6 +174,15 @@ words!(
         TopicsReady,
         /// The tables are at the revision asked for and nothing has drifted.
         SchemaReady,
+        /// What would be run to reach the tables asked for is known, and told in the status.
+        Planned,
+        /// Nothing is left to run.
+        Applied,
+        /// Live tables differ from what was asked for in a way that matters.
+        Drifted,
+        /// A difference that no statement mends without loss; the message says what a person can
+        /// do.
+        Blocked,
         /// All edge pods run the configuration and image asked for, and are available.
         EdgeReady,
         /// All gateway pods run the configuration and image asked for, and are available.
@@ -258,6 +267,26 @@ words!(
         TableDrifted,
         /// Only a statement that destroys or rewrites data would help; it is not run unasked.
         ConsentNeeded,
+        /// A plan waits for the annotation millrace.dev/approve-plan to name it.
+        ApprovalNeeded,
+        /// Another table, view or column type stands in the way.
+        TableBlocked,
+        /// ClickHouse is older than the tables need, or calls its version something unknown.
+        ClickHouseVersionUnsupported,
+        /// Replicated tables are asked for, and ClickHouse has no Keeper configured.
+        ClickHouseKeeperMissing,
+        /// ClickHouse has no live session with its Keeper, or Keeper has lost its quorum.
+        ClickHouseKeeperLost,
+        /// A replicated table takes no writes.
+        ReplicaReadOnly,
+        /// ClickHouse's disk is full.
+        ClickHouseDiskFull,
+        /// ClickHouse's user has used up a quota.
+        ClickHouseQuotaExceeded,
+        /// The journal of migrations was changed, or lacks one; nothing is run.
+        MigrationJournalBroken,
+        /// Another run is at work on the same tables.
+        MigrationBusy,
         /// Pods are not all updated and available yet.
         PodsNotReady,
         /// An image can't be pulled.
@@ -294,6 +323,13 @@ words!(
         ApiServerFailed,
     }
 );
+
+impl ConditionType {
+    /// Whether the fact is bad news when it holds.
+    pub const fn is_bad_when_true(self) -> bool {
+        matches!(self, Self::Stalled | Self::Drifted | Self::Blocked)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -60,6 +60,7 @@ fn could_not_look(reason: Reason) -> bool {
                 | Reason::ClickHouseHostUnknown
                 | Reason::ClickHouseAuthenticationFailed
                 | Reason::ClickHouseTlsFailed
+                | Reason::ClickHouseKeeperLost
                 | Reason::ApiServerFailed
         )
 }
@@ -78,6 +79,9 @@ fn needs_a_person(error: &StepError) -> bool {
                 | Reason::ClickHouseAuthenticationFailed
                 | Reason::ClickHouseNotAuthorized
                 | Reason::ClickHouseTlsFailed
+                | Reason::ClickHouseVersionUnsupported
+                | Reason::ClickHouseKeeperMissing
+                | Reason::MigrationJournalBroken
                 | Reason::SpecInvalid
         )
 }

@@ -118,7 +118,7 @@ impl Facts {
                 continue;
             }
             let holds = condition.status == ConditionStatus::True;
-            let bad = (type_ == ConditionType::Stalled) == holds;
+            let bad = type_.is_bad_when_true() == holds;
             let passing = matches!(
                 Reason::parse(&condition.reason),
                 Some(

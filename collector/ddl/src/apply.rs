@@ -1,11 +1,13 @@
-//! Runs a plan, step by step, and looks again. Every statement may be run twice, so a run that was
-//! cut anywhere is mended by the next one, and two runs at once do no harm.
+//! Brings every server of a client to its declaration, one after the other, and says what is left.
+//! The work on one server is [`crate::migrate`]'s.
 
 use crate::client::{Client, ClientError, Endpoint};
 use crate::declared::Declared;
 use crate::drift::{Drift, diff};
+use crate::migrate::{MigrateError, MigrateOptions, Migrated, migrate};
 use crate::observe::observe;
-use crate::plan::{Blocked, Permit, Plan, Step, plan};
+use crate::origin::Origin;
+use crate::plan::{Blocked, Step};
 
 /// What running a plan came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,29 +41,6 @@ impl From<ApplyError> for ClientError {
     }
 }
 
-/// Runs the steps the permit allows, in order, on the server the client asks.
-///
-/// # Errors
-/// The first step that failed, with how far the plan came.
-pub async fn apply(client: &Client, plan: &Plan, permit: Permit) -> Result<Applied, ApplyError> {
-    let mut applied = Applied::default();
-    for step in &plan.steps {
-        if !permit.allows(step.class) {
-            applied.refused.push(step.clone());
-            continue;
-        }
-        client.execute(&step.statement).await.map_err(|source| ApplyError {
-            object: step.object.clone(),
-            what: step.what.clone(),
-            done: applied.done.len(),
-            all: plan.steps.len(),
-            source,
-        })?;
-        applied.done.push(step.clone());
-    }
-    Ok(applied)
-}
-
 /// What still differs on the server the client asks; empty means equal.
 ///
 /// # Errors
@@ -81,30 +60,12 @@ pub struct Converged {
     pub blocked: Vec<(Endpoint, Blocked)>,
     /// What still differs afterwards, notices included.
     pub drift: Vec<(Endpoint, Drift)>,
+    /// Migrations that were finished, by number, and whose tables were taken over.
+    pub migrations: Vec<(Endpoint, u32)>,
+    /// Whose tables were taken over, where this was the first run with a journal.
+    pub adopted: Vec<(Endpoint, Origin)>,
     /// Servers that could not be brought there, and why; the others were.
-    pub failed: Vec<(Endpoint, ConvergeError)>,
-}
-
-/// Why one server could not be brought to its declaration.
-#[derive(Debug, thiserror::Error)]
-pub enum ConvergeError {
-    /// It could not be asked what it has.
-    #[error("cannot read the tables: {0}")]
-    Observe(#[source] ClientError),
-    /// A statement failed.
-    #[error(transparent)]
-    Apply(ApplyError),
-}
-
-impl ConvergeError {
-    /// The client's error underneath.
-    #[must_use]
-    pub fn cause(&self) -> &ClientError {
-        match self {
-            Self::Observe(cause) => cause,
-            Self::Apply(ApplyError { source, .. }) => source,
-        }
-    }
+    pub failed: Vec<(Endpoint, MigrateError)>,
 }
 
 /// Observes, plans, applies and looks again, on every endpoint of the client one after the other:
@@ -116,46 +77,33 @@ impl ConvergeError {
 pub async fn converge(
     client: &Client,
     declared: &Declared,
-    permit: Permit,
-) -> Result<Converged, ConvergeError> {
+    options: &MigrateOptions,
+) -> Result<Converged, MigrateError> {
     let mut all = Converged::default();
     let servers = client.each();
     let count = servers.len();
     for server in servers {
-        let endpoint = server.endpoint().clone();
-        match converge_one(&server, declared, permit).await {
-            Ok(One { applied, blocked, drift }) => {
-                let Applied { done, refused } = applied;
-                all.applied.extend(done.into_iter().map(|step| (endpoint.clone(), step)));
-                all.refused.extend(refused.into_iter().map(|step| (endpoint.clone(), step)));
-                all.blocked.extend(blocked.into_iter().map(|each| (endpoint.clone(), each)));
-                all.drift.extend(drift.into_iter().map(|each| (endpoint.clone(), each)));
-            }
+        let at = server.endpoint().clone();
+        match migrate(&server, declared, options).await {
+            Ok(done) => all.add(&at, done),
             Err(error) if all.failed.len() + 1 == count => return Err(error),
-            Err(error) => all.failed.push((endpoint, error)),
+            Err(error) => all.failed.push((at, error)),
         }
     }
     Ok(all)
 }
 
-struct One {
-    applied: Applied,
-    blocked: Vec<Blocked>,
-    drift: Vec<Drift>,
-}
-
-async fn converge_one(
-    client: &Client,
-    declared: &Declared,
-    permit: Permit,
-) -> Result<One, ConvergeError> {
-    let observed = observe(client, declared).await.map_err(ConvergeError::Observe)?;
-    let plan = plan(declared, &observed);
-    if plan.steps.is_empty() {
-        let drift = diff(declared, &observed);
-        return Ok(One { applied: Applied::default(), blocked: plan.blocked, drift });
+impl Converged {
+    fn add(&mut self, at: &Endpoint, done: Migrated) {
+        fn with<T>(at: &Endpoint, list: impl IntoIterator<Item = T>) -> Vec<(Endpoint, T)> {
+            list.into_iter().map(|each| (at.clone(), each)).collect()
+        }
+        let Migrated { server: _, adopted, migrations, applied, blocked, before: _, drift } = done;
+        self.applied.extend(with(at, applied.done));
+        self.refused.extend(with(at, applied.refused));
+        self.blocked.extend(with(at, blocked));
+        self.drift.extend(with(at, drift));
+        self.migrations.extend(with(at, migrations));
+        self.adopted.extend(with(at, adopted));
     }
-    let applied = apply(client, &plan, permit).await.map_err(ConvergeError::Apply)?;
-    let drift = verify(client, declared).await.map_err(ConvergeError::Observe)?;
-    Ok(One { applied, blocked: plan.blocked, drift })
 }

@@ -1,12 +1,14 @@
 //! Where live tables differ from their declaration: each difference with its weight, readable and
 //! as JSON. Pure: compares values, asks nobody.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
 
-use crate::declared::{Declared, DeclaredTable, DeclaredView, Engine};
+use crate::declared::{Declared, DeclaredTable, DeclaredView, TableName};
 use crate::observe::{Observed, ObservedColumn, ObservedTable};
+use crate::options::Engine;
 use crate::render;
 
 /// One difference.
@@ -66,6 +68,11 @@ pub enum DriftKind {
     },
     /// A declared data-skipping index is not there.
     MissingIndex {
+        /// Its name.
+        index: String,
+    },
+    /// An index is there that nobody declared; every insert pays for it.
+    ExtraIndex {
         /// Its name.
         index: String,
     },
@@ -131,6 +138,7 @@ impl fmt::Display for Drift {
                 write!(f, "column {column} is {live}, declared {declared}")
             }
             DriftKind::MissingIndex { index } => write!(f, "index {index} is missing"),
+            DriftKind::ExtraIndex { index } => write!(f, "index {index} is not declared"),
             DriftKind::Engine { declared, live } => {
                 write!(f, "engine is {live}, declared {declared}")
             }
@@ -168,6 +176,33 @@ pub fn diff(declared: &Declared, observed: &Observed) -> Vec<Drift> {
     }
     if let Some(view) = declared.view() {
         found.extend(of_view(&view, observed.tables.get(view.name.table())));
+    }
+    found.extend(of_companions(declared, observed));
+    found
+}
+
+/// Roll-ups and tables over shards: made by one statement each and never altered, so what counts is
+/// whether they are there.
+fn of_companions(declared: &Declared, observed: &Observed) -> Vec<Drift> {
+    let live = |name: &TableName| observed.tables.get(name.table());
+    let mut found = Vec::new();
+    for rollup in declared.rollups() {
+        if live(&rollup.name).is_none() {
+            found.push(notice(&rollup.name, DriftKind::MissingTable));
+        }
+        if live(&rollup.view).is_none() {
+            found.push(notice(&rollup.view, DriftKind::MissingView));
+        }
+    }
+    for table in declared.distributed_tables() {
+        match live(&table.name) {
+            None => found.push(notice(&table.name, DriftKind::MissingTable)),
+            Some(there) if there.engine != "Distributed" => {
+                let (declared, live) = ("Distributed".to_owned(), there.engine.clone());
+                found.push(breaking(&table.name, DriftKind::Engine { declared, live }));
+            }
+            Some(_) => {}
+        }
     }
     found
 }
@@ -219,8 +254,13 @@ fn of_table(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
             found.push(notice(name, DriftKind::MissingIndex { index: index.name.to_owned() }));
         }
     }
+    for index in &live.indexes {
+        if !table.indexes.iter().any(|declared| declared.name == index) {
+            found.push(notice(name, DriftKind::ExtraIndex { index: index.clone() }));
+        }
+    }
     found.extend(of_keys(declared, live));
-    let declared_ttl = options.ttl.map(|kept| render::canonical_ttl(table.ttl_from, kept));
+    let declared_ttl = render::canonical_ttl(table.ttl_from, options);
     if declared_ttl.as_deref() != live.ttl() {
         let live = live.ttl().map(str::to_owned);
         found.push(breaking(name, DriftKind::Ttl { declared: declared_ttl, live }));
@@ -258,25 +298,39 @@ fn of_keys(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
 
 fn of_columns(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
     let DeclaredTable { name, table, options: _ } = declared;
+    let there: BTreeMap<&str, &str> =
+        live.columns.iter().map(|column| (column.name.as_str(), column.ty.as_str())).collect();
+    let inserted = table
+        .columns
+        .iter()
+        .map(|column| (column.name, declared.column_type(column), Severity::Breaking));
+    let own = declared
+        .own_columns()
+        .map(|column| (column.name.as_str(), column.ty.type_name().to_owned(), Severity::Notice));
     let mut found = Vec::new();
-    for column in &table.columns {
-        let wanted = column.ty.to_string();
-        let there = live.columns.iter().find(|live| live.name == column.name);
-        let column = column.name.to_owned();
-        match there {
+    for (column, wanted, severity) in inserted.chain(own) {
+        let object = name.to_string();
+        let column_name = column.to_owned();
+        match there.get(column) {
             None => {
-                found.push(breaking(name, DriftKind::MissingColumn { column, declared: wanted }));
+                let kind = DriftKind::MissingColumn { column: column_name, declared: wanted };
+                found.push(Drift { object, kind, severity });
             }
-            Some(ObservedColumn { ty, .. }) if *ty != wanted => {
-                let converts = is_converted_on_insert(&wanted, ty);
-                let kind = DriftKind::ColumnType { column, declared: wanted, live: ty.clone() };
-                found.push(if converts { notice(name, kind) } else { breaking(name, kind) });
+            Some(live) if plain_type(live) != plain_type(&wanted) => {
+                let severity = match is_converted_on_insert(&wanted, live) {
+                    true => Severity::Notice,
+                    false => Severity::Breaking,
+                };
+                let live = (*live).to_owned();
+                let kind = DriftKind::ColumnType { column: column_name, declared: wanted, live };
+                found.push(Drift { object, kind, severity });
             }
             Some(_) => {}
         }
     }
     for ObservedColumn { name: column, ty, default_kind: _ } in &live.columns {
-        if table.column(column).is_none() {
+        let is_own = declared.own_columns().any(|own| own.name.as_str() == column);
+        if table.column(column).is_none() && !is_own {
             let kind = DriftKind::ExtraColumn { column: column.clone(), live: ty.clone() };
             found.push(notice(name, kind));
         }
@@ -284,10 +338,20 @@ fn of_columns(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
     found
 }
 
+/// A type without the quotes that servers put around some paths and not around others.
+fn plain_type(ty: &str) -> String {
+    ty.replace('`', "")
+}
+
 /// Whether the server turns one type into the other while inserting, without loss: dictionaries and
 /// plain strings, and a time zone that only changes how a time is shown.
 fn is_converted_on_insert(declared: &str, live: &str) -> bool {
-    bare(declared) == bare(live)
+    bare(declared) == bare(live) || (holds_json(declared) && holds_json(live))
+}
+
+/// `JSON` with whatever typed paths and limits: each is turned into the other on insert.
+fn holds_json(ty: &str) -> bool {
+    ty == "JSON" || (ty.starts_with("JSON(") && ty.ends_with(')'))
 }
 
 /// The type without dictionaries and time zones.
@@ -315,6 +379,8 @@ mod tests {
             ("DateTime64(9)", "DateTime64(9, 'UTC')"),
             ("Array(DateTime64(9))", "Array(DateTime64(9, 'Europe/Berlin'))"),
             ("Map(LowCardinality(String), String)", "Map(String, String)"),
+            ("JSON", "JSON(max_dynamic_paths=256)"),
+            ("JSON(`a.b` String)", "JSON"),
         ] {
             assert!(is_converted_on_insert(declared, live), "{declared} {live}");
         }

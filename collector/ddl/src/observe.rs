@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clickhouse::Row;
+use millrace_schema::Identifier;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Client, ClientError};
@@ -105,18 +106,45 @@ struct IndexRow {
 /// # Errors
 /// The server cannot be asked; see [`ClientError::category`].
 pub async fn observe(client: &Client, declared: &Declared) -> Result<Observed, ClientError> {
-    let database = &declared.database;
+    observe_all(client, &declared.database, std::slice::from_ref(declared)).await
+}
+
+/// Everything a set may consist of, its journal too.
+fn names_of(declared: &Declared) -> Vec<String> {
+    let tables = declared.tables().into_iter().map(|table| table.name);
+    let view = declared.view().into_iter().map(|view| view.name);
+    let rollups = declared.rollups().into_iter().flat_map(|rollup| [rollup.name, rollup.view]);
+    let distributed = declared.distributed_tables().into_iter().map(|table| table.name);
+    // What the Collector calls its table of exponential histograms: tells whose tables these are.
+    let foreign = declared.metrics.iter().map(|_| declared.foreign_exponential());
+    tables
+        .chain(view)
+        .chain(foreign)
+        .chain(rollups)
+        .chain(distributed)
+        .chain([declared.journal()])
+        .map(|name| name.table().to_owned())
+        .collect()
+}
+
+/// Reads what exists of several sets of one database at once, as one answer for all of them.
+///
+/// # Errors
+/// The server cannot be asked; see [`ClientError::category`].
+pub async fn observe_all(
+    client: &Client,
+    database: &Identifier,
+    sets: &[Declared],
+) -> Result<Observed, ClientError> {
     let found: Vec<DatabaseRow> = client.fetch(&render::databases(database)).await?;
     if !found.iter().any(|row| row.name == database.as_str()) {
         return Ok(Observed::default());
     }
-    let declared_tables = declared.tables();
-    let view = declared.view();
-    let names: Vec<&str> = declared_tables
-        .iter()
-        .map(|table| table.name.table())
-        .chain(view.iter().map(|view| view.name.table()))
-        .collect();
+    let mut names: Vec<String> = Vec::new();
+    for declared in sets {
+        names.extend(names_of(declared));
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     if names.is_empty() {
         return Ok(Observed { database: true, tables: BTreeMap::new() });
     }

@@ -1,12 +1,15 @@
 //! From what is to what should be, as ordered statements, each classed by what it costs. Pure: a
 //! plan is a value, to be shown, judged and then applied.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
-use crate::declared::{ClusterName, Declared, DeclaredTable, Engine};
+use crate::declared::{Declared, DeclaredTable, TableName};
 use crate::drift::{Drift, DriftKind, Severity, diff};
+use crate::names::ClusterName;
 use crate::observe::Observed;
 use crate::render::{self, Statement};
 use crate::ttl::Ttl;
@@ -36,7 +39,8 @@ impl fmt::Display for StepClass {
     }
 }
 
-/// The heaviest class that may run without asking.
+/// The heaviest class that may run. What destroys something runs only for a name that was given,
+/// whatever the class permitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permit(StepClass);
 
@@ -50,11 +54,46 @@ impl Permit {
         Self(class)
     }
 
-    /// Whether a step of that class may run.
+    /// Whether a step may run.
     #[must_use]
-    pub fn allows(self, class: StepClass) -> bool {
-        class <= self.0
+    pub fn allows(self, step: &Step) -> bool {
+        match &step.loss {
+            Loss::None => step.class <= self.0,
+            Loss::Agreed(_) => true,
+            Loss::Unagreed(_) => false,
+        }
     }
+}
+
+/// When a statement may run, seen from the collectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Phase {
+    /// Before collectors are rolled: older ones work before and after it.
+    Expand,
+    /// After the last older collector is gone: it may have written what goes.
+    Contract,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expand => "expand",
+            Self::Contract => "contract",
+        })
+    }
+}
+
+/// What a statement destroys.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Loss {
+    /// Nothing.
+    None,
+    /// This object, and its loss was agreed to by name.
+    Agreed(String),
+    /// This object, and nobody named it.
+    Unagreed(String),
 }
 
 /// One statement of a plan.
@@ -66,6 +105,10 @@ pub struct Step {
     pub what: String,
     /// What it costs.
     pub class: StepClass,
+    /// Before or after collectors are rolled.
+    pub phase: Phase,
+    /// What it destroys.
+    pub loss: Loss,
     /// Rows the table holds now, as the server counts them.
     pub rows: u64,
     /// Bytes the table takes on disk now.
@@ -99,37 +142,95 @@ impl Plan {
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && self.blocked.is_empty()
     }
+
+    /// A short, stable name of exactly these statements: 12 hexadecimal digits. Approving a plan
+    /// means naming it; another plan has another name.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        let mut hash = Sha256::new();
+        for Step { class, statement, .. } in &self.steps {
+            hash.update(class.to_string());
+            hash.update(b"\0");
+            hash.update(statement.sql());
+            hash.update(b"\0");
+        }
+        hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
-/// Plans the way from `observed` to `declared`. Never drops a table or a column.
+/// Plans the way from `observed` to `declared`: what adds first, what takes away last. Never drops a
+/// table; a column or an index only if the declaration's consent names it.
 #[must_use]
 pub fn plan(declared: &Declared, observed: &Observed) -> Plan {
     let mut plan = Plan::default();
     let tables = declared.tables();
+    let named: BTreeMap<String, &DeclaredTable> =
+        tables.iter().map(|table| (table.name.to_string(), table)).collect();
     for drift in diff(declared, observed) {
-        let table = tables.iter().find(|table| table.name.to_string() == drift.object);
+        let table = named.get(&drift.object).copied();
         let live = table.and_then(|table| observed.tables.get(table.name.table()));
         let (rows, bytes) = live.map_or((0, 0), |live| (live.rows, live.bytes));
         match answer(declared, observed, table, &drift) {
-            Answer::Run { class, what, statement } => {
-                plan.steps.push(Step { object: drift.object, what, class, rows, bytes, statement });
+            Answer::Run { class, phase, target, what, statement } => {
+                let loss = match target {
+                    None => Loss::None,
+                    Some(target) if declared.consent.contains(&target) => Loss::Agreed(target),
+                    Some(target) => Loss::Unagreed(target),
+                };
+                let object = drift.object;
+                let step = Step { object, what, class, phase, loss, rows, bytes, statement };
+                plan.steps.push(step);
             }
             Answer::Advise(advice) => plan.blocked.push(Blocked { drift, advice }),
             Answer::Leave => {}
         }
     }
+    plan.steps.sort_by_key(|step| step.phase);
     plan
 }
 
 /// What is done about one difference.
 enum Answer {
-    Run { class: StepClass, what: String, statement: Statement },
+    Run {
+        class: StepClass,
+        phase: Phase,
+        /// What it destroys, by the name to agree to.
+        target: Option<String>,
+        what: String,
+        statement: Statement,
+    },
     Advise(&'static str),
     Leave,
 }
 
 fn metadata(what: impl Into<String>, statement: Statement) -> Answer {
-    Answer::Run { class: StepClass::MetadataOnly, what: what.into(), statement }
+    run(StepClass::MetadataOnly, what, statement)
+}
+
+fn run(class: StepClass, what: impl Into<String>, statement: Statement) -> Answer {
+    Answer::Run { class, phase: Phase::Expand, target: None, what: what.into(), statement }
+}
+
+/// A column or index that goes if its name was given, and stays unmentioned otherwise.
+fn drop_if_named(
+    declared: &Declared,
+    drift: &Drift,
+    name: &str,
+    what: String,
+    render: impl Fn(&TableName) -> Statement,
+    table: Option<&DeclaredTable>,
+) -> Answer {
+    let target = format!("{}.{name}", drift.object);
+    match table {
+        Some(table) if declared.consent.contains(&target) => Answer::Run {
+            class: StepClass::Destructive,
+            phase: Phase::Contract,
+            target: Some(target),
+            what,
+            statement: render(&table.name),
+        },
+        _ => Answer::Leave,
+    }
 }
 
 fn answer(
@@ -144,14 +245,7 @@ fn answer(
             let statement = render::create_database(&declared.database, cluster);
             metadata("create the database", statement)
         }
-        DriftKind::MissingView => declared.view().map_or(Answer::Leave, |view| {
-            let source = observed.tables.get(view.source.table());
-            let what = match source.map_or(0, |source| source.rows) {
-                0 => "create the view".to_owned(),
-                rows => format!("create the view; the {rows} rows before it are not looked at"),
-            };
-            metadata(what, render::create_view(&view, cluster))
-        }),
+        DriftKind::MissingView => missing_view(declared, observed, &drift.object),
         DriftKind::ViewTarget { .. } => Answer::Advise(
             "another view or table stands under this name: drop or rename it, and it will be made",
         ),
@@ -163,18 +257,62 @@ fn answer(
             "the column's type cannot be changed without writing its data again: rename the table \
              and let a new one be made, or declare what it has",
         ),
+        DriftKind::MissingTable if table.is_none() => companion(declared, &drift.object),
         DriftKind::MissingTable
         | DriftKind::MissingColumn { .. }
         | DriftKind::MissingIndex { .. }
+        | DriftKind::ColumnType { .. }
         | DriftKind::Setting { .. }
         | DriftKind::Ttl { .. } => {
             table.map_or(Answer::Leave, |table| in_table(table, cluster, &drift.kind))
         }
-        DriftKind::ColumnType { .. }
-        | DriftKind::ExtraColumn { .. }
-        | DriftKind::PartitionKey { .. }
-        | DriftKind::SortingKey { .. } => Answer::Leave,
+        DriftKind::ExtraColumn { column, live } => {
+            let what = format!("drop column {column} ({live}) with all it holds");
+            let drop = |table: &TableName| render::drop_column(table, cluster, column);
+            drop_if_named(declared, drift, column, what, drop, table)
+        }
+        DriftKind::ExtraIndex { index } => {
+            let what = format!("drop index {index}; no row is touched");
+            let drop = |table: &TableName| render::drop_index(table, cluster, index);
+            drop_if_named(declared, drift, index, what, drop, table)
+        }
+        DriftKind::PartitionKey { .. } | DriftKind::SortingKey { .. } => Answer::Leave,
     }
+}
+
+/// A roll-up or a table over all shards.
+fn companion(declared: &Declared, object: &str) -> Answer {
+    let cluster = declared.cluster.as_ref();
+    if let Some(rollup) = declared.rollups().iter().find(|each| each.name.to_string() == object) {
+        return metadata("create the roll-up", render::create_rollup(rollup, cluster));
+    }
+    let distributed = declared.distributed_tables();
+    let table = distributed.iter().find(|each| each.name.to_string() == object);
+    table.map_or(Answer::Leave, |table| {
+        let what = "create the table over all shards";
+        metadata(what, render::create_distributed(table, cluster))
+    })
+}
+
+fn missing_view(declared: &Declared, observed: &Observed, object: &str) -> Answer {
+    let cluster = declared.cluster.as_ref();
+    let trace_view = declared.view().filter(|view| view.name.to_string() == object);
+    let found = match trace_view {
+        Some(view) => Some((render::create_view(&view, cluster), view.source)),
+        None => declared
+            .rollups()
+            .into_iter()
+            .find(|rollup| rollup.view.to_string() == object)
+            .map(|rollup| (render::create_rollup_view(&rollup, cluster), rollup.source)),
+    };
+    found.map_or(Answer::Leave, |(statement, source)| {
+        let source = observed.tables.get(source.table());
+        let what = match source.map_or(0, |source| source.rows) {
+            0 => "create the view".to_owned(),
+            rows => format!("create the view; the {rows} rows before it are not looked at"),
+        };
+        metadata(what, statement)
+    })
 }
 
 fn in_table(table: &DeclaredTable, cluster: Option<&ClusterName>, kind: &DriftKind) -> Answer {
@@ -184,16 +322,29 @@ fn in_table(table: &DeclaredTable, cluster: Option<&ClusterName>, kind: &DriftKi
             metadata("create the table", render::create_table(table, cluster))
         }
         DriftKind::MissingColumn { column: missing, declared } => {
+            let own = table.own_columns().find(|own| own.name.as_str() == missing);
+            if let Some(own) = own {
+                let statement = render::add_own_column(table, cluster, own);
+                return metadata(format!("add computed column {missing} ({declared})"), statement);
+            }
             let at = shape.columns.iter().position(|column| column.name == missing);
             at.map_or(Answer::Leave, |at| {
                 let before = at.checked_sub(1).map(|before| shape.columns[before].name);
-                let statement = render::add_column(name, cluster, &shape.columns[at], before);
+                let statement = render::add_column(table, cluster, &shape.columns[at], before);
                 metadata(format!("add column {missing} ({declared})"), statement)
+            })
+        }
+        DriftKind::ColumnType { column, declared, live } => {
+            let changed = shape.columns.iter().find(|each| each.name == column);
+            let is_typing = live.starts_with("JSON") && declared.starts_with("JSON(");
+            changed.filter(|_| is_typing).map_or(Answer::Leave, |changed| {
+                let what = format!("store {column} as {declared}: every part is written again");
+                run(StepClass::Rewrite, what, render::modify_column_type(table, cluster, changed))
             })
         }
         DriftKind::MissingIndex { index } => {
             let missing = shape.indexes.iter().find(|each| each.name == index);
-            missing.filter(|_| options.engine != Engine::Null).map_or(Answer::Leave, |missing| {
+            missing.filter(|_| options.engine.keeps_rows()).map_or(Answer::Leave, |missing| {
                 let what = format!("add index {index}; parts written before stay without");
                 metadata(what, render::add_index(name, cluster, missing))
             })
@@ -212,26 +363,41 @@ fn in_table(table: &DeclaredTable, cluster: Option<&ClusterName>, kind: &DriftKi
 }
 
 fn retention(table: &DeclaredTable, cluster: Option<&ClusterName>, live: Option<&str>) -> Answer {
-    let DeclaredTable { name, table: shape, options } = table;
-    let Some(kept) = options.ttl else {
-        let statement = render::remove_ttl(name, cluster);
-        return metadata("keep rows for ever", statement);
+    let DeclaredTable { name, table: _, options } = table;
+    let Some(statement) = render::modify_ttl(table, cluster) else {
+        return metadata("keep rows for ever", render::remove_ttl(name, cluster));
     };
-    let statement = render::modify_ttl(name, cluster, shape.ttl_from, kept);
-    let live_seconds = live.and_then(live_ttl_seconds);
-    let (class, what) = match live_seconds {
-        Some(seconds) if seconds <= kept.seconds() => {
-            (StepClass::Mutation, format!("keep rows for {kept}, longer than now"))
+    let live_rule = live.and_then(delete_rule);
+    let live_seconds = live_rule.and_then(live_ttl_seconds);
+    match (options.ttl, live_rule, live_seconds) {
+        (None, None, _) => {
+            run(StepClass::Mutation, "move rows to another volume with age", statement)
         }
-        _ => (StepClass::Destructive, format!("keep rows for {kept}: older ones are deleted")),
-    };
-    Answer::Run { class, what, statement }
+        (None, Some(_), _) => run(StepClass::Mutation, "keep rows for ever", statement),
+        (Some(kept), _, Some(seconds)) if seconds <= kept.seconds() => {
+            let what = format!("keep rows for {kept}, no shorter than now");
+            run(StepClass::Mutation, what, statement)
+        }
+        (Some(kept), ..) => Answer::Run {
+            class: StepClass::Destructive,
+            phase: Phase::Expand,
+            target: Some(format!("{name}.ttl")),
+            what: format!("keep rows for {kept}: older ones are deleted"),
+            statement,
+        },
+    }
+}
+
+/// The rule of a time to live that deletes, among those that move.
+fn delete_rule(rules: &str) -> Option<&str> {
+    rules.split(", ").find(|rule| !rule.contains(" TO "))
 }
 
 /// The span at the end of `... + toIntervalDay(30)`; `None` for any other rule.
 fn live_ttl_seconds(rule: &str) -> Option<u64> {
     let (_, interval) = rule.rsplit_once(" + toInterval")?;
-    let (unit, count) = interval.strip_suffix(')')?.split_once('(')?;
+    let (unit, count) = interval.split_once('(')?;
+    let count = count.strip_suffix(')')?;
     let letter = match unit {
         "Second" => 's',
         "Minute" => 'm',

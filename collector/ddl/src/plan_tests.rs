@@ -4,13 +4,14 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::declared::{Replication, Signals, TableOptions};
 use crate::observe::{ObservedColumn, ObservedTable};
+use crate::options::{Engine, Replication, Signals, TableOptions};
 use millrace_schema::Attributes;
 
 fn declared(engine: Engine, ttl: Option<u64>) -> Declared {
-    let options =
-        TableOptions { attributes: Attributes::Map, engine, ttl: ttl.and_then(Ttl::from_seconds) };
+    let ttl = ttl.and_then(Ttl::from_seconds);
+    let attributes = Attributes::Map;
+    let options = TableOptions { attributes, engine, ttl, ..TableOptions::default() };
     let name = |text: &str| text.parse().unwrap();
     Declared::uniform(name("telemetry"), name("acme"), Signals::ALL, &options)
 }
@@ -20,9 +21,8 @@ fn exactly(declared: &Declared) -> Observed {
     let mut observed = Observed { database: true, ..Observed::default() };
     for DeclaredTable { name, table, options } in declared.tables() {
         let engine = options.engine.name();
-        let ttl = options
-            .ttl
-            .map(|kept| format!(" TTL {}", render::canonical_ttl(table.ttl_from, kept)))
+        let ttl = render::canonical_ttl(table.ttl_from, &options)
+            .map(|rules| format!(" TTL {rules}"))
             .unwrap_or_default();
         let settings: String = render::deduplication_settings(&options.engine)
             .iter()

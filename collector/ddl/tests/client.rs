@@ -12,8 +12,8 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use millrace_ddl::{
-    Category, Client, ClientError, ClientOptions, Credentials, Declared, Permit, Secret, Signals,
-    TableOptions, converge, observe,
+    Category, Client, ClientError, ClientOptions, Credentials, Declared, MigrateOptions, Secret,
+    Signals, TableOptions, converge, observe,
 };
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -200,8 +200,9 @@ async fn a_refusal_is_not_taken_elsewhere() {
 async fn converging_nowhere_is_an_error() {
     let down = Server::start(Script::Cut).await;
     let client = Client::new(options(&[&down.url, &down.url])).unwrap();
-    let error = converge(&client, &declared(), Permit::ADDITIVE).await.unwrap_err();
-    assert_eq!(error.cause().category(), Category::Unreachable);
+    let options = MigrateOptions::new("test");
+    let error = converge(&client, &declared(), &options).await.unwrap_err();
+    assert_eq!(error.client().unwrap().category(), Category::Unreachable);
 }
 
 /// Scenario: no endpoint at all. Guarantee: said at set-up.

@@ -72,3 +72,91 @@ fn no_answer_is_not_a_difference() {
     assert!(error.contains(&endpoint) && error.contains("--password-file"), "{error}");
     assert!(!error.contains("hunter2"), "{error}");
 }
+
+/// Scenario: 25 texts that try to leave their quotes, or that mean something to a shell, a path or a
+/// server, in each of eight flags: 200 in all. Guarantee: each is refused before any statement is
+/// made, with exit code 2 and the flag's name.
+#[test]
+fn two_hundred_injections_are_refused_by_their_flag() {
+    let texts = [
+        "a`; DROP DATABASE otel; --",
+        "a'; DROP TABLE x; --",
+        "a\" OR 1=1",
+        "a\\",
+        "a\\'",
+        "a\\`",
+        "a;b",
+        "a b",
+        "a\tb",
+        "a\nb",
+        "a\rb",
+        "a)",
+        "a(b",
+        "a,b",
+        "a*",
+        "a=1",
+        "a<b",
+        "a|b",
+        "a&b",
+        "$(a)",
+        "${a}",
+        "a%27",
+        "a@b",
+        "ä",
+        "a\u{2019}",
+    ];
+    type Typed = fn(&str) -> String;
+    let flags: [(&str, Typed); 8] = [
+        ("--database", |text| text.to_owned()),
+        ("--table-prefix", |text| text.to_owned()),
+        ("--cluster", |text| text.to_owned()),
+        ("--replica-path", |text| format!("/clickhouse/{text}")),
+        ("--replica-name", |text| text.to_owned()),
+        ("--storage-policy", |text| text.to_owned()),
+        ("--typed-path", |text| format!("resource:{text}")),
+        ("--materialize", |text| format!("Pod=resource:{text}:name")),
+    ];
+    let mut refused = 0;
+    for (flag, typed) in flags {
+        for text in texts {
+            let given = format!("{flag}={}", typed(text));
+            let (code, out, error) = run(&["render", "--traces", "--enable-json", &given]);
+            assert_eq!(code, 2, "{given:?}: {out}{error}");
+            assert!(out.is_empty() && error.contains(flag), "{given:?}: {error}");
+            refused += 1;
+        }
+    }
+    assert_eq!(refused, 200);
+}
+
+/// Scenario: options that do not fit together. Guarantee: exit code 2, the field named.
+#[test]
+fn options_that_do_not_fit_name_their_field() {
+    for (arguments, words) in [
+        (vec!["--logs", "--engine", "ReplacingMergeTree"], "logs.engine: "),
+        (vec!["--traces", "--typed-path", "resource:a"], "traces.typedPaths: "),
+        (
+            vec!["--traces", "--ttl", "1d", "--move-after", "2d", "--move-to", "cold"],
+            "traces.moveAfter: ",
+        ),
+        (vec!["--metrics", "--engine", "Null", "--rollup"], "metrics.rollup: "),
+        (vec!["--traces", "--materialize", "Pod=a.b:name"], "--materialize"),
+        (vec!["--traces", "--materialize", "TraceId=resource:a:name"], "traces.materialized: "),
+    ] {
+        let all: Vec<&str> = ["render"].into_iter().chain(arguments).collect();
+        let (code, _, error) = run(&all);
+        assert_eq!(code, 2, "{all:?}: {error}");
+        assert!(error.contains(words), "{all:?}: {error}");
+    }
+}
+
+/// Guarantee: `explain` says why for every part, without a server, readable and as JSON.
+#[test]
+fn explain_needs_no_server() {
+    let (code, out, _) = run(&["explain", "--logs", "--enable-json"]);
+    assert_eq!(code, 0);
+    assert!(out.contains("index idx_trace_id TraceId bloom_filter(0.001)"), "{out}");
+    let (code, out, _) = run(&["explain", "--logs", "--enable-json", "--json"]);
+    assert_eq!(code, 0);
+    assert!(out.trim_start().starts_with('[') && out.contains("\"why\""), "{out}");
+}

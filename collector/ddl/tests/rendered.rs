@@ -16,7 +16,8 @@ fn name(text: &str) -> Identifier {
 }
 
 fn declared(attributes: Attributes, engine: Engine, ttl: &str) -> Declared {
-    let options = TableOptions { attributes, engine, ttl: Ttl::parse_optional(ttl).unwrap() };
+    let ttl = Ttl::parse_optional(ttl).unwrap();
+    let options = TableOptions { attributes, engine, ttl, ..TableOptions::default() };
     // Names that differ from the usual ones, so that a swapped or forgotten one shows.
     Declared::uniform(name("telemetry"), name("acme"), Signals::ALL, &options)
 }

@@ -9,11 +9,19 @@
 //! `millrace-ddl`'s. It has no clock and does no I/O.
 
 mod identifier;
+mod layout;
+mod reasons;
 mod table;
 mod tables;
 mod types;
 
 pub use identifier::{Identifier, IdentifierError, MAX_IDENTIFIER_BYTES};
+pub use layout::{
+    AttributeColumn, AttributeIndex, AttributePath, BodyIndex, Compression, Layout, LayoutError,
+    MAX_OWN_COLUMNS, MAX_PATH_BYTES, Materialized, Order, OwnType, Partition, PathError, Presence,
+    TypedPath, attribute_column, laid_out,
+};
+pub use reasons::{codec_reason, column_reason, index_reason};
 pub use table::{Codec, Column, Expr, Index, IndexKind, Origin, Table, View};
 pub use tables::{TableKind, table, tables, trace_id_view};
 pub use types::{Attributes, ColumnType};

@@ -18,6 +18,16 @@ pub enum Expr {
     MapKeys(&'static str),
     /// `mapValues(column)`
     MapValues(&'static str),
+    /// `JSONAllPaths(column)`
+    JsonAllPaths(&'static str),
+    /// `toStartOfHour(column)`
+    ToStartOfHour(&'static str),
+    /// `toMonday(column)`
+    ToMonday(&'static str),
+    /// `toYYYYMM(column)`
+    ToYearMonth(&'static str),
+    /// `tuple()`: no column at all.
+    Whole,
 }
 
 /// How a column is compressed on disk.
@@ -29,6 +39,20 @@ pub enum Codec {
     Zstd,
     /// `Delta(width), ZSTD(1)`: for values near their neighbours, such as timestamps.
     DeltaZstd {
+        /// Bytes of one value: 1, 2, 4 or 8.
+        width_bytes: u8,
+    },
+    /// `ZSTD(3)`
+    ZstdHigher,
+    /// `Delta(width), ZSTD(3)`
+    DeltaZstdHigher {
+        /// Bytes of one value: 1, 2, 4 or 8.
+        width_bytes: u8,
+    },
+    /// `LZ4`
+    Lz4,
+    /// `Delta(width), LZ4`
+    DeltaLz4 {
         /// Bytes of one value: 1, 2, 4 or 8.
         width_bytes: u8,
     },
@@ -89,6 +113,10 @@ pub enum IndexKind {
         /// Seed of the hash functions.
         seed: u32,
     },
+    /// `text(tokenizer = 'splitByNonAlpha')`: an inverted index of the words of a text.
+    TextOfWords,
+    /// `text(tokenizer = 'array')`: an inverted index of the items of an array of texts.
+    TextOfItems,
 }
 
 /// A table, complete but for its database, prefix, engine and time to live.

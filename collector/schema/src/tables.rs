@@ -129,7 +129,12 @@ mod tests {
 
     fn named(expr: Expr) -> &'static str {
         match expr {
-            Expr::Column(name)
+            Expr::Whole => "ServiceName",
+            Expr::JsonAllPaths(name)
+            | Expr::ToStartOfHour(name)
+            | Expr::ToMonday(name)
+            | Expr::ToYearMonth(name)
+            | Expr::Column(name)
             | Expr::ToDate(name)
             | Expr::ToDateTime(name)
             | Expr::ToUnixTimestamp64Nano(name)

@@ -50,6 +50,34 @@ pub struct TelemetrySchemaSpec {
     /// database is kept).
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
+    /// Automatic runs what only adds, and waits with the rest; Manual waits with everything.
+    /// Either way the annotation millrace.dev/approve-plan naming status.planHash lets that very
+    /// plan run, but for what destroys something. Default: Automatic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<ChangePolicy>,
+    /// Objects that may be destroyed, as the plan names them, for example
+    /// otel.otel_logs.OldColumn, otel.otel_logs.idx_old or otel.otel_traces.ttl (rows older than a
+    /// shorter ttl). Nothing else is ever destroyed. Name columns only after every older
+    /// collector is gone. At most 64.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 64),
+        inner(
+            length(max = 200),
+            regex(pattern = r"^[A-Za-z0-9_]+\.[A-Za-z0-9_]+\.[A-Za-z0-9_.]+$")
+        )
+    )]
+    pub consent: Vec<String>,
+}
+
+/// What is run without asking.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ChangePolicy {
+    /// What only adds.
+    #[default]
+    Automatic,
+    /// Nothing.
+    Manual,
 }
 
 fn tables_stay(schema: &mut Schema) {
@@ -70,7 +98,8 @@ pub struct TelemetrySchemaStatus {
     /// The generation of the spec that this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Facts: Ready, Progressing, Stalled, SchemaReady, SecretsFound.
+    /// Facts: Ready, Progressing, Stalled, SchemaReady, Planned, Applied, Drifted, Blocked,
+    /// SecretsFound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),
@@ -86,6 +115,11 @@ pub struct TelemetrySchemaStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub revision: Option<String>,
+    /// The plan that waits, by name: what millrace.dev/approve-plan must say. Several, between
+    /// commas, where servers need different ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub plan_hash: Option<String>,
     /// Steps that are planned but not run, in order. At most 32 are shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(max = 256)))]

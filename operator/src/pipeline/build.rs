@@ -66,6 +66,9 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
                 clickhouse: clickhouse.clone(),
                 signals: signals.map(|_, is| is.table.clone()),
                 deletion_policy: DeletionPolicy::Retain,
+                // Left to whoever watches the tables: not the pipeline's to set, or to reset.
+                changes: None,
+                consent: Vec::new(),
             },
             status: None,
         },

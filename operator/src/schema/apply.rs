@@ -5,8 +5,8 @@ use millrace_crds::Reason;
 use millrace_crds::v1alpha1::TelemetrySchema;
 use millrace_ddl as ddl;
 
-use super::observe::{self, Observed, Server, failed};
-use super::plan::{PERMIT, Plan, Standing, judge, reason_of};
+use super::observe::{self, Observed, Server, failed, stopped};
+use super::plan::{Left, Plan, Standing, judge, permit, reason_of};
 use super::validate;
 use crate::context::Context;
 use crate::error::StepError;
@@ -35,14 +35,17 @@ pub(super) async fn apply(
     paused: bool,
 ) -> Applied {
     let Observed { declared, servers } = observed;
-    let (mut drift, mut refused, mut failure) = (Vec::new(), Vec::new(), None);
+    let (mut left, mut failure) = (Left::default(), None);
     let mut withheld = false;
     for (server, plan) in servers.into_iter().zip(plan.servers) {
         match one(context, schema, &declared, server, plan, paused).await {
             Ok(one) => {
-                drift.extend(one.drift);
-                refused.extend(one.refused);
-                withheld |= one.withheld;
+                let One { left: Left { drift, refused, blocked, plans }, withheld: held } = one;
+                left.drift.extend(drift);
+                left.refused.extend(refused);
+                left.blocked.extend(blocked);
+                left.plans.extend(plans);
+                withheld |= held;
             }
             Err(error) => failure = failure.or(Some(error)),
         }
@@ -50,7 +53,7 @@ pub(super) async fn apply(
     Applied {
         revision: declared.revision(),
         database: declared.database.as_str().to_owned(),
-        standing: judge(&drift, &refused),
+        standing: judge(&left),
         failure,
         withheld,
     }
@@ -58,8 +61,7 @@ pub(super) async fn apply(
 
 /// What one server came to.
 struct One {
-    drift: Vec<ddl::Drift>,
-    refused: Vec<ddl::Step>,
+    left: Left,
     withheld: bool,
 }
 
@@ -73,27 +75,44 @@ async fn one(
 ) -> Result<One, StepError> {
     let Server { client, tables } = server;
     let tables = tables?;
-    let drift = ddl::diff(declared, &tables);
     let plan = plan.unwrap_or_default();
-    let due = plan.steps.iter().any(|step| PERMIT.allows(step.class));
-    if !due || paused {
-        let refused = plan.steps.into_iter().filter(|step| !PERMIT.allows(step.class)).collect();
-        return Ok(One { drift, refused, withheld: due });
+    let plans = vec![plan.hash()];
+    let permit = permit(schema, &plan);
+    let is_allowed = |step: &ddl::Step| permit.is_some_and(|permit| permit.allows(step));
+    let due = plan.steps.iter().any(is_allowed);
+    let Some(permit) = permit.filter(|_| due && !paused) else {
+        let drift = ddl::diff(declared, &tables);
+        let withheld = due && paused;
+        let refused = plan.steps.into_iter().filter(|step| !is_allowed(step)).collect();
+        let left = Left { drift, refused, blocked: plan.blocked, plans };
+        return Ok(One { left, withheld });
+    };
+    let name = schema.metadata.name.as_deref().unwrap_or_default();
+    let namespace = schema.metadata.namespace.as_deref().unwrap_or_default();
+    let mut options = ddl::MigrateOptions::new(format!("telemetryschema {namespace}/{name}"));
+    options.tool = concat!("millrace-operator ", env!("CARGO_PKG_VERSION")).to_owned();
+    options.permit = permit;
+    // The next reconcile is the retry; a worker is not held up by a server that is busy.
+    options.retries = 0;
+    let done = ddl::migrate(&client, declared, &options).await.map_err(stopped)?;
+    let ddl::Migrated { adopted, migrations, applied, blocked, before, drift, server: _ } = done;
+    if !applied.done.is_empty() {
+        let notice = notice(&client, &before, &applied, adopted, &migrations);
+        context.events.publish(&schema.object_ref(&()), notice).await;
     }
-    let applied = ddl::apply(&client, &plan, PERMIT).await.map_err(|error| {
-        let place = format!("{}: cannot {}", error.object, error.what);
-        tracing::warn!(place, "a statement failed");
-        failed(error.into())
-    })?;
-    let notice = notice(&client, &drift, &applied);
-    context.events.publish(&schema.object_ref(&()), notice).await;
-    let drift = ddl::verify(&client, declared).await.map_err(failed)?;
-    Ok(One { drift, refused: applied.refused, withheld: false })
+    let left = Left { drift, refused: applied.refused, blocked, plans };
+    Ok(One { left, withheld: false })
 }
 
 /// One event for what ran on a server: tables made are as it should be, a table that had lost
 /// something is worth a look.
-fn notice(client: &ddl::Client, before: &[ddl::Drift], applied: &ddl::Applied) -> Notice {
+fn notice(
+    client: &ddl::Client,
+    before: &[ddl::Drift],
+    applied: &ddl::Applied,
+    adopted: Option<ddl::Origin>,
+    migrations: &[u32],
+) -> Notice {
     let endpoint = client.endpoint();
     let damaged = before.iter().find(|drift| {
         drift.severity == ddl::Severity::Breaking && reason_of(drift) != Reason::TableMissing
@@ -101,7 +120,10 @@ fn notice(client: &ddl::Client, before: &[ddl::Drift], applied: &ddl::Applied) -
     let mut done: Vec<String> =
         applied.done.iter().map(|step| format!("{}: {}", step.object, step.what)).collect();
     done.dedup();
-    let done = done.join("; ");
+    let numbers: Vec<String> = migrations.iter().map(u32::to_string).collect();
+    let taken_over = adopted
+        .map_or(String::new(), |origin| format!("tables made by {origin} were taken over; "));
+    let done = format!("{taken_over}migration {}: {}", numbers.join(", "), done.join("; "));
     match damaged {
         None => Notice::normal("TablesChanged", "Apply", format!("on {endpoint}: {done}")),
         Some(drift) => {

@@ -93,9 +93,52 @@ pub(super) fn failed(error: ddl::ClientError) -> StepError {
         ddl::Category::Authentication => Reason::ClickHouseAuthenticationFailed,
         ddl::Category::Privilege => Reason::ClickHouseNotAuthorized,
         ddl::Category::ReadOnly => Reason::ClickHouseReadOnly,
+        ddl::Category::KeeperLost => Reason::ClickHouseKeeperLost,
+        ddl::Category::DiskFull => Reason::ClickHouseDiskFull,
+        ddl::Category::Quota => Reason::ClickHouseQuotaExceeded,
         ddl::Category::UnknownDatabase | ddl::Category::UnknownTable => Reason::TableMissing,
         ddl::Category::Setup => Reason::SpecInvalid,
         _ => Reason::ClickHouseRefused,
     };
     StepError::new(Step::Observe, Category::External, reason, stable(&error.to_string()))
+}
+
+/// A run that stopped, as the failure of a reconcile.
+pub(super) fn stopped(error: ddl::MigrateError) -> StepError {
+    use ddl::{MigrateError, PreflightError};
+    let reason = match &error {
+        MigrateError::Preflight(PreflightError::Client(_))
+        | MigrateError::Read(_)
+        | MigrateError::Record(_)
+        | MigrateError::Apply(_) => return stopped_by_server(error),
+        MigrateError::Preflight(
+            PreflightError::UnknownVersion(_) | PreflightError::TooOld { .. },
+        ) => Reason::ClickHouseVersionUnsupported,
+        MigrateError::Preflight(PreflightError::NoKeeper) => Reason::ClickHouseKeeperMissing,
+        MigrateError::Preflight(PreflightError::KeeperLost(_)) => Reason::ClickHouseKeeperLost,
+        MigrateError::Preflight(PreflightError::ReadOnlyReplica { .. }) => Reason::ReplicaReadOnly,
+        MigrateError::Journal(_) => Reason::MigrationJournalBroken,
+        MigrateError::Busy { .. } | MigrateError::LeaseLost { .. } => Reason::MigrationBusy,
+    };
+    // Seconds of silence differ from attempt to attempt, and would write a status each time.
+    let message = match error {
+        MigrateError::Busy { author, .. } => format!("another run, by {author}, is at work"),
+        other => stable(&other.to_string()),
+    };
+    StepError::new(Step::Apply, Category::External, reason, message)
+}
+
+fn stopped_by_server(error: ddl::MigrateError) -> StepError {
+    use ddl::{MigrateError, PreflightError};
+    tracing::warn!(error = stable(&error.to_string()), "a migration stopped");
+    match error {
+        MigrateError::Preflight(PreflightError::Client(cause))
+        | MigrateError::Read(cause)
+        | MigrateError::Record(cause) => failed(cause),
+        MigrateError::Apply(cause) => failed(cause.into()),
+        other => {
+            let reason = Reason::ClickHouseRefused;
+            StepError::new(Step::Apply, Category::External, reason, other.to_string())
+        }
+    }
 }

@@ -2,13 +2,13 @@
 //! run. Pure.
 
 use millrace_crds::Reason;
-use millrace_crds::v1alpha1::SchemaDifference;
+use millrace_crds::v1alpha1::{ChangePolicy, SchemaDifference, TelemetrySchema};
 use millrace_ddl as ddl;
 
 use super::observe::{Observed, Server};
 
-/// What is run without asking: only what adds.
-pub(super) const PERMIT: ddl::Permit = ddl::Permit::ADDITIVE;
+/// The annotation that lets a plan run: its value names the plan, or several between commas.
+pub(super) const APPROVAL: &str = "millrace.dev/approve-plan";
 
 /// Differences and steps shown in a status; more help nobody.
 const SHOWN_MAX: usize = 32;
@@ -29,6 +29,19 @@ pub(super) fn plan(observed: &Observed) -> Plan {
     Plan { servers: servers.iter().map(one).collect() }
 }
 
+/// What may be run of a server's plan; `None`: nothing before a person approves it.
+pub(super) fn permit(schema: &TelemetrySchema, plan: &ddl::Plan) -> Option<ddl::Permit> {
+    let named = schema.metadata.annotations.as_ref().and_then(|all| all.get(APPROVAL));
+    let hash = plan.hash();
+    if named.is_some_and(|named| named.split(',').any(|each| each.trim() == hash)) {
+        return Some(ddl::Permit::up_to(ddl::StepClass::Rewrite));
+    }
+    match schema.spec.changes.unwrap_or_default() {
+        ChangePolicy::Automatic => Some(ddl::Permit::ADDITIVE),
+        ChangePolicy::Manual => None,
+    }
+}
+
 /// How the tables of all servers stand to their declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Standing {
@@ -36,23 +49,49 @@ pub(super) struct Standing {
     pub(super) trouble: Option<(Reason, String)>,
     /// Steps that are planned and not run.
     pub(super) pending: Vec<String>,
+    /// Names of the plans that wait, between commas.
+    pub(super) plan_hash: Option<String>,
+    /// Why steps wait.
+    pub(super) waiting: Option<Reason>,
+    /// What no statement mends, with advice.
+    pub(super) blocked: Option<String>,
     /// Every difference, notices included.
     pub(super) drift: Vec<SchemaDifference>,
 }
 
-/// Judges what is left: the differences of each server, and the steps that were not run.
-pub(super) fn judge(drift: &[ddl::Drift], refused: &[ddl::Step]) -> Standing {
-    let mut pending: Vec<String> = refused
-        .iter()
-        .map(|step| line(&format!("{}: {} ({})", step.object, step.what, step.class)))
-        .collect();
+/// What is left on all servers that could be read.
+#[derive(Default)]
+pub(super) struct Left {
+    pub(super) drift: Vec<ddl::Drift>,
+    pub(super) refused: Vec<ddl::Step>,
+    pub(super) blocked: Vec<ddl::Blocked>,
+    /// Names of the plans that wait.
+    pub(super) plans: Vec<String>,
+}
+
+/// Judges what is left.
+pub(super) fn judge(left: &Left) -> Standing {
+    let Left { drift, refused, blocked, plans } = left;
+    let mut pending: Vec<String> = refused.iter().map(waiting_step).collect();
     pending.dedup();
     pending.truncate(SHOWN_MAX);
+    let is_unagreed = |step: &ddl::Step| matches!(step.loss, ddl::Loss::Unagreed(_));
+    let waiting = match refused.as_slice() {
+        [] => None,
+        steps if steps.iter().all(is_unagreed) => Some(Reason::ConsentNeeded),
+        _ => Some(Reason::ApprovalNeeded),
+    };
     let breaking = drift.iter().find(|each| each.severity == ddl::Severity::Breaking);
-    let trouble = breaking.map(|first| {
-        let reason = if pending.is_empty() { reason_of(first) } else { Reason::ConsentNeeded };
-        (reason, first.to_string())
-    });
+    let trouble =
+        breaking.map(|first| (waiting.unwrap_or_else(|| reason_of(first)), first.to_string()));
+    let blocked = blocked
+        .iter()
+        .find(|each| each.drift.severity == ddl::Severity::Breaking)
+        .map(|each| format!("{}; {}", each.drift, each.advice));
+    let mut plans = plans.clone();
+    plans.sort_unstable();
+    plans.dedup();
+    let plan_hash = (!plans.is_empty() && !pending.is_empty()).then(|| plans.join(","));
     let mut shown: Vec<SchemaDifference> = Vec::new();
     for each in drift {
         let text = each.to_string();
@@ -62,7 +101,16 @@ pub(super) fn judge(drift: &[ddl::Drift], refused: &[ddl::Step]) -> Standing {
             shown.push(entry);
         }
     }
-    Standing { trouble, pending, drift: shown }
+    Standing { trouble, pending, plan_hash, waiting, blocked, drift: shown }
+}
+
+/// A step that waits, and what it waits for.
+fn waiting_step(step: &ddl::Step) -> String {
+    let consent = match &step.loss {
+        ddl::Loss::Unagreed(name) => format!("; name {name} in spec.consent"),
+        ddl::Loss::None | ddl::Loss::Agreed(_) => String::new(),
+    };
+    line(&format!("{}: {} ({}{consent})", step.object, step.what, step.class))
 }
 
 /// The stable reason of a difference.
@@ -88,6 +136,7 @@ pub(super) fn stable(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::validate::test_support::schema;
     use super::*;
 
     fn drift(kind: ddl::DriftKind, severity: ddl::Severity) -> ddl::Drift {
@@ -100,27 +149,88 @@ mod tests {
         drift(kind, ddl::Severity::Breaking)
     }
 
+    fn left(drift: Vec<ddl::Drift>) -> Left {
+        Left { drift, ..Left::default() }
+    }
+
+    /// A plan from an empty server: everything is made.
+    fn first_plan() -> ddl::Plan {
+        let name = || "otel".parse().unwrap();
+        let options = ddl::TableOptions::default();
+        let declared = ddl::Declared::uniform(name(), name(), ddl::Signals::ALL, &options);
+        ddl::plan(&declared, &ddl::Observed::default())
+    }
+
+    fn object(changes: &str, annotation: &str) -> TelemetrySchema {
+        let text = "clickhouse: {endpoints: ['http://c:8123']}, signals: {traces: {}}";
+        let mut object = schema(&format!("{text}, changes: {changes}"));
+        object.metadata.annotations = Some([(APPROVAL.to_owned(), annotation.to_owned())].into());
+        object
+    }
+
+    /// Scenario: each policy, with no approval, another plan's, and this one's. Guarantee: Manual
+    /// runs nothing before its very plan is named; Automatic only what adds; named, also what
+    /// rewrites, and never what destroys.
+    #[test]
+    fn a_plan_runs_as_far_as_policy_and_approval_go() {
+        let plan = first_plan();
+        let hash = plan.hash();
+        let rewrite = ddl::Permit::up_to(ddl::StepClass::Rewrite);
+        for (changes, annotation, expected) in [
+            ("Automatic", "", Some(ddl::Permit::ADDITIVE)),
+            ("Automatic", "0123456789ab", Some(ddl::Permit::ADDITIVE)),
+            ("Automatic", hash.as_str(), Some(rewrite)),
+            ("Manual", "", None),
+            ("Manual", "0123456789ab", None),
+            ("Manual", &format!("0123456789ab, {hash}"), Some(rewrite)),
+        ] {
+            assert_eq!(permit(&object(changes, annotation), &plan), expected, "{changes}");
+        }
+        let mut step = plan.steps[0].clone();
+        step.loss = ddl::Loss::Unagreed("otel.otel_traces.ttl".to_owned());
+        assert!(!rewrite.allows(&step));
+    }
+
+    /// Scenario: steps left: one that would destroy, one that would rewrite. Guarantee: the status
+    /// says what each waits for, and names the plan.
+    #[test]
+    fn what_waits_says_for_what() {
+        let mut step = first_plan().steps[1].clone();
+        step.class = ddl::StepClass::Destructive;
+        step.loss = ddl::Loss::Unagreed("otel.otel_traces.ttl".to_owned());
+        let mut waiting = left(vec![missing("SpanId")]);
+        waiting.refused = vec![step.clone()];
+        waiting.plans = vec!["b".into(), "a".into(), "b".into()];
+        let standing = judge(&waiting);
+        assert_eq!(standing.trouble.unwrap().0, Reason::ConsentNeeded);
+        assert_eq!(standing.plan_hash.as_deref(), Some("a,b"));
+        assert!(standing.pending[0].contains("name otel.otel_traces.ttl in spec.consent"));
+        step.loss = ddl::Loss::None;
+        waiting.refused.push(step);
+        assert_eq!(judge(&waiting).waiting, Some(Reason::ApprovalNeeded));
+    }
+
     /// Scenario: a column is missing, another is of somebody else. Guarantee: the missing one is
     /// the trouble, under its stable reason; both are told.
     #[test]
     fn a_missing_column_is_the_trouble_and_an_extra_one_is_told() {
         let extra = ddl::DriftKind::ExtraColumn { column: "x".into(), live: "String".into() };
         let standing =
-            judge(&[drift(extra.clone(), ddl::Severity::Notice), missing("SpanId")], &[]);
+            judge(&left(vec![drift(extra.clone(), ddl::Severity::Notice), missing("SpanId")]));
         let (reason, message) = standing.trouble.unwrap();
         assert_eq!(reason, Reason::TableColumnMissing);
         assert!(message.contains("SpanId"), "{message}");
         assert_eq!(standing.drift.len(), 2);
         assert_eq!(standing.drift[1].table, "otel.otel_traces");
         assert!(!standing.drift[1].difference.starts_with("otel."));
-        assert_eq!(judge(&[drift(extra, ddl::Severity::Notice)], &[]).trouble, None);
+        assert_eq!(judge(&left(vec![drift(extra, ddl::Severity::Notice)])).trouble, None);
     }
 
     /// Scenario: a hundred differences, on two servers the same. Guarantee: the status stays small.
     #[test]
     fn a_status_shows_so_many_differences_and_no_more() {
         let many: Vec<_> = (0..100).map(|at| missing(&format!("c{at}"))).collect();
-        assert_eq!(judge(&many, &[]).drift.len(), SHOWN_MAX);
-        assert_eq!(judge(&[missing("c"), missing("c")], &[]).drift.len(), 1);
+        assert_eq!(judge(&left(many)).drift.len(), SHOWN_MAX);
+        assert_eq!(judge(&left(vec![missing("c"), missing("c")])).drift.len(), 1);
     }
 }

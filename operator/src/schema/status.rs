@@ -34,6 +34,7 @@ pub(super) async fn report(
     state_secrets(&mut facts, failure.as_ref());
     if let Some(error) = &failure {
         state_failure(&mut facts, ConditionType::SchemaReady, error);
+        state_unapplied(&mut facts, error);
     }
     state_paused(&mut facts, is_paused(schema));
     facts.conclude(&[ConditionType::SecretsFound, ConditionType::SchemaReady]);
@@ -54,9 +55,21 @@ fn state_tables(
 ) -> Option<StepError> {
     use ConditionType::{Progressing, SchemaReady, Stalled};
     let Applied { revision, database, standing, failure, withheld } = applied;
-    let Standing { trouble, pending, drift } = standing;
+    let Standing { trouble, pending, plan_hash, waiting, blocked, drift } = standing;
+    state_plan(facts, &pending, plan_hash.as_deref(), waiting, withheld);
+    match &trouble {
+        Some((reason, message)) => facts.holds(ConditionType::Drifted, *reason, message.as_str()),
+        None => facts.fails(ConditionType::Drifted, Reason::AsAsked, "no difference that matters"),
+    }
+    match &blocked {
+        Some(message) => {
+            facts.holds(ConditionType::Blocked, Reason::TableBlocked, message.as_str());
+        }
+        None => facts.fails(ConditionType::Blocked, Reason::AsAsked, "nothing is in the way"),
+    }
     status.database = Some(database);
     status.plan_pending = pending;
+    status.plan_hash = plan_hash;
     status.drift = drift;
     if failure.is_some() {
         return failure;
@@ -83,4 +96,46 @@ fn state_tables(
         }
     }
     None
+}
+
+/// States Planned and Applied: what would be run, and why it is not.
+fn state_plan(
+    facts: &mut Facts,
+    pending: &[String],
+    plan_hash: Option<&str>,
+    waiting: Option<Reason>,
+    withheld: bool,
+) {
+    use ConditionType::{Applied, Planned};
+    let plan = format!("plan {}, {} statements", plan_hash.unwrap_or("-"), pending.len());
+    let first = pending.first().map_or("", String::as_str);
+    match waiting {
+        _ if withheld => {
+            facts.holds(
+                Planned,
+                Reason::PausedByAnnotation,
+                "statements wait for the pause to end",
+            );
+            facts.fails(Applied, Reason::PausedByAnnotation, "the object is paused");
+        }
+        None => {
+            facts.holds(Planned, Reason::AsAsked, "nothing to do");
+            facts.holds(Applied, Reason::AsAsked, "nothing is left to run");
+        }
+        Some(reason) => {
+            facts.holds(Planned, reason, format!("{plan}: {first}"));
+            facts.fails(Applied, reason, format!("{plan} wait; the first: {first}"));
+        }
+    }
+}
+
+/// What is planned and applied is not known, or was not finished.
+fn state_unapplied(facts: &mut Facts, error: &StepError) {
+    let message = error.cause();
+    if facts.stated(ConditionType::Planned).is_none() {
+        facts.unknown(ConditionType::Planned, error.reason, message.as_str());
+        facts.unknown(ConditionType::Drifted, error.reason, message.as_str());
+        facts.unknown(ConditionType::Blocked, error.reason, message.as_str());
+    }
+    facts.fails(ConditionType::Applied, error.reason, message.as_str());
 }

@@ -14,7 +14,8 @@ use crate::error::{Category, Step, StepError};
 /// # Errors
 /// When the ddl crate's rules are stricter than the API's; the message names the field.
 pub(super) fn validate(schema: &crds::TelemetrySchema) -> Result<ddl::Declared, StepError> {
-    let crds::TelemetrySchemaSpec { clickhouse, signals, deletion_policy: _ } = &schema.spec;
+    let crds::TelemetrySchemaSpec { clickhouse, signals, deletion_policy: _, changes: _, consent } =
+        &schema.spec;
     let crds::ClickHouseTarget {
         endpoints: _,
         database: _,
@@ -27,17 +28,21 @@ pub(super) fn validate(schema: &crds::TelemetrySchema) -> Result<ddl::Declared, 
         let settings = signals.get(signal);
         settings.map(|settings| options(signal, settings)).transpose()
     };
-    Ok(ddl::Declared {
+    let declared = ddl::Declared {
         database: read("clickhouse.database", clickhouse.database())?,
         prefix: read("clickhouse.tablePrefix", clickhouse.table_prefix())?,
         cluster: match cluster {
             Some(cluster) => Some(read("clickhouse.cluster", cluster.as_str())?),
             None => None,
         },
+        distributed: None,
+        consent: consent.iter().cloned().collect(),
         traces: tables(crds::Signal::Traces)?,
         logs: tables(crds::Signal::Logs)?,
         metrics: tables(crds::Signal::Metrics)?,
-    })
+    };
+    declared.check().map_err(|error| invalid("signals", error))?;
+    Ok(declared)
 }
 
 fn options(
@@ -71,7 +76,7 @@ fn options(
         crds::Attributes::Json => ddl::Attributes::Json,
         crds::Attributes::Map => ddl::Attributes::Map,
     };
-    Ok(ddl::TableOptions { attributes, engine, ttl })
+    Ok(ddl::TableOptions { attributes, engine, ttl, ..ddl::TableOptions::default() })
 }
 
 fn read<T>(field: &str, text: &str) -> Result<T, StepError>

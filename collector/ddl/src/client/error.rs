@@ -102,7 +102,9 @@ pub enum ClientError {
         message: String,
     },
     /// Any other exception.
-    #[error("clickhouse at {endpoint} answered with an error (code {code}): {message}")]
+    #[error(
+        "clickhouse at {endpoint} answered with an error (code {code}): {message}{}", advice(*code)
+    )]
     Server {
         /// Asked endpoint.
         endpoint: Endpoint,
@@ -147,6 +149,12 @@ pub enum Category {
     UnknownTable,
     /// The server is too busy or half available for now: try again later.
     Overloaded,
+    /// The server has no session with its Keeper (codes 225, 999): try again later.
+    KeeperLost,
+    /// The server's disk is full (code 243).
+    DiskFull,
+    /// The user's quota is used up (code 201).
+    Quota,
     /// Any other exception.
     Server,
     /// Not ClickHouse.
@@ -170,6 +178,9 @@ impl Category {
             Self::UnknownDatabase => "ClickHouseDatabaseMissing",
             Self::UnknownTable => "ClickHouseTableMissing",
             Self::Overloaded => "ClickHouseOverloaded",
+            Self::KeeperLost => "ClickHouseKeeperLost",
+            Self::DiskFull => "ClickHouseDiskFull",
+            Self::Quota => "ClickHouseQuotaExceeded",
             Self::Server => "ClickHouseError",
             Self::Protocol => "ClickHouseProtocolError",
             Self::Setup => "ClickHouseClientSetup",
@@ -185,6 +196,8 @@ impl Category {
                 | Self::UnknownHost
                 | Self::Timeout
                 | Self::Overloaded
+                | Self::KeeperLost
+                | Self::Quota
                 | Self::ReadOnly
         )
     }
@@ -204,6 +217,9 @@ impl ClientError {
             Self::ReadOnly { .. } => Category::ReadOnly,
             Self::UnknownDatabase { .. } => Category::UnknownDatabase,
             Self::UnknownTable { .. } => Category::UnknownTable,
+            Self::Server { code: 225 | 999, .. } => Category::KeeperLost,
+            Self::Server { code: 243, .. } => Category::DiskFull,
+            Self::Server { code: 201, .. } => Category::Quota,
             Self::Server { code, .. } if is_overload(*code) => Category::Overloaded,
             Self::Server { .. } => Category::Server,
             Self::Protocol { .. } => Category::Protocol,
@@ -221,7 +237,7 @@ impl ClientError {
 }
 
 /// Codes of a server that cannot for now: 159 timeout, 202 too many queries, 203 and 209 and 210
-/// network, 225 and 999 Keeper, 236 aborted, 241 memory, 252 too many parts, 279 no connection,
+/// network, 236 aborted, 241 memory, 252 too many parts, 279 no connection,
 /// 285 and 286 replicas, 319 unknown state, 364 busy, 425 system, 439 no thread, 499 object store.
 fn is_overload(code: u32) -> bool {
     matches!(
@@ -230,7 +246,6 @@ fn is_overload(code: u32) -> bool {
             | 203
             | 209
             | 210
-            | 225
             | 236
             | 241
             | 252
@@ -242,8 +257,17 @@ fn is_overload(code: u32) -> bool {
             | 425
             | 439
             | 499
-            | 999
     )
+}
+
+/// What to do about the exceptions that a person has to do something about.
+fn advice(code: u32) -> &'static str {
+    match code {
+        201 => "; wait for the quota's next interval, or raise it",
+        225 | 999 => "; look at Keeper's quorum",
+        243 => "; make room on the server's disk",
+        _ => "",
+    }
 }
 
 /// Classes an error of the `clickhouse` crate. `user` is named in refusals; passwords never are.
@@ -350,6 +374,10 @@ mod tests {
             (81, Category::UnknownDatabase),
             (60, Category::UnknownTable),
             (252, Category::Overloaded),
+            (999, Category::KeeperLost),
+            (225, Category::KeeperLost),
+            (243, Category::DiskFull),
+            (201, Category::Quota),
             (62, Category::Server),
         ] {
             let text = format!("Code: {code}. DB::Exception: words. (NAME) (version 26.9.2.1)");

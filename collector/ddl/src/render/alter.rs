@@ -1,12 +1,13 @@
-//! `ALTER`: what brings an existing table nearer to its declaration. Nothing here drops anything.
+//! `ALTER`: what brings an existing table nearer to its declaration. The two that drop something
+//! name it, and are only planned for a name that a person gave.
 
-use millrace_schema::{Column, Expr, Index};
+use millrace_schema::{Column, Index, Materialized};
 
-use super::create::column;
+use super::create::{column, own_column};
 use super::expression::{index, ttl};
 use super::{Statement, change, full, on_cluster, quote};
-use crate::declared::{ClusterName, TableName};
-use crate::ttl::Ttl;
+use crate::declared::{DeclaredTable, TableName};
+use crate::names::ClusterName;
 
 fn alter(name: &TableName, cluster: Option<&ClusterName>, what: &str) -> Statement {
     change(format!("ALTER TABLE {}{} {what}", full(name), on_cluster(cluster)), cluster)
@@ -14,14 +15,52 @@ fn alter(name: &TableName, cluster: Option<&ClusterName>, what: &str) -> Stateme
 
 /// A missing column, behind the one that stands before it in the declaration, or first.
 pub(crate) fn add_column(
-    table: &TableName,
+    table: &DeclaredTable,
     cluster: Option<&ClusterName>,
     missing: &Column,
     after: Option<&str>,
 ) -> Statement {
     let place = after.map_or_else(|| "FIRST".to_owned(), |name| format!("AFTER {}", quote(name)));
-    let what = format!("ADD COLUMN IF NOT EXISTS {} {place}", column(missing));
-    alter(table, cluster, &what)
+    let what = format!("ADD COLUMN IF NOT EXISTS {} {place}", column(table, missing));
+    alter(&table.name, cluster, &what)
+}
+
+/// A missing column of a user's own; of rows written before, it is computed when read.
+pub(crate) fn add_own_column(
+    table: &DeclaredTable,
+    cluster: Option<&ClusterName>,
+    missing: &Materialized,
+) -> Statement {
+    let what = format!("ADD COLUMN IF NOT EXISTS {}", own_column(table, missing));
+    alter(&table.name, cluster, &what)
+}
+
+/// Other typed paths of a JSON column: every part is written again.
+pub(crate) fn modify_column_type(
+    table: &DeclaredTable,
+    cluster: Option<&ClusterName>,
+    changed: &Column,
+) -> Statement {
+    let what = format!("MODIFY COLUMN {} {}", quote(changed.name), table.column_type(changed));
+    alter(&table.name, cluster, &what)
+}
+
+/// A column with all it holds. `name` is the server's own spelling.
+pub(crate) fn drop_column(
+    table: &TableName,
+    cluster: Option<&ClusterName>,
+    name: &str,
+) -> Statement {
+    alter(table, cluster, &format!("DROP COLUMN IF EXISTS {}", quote(name)))
+}
+
+/// A data-skipping index; no row is touched. `name` is the server's own spelling.
+pub(crate) fn drop_index(
+    table: &TableName,
+    cluster: Option<&ClusterName>,
+    name: &str,
+) -> Statement {
+    alter(table, cluster, &format!("DROP INDEX IF EXISTS {}", quote(name)))
 }
 
 /// A missing data-skipping index; parts written before it stay without.
@@ -33,14 +72,13 @@ pub(crate) fn add_index(
     alter(table, cluster, &format!("ADD INDEX IF NOT EXISTS {}", index(missing)))
 }
 
-/// Another time to live.
+/// Another time to live or move; `None`: there is none to set.
 pub(crate) fn modify_ttl(
-    table: &TableName,
+    table: &DeclaredTable,
     cluster: Option<&ClusterName>,
-    from: Expr,
-    kept: Ttl,
-) -> Statement {
-    alter(table, cluster, &format!("MODIFY TTL {}", ttl(from, kept)))
+) -> Option<Statement> {
+    let rules = ttl(table.table.ttl_from, &table.options)?;
+    Some(alter(&table.name, cluster, &format!("MODIFY TTL {rules}")))
 }
 
 /// No time to live any more.

@@ -1,13 +1,13 @@
 //! `CREATE`: database, tables, view. Every statement may be run again without effect.
 
-use millrace_schema::{Column, Origin};
+use millrace_schema::{Column, Identifier, Materialized, Origin, TableKind};
 
-use super::expression::{codec, expression, index, list, ttl};
+use super::companion::{create_distributed, create_rollup, create_rollup_view};
+use super::expression::{codec, expression, index, list, own, ttl};
 use super::{Statement, change, full, literal, on_cluster, quote};
-use crate::declared::{
-    ClusterName, Declared, DeclaredTable, DeclaredView, Engine, Replication, TableOptions,
-};
-use millrace_schema::Identifier;
+use crate::declared::{Declared, DeclaredTable, DeclaredView, TableName};
+use crate::names::ClusterName;
+use crate::options::{Engine, Replication, TableOptions};
 
 /// How many inserts a table remembers, to drop one that is sent again under its token. A retry must
 /// fall inside the window: 24 gateways with one insert a second each give a slow retry
@@ -24,6 +24,12 @@ pub fn create_all(declared: &Declared) -> Vec<Statement> {
     let mut statements = vec![create_database(&declared.database, cluster)];
     statements.extend(declared.tables().iter().map(|table| create_table(table, cluster)));
     statements.extend(declared.view().iter().map(|view| create_view(view, cluster)));
+    for rollup in declared.rollups() {
+        statements.push(create_rollup(&rollup, cluster));
+        statements.push(create_rollup_view(&rollup, cluster));
+    }
+    let distributed = declared.distributed_tables();
+    statements.extend(distributed.iter().map(|table| create_distributed(table, cluster)));
     statements
 }
 
@@ -37,8 +43,9 @@ pub(crate) fn create_database(name: &Identifier, cluster: Option<&ClusterName>) 
 /// One table.
 pub(crate) fn create_table(table: &DeclaredTable, cluster: Option<&ClusterName>) -> Statement {
     let DeclaredTable { name, table: shape, options } = table;
-    let mut lines: Vec<String> = shape.columns.iter().map(column).collect();
-    let keeps_rows = options.engine != Engine::Null;
+    let mut lines: Vec<String> = shape.columns.iter().map(|each| column(table, each)).collect();
+    lines.extend(table.own_columns().map(|each| own_column(table, each)));
+    let keeps_rows = options.engine.keeps_rows();
     if keeps_rows {
         lines.extend(shape.indexes.iter().map(|each| format!("INDEX {}", index(each))));
     }
@@ -55,14 +62,10 @@ pub(crate) fn create_table(table: &DeclaredTable, cluster: Option<&ClusterName>)
             sql.push_str(&format!("\nPRIMARY KEY ({})", list(&shape.primary_key)));
         }
         sql.push_str(&format!("\nORDER BY ({})", list(&shape.order_by)));
-        if let Some(kept) = options.ttl {
-            sql.push_str(&format!("\nTTL {}", ttl(shape.ttl_from, kept)));
+        if let Some(rules) = ttl(shape.ttl_from, options) {
+            sql.push_str(&format!("\nTTL {rules}"));
         }
-        let settings: Vec<String> = settings(options)
-            .into_iter()
-            .map(|(name, value)| format!("{name} = {value}"))
-            .collect();
-        sql.push_str(&format!("\nSETTINGS {}", settings.join(", ")));
+        sql.push_str(&format!("\nSETTINGS {}", settings(options)));
     }
     change(sql, cluster)
 }
@@ -86,44 +89,75 @@ pub(crate) fn create_view(declared: &DeclaredView, cluster: Option<&ClusterName>
 }
 
 /// `name type [DEFAULT expr] [CODEC(...)]`.
-pub(super) fn column(column: &Column) -> String {
-    let Column { name, ty, codec: packing, origin } = column;
+pub(super) fn column(table: &DeclaredTable, column: &Column) -> String {
+    let Column { name, ty: _, codec: packing, origin } = column;
     let default = match origin {
         Origin::Insert => String::new(),
         Origin::Default(expr) => format!(" DEFAULT {}", expression(*expr)),
     };
-    format!("{} {ty}{default}{}", quote(name), codec(*packing))
+    format!("{} {}{default}{}", quote(name), table.column_type(column), codec(*packing))
+}
+
+/// `name type MATERIALIZED expr CODEC(...)`, of a user's own.
+pub(super) fn own_column(table: &DeclaredTable, column: &Materialized) -> String {
+    let holder = column.column.name(table.table.kind).unwrap_or_default();
+    let value = own(table.options.attributes, holder, column);
+    let name = quote(column.name.as_str());
+    format!("{name} {} MATERIALIZED {value} CODEC(ZSTD(1))", column.ty.type_name())
 }
 
 fn engine(table: &DeclaredTable) -> String {
-    match &table.options.engine {
-        Engine::MergeTree => "MergeTree".to_owned(),
-        Engine::Null => "Null".to_owned(),
-        Engine::ReplicatedMergeTree(Replication { path, replica }) => {
-            let path = format!("{path}/{}/{}", table.name.database(), table.name.table());
-            let replica = literal(&replica.to_string());
-            format!("ReplicatedMergeTree({}, {replica})", literal(&path))
-        }
+    let version = match table.table.kind {
+        // Of the rows of one trace that began in one second the one that ends last stays.
+        TableKind::TraceIdTs if table.options.engine.is_replacing() => Some("End"),
+        _ => None,
+    };
+    engine_of(&table.options.engine, table.options.engine.name(), &table.name, version)
+}
+
+/// An engine with its Keeper path and version column, where it has them.
+pub(super) fn engine_of(
+    engine: &Engine,
+    spelled: &str,
+    table: &TableName,
+    version: Option<&str>,
+) -> String {
+    let mut arguments = Vec::new();
+    if let Some(Replication { path, replica }) = engine.replication() {
+        let path = format!("{path}/{}/{}", table.database(), table.table());
+        arguments.extend([literal(&path), literal(&replica.to_string())]);
+    }
+    arguments.extend(version.map(quote));
+    match arguments.is_empty() {
+        true => spelled.to_owned(),
+        false => format!("{spelled}({})", arguments.join(", ")),
     }
 }
 
-fn settings(options: &TableOptions) -> Vec<(&'static str, u64)> {
-    let mut settings = vec![("index_granularity", 8192)];
+/// Every table setting, between commas.
+pub(super) fn settings(options: &TableOptions) -> String {
+    let mut settings = vec![("index_granularity", "8192".to_owned())];
+    if let Some(policy) = &options.storage.policy {
+        settings.push(("storage_policy", literal(&policy.to_string())));
+    }
     if options.ttl.is_some() {
         // Days are partitions: whole parts expire together and are unlinked, never rewritten.
-        settings.push(("ttl_only_drop_parts", 1));
+        settings.push(("ttl_only_drop_parts", "1".to_owned()));
     }
-    settings.extend(deduplication_settings(&options.engine));
-    settings
+    let windows = deduplication_settings(&options.engine);
+    settings.extend(windows.into_iter().map(|(name, value)| (name, value.to_string())));
+    let settings: Vec<String> =
+        settings.into_iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    settings.join(", ")
 }
 
 /// The settings that let a table drop an insert it has already taken, and their values.
 pub(crate) fn deduplication_settings(engine: &Engine) -> Vec<(&'static str, u64)> {
     match engine {
-        Engine::MergeTree => {
+        Engine::MergeTree | Engine::ReplacingMergeTree => {
             vec![("non_replicated_deduplication_window", DEDUPLICATION_WINDOW)]
         }
-        Engine::ReplicatedMergeTree(_) => vec![
+        Engine::ReplicatedMergeTree(_) | Engine::ReplicatedReplacingMergeTree(_) => vec![
             ("replicated_deduplication_window", DEDUPLICATION_WINDOW),
             ("replicated_deduplication_window_seconds", DEDUPLICATION_SECONDS),
         ],

@@ -10,10 +10,17 @@ use crate::declared::Declared;
 #[must_use]
 pub fn drop_all(declared: &Declared) -> Vec<Statement> {
     let cluster = declared.cluster.as_ref();
-    let view = declared.view().map(|view| ("VIEW", view.name));
+    let distributed = declared.distributed_tables().into_iter().map(|each| ("TABLE", each.name));
+    let rollups = declared.rollups();
+    let views = rollups.iter().map(|rollup| ("VIEW", rollup.view.clone()));
+    let views = views.chain(declared.view().map(|view| ("VIEW", view.name)));
     let tables = declared.tables().into_iter().rev().map(|table| ("TABLE", table.name));
-    view.into_iter()
+    let journal = ("TABLE", declared.journal());
+    distributed
+        .chain(views)
+        .chain(rollups.iter().map(|rollup| ("TABLE", rollup.name.clone())))
         .chain(tables)
+        .chain([journal])
         .map(|(what, name)| {
             // SYNC: a replicated table leaves Keeper before the answer, so that it can be made
             // again.
@@ -26,9 +33,10 @@ pub fn drop_all(declared: &Declared) -> Vec<Statement> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::declared::{Signals, TableOptions};
+    use crate::options::{Signals, TableOptions};
 
-    /// Scenario: all signals. Guarantee: the view goes first, every table once, the database never.
+    /// Scenario: all signals. Guarantee: the view goes first, every table and the journal once, the
+    /// database never.
     #[test]
     fn tables_are_dropped_and_the_database_is_kept() {
         let declared = Declared::uniform(
@@ -38,7 +46,7 @@ mod tests {
             &TableOptions::default(),
         );
         let statements = drop_all(&declared);
-        assert_eq!(statements.len(), declared.tables().len() + 1);
+        assert_eq!(statements.len(), declared.tables().len() + 2);
         assert!(statements[0].sql().starts_with("DROP VIEW IF EXISTS `db`.`otel_traces_"));
         assert!(statements.iter().all(|each| !each.sql().contains("DATABASE")));
     }

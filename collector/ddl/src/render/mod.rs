@@ -8,22 +8,30 @@
 
 mod alter;
 pub mod check;
+mod companion;
 mod create;
 mod drop;
 mod expression;
 mod insert;
+mod journal;
 mod system;
 
 pub use create::create_all;
 pub use drop::drop_all;
 pub use insert::{insert_columns, insert_statement};
 
-pub(crate) use alter::{add_column, add_index, modify_setting, modify_ttl, remove_ttl};
+pub(crate) use alter::{
+    add_column, add_index, add_own_column, drop_column, drop_index, modify_column_type,
+    modify_setting, modify_ttl, remove_ttl,
+};
+pub(crate) use companion::{create_distributed, create_rollup, create_rollup_view};
 pub(crate) use create::{create_database, create_table, create_view, deduplication_settings};
-pub(crate) use expression::{canonical_list, canonical_ttl};
-pub(crate) use system::{columns, databases, indexes, tables};
+pub(crate) use expression::{canonical_index, canonical_list, canonical_ttl};
+pub(crate) use journal::{create_journal, read_journal, record};
+pub(crate) use system::{columns, databases, indexes, keepers, replicas, server, tables};
 
-use crate::declared::{ClusterName, TableName};
+use crate::declared::TableName;
+use crate::names::ClusterName;
 
 /// One SQL statement and the settings it runs with. It holds no secret and may be shown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -103,15 +111,17 @@ fn on_cluster(cluster: Option<&ClusterName>) -> String {
 }
 
 /// How long the server that is asked waits for the others of a cluster, in seconds. Below the
-/// client's own limit, so that the answer says which hosts are late; a late host still gets the
-/// change from the queue, and the next look at it finds it there.
+/// client's own limit; a host that is later than this, or away, is no error: it gets the change
+/// from the queue, and the next look at it says so until it has.
 const DISTRIBUTED_DDL_SECONDS: &str = "30";
 
 /// A statement that changes metadata, with its cluster's waiting time where there is one.
 fn change(sql: String, cluster: Option<&ClusterName>) -> Statement {
     let statement = Statement::new(sql);
     match cluster {
-        Some(_) => statement.with_setting("distributed_ddl_task_timeout", DISTRIBUTED_DDL_SECONDS),
+        Some(_) => statement
+            .with_setting("distributed_ddl_task_timeout", DISTRIBUTED_DDL_SECONDS)
+            .with_setting("distributed_ddl_output_mode", "null_status_on_timeout_only_active"),
         None => statement,
     }
 }

@@ -42,3 +42,27 @@ pub(crate) fn indexes(database: &Identifier, names: &[&str]) -> Statement {
          WHERE database = {database} AND table IN ({names}) ORDER BY table, name"
     ))
 }
+
+/// What the server is: one row.
+pub(crate) fn server() -> Statement {
+    Statement::new("SELECT version() AS version, hostName() AS host".to_owned())
+}
+
+/// The Keeper connections that are alive: one row. The table itself is missing where no Keeper is
+/// configured.
+pub(crate) fn keepers() -> Statement {
+    Statement::new(
+        "SELECT toUInt64(countIf(NOT is_expired)) AS alive FROM system.zookeeper_connection"
+            .to_owned(),
+    )
+}
+
+/// Replicated tables of a database, as this server sees them through Keeper.
+pub(crate) fn replicas(database: &Identifier) -> Statement {
+    let database = literal(database.as_str());
+    Statement::new(format!(
+        "SELECT table, toUInt8(is_readonly) AS is_readonly, toUInt64(total_replicas) AS total, \
+         toUInt64(active_replicas) AS active FROM system.replicas \
+         WHERE database = {database} ORDER BY table"
+    ))
+}

@@ -7,9 +7,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use millrace_ddl::{
-    Attributes, Client, ClientOptions, ClusterName, Credentials, Declared, Endpoint, Engine,
-    Identifier, Identity, KeeperPath, Permit, ReplicaName, Replication, Secret, Signals, StepClass,
-    TableOptions, Tls, Ttl,
+    AttributeColumn, AttributeIndex, Attributes, BodyIndex, Client, ClientOptions, ClusterName,
+    Compression, Credentials, Declared, Endpoint, Engine, Identifier, Identity, KeeperPath, Layout,
+    Materialized, MigrateOptions, Move, Order, OwnType, Partition, Permit, Presence, ReplicaName,
+    Replication, Secret, Signals, StepClass, Storage, StorageName, TableOptions, Tls, Ttl,
+    TypedPath,
 };
 
 /// Makes, checks and mends ClickHouse tables for OpenTelemetry data.
@@ -31,11 +33,21 @@ pub(crate) enum Command {
         tables: TableFlags,
         #[command(flatten)]
         server: ServerFlags,
+        #[command(flatten)]
+        run: RunFlags,
     },
     /// Print the statements that make the tables; asks no server.
     Render {
         #[command(flatten)]
         tables: TableFlags,
+    },
+    /// Say why each column, codec, index and key is there; asks no server.
+    Explain {
+        #[command(flatten)]
+        tables: TableFlags,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Show what would be run to reach the declared tables, each statement with its class.
     Plan {
@@ -47,13 +59,15 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Run the plan, up to a class.
+    /// Run the plan as numbered migrations, up to a class.
     Apply {
         #[command(flatten)]
         tables: TableFlags,
         #[command(flatten)]
         server: ServerFlags,
-        /// The heaviest class that may run.
+        #[command(flatten)]
+        run: RunFlags,
+        /// The heaviest class that may run. What destroys something also needs --destroy.
         #[arg(long, value_enum, default_value_t = Allow::Metadata)]
         allow: Allow,
     },
@@ -75,6 +89,17 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show each server, whose tables it has, and its journal of migrations: exit code 1 if one is
+    /// open or failed last.
+    Status {
+        #[command(flatten)]
+        tables: TableFlags,
+        #[command(flatten)]
+        server: ServerFlags,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 impl Command {
@@ -83,12 +108,46 @@ impl Command {
         match self {
             Self::Create { tables, .. }
             | Self::Render { tables }
+            | Self::Explain { tables, .. }
             | Self::Plan { tables, .. }
             | Self::Apply { tables, .. }
             | Self::Verify { tables, .. }
-            | Self::Diff { tables, .. } => tables,
+            | Self::Diff { tables, .. }
+            | Self::Status { tables, .. } => tables,
         }
     }
+}
+
+/// How to run what changes something.
+#[derive(Debug, Args)]
+pub(crate) struct RunFlags {
+    /// Show the plan and run nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Seconds to wait for another run to end.
+    #[arg(long, default_value_t = 30)]
+    wait_seconds: u64,
+    /// How often a statement is tried again that failed for a passing reason.
+    #[arg(long, default_value_t = 3)]
+    retries: u32,
+}
+
+impl RunFlags {
+    pub(crate) fn options(&self, permit: Permit) -> MigrateOptions {
+        let mut options = MigrateOptions::new(author());
+        options.tool = concat!("clickhouse-ddl ", env!("CARGO_PKG_VERSION")).to_owned();
+        options.permit = permit;
+        options.patience = Duration::from_secs(self.wait_seconds);
+        options.retries = self.retries;
+        options
+    }
+}
+
+/// `user@host`, as far as the environment tells.
+fn author() -> String {
+    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}@{}", user.as_deref().unwrap_or("unknown"), host.trim())
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -122,7 +181,8 @@ pub(crate) struct TableFlags {
     /// Prefix of the tables.
     #[arg(long, default_value = "otel")]
     table_prefix: Identifier,
-    /// MergeTree, ReplicatedMergeTree or Null.
+    /// MergeTree, ReplicatedMergeTree, ReplacingMergeTree or ReplicatedReplacingMergeTree (traces
+    /// only), or Null.
     #[arg(long, default_value = "MergeTree")]
     engine: String,
     /// Keeper path above the table, for ReplicatedMergeTree.
@@ -149,6 +209,155 @@ pub(crate) struct TableFlags {
     /// Store attributes as JSON; as Map otherwise.
     #[arg(long)]
     enable_json: bool,
+    /// Make a Distributed table over this cluster's shards beside each table.
+    #[arg(long, value_name = "NAME")]
+    distributed: Option<ClusterName>,
+    /// An object that may be destroyed, as plans name it: database.table.column,
+    /// database.table.index, database.table.ttl; repeat for more.
+    #[arg(long, value_name = "OBJECT")]
+    destroy: Vec<String>,
+    #[command(flatten)]
+    layout: LayoutFlags,
+}
+
+/// How tables lie on disk.
+#[derive(Debug, Args)]
+struct LayoutFlags {
+    /// How rows are cut into partitions.
+    #[arg(long, value_enum, default_value_t)]
+    partition_by: PartitionFlag,
+    /// How rows are sorted.
+    #[arg(long, value_enum, default_value_t)]
+    order_by: OrderFlag,
+    /// How columns are compressed.
+    #[arg(long, value_enum, default_value_t)]
+    compression: CompressionFlag,
+    /// Index of log bodies.
+    #[arg(long, value_enum, default_value_t)]
+    body_index: BodyFlag,
+    /// Indexes of attributes.
+    #[arg(long, value_enum, default_value_t)]
+    attribute_index: AttributeFlag,
+    /// Leave out the index of trace ids.
+    #[arg(long)]
+    no_trace_id_index: bool,
+    /// Leave out the table of trace ids and its view.
+    #[arg(long)]
+    no_trace_lookup: bool,
+    /// Keep a 15-minute roll-up of attribute names and values beside each table.
+    #[arg(long)]
+    rollup: bool,
+    /// Storage policy of the server's configuration.
+    #[arg(long, value_name = "NAME")]
+    storage_policy: Option<StorageName>,
+    /// Age at which rows move to --move-to.
+    #[arg(long, value_name = "AGE", requires = "move_to")]
+    move_after: Option<Ttl>,
+    /// Volume of the storage policy that older rows move to.
+    #[arg(long, value_name = "VOLUME", requires = "move_after")]
+    move_to: Option<StorageName>,
+    /// An attribute stored as text of its own inside JSON: resource:k8s.pod.name, record:..., or
+    /// scope:...; repeat for more.
+    #[arg(long, value_name = "WHERE:PATH")]
+    typed_path: Vec<String>,
+    /// A computed column: Name=resource:k8s.pod.name:name, the last part one of name, text,
+    /// integer, float; repeat for more.
+    #[arg(long, value_name = "NAME=WHERE:PATH:TYPE")]
+    materialize: Vec<String>,
+}
+
+macro_rules! choices {
+    ($($flag:ident for $of:ident { $default:ident, $($other:ident),* })*) => {$(
+        #[derive(Clone, Copy, Debug, Default, ValueEnum)]
+        enum $flag {
+            #[default]
+            $default,
+            $($other,)*
+        }
+
+        impl From<$flag> for $of {
+            fn from(flag: $flag) -> Self {
+                match flag {
+                    $flag::$default => Self::$default,
+                    $($flag::$other => Self::$other,)*
+                }
+            }
+        }
+    )*};
+}
+choices! {
+    PartitionFlag for Partition { Day, Week, Month, Whole }
+    OrderFlag for Order { ServiceFirst, TimeFirst }
+    CompressionFlag for Compression { Zstd, ZstdHigher, Lz4 }
+    BodyFlag for BodyIndex { Tokens, Text, LeftOut }
+    AttributeFlag for AttributeIndex { Usual, LeftOut, Keys, Text }
+}
+
+const WHERE_RULE: &str = "begin with resource:, scope: or record:";
+
+fn attribute(text: &str) -> Result<(AttributeColumn, &str)> {
+    match text.split_once(':') {
+        Some(("resource", path)) => Ok((AttributeColumn::Resource, path)),
+        Some(("scope", path)) => Ok((AttributeColumn::Scope, path)),
+        Some(("record", path)) => Ok((AttributeColumn::Record, path)),
+        _ => bail!("{text:?}: {WHERE_RULE}"),
+    }
+}
+
+fn typed_path(text: &str) -> Result<TypedPath> {
+    let (column, path) = attribute(text).context("--typed-path")?;
+    let path = path.parse().context("--typed-path")?;
+    Ok(TypedPath { column, path, is_repeating: true })
+}
+
+fn materialized(text: &str) -> Result<Materialized> {
+    let rule = "--materialize: write Name=resource:k8s.pod.name:name";
+    let (name, rest) = text.split_once('=').context(rule)?;
+    let (column, rest) = attribute(rest).context("--materialize")?;
+    let (path, ty) = rest.rsplit_once(':').context(rule)?;
+    let ty = match ty {
+        "name" => OwnType::Name,
+        "text" => OwnType::Text,
+        "integer" => OwnType::Integer,
+        "float" => OwnType::Float,
+        other => bail!("--materialize: {other:?} is no type; write name, text, integer or float"),
+    };
+    let name = name.parse().context("--materialize")?;
+    Ok(Materialized { name, column, path: path.parse().context("--materialize")?, ty })
+}
+
+impl LayoutFlags {
+    fn layout(&self) -> Result<Layout> {
+        let kept = |left_out| if left_out { Presence::LeftOut } else { Presence::Kept };
+        Ok(Layout {
+            partition: self.partition_by.into(),
+            order: self.order_by.into(),
+            compression: self.compression.into(),
+            body_index: self.body_index.into(),
+            attribute_index: self.attribute_index.into(),
+            trace_id_index: kept(self.no_trace_id_index),
+            trace_lookup: kept(self.no_trace_lookup),
+            rollup: kept(!self.rollup),
+            typed_paths: self
+                .typed_path
+                .iter()
+                .map(|text| typed_path(text))
+                .collect::<Result<_>>()?,
+            materialized: self
+                .materialize
+                .iter()
+                .map(|text| materialized(text))
+                .collect::<Result<_>>()?,
+        })
+    }
+
+    fn storage(&self) -> Storage {
+        let moved = self.move_after.zip(self.move_to.clone());
+        Storage {
+            policy: self.storage_policy.clone(),
+            move_after: moved.map(|(age, volume)| Move { age, volume }),
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -191,10 +400,19 @@ impl TableFlags {
         }
         let attributes = if self.enable_json { Attributes::Json } else { Attributes::Map };
         let ttl = Ttl::parse_optional(&self.ttl).context("--ttl")?;
-        let options = TableOptions { attributes, engine: self.engine()?, ttl };
+        let options = TableOptions {
+            attributes,
+            engine: self.engine()?,
+            ttl,
+            storage: self.layout.storage(),
+            layout: self.layout.layout()?,
+        };
         let mut declared =
             Declared::uniform(self.database.clone(), self.table_prefix.clone(), signals, &options);
         declared.cluster.clone_from(&self.cluster);
+        declared.distributed.clone_from(&self.distributed);
+        declared.consent = self.destroy.iter().cloned().collect();
+        declared.check()?;
         Ok(declared)
     }
 
@@ -205,17 +423,21 @@ impl TableFlags {
             replica: self.replica_name.clone().unwrap_or(default.replica),
         };
         let is_replication_given = self.replica_path.is_some() || self.replica_name.is_some();
-        match self.engine.as_str() {
-            "ReplicatedMergeTree" => Ok(Engine::ReplicatedMergeTree(replication)),
-            "MergeTree" | "Null" if is_replication_given => {
-                bail!("--replica-path and --replica-name need --engine ReplicatedMergeTree")
-            }
-            "MergeTree" => Ok(Engine::MergeTree),
-            "Null" => Ok(Engine::Null),
+        let engine = match self.engine.as_str() {
+            "MergeTree" => Engine::MergeTree,
+            "ReplicatedMergeTree" => Engine::ReplicatedMergeTree(replication),
+            "ReplacingMergeTree" => Engine::ReplacingMergeTree,
+            "ReplicatedReplacingMergeTree" => Engine::ReplicatedReplacingMergeTree(replication),
+            "Null" => Engine::Null,
             other => bail!(
-                "--engine {other:?} is not known: write MergeTree, ReplicatedMergeTree or Null"
+                "--engine {other:?} is not known: write MergeTree, ReplicatedMergeTree or Null, \
+                 for traces also ReplacingMergeTree or ReplicatedReplacingMergeTree"
             ),
+        };
+        if is_replication_given && engine.replication().is_none() {
+            bail!("--replica-path and --replica-name need --engine ReplicatedMergeTree");
         }
+        Ok(engine)
     }
 }
 
@@ -239,8 +461,10 @@ impl ServerFlags {
             return Ok(password.clone());
         }
         if let Some(path) = &self.password_file {
-            return std::fs::read_to_string(path)
-                .with_context(|| format!("cannot read the password file {}", path.display()));
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read the password file {}", path.display()))?;
+            // An editor ends the file with a line end that is no part of the password.
+            return Ok(text.trim_end_matches(['\r', '\n']).to_owned());
         }
         if self.ask_password {
             let prompt = format!("Password of {}: ", self.user);

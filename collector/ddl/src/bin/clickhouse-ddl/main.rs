@@ -9,11 +9,11 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Parser;
 use millrace_ddl::{
-    Client, Converged, Declared, Drift, Endpoint, Permit, Plan, Severity, converge, observe, plan,
-    verify,
+    Client, Converged, Declared, Drift, Endpoint, MigrateOptions, Permit, Plan, Severity, Standing,
+    converge, explain, history, observe, origin, plan, preflight, verify,
 };
 
-use args::{Cli, Command, ServerFlags};
+use args::{Cli, Command, RunFlags, ServerFlags};
 
 /// Something differs, or was left undone.
 const DIFFERS: u8 = 1;
@@ -52,11 +52,18 @@ fn run(command: Command, declared: &Declared) -> Result<bool> {
             say::statements(declared);
             Ok(true)
         }
-        Command::Create { tables: _, server } => {
-            runtime.block_on(mend(declared, &server, Permit::ADDITIVE))
+        Command::Explain { tables: _, json } => {
+            say::reasons(&explain(declared), json)?;
+            Ok(true)
         }
-        Command::Apply { tables: _, server, allow } => {
-            runtime.block_on(mend(declared, &server, allow.into()))
+        Command::Create { tables: _, server, run } => {
+            runtime.block_on(mend(declared, &server, &run, Permit::ADDITIVE))
+        }
+        Command::Apply { tables: _, server, run, allow } => {
+            runtime.block_on(mend(declared, &server, &run, allow.into()))
+        }
+        Command::Status { tables: _, server, json } => {
+            runtime.block_on(show_status(declared, &server, json))
         }
         Command::Plan { tables: _, server, json } => {
             runtime.block_on(show_plan(declared, &server, json))
@@ -89,11 +96,37 @@ fn client(server: &ServerFlags) -> Result<Client> {
     server.client()
 }
 
-async fn mend(declared: &Declared, server: &ServerFlags, permit: Permit) -> Result<bool> {
-    let done: Converged = converge(&client(server)?, declared, permit).await?;
+async fn mend(
+    declared: &Declared,
+    server: &ServerFlags,
+    run: &RunFlags,
+    permit: Permit,
+) -> Result<bool> {
+    if run.dry_run {
+        return show_plan(declared, server, false).await;
+    }
+    let options: MigrateOptions = run.options(permit);
+    let done: Converged = converge(&client(server)?, declared, &options).await?;
     say::converged(declared, &done);
     let is_equal = !done.drift.iter().any(|(_, drift)| is_breaking(drift));
     Ok(is_equal && done.failed.is_empty())
+}
+
+/// `false`: a migration is open, or the last one did not finish.
+async fn show_status(declared: &Declared, server: &ServerFlags, json: bool) -> Result<bool> {
+    let mut servers = Vec::new();
+    let mut is_settled = true;
+    for each in client(server)?.each() {
+        let facts = preflight(&each, declared).await?;
+        let observed = observe(&each, declared).await?;
+        let history = history(&each, declared).await?;
+        let last = history.as_ref().and_then(|history| history.migrations.last());
+        is_settled &= last.is_none_or(|last| last.standing == Standing::Finished);
+        let origin = origin(declared, &observed);
+        servers.push((each.endpoint().clone(), facts, origin, history));
+    }
+    say::status(declared, &servers, json)?;
+    Ok(is_settled)
 }
 
 async fn show_plan(declared: &Declared, server: &ServerFlags, json: bool) -> Result<bool> {

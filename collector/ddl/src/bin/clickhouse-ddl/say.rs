@@ -3,7 +3,8 @@
 
 use anyhow::Result;
 use millrace_ddl::{
-    Blocked, ConvergeError, Converged, Declared, Drift, Endpoint, Plan, Severity, Step,
+    Blocked, Converged, Declared, Drift, Endpoint, History, Loss, MigrateError, Migration, Origin,
+    Plan, Reason, ServerFacts, Severity, Step,
 };
 use serde_json::json;
 
@@ -33,7 +34,11 @@ fn size(step: &Step) -> String {
 }
 
 fn step(endpoint: &Endpoint, step: &Step, verb: &str) {
-    println!("{endpoint} {}: {verb}{} [{}{}]", step.object, step.what, step.class, size(step));
+    let Step { object, what, class, phase, loss, .. } = step;
+    println!("{endpoint} {object}: {verb}{what} [{phase}, {class}{}]", size(step));
+    if let Loss::Unagreed(name) = loss {
+        println!("    only with --destroy {name}");
+    }
 }
 
 fn blocked(endpoint: &Endpoint, blocked: &Blocked) {
@@ -50,13 +55,17 @@ pub(crate) fn plan(endpoint: &Endpoint, plan: &Plan) {
     plan.blocked.iter().for_each(|each| blocked(endpoint, each));
     if plan.is_empty() {
         println!("{endpoint} nothing to do");
+    } else {
+        println!("{endpoint} plan {}", plan.hash());
     }
 }
 
 pub(crate) fn plans_as_json(declared: &Declared, plans: &[(Endpoint, Plan)]) -> Result<()> {
     let servers: Vec<_> = plans
         .iter()
-        .map(|(endpoint, plan)| json!({"endpoint": endpoint.to_string(), "plan": plan}))
+        .map(|(endpoint, plan)| {
+            json!({"endpoint": endpoint.to_string(), "hash": plan.hash(), "plan": plan})
+        })
         .collect();
     let all = json!({"revision": declared.revision(), "servers": servers});
     println!("{}", serde_json::to_string_pretty(&all)?);
@@ -88,16 +97,85 @@ pub(crate) fn drift_as_json(declared: &Declared, found: &[(Endpoint, Vec<Drift>)
 }
 
 pub(crate) fn converged(declared: &Declared, converged: &Converged) {
-    let Converged { applied, refused, blocked: in_the_way, drift: _, failed } = converged;
+    let Converged { applied, refused, blocked: in_the_way, drift: _, migrations, adopted, failed } =
+        converged;
+    for (endpoint, origin) in adopted {
+        println!("{endpoint} tables made by {origin} were taken over as they are");
+    }
     applied.iter().for_each(|(endpoint, each)| step(endpoint, each, "done: "));
     refused.iter().for_each(|(endpoint, each)| step(endpoint, each, "not allowed: "));
     in_the_way.iter().for_each(|(endpoint, each)| blocked(endpoint, each));
     for (endpoint, error) in failed {
         not_reached(endpoint, error);
     }
+    for (endpoint, number) in migrations {
+        println!("{endpoint} migration {number} is finished");
+    }
     println!("revision {}: {} statements run", declared.revision(), applied.len());
 }
 
-fn not_reached(endpoint: &Endpoint, error: &ConvergeError) {
+pub(crate) fn reasons(reasons: &[Reason], json: bool) -> Result<()> {
+    if json {
+        println!("{}", serde_json::to_string_pretty(reasons)?);
+        return Ok(());
+    }
+    let mut object = "";
+    for reason in reasons {
+        if reason.object != object {
+            object = &reason.object;
+            println!("{object}");
+        }
+        println!("  {} {}: {}", reason.part, reason.what, reason.why);
+    }
+    Ok(())
+}
+
+/// A server, what it is, whose tables it has, and its journal.
+pub(crate) type ServerStatus = (Endpoint, ServerFacts, Origin, Option<History>);
+
+pub(crate) fn status(declared: &Declared, servers: &[ServerStatus], json: bool) -> Result<()> {
+    if json {
+        let servers: Vec<_> = servers
+            .iter()
+            .map(|(endpoint, facts, origin, history)| {
+                let migrations = history.as_ref().map(|history| &history.migrations);
+                json!({
+                    "endpoint": endpoint.to_string(),
+                    "server": facts,
+                    "origin": origin,
+                    "migrations": migrations,
+                })
+            })
+            .collect();
+        let all = json!({"revision": declared.revision(), "servers": servers});
+        println!("{}", serde_json::to_string_pretty(&all)?);
+        return Ok(());
+    }
+    for (endpoint, facts, origin, history) in servers {
+        let ServerFacts { version, host, keeper_sessions } = facts;
+        let keeper = keeper_sessions.map_or(String::new(), |alive| format!(", keeper: {alive}"));
+        println!("{endpoint} {host}, version {version}{keeper}, tables made by {origin}");
+        match history {
+            None => println!("  no journal of migrations yet"),
+            Some(history) => history.migrations.iter().for_each(migration),
+        }
+    }
+    Ok(())
+}
+
+fn migration(migration: &Migration) {
+    let Migration { number, phase, checksum, author, tool, done, statements, .. } = migration;
+    let took = migration.duration_millis.map_or(String::new(), |millis| format!(" in {millis} ms"));
+    println!(
+        "  {number} {phase} {checksum} {} {done}/{} statements{took}, by {author} with {tool}",
+        migration.standing,
+        statements.len(),
+    );
+    if !migration.detail.is_empty() {
+        println!("    {}", migration.detail);
+    }
+}
+
+fn not_reached(endpoint: &Endpoint, error: &MigrateError) {
     eprintln!("{endpoint} failed: {error}");
 }

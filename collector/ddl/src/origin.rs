@@ -1,0 +1,108 @@
+//! Whose tables these are: told from columns, keys and names that only one writer's have. Pure. A
+//! guess for people and for the journal; no plan depends on it, for a plan compares what is with
+//! what should be, whoever made it.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::declared::Declared;
+use crate::observe::{Observed, ObservedTable};
+use crate::render::deduplication_settings;
+
+/// Who made a set of tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Origin {
+    /// Nobody: there are none.
+    Nobody,
+    /// We did, before there was a journal.
+    Millrace,
+    /// Rotel's `clickhouse-ddl`.
+    Rotel,
+    /// The OpenTelemetry Collector's exporter.
+    Collector,
+    /// ClickStack's collector.
+    ClickStack,
+    /// Someone else, or by hand.
+    Unknown,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nobody => "nobody",
+            Self::Millrace => "millrace",
+            Self::Rotel => "rotel",
+            Self::Collector => "opentelemetry-collector",
+            Self::ClickStack => "clickstack",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+/// Who made the tables of this set that are there.
+#[must_use]
+pub fn origin(declared: &Declared, observed: &Observed) -> Origin {
+    let tables = declared.tables();
+    let live: Vec<(&str, &ObservedTable)> = tables
+        .iter()
+        .filter_map(|table| observed.tables.get_key_value(table.name.table()))
+        .map(|(name, table)| (name.as_str(), table))
+        .collect();
+    let foreign = observed.tables.contains_key(declared.foreign_exponential().table());
+    if live.is_empty() {
+        return if foreign { Origin::Collector } else { Origin::Nobody };
+    }
+    let any = |is: &dyn Fn(&ObservedTable) -> bool| live.iter().any(|(_, table)| is(table));
+    if any(&has_clickstack_columns) {
+        return Origin::ClickStack;
+    }
+    if any(&|table| is_ours(declared, table)) {
+        return Origin::Millrace;
+    }
+    if foreign || any(&has_collector_marks) {
+        return Origin::Collector;
+    }
+    let has_all_columns = tables.iter().all(|table| {
+        observed.tables.get(table.name.table()).is_none_or(|live| {
+            let missing = table
+                .table
+                .insert_columns()
+                .filter(|column| !live.columns.iter().any(|live| live.name == column.name));
+            // Rotel's Map logs have no event name.
+            missing.map(|column| column.name).all(|name| name == "EventName")
+        })
+    });
+    if has_all_columns { Origin::Rotel } else { Origin::Unknown }
+}
+
+/// ClickStack's tables have computed columns under a prefix of its own, and a sample rate.
+fn has_clickstack_columns(table: &ObservedTable) -> bool {
+    table
+        .columns
+        .iter()
+        .any(|column| column.name.starts_with("__hdx_materialized_") || column.name == "SampleRate")
+}
+
+/// Ours alone set a window of deduplication as long as ours.
+fn is_ours(declared: &Declared, table: &ObservedTable) -> bool {
+    [&declared.traces, &declared.logs, &declared.metrics].into_iter().flatten().any(|options| {
+        let windows = deduplication_settings(&options.engine);
+        let is_set = |(name, value): &(&str, u64)| {
+            table.setting(name).and_then(|live| live.parse().ok()) == Some(*value)
+        };
+        !windows.is_empty() && windows.iter().all(is_set)
+    })
+}
+
+/// The Collector keeps arrays of attribute names beside JSON columns, event names in Map logs, and
+/// newer ones sort logs by five minutes.
+fn has_collector_marks(table: &ObservedTable) -> bool {
+    let has = |name: &str| table.columns.iter().any(|column| column.name == name);
+    let has_maps = table.columns.iter().any(|column| column.ty.starts_with("Map("));
+    let is_map_log = has("LogAttributes") && has_maps;
+    has("ResourceAttributesKeys")
+        || (is_map_log && has("EventName"))
+        || table.sorting_key.contains("toStartOfFiveMinutes")
+}

@@ -1,0 +1,454 @@
+//! Migrations on a real engine: cut at every request and gone on with, two runs at once, a journal
+//! that someone changed, other writers' tables taken over with every row, and what a shorter
+//! retention or a dropped column needs. Not here: replicated tables, which this engine cannot run.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    missing_docs
+)]
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use millrace_ddl::{
+    Attributes, Client, ClientOptions, Credentials, Declared, MigrateError, MigrateOptions, Origin,
+    Permit, Secret, Severity, Signals, Standing, StepClass, TableOptions, Ttl, history, migrate,
+    observe, plan, verify,
+};
+use millrace_stack::clickhouse::{Engine, EngineOptions};
+
+fn declared(database: &str, attributes: Attributes) -> Declared {
+    let ttl = Ttl::parse_optional("30d").unwrap();
+    let options = TableOptions { attributes, ttl, ..TableOptions::default() };
+    let prefix = "otel".parse().unwrap();
+    Declared::uniform(database.parse().unwrap(), prefix, Signals::ALL, &options)
+}
+
+fn client_at(engine: &Engine, url: &str) -> Client {
+    let mut options = ClientOptions::new(vec![url.parse().unwrap()]);
+    options.credentials =
+        Credentials { user: engine.user().to_owned(), password: Secret::new(engine.password()) };
+    Client::new(options).unwrap()
+}
+
+fn client(engine: &Engine) -> Client {
+    client_at(engine, &engine.url())
+}
+
+/// No retries: what fails here is meant to.
+fn options() -> MigrateOptions {
+    let mut options = MigrateOptions::new("test");
+    options.retries = 0;
+    options.patience = Duration::from_secs(60);
+    options
+}
+
+/// A claim that dies soon, as long as a statement may take on a busy machine.
+fn short_lease() -> MigrateOptions {
+    MigrateOptions { lease: Duration::from_secs(2), ..options() }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// A way to the engine that ends for good after so many requests: as if the runner had died there.
+/// `is_answered`: the last request still reaches the engine, and only its answer is lost.
+struct Cut {
+    url: String,
+    left: Arc<AtomicI64>,
+    seen: Arc<AtomicUsize>,
+}
+
+impl Cut {
+    fn start(engine: &Engine) -> Self {
+        let upstream = engine.url().trim_start_matches("http://").to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (left, seen) = (Arc::new(AtomicI64::new(i64::MAX)), Arc::new(AtomicUsize::new(0)));
+        let (allowed, counted) = (Arc::clone(&left), Arc::clone(&seen));
+        // Ends with the test's process.
+        std::thread::spawn(move || {
+            for socket in listener.incoming().flatten() {
+                let (allowed, counted) = (Arc::clone(&allowed), Arc::clone(&counted));
+                let upstream = upstream.clone();
+                std::thread::spawn(move || serve(socket, &upstream, &allowed, &counted));
+            }
+        });
+        Self { url, left, seen }
+    }
+
+    /// Lets `whole` requests pass; of the next one only the way there, if `half`.
+    fn after(&self, whole: i64, half: bool) {
+        self.seen.store(0, Ordering::SeqCst);
+        self.left.store(whole * 2 + i64::from(half), Ordering::SeqCst);
+    }
+}
+
+fn serve(mut socket: TcpStream, upstream: &str, left: &AtomicI64, seen: &AtomicUsize) {
+    while let Some(request) = read_message(&mut socket) {
+        seen.fetch_add(1, Ordering::SeqCst);
+        if left.fetch_sub(1, Ordering::SeqCst) <= 0 {
+            return;
+        }
+        let mut engine = TcpStream::connect(upstream).unwrap();
+        let closing = String::from_utf8_lossy(&request).replacen(
+            "\r\n\r\n",
+            "\r\nConnection: close\r\n\r\n",
+            1,
+        );
+        engine.write_all(closing.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        engine.read_to_end(&mut answer).unwrap();
+        if left.fetch_sub(1, Ordering::SeqCst) <= 0 {
+            return;
+        }
+        if socket.write_all(&answer).is_err() {
+            return;
+        }
+        return; // the engine said it closes; so do we
+    }
+}
+
+/// One request with its body, as text: what this client sends is text.
+fn read_message(socket: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut piece = [0_u8; 65_536];
+    loop {
+        let read = socket.read(&mut piece).ok().filter(|read| *read > 0)?;
+        bytes.extend_from_slice(&piece[..read]);
+        let Some(head) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
+            continue;
+        };
+        let text = String::from_utf8_lossy(&bytes[..head]).to_lowercase();
+        let length = text
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "))
+            .map_or(0, |length| length.trim().parse::<usize>().unwrap());
+        assert!(!text.contains("transfer-encoding"), "a body of unknown length");
+        if bytes.len() >= head + 4 + length {
+            return Some(bytes);
+        }
+    }
+}
+
+/// The tables of a database as the engine would make them again, journal aside.
+fn schema_of(engine: &Engine, database: &str) -> String {
+    let query = format!(
+        "SELECT replaceAll(create_table_query, '{database}.', '') FROM system.tables WHERE \
+         database = '{database}' AND name NOT LIKE '%schema_migrations' ORDER BY name"
+    );
+    engine.query(&query).unwrap()
+}
+
+/// Scenario: tables that lack a view, a column, an index and a setting, so that a run has
+/// statements of every kind; the run is cut before each of its requests, and after each before its
+/// answer; then another goes on. Guarantee: at every position the end is the same schema, the
+/// journal tells an unbroken story, and no migration is left open.
+#[test]
+fn a_run_cut_anywhere_is_gone_on_with_and_ends_the_same() {
+    let engine = Engine::start(EngineOptions::default()).unwrap();
+    let (whole, cut) = (client(&engine), Cut::start(&engine));
+    let through = client_at(&engine, &cut.url);
+    let wanted = |database: &str| {
+        let mut wanted = declared(database, Attributes::Json);
+        wanted.logs = None;
+        wanted.metrics = None;
+        wanted
+    };
+    // An older set: one table, short of a column, an index and its window.
+    let prepare = |database: &str| {
+        engine.query(&format!("CREATE DATABASE {database}")).unwrap();
+        let table = &millrace_ddl::render::create_all(&wanted(database))[1];
+        engine.query(table.sql()).unwrap();
+        for change in [
+            "DROP COLUMN StatusMessage",
+            "DROP INDEX idx_duration",
+            "RESET SETTING non_replicated_deduplication_window",
+        ] {
+            engine.query(&format!("ALTER TABLE {database}.otel_traces {change}")).unwrap();
+        }
+    };
+    block_on(async {
+        prepare("whole");
+        cut.after(i64::from(i32::MAX), false);
+        migrate(&through, &wanted("whole"), &options()).await.unwrap();
+        let requests = i64::try_from(cut.seen.load(Ordering::SeqCst)).unwrap();
+        let expected = schema_of(&engine, "whole");
+        assert!(requests > 20, "{requests}");
+        for position in 0..requests {
+            for half in [false, true] {
+                let database = format!("cut_{position}_{}", u8::from(half));
+                let wanted = wanted(&database);
+                prepare(&database);
+                cut.after(position, half);
+                let died = migrate(&through, &wanted, &short_lease()).await;
+                // The last request only takes the claim back: losing it loses nothing.
+                assert!(died.is_err() || position == requests - 1, "{database}");
+                migrate(&whole, &wanted, &short_lease()).await.unwrap();
+                assert_eq!(schema_of(&engine, &database), expected, "{database}");
+                let story = history(&whole, &wanted).await.unwrap().unwrap();
+                assert_eq!(story.open().count(), 0, "{database}");
+                let again = migrate(&whole, &wanted, &short_lease()).await.unwrap();
+                assert!(again.applied.done.is_empty(), "{database}");
+                engine.query(&format!("DROP DATABASE {database}")).unwrap();
+            }
+        }
+        println!("cut at {} positions", requests * 2);
+    });
+}
+
+/// Scenario: four runs on one empty database at the same moment. Guarantee: all end well, the
+/// journal's numbers have no gap and no double, every statement ran under one claim only.
+#[test]
+fn runs_at_once_keep_out_of_each_others_way() {
+    let engine = Engine::start(EngineOptions::default()).unwrap();
+    let wanted = declared("db", Attributes::Json);
+    let mut patient = options();
+    patient.lease = Duration::from_secs(30);
+    patient.patience = Duration::from_secs(60);
+    let runs: Vec<_> = (0..4)
+        .map(|_| {
+            let (client, wanted, patient) = (client(&engine), wanted.clone(), patient.clone());
+            std::thread::spawn(move || {
+                block_on(async { migrate(&client, &wanted, &patient).await.unwrap() })
+            })
+        })
+        .collect();
+    let done: Vec<_> = runs.into_iter().map(|run| run.join().unwrap()).collect();
+    let worked = done.iter().filter(|run| !run.applied.done.is_empty()).count();
+    assert_eq!(worked, 1, "only one found something to do");
+    assert!(done.iter().all(|run| run.drift.is_empty()));
+    let story = block_on(history(&client(&engine), &wanted)).unwrap().unwrap();
+    assert_eq!(story.migrations.len(), 1);
+    assert_eq!(story.migrations[0].standing, Standing::Finished);
+    assert_eq!(story.migrations[0].author, "test");
+
+    // A run that is at work and stays: the next one says who, and runs nothing.
+    engine
+        .query("INSERT INTO db.otel_schema_migrations (Event, Runner, Author) VALUES ('claimed', 'x', 'eve')")
+        .unwrap();
+    engine.query("ALTER TABLE db.otel_logs DROP INDEX idx_body").unwrap();
+    let mut impatient = patient;
+    impatient.patience = Duration::ZERO;
+    let error = block_on(migrate(&client(&engine), &wanted, &impatient)).unwrap_err();
+    assert!(matches!(error, MigrateError::Busy { .. }), "{error}");
+    assert!(error.to_string().contains("eve"), "{error}");
+}
+
+/// Scenario: someone changes a migration on record, or removes one. Guarantee: refused, with the
+/// number and the way out, and nothing runs.
+#[test]
+fn a_journal_that_was_changed_is_refused() {
+    let engine = Engine::start(EngineOptions::default()).unwrap();
+    let client = client(&engine);
+    let wanted = declared("db", Attributes::Json);
+    let journal = "db.otel_schema_migrations";
+    block_on(async {
+        migrate(&client, &wanted, &options()).await.unwrap();
+        engine.query("ALTER TABLE db.otel_logs DROP INDEX idx_body").unwrap();
+        migrate(&client, &wanted, &options()).await.unwrap();
+        engine.query(&format!("CREATE TABLE db.kept AS {journal}")).unwrap();
+        engine.query(&format!("INSERT INTO db.kept SELECT * FROM {journal}")).unwrap();
+        engine.query("ALTER TABLE db.otel_logs DROP INDEX idx_body").unwrap();
+        for (change, words) in [
+            ("UPDATE Statements = ['SELECT 1'] WHERE Number = 1", "migration 1 was changed"),
+            ("DELETE WHERE Number = 1", "migration 1 is missing"),
+        ] {
+            engine
+                .query(&format!("ALTER TABLE {journal} {change} SETTINGS mutations_sync = 2"))
+                .unwrap();
+            let error = migrate(&client, &wanted, &options()).await.unwrap_err();
+            assert!(error.to_string().contains(words), "{error}");
+            assert!(error.to_string().contains("rename"), "{error}");
+            let left = verify(&client, &wanted).await.unwrap();
+            assert!(left.iter().any(|drift| drift.to_string().contains("idx_body")));
+            engine.query(&format!("TRUNCATE TABLE {journal}")).unwrap();
+            engine.query(&format!("INSERT INTO {journal} SELECT * FROM db.kept")).unwrap();
+        }
+        // Renamed, the tables are adopted as they are.
+        engine.query(&format!("RENAME TABLE {journal} TO db.aside")).unwrap();
+        let done = migrate(&client, &wanted, &options()).await.unwrap();
+        assert_eq!(done.adopted, Some(Origin::Millrace));
+        assert!(done.drift.is_empty());
+    });
+}
+
+/// Tables as others make them, from research into their own statements: each with one row in.
+fn foreign(whose: Origin) -> Vec<String> {
+    let map = "Map(LowCardinality(String), String)";
+    let log_tail = match whose {
+        Origin::Rotel => ", LogAttributes MAP",
+        Origin::Collector => ", LogAttributes MAP, EventName String",
+        _ => {
+            ", LogAttributes MAP, EventName String, `__hdx_materialized_k8s.pod.name` \
+             LowCardinality(String) MATERIALIZED ResourceAttributes['k8s.pod.name']"
+        }
+    };
+    let log_order = match whose {
+        Origin::Collector => "(toStartOfFiveMinutes(Timestamp), ServiceName, Timestamp)",
+        _ => "(ServiceName, TimestampTime, Timestamp)",
+    };
+    let exponential = match whose {
+        Origin::Collector => "metrics_exp_histogram",
+        _ => "metrics_exponential_histogram",
+    };
+    let point = "ResourceAttributes MAP, ResourceSchemaUrl String, ScopeName String, ScopeVersion \
+                 String, ScopeAttributes MAP, ScopeDroppedAttrCount UInt32, ScopeSchemaUrl String, \
+                 ServiceName LowCardinality(String), MetricName String, MetricDescription String, \
+                 MetricUnit String, Attributes MAP, StartTimeUnix DateTime64(9) CODEC(Delta, \
+                 ZSTD(1)), TimeUnix DateTime64(9) CODEC(Delta, ZSTD(1))";
+    let exemplars = "Exemplars Nested (FilteredAttributes MAP, TimeUnix DateTime64(9), Value \
+                     Float64, SpanId String, TraceId String)";
+    let metric = |name: &str, own: &str| {
+        format!(
+            "CREATE TABLE db.otel_{name} ({point}, {own}) ENGINE = MergeTree PARTITION BY \
+             toDate(TimeUnix) ORDER BY (ServiceName, MetricName, Attributes, \
+             toUnixTimestamp64Nano(TimeUnix)) SETTINGS index_granularity = 8192, \
+             ttl_only_drop_parts = 1"
+        )
+    };
+    let statements = [
+        "CREATE DATABASE db".to_owned(),
+        "CREATE TABLE db.otel_traces (Timestamp DateTime64(9) CODEC(Delta, ZSTD(1)), TraceId \
+         String, SpanId String, ParentSpanId String, TraceState String, SpanName \
+         LowCardinality(String), SpanKind LowCardinality(String), ServiceName \
+         LowCardinality(String), ResourceAttributes MAP, ScopeName String, ScopeVersion String, \
+         SpanAttributes MAP, Duration UInt64, StatusCode LowCardinality(String), StatusMessage \
+         String, Events Nested (Timestamp DateTime64(9), Name LowCardinality(String), Attributes \
+         MAP), Links Nested (TraceId String, SpanId String, TraceState String, Attributes MAP), \
+         INDEX idx_trace_id TraceId TYPE bloom_filter(0.001) GRANULARITY 1, INDEX \
+         idx_res_attr_key mapKeys(ResourceAttributes) TYPE bloom_filter(0.01) GRANULARITY 1) \
+         ENGINE = MergeTree PARTITION BY toDate(Timestamp) ORDER BY (ServiceName, SpanName, \
+         toDateTime(Timestamp)) SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1"
+            .to_owned(),
+        format!(
+            "CREATE TABLE db.otel_logs (Timestamp DateTime64(9) CODEC(Delta(8), ZSTD(1)), \
+             TimestampTime DateTime DEFAULT toDateTime(Timestamp), TraceId String, SpanId String, \
+             TraceFlags UInt8, SeverityText LowCardinality(String), SeverityNumber UInt8, \
+             ServiceName LowCardinality(String), Body String, ResourceSchemaUrl \
+             LowCardinality(String), ResourceAttributes MAP, ScopeSchemaUrl \
+             LowCardinality(String), ScopeName String, ScopeVersion LowCardinality(String), \
+             ScopeAttributes MAP{log_tail}, INDEX idx_body Body TYPE tokenbf_v1(32768, 3, 0) \
+             GRANULARITY 8) ENGINE = MergeTree PARTITION BY toDate(TimestampTime) ORDER BY \
+             {log_order} SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1"
+        ),
+        metric("metrics_gauge", &format!("Value Float64, Flags UInt32, {exemplars}")),
+        metric(
+            "metrics_sum",
+            &format!(
+                "Value Float64, Flags UInt32, {exemplars}, AggregationTemporality Int32, \
+                 IsMonotonic Boolean"
+            ),
+        ),
+        metric(
+            exponential,
+            &format!(
+                "Count UInt64, Sum Float64, Scale Int32, ZeroCount UInt64, PositiveOffset Int32, \
+                 PositiveBucketCounts Array(UInt64), NegativeOffset Int32, NegativeBucketCounts \
+                 Array(UInt64), {exemplars}, Flags UInt32, Min Float64, Max Float64, \
+                 AggregationTemporality Int32"
+            ),
+        ),
+        "INSERT INTO db.otel_traces (Timestamp, TraceId, SpanName) VALUES (now64(9), 'a', 'x')"
+            .to_owned(),
+        "INSERT INTO db.otel_logs (Timestamp, Body) VALUES (now64(9), 'kept')".to_owned(),
+        "INSERT INTO db.otel_metrics_gauge (TimeUnix, MetricName) VALUES (now64(9), 'm')"
+            .to_owned(),
+    ];
+    statements.into_iter().map(|text| text.replace("MAP", map)).collect()
+}
+
+/// Scenario: tables made by Rotel, by the OpenTelemetry Collector and by ClickStack, with rows, and
+/// each one's own insert. Guarantee: recognised and on record; the plan drops nothing and is
+/// additive; all rows stay; their inserts work before and after, and ours after.
+#[test]
+fn other_writers_tables_are_taken_over_with_every_row() {
+    let their_insert = "INSERT INTO db.otel_logs (Timestamp, TraceId, SpanId, TraceFlags, \
+                        SeverityText, SeverityNumber, ServiceName, Body, ResourceSchemaUrl, \
+                        ResourceAttributes, ScopeSchemaUrl, ScopeName, ScopeVersion, \
+                        ScopeAttributes, LogAttributes) SELECT now64(9), 't', 's', 1, 'INFO', 9, \
+                        'svc', 'body', '', map('k', 'v'), '', 'scope', '1', map(), map('a', 'b')";
+    for whose in [Origin::Rotel, Origin::Collector, Origin::ClickStack] {
+        let engine = Engine::start(EngineOptions::default()).unwrap();
+        let client = client(&engine);
+        let mut wanted = declared("db", Attributes::Map);
+        for options in [&mut wanted.traces, &mut wanted.logs, &mut wanted.metrics] {
+            options.as_mut().unwrap().ttl = None;
+        }
+        for statement in foreign(whose) {
+            engine.query(&statement).unwrap();
+        }
+        engine.query(their_insert).unwrap();
+        block_on(async {
+            let seen = observe(&client, &wanted).await.unwrap();
+            assert_eq!(millrace_ddl::origin(&wanted, &seen), whose);
+            let planned = plan(&wanted, &seen);
+            assert!(planned.blocked.is_empty(), "{whose}: {:?}", planned.blocked);
+            for step in &planned.steps {
+                assert_eq!(step.class, StepClass::MetadataOnly, "{whose}: {}", step.what);
+                assert!(!step.statement.sql().contains("DROP"), "{whose}");
+            }
+            let done = migrate(&client, &wanted, &options()).await.unwrap();
+            assert_eq!(done.adopted, Some(whose));
+            let breaking = |severity| severity == Severity::Breaking;
+            assert!(!done.drift.iter().any(|drift| breaking(drift.severity)), "{:?}", done.drift);
+        });
+        engine.query(their_insert).unwrap();
+        let count = |table: &str| {
+            let answer = engine.query(&format!("SELECT count() FROM db.{table}")).unwrap();
+            answer.trim().parse::<u64>().unwrap()
+        };
+        assert_eq!(
+            (count("otel_logs"), count("otel_traces"), count("otel_metrics_gauge")),
+            (3, 1, 1)
+        );
+        for table in wanted.tables().iter().filter(|table| !table.name.table().ends_with("_ts")) {
+            let columns: Vec<_> =
+                table.table.insert_columns().map(|column| format!("`{}`", column.name)).collect();
+            let (name, columns) = (&table.name, columns.join(", "));
+            let copy = format!("INSERT INTO {name} ({columns}) SELECT {columns} FROM {name}");
+            engine.query(&copy).unwrap();
+        }
+        assert_eq!(count("otel_logs"), 6);
+    }
+}
+
+/// Scenario: a shorter retention, and a column and an index that nobody declares any more.
+/// Guarantee: none goes before its name is given; then exactly that goes, in its phase.
+#[test]
+fn what_destroys_something_needs_its_name() {
+    let engine = Engine::start(EngineOptions::default()).unwrap();
+    let client = client(&engine);
+    let mut wanted = declared("db", Attributes::Json);
+    wanted.logs = None;
+    wanted.metrics = None;
+    block_on(async {
+        migrate(&client, &wanted, &options()).await.unwrap();
+        for change in ["ADD COLUMN Old UInt8", "ADD INDEX idx_old Duration TYPE minmax"] {
+            engine.query(&format!("ALTER TABLE db.otel_traces {change}")).unwrap();
+        }
+        wanted.traces.as_mut().unwrap().ttl = Ttl::from_seconds(3_600);
+        let mut all = options();
+        all.permit = Permit::up_to(StepClass::Destructive);
+        let refused = migrate(&client, &wanted, &all).await.unwrap();
+        assert!(refused.applied.done.is_empty());
+        assert_eq!(refused.applied.refused.len(), 2, "both tables' retention");
+        wanted.consent.extend([
+            "db.otel_traces.Old".to_owned(),
+            "db.otel_traces.idx_old".to_owned(),
+            "db.otel_traces.ttl".to_owned(),
+        ]);
+        let done = migrate(&client, &wanted, &options()).await.unwrap();
+        assert_eq!(done.applied.done.len(), 3);
+        assert_eq!(done.migrations.len(), 2, "expand, then contract");
+        assert_eq!(done.applied.refused.len(), 1, "the lookup's retention was not named");
+        let left: Vec<_> = done.drift.iter().map(|drift| drift.object.as_str()).collect();
+        assert_eq!(left, ["db.otel_traces_trace_id_ts"]);
+    });
+}
