@@ -21,8 +21,9 @@ pub use connection::{
     SaslMechanism, SecretRef,
 };
 pub use edge::{
-    Acknowledge, EdgeMode, EdgePool, EdgePoolSpec, EdgePoolStatus, EdgeSettings, EdgeSignal,
-    NetworkPolicySettings, OtlpReceiver, Receivers, ServerTls, ServiceSettings, ServiceType,
+    Acknowledge, Compression, EdgeMode, EdgePool, EdgePoolSpec, EdgePoolStatus, EdgeSettings,
+    EdgeSignal, NetworkPolicySettings, OtlpReceiver, PartitionBy, Receivers, ServerTls,
+    ServiceSettings, ServiceType,
 };
 pub use gateway::{
     Delivery, GatewayPool, GatewayPoolSpec, GatewayPoolStatus, GatewaySettings, GatewaySignal,
@@ -33,9 +34,7 @@ pub use pipeline::{
     TelemetryPipelineSpec, TelemetryPipelineStatus,
 };
 pub use pods::{CpuRange, MemoryRange, PodSettings, Resources, Toleration};
-pub use schema::{
-    ChangePolicy, SchemaDifference, TelemetrySchema, TelemetrySchemaSpec, TelemetrySchemaStatus,
-};
+pub use schema::{SchemaDifference, TelemetrySchema, TelemetrySchemaSpec, TelemetrySchemaStatus};
 pub use signals::{
     Attributes, DeletionPolicy, Engine, PerSignal, Replication, Signal, TableSettings,
     TopicSettings,

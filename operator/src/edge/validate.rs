@@ -1,7 +1,9 @@
 //! From a spec to checked values. Pure: no client.
 
 use millrace_config as config;
-use millrace_crds::v1alpha1::{Acknowledge, EdgePool, EdgeSettings, Receivers};
+use millrace_crds::v1alpha1::{
+    Acknowledge, Compression, EdgePool, EdgeSettings, PartitionBy, Receivers,
+};
 
 use crate::apply::hash_of;
 use crate::context::Images;
@@ -64,8 +66,14 @@ pub(super) fn draft(pool: &EdgePool, images: &Images) -> Result<Draft, Invalid> 
 
 /// The collector's settings for the pool.
 fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config, Invalid> {
-    let EdgeSettings { receivers: Receivers { otlp }, acknowledge, drain_seconds, .. } =
-        &pool.spec.settings;
+    let EdgeSettings {
+        receivers: Receivers { otlp },
+        acknowledge,
+        partition_by,
+        compression,
+        drain_seconds,
+        ..
+    } = &pool.spec.settings;
     let mut receiver = config::OtlpReceiver::default();
     if let Some(tls) = &otlp.tls {
         let tls = connection::server_tls(tls, secrets)?;
@@ -79,6 +87,14 @@ fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config,
         acknowledge: match acknowledge {
             Acknowledge::AfterKafka => config::Acknowledge::AfterKafka,
             Acknowledge::AfterBuffering => config::Acknowledge::AfterBuffering,
+        },
+        partition_by: match partition_by {
+            PartitionBy::Any => config::PartitionBy::Any,
+            PartitionBy::TraceId => config::PartitionBy::TraceId,
+        },
+        compression: match compression {
+            Compression::Zstd => config::Compression::Zstd,
+            Compression::Lz4 => config::Compression::Lz4,
         },
         ..config::KafkaExporter::default()
     };
