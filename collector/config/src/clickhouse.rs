@@ -69,7 +69,7 @@ section! {
     pub struct Batch {
         /// Rows, 1 to 1,048,576. Few and big inserts are what ClickHouse likes; more rows than this
         /// gain it little, and memory grows with them.
-        pub max_rows: u32 = 65_536,
+        pub max_rows: u32 = 50_000,
         /// Bytes of columns before compression, 64 KiB to 1 GiB.
         pub max_bytes: ByteSize = ByteSize::mib(16),
         /// Age of the oldest record in it, in milliseconds, 1 to 60,000.

@@ -38,7 +38,7 @@ fn two_lines_make_a_gateway() {
     let letters = kafka.resolved_dead_letter_topics();
     assert_eq!(letters.logs.unwrap().as_str(), "otlp_logs_dead_letter");
     assert_eq!(clickhouse.database.as_str(), "otel");
-    assert_eq!(clickhouse.batch.max_rows, 65_536);
+    assert_eq!(clickhouse.batch.max_rows, 50_000);
 }
 
 /// Scenario: only one signal is named. Guarantee: only that one flows, dead letters included.

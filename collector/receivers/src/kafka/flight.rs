@@ -309,7 +309,8 @@ impl Session {
     /// Drops the partition's batch being filled.
     pub(super) fn discard_open(&mut self, key: Key) {
         let Some(open) = self.partitions.get_mut(&key).and_then(|p| p.open.take()) else { return };
-        let OpenBatch { records, letters, .. } = open;
+        let OpenBatch { records, letters, bytes, .. } = open;
+        self.open_bytes -= bytes;
         if let Some(topic) = self.topic(key) {
             self.count_out(topic.signal, records + letters.len() as u64);
         }

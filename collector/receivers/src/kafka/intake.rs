@@ -25,6 +25,10 @@ const RESERVATION_STEP_BYTES: u64 = 1 << 20;
 /// A batch smaller than this isn't cut to make room: many small inserts would cost more than they
 /// free.
 const MIN_CUT_FOR_ROOM_BYTES: usize = 1 << 20;
+/// Bytes of columns that a worker's open batches hold together: 32 MiB, four usual batches of
+/// 50,000 lean spans. With more, the largest goes early, so that memory doesn't grow with the number
+/// of partitions.
+const MAX_OPEN_BYTES: usize = 32 << 20;
 /// How long a full budget may stand still before a batch isn't repeated as it was. Other workers'
 /// batches are sent within seconds.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
@@ -112,6 +116,7 @@ impl Session {
             records: 0,
             letters: Vec::new(),
             letter_bytes: 0,
+            bytes: 0,
         });
     }
 
@@ -143,6 +148,8 @@ impl Session {
             }
         }
         cover(open, &mut self.headroom);
+        let bytes = open.encoder.plain_bytes();
+        self.open_bytes = self.open_bytes + bytes - std::mem::replace(&mut open.bytes, bytes);
     }
 
     fn cut_if_due(&mut self, key: Key) {
@@ -163,6 +170,10 @@ impl Session {
         };
         if let Some(reason) = reason {
             self.cut(key, reason);
+        } else if self.open_bytes > MAX_OPEN_BYTES
+            && let Some(largest) = self.largest_open()
+        {
+            self.cut(largest, CutReason::Bytes);
         }
     }
 
@@ -186,6 +197,7 @@ impl Session {
         let Some(signal) = self.topic(key).map(|topic| topic.signal) else { return };
         let Some(partition) = self.partitions.get_mut(&key) else { return };
         let Some(mut open) = partition.open.take() else { return };
+        self.open_bytes -= open.bytes;
         let Some(range) = open.range() else { return };
         let blocks = open.encoder.take();
         let letters = std::mem::take(&mut open.letters);
@@ -242,13 +254,7 @@ impl Session {
         if self.spares.clear() {
             return;
         }
-        let size = |p: &Partition| match p.open.as_ref() {
-            Some(open) if !matches!(open.cut, Cut::Exactly(_)) => open.encoder.plain_bytes(),
-            _ => 0,
-        };
-        let largest = self.partitions.iter().max_by_key(|(_, p)| size(p));
-        let largest = largest.filter(|(_, p)| size(p) >= MIN_CUT_FOR_ROOM_BYTES).map(|(k, _)| *k);
-        if let Some(key) = largest {
+        if let Some(key) = self.largest_open() {
             self.cut(key, CutReason::Budget);
         } else if self.answers.unanswered() == 0 {
             let since = *self.stuck_since.get_or_insert(self.now);
@@ -256,6 +262,16 @@ impl Session {
                 self.repeat_no_longer();
             }
         }
+    }
+
+    /// The partition with the largest batch that may end anywhere and is worth an insert.
+    fn largest_open(&self) -> Option<Key> {
+        let size = |p: &Partition| match p.open.as_ref() {
+            Some(open) if !matches!(open.cut, Cut::Exactly(_)) => open.bytes,
+            _ => 0,
+        };
+        let largest = self.partitions.iter().max_by_key(|(_, p)| size(p))?;
+        (size(largest.1) >= MIN_CUT_FOR_ROOM_BYTES).then_some(*largest.0)
     }
 
     /// A batch that has to be repeated whole doesn't fit into the budget, which was larger when it

@@ -49,6 +49,12 @@ use status::Status;
 /// Between consumers that failed for good: wrong settings don't heal in milliseconds.
 const RESTART_BACKOFF: BackoffPolicy =
     BackoffPolicy { first: Duration::from_secs(1), longest: Duration::from_secs(60) };
+/// The part of the budget that all workers together may fetch ahead: the rest is for batches, which
+/// are worth more the larger they are.
+const FETCH_SHARE: u64 = 4;
+/// The least a worker's client needs: half of it queued, and one answer of 1 MB as sent that unpacks
+/// to five times that while it is taken apart.
+const MIN_FETCH_QUEUE_BYTES: u64 = 4 << 20;
 /// How often a waiting worker looks whether the process ends.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -118,7 +124,12 @@ impl KafkaSource {
     /// When the budget is too small for the workers, or no thread can be had.
     pub fn start(settings: SourceSettings, parts: SourceParts) -> Result<Self, StartError> {
         let SourceParts { sink, dead_letters, budget, telemetry, readiness, drain } = parts;
-        let (workers, fetch_queue_bytes) = (settings.workers, settings.fetch_queue_bytes);
+        let mut settings = settings;
+        let workers = settings.workers;
+        let share = budget.limit_bytes() / FETCH_SHARE / u64::from(workers).max(1);
+        let least = MIN_FETCH_QUEUE_BYTES.min(settings.fetch_queue_bytes);
+        settings.fetch_queue_bytes = settings.fetch_queue_bytes.min(share).max(least);
+        let fetch_queue_bytes = settings.fetch_queue_bytes;
         let fetch_queues = budget.try_reserve(fetch_queue_bytes * u64::from(workers));
         let fetch_queues = fetch_queues.ok_or_else(|| StartError::Budget {
             workers,

@@ -120,6 +120,8 @@ pub(super) struct Session {
     pub(super) repeating: VecDeque<Key>,
     /// Since when the budget has had no room and nothing was in flight that could make some.
     pub(super) stuck_since: Option<Instant>,
+    /// Bytes of columns in all open batches.
+    pub(super) open_bytes: usize,
     /// When the oldest open batch is due.
     pub(super) next_cut: Option<Instant>,
     pub(super) now: Instant,
@@ -160,6 +162,7 @@ impl Session {
             leaving: None,
             repeating: VecDeque::new(),
             stuck_since: None,
+            open_bytes: 0,
             next_cut: None,
             now,
             flow: Flow::Reading,

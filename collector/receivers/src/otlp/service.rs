@@ -100,7 +100,7 @@ impl Service {
         let worked = timeout_at(deadline, answered).await;
         let ended = || Denied::unavailable("the collector did not finish the request");
         let delivery = worked.map_err(|_| ended())?.map_err(|_| ended())??;
-        let late = |_| Denied::unavailable("kafka did not confirm the records in time");
+        let late = |_| Denied::unavailable("the records were not confirmed in time");
         Ok(timeout_at(deadline, delivery).await.map_err(late)??)
     }
 
