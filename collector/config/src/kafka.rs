@@ -168,6 +168,8 @@ section! {
         pub max_message_bytes: ByteSize = ByteSize::bytes(1_000_000),
         /// How long requests wait for others to share a message with, in milliseconds, 0 to 1,000.
         pub linger_millis: u32 = 10,
+        /// Which spans share a partition.
+        pub partition_by: PartitionBy = PartitionBy::Any,
         /// When the client is answered.
         pub acknowledge: Acknowledge = Acknowledge::AfterKafka,
         /// How long a message may take to be stored, in seconds, 1 to 600; the client is then told
@@ -186,6 +188,16 @@ pub enum Compression {
     Lz4,
     /// As they are.
     None,
+}
+
+/// Which spans share a partition. Logs and metrics go to any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PartitionBy {
+    /// Those that came together: full messages, least work.
+    Any,
+    /// Those of one trace, from whichever edge: spans are sorted at the edge, messages are as many
+    /// as the topic has partitions, and smaller. More partitions later move traces.
+    TraceId,
 }
 
 /// When a client is answered.
