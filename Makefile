@@ -1,6 +1,6 @@
 # Millrace. `make` lists what there is; each target is a task of `cargo xtask` (e2e/xtask).
 .DEFAULT_GOAL := help
-.PHONY: help demo up down status images check test bench bench-peers codegen audit
+.PHONY: help demo up down status images check test bench bench-peers codegen audit sim
 
 XTASK := cargo run --quiet --locked --package xtask --
 
@@ -33,6 +33,9 @@ bench: prerequisites ## What the collector costs, as JSON lines: CASE= RUNS= QUI
 
 bench-peers: prerequisites ## The same, side by side with the OpenTelemetry Collector
 	@$(XTASK) bench --peers
+
+sim: prerequisites ## The sizing rule against models of others, in a simulator: tables and plots in docs
+	@$(XTASK) sim
 
 codegen: prerequisites ## Write what is generated: CRDs, chart CRDs, manifests, reference pages
 	@$(XTASK) codegen

@@ -1,7 +1,7 @@
 //! What a reconcile may touch: the API, the clock, events, metrics, and the world outside.
 //!
 //! The world outside comes as trait objects so that tests can stand in for it. It holds no state of
-//! any object but counts of failures in a row.
+//! any object but counts of failures in a row and what sizing remembers.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use crate::backoff::Failures;
 use crate::events::Events;
 use crate::lag::LagSource;
 use crate::metrics::Metrics;
+use crate::sizing::Sizings;
 
 /// Tells the time; conditions and sizing windows are made of it.
 pub trait Clock: Send + Sync {
@@ -54,4 +55,6 @@ pub struct Context {
     pub images: Images,
     /// Consumer lag, from the broker.
     pub lag: Arc<dyn LagSource>,
+    /// What is remembered of each pool's sizing.
+    pub sizings: Sizings,
 }

@@ -46,8 +46,23 @@ pub struct LagObservation {
     pub seconds: Option<f64>,
     /// Whether every partition's committed offset is at or past the offset of `now - bound`.
     pub within_bound: bool,
+    /// Offsets of each partition, in a fixed order.
+    pub offsets: Vec<PartitionOffsets>,
     /// When this was asked.
     pub observed_at: Timestamp,
+}
+
+/// Where one partition stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionOffsets {
+    /// Its topic.
+    pub topic: String,
+    /// Its number.
+    pub partition: i32,
+    /// The first offset that still waits: the committed one, or what retention left of it.
+    pub committed: i64,
+    /// The offset after the last message.
+    pub end: i64,
 }
 
 /// Something that can tell a group's lag.

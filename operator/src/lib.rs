@@ -25,5 +25,6 @@ pub mod pipeline;
 pub mod pool;
 pub mod run;
 pub mod schema;
+pub mod sizing;
 pub mod telemetry;
 pub mod topic;

@@ -134,6 +134,7 @@ async fn lead(
             collector_version_default: env!("CARGO_PKG_VERSION").to_owned(),
         },
         lag: Arc::new(LagBoard::new(Arc::new(KafkaLag::new(client.clone())))),
+        sizings: crate::sizing::Sizings::default(),
         client: client.clone(),
     });
 

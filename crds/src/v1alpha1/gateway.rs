@@ -280,6 +280,10 @@ pub struct GatewayPoolStatus {
 pub struct SizingStatus {
     /// Pods decided on.
     pub replicas: i32,
+    /// Pods that would be wanted if nothing held the change back, or if this pool were not sized
+    /// by someone else.
+    #[serde(default)]
+    pub wanted: i32,
     /// Why, as one stable word.
     #[schemars(length(max = 63))]
     pub reason: String,
@@ -289,14 +293,24 @@ pub struct SizingStatus {
     /// When it was decided.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub decided_at: Time,
+    /// When the next change could come at the earliest, while a window runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub earliest_change_at: Option<Time>,
     /// Partitions of all topics read, at that time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partitions: Option<i32>,
-    /// Since when lag has been above its bound without a break, if it is.
+    /// What the decision rests on. Absent while arrivals or a pod's capacity are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terms: Option<SizingTerms>,
+    /// A partition that gets more than one pod can do: more pods can't help it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hot_partition: Option<HotPartition>,
+    /// Since when more pods have been needed without a break, if they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
-    pub above_bound_since: Option<Time>,
-    /// Since when there has been next to no lag without a break, if so.
+    pub more_needed_since: Option<Time>,
+    /// Since when there has been next to no lag without a break, while capacity is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub idle_since: Option<Time>,
@@ -304,4 +318,74 @@ pub struct SizingStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub changed_at: Option<Time>,
+    /// Pods before that change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed_from: Option<i32>,
+    /// How often in a row the pool had to grow again soon after it shrank: each doubles the time
+    /// it waits before it shrinks.
+    #[serde(default)]
+    pub regrets: i32,
+    /// Until when the pool does not grow, because growing did not help twice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub back_off_until: Option<Time>,
+    /// What one pod was seen to do, by image, allocator, configuration and resources; the newest
+    /// first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 4))]
+    pub capacities: Vec<LearnedCapacity>,
+}
+
+/// The terms of a sizing decision. Rates are in messages per second.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SizingTerms {
+    /// What arrives.
+    pub arrival_per_second: i64,
+    /// What is expected to arrive by the time new pods would work.
+    pub expected_per_second: i64,
+    /// Messages that wait beyond what is being written.
+    pub backlog_messages: i64,
+    /// What working that off within catchUpSeconds takes.
+    pub backlog_per_second: i64,
+    /// What making up for one rebalance takes.
+    pub pause_per_second: i64,
+    /// All of it, with headroom.
+    pub needed_per_second: i64,
+    /// What one pod can do.
+    pub capacity_per_second: i64,
+    /// Whether that was measured with pods at work all the time; else it is an estimate.
+    pub capacity_measured: bool,
+    /// What the hottest partition gets.
+    pub hottest_per_second: i64,
+    /// The smallest size that gives what is needed.
+    pub size_needed: i32,
+}
+
+/// A partition that one pod can't serve.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HotPartition {
+    /// Its topic.
+    #[schemars(length(max = 249))]
+    pub topic: String,
+    /// Its number.
+    pub partition: i32,
+    /// What arrives there, in messages per second.
+    pub arrival_per_second: i64,
+    /// Partitions that would let one pod serve each, if the keys can be spread.
+    pub partitions_advised: i32,
+}
+
+/// What one pod was seen to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LearnedCapacity {
+    /// Digest of image, allocator, configuration and resources.
+    #[schemars(length(max = 63))]
+    pub key: String,
+    /// Messages per second.
+    pub messages_per_second: i64,
+    /// Looks at pods at work all the time that it rests on; 0 is an estimate.
+    pub samples: i32,
 }

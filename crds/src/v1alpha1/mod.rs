@@ -27,7 +27,7 @@ pub use edge::{
 };
 pub use gateway::{
     Delivery, GatewayPool, GatewayPoolSpec, GatewayPoolStatus, GatewaySettings, GatewaySignal,
-    Scaling, SizingStatus,
+    HotPartition, LearnedCapacity, Scaling, SizingStatus, SizingTerms,
 };
 pub use pipeline::{
     CanarySettings, ChildStatus, PipelineSignal, RolloutSettings, TelemetryPipeline,

@@ -8,6 +8,7 @@ mod demo;
 mod install;
 mod say;
 mod shell;
+mod sim;
 mod stack;
 mod test;
 
@@ -60,6 +61,8 @@ enum Task {
         #[arg(long)]
         no_build: bool,
     },
+    /// The sizing rule against models of others, in a simulator: prints tables, writes docs.
+    Sim,
     /// Every test there is.
     Test,
 }
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Task::Status => stack::status(),
         Task::Demo { no_build: true } => demo::run(Binaries::AsTheyAre),
         Task::Demo { no_build: false } => demo::run(Binaries::Built),
+        Task::Sim => sim::run(),
         Task::Test => test::run(),
         Task::Bench { peers, no_build: true } => bench::run(peers, Binaries::AsTheyAre),
         Task::Bench { peers, no_build: false } => bench::run(peers, Binaries::Built),

@@ -46,6 +46,12 @@ pub fn next_smaller(current: u32, partitions: u32, bounds: Bounds) -> Option<u32
     Some(partitions.div_ceil(per_pod).clamp(bounds.floor.max(1), one_less))
 }
 
+/// The sizes worth having inside the bounds, from the smallest: each reads fewer partitions per pod
+/// than the one before. The floor itself counts, whatever it is.
+pub(crate) fn sizes(partitions: u32, bounds: Bounds) -> impl Iterator<Item = u32> {
+    std::iter::successors(Some(bounds.floor), move |size| next_larger(*size, partitions, bounds))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,45 +1,135 @@
 //! What holds for every observation, policy and memory.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use millrace_autoscale::{Lag, Observation, Policy, State, decide};
+use millrace_autoscale::{
+    Aged, Bounds, Capacities, Capacity, Change, Decision, Group, Memory, Mode, Observation,
+    Partition, Pod, Policy, Sink, State, Transition, decide,
+};
 use proptest::prelude::*;
 
 const NOW: i64 = 1_000_000;
 
-fn any_lag() -> impl Strategy<Value = Lag> {
-    (0u64..10_000_000, any::<bool>(), 0i64..200).prop_map(|(messages, within_bound, age)| Lag {
-        messages,
-        within_bound,
-        observed_seconds: NOW - age,
-    })
+fn any_partition() -> impl Strategy<Value = Partition> {
+    let rate = || prop::option::weighted(0.9, 0.0..5_000.0f64);
+    (rate(), rate(), 0u64..2_000_000, prop::option::of(0u32..12)).prop_map(
+        |(arrival_per_second, commit_per_second, lag_messages, owner)| Partition {
+            arrival_per_second,
+            commit_per_second,
+            lag_messages,
+            owner,
+        },
+    )
+}
+
+fn any_group() -> impl Strategy<Value = Aged<Group>> {
+    let partitions = prop::collection::vec(any_partition(), 0..40);
+    let lag = prop::option::of(0.0..600.0f64);
+    let size = prop::option::of(1.0..1e6f64);
+    (partitions, lag, any::<bool>(), size, 0i64..200).prop_map(
+        |(partitions, lag_seconds, within_bound, bytes_per_message, age)| Aged {
+            seen_at: NOW - age,
+            value: Group { partitions, lag_seconds, within_bound, bytes_per_message },
+        },
+    )
+}
+
+fn any_pod() -> impl Strategy<Value = Aged<Pod>> {
+    (0u32..12, prop::option::of(0.0..1.0f64), 0u64..2 << 30, 0u32..3, 0i64..200).prop_map(
+        |(ordinal, busy, memory, oom_kills, age)| Aged {
+            seen_at: NOW - age,
+            value: Pod {
+                ordinal,
+                busy,
+                cpu_millicores: None,
+                memory_bytes: Some(memory),
+                memory_limit_bytes: Some(1 << 30),
+                oom_kills,
+            },
+        },
+    )
+}
+
+fn any_transition() -> impl Strategy<Value = Transition> {
+    prop_oneof![
+        4 => Just(Transition::Settled),
+        1 => Just(Transition::Scaling),
+        1 => Just(Transition::Rollout),
+        1 => Just(Transition::Migration),
+    ]
 }
 
 fn any_observation() -> impl Strategy<Value = Observation> {
-    let current = prop::option::of(0u32..200);
-    let partitions = prop::option::of(0u32..200);
-    (current, any::<bool>(), partitions, prop::option::of(any_lag())).prop_map(
-        |(current, rollout_under_way, partitions, lag)| Observation {
-            now_seconds: NOW,
+    let pods = prop::collection::vec(any_pod(), 0..12);
+    let sink = prop::option::of((0.0..1.0f64, 0i64..200));
+    let current = prop::option::weighted(0.95, 0u32..60);
+    (current, any_transition(), prop::option::weighted(0.9, any_group()), pods, sink).prop_map(
+        |(current, transition, group, pods, sink)| Observation {
+            now: NOW,
             current,
-            ready: current.unwrap_or(0),
-            rollout_under_way,
-            partitions,
-            lag,
+            transition,
+            capacity_key: "image".into(),
+            group,
+            pods,
+            sink: sink.map(|(pressure, age)| Aged { seen_at: NOW - age, value: Sink { pressure } }),
         },
     )
 }
 
 fn any_policy() -> impl Strategy<Value = Policy> {
-    (1u32..50, 1u32..100).prop_map(|(a, b)| Policy::with_bounds(None, a.min(b), a.max(b)))
+    (1u32..30, 1u32..60).prop_map(|(a, b)| Policy::between(a.min(b), a.max(b)))
 }
 
 fn any_state() -> impl Strategy<Value = State> {
     let time = || prop::option::of(NOW - 10_000..NOW + 100);
-    (time(), time(), time()).prop_map(|(above_bound_since, idle_since, changed_at)| State {
-        above_bound_since,
-        idle_since,
-        changed_at,
-    })
+    let change = (NOW - 5_000..NOW + 100, 1u32..40, 1u32..40).prop_map(|(at, from, to)| Change {
+        at,
+        from,
+        to,
+    });
+    let capacity = prop::option::of((1.0..10_000.0f64, 0u32..5));
+    (time(), time(), time(), prop::option::of(change), capacity, 0u32..4).prop_map(
+        |(over_since, idle_since, back_off_until, last_change, capacity, regrets)| {
+            let known = capacity.map(|(messages_per_second, samples)| {
+                let capacity = Capacity { messages_per_second, bytes_per_second: None, samples };
+                ("image".to_owned(), capacity)
+            });
+            let capacities = Capacities::restore(known.into_iter().collect());
+            let memory =
+                Memory { capacities, last_change, regrets, back_off_until, ..Memory::default() };
+            State { over_since, idle_since, ..State::remembering(memory) }
+        },
+    )
+}
+
+fn bounds(seen: &Observation, policy: &Policy) -> Bounds {
+    let partitions = seen.group.as_ref().map(|group| group.value.partitions.len() as u32);
+    Bounds::new(policy.min, policy.max, partitions)
+}
+
+/// A short life: the same pool looked at several times, `by` seconds apart.
+fn live(looks: &[Observation], policy: &Policy, by: i64) -> Vec<Decision> {
+    let mut state = State::default();
+    let mut size = None;
+    let shifted = looks.iter().zip(0..).map(|(look, nth)| {
+        let mut look = look.clone();
+        let shift = nth * by;
+        look.now += shift;
+        look.current = size;
+        for seen_at in look
+            .group
+            .iter_mut()
+            .map(|it| &mut it.seen_at)
+            .chain(look.pods.iter_mut().map(|it| &mut it.seen_at))
+            .chain(look.sink.iter_mut().map(|it| &mut it.seen_at))
+        {
+            *seen_at += shift;
+        }
+        let decision = decide(&look, policy, &state);
+        state = decision.state.clone();
+        size = Some(decision.replicas);
+        decision
+    });
+    shifted.collect()
 }
 
 proptest! {
@@ -49,38 +139,45 @@ proptest! {
     fn the_size_is_always_inside_its_bounds(
         seen in any_observation(), policy in any_policy(), last in any_state()
     ) {
-        let size = decide(&seen, &policy, &last).replicas;
-        let ceiling = seen.partitions.map_or(policy.max, |p| policy.max.min(p)).max(1);
-        prop_assert!(size >= 1 && size <= ceiling);
-        prop_assert!(size >= policy.min.min(ceiling));
+        let decision = decide(&seen, &policy, &last);
+        let bounds = bounds(&seen, &policy);
+        prop_assert!(decision.replicas >= bounds.floor && decision.replicas <= bounds.ceiling);
+        prop_assert!(decision.wanted >= 1 && decision.wanted <= bounds.ceiling);
     }
 
-    /// Guarantee: without a fresh lag the size only ever moves to come inside its bounds.
+    /// Guarantee: without a fresh look at the group the size only ever moves to come inside its
+    /// bounds.
     #[test]
-    fn missing_or_old_lag_never_moves_a_size_inside_its_bounds(
-        mut seen in any_observation(), policy in any_policy(), last in any_state()
+    fn missing_or_old_signals_never_move_a_size_inside_its_bounds(
+        mut seen in any_observation(), policy in any_policy(), last in any_state(),
+        age in 61i64..1_000
     ) {
-        seen.lag = seen.lag.filter(|lag| NOW - lag.observed_seconds > policy.stale_after_seconds);
+        if let Some(group) = &mut seen.group {
+            group.seen_at = NOW - age;
+        }
         let decision = decide(&seen, &policy, &last);
         if let Some(current) = seen.current {
-            let ceiling = seen.partitions.map_or(policy.max, |p| policy.max.min(p)).max(1);
-            prop_assert_eq!(decision.replicas, current.clamp(policy.min.min(ceiling), ceiling));
+            prop_assert_eq!(decision.replicas, bounds(&seen, &policy).clamp(current));
         }
     }
 
-    /// Guarantee: all else equal, lag above the bound never gives a smaller size than lag inside
-    /// it.
+    /// Guarantee: all else equal, more lag never gives a smaller size.
     #[test]
     fn more_lag_never_means_fewer_pods(
         seen in any_observation(), policy in any_policy(), last in any_state(),
-        messages in 0u64..1000
+        more in prop::collection::vec(0u64..1_000_000, 40), older in 0.0..600.0f64,
+        broken in any::<bool>()
     ) {
-        let with = |messages, within_bound| {
-            let lag = Lag { messages, within_bound, observed_seconds: NOW };
-            decide(&Observation { lag: Some(lag), ..seen.clone() }, &policy, &last).replicas
-        };
-        prop_assert!(with(messages, true) <= with(messages, false));
-        prop_assert!(with(messages, true) <= with(messages + 1_000_000, true));
+        let mut worse = seen.clone();
+        if let Some(group) = &mut worse.group {
+            for (partition, more) in group.value.partitions.iter_mut().zip(&more) {
+                partition.lag_messages += more;
+            }
+            group.value.lag_seconds = group.value.lag_seconds.map(|lag| lag + older);
+            group.value.within_bound &= !broken;
+        }
+        let (less, more) = (decide(&seen, &policy, &last), decide(&worse, &policy, &last));
+        prop_assert!(less.replicas <= more.replicas, "{} then {}", less, more);
     }
 
     /// Guarantee: asked again at the same instant with what it remembered, it does not move on.
@@ -89,42 +186,92 @@ proptest! {
         mut seen in any_observation(), policy in any_policy(), last in any_state()
     ) {
         let first = decide(&seen, &policy, &last);
+        prop_assume!(seen.current != Some(first.replicas));
         seen.current = Some(first.replicas);
         let second = decide(&seen, &policy, &first.state);
         prop_assert_eq!(second.replicas, first.replicas);
     }
 
-    /// Guarantee: a change never skips a size at which the busiest pod would read a different
-    /// number of partitions, and a smaller pool is the
-    /// smallest of its speed.
+    /// Guarantee: the same looks give the same decisions, whole.
     #[test]
-    fn a_step_changes_the_partitions_per_pod_by_a_whole_size(
-        current in 1u32..100, partitions in 1u32..200, within_bound in any::<bool>()
+    fn a_replay_gives_the_same_decisions(
+        looks in prop::collection::vec(any_observation(), 1..20), policy in any_policy()
     ) {
-        prop_assume!(current <= partitions);
-        let policy = Policy::with_bounds(None, 1, 200);
-        let long_ago = Some(NOW - 100_000);
-        let last = State { above_bound_since: long_ago, idle_since: long_ago, changed_at: None };
-        let lag = Lag { messages: 0, within_bound, observed_seconds: NOW };
-        let seen = Observation {
-            now_seconds: NOW,
-            current: Some(current),
-            ready: current,
-            rollout_under_way: false,
-            partitions: Some(partitions),
-            lag: Some(lag),
-        };
-        let size = decide(&seen, &policy, &last).replicas;
-        let per_pod = |size: u32| partitions.div_ceil(size);
-        if size > current {
-            prop_assert!(per_pod(size) < per_pod(current));
-            prop_assert!((current..size).all(|between| per_pod(between) == per_pod(current)));
+        prop_assert_eq!(live(&looks, &policy, 10), live(&looks, &policy, 10));
+    }
+
+    /// Guarantee: a pool that someone else sizes is never changed, and a fixed size is kept.
+    #[test]
+    fn there_is_one_writer(
+        seen in any_observation(), policy in any_policy(), last in any_state(), fixed in 1u32..90
+    ) {
+        let told = Policy { mode: Mode::Recommend, ..policy.clone() };
+        if let Some(current) = seen.current {
+            prop_assert_eq!(decide(&seen, &told, &last).replicas, current);
         }
-        if size < current {
-            // The smallest pool as fast as one with a pod less: not one pod is given up for
-            // nothing.
-            prop_assert_eq!(per_pod(size), per_pod(current - 1));
-            prop_assert!(size == 1 || per_pod(size - 1) > per_pod(size));
+        let set = Policy { mode: Mode::Fixed(fixed), ..policy };
+        prop_assert_eq!(decide(&seen, &set, &last).replicas, fixed);
+    }
+}
+
+proptest! {
+    // Each case is two hours of looks.
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Guarantee: whatever arrives, at a constant rate with noise a pool changes its size to find
+    /// the right one and then never again.
+    #[test]
+    fn constant_load_never_flaps(
+        load in 0.2..11.0f64, noise in 0.0..0.05f64, seed in any::<u64>(), start in 1u32..12
+    ) {
+        let (policy, partitions, capacity) = (Policy::between(1, 12), 12u32, 1_000.0);
+        let (mut state, mut size, mut sizes) = (State::default(), start, vec![start]);
+        let (mut random, mut lag) = (seed | 1, 0.0f64);
+        for look in 0..720i64 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let error = 1.0 + noise * ((random >> 40) as f64 / (1u64 << 23) as f64 - 1.0);
+            let arrival = load * capacity * error;
+            // The busiest pod's share decides how much is worked off.
+            let even = f64::from(partitions) / f64::from(partitions.div_ceil(size));
+            let done = (arrival + lag / 10.0).min(even * capacity);
+            lag = (lag + (arrival - done) * 10.0).max(0.0);
+            let each = |total: f64| total / f64::from(partitions);
+            let partition = |nth: u32| Partition {
+                arrival_per_second: Some(each(arrival)),
+                commit_per_second: Some(each(done)),
+                lag_messages: each(lag + 2.0 * arrival) as u64,
+                owner: Some(nth % size),
+            };
+            let now = NOW + look * 10;
+            let lag_seconds = 2.0 + lag / arrival;
+            let value = Group {
+                partitions: (0..partitions).map(partition).collect(),
+                lag_seconds: Some(lag_seconds),
+                within_bound: lag_seconds <= 60.0,
+                bytes_per_message: None,
+            };
+            let busy = Some((done / f64::from(size) / capacity).min(1.0));
+            let pods = (0..size).map(|ordinal| Aged {
+                seen_at: now,
+                value: Pod { ordinal, busy, ..Pod::default() },
+            });
+            let seen = Observation {
+                now,
+                current: Some(size),
+                transition: Transition::Settled,
+                capacity_key: "image".into(),
+                group: Some(Aged { seen_at: now, value }),
+                pods: pods.collect(),
+                sink: None,
+            };
+            let decision = decide(&seen, &policy, &state);
+            state = decision.state;
+            if decision.replicas != size {
+                size = decision.replicas;
+                sizes.push(size);
+            }
         }
+        let turns = sizes.windows(3).filter(|it| (it[0] < it[1]) != (it[1] < it[2])).count();
+        prop_assert!(turns <= 1 && sizes.len() <= 5, "load {} sizes {:?}", load, sizes);
     }
 }

@@ -53,7 +53,8 @@ async fn write(
 ) -> Result<Applied, StepError> {
     let Prepared { validated, account, config_map, service, budget, policy, stateful_set } =
         prepared;
-    let Validated { pool: _, observed, config_map: _, secrets_digest: _, sizing } = validated;
+    let Validated { pool: _, observed, config_map: _, secrets_digest: _, sizing, kept: _ } =
+        validated;
     let names = &observed.draft.names;
     let children =
         Children::of(context, pool).ok_or_else(|| ApplyError::not_stored("GatewayPool"))?;

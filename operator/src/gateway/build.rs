@@ -30,7 +30,7 @@ pub(super) struct Prepared<'a> {
 
 /// Builds the objects.
 pub(super) fn build<'a>(validated: &'a Validated<'a>) -> Prepared<'a> {
-    let Validated { pool, observed, config_map, secrets_digest, sizing } = validated;
+    let Validated { pool, observed, config_map, secrets_digest, sizing, kept: _ } = validated;
     let draft = &observed.draft;
     let settings = &pool.spec.settings;
     let names = &draft.names;

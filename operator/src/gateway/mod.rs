@@ -58,13 +58,26 @@ impl Reconciler for GatewayPools {
             Ok(draft) => {
                 let observed = observe::observe(context, pool, draft).await?;
                 match validate::validate(pool, &observed) {
-                    Ok(validated) => apply::apply(context, pool, build::build(&validated)).await,
+                    Ok(validated) => {
+                        let built = build::build(&validated);
+                        let outcome = apply::apply(context, pool, built).await;
+                        let settled = status::report(context, pool, &outcome).await?;
+                        // A decision is remembered once it is applied and told, not before.
+                        outcome.into_failure().map_or(Ok(()), Err)?;
+                        let uid = pool.metadata.uid.as_deref().unwrap_or_default();
+                        context.sizings.put(uid, validated.kept, observed.now);
+                        return Ok(next_look(settled));
+                    }
                     Err(invalid) => Outcome::Invalid { invalid, live: observed.figures() },
                 }
             }
         };
         let settled = status::report(context, pool, &outcome).await?;
         outcome.into_failure().map_or(Ok(()), Err)?;
-        Ok(Next::After(if settled { RESYNC } else { RESYNC_MOVING }))
+        Ok(next_look(settled))
     }
+}
+
+fn next_look(settled: bool) -> Next {
+    Next::After(if settled { RESYNC } else { RESYNC_MOVING })
 }

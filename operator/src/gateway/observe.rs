@@ -27,5 +27,9 @@ pub(super) async fn observe(
             StepError::api(Step::Observe, format!("get StatefulSet {namespace}/{name}"), error)
         })?;
     let lag = context.lag.observe(&draft.lag).await;
-    Ok(Observed { draft, found, live, lag, now: context.clock.now() })
+    let mut kept = context.sizings.get(salt);
+    if let Ok(lag) = &lag {
+        kept.note(lag);
+    }
+    Ok(Observed { draft, found, live, lag, kept, now: context.clock.now() })
 }

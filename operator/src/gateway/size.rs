@@ -1,78 +1,194 @@
 //! From observations to the sizing decision that stands in the status. Pure.
 //!
-//! The rule itself is `millrace_autoscale`; here its memory is read from and written to the status,
-//! so that a restarted operator goes on where the last one was.
+//! The rule itself is `millrace_autoscale`. What it must not forget stands in the status, so that a
+//! restarted operator goes on where the last one was; the rest is kept in the process. Figures in
+//! the status are renewed when they say something new, so that a settled pool is not written again.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use millrace_autoscale::{Decision, Lag, Observation, Policy, Reason, State};
-use millrace_crds::v1alpha1::{GatewayPool, SizingStatus};
-use millrace_rollout::{Verdict, judge};
+use millrace_autoscale as rule;
+use millrace_autoscale::{Capacities, Capacity, Change, Memory, Mode, State, Transition};
+use millrace_crds::v1alpha1::{
+    GatewayPool, HotPartition, LearnedCapacity, SizingStatus, SizingTerms,
+};
+use millrace_rollout::{Observation, Verdict, judge};
 
 use super::validate::Observed;
-use crate::apply::is_paused;
+use crate::apply::{hash_of, is_paused};
 use crate::pool::status::as_i32;
+use crate::sizing::Kept;
 
-/// Decides the size. While nothing about the decision changes, the earlier one is given back as it
-/// was, so that a settled pool's status is not written again.
-pub(super) fn decide(pool: &GatewayPool, observed: &Observed) -> SizingStatus {
+/// Figures that moved are written anew this often at most.
+const FIGURES_REFRESH: SignedDuration = SignedDuration::from_secs(60);
+/// A figure that moved by less than this share says nothing new.
+const FIGURES_SHARE: f64 = 0.2;
+
+/// Decides the size; gives the decision for the status and what to remember. While nothing about the
+/// decision changes, the earlier one is given back as it was.
+pub(super) fn decide(pool: &GatewayPool, observed: &Observed) -> (SizingStatus, Kept) {
     let before = pool.status.as_ref().and_then(|status| status.sizing.as_ref());
+    let mut kept = observed.kept.clone();
     if let (true, Some(before)) = (is_paused(pool), before) {
-        return before.clone();
+        return (before.clone(), kept);
     }
+    let last = kept.state.take().unwrap_or_else(|| remembered(before));
+    let seen = seen(pool, before, observed);
+    let decision = rule::decide(&seen, &policy(pool), &last);
+    let sizing = sizing_of(&decision, &seen, observed);
+    kept.state = Some(decision.state);
+    match before {
+        Some(before) if says_the_same(before, &sizing) => (before.clone(), kept),
+        _ => (sizing, kept),
+    }
+}
+
+fn policy(pool: &GatewayPool) -> rule::Policy {
     let settings = &pool.spec.settings;
     let scaling = &settings.scaling;
-    let policy = Policy::with_bounds(settings.replicas, scaling.min_replicas, scaling.max_replicas);
-    let seen = seen(before, observed);
-    let decision = millrace_autoscale::decide(&seen, &policy, &state_of(before));
-    let sizing = sizing_of(&decision, &seen, observed);
-    match before {
-        Some(before) if same(before, &sizing) => before.clone(),
-        _ => sizing,
+    rule::Policy {
+        mode: settings.replicas.map_or(Mode::Act, Mode::Fixed),
+        lag_bound_seconds: f64::from(scaling.lag_bound_seconds),
+        catch_up_seconds: f64::from(scaling.catch_up_seconds),
+        ..rule::Policy::between(scaling.min_replicas, scaling.max_replicas)
     }
 }
 
 /// What is seen. The size that counts as the present one is the one last decided on: a StatefulSet
 /// scaled by hand is drift, not a decision.
-fn seen(before: Option<&SizingStatus>, observed: &Observed) -> Observation {
+fn seen(
+    pool: &GatewayPool,
+    before: Option<&SizingStatus>,
+    observed: &Observed,
+) -> rule::Observation {
     let figures = observed.figures();
-    let lag = observed.lag.as_ref().ok();
-    Observation {
-        now_seconds: observed.now.as_second(),
+    rule::Observation {
+        now: observed.now.as_second(),
         current: before
             .and_then(|before| u32::try_from(before.replicas).ok())
             .or(figures.as_ref().map(|figures| figures.wanted)),
-        ready: figures.as_ref().map_or(0, |figures| figures.ready),
-        rollout_under_way: figures.as_ref().is_some_and(|it| judge(it) != Verdict::Complete),
-        partitions: lag.map(|lag| lag.partitions),
-        lag: lag.map(|lag| Lag {
-            messages: lag.messages,
-            within_bound: lag.within_bound,
-            observed_seconds: lag.observed_at.as_second(),
-        }),
+        transition: figures.as_ref().map_or(Transition::Settled, transition),
+        capacity_key: capacity_key(pool, observed),
+        // A lag that was asked for and not told is missing, however young the answer before is.
+        group: observed.kept.group.clone().filter(|_| observed.lag.is_ok()),
+        pods: Vec::new(),
+        sink: None,
     }
 }
 
-fn state_of(before: Option<&SizingStatus>) -> State {
+/// Pods that come up because the size was changed are all of the newest revision.
+fn transition(figures: &Observation) -> Transition {
+    let same_template = figures.updated >= figures.existing
+        && figures.observed_generation == Some(figures.generation);
+    match judge(figures) {
+        Verdict::Complete => Transition::Settled,
+        Verdict::Moving(_) if same_template => Transition::Scaling,
+        Verdict::Moving(_) | Verdict::Stuck(_) => Transition::Rollout,
+    }
+}
+
+/// What a pod's speed depends on, in one word.
+fn capacity_key(pool: &GatewayPool, observed: &Observed) -> String {
+    let resources = &pool.spec.settings.resources;
+    let (memory, cpu) = (resources.memory.bytes(), resources.cpu.millicores());
+    let allocator = pool.spec.collector.allocator;
+    let text = format!(
+        "{}|{allocator:?}|{memory:?}|{cpu:?}|{}",
+        observed.draft.image, observed.draft.config
+    );
+    hash_of(&text.into())
+}
+
+/// What the status remembers; windows that it does not hold start again.
+fn remembered(before: Option<&SizingStatus>) -> State {
+    let Some(before) = before else { return State::default() };
     let second = |time: &Option<Time>| time.as_ref().map(|time| time.0.as_second());
-    before.map_or_else(State::default, |before| State {
-        above_bound_since: second(&before.above_bound_since),
+    let last_change = second(&before.changed_at).map(|at| Change {
+        at,
+        from: before.changed_from.and_then(|from| u32::try_from(from).ok()).unwrap_or(0),
+        to: u32::try_from(before.replicas).unwrap_or(0),
+    });
+    let capacities = before.capacities.iter().map(|it| {
+        let capacity = Capacity {
+            messages_per_second: it.messages_per_second as f64,
+            bytes_per_second: None,
+            samples: u32::try_from(it.samples).unwrap_or(0),
+        };
+        (it.key.clone(), capacity)
+    });
+    let memory = Memory {
+        capacities: Capacities::restore(capacities.collect()),
+        last_change,
+        regrets: u32::try_from(before.regrets).unwrap_or(0),
+        back_off_until: second(&before.back_off_until),
+        ..Memory::default()
+    };
+    State {
+        over_since: second(&before.more_needed_since),
         idle_since: second(&before.idle_since),
-        changed_at: second(&before.changed_at),
+        ..State::remembering(memory)
+    }
+}
+
+fn sizing_of(
+    decision: &rule::Decision,
+    seen: &rule::Observation,
+    observed: &Observed,
+) -> SizingStatus {
+    let time = |second: Option<i64>| second.and_then(at);
+    let State { memory, over_since, idle_since, .. } = &decision.state;
+    let partitions = seen.group.as_ref().map(|group| group.value.partitions.len());
+    SizingStatus {
+        replicas: as_i32(decision.replicas),
+        wanted: as_i32(decision.wanted),
+        reason: decision.reason.as_str().to_owned(),
+        message: message(decision, observed),
+        decided_at: at(observed.now.as_second()).unwrap_or(Time(observed.now)),
+        earliest_change_at: time(decision.earliest_change),
+        partitions: partitions.map(|count| i32::try_from(count).unwrap_or(i32::MAX)),
+        terms: decision.terms.as_ref().map(terms_of),
+        hot_partition: decision.hot.as_ref().and_then(|hot| hot_of(hot, observed)),
+        more_needed_since: time(*over_since),
+        idle_since: time(*idle_since),
+        changed_at: time(memory.last_change.map(|change| change.at)),
+        changed_from: memory.last_change.map(|change| as_i32(change.from)),
+        regrets: as_i32(memory.regrets),
+        back_off_until: time(memory.back_off_until),
+        capacities: memory.capacities.known().iter().map(learned).collect(),
+    }
+}
+
+fn terms_of(terms: &rule::Terms) -> SizingTerms {
+    let whole = |rate: f64| rate.round() as i64;
+    SizingTerms {
+        arrival_per_second: whole(terms.arrival_per_second),
+        expected_per_second: whole(terms.expected_per_second),
+        backlog_messages: whole(terms.backlog_messages),
+        backlog_per_second: whole(terms.backlog_per_second),
+        pause_per_second: whole(terms.pause_per_second),
+        needed_per_second: whole(terms.needed_per_second),
+        capacity_per_second: whole(terms.capacity_per_second),
+        capacity_measured: terms.capacity_measured,
+        hottest_per_second: whole(terms.hottest_per_second),
+        size_needed: as_i32(terms.size_needed),
+    }
+}
+
+fn hot_of(hot: &rule::HotPartition, observed: &Observed) -> Option<HotPartition> {
+    let which = observed.lag.as_ref().ok()?.offsets.get(hot.index)?;
+    Some(HotPartition {
+        topic: which.topic.clone(),
+        partition: which.partition,
+        arrival_per_second: hot.arrival_per_second.round() as i64,
+        partitions_advised: as_i32(hot.partitions_advised),
     })
 }
 
-fn sizing_of(decision: &Decision, seen: &Observation, observed: &Observed) -> SizingStatus {
-    let time = |second: Option<i64>| second.and_then(at);
-    SizingStatus {
-        replicas: as_i32(decision.replicas),
-        reason: decision.reason.as_str().to_owned(),
-        message: message(decision, seen, observed),
-        decided_at: at(observed.now.as_second()).unwrap_or(Time(observed.now)),
-        partitions: seen.partitions.map(as_i32),
-        above_bound_since: time(decision.state.above_bound_since),
-        idle_since: time(decision.state.idle_since),
-        changed_at: time(decision.state.changed_at),
+fn learned((key, capacity): &(String, Capacity)) -> LearnedCapacity {
+    LearnedCapacity {
+        key: key.clone(),
+        // Never rounded to nothing: a pod that does a message in a while has a capacity too.
+        messages_per_second: (capacity.messages_per_second.round() as i64).max(1),
+        samples: as_i32(capacity.samples),
     }
 }
 
@@ -80,44 +196,54 @@ fn at(second: i64) -> Option<Time> {
     Timestamp::from_second(second).ok().map(Time)
 }
 
-/// Whether two decisions say the same but for when and with which figures they were made.
-fn same(a: &SizingStatus, b: &SizingStatus) -> bool {
-    let SizingStatus {
-        replicas,
-        reason,
-        message: _,
-        decided_at: _,
-        partitions,
-        above_bound_since,
-        idle_since,
-        changed_at,
-    } = a;
-    *replicas == b.replicas
-        && *reason == b.reason
-        && *partitions == b.partitions
-        && *above_bound_since == b.above_bound_since
-        && *idle_since == b.idle_since
-        && *changed_at == b.changed_at
+/// Whether a decision says nothing that the one before did not say. Waiting words may alternate with
+/// noise and count as the same; figures count when they moved and are not young.
+fn says_the_same(before: &SizingStatus, now: &SizingStatus) -> bool {
+    let age = now.decided_at.0.duration_since(before.decided_at.0);
+    let young = age >= SignedDuration::ZERO && age < FIGURES_REFRESH;
+    let same = before.replicas == now.replicas
+        && before.partitions == now.partitions
+        && before.changed_at == now.changed_at
+        && before.back_off_until == now.back_off_until
+        && before.regrets == now.regrets;
+    if !same {
+        return false;
+    }
+    let same_words = before.reason == now.reason
+        && before.wanted == now.wanted
+        && before.more_needed_since == now.more_needed_since
+        && before.idle_since == now.idle_since;
+    if young {
+        return before.reason == now.reason || (waits(&before.reason) && waits(&now.reason));
+    }
+    same_words
+        && before.hot_partition.is_some() == now.hot_partition.is_some()
+        && near(&figures(before), &figures(now))
 }
 
-fn message(decision: &Decision, seen: &Observation, observed: &Observed) -> String {
-    let from = seen.current.map_or_else(|| "none".to_owned(), |current| current.to_string());
-    let what = match decision.reason {
-        Reason::Fixed => "the size is set by spec.replicas; sizing by lag is off",
-        Reason::Initial => "the pool starts at its smallest size",
-        Reason::Bounds => "the size was outside minReplicas, maxReplicas or the partitions",
-        Reason::LagAboveBound => "lag stayed above its bound: one step larger",
-        Reason::Idle => "there was next to no lag for long: one step smaller",
-        Reason::Steady => "nothing calls for another size",
-        Reason::AtCeiling => {
-            "lag is above its bound but the pool is at maxReplicas or its partitions; raise \
-             maxReplicas, resources or partitions"
-        }
-        Reason::HoldWindow => "a change is called for once this has lasted long enough",
-        Reason::HoldSettling => "the size was changed a short while ago; the group settles first",
-        Reason::HoldRollout => "pods are being replaced or started",
-        Reason::HoldSignalMissing => "the lag is not known, which is never taken for none",
+/// Reasons for leaving the size as it is that come and go with noise.
+fn waits(reason: &str) -> bool {
+    [rule::Reason::Steady, rule::Reason::HoldWindow, rule::Reason::HoldSettling]
+        .iter()
+        .any(|calm| calm.as_str() == reason)
+}
+
+fn figures(sizing: &SizingStatus) -> Vec<i64> {
+    let terms = sizing.terms.iter().flat_map(|it| {
+        [it.arrival_per_second, it.backlog_messages, it.needed_per_second, it.capacity_per_second]
+    });
+    terms.chain(sizing.capacities.iter().map(|it| it.messages_per_second)).collect()
+}
+
+fn near(before: &[i64], now: &[i64]) -> bool {
+    let close = |(a, b): (&i64, &i64)| {
+        let most = a.unsigned_abs().max(b.unsigned_abs()) as f64;
+        a.abs_diff(*b) as f64 <= most * FIGURES_SHARE
     };
+    before.len() == now.len() && before.iter().zip(now).all(close)
+}
+
+fn message(decision: &rule::Decision, observed: &Observed) -> String {
     let lag = match &observed.lag {
         Ok(lag) => format!(
             "{} messages waiting in {} partitions, {} the bound of {} s",
@@ -129,8 +255,8 @@ fn message(decision: &Decision, seen: &Observation, observed: &Observed) -> Stri
         Err(_) => "lag unknown".to_owned(),
     };
     let earliest = decision
-        .earliest_change_seconds
+        .earliest_change
         .and_then(at)
         .map_or_else(String::new, |time| format!("; earliest change {}", time.0));
-    format!("{from} -> {}: {what} ({lag}{earliest})", decision.replicas)
+    format!("{decision}; {lag}{earliest}")
 }

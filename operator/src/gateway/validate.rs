@@ -16,6 +16,7 @@ use crate::lag::{LagObservation, LagQuery};
 use crate::pool::names::{PoolNames, Role};
 use crate::pool::secrets::{SecretUses, SecretsSeen};
 use crate::pool::{Invalid, connection, template, workload};
+use crate::sizing::Kept;
 
 /// What the spec alone says.
 #[derive(Clone, Debug)]
@@ -43,6 +44,8 @@ pub(super) struct Observed {
     pub(super) live: Option<StatefulSet>,
     /// The lag, or why it is not known.
     pub(super) lag: Result<LagObservation, StepError>,
+    /// What is remembered of its sizing, the newest look at the group included.
+    pub(super) kept: Kept,
     /// When all this was seen.
     pub(super) now: Timestamp,
 }
@@ -67,6 +70,8 @@ pub(super) struct Validated<'a> {
     pub(super) secrets_digest: Option<String>,
     /// The decision about the pool's size, whole.
     pub(super) sizing: SizingStatus,
+    /// What is to be remembered of it, once it is applied and told.
+    pub(super) kept: Kept,
 }
 
 /// Says what the spec alone means.
@@ -166,11 +171,13 @@ pub(super) fn validate<'a>(
     observed: &'a Observed,
 ) -> Result<Validated<'a>, Invalid> {
     let hash = hash_of(&observed.draft.config.as_str().into());
+    let (sizing, kept) = size::decide(pool, observed);
     Ok(Validated {
         pool,
         observed,
         config_map: observed.draft.names.config_map(&hash),
         secrets_digest: observed.found.digest()?,
-        sizing: size::decide(pool, observed),
+        sizing,
+        kept,
     })
 }

@@ -21,10 +21,13 @@ use super::failure::Failure;
 use super::probe::{Causes, Reached, reach};
 use super::{Deadline, converse};
 use crate::error::{Step, StepError};
-use crate::lag::{LagObservation, LagQuery, LagSource};
+use crate::lag::{LagObservation, LagQuery, LagSource, PartitionOffsets};
 
 /// Longest wait for one question.
 const QUESTION_MAX: Duration = Duration::from_secs(5);
+
+/// Between two questions to a coordinator that isn't ready: it takes about a second to load.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Ages beyond this are told as this: 30 days, more than topics keep.
 const AGE_SECONDS_MAX: u64 = 30 * 86_400;
@@ -118,8 +121,21 @@ fn observe_now(
         messages: behind.messages(),
         seconds: Some(seconds),
         within_bound,
+        offsets: offsets_of(&begins, &ends, &committed),
         observed_at: now,
     })
+}
+
+/// Where every partition stands, in the order of topics and numbers.
+fn offsets_of(begins: &Offsets, ends: &Offsets, committed: &Offsets) -> Vec<PartitionOffsets> {
+    let of = |((topic, partition), end): (&Partition, &i64)| {
+        let key = (topic.clone(), *partition);
+        let begin = begins.get(&key).copied().unwrap_or(0);
+        let from = committed.get(&key).copied().unwrap_or(begin).max(begin);
+        let committed = from.min(*end);
+        PartitionOffsets { topic: topic.clone(), partition: *partition, committed, end: *end }
+    };
+    ends.iter().map(of).collect()
 }
 
 /// Partitions with something uncommitted: from where to where.
@@ -221,7 +237,20 @@ impl Asked<'_> {
         offsets_in(what, &answer)
     }
 
+    /// The group's commits. Its coordinator may still be loading or moving (a broker just started,
+    /// the first group of a cluster): that is asked again while the conversation's time lasts.
     fn committed(&self, all: &[Partition]) -> Result<Offsets, Failure> {
+        loop {
+            match self.committed_once(all) {
+                Err(failure) if failure.passes && !self.deadline.left().is_zero() => {
+                    std::thread::sleep(self.deadline.at_most(ASK_AGAIN));
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    fn committed_once(&self, all: &[Partition]) -> Result<Offsets, Failure> {
         let what = "ask for committed offsets";
         let list = list_of(all, Offset::Invalid).map_err(|error| Failure::call(what, &error))?;
         let answer = self

@@ -125,7 +125,7 @@ async fn lasting_lag_grows_the_pool_and_the_status_says_why() {
     assert_eq!(status["sizing"]["reason"], "AtCeiling");
     assert_eq!(status["sizing"]["replicas"], 12);
     assert_eq!(status["sizing"]["partitions"], 12);
-    assert!(status["sizing"]["aboveBoundSince"].is_string());
+    assert!(status["sizing"]["moreNeededSince"].is_string());
     assert_eq!(status["lag"]["messages"], 5_000_000);
     let sized = world.server.take_event_reasons();
     let sized = sized.iter().filter(|reason| *reason == "SizedLagAboveBound").count();

@@ -12,8 +12,9 @@ use millrace_operator::context::{Clock, Context, Images};
 use millrace_operator::controller::{self, Reconciler};
 use millrace_operator::error::{Category, Step, StepError};
 use millrace_operator::events::Events;
-use millrace_operator::lag::{LagObservation, LagQuery, LagSource};
+use millrace_operator::lag::{LagObservation, LagQuery, LagSource, PartitionOffsets};
 use millrace_operator::metrics::Metrics;
+use millrace_operator::sizing::Sizings;
 use serde_json::{Value, json};
 
 use super::apiserver::ApiServer;
@@ -54,11 +55,18 @@ impl LagSource for SetLag {
                 messages,
                 seconds: Some(if within_bound { 0.0 } else { 600.0 }),
                 within_bound,
+                offsets: (0..12).map(|partition| behind(partition, messages / 12)).collect(),
                 observed_at: now,
             })
         }
         .boxed()
     }
+}
+
+/// A partition that stands still with so many messages waiting.
+fn behind(partition: i32, messages: u64) -> PartitionOffsets {
+    let end = i64::try_from(messages).unwrap();
+    PartitionOffsets { topic: "otlp_traces".into(), partition, committed: 0, end }
 }
 
 /// Everything a reconciler touches, to be set and looked at.
@@ -88,6 +96,7 @@ impl World {
                 collector_version_default: "0.1.0".into(),
             },
             lag: lag.clone(),
+            sizings: Sizings::default(),
         };
         Self { server, context: Arc::new(context), clock, lag }
     }

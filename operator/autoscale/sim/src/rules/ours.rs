@@ -1,0 +1,47 @@
+//! `millrace_autoscale` itself, with its defaults. Memory may move between 512 MiB and 2 GiB.
+
+use millrace_autoscale::{Policy, State, VerticalPolicy, decide};
+
+use super::{Rule, Wish};
+use crate::signals::Seen;
+use crate::world::MEMORY_MAX;
+
+/// Our rule and its memory.
+#[derive(Clone, Debug, Default)]
+pub struct Ours {
+    state: State,
+    why: String,
+}
+
+impl Rule for Ours {
+    fn name(&self) -> &'static str {
+        "Millrace"
+    }
+
+    fn period_seconds(&self) -> usize {
+        10
+    }
+
+    fn decide(&mut self, seen: &Seen) -> Wish {
+        let vertical = VerticalPolicy {
+            memory_min_bytes: 512 << 20,
+            memory_max_bytes: MEMORY_MAX as u64,
+            cpu_min_millicores: 1_000,
+            cpu_max_millicores: Some(1_000),
+        };
+        let policy = Policy { vertical: Some(vertical), ..Policy::between(1, seen.partitions) };
+        let decision = decide(&seen.observation(), &policy, &self.state);
+        if decision.from != Some(decision.replicas) {
+            self.why = decision.to_string();
+        }
+        self.state = decision.state;
+        Wish {
+            size: decision.replicas,
+            memory_limit: decision.resources.map(|(it, _)| it.memory_limit_bytes as f64),
+        }
+    }
+
+    fn why(&self) -> String {
+        self.why.clone()
+    }
+}

@@ -1,0 +1,187 @@
+//! What arrives: smoothed twice, by partition, and remembered as the highest of each minute.
+//!
+//! The fast mean follows a change within half a minute, the slow one within three; their difference
+//! is the trend. A step is believed once two looks in a row show it. A gap in the signals forgets
+//! the highs, so that nothing is given back for lack of news. Limits: highs of `MINUTES_MAX`.
+
+use std::collections::VecDeque;
+
+use crate::observation::{Aged, Group};
+
+const FAST_SECONDS: f64 = 30.0;
+const SLOW_SECONDS: f64 = 180.0;
+/// Length of one remembered interval.
+const BUCKET_SECONDS: i64 = 60;
+/// Four hours: the longest window (half an hour, doubled at most three times by regret).
+const MINUTES_MAX: usize = 240;
+/// A trend smaller than this share of the mean is noise.
+const TREND_MIN_SHARE: f64 = 0.06;
+
+/// What arrived so far.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Arrivals {
+    seen_at: Option<i64>,
+    last: [f64; 2],
+    fast: f64,
+    slow: f64,
+    committed: f64,
+    partitions: Vec<f64>,
+    highs: VecDeque<(i64, f64)>,
+    known_since: Option<i64>,
+}
+
+impl Arrivals {
+    /// Takes one look; the same look again changes nothing.
+    pub(crate) fn note(&mut self, group: &Aged<Group>) {
+        let at = group.seen_at;
+        let partitions = &group.value.partitions;
+        let rates: Option<Vec<f64>> = partitions.iter().map(|it| it.arrival_per_second).collect();
+        let Some(rates) = rates.filter(|rates| !rates.is_empty()) else { return };
+        if self.seen_at.is_some_and(|seen| at <= seen) {
+            return;
+        }
+        let total: f64 = rates.iter().sum();
+        let committed = partitions.iter().filter_map(|it| it.commit_per_second).sum();
+        match self.seen_at {
+            Some(seen) if rates.len() == self.partitions.len() => {
+                let elapsed = (at - seen) as f64;
+                let fast = 1.0 - (-elapsed / FAST_SECONDS).exp();
+                self.fast += fast * (total - self.fast);
+                self.slow += (1.0 - (-elapsed / SLOW_SECONDS).exp()) * (total - self.slow);
+                self.committed += fast * (committed - self.committed);
+                for (mean, rate) in self.partitions.iter_mut().zip(&rates) {
+                    *mean += fast * (rate - *mean);
+                }
+                self.last = [self.last[1], total];
+            }
+            _ => {
+                (self.fast, self.slow, self.committed) = (total, total, committed);
+                self.last = [total, total];
+                self.partitions = rates;
+            }
+        }
+        self.seen_at = Some(at);
+        self.known_since = self.known_since.or(Some(at));
+        self.remember_high(at);
+    }
+
+    /// Nothing was seen: what is remembered no longer covers the time without a break.
+    pub(crate) fn gap(&mut self) {
+        self.highs.clear();
+        self.known_since = None;
+    }
+
+    fn remember_high(&mut self, at: i64) {
+        let start = at - at.rem_euclid(BUCKET_SECONDS);
+        match self.highs.back_mut() {
+            Some((bucket, high)) if *bucket == start => *high = high.max(self.fast),
+            _ => self.highs.push_back((start, self.fast)),
+        }
+        while self.highs.len() > MINUTES_MAX {
+            self.highs.pop_front();
+        }
+    }
+
+    /// Whether anything was seen yet.
+    pub(crate) fn is_known(&self) -> bool {
+        self.seen_at.is_some()
+    }
+
+    /// Messages per second now: the fast mean, or what the last two looks both show if that is more.
+    pub(crate) fn present(&self) -> f64 {
+        self.fast.max(self.last[0].min(self.last[1]))
+    }
+
+    /// Messages per second in `horizon_seconds`, if a rise goes on; never less than now.
+    pub(crate) fn expected(&self, horizon_seconds: f64) -> f64 {
+        let present = self.present();
+        let rise = self.fast - self.slow;
+        // What the means have not caught up with is a step, and a step is no trend.
+        let stepped = present > self.fast * (1.0 + TREND_MIN_SHARE);
+        if stepped || rise <= self.slow * TREND_MIN_SHARE {
+            return present;
+        }
+        let slope = rise / (SLOW_SECONDS - FAST_SECONDS);
+        present + slope * horizon_seconds
+    }
+
+    /// Messages committed per second, smoothed.
+    pub(crate) fn committed(&self) -> f64 {
+        self.committed
+    }
+
+    /// Messages per second of each partition, smoothed.
+    pub(crate) fn partitions(&self) -> &[f64] {
+        &self.partitions
+    }
+
+    /// The smoothed total that `partitions` adds up to.
+    pub(crate) fn smoothed(&self) -> f64 {
+        self.fast
+    }
+
+    /// Since when arrivals have stayed at or below `level` without a break, as far as is known.
+    pub(crate) fn at_most_since(&self, level: f64) -> Option<i64> {
+        let known_since = self.known_since?;
+        let above = self.highs.iter().rev().find(|(_, high)| *high > level);
+        let after = above.map(|(start, _)| start + BUCKET_SECONDS);
+        Some(after.map_or(known_since, |after| after.max(known_since)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::Partition;
+
+    fn look(at: i64, rate: f64) -> Aged<Group> {
+        let partition = Partition { arrival_per_second: Some(rate), ..Partition::default() };
+        let partitions = vec![partition; 2];
+        let value =
+            Group { partitions, lag_seconds: None, within_bound: true, bytes_per_message: None };
+        Aged { seen_at: at, value }
+    }
+
+    fn fed(rates: impl IntoIterator<Item = f64>) -> Arrivals {
+        let mut arrivals = Arrivals::default();
+        for (rate, at) in rates.into_iter().zip((0..).step_by(10)) {
+            arrivals.note(&look(at, rate));
+        }
+        arrivals
+    }
+
+    /// Scenario: one outlier, then a step. Guarantee: one look is not believed, two are.
+    #[test]
+    fn a_step_is_believed_at_its_second_look() {
+        let calm = || std::iter::repeat_n(50.0, 60);
+        assert!(fed(calm().chain([500.0])).present() < 400.0);
+        assert_eq!(fed(calm().chain([500.0, 500.0])).present(), 1_000.0);
+    }
+
+    /// Scenario: constant, then rising. Guarantee: no trend is seen in the first, and what is
+    /// expected of the second is near what comes.
+    #[test]
+    fn a_rise_is_expected_to_go_on_and_calm_to_stay() {
+        let calm = fed(std::iter::repeat_n(50.0, 60));
+        assert_eq!(calm.expected(60.0), calm.present());
+        let rising = fed((0..60).map(|look| 50.0 + 2.5 * f64::from(look)));
+        let now = 2.0 * (50.0 + 2.5 * 59.0);
+        let then = now + 2.0 * 2.5 * 6.0;
+        assert!((rising.expected(60.0) - then).abs() < 0.05 * then, "{}", rising.expected(60.0));
+    }
+
+    /// Scenario: a peak ten minutes ago, then a gap. Guarantee: low since the peak; after the gap,
+    /// nothing is known.
+    #[test]
+    fn how_long_arrivals_stayed_low_is_counted_from_the_last_peak_or_gap() {
+        let peak = |look: i32| if (30..36).contains(&look) { 100.0 } else { 10.0 };
+        let mut arrivals = fed((0..120).map(peak));
+        let since = arrivals.at_most_since(60.0).unwrap();
+        assert!((350..=480).contains(&since), "{since}");
+        assert_eq!(arrivals.at_most_since(500.0), Some(0));
+        arrivals.gap();
+        assert_eq!(arrivals.at_most_since(500.0), None);
+        arrivals.note(&look(5_000, 10.0));
+        assert_eq!(arrivals.at_most_since(500.0), Some(5_000));
+    }
+}

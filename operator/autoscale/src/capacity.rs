@@ -1,0 +1,262 @@
+//! What one pod can do, learned from pods that worked as hard as they could.
+//!
+//! A pod counts as saturated while it is busy and messages wait in a partition it reads (in all of
+//! them, where it is not known how busy it is); its commit rate is then its capacity. Until that was seen, rate over busy share stands in, marked as provisional. While
+//! the sink holds pods back nothing is learned: that rate is the sink's. Capacity is kept for each
+//! key (image, allocator, configuration, resources); a new key starts from a lower bound of the one
+//! before. Limits: the last `KEYS_MAX` keys are kept.
+
+use crate::observation::{Group, Pod};
+
+/// Keys remembered: the one at hand, one to roll back to, and two more.
+const KEYS_MAX: usize = 4;
+/// A new key starts from this share of the capacity before it: an allocator or a build rarely costs
+/// more than a fifth, and a size too large for a while is the cheaper error.
+const INHERITED_SHARE: f64 = 0.8;
+/// Weight of a saturated sample above the estimate, and below it: the estimate is to be a high
+/// quantile of what was reached, so it rises fast and falls slowly.
+const RISE: f64 = 0.25;
+const FALL: f64 = 0.08;
+/// Weight of an unsaturated sample while nothing better is known.
+const PROVISIONAL_WEIGHT: f64 = 0.2;
+/// A pod that uses this share of its time, or more, is saturated if messages wait.
+const SATURATED_BUSY: f64 = 0.8;
+/// Below this share of use, rate over share is mostly noise.
+const BUSY_MIN: f64 = 0.25;
+/// Messages waiting for longer than this at the present rate are a backlog; what is read and not yet
+/// committed is younger (a batch is at most some seconds old).
+const WAITING_SECONDS: f64 = 8.0;
+
+/// The capacity of one pod.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Capacity {
+    /// Messages per second.
+    pub messages_per_second: f64,
+    /// Bytes per second, where sizes are known.
+    pub bytes_per_second: Option<f64>,
+    /// Saturated samples it rests on; 0 is provisional.
+    pub samples: u32,
+}
+
+impl Capacity {
+    /// Messages per second at this mean size: the lesser of what messages and bytes allow.
+    #[must_use]
+    pub fn at(&self, bytes_per_message: Option<f64>) -> f64 {
+        match (self.bytes_per_second, bytes_per_message) {
+            (Some(bytes), Some(size)) if size > 0.0 => (bytes / size).min(self.messages_per_second),
+            _ => self.messages_per_second,
+        }
+    }
+}
+
+/// Capacities by key, the one used last in front.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Capacities {
+    known: Vec<(String, Capacity)>,
+}
+
+impl Capacities {
+    /// Puts back what was kept elsewhere, the one used last in front.
+    #[must_use]
+    pub fn restore(known: Vec<(String, Capacity)>) -> Self {
+        let usable = known.into_iter().filter(|(_, it)| usable(it.messages_per_second));
+        Self { known: usable.take(KEYS_MAX).collect() }
+    }
+
+    /// All that is known, the one used last in front.
+    #[must_use]
+    pub fn known(&self) -> &[(String, Capacity)] {
+        &self.known
+    }
+
+    /// The capacity under this key, or a lower bound from the key used before it.
+    #[must_use]
+    pub fn of(&self, key: &str) -> Option<Capacity> {
+        if let Some((_, own)) = self.known.iter().find(|(known, _)| known == key) {
+            return Some(own.clone());
+        }
+        let (_, before) = self.known.first()?;
+        Some(Capacity {
+            messages_per_second: before.messages_per_second * INHERITED_SHARE,
+            bytes_per_second: before.bytes_per_second.map(|bytes| bytes * INHERITED_SHARE),
+            samples: 0,
+        })
+    }
+
+    /// Takes what one look shows.
+    pub(crate) fn learn(&mut self, key: &str, group: &Group, pods: &[&Pod], size: u32) {
+        let Some(sample) = sample(group, pods, size) else { return };
+        let before = self.of(key);
+        let learned = blend(before, &sample, group.bytes_per_message);
+        self.known.retain(|(known, _)| known != key);
+        self.known.insert(0, (key.to_owned(), learned));
+        self.known.truncate(KEYS_MAX);
+    }
+}
+
+fn usable(rate: f64) -> bool {
+    rate.is_finite() && rate > 0.0
+}
+
+/// What one look says of a pod's speed, in messages per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Sample {
+    Saturated(f64),
+    Provisional(f64),
+}
+
+fn blend(before: Option<Capacity>, sample: &Sample, size: Option<f64>) -> Capacity {
+    let (rate, saturated) = match *sample {
+        Sample::Saturated(rate) => (rate, true),
+        Sample::Provisional(rate) => (rate, false),
+    };
+    let bytes = size.filter(|size| usable(*size)).map(|size| rate * size);
+    let Some(before) = before else {
+        let samples = u32::from(saturated);
+        return Capacity { messages_per_second: rate, bytes_per_second: bytes, samples };
+    };
+    if !saturated && before.samples > 0 {
+        return before;
+    }
+    // The first saturated sample replaces what was only provisional.
+    let weight = |new: f64, old: f64| match (saturated, before.samples) {
+        (true, 0) => 1.0,
+        (true, _) if new > old => RISE,
+        (true, _) => FALL,
+        (false, _) => PROVISIONAL_WEIGHT,
+    };
+    let step = |old: f64, new: f64| old + weight(new, old) * (new - old);
+    Capacity {
+        messages_per_second: step(before.messages_per_second, rate),
+        bytes_per_second: match (before.bytes_per_second, bytes) {
+            (Some(old), Some(new)) => Some(step(old, new)),
+            (old, new) => new.or(old),
+        },
+        samples: before.samples.saturating_add(u32::from(saturated)),
+    }
+}
+
+/// The best sample of a look: the mean of the saturated pods; else, of pods busy enough to tell;
+/// else, when owners are not known, the pool's mean while most partitions wait.
+fn sample(group: &Group, pods: &[&Pod], size: u32) -> Option<Sample> {
+    let by_owner = (0..size).filter_map(|ordinal| OwnRate::of(group, ordinal)).collect::<Vec<_>>();
+    // A pod with messages waiting that is not busy is held up by something else: a broker that is
+    // away, a sink, a rebalance.
+    let busy = |own: &OwnRate| {
+        let told = pods.iter().find(|pod| pod.ordinal == own.ordinal).and_then(|pod| pod.busy);
+        told.map_or(own.all_wait, |busy| own.one_waits && busy >= SATURATED_BUSY)
+    };
+    let saturated = by_owner.iter().filter(|own| busy(own) && usable(own.rate));
+    if let Some(rate) = mean(saturated.map(|pod| pod.rate)) {
+        return Some(Sample::Saturated(rate));
+    }
+    let provisional = pods.iter().filter_map(|pod| {
+        let own = by_owner.iter().find(|own| own.ordinal == pod.ordinal)?;
+        let busy = pod.busy.filter(|busy| *busy >= BUSY_MIN)?;
+        usable(own.rate).then(|| own.rate / busy.min(1.0))
+    });
+    if let Some(rate) = mean(provisional) {
+        return Some(Sample::Provisional(rate));
+    }
+    if !by_owner.is_empty() || size == 0 {
+        return None;
+    }
+    let rates: Option<Vec<f64>> = group.partitions.iter().map(|it| it.commit_per_second).collect();
+    let total: f64 = rates?.iter().sum();
+    let waiting = group.partitions.iter().filter(|it| waits(it.lag_messages, it.commit_per_second));
+    let most = waiting.count() * 2 > group.partitions.len();
+    (most && usable(total)).then(|| Sample::Saturated(total / f64::from(size)))
+}
+
+/// What one pod did, by the partitions it reads.
+struct OwnRate {
+    ordinal: u32,
+    rate: f64,
+    one_waits: bool,
+    all_wait: bool,
+}
+
+impl OwnRate {
+    fn of(group: &Group, ordinal: u32) -> Option<Self> {
+        let own = || group.partitions.iter().filter(|it| it.owner == Some(ordinal));
+        let rates: Option<Vec<f64>> = own().map(|it| it.commit_per_second).collect();
+        let rates = rates.filter(|rates| !rates.is_empty())?;
+        let mut waiting = own().map(|it| waits(it.lag_messages, it.commit_per_second));
+        let one_waits = waiting.clone().any(|waits| waits);
+        let all_wait = waiting.all(|waits| waits);
+        Some(Self { ordinal, rate: rates.iter().sum(), one_waits, all_wait })
+    }
+}
+
+fn waits(lag_messages: u64, commit_per_second: Option<f64>) -> bool {
+    let rate = commit_per_second.unwrap_or(0.0);
+    rate > 0.0 && lag_messages as f64 > rate * WAITING_SECONDS
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0u32), |(sum, count), it| (sum + it, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::Partition;
+
+    fn group(rate: f64, lag: u64, pods: u32) -> Group {
+        let of = |owner| Partition {
+            arrival_per_second: Some(rate),
+            commit_per_second: Some(rate),
+            lag_messages: lag,
+            owner: Some(owner),
+        };
+        Group {
+            partitions: (0..pods).map(of).collect(),
+            lag_seconds: None,
+            within_bound: true,
+            bytes_per_message: Some(100.0),
+        }
+    }
+
+    /// Scenario: pods first half idle, then with messages waiting. Guarantee: the rate over the busy
+    /// share stands in until the first saturated sample, which replaces it.
+    #[test]
+    fn a_saturated_sample_replaces_a_provisional_one() {
+        let mut known = Capacities::default();
+        let busy = |busy| Pod { ordinal: 0, busy: Some(busy), ..Pod::default() };
+        known.learn("a", &group(40.0, 0, 1), &[&busy(0.5)], 1);
+        assert_eq!(known.of("a").map(|it| (it.messages_per_second, it.samples)), Some((80.0, 0)));
+        known.learn("a", &group(20.0, 10_000, 1), &[&busy(0.25)], 1);
+        assert_eq!(known.of("a").map(|it| it.samples), Some(0), "held up by something else");
+        known.learn("a", &group(100.0, 10_000, 1), &[&busy(1.0)], 1);
+        assert_eq!(known.of("a").map(|it| (it.messages_per_second, it.samples)), Some((100.0, 1)));
+        known.learn("a", &group(10.0, 0, 1), &[&busy(0.1)], 1);
+        assert_eq!(known.of("a").map(|it| it.samples), Some(1), "an idle look teaches nothing");
+    }
+
+    /// Scenario: another image. Guarantee: it starts from a lower bound of the one before, and the
+    /// old figure is there again after a rollback.
+    #[test]
+    fn a_new_key_starts_from_a_lower_bound_of_the_old_one() {
+        let mut known = Capacities::default();
+        known.learn("old", &group(100.0, 10_000, 2), &[], 2);
+        let new = known.of("new").unwrap();
+        assert_eq!((new.messages_per_second, new.samples), (80.0, 0));
+        known.learn("new", &group(150.0, 10_000, 2), &[], 2);
+        assert_eq!(known.of("old").unwrap().messages_per_second, 100.0);
+        assert_eq!(known.of("new").unwrap().messages_per_second, 150.0);
+        let back = Capacities::restore(known.known().to_vec());
+        assert_eq!(back, known);
+    }
+
+    /// Scenario: messages grow tenfold. Guarantee: capacity in messages falls with them.
+    #[test]
+    fn larger_messages_lower_the_capacity_in_messages() {
+        let mut known = Capacities::default();
+        known.learn("a", &group(100.0, 10_000, 1), &[], 1);
+        let capacity = known.of("a").unwrap();
+        assert_eq!(capacity.at(Some(100.0)), 100.0);
+        assert_eq!(capacity.at(Some(1_000.0)), 10.0);
+        assert_eq!(capacity.at(None), 100.0);
+    }
+}
