@@ -22,6 +22,10 @@ use super::monitor::Monitor;
 use super::producer::{Producer, ProducerError, Traits, create};
 use super::ticket::Ticket;
 
+/// What sorting by trace may take while it goes on, as a multiple of a request: one copy, and what is
+/// repeated around its spans, which is at most twice the request. What it really took is known then.
+const SORTED_FACTOR: u64 = 3;
+
 /// Publishes requests to Kafka. Everything it started ends when it is dropped.
 pub struct KafkaPublisher {
     // Dropped in this order: no new questions, no new messages, then the producer with the lanes.
@@ -140,6 +144,9 @@ impl KafkaPublisher {
         match lanes {
             Lanes::One(lane) => load.put(lane, Cow::Borrowed(bytes), records)?,
             Lanes::ByTrace(by_trace) => {
+                if !reservation.try_resize(bytes.len() as u64 * SORTED_FACTOR) {
+                    return Err(Refused::Full);
+                }
                 let partitions = self.monitor.partitions(lanes.topic());
                 for Ride { lane, part } in by_trace.sort(bytes, partitions)? {
                     load.put(&lane, Cow::Owned(part.bytes), part.records)?;
