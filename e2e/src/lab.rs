@@ -24,10 +24,39 @@ pub const TOPIC: &str = "otlp_traces";
 pub const DEAD_LETTERS: &str = "otlp_traces_dead_letter";
 /// The gateway's consumer group.
 pub const GROUP: &str = "lab-gateway";
-/// Partitions of the traces topic.
+/// Partitions of each signal's topic.
 pub const PARTITIONS: i32 = 4;
+/// The signals, as topics and settings name them.
+pub const SIGNALS: [&str; 3] = ["traces", "logs", "metrics"];
 /// The collectors' shutdown deadline plus time to see it.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(40);
+
+/// How tables hold attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Variant {
+    /// As JSON, types kept.
+    Json,
+    /// As maps of text.
+    Map,
+}
+
+impl Variant {
+    /// The name in settings of collectors.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Json => "JSON",
+            Self::Map => "Map",
+        }
+    }
+
+    /// The database that the lab makes with this variant's tables.
+    pub fn database(self) -> &'static str {
+        match self {
+            Self::Json => "otel",
+            Self::Map => "otel_map",
+        }
+    }
+}
 
 /// A broker, an engine, and a folder for everything else.
 #[derive(Debug)]
@@ -53,7 +82,7 @@ impl Lab {
         lab.make_topics()?;
         fs::write(lab.password_file(), lab.engine.password())?;
         fs::write(lab.user_file(), lab.engine.user())?;
-        lab.make_tables()?;
+        lab.make_tables(Variant::Json.database(), Variant::Json)?;
         Ok(lab)
     }
 
@@ -75,8 +104,11 @@ impl Lab {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", self.broker.bootstrap());
         let admin: AdminClient<DefaultClientContext> = config.create()?;
+        let topics = SIGNALS.map(|signal| format!("otlp_{signal}"));
+        let letters = SIGNALS.map(|signal| format!("otlp_{signal}_dead_letter"));
         let topic = |name, count| NewTopic::new(name, count, TopicReplication::Fixed(1));
-        let topics = [topic(TOPIC, PARTITIONS), topic(DEAD_LETTERS, 1)];
+        let topics = topics.iter().map(|name| topic(name, PARTITIONS));
+        let topics: Vec<_> = topics.chain(letters.iter().map(|name| topic(name, 1))).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let made = runtime.block_on(admin.create_topics(&topics, &AdminOptions::new()))?;
         for outcome in made {
@@ -87,10 +119,16 @@ impl Lab {
         Ok(())
     }
 
-    fn make_tables(&self) -> Result<()> {
+    /// Make a database with all tables.
+    ///
+    /// # Errors
+    /// When the engine doesn't take them.
+    pub fn make_tables(&self, database: &str, variant: Variant) -> Result<()> {
+        let json = (variant == Variant::Json).then_some("--enable-json");
         let output = Command::new(binaries::path("clickhouse-ddl")?)
-            .args(["create", "--endpoint", &self.engine.url(), "--database", "otel"])
-            .args(["--traces", "--enable-json", "--engine", "MergeTree"])
+            .args(["create", "--endpoint", &self.engine.url(), "--database", database])
+            .args(["--traces", "--logs", "--metrics", "--engine", "MergeTree"])
+            .args(json)
             .args(["--user", self.engine.user()])
             .env("CLICKHOUSE_PASSWORD", self.engine.password())
             .output()?;
@@ -108,8 +146,7 @@ impl Lab {
         let ports = Ports::free()?;
         let settings = format!(
             "receivers:\n  otlp:\n    grpc: {{address: \"{}\"}}\n    http: {{address: \"{}\"}}\n\
-             exporters:\n  kafka:\n    connection: {{bootstrapServers: [\"{}\"]}}\n    \
-             topics: {{traces: {TOPIC}}}\n",
+             exporters:\n  kafka:\n    connection: {{bootstrapServers: [\"{}\"]}}\n",
             ports.grpc,
             ports.http,
             self.broker.bootstrap(),
@@ -122,11 +159,26 @@ impl Lab {
     /// # Errors
     /// When it isn't ready in time.
     pub fn gateway(&self, name: &str, extra: &str) -> Result<Collector> {
+        self.gateway_into(name, GROUP, Variant::Json, extra)
+    }
+
+    /// The same, in a group of its own, into the database of a variant.
+    ///
+    /// # Errors
+    /// When it isn't ready in time.
+    pub fn gateway_into(
+        &self,
+        name: &str,
+        group: &str,
+        variant: Variant,
+        extra: &str,
+    ) -> Result<Collector> {
+        let (attributes, database) = (variant.name(), variant.database());
         let settings = format!(
             "receivers:\n  kafka:\n    connection: {{bootstrapServers: [\"{}\"]}}\n    \
-             groupId: {GROUP}\n    topics: {{traces: {TOPIC}}}\n    workers: 1\n    \
-             sessionTimeoutSeconds: 6\n\
-             exporters:\n  clickhouse:\n    endpoints: [\"{}\"]\n    database: otel\n    \
+             groupId: {group}\n    workers: 1\n    sessionTimeoutSeconds: 6\n\
+             exporters:\n  clickhouse:\n    endpoints: [\"{}\"]\n    database: {database}\n    \
+             attributes: {attributes}\n    \
              credentials: {{usernameFile: \"{}\", passwordFile: \"{}\"}}\n{extra}",
             self.broker.bootstrap(),
             self.engine.url(),
@@ -158,17 +210,25 @@ impl Lab {
 
     /// A load for this lab: lean spans over gRPC with gzip.
     pub fn load(&self, edge: &Collector, seed: u64, count: u64) -> Load {
+        self.load_to(format!("http://{}", edge.ports.grpc), seed, count)
+    }
+
+    /// The same, to any endpoint.
+    pub fn load_to(&self, endpoint: String, seed: u64, count: u64) -> Load {
         Load {
+            signal: "traces",
+            shape: "lean",
             seed,
             count,
             rate: None,
             protocol: "grpc",
             compression: "gzip",
-            endpoint: format!("http://{}", edge.ports.grpc),
+            endpoint,
             clickhouse: self.engine.url(),
             user: self.engine.user().to_owned(),
             password_file: self.password_file(),
             database: "otel".to_owned(),
+            attributes: "json",
         }
     }
 

@@ -2,7 +2,7 @@
 //! and compares all of it with what ClickHouse holds. It is never killed.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -13,11 +13,15 @@ use crate::{binaries, wait};
 /// A load to send and check.
 #[derive(Debug, Clone)]
 pub struct Load {
+    /// `traces`, `logs` or `metrics`.
+    pub signal: &'static str,
+    /// `lean` or `rich`, for traces.
+    pub shape: &'static str,
     /// Everything is derived from it.
     pub seed: u64,
-    /// Spans in all.
+    /// Records in all.
     pub count: u64,
-    /// Spans per second; as fast as they are taken when absent.
+    /// Records per second; as fast as they are taken when absent.
     pub rate: Option<u64>,
     /// `grpc` or `http`.
     pub protocol: &'static str,
@@ -33,12 +37,14 @@ pub struct Load {
     pub password_file: PathBuf,
     /// The database.
     pub database: String,
+    /// `json` or `map`.
+    pub attributes: &'static str,
 }
 
 /// The figures of the last line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Acknowledged spans.
+    /// Acknowledged records.
     pub sent: u64,
     /// Of these, found.
     pub stored: u64,
@@ -50,6 +56,8 @@ pub struct Verdict {
     pub altered: u64,
     /// The last line itself.
     pub line: String,
+    /// The faults it named, a few at most.
+    pub faults: Vec<String>,
 }
 
 impl Verdict {
@@ -68,8 +76,15 @@ impl Verdict {
             duplicated: figure("duplicated")?,
             altered: figure("altered")?,
             line: line.to_owned(),
+            faults: output.lines().filter(|line| is_fault(line)).map(str::to_owned).collect(),
         })
     }
+}
+
+/// Whether a line names a fault.
+fn is_fault(line: &str) -> bool {
+    let kind = line.split(':').next().unwrap_or_default();
+    matches!(kind, "missing" | "duplicated" | "altered" | "invented")
 }
 
 /// A load under way.
@@ -84,20 +99,73 @@ impl Load {
     /// # Errors
     /// When the load generator is not built or can't be started.
     pub fn start(&self, folder: &Path) -> Result<Running> {
-        let Self { seed, count, rate, protocol, compression, .. } = self;
-        let Self { endpoint, clickhouse, user, password_file, database, .. } = self;
+        self.spawn(folder, "run", |command| {
+            self.how_to_send(command);
+            self.how_to_check(command);
+        })
+    }
+
+    /// Send alone, to the end: gives the file that remembers what was acknowledged.
+    ///
+    /// # Errors
+    /// When not everything is acknowledged within `limit`.
+    pub fn send(&self, folder: &Path, limit: Duration) -> Result<PathBuf> {
+        let Self { signal, shape, seed, .. } = self;
+        let state = folder.join(format!("load-{signal}-{shape}-{seed}.json"));
+        let mut running = self.spawn(folder, "send", |command| {
+            self.how_to_send(command);
+            command.arg("--state").arg(&state);
+        })?;
+        let status = running.end(limit)?;
+        if !status.success() {
+            bail!("not all was acknowledged:\n{}", running.process.output());
+        }
+        Ok(state)
+    }
+
+    /// Check what an earlier [`Load::send`] remembered, in this load's database.
+    ///
+    /// # Errors
+    /// When there is no verdict within `limit`.
+    pub fn check(&self, state: &Path, folder: &Path, limit: Duration) -> Result<Verdict> {
+        let running = self.spawn(folder, "check", |command| {
+            self.how_to_check(command);
+            command.arg("--state").arg(state);
+        })?;
+        running.verdict(limit)
+    }
+
+    fn spawn(
+        &self,
+        folder: &Path,
+        verb: &str,
+        arguments: impl FnOnce(&mut Command),
+    ) -> Result<Running> {
+        let Self { signal, shape, seed, database, .. } = self;
         let mut command = Command::new(binaries::path("millrace-loadgen")?);
+        command.arg(verb);
+        arguments(&mut command);
+        let log = folder.join(format!("loadgen-{verb}-{signal}-{shape}-{seed}-{database}.log"));
+        Ok(Running { process: Process::start("millrace-loadgen", &mut command, &log)? })
+    }
+
+    fn how_to_send(&self, command: &mut Command) {
+        let Self { signal, shape, seed, count, rate, protocol, compression, endpoint, .. } = self;
         command
-            .args(["run", "--endpoint", endpoint, "--protocol", protocol])
-            .args(["--seed", &seed.to_string(), "--count", &count.to_string()])
-            .args(["--compression", compression, "--clickhouse", clickhouse])
-            .args(["--user", user, "--database", database, "--password-file"])
-            .arg(password_file);
+            .args(["--endpoint", endpoint, "--protocol", protocol, "--compression", compression])
+            .args(["--signal", signal, "--shape", shape])
+            .args(["--seed", &seed.to_string(), "--count", &count.to_string()]);
         if let Some(rate) = rate {
             command.args(["--rate", &rate.to_string()]);
         }
-        let log = folder.join(format!("loadgen-{seed}.log"));
-        Ok(Running { process: Process::start("millrace-loadgen", &mut command, &log)? })
+    }
+
+    fn how_to_check(&self, command: &mut Command) {
+        let Self { clickhouse, user, password_file, database, attributes, .. } = self;
+        command
+            .args(["--clickhouse", clickhouse, "--user", user, "--database", database])
+            .args(["--attributes", attributes, "--password-file"])
+            .arg(password_file);
     }
 
     /// Send and check, to the end.
@@ -110,7 +178,7 @@ impl Load {
 }
 
 impl Running {
-    /// How many spans were acknowledged so far, by its own progress lines.
+    /// How many records were acknowledged so far, by its own progress lines.
     pub fn acknowledged(&self) -> u64 {
         let output = self.process.output();
         let mut figures = output.lines().filter_map(|line| line.strip_prefix("acked="));
@@ -118,14 +186,14 @@ impl Running {
         last.unwrap_or(0)
     }
 
-    /// Wait until so many spans were acknowledged: the load is in full flow.
+    /// Wait until so many records were acknowledged: the load is in full flow.
     ///
     /// # Errors
     /// When they aren't within `limit`.
-    pub fn reached(&mut self, spans: u64, limit: Duration) -> Result<()> {
-        wait::until(&format!("{spans} spans to be acknowledged"), limit, || {
+    pub fn reached(&mut self, records: u64, limit: Duration) -> Result<()> {
+        wait::until(&format!("{records} records to be acknowledged"), limit, || {
             let now = self.acknowledged();
-            if now < spans {
+            if now < records {
                 bail!("{now} so far");
             }
             Ok(())
@@ -137,13 +205,16 @@ impl Running {
     /// # Errors
     /// When it doesn't end within `limit` or gives no verdict.
     pub fn verdict(mut self, limit: Duration) -> Result<Verdict> {
+        self.end(limit)?;
+        Verdict::parse(&self.process.output())
+    }
+
+    fn end(&mut self, limit: Duration) -> Result<ExitStatus> {
         let process = &mut self.process;
-        let ended = wait::until("the load generator's verdict", limit, || {
+        let ended = wait::until("the load generator's end", limit, || {
             process.ended()?.context("still running")
         });
-        let output = process.output();
-        ended.with_context(|| crate::process::last_lines(&output, 20))?;
-        Verdict::parse(&output)
+        ended.with_context(|| crate::process::last_lines(&self.process.output(), 20))
     }
 }
 

@@ -155,6 +155,8 @@ impl<'c> Pipeline<'c> {
     /// When there is no edge Service, or the engine's user can't be read.
     pub fn load(&self, stack: &Stack, seed: u64, count: u64, rate: Option<u64>) -> Result<Load> {
         Ok(Load {
+            signal: "traces",
+            shape: "lean",
             seed,
             count,
             rate,
@@ -165,6 +167,7 @@ impl<'c> Pipeline<'c> {
             user: read(&stack.clickhouse_user_file())?,
             password_file: stack.clickhouse_password_file(),
             database: self.database(),
+            attributes: "json",
         })
     }
 

@@ -18,6 +18,8 @@ import body as bodies
 import codec
 import errors
 import sql
+import versioned
+from engine import Result
 
 _DEFAULT_FORMAT = "TabSeparated"
 _CONTENT_TYPES = {
@@ -183,6 +185,13 @@ class Handler(BaseHTTPRequestHandler):
             output_format = params.get("default_format") or self.headers.get(
                 "X-ClickHouse-Format", _DEFAULT_FORMAT
             )
+        asks = output_format == "Native" and not statement.takes_data
+        is_versioned = asks and "client_protocol_version" in params
+        if is_versioned and statement.sql.strip() == versioned.HELLO:
+            hello = versioned.hello(self.server.engine)
+            return Answer(hello, output_format, Result(hello, 1, 0, 0, 0, 0.0))
+        if is_versioned:
+            settings.update(versioned.SETTINGS)
         with self.server.engine.session(database, settings, parameters, read_only) as session:
             if statement.takes_data:
                 result = session.insert(statement.sql, statement.format, data)
@@ -190,7 +199,8 @@ class Handler(BaseHTTPRequestHandler):
                 result = session.query(statement.sql, output_format)
         if fault is not None and fault.kind == "cut_after":
             raise Cut
-        return Answer(result.body, output_format, result)
+        body = versioned.with_block_information(result.body) if is_versioned else result.body
+        return Answer(body, output_format, result)
 
     def _faults(self, body):
         """GET counts the faults that wait, POST adds one, POST of nothing forgets all."""

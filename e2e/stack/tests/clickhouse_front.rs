@@ -539,3 +539,26 @@ fn an_engine_without_test_faults_has_none() {
     assert!(matches!(error, ServiceError::Refused { status: 404, .. }), "{error}");
     assert_eq!(engine.query("SELECT 1").unwrap(), "1");
 }
+
+/// Scenario: a client that names a protocol version, as clickhouse-go does. Guarantee: it is told who
+/// the server is at its own version, claiming an old one; from then on blocks come with their
+/// information in front, and empty answers stay empty.
+#[test]
+fn clients_that_name_a_version_get_blocks_as_they_read_them() {
+    const INFORMATION: &[u8] = b"\x01\x00\x02\xff\xff\xff\xff\x00";
+    let ask = |sql: &str| {
+        let path = "/?client_protocol_version=54460&default_format=Native";
+        let answer = engine().request(path, &[], sql.as_bytes()).unwrap();
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.body
+    };
+    let hello = ask("SELECT displayName(), version(), revision(), timezone()");
+    assert!(hello.starts_with(&[INFORMATION, b"\x04\x01\x0ddisplayName()\x06String\x00"].concat()));
+    let old = [b"\x0arevision()\x06UInt32\x00".as_slice(), &50_000_u32.to_le_bytes()].concat();
+    assert!(hello.windows(old.len()).any(|window| window == old));
+    assert_eq!(
+        ask("SELECT toUInt8(7) AS n"),
+        [INFORMATION, b"\x01\x01\x01n\x05UInt8\x07"].concat()
+    );
+    assert!(ask("CREATE DATABASE versioned").is_empty());
+}

@@ -9,7 +9,7 @@ use crate::service::{self, Result, ServiceError, io_error};
 const REQUIREMENTS: &str = include_str!("../../clickhouse/requirements.txt");
 
 /// The front's files by name: the binary that starts it may be far from this source.
-pub(super) const FRONT: [(&str, &str); 9] = [
+pub(super) const FRONT: [(&str, &str); 10] = [
     ("access.py", include_str!("../../clickhouse/access.py")),
     ("body.py", include_str!("../../clickhouse/body.py")),
     ("codec.py", include_str!("../../clickhouse/codec.py")),
@@ -19,6 +19,7 @@ pub(super) const FRONT: [(&str, &str); 9] = [
     ("front.py", include_str!("../../clickhouse/front.py")),
     ("handler.py", include_str!("../../clickhouse/handler.py")),
     ("sql.py", include_str!("../../clickhouse/sql.py")),
+    ("versioned.py", include_str!("../../clickhouse/versioned.py")),
 ];
 
 const PYTHON_HINT: &str = "install Python 3.11 or later (apt-get install python3)";
