@@ -1,5 +1,5 @@
-//! Why a declared set is as it is: for each table its keys, and for each column, codec and index the
-//! sentence that stands beside its definition. Pure.
+//! Why a declared set is as it is: for each table its keys, and for each column, codec and index
+//! the sentence that stands beside its definition. Pure.
 
 use serde::Serialize;
 

@@ -158,8 +158,8 @@ impl Plan {
     }
 }
 
-/// Plans the way from `observed` to `declared`: what adds first, what takes away last. Never drops a
-/// table; a column or an index only if the declaration's consent names it.
+/// Plans the way from `observed` to `declared`: what adds first, what takes away last. Never drops
+/// a table; a column or an index only if the declaration's consent names it.
 #[must_use]
 pub fn plan(declared: &Declared, observed: &Observed) -> Plan {
     let mut plan = Plan::default();

@@ -34,7 +34,9 @@ pub use pipeline::{
     TelemetryPipelineSpec, TelemetryPipelineStatus,
 };
 pub use pods::{CpuRange, MemoryRange, PodSettings, Resources, Toleration};
-pub use schema::{SchemaDifference, TelemetrySchema, TelemetrySchemaSpec, TelemetrySchemaStatus};
+pub use schema::{
+    ChangePolicy, SchemaDifference, TelemetrySchema, TelemetrySchemaSpec, TelemetrySchemaStatus,
+};
 pub use signals::{
     Attributes, DeletionPolicy, Engine, PerSignal, Replication, Signal, TableSettings,
     TopicSettings,
