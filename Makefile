@@ -1,6 +1,6 @@
 # Millrace. `make` lists what there is; each target is a task of `cargo xtask` (e2e/xtask).
 .DEFAULT_GOAL := help
-.PHONY: help demo up down status images check test bench bench-peers codegen audit sim
+.PHONY: help demo up down status images check test conformance bench bench-peers codegen audit sim
 
 XTASK := cargo run --quiet --locked --package xtask --
 
@@ -27,6 +27,9 @@ check: prerequisites ## Structure rules, formatting, lints, dependency policy, g
 
 test: prerequisites ## Everything: unit, integration (real broker and engine), cluster
 	@$(XTASK) test
+
+conformance: prerequisites ## Ours beside the OpenTelemetry Collector's: rows compared, topics exchanged (builds it)
+	@$(XTASK) conformance
 
 bench: prerequisites ## What the collector costs, as JSON lines: CASE= RUNS= QUICK=1 PROFILE=1 PEER= (docs/performance.md)
 	@$(XTASK) bench

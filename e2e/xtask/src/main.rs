@@ -4,6 +4,7 @@
 mod bench;
 mod build;
 mod check;
+mod conformance;
 mod demo;
 mod install;
 mod say;
@@ -65,6 +66,8 @@ enum Task {
     Sim,
     /// Every test there is.
     Test,
+    /// What ours and the OpenTelemetry Collector's exporter write, row by row.
+    Conformance,
 }
 
 fn main() -> ExitCode {
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         Task::Demo { no_build: false } => demo::run(Binaries::Built),
         Task::Sim => sim::run(),
         Task::Test => test::run(),
+        Task::Conformance => conformance::run(),
         Task::Bench { peers, no_build: true } => bench::run(peers, Binaries::AsTheyAre),
         Task::Bench { peers, no_build: false } => bench::run(peers, Binaries::Built),
     };
