@@ -6,6 +6,7 @@ mod build;
 mod check;
 mod conformance;
 mod demo;
+mod fuzz;
 mod install;
 mod say;
 mod shell;
@@ -66,6 +67,8 @@ enum Task {
     Sim,
     /// Every test there is.
     Test,
+    /// Fuzz targets: build, run, and keep the corpus small.
+    Fuzz(fuzz::Options),
     /// What ours and the OpenTelemetry Collector's exporter write, row by row.
     Conformance,
 }
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Task::Demo { no_build: false } => demo::run(Binaries::Built),
         Task::Sim => sim::run(),
         Task::Test => test::run(),
+        Task::Fuzz(options) => fuzz::run(&options),
         Task::Conformance => conformance::run(),
         Task::Bench { peers, no_build: true } => bench::run(peers, Binaries::AsTheyAre),
         Task::Bench { peers, no_build: false } => bench::run(peers, Binaries::Built),

@@ -261,6 +261,8 @@ static ANY_VALUE: Message = Message {
         field("array_value", Kind::Nested(&ARRAY_VALUE)),
         field("kvlist_value", Kind::Nested(&KEY_VALUE_LIST)),
         field("bytes_value", Kind::Bytes),
+        // As above.
+        field("string_value_strindex", Kind::Varint),
     ],
 };
 

@@ -21,7 +21,7 @@ const LAYERS: &[&[&str]] = &[
     &["millrace-receivers", "millrace-exporters", "millrace-loadgen"],
     &["millrace-collector", "millrace-operator"],
     &["millrace-stack"],
-    &["millrace-e2e", "xtask"],
+    &["millrace-e2e", "millrace-fuzz", "xtask"],
     &["millrace-bench"],
 ];
 

@@ -1,0 +1,147 @@
+//! Writes valid inputs for every fuzz target, to begin from: requests of all kinds, compressed
+//! bodies, commit metadata, settings, names. The same ones every time.
+//!
+//! Takes a folder, makes one folder for each target in it, and prints a line of JSON for each:
+//! `{"target": ..., "max_bytes": ...}`.
+#![allow(clippy::print_stdout)]
+
+#[path = "../../../collector/wire/tests/requests/mod.rs"]
+mod requests;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use millrace_fuzz::TARGETS;
+use proptest::strategy::{BoxedStrategy, Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+use prost::Message;
+
+/// Requests of each signal.
+const REQUESTS: usize = 150;
+
+fn main() -> Result<()> {
+    let folder = std::env::args_os().nth(1).map(PathBuf::from).context("say where to")?;
+    let mut seeds = requests()?;
+    seeds.extend(compressed()?);
+    seeds.extend(texts());
+    for target in TARGETS {
+        let own = folder.join(target.name);
+        fs::create_dir_all(&own).with_context(|| format!("cannot make {}", own.display()))?;
+        let inputs = seeds.remove(target.name).with_context(|| format!("none for {target:?}"))?;
+        for (index, input) in inputs.iter().enumerate() {
+            fs::write(own.join(format!("seed-{index:03}")), input)?;
+        }
+        println!("{}", serde_json::json!({"target": target.name, "max_bytes": target.max_bytes}));
+    }
+    Ok(())
+}
+
+type Seeds = BTreeMap<&'static str, Vec<Vec<u8>>>;
+
+fn requests() -> Result<Seeds> {
+    let mut runner = TestRunner::deterministic();
+    let traces = encoded(requests::traces());
+    let logs = encoded(requests::logs());
+    let metrics = encoded(requests::metrics());
+    let mut seeds = Seeds::new();
+    for (walk, columns, strategy) in [
+        ("walk_traces", "columns_traces", traces),
+        ("walk_logs", "columns_logs", logs),
+        ("walk_metrics", "columns_metrics", metrics),
+    ] {
+        let mut found = 0;
+        while found < REQUESTS {
+            let tree = strategy.new_tree(&mut runner).map_err(anyhow::Error::msg)?;
+            let request = tree.current();
+            if request.len() > 700 {
+                continue;
+            }
+            // The first byte chooses what is done with the rest.
+            let with = |control: usize| [&[control as u8][..], &request].concat();
+            seeds.entry(walk).or_default().push(with(found * 7));
+            seeds.entry(columns).or_default().push(with(found * 5));
+            found += 1;
+        }
+    }
+    Ok(seeds)
+}
+
+fn encoded<M: Message + std::fmt::Debug + 'static>(
+    strategy: BoxedStrategy<M>,
+) -> BoxedStrategy<Vec<u8>> {
+    strategy.prop_map(|request| request.encode_to_vec()).boxed()
+}
+
+fn compressed() -> Result<Seeds> {
+    let mut seeds = Seeds::new();
+    let text = "telemetry, telemetry, telemetry; over and over again ".repeat(4);
+    for plain in ["", "a", &text, &"\0".repeat(3000)] {
+        for (control, level) in [(3, 1), (11, 6), (2, 9), (1, 1), (0, 1)] {
+            let mut gzip = GzEncoder::new(vec![control], Compression::new(level));
+            gzip.write_all(plain.as_bytes())?;
+            seeds.entry("gzip").or_default().push(gzip.finish()?);
+            let body = zstd::bulk::compress(plain.as_bytes(), i32::try_from(level)?)?;
+            let twice = [&[control][..], &body, &body].concat();
+            seeds.entry("zstd").or_default().extend([[&[control][..], &body].concat(), twice]);
+        }
+        // To be wrapped by the target itself.
+        for control in [7, 15, 4, 6] {
+            let input = [&[control][..], &plain.as_bytes()[..plain.len().min(400)]].concat();
+            seeds.entry("gzip").or_default().push(input.clone());
+            seeds.entry("zstd").or_default().push(input);
+        }
+    }
+    Ok(seeds)
+}
+
+fn texts() -> Seeds {
+    let bytes = |list: &[&str]| list.iter().map(|text| text.as_bytes().to_vec()).collect();
+    let metadata = |offset: i64, text: &str| [&offset.to_le_bytes()[..], text.as_bytes()].concat();
+    let many = format!("millrace:1:{}", vec!["0+1"; 102].join(","));
+    Seeds::from([
+        (
+            "commit_metadata",
+            vec![
+                metadata(0, ""),
+                metadata(7, "millrace:1:0+64,0+ed8,5+1"),
+                metadata(1 << 60, "millrace:1:fffffffffffffff+1"),
+                metadata(0, &many),
+                metadata(0, "millrace:2:0+1"),
+                metadata(5, "somebody else's"),
+            ],
+        ),
+        ("json", json()),
+        ("config_document", bytes(DOCUMENTS)),
+        ("config_words", bytes(&["512Mi", "4KiB", "17", "otlp_traces", "group-1", "MILLRACE_X"])),
+    ])
+}
+
+const DOCUMENTS: &[&str] = &[
+    "",
+    "# nothing\n",
+    "receivers:\n  otlp: {}\nexporters:\n  kafka:\n    connection:\n      bootstrapServers: \
+     [kafka-0.kafka:9092]\n    topics: {traces: otlp_traces, logs: otlp_logs}\n",
+    "receivers:\n  kafka:\n    connection:\n      bootstrapServers: [\"[::1]:9092\"]\n      tls: {}\n\
+     \x20   group: g\n    topics: {metrics: otlp_metrics}\nexporters:\n  clickhouse:\n    endpoints: \
+     [http://db:8123]\n    database: otel\nmemory: {limitBytes: 512Mi, budgetPercent: 50}\n",
+    "admin: {address: 127.0.0.1:9}\nshutdown: {deadlineSeconds: 30}\nunknown: 1\n",
+    "a: &a [1, 2]\nb: *a\n",
+    "receivers: {otlp: {grpc: {enabled: false}, limits: {grpcMessageBytes: 4Mi}}}\n",
+];
+
+/// OTLP in JSON: ids, enums by name and by number, numbers as strings, every kind of value, keys in
+/// snake case, and a key that OTLP doesn't know. The first byte says which signal it is.
+fn json() -> Vec<Vec<u8>> {
+    let texts = [
+        r#"{"resourceSpans":[{"resource":{"attributes":[{"key":"a","value":{"stringValue":"x\u00e4"}}]},"scopeSpans":[{"scope":{"name":"s"},"spans":[{"traceId":"5B8EFFF798038103D269B633813FC60C","spanId":"EEE19B7EC3C1B174","name":"n","kind":2,"startTimeUnixNano":"1544712660000000000","endTimeUnixNano":1544712661000000000,"events":[{"timeUnixNano":"1"}],"links":[{"traceId":""}],"status":{"code":"STATUS_CODE_OK"}}]}],"schemaUrl":"u"}]}"#,
+        r#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"severityNumber":"SEVERITY_NUMBER_INFO2","body":{"kvlistValue":{"values":[{"key":"k","value":{"arrayValue":{"values":[{"boolValue":true},{"doubleValue":"NaN"},{"bytesValue":"AP-x"}]}}}]}}}]}]}]}"#,
+        r#"{"resource_metrics":[{"scope_metrics":[{"metrics":[{"name":"m","sum":{"aggregationTemporality":2,"isMonotonic":true,"dataPoints":[{"asInt":"5","exemplars":[{"asDouble":1e3}]}]}},{"name":"h","histogram":{"dataPoints":[{"count":"3","bucketCounts":["1",2],"explicitBounds":[1]}]}},{"name":"x","exponentialHistogram":{"dataPoints":[{"scale":-1,"positive":{"offset":-3,"bucketCounts":["1"]}}]}},{"name":"q","summary":{"dataPoints":[{"quantileValues":[{"value":"Infinity"}]}]}}]}],"unknown":{"a":[1,{"b":null}]}}]}"#,
+    ];
+    let with = |(control, text): (u8, &&str)| [&[control][..], text.as_bytes()].concat();
+    (0..).zip(&texts).map(with).collect()
+}

@@ -1,0 +1,52 @@
+//! What is fuzzed, as plain functions of bytes: one for each entry that somebody else's bytes reach.
+//!
+//! A function returns if all is well and panics if a rule is broken. Fuzz targets (`libfuzzer/`,
+//! outside the workspace because of its compiler flags) and the replay of the committed corpus
+//! (`tests/replay.rs`, part of `make test`) call the same functions. `make fuzz` runs them.
+//!
+//! Nothing here has a clock, does I/O or starts a thread, so that an input always does the same.
+
+pub mod columns;
+pub mod config;
+pub mod decompress;
+pub mod intent;
+pub mod json;
+pub mod meter;
+pub mod mutate;
+#[allow(clippy::unwrap_used, clippy::panic)]
+#[path = "../../../collector/columns/tests/native/mod.rs"]
+mod native;
+mod reference;
+pub mod walk;
+
+/// An entry that is fuzzed.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name: of the fuzz target's binary and of the corpus's folder.
+    pub name: &'static str,
+    /// Takes an input; panics if a rule is broken.
+    pub run: fn(&[u8]),
+    /// The longest input worth trying, in bytes: long enough for every feature, short enough to be
+    /// fast.
+    pub max_bytes: usize,
+}
+
+/// Every entry.
+pub const TARGETS: &[Target] = &[
+    target("walk_traces", walk::traces, 1024),
+    target("walk_logs", walk::logs, 1024),
+    target("walk_metrics", walk::metrics, 1024),
+    target("json", json::text, 1024),
+    target("columns_traces", columns::traces, 768),
+    target("columns_logs", columns::logs, 768),
+    target("columns_metrics", columns::metrics, 768),
+    target("gzip", decompress::gzip, 512),
+    target("zstd", decompress::zstd, 512),
+    target("commit_metadata", intent::metadata, 1024),
+    target("config_document", config::document, 1024),
+    target("config_words", config::words, 300),
+];
+
+const fn target(name: &'static str, run: fn(&[u8]), max_bytes: usize) -> Target {
+    Target { name, run, max_bytes }
+}

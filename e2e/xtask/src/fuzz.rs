@@ -1,0 +1,237 @@
+//! `xtask fuzz`: builds the fuzz targets with coverage counters, runs them, keeps the corpus small.
+//!
+//! Works with stable Rust: libFuzzer needs nothing but the compiler's own coverage pass. One target
+//! runs at a time, on one core. Prints one line of JSON for each. What it finds, and what it has
+//! learned beyond the committed corpus, is under `fuzz/` in cargo's target folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use crate::{build, say, shell};
+
+/// The targets' own workspace, and the committed corpus.
+const WORKSPACE: &str = "e2e/fuzz/libfuzzer";
+const CORPUS: &str = "e2e/fuzz/corpus";
+
+/// The coverage pass and what libFuzzer reads of it; then what cargo-fuzz sets too: no branches
+/// folded away, and the name by which crates may know that they are fuzzed.
+const FLAGS: &[&str] = &[
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "-Cllvm-args=-simplifycfg-branch-fold-threshold=0",
+    "--cfg=fuzzing",
+    "--check-cfg=cfg(fuzzing)",
+];
+
+/// An input that takes longer is a finding: a second is the rule, the rest is room for a busy machine.
+const TIMEOUT_SECONDS: u32 = 5;
+/// So is one that makes the process larger than this.
+const RSS_MIB: u32 = 512;
+/// The most a target's committed corpus may take.
+const CORPUS_BYTES_MAX: u64 = 100 * 1000;
+
+/// What to fuzz, and how long.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// One target; all of them if none is named.
+    #[arg(long)]
+    target: Option<String>,
+    /// Executions of each target.
+    #[arg(long, default_value_t = 100_000)]
+    runs: u64,
+    /// Replace the committed corpus by the smallest set of inputs that reaches as much.
+    #[arg(long)]
+    minimise: bool,
+}
+
+/// A target as the seeds' writer lists it.
+struct Target {
+    name: String,
+    max_bytes: u64,
+}
+
+/// The folders of a target.
+struct Folders {
+    committed: PathBuf,
+    seeds: PathBuf,
+    learned: PathBuf,
+    findings: PathBuf,
+}
+
+/// Fuzzes one target, or all.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let Options { target, runs, minimise } = options;
+    let folder = build::target().join("fuzz");
+    let mut targets = seeds(&folder.join("seeds"))?;
+    if let Some(name) = target {
+        let names: Vec<String> = targets.iter().map(|target| target.name.clone()).collect();
+        targets.retain(|target| target.name == *name);
+        if targets.is_empty() {
+            bail!("there is no target {name}: write one of {}", names.join(", "));
+        }
+    }
+    let binaries = compile(&folder, target.as_deref())?;
+    let mut found = Vec::new();
+    for target in &targets {
+        let folders = Folders::make(&folder, &target.name)?;
+        let binary = binaries.join(&target.name);
+        if !fuzz(target, &binary, &folders, *runs)? {
+            found.push(target.name.clone());
+        } else if *minimise {
+            folders.minimise(target, &binary)?;
+        }
+    }
+    if !found.is_empty() {
+        let findings = folder.join("findings");
+        bail!("findings in {}: see {}", found.join(", "), findings.display());
+    }
+    Ok(())
+}
+
+/// Writes the seeds, and learns the list of targets by it.
+fn seeds(folder: &Path) -> Result<Vec<Target>> {
+    say::step("valid inputs to begin from");
+    let folder = folder.to_string_lossy();
+    let args = ["run", "--quiet", "--locked", "-p", "millrace-fuzz", "--example", "seeds", "--"];
+    let listed = shell::output("cargo", &[&args[..], &[&*folder]].concat())?;
+    let target = |line: &str| {
+        let line: Value = serde_json::from_str(line).context("a line that isn't JSON")?;
+        let name = line["target"].as_str().context("a target without a name")?.to_owned();
+        let max_bytes = line["max_bytes"].as_u64().context("a target without a length")?;
+        Ok(Target { name, max_bytes })
+    };
+    listed.lines().map(target).collect()
+}
+
+/// Builds targets; the folder they are in.
+fn compile(folder: &Path, target: Option<&str>) -> Result<PathBuf> {
+    let version = shell::output("rustc", &["-vV"])?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    let host = host.context("rustc does not say what it builds for")?;
+    let manifest = format!("{WORKSPACE}/Cargo.toml");
+    // Naming the host keeps the counters out of build scripts and macros.
+    let mut args = vec!["build", "--release", "--locked", "--manifest-path", &manifest];
+    args.extend(["--target", host]);
+    match target {
+        Some(name) => args.extend(["--bin", name]),
+        None => args.push("--bins"),
+    }
+    say::step(&format!("cargo {}", args.join(" ")));
+    let mut command = shell::command("cargo", &args);
+    command.env("CARGO_TARGET_DIR", folder).env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\u{1f}"));
+    shell::run_command(&mut command)?;
+    Ok(folder.join(host).join("release"))
+}
+
+impl Folders {
+    fn make(folder: &Path, name: &str) -> Result<Self> {
+        let folders = Self {
+            committed: shell::root().join(CORPUS).join(name),
+            seeds: folder.join("seeds").join(name),
+            learned: folder.join("learned").join(name),
+            findings: folder.join("findings").join(name),
+        };
+        for made in [&folders.committed, &folders.learned, &folders.findings] {
+            fs::create_dir_all(made).with_context(|| format!("cannot make {}", made.display()))?;
+        }
+        Ok(folders)
+    }
+
+    /// Where inputs come from; the first also takes what is new.
+    fn corpora(&self) -> [&Path; 3] {
+        [&self.learned, &self.committed, &self.seeds]
+    }
+
+    /// Replaces the committed corpus.
+    fn minimise(&self, target: &Target, binary: &Path) -> Result<()> {
+        let fresh = self.learned.with_file_name(format!("{}.fresh", target.name));
+        if fresh.exists() {
+            fs::remove_dir_all(&fresh)?;
+        }
+        fs::create_dir_all(&fresh)?;
+        let mut command = std::process::Command::new(binary);
+        command.args(["-merge=1", &format!("-max_len={}", target.max_bytes)]);
+        command.arg(&fresh).args(self.corpora()).stdout(Stdio::null()).stderr(Stdio::null());
+        shell::run_command(&mut command)?;
+        let mut inputs = files(&fresh)?;
+        // Small inputs first: they stay if not all can.
+        inputs.sort_by_key(|(path, bytes)| (*bytes, path.clone()));
+        // Regressions, which have names of their own, stay whatever happens.
+        for (path, _) in files(&self.committed)? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if !name.starts_with("regression-") {
+                fs::remove_file(path)?;
+            }
+        }
+        let mut kept = 0;
+        for (path, bytes) in inputs {
+            kept += bytes;
+            if kept <= CORPUS_BYTES_MAX {
+                fs::copy(&path, self.committed.join(path.file_name().unwrap_or_default()))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs a target. False if it found something.
+fn fuzz(target: &Target, binary: &Path, folders: &Folders, runs: u64) -> Result<bool> {
+    let Target { name, max_bytes } = target;
+    say::step(&format!("{name}: {runs} executions"));
+    let started = Instant::now();
+    let log = folders.findings.join("log");
+    let mut command = std::process::Command::new(binary);
+    command
+        .arg(format!("-runs={runs}"))
+        .arg(format!("-max_len={max_bytes}"))
+        .arg(format!("-timeout={TIMEOUT_SECONDS}"))
+        .arg(format!("-rss_limit_mb={RSS_MIB}"))
+        .arg(format!("-artifact_prefix={}/", folders.findings.display()))
+        .arg("-print_final_stats=1")
+        .args(folders.corpora())
+        .stderr(fs::File::create(&log).with_context(|| format!("cannot make {}", log.display()))?);
+    let status = command.status().with_context(|| format!("{name} could not be started"))?;
+    let seconds = started.elapsed().as_secs_f64();
+    let text = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+    let figure = |label: &str| {
+        let line = text.lines().rev().find_map(|line| line.strip_prefix(label))?;
+        line.trim().parse::<u64>().ok()
+    };
+    let executions = figure("stat::number_of_executed_units:");
+    let committed = files(&folders.committed)?;
+    let line = json!({
+        "target": name,
+        "executions": executions,
+        "seconds": seconds.round(),
+        "peak_rss_mib": figure("stat::peak_rss_mb:"),
+        "committed_files": committed.len(),
+        "committed_bytes": committed.iter().map(|(_, bytes)| bytes).sum::<u64>(),
+        "finding": !status.success(),
+        "unix_seconds": SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs(),
+    });
+    say::line(&line.to_string());
+    if !status.success() {
+        let from = text.find("panicked at").unwrap_or(text.len().saturating_sub(1500));
+        let shown: Vec<&str> = text.get(from..).unwrap_or_default().lines().take(12).collect();
+        say::error(&format!("{name} ended with {status}: {}", shown.join("\n")));
+    }
+    Ok(status.success())
+}
+
+/// The files of a folder and their lengths.
+fn files(folder: &Path) -> Result<Vec<(PathBuf, u64)>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("no {}", folder.display()))? {
+        let entry = entry?;
+        files.push((entry.path(), entry.metadata()?.len()));
+    }
+    Ok(files)
+}
