@@ -1,5 +1,5 @@
-//! The edge's publisher: lanes for each signal, one idempotent producer, and a thread that sends off
-//! messages that have waited long enough.
+//! The edge's publisher: lanes for each signal, one idempotent producer, and a thread that sends
+//! off messages that have waited long enough.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +22,8 @@ use super::monitor::Monitor;
 use super::producer::{Producer, ProducerError, Traits, create};
 use super::ticket::Ticket;
 
-/// What sorting by trace may take while it goes on, as a multiple of a request: one copy, and what is
-/// repeated around its spans, which is at most twice the request. What it really took is known then.
+/// What sorting by trace may take while it goes on, as a multiple of a request: one copy, and what
+/// is repeated around its spans, at most twice the request. What it really took is known then.
 const SORTED_FACTOR: u64 = 3;
 
 /// Publishes requests to Kafka. Everything it started ends when it is dropped.

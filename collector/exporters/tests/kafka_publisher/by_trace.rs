@@ -93,7 +93,7 @@ async fn the_spans_of_a_trace_share_a_partition() {
     for (partition, trace, name, url) in &found {
         partitions.entry(trace).or_default().insert(*partition);
         let number: u64 = name.split(' ').nth(1).unwrap().parse().unwrap();
-        assert_eq!(url, if number % 2 == 0 { "even" } else { "odd" });
+        assert_eq!(url, if number.is_multiple_of(2) { "even" } else { "odd" });
     }
     assert_eq!(partitions.len(), 200);
     assert!(partitions.values().all(|partitions| partitions.len() == 1));
