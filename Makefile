@@ -1,6 +1,6 @@
 # Millrace. `make` lists what there is; each target is a task of `cargo xtask` (e2e/xtask).
 .DEFAULT_GOAL := help
-.PHONY: help demo up down status images check test conformance bench bench-peers codegen audit sim fuzz
+.PHONY: help demo up down status images check test conformance bench bench-peers codegen audit fuzz sim
 
 XTASK := cargo run --quiet --locked --package xtask --
 
@@ -31,6 +31,9 @@ test: prerequisites ## Everything: unit, integration (real broker and engine), c
 conformance: prerequisites ## Ours beside the OpenTelemetry Collector's: rows compared, topics exchanged (builds it)
 	@$(XTASK) conformance
 
+fuzz: prerequisites ## Fuzz targets: all, or TARGET=name; RUNS=100000 executions each
+	@$(XTASK) fuzz --runs $(or $(RUNS),100000) $(if $(TARGET),--target $(TARGET))
+
 bench: prerequisites ## What the collector costs, as JSON lines: CASE= RUNS= QUICK=1 PROFILE=1 PEER= (docs/performance.md)
 	@$(XTASK) bench
 
@@ -39,9 +42,6 @@ bench-peers: prerequisites ## The same, side by side with the OpenTelemetry Coll
 
 sim: prerequisites ## The sizing rule against models of others, in a simulator: tables and plots in docs
 	@$(XTASK) sim
-
-fuzz: prerequisites ## Fuzz targets: all, or TARGET=name; RUNS=100000 executions each
-	@$(XTASK) fuzz --runs $(or $(RUNS),100000) $(if $(TARGET),--target $(TARGET))
 
 codegen: prerequisites ## Write what is generated: CRDs, chart CRDs, manifests, reference pages
 	@$(XTASK) codegen

@@ -54,6 +54,8 @@ enum Task {
         #[arg(long)]
         no_build: bool,
     },
+    /// The sizing rule against models of others, in a simulator: prints tables, writes docs.
+    Sim,
     /// What the collector costs; the rest is said by variables, as `make` passes them on.
     Bench {
         /// Side by side with the OpenTelemetry Collector, which is built for it.
@@ -63,14 +65,12 @@ enum Task {
         #[arg(long)]
         no_build: bool,
     },
-    /// The sizing rule against models of others, in a simulator: prints tables, writes docs.
-    Sim,
     /// Every test there is.
     Test,
-    /// Fuzz targets: build, run, and keep the corpus small.
-    Fuzz(fuzz::Options),
     /// What ours and the OpenTelemetry Collector's exporter write, row by row.
     Conformance,
+    /// Fuzz targets: build, run, and keep the corpus small.
+    Fuzz(fuzz::Options),
 }
 
 fn main() -> ExitCode {
@@ -89,10 +89,10 @@ fn main() -> ExitCode {
         Task::Demo { no_build: false } => demo::run(Binaries::Built),
         Task::Sim => sim::run(),
         Task::Test => test::run(),
-        Task::Fuzz(options) => fuzz::run(&options),
         Task::Conformance => conformance::run(),
         Task::Bench { peers, no_build: true } => bench::run(peers, Binaries::AsTheyAre),
         Task::Bench { peers, no_build: false } => bench::run(peers, Binaries::Built),
+        Task::Fuzz(options) => fuzz::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
