@@ -1,10 +1,10 @@
-//! What each stage of building an insert costs, in nanoseconds of CPU time per record on one thread.
+//! What each stage of building an insert costs: nanoseconds of CPU time per record, one thread.
 //!
 //! `cargo run --release -p millrace-columns --example columns-bench -- [--json] [--seconds N]
 //! [--rounds N] [--write FILE] [case] [variant] [stage]`
 //!
-//! Cases: `lean` (spans of about 120 B), `rich` (6 resource and 15 span attributes), `logs` (280 B),
-//! `metrics` (all five kinds). Variants: `json`, `map`. Stages:
+//! Cases: `lean` (spans of about 120 B), `rich` (6 resource and 15 span attributes), `logs`
+//! (280 B), `metrics` (all five kinds). Variants: `json`, `map`. Stages:
 //! - `check`: the edge's walk, every byte looked at;
 //! - `walk`: the views alone, every field and attribute read, nothing kept;
 //! - `append`: walk and append to the builders, as a gateway does;
@@ -15,8 +15,8 @@
 //! - `total`: append and take.
 //!
 //! A figure is the best of all rounds, so that a busy machine disturbs little. With `--rounds` a
-//! stage runs exactly that often, which is what to count instructions with (callgrind). Each line of
-//! `--json` is an object; sizes are lines of their own.
+//! stage runs exactly that often, which is what to count instructions with (callgrind). Each line
+//! of `--json` is an object; sizes are lines of their own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod data;

@@ -26,7 +26,11 @@ impl<const N: u32> Tag<N> {
 /// and `skip_varint`, `skip_fixed32`, `skip_fixed64`, `skip_message` for fields that no column
 /// holds.
 macro_rules! walk {
-    ($message:ident => $view:ident { $($number:literal $kind:ident $($member:ident)?),+ $(,)? }) => {{
+    (
+        $message:ident => $view:ident {
+            $($number:literal $kind:ident $($member:ident)?),+ $(,)?
+        }
+    ) => {{
         let mut cursor = $crate::protobuf::Cursor::new($message);
         loop {
             #[allow(unused_variables)]
