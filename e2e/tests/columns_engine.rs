@@ -3,127 +3,26 @@
 //! collector around it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-#[path = "../../collector/columns/tests/native/mod.rs"]
-mod native;
-#[path = "../../collector/columns/tests/oracle/mod.rs"]
-mod oracle;
+mod columns_tables;
 #[path = "../../collector/wire/tests/requests/mod.rs"]
 mod requests;
 
 use std::fmt::Debug;
 
-use millrace_columns::{BlockSet, Compression, Options};
-use millrace_ddl::{
-    Client, ClientOptions, Credentials, Declared, Engine as TableEngine, Permit, Secret, Signals,
-    TableName, TableOptions, converge, render,
-};
-use millrace_schema::{Attributes, Identifier, TableKind, table};
-use millrace_stack::clickhouse::{Engine, EngineOptions};
+use columns_tables::native::{self, Value};
+use columns_tables::oracle::Rows;
+use columns_tables::{Tables, attribute, request};
+use millrace_columns::BlockSet;
+use millrace_schema::{Attributes, TableKind};
 use millrace_wire::Signal;
-use native::Value;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, KeyValueList};
-use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
-use oracle::{Oracle, Rows};
+use opentelemetry_proto::tonic::common::v1::{KeyValue, KeyValueList};
 use proptest::strategy::{BoxedStrategy, Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use prost::Message;
 
 /// Random requests per signal and variant.
 const REQUESTS: usize = 150;
-
-struct Tables {
-    engine: Engine,
-    options: Options,
-}
-
-fn name(text: &str) -> Identifier {
-    text.parse().unwrap()
-}
-
-impl Tables {
-    fn new(attributes: Attributes) -> Self {
-        let engine = Engine::start(EngineOptions::default()).unwrap();
-        let options = TableOptions { attributes, engine: TableEngine::MergeTree, ttl: None };
-        let declared = Declared::uniform(name("otel"), name("otel"), Signals::ALL, &options);
-        let mut client = ClientOptions::new(vec![engine.url().parse().unwrap()]);
-        client.credentials = Credentials {
-            user: engine.user().to_owned(),
-            password: Secret::new(engine.password()),
-        };
-        let client = Client::new(client).unwrap();
-        tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap()
-            .block_on(converge(&client, &declared, Permit::ADDITIVE))
-            .unwrap();
-        Self { engine, options: Options { attributes, ..Options::default() } }
-    }
-
-    fn oracle(&self) -> Oracle {
-        let Options { attributes, nested_depth } = self.options;
-        Oracle { attributes, nested_depth }
-    }
-
-    /// Sends everything in `set`, each insert refused by the engine if it spans two partitions.
-    fn send(&self, set: &mut BlockSet) {
-        for insert in set.take(Compression::Lz4) {
-            let definition = table(insert.table, self.options.attributes);
-            let name = TableName::new(&name("otel"), &name("otel"), insert.table);
-            let statement = render::insert_statement(&name, &definition);
-            let query = percent(statement.sql());
-            let settings = "decompress=1&async_insert=0&max_partitions_per_insert_block=1";
-            let path = format!("/?query={query}&{settings}");
-            let answer = self.engine.request(&path, &[], &insert.body).unwrap();
-            assert_eq!(answer.status, 200, "{}: {}", insert.table, answer.text());
-        }
-    }
-
-    /// All rows of a table, sorted by value: the engine keeps no order of arrival.
-    fn stored(&self, kind: TableKind) -> Vec<Vec<Value>> {
-        let definition = table(kind, self.options.attributes);
-        let columns: Vec<String> =
-            definition.insert_columns().map(|column| format!("`{}`", column.name)).collect();
-        let query = format!(
-            "SELECT {} FROM otel.otel_{} SETTINGS \
-             output_format_native_use_flattened_dynamic_and_json_serialization = 1 FORMAT Native",
-            columns.join(", "),
-            kind.suffix(),
-        );
-        let answer = self.engine.request("/", &[], query.as_bytes()).unwrap();
-        assert_eq!(answer.status, 200, "{}", answer.text());
-        let blocks = native::blocks(&answer.body).into_iter();
-        let mut rows: Vec<_> = blocks.flat_map(|block| block.rows).collect();
-        rows.sort();
-        rows
-    }
-
-    /// Checks that the tables hold exactly `expected`.
-    fn verify(&self, expected: Rows) {
-        for kind in TableKind::ALL.into_iter().filter(|kind| *kind != TableKind::TraceIdTs) {
-            let of_kind = expected.iter().filter(|((other, _), _)| *other == kind);
-            let mut rows: Vec<_> = of_kind.flat_map(|(_, rows)| rows.clone()).collect();
-            rows.sort();
-            let stored = self.stored(kind);
-            assert_eq!(stored.len(), rows.len(), "rows of {kind}");
-            for (stored, expected) in stored.iter().zip(&rows) {
-                assert_eq!(stored, expected, "a row of {kind}");
-            }
-        }
-    }
-}
-
-/// Percent-encodes a URL parameter.
-fn percent(text: &str) -> String {
-    text.bytes()
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
-            byte => format!("%{byte:02X}"),
-        })
-        .collect()
-}
 
 /// The same requests in every run, as the library that encoded them reads them back.
 fn samples<M: Message + Default + Debug>(strategy: &BoxedStrategy<M>) -> Vec<(Vec<u8>, M)> {
@@ -181,30 +80,6 @@ fn random_requests_are_read_back_from_map_tables() {
     random_requests_are_read_back(Attributes::Map);
 }
 
-fn attribute(key: &str, value: Any) -> KeyValue {
-    KeyValue {
-        key: key.to_owned(),
-        value: Some(AnyValue { value: Some(value) }),
-        ..KeyValue::default()
-    }
-}
-
-fn request(sets: Vec<Vec<KeyValue>>) -> ExportTraceServiceRequest {
-    let span = |(n, attributes): (usize, Vec<KeyValue>)| Span {
-        name: format!("{n:05}"),
-        start_time_unix_nano: 1_790_000_000_000_000_000 + n as u64,
-        attributes,
-        ..Span::default()
-    };
-    let spans = sets.into_iter().enumerate().map(span).collect();
-    ExportTraceServiceRequest {
-        resource_spans: vec![ResourceSpans {
-            scope_spans: vec![ScopeSpans { spans, ..ScopeSpans::default() }],
-            ..ResourceSpans::default()
-        }],
-    }
-}
-
 /// Scenario: ten thousand distinct keys in one batch, far over the 1,024 that a JSON column keeps
 /// as columns of their own. Guarantee: every value is there under its key.
 #[test]
@@ -221,7 +96,7 @@ fn ten_thousand_keys_in_a_batch_are_read_back() {
     let mut set = BlockSet::new(Signal::Traces, &tables.options);
     set.append(&request(sets).encode_to_vec()).unwrap();
     tables.send(&mut set);
-    let query = |sql: &str| tables.engine.query(sql).unwrap().trim().to_owned();
+    let query = |sql: &str| tables.query(sql);
     assert_eq!(query("SELECT count() FROM otel.otel_traces"), "5000");
     assert_eq!(
         query("SELECT uniqExact(arrayJoin(JSONAllPaths(SpanAttributes))) FROM otel.otel_traces"),
@@ -267,7 +142,7 @@ fn odd_keys_and_values_read_as_stated() {
         .unwrap();
     let typed: Vec<&str> = typed.trim_end_matches('\n').split('\n').collect();
     assert_eq!(typed, ["a:Int64,a.b:String", "a.b:Bool", "a:Float64", ":String", "bytes:String"]);
-    let query = |sql: &str| tables.engine.query(sql).unwrap().trim().to_owned();
+    let query = |sql: &str| tables.query(sql);
     let bytes =
         "SELECT SpanAttributes.bytes::String FROM otel.otel_traces WHERE SpanName = '00004'";
     assert_eq!(query(bytes), "AP8=");

@@ -103,28 +103,22 @@ impl Cut {
     }
 }
 
+/// One request: the engine is told to close after its answer, and so is the client.
 fn serve(mut socket: TcpStream, upstream: &str, left: &AtomicI64, seen: &AtomicUsize) {
-    while let Some(request) = read_message(&mut socket) {
-        seen.fetch_add(1, Ordering::SeqCst);
-        if left.fetch_sub(1, Ordering::SeqCst) <= 0 {
-            return;
-        }
-        let mut engine = TcpStream::connect(upstream).unwrap();
-        let closing = String::from_utf8_lossy(&request).replacen(
-            "\r\n\r\n",
-            "\r\nConnection: close\r\n\r\n",
-            1,
-        );
-        engine.write_all(closing.as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        engine.read_to_end(&mut answer).unwrap();
-        if left.fetch_sub(1, Ordering::SeqCst) <= 0 {
-            return;
-        }
-        if socket.write_all(&answer).is_err() {
-            return;
-        }
-        return; // the engine said it closes; so do we
+    let Some(request) = read_message(&mut socket) else { return };
+    seen.fetch_add(1, Ordering::SeqCst);
+    if left.fetch_sub(1, Ordering::SeqCst) <= 0 {
+        return;
+    }
+    let mut engine = TcpStream::connect(upstream).unwrap();
+    let closing =
+        String::from_utf8_lossy(&request).replacen("\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1);
+    engine.write_all(closing.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    engine.read_to_end(&mut answer).unwrap();
+    if left.fetch_sub(1, Ordering::SeqCst) > 0 {
+        // A client that has gone needs no answer.
+        let _ = socket.write_all(&answer);
     }
 }
 
@@ -293,9 +287,21 @@ fn a_journal_that_was_changed_is_refused() {
     });
 }
 
-/// Tables as others make them, from research into their own statements: each with one row in.
-fn foreign(whose: Origin) -> Vec<String> {
-    let map = "Map(LowCardinality(String), String)";
+/// Traces as all three make them.
+const FOREIGN_TRACES: &str = "CREATE TABLE db.otel_traces (Timestamp DateTime64(9) CODEC(Delta, ZSTD(1)), TraceId \
+     String, SpanId String, ParentSpanId String, TraceState String, SpanName \
+     LowCardinality(String), SpanKind LowCardinality(String), ServiceName \
+     LowCardinality(String), ResourceAttributes MAP, ScopeName String, ScopeVersion String, \
+     SpanAttributes MAP, Duration UInt64, StatusCode LowCardinality(String), StatusMessage \
+     String, Events Nested (Timestamp DateTime64(9), Name LowCardinality(String), Attributes \
+     MAP), Links Nested (TraceId String, SpanId String, TraceState String, Attributes MAP), \
+     INDEX idx_trace_id TraceId TYPE bloom_filter(0.001) GRANULARITY 1, INDEX \
+     idx_res_attr_key mapKeys(ResourceAttributes) TYPE bloom_filter(0.01) GRANULARITY 1) \
+     ENGINE = MergeTree PARTITION BY toDate(Timestamp) ORDER BY (ServiceName, SpanName, \
+     toDateTime(Timestamp)) SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1";
+
+/// Logs as others make them.
+fn foreign_logs(whose: Origin) -> String {
     let log_tail = match whose {
         Origin::Rotel => ", LogAttributes MAP",
         Origin::Collector => ", LogAttributes MAP, EventName String",
@@ -308,6 +314,21 @@ fn foreign(whose: Origin) -> Vec<String> {
         Origin::Collector => "(toStartOfFiveMinutes(Timestamp), ServiceName, Timestamp)",
         _ => "(ServiceName, TimestampTime, Timestamp)",
     };
+    format!(
+        "CREATE TABLE db.otel_logs (Timestamp DateTime64(9) CODEC(Delta(8), ZSTD(1)), \
+         TimestampTime DateTime DEFAULT toDateTime(Timestamp), TraceId String, SpanId String, \
+         TraceFlags UInt8, SeverityText LowCardinality(String), SeverityNumber UInt8, \
+         ServiceName LowCardinality(String), Body String, ResourceSchemaUrl \
+         LowCardinality(String), ResourceAttributes MAP, ScopeSchemaUrl \
+         LowCardinality(String), ScopeName String, ScopeVersion LowCardinality(String), \
+         ScopeAttributes MAP{log_tail}, INDEX idx_body Body TYPE tokenbf_v1(32768, 3, 0) \
+         GRANULARITY 8) ENGINE = MergeTree PARTITION BY toDate(TimestampTime) ORDER BY \
+         {log_order} SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1"
+    )
+}
+
+/// Three of the metrics tables as others make them.
+fn foreign_metrics(whose: Origin) -> [String; 3] {
     let exponential = match whose {
         Origin::Collector => "metrics_exp_histogram",
         _ => "metrics_exponential_histogram",
@@ -327,31 +348,7 @@ fn foreign(whose: Origin) -> Vec<String> {
              ttl_only_drop_parts = 1"
         )
     };
-    let statements = [
-        "CREATE DATABASE db".to_owned(),
-        "CREATE TABLE db.otel_traces (Timestamp DateTime64(9) CODEC(Delta, ZSTD(1)), TraceId \
-         String, SpanId String, ParentSpanId String, TraceState String, SpanName \
-         LowCardinality(String), SpanKind LowCardinality(String), ServiceName \
-         LowCardinality(String), ResourceAttributes MAP, ScopeName String, ScopeVersion String, \
-         SpanAttributes MAP, Duration UInt64, StatusCode LowCardinality(String), StatusMessage \
-         String, Events Nested (Timestamp DateTime64(9), Name LowCardinality(String), Attributes \
-         MAP), Links Nested (TraceId String, SpanId String, TraceState String, Attributes MAP), \
-         INDEX idx_trace_id TraceId TYPE bloom_filter(0.001) GRANULARITY 1, INDEX \
-         idx_res_attr_key mapKeys(ResourceAttributes) TYPE bloom_filter(0.01) GRANULARITY 1) \
-         ENGINE = MergeTree PARTITION BY toDate(Timestamp) ORDER BY (ServiceName, SpanName, \
-         toDateTime(Timestamp)) SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1"
-            .to_owned(),
-        format!(
-            "CREATE TABLE db.otel_logs (Timestamp DateTime64(9) CODEC(Delta(8), ZSTD(1)), \
-             TimestampTime DateTime DEFAULT toDateTime(Timestamp), TraceId String, SpanId String, \
-             TraceFlags UInt8, SeverityText LowCardinality(String), SeverityNumber UInt8, \
-             ServiceName LowCardinality(String), Body String, ResourceSchemaUrl \
-             LowCardinality(String), ResourceAttributes MAP, ScopeSchemaUrl \
-             LowCardinality(String), ScopeName String, ScopeVersion LowCardinality(String), \
-             ScopeAttributes MAP{log_tail}, INDEX idx_body Body TYPE tokenbf_v1(32768, 3, 0) \
-             GRANULARITY 8) ENGINE = MergeTree PARTITION BY toDate(TimestampTime) ORDER BY \
-             {log_order} SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1"
-        ),
+    [
         metric("metrics_gauge", &format!("Value Float64, Flags UInt32, {exemplars}")),
         metric(
             "metrics_sum",
@@ -369,12 +366,22 @@ fn foreign(whose: Origin) -> Vec<String> {
                  AggregationTemporality Int32"
             ),
         ),
+    ]
+}
+
+/// Tables as others make them, from research into their own statements: each with one row in.
+fn foreign(whose: Origin) -> Vec<String> {
+    let map = "Map(LowCardinality(String), String)";
+    let mut statements =
+        vec!["CREATE DATABASE db".to_owned(), FOREIGN_TRACES.to_owned(), foreign_logs(whose)];
+    statements.extend(foreign_metrics(whose));
+    statements.extend([
         "INSERT INTO db.otel_traces (Timestamp, TraceId, SpanName) VALUES (now64(9), 'a', 'x')"
             .to_owned(),
         "INSERT INTO db.otel_logs (Timestamp, Body) VALUES (now64(9), 'kept')".to_owned(),
         "INSERT INTO db.otel_metrics_gauge (TimeUnix, MetricName) VALUES (now64(9), 'm')"
             .to_owned(),
-    ];
+    ]);
     statements.into_iter().map(|text| text.replace("MAP", map)).collect()
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use millrace_columns::{BlockSet, Compression, Options};
 use millrace_ddl::render::insert_statement;
 use millrace_ddl::{
-    Attributes, Client, ClientOptions, Credentials, Declared, Permit, Secret, Signals, TableName,
-    TableOptions, converge,
+    Attributes, Client, ClientOptions, Credentials, Declared, MigrateOptions, Secret, Signals,
+    TableName, TableOptions, converge,
 };
 use millrace_loadgen::{Acked, CheckOptions, Plan, Report, Shape, check, request};
 use millrace_schema::table;
@@ -32,7 +32,7 @@ impl Bench {
         let tables = TableOptions { attributes, ..TableOptions::default() };
         let name = || "otel".parse().unwrap();
         let declared = Declared::uniform(name(), name(), Signals::ALL, &tables);
-        block_on(converge(&client, &declared, Permit::ADDITIVE)).unwrap();
+        block_on(converge(&client, &declared, &MigrateOptions::new("test"))).unwrap();
         let options = CheckOptions {
             attributes,
             deadline: Duration::from_secs(1),

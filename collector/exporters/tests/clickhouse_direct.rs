@@ -1,6 +1,12 @@
 //! The direct publisher against a sink that does as it is told: what is batched, when it is cut,
 //! who is answered what.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::unwrap_in_result,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs
+)]
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};

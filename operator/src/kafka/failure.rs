@@ -14,11 +14,13 @@ pub struct Failure {
     pub reason: Reason,
     /// What happened, where, and what to do next.
     pub message: String,
+    /// The broker itself says that it passes: worth asking again within the same conversation.
+    pub passes: bool,
 }
 
 impl Failure {
     pub(super) fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into() }
+        Self { reason, message: message.into(), passes: false }
     }
 
     /// The runtime is stopping.
@@ -47,6 +49,9 @@ impl Failure {
             | Code::AllBrokersDown
             | Code::LeaderNotAvailable
             | Code::BrokerNotAvailable
+            | Code::CoordinatorLoadInProgress
+            | Code::CoordinatorNotAvailable
+            | Code::NotCoordinator
             | Code::NetworkException => Reason::KafkaUnreachable,
             _ => Reason::KafkaRefused,
         };
@@ -58,7 +63,12 @@ impl Failure {
             Reason::TopicSettingRefused => "; correct the topic's settings",
             _ => "",
         };
-        Self::new(reason, format!("cannot {what}: {}{advice}", words(code)))
+        let passes = matches!(
+            code,
+            Code::CoordinatorLoadInProgress | Code::CoordinatorNotAvailable | Code::NotCoordinator
+        );
+        let message = format!("cannot {what}: {}{advice}", words(code));
+        Self { reason, message, passes }
     }
 
     /// A failed call while doing `what`.
@@ -114,6 +124,21 @@ mod tests {
                       refused (after 12ms in state CONNECT, 2 identical error(s) suppressed)";
         assert_eq!(settled(first), settled(second));
         assert_eq!(settled(first), "Connect to ipv4#127.0.0.1:1 failed: Connection refused");
+    }
+
+    /// Scenario: a group's coordinator is loading or moves. Guarantee: told apart from a refusal, so
+    /// that the question is put again.
+    #[test]
+    fn a_coordinator_that_is_not_ready_is_asked_again() {
+        use RDKafkaErrorCode as Code;
+        for code in
+            [Code::NotCoordinator, Code::CoordinatorNotAvailable, Code::CoordinatorLoadInProgress]
+        {
+            let failure = Failure::answered("ask for committed offsets", code);
+            assert!(failure.passes, "{failure:?}");
+            assert_eq!(failure.reason, Reason::KafkaUnreachable);
+        }
+        assert!(!Failure::answered("ask", Code::GroupAuthorizationFailed).passes);
     }
 
     /// Scenario: answers of a broker. Guarantee: each has its stable reason and says what to do.
