@@ -188,8 +188,8 @@ impl Lab {
         self.collector(name, Ports::free()?, &settings)
     }
 
-    /// Start a collector that takes OTLP straight into ClickHouse, and wait until it is ready. `extra`
-    /// goes below the ClickHouse exporter.
+    /// Start a collector that takes OTLP straight into ClickHouse, and wait until it is ready.
+    /// `extra` goes below the ClickHouse exporter.
     ///
     /// # Errors
     /// When it isn't ready in time.

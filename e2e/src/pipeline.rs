@@ -149,7 +149,8 @@ impl<'c> Pipeline<'c> {
         Ok(seen)
     }
 
-    /// A load for this pipeline: lean spans over gRPC with gzip to its edge, judged in its database.
+    /// A load for this pipeline: lean spans over gRPC with gzip to its edge, judged in its
+    /// database.
     ///
     /// # Errors
     /// When there is no edge Service, or the engine's user can't be read.

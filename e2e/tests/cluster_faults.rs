@@ -1,6 +1,6 @@
-//! Faults on a real cluster under load: a gateway pod is deleted, the operator is killed, the broker
-//! restarts, the engine dies. Every acknowledged span is stored in the end, and the pipeline says
-//! Ready again by itself.
+//! Faults on a real cluster under load: a gateway pod is deleted, the operator is killed, the
+//! broker restarts, the engine dies. Every acknowledged span is stored in the end, and the pipeline
+//! says Ready again by itself.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::time::Duration;

@@ -79,8 +79,8 @@ fn the_collectors_rows_are_ours() {
 }
 
 /// Scenario: log records with one odd value each: doubles without a fraction, texts that look like
-/// dates, empty, mixed and nested lists, doubled, clashing and empty keys. Guarantee: what both write
-/// is the same, but for the cases listed, each with what it is in both.
+/// dates, empty, mixed and nested lists, doubled, clashing and empty keys. Guarantee: what both
+/// write is the same, but for the cases listed, each with what it is in both.
 #[test]
 fn odd_values_differ_only_as_listed() {
     let lab = Lab::start().unwrap();

@@ -247,8 +247,8 @@ fn a_sample_of_options_is_made_and_verified() {
     }
 }
 
-/// Scenario: attributes that are missing, of another type, or no number. Guarantee: computed columns
-/// and typed paths take what they can and never refuse a row; roll-ups count.
+/// Scenario: attributes that are missing, of another type, or no number. Guarantee: computed
+/// columns and typed paths take what they can and never refuse a row; roll-ups count.
 #[test]
 fn own_columns_never_refuse_a_row() {
     let engine = Engine::start(EngineOptions::default()).unwrap();

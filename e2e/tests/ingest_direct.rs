@@ -1,5 +1,5 @@
-//! The small installation's way, all parts real: OTLP into one collector and from there straight into
-//! the engine, without Kafka.
+//! The small installation's way, all parts real: OTLP into one collector and from there straight
+//! into the engine, without Kafka.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::time::Duration;
@@ -55,8 +55,9 @@ fn every_acknowledged_span_is_stored_once_and_unaltered_without_kafka() {
     assert!(direct.process().terminate(DRAIN_LIMIT).unwrap().success());
 }
 
-/// Scenario: SIGTERM under load, and a start again. Guarantee: what was acknowledged is stored, what
-/// wasn't is sent again by the client; the drain ends well within its deadline and in good order.
+/// Scenario: SIGTERM under load, and a start again. Guarantee: what was acknowledged is stored,
+/// what wasn't is sent again by the client; the drain ends well within its deadline and in good
+/// order.
 #[test]
 fn a_drained_direct_collector_loses_nothing_it_acknowledged() {
     let lab = Lab::start().unwrap();

@@ -1,5 +1,5 @@
-//! The path of log records and metric points, all parts real: OTLP in at the edge, Kafka, a gateway,
-//! the engine; every column of every row judged, in both attribute variants.
+//! The path of log records and metric points, all parts real: OTLP in at the edge, Kafka, a
+//! gateway, the engine; every column of every row judged, in both attribute variants.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::time::Duration;
@@ -27,8 +27,8 @@ fn records(collector: &Collector, name: &str, signal: &str) -> f64 {
 }
 
 /// Scenario: a quiet run of each signal, over gRPC with gzip and over HTTP with zstd, spans rich.
-/// Guarantee: every acknowledged record is stored once and unaltered, metric points in the tables of
-/// their kinds; the collectors' own counts agree, and both end in good order when asked.
+/// Guarantee: every acknowledged record is stored once and unaltered, metric points in the tables
+/// of their kinds; the collectors' own counts agree, and both end in good order when asked.
 #[test]
 fn every_signal_is_stored_once_and_unaltered() {
     let lab = Lab::start().unwrap();

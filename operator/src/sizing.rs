@@ -46,8 +46,9 @@ impl Kept {
     }
 }
 
-/// Each partition, with what arrived and was committed per second since the look before. A partition
-/// that was not there before, or whose offsets went backwards (a topic made anew), has no rates.
+/// Each partition, with what arrived and was committed per second since the look before. A
+/// partition that was not there before, or whose offsets went backwards (a topic made anew), has no
+/// rates.
 fn partitions(before: Option<&LagObservation>, now: &LagObservation) -> Vec<Partition> {
     let elapsed = before
         .map_or(0.0, |before| now.observed_at.duration_since(before.observed_at).as_secs_f64());

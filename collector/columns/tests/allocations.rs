@@ -118,8 +118,8 @@ fn metrics() -> Vec<Vec<u8>> {
 }
 
 /// Scenario: the same batch of two hundred random requests of a signal, some rounds in a row.
-/// Guarantee: from the second round on, appending allocates once for each table and day, however many
-/// requests and records there are.
+/// Guarantee: from the second round on, appending allocates once for each table and day, however
+/// many requests and records there are.
 #[test]
 fn appending_a_batch_like_the_last_allocates_once_per_table_and_day() {
     for attributes in [Attributes::Json, Attributes::Map] {

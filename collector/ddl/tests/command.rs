@@ -73,8 +73,8 @@ fn no_answer_is_not_a_difference() {
     assert!(!error.contains("hunter2"), "{error}");
 }
 
-/// Scenario: 25 texts that try to leave their quotes, or that mean something to a shell, a path or a
-/// server, in each of eight flags: 200 in all. Guarantee: each is refused before any statement is
+/// Scenario: 25 texts that try to leave their quotes, or that mean something to a shell, a path or
+/// a server, in each of eight flags: 200 in all. Guarantee: each is refused before any statement is
 /// made, with exit code 2 and the flag's name.
 #[test]
 fn two_hundred_injections_are_refused_by_their_flag() {

@@ -84,7 +84,8 @@ pub enum PlanError {
     Start(u64),
 }
 
-/// 2200-01-01, in nanoseconds since 1970: `DateTime64(9)` ends in 2262, and records follow the start.
+/// 2200-01-01, in nanoseconds since 1970: `DateTime64(9)` ends in 2262, and records follow the
+/// start.
 const START_NANOS_MAX: u64 = 7_258_118_400 * 1_000_000_000;
 
 impl Plan {

@@ -139,6 +139,30 @@ pub struct Origin {
     pub first_timestamp_millis: i64,
 }
 
+impl Origin {
+    /// The origin of a batch that comes from no topic: the batch numbered `number` of a process
+    /// that calls itself `name`, and began at `started_millis` since 1970. `None` for a number
+    /// below zero.
+    #[must_use]
+    pub fn of_counted(
+        signal: Signal,
+        group: &Arc<str>,
+        name: &Arc<str>,
+        number: i64,
+        started_millis: i64,
+    ) -> Option<Self> {
+        Some(Self {
+            signal,
+            group: Arc::clone(group),
+            topic: Arc::clone(name),
+            // Decides which server is asked first, so that batches spread over all.
+            partition: (number % i64::from(i32::MAX)) as i32,
+            range: OffsetRange::new(number, number.checked_add(1)?).ok()?,
+            first_timestamp_millis: started_millis,
+        })
+    }
+}
+
 /// A block with its origin: what a sink is given.
 #[derive(Debug)]
 pub struct Insert {

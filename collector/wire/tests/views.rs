@@ -305,8 +305,8 @@ fn a_group_of_little_but_header_is_not_multiplied() {
     assert_eq!(otlp::split(Signal::Traces, &request, request.len()).unwrap().len(), 1);
 }
 
-/// A metric with points of two kinds, or twice of one kind, is refused by the check and by the view:
-/// counting all of them and storing the last would lose records without a trace.
+/// A metric with points of two kinds, or twice of one kind, is refused by the check and by the
+/// view: counting all of them and storing the last would lose records without a trace.
 #[test]
 fn a_metric_with_data_twice_is_refused() {
     let points = || Raw::default().bytes(1, Raw::default().fixed64(3, 1));

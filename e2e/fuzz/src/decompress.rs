@@ -1,8 +1,8 @@
 //! Decompressors: any bytes end in an answer within the cap; well-made bodies come back whole.
 //!
-//! The first byte of an input chooses the cap and whether the rest is the compressed body itself, or
-//! plain text to be wrapped in a valid stream first. Plain bytes alone would hardly ever get past
-//! gzip's check sum.
+//! The first byte of an input chooses the cap and whether the rest is the compressed body itself,
+//! or plain text to be wrapped in a valid stream first. Plain bytes alone would hardly ever get
+//! past gzip's check sum.
 
 use millrace_wire::decompress::{DecompressError, Decompressor, Encoding};
 

@@ -1,4 +1,5 @@
-//! What is fuzzed, as plain functions of bytes: one for each entry that somebody else's bytes reach.
+//! What is fuzzed, as plain functions of bytes: one for each entry that somebody else's bytes
+//! reach.
 //!
 //! A function returns if all is well and panics if a rule is broken. Fuzz targets (`libfuzzer/`,
 //! outside the workspace because of its compiler flags) and the replay of the committed corpus

@@ -1,7 +1,7 @@
 //! Counts the memory that a piece of work takes, so that "bounded" can be asserted.
 //!
-//! It is the allocator of whatever links this crate: fuzz targets and the replay. Each thread counts
-//! its own; memory that C libraries take for themselves isn't seen.
+//! It is the allocator of whatever links this crate: fuzz targets and the replay. Each thread
+//! counts its own; memory that C libraries take for themselves isn't seen.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};

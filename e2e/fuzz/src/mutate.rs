@@ -1,4 +1,5 @@
-//! Changes protobuf as protobuf: what is inside a field is changed, and all lengths around it follow.
+//! Changes protobuf as protobuf: what is inside a field is changed, and all lengths around it
+//! follow.
 //!
 //! Plain changes of bytes nearly always break a length, and then nothing behind it is reached. Half
 //! of all changes are plain ones all the same: broken lengths must be met too.

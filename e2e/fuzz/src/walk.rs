@@ -9,7 +9,8 @@ use millrace_wire::{Signal, WireError, WireErrorKind};
 use crate::meter::peak_bytes;
 use crate::reference;
 
-/// A check allocates nothing but the path of its error: at most a dozen names, doubling as it grows.
+/// A check allocates nothing but the path of its error: at most a dozen names, doubling as it
+/// grows.
 const CHECK_BYTES_MAX: usize = 4096;
 
 /// A span request.

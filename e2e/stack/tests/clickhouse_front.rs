@@ -540,8 +540,8 @@ fn an_engine_without_test_faults_has_none() {
     assert_eq!(engine.query("SELECT 1").unwrap(), "1");
 }
 
-/// Scenario: a client that names a protocol version, as clickhouse-go does. Guarantee: it is told who
-/// the server is at its own version, claiming an old one; from then on blocks come with their
+/// Scenario: a client that names a protocol version, as clickhouse-go does. Guarantee: it is told
+/// who the server is at its own version, claiming an old one; from then on blocks come with their
 /// information in front, and empty answers stay empty.
 #[test]
 fn clients_that_name_a_version_get_blocks_as_they_read_them() {

@@ -31,7 +31,8 @@ const FLAGS: &[&str] = &[
     "--check-cfg=cfg(fuzzing)",
 ];
 
-/// An input that takes longer is a finding: a second is the rule, the rest is room for a busy machine.
+/// An input that takes longer is a finding: a second is the rule, the rest is room for a busy
+/// machine.
 const TIMEOUT_SECONDS: u32 = 5;
 /// So is one that makes the process larger than this.
 const RSS_MIB: u32 = 512;

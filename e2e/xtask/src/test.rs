@@ -103,9 +103,9 @@ fn suites() -> Result<Vec<Suite>> {
 /// The e2e files for a cluster, or the others: the prefix of a file's name is its class. What is
 /// compared with others' programs has a task of its own (`xtask conformance`).
 fn of_class(suites: &[Suite], cluster: bool) -> Vec<String> {
-    let e2e = suites.iter().filter(|suite| {
-        suite.package == "millrace-e2e" && !suite.name.starts_with("conformance_")
-    });
+    let e2e = suites
+        .iter()
+        .filter(|suite| suite.package == "millrace-e2e" && !suite.name.starts_with("conformance_"));
     let class = e2e.filter(|suite| suite.name.starts_with("cluster_") == cluster);
     class.flat_map(Suite::arguments).collect()
 }

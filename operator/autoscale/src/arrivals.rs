@@ -87,7 +87,8 @@ impl Arrivals {
         self.seen_at.is_some()
     }
 
-    /// Messages per second now: the fast mean, or what the last two looks both show if that is more.
+    /// Messages per second now: the fast mean, or what the last two looks both show if that is
+    /// more.
     pub(crate) fn present(&self) -> f64 {
         self.fast.max(self.last[0].min(self.last[1]))
     }

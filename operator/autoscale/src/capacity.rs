@@ -1,10 +1,11 @@
 //! What one pod can do, learned from pods that worked as hard as they could.
 //!
 //! A pod counts as saturated while it is busy and messages wait in a partition it reads (in all of
-//! them, where it is not known how busy it is); its commit rate is then its capacity. Until that was seen, rate over busy share stands in, marked as provisional. While
-//! the sink holds pods back nothing is learned: that rate is the sink's. Capacity is kept for each
-//! key (image, allocator, configuration, resources); a new key starts from a lower bound of the one
-//! before. Limits: the last `KEYS_MAX` keys are kept.
+//! them, where it is not known how busy it is); its commit rate is then its capacity. Until that
+//! was seen, rate over busy share stands in, marked as provisional. While the sink holds pods back
+//! nothing is learned: that rate is the sink's. Capacity is kept for each key (image, allocator,
+//! configuration, resources); a new key starts from a lower bound of the one before. Limits: the
+//! last `KEYS_MAX` keys are kept.
 
 use crate::observation::{Group, Pod};
 
@@ -23,8 +24,8 @@ const PROVISIONAL_WEIGHT: f64 = 0.2;
 const SATURATED_BUSY: f64 = 0.8;
 /// Below this share of use, rate over share is mostly noise.
 const BUSY_MIN: f64 = 0.25;
-/// Messages waiting for longer than this at the present rate are a backlog; what is read and not yet
-/// committed is younger (a batch is at most some seconds old).
+/// Messages waiting for longer than this at the present rate are a backlog; what is read and not
+/// yet committed is younger (a batch is at most some seconds old).
 const WAITING_SECONDS: f64 = 8.0;
 
 /// The capacity of one pod.
@@ -218,8 +219,8 @@ mod tests {
         }
     }
 
-    /// Scenario: pods first half idle, then with messages waiting. Guarantee: the rate over the busy
-    /// share stands in until the first saturated sample, which replaces it.
+    /// Scenario: pods first half idle, then with messages waiting. Guarantee: the rate over the
+    /// busy share stands in until the first saturated sample, which replaces it.
     #[test]
     fn a_saturated_sample_replaces_a_provisional_one() {
         let mut known = Capacities::default();

@@ -1,8 +1,9 @@
 //! The rule: from an observation, a policy and what is remembered to a decision.
 //!
-//! The order is the argument: what is asked for outright; what is known; what is needed; what speaks
-//! against it; and only then a change. What a look teaches (capacity, whether the last growth
-//! helped) counts from the next look on, so that at any one look more lag never means fewer pods.
+//! The order is the argument: what is asked for outright; what is known; what is needed; what
+//! speaks against it; and only then a change. What a look teaches (capacity, whether the last
+//! growth helped) counts from the next look on, so that at any one look more lag never means fewer
+//! pods.
 
 use crate::capacity::Capacity;
 use crate::decision::{Decision, HotPartition, Reason};

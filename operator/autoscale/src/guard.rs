@@ -15,8 +15,9 @@ const BACK_OFF_SECONDS: i64 = 1_800;
 pub(crate) const JUDGE_SECONDS: i64 = 45;
 
 /// Judges the last growth once the group has settled. A pool that is back within its bound was
-/// helped. `working_since` is the present less the time that new pods take. The pool is not made smaller again: that would cost another rebalance, and with messages
-/// waiting fewer pods are never the answer.
+/// helped. `working_since` is the present less the time that new pods take. The pool is not made
+/// smaller again: that would cost another rebalance, and with messages waiting fewer pods are never
+/// the answer.
 pub(crate) fn did_it_help(state: &mut State, working_since: i64, behind: bool) {
     let Some(Step { at, before_per_second, predicted_per_second }) = state.step else { return };
     if working_since - at < JUDGE_SECONDS {

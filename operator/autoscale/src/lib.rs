@@ -8,8 +8,9 @@
 //! never means zero. Sizes move in steps that lower (or raise) the largest number of partitions a
 //! pod reads: with 12 partitions 4 and 5 pods are as fast as each other, so 5 is never chosen.
 //!
-//! The same observations give the same decisions: nothing else goes in. Time is handed in as seconds
-//! on the caller's clock. docs/autoscaling.md explains the rule and holds it against others.
+//! The same observations give the same decisions: nothing else goes in. Time is handed in as
+//! seconds on the caller's clock. docs/autoscaling.md explains the rule and holds it against
+//! others.
 
 mod arrivals;
 mod capacity;

@@ -1,8 +1,8 @@
 //! How much is needed, and which size gives it.
 //!
-//! A partition needs its arrivals over the utilisation, its backlog over the catch-up time, and what
-//! a rebalance holds up over the catch-up time. A size gives capacity times partitions over the
-//! partitions of its busiest pod, provided that pod can also hold the hottest partition beside
+//! A partition needs its arrivals over the utilisation, its backlog over the catch-up time, and
+//! what a rebalance holds up over the catch-up time. A size gives capacity times partitions over
+//! the partitions of its busiest pod, provided that pod can also hold the hottest partition beside
 //! average others. A partition that needs more than one pod counts as one pod: more pods can't help
 //! it.
 
@@ -11,8 +11,8 @@ use crate::observation::Group;
 use crate::policy::Policy;
 use crate::size::{Bounds, sizes};
 
-/// What is read and not yet committed, in seconds of arrivals: a batch is at most 2 s old, an insert
-/// and its commit some seconds more. Only what is beyond is a backlog.
+/// What is read and not yet committed, in seconds of arrivals: a batch is at most 2 s old, an
+/// insert and its commit some seconds more. Only what is beyond is a backlog.
 const IN_FLIGHT_SECONDS: f64 = 5.0;
 
 /// The terms of a decision; rates are messages per second.

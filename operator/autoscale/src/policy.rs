@@ -71,8 +71,8 @@ pub struct VerticalPolicy {
 impl Policy {
     /// The defaults between the given sizes.
     ///
-    /// - 0.9 of capacity: partitions per pod come in whole numbers, which leaves a tenth to a fifth of
-    ///   slack on top; the log itself absorbs what is shorter than the bound.
+    /// - 0.9 of capacity: partitions per pod come in whole numbers, which leaves a tenth to a fifth
+    ///   of slack on top; the log itself absorbs what is shorter than the bound.
     /// - Growing after two minutes: a rebalance costs seconds of consumption and must not follow
     ///   noise. What can't wait doesn't (`reaction_seconds`).
     /// - Shrinking after half an hour for one pod of many: the next peak often comes within it, and

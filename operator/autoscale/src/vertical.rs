@@ -225,8 +225,8 @@ mod tests {
         }
     }
 
-    /// Scenario: memory in use comes near the limit, then a pod is ended for it. Guarantee: the limit
-    /// grows at once each time and never past the range.
+    /// Scenario: memory in use comes near the limit, then a pod is ended for it. Guarantee: the
+    /// limit grows at once each time and never past the range.
     #[test]
     fn memory_grows_before_and_after_it_runs_out() {
         let (first, _, state) =
@@ -247,8 +247,8 @@ mod tests {
         }
     }
 
-    /// Scenario: pods at their processor limit with and without messages waiting. Guarantee: it grows
-    /// only while messages wait, and stops at the range's end.
+    /// Scenario: pods at their processor limit with and without messages waiting. Guarantee: it
+    /// grows only while messages wait, and stops at the range's end.
     #[test]
     fn processor_time_grows_only_while_messages_wait() {
         let low = Resources {

@@ -23,8 +23,8 @@ const FIGURES_REFRESH: SignedDuration = SignedDuration::from_secs(60);
 /// A figure that moved by less than this share says nothing new.
 const FIGURES_SHARE: f64 = 0.2;
 
-/// Decides the size; gives the decision for the status and what to remember. While nothing about the
-/// decision changes, the earlier one is given back as it was.
+/// Decides the size; gives the decision for the status and what to remember. While nothing about
+/// the decision changes, the earlier one is given back as it was.
 pub(super) fn decide(pool: &GatewayPool, observed: &Observed) -> (SizingStatus, Kept) {
     let before = pool.status.as_ref().and_then(|status| status.sizing.as_ref());
     let mut kept = observed.kept.clone();
@@ -196,8 +196,8 @@ fn at(second: i64) -> Option<Time> {
     Timestamp::from_second(second).ok().map(Time)
 }
 
-/// Whether a decision says nothing that the one before did not say. Waiting words may alternate with
-/// noise and count as the same; figures count when they moved and are not young.
+/// Whether a decision says nothing that the one before did not say. Waiting words may alternate
+/// with noise and count as the same; figures count when they moved and are not young.
 fn says_the_same(before: &SizingStatus, now: &SizingStatus) -> bool {
     let age = now.decided_at.0.duration_since(before.decided_at.0);
     let young = age >= SignedDuration::ZERO && age < FIGURES_REFRESH;

@@ -126,8 +126,8 @@ mod tests {
         assert_eq!(settled(first), "Connect to ipv4#127.0.0.1:1 failed: Connection refused");
     }
 
-    /// Scenario: a group's coordinator is loading or moves. Guarantee: told apart from a refusal, so
-    /// that the question is put again.
+    /// Scenario: a group's coordinator is loading or moves. Guarantee: told apart from a refusal,
+    /// so that the question is put again.
     #[test]
     fn a_coordinator_that_is_not_ready_is_asked_again() {
         use RDKafkaErrorCode as Code;

@@ -1,5 +1,5 @@
-//! Protobuf's encoding, appended to a buffer. Fields up to number 15 only: their heads are one byte,
-//! and OTLP's messages have no more.
+//! Protobuf's encoding, appended to a buffer. Fields up to number 15 only: their heads are one
+//! byte, and OTLP's messages have no more.
 
 use crate::content::{Attributes, Value};
 

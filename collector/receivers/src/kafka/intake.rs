@@ -26,8 +26,8 @@ const RESERVATION_STEP_BYTES: u64 = 1 << 20;
 /// free.
 const MIN_CUT_FOR_ROOM_BYTES: usize = 1 << 20;
 /// Bytes of columns that a worker's open batches hold together: 32 MiB, four usual batches of
-/// 50,000 lean spans. With more, the largest goes early, so that memory doesn't grow with the number
-/// of partitions.
+/// 50,000 lean spans. With more, the largest goes early, so that memory doesn't grow with the
+/// number of partitions.
 const MAX_OPEN_BYTES: usize = 32 << 20;
 /// How long a full budget may stand still before a batch isn't repeated as it was. Other workers'
 /// batches are sent within seconds.

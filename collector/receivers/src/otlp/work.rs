@@ -1,5 +1,5 @@
-//! The threads that undo compression and JSON, check requests and hand them on: off the I/O threads,
-//! few, and with a bounded queue.
+//! The threads that undo compression and JSON, check requests and hand them on: off the I/O
+//! threads, few, and with a bounded queue.
 //!
 //! Each thread owns one decompressor and its buffers, all reused, so in steady state a request
 //! costs no allocation here. The buffers are covered by the byte budget like everything else.

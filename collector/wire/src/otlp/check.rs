@@ -99,8 +99,8 @@ impl Walk {
 
 #[inline]
 fn text(bytes: &[u8]) -> Result<(), Fault> {
-    /// Below it, looking for ASCII takes 2 ns and the full validation 12 to 30 ns; far above it, the
-    /// validation is the faster one.
+    /// Below it, looking for ASCII takes 2 ns and the full validation 12 to 30 ns; far above it,
+    /// the validation is the faster one.
     const SHORT_BYTES: usize = 32;
     // Nearly all strings are short and ASCII.
     if bytes.len() < SHORT_BYTES && bytes.is_ascii() {

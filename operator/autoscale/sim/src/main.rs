@@ -1,7 +1,7 @@
 //! `millrace-sim [DOCS]`: plays all rules on all traces, prints the table, and writes plots and
 //! tables into the given folder: `autoscaling/*.svg`, and `autoscaling.md` between its markers.
-//! Without a folder it only prints. `--seeds N` sets how many seeds each protocol is played with, `--trace NAME` plays one trace alone
-//! and prints our changes of size.
+//! Without a folder it only prints. `--seeds N` sets how many seeds each protocol is played with,
+//! `--trace NAME` plays one trace alone and prints our changes of size.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::path::Path;
@@ -83,7 +83,8 @@ fn put_between(text: &str, tables: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Scenario: a page with markers, and one without. Guarantee: only what is between them changes.
+    /// Scenario: a page with markers, and one without. Guarantee: only what is between them
+    /// changes.
     #[test]
     fn tables_replace_what_is_between_the_markers() {
         let page = format!("head\n{BEGIN}\nold\n{END}\nfoot\n");

@@ -1,4 +1,5 @@
-//! A pool in front of a topic, second by second: arrivals, reading, the sink, memory, and the score.
+//! A pool in front of a topic, second by second: arrivals, reading, the sink, memory, and the
+//! score.
 //!
 //! A message counts as committed once it was read and inserted; a batch waits two seconds. A pod
 //! shares its time evenly among the partitions that have something for it. It knows nothing of

@@ -27,7 +27,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use millrace_config::{AcknowledgeInsert, ClickHouseExporter};
-use millrace_ledger::OffsetRange;
 use millrace_pipeline::batch::BatchLimits;
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
@@ -305,14 +304,6 @@ impl Series {
 
     /// The origin of batch `number`, from which its blocks' tokens are made.
     fn origin(&self, signal: Signal, number: i64) -> Option<Origin> {
-        Some(Origin {
-            signal,
-            group: Arc::clone(&self.group),
-            topic: Arc::clone(&self.name),
-            // Decides which server is asked first, so that batches spread over all.
-            partition: (number % i64::from(i32::MAX)) as i32,
-            range: OffsetRange::new(number, number + 1).ok()?,
-            first_timestamp_millis: self.started_millis,
-        })
+        Origin::of_counted(signal, &self.group, &self.name, number, self.started_millis)
     }
 }

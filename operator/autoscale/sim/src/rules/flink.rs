@@ -4,10 +4,10 @@
 //! `JobVertexScaler`, `AutoScalerUtils`): once a minute, means over a window of 15 min that starts
 //! anew after each change and its stabilisation of 5 min. True processing rate = rate over busy
 //! share; target capacity = arrivals / 0.7 + lag / 30 min + arrivals x (restart 5 min / 30 min).
-//! Up when the true rate is below the same with utilisation 1.0; down when it is above arrivals / 0.4,
-//! not within an hour after going up, not while lag is above 5 min, by at most 0.6. Sizes are rounded
-//! up to divisors of the partitions. Modelled is the rule alone: its change of size costs here what
-//! every rule's does, though Flink itself would restart the job.
+//! Up when the true rate is below the same with utilisation 1.0; down when it is above arrivals /
+//! 0.4, not within an hour after going up, not while lag is above 5 min, by at most 0.6. Sizes are
+//! rounded up to divisors of the partitions. Modelled is the rule alone: its change of size costs
+//! here what every rule's does, though Flink itself would restart the job.
 
 use std::collections::VecDeque;
 
