@@ -119,8 +119,6 @@ impl Worker {
             let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(job) = job else { return };
             self.work(job);
-            self.reader.plain.trim(self.kept_bytes);
-            self.reader.protobuf.trim(self.kept_bytes);
         }
     }
 
@@ -145,6 +143,9 @@ impl Worker {
             }
             denied
         });
+        // Before the answer: whoever has it may count on the memory being given back.
+        self.reader.plain.trim(self.kept_bytes);
+        self.reader.protobuf.trim(self.kept_bytes);
         // Nobody there any more: the delivery goes on and is counted by the publisher.
         let _ = answer.send(result);
     }

@@ -247,7 +247,7 @@ async fn a_delivery_that_is_too_late_is_unavailable() {
     rig.script(Script::Hold);
     let status = client(&rig).await.export(traces(1)).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable);
-    assert!(status.message().contains("did not confirm"), "{status:?}");
+    assert!(status.message().contains("not confirmed in time"), "{status:?}");
     rig.publisher.held.lock().unwrap().clear();
     rig.end().await;
 }
