@@ -47,7 +47,7 @@ impl Wish {
             kafka_password: None,
             clickhouse_password: None,
             partitions: 4,
-            allocator: "mimalloc",
+            allocator: "system",
         }
     }
 }

@@ -66,7 +66,7 @@ async fn a_new_pool_gets_its_objects_and_is_ready_only_with_its_pods() {
     let status = world.server.get(POOL).unwrap()["status"].clone();
     assert_eq!(status["pods"], "3/3");
     assert_eq!(status["endpoint"], "prod-edge.telemetry.svc:4317");
-    assert_eq!(status["image"], "millrace/collector:0.1.0-mimalloc");
+    assert_eq!(status["image"], "millrace/collector:0.1.0-system");
 }
 
 /// Scenario: the ConfigMap of a new pool. Guarantee: the collector itself accepts it, and it names
@@ -138,7 +138,7 @@ async fn an_edit_by_hand_is_put_back_and_told() {
     world.reconcile::<EdgePools>(POOL).await.unwrap();
     let live = world.server.get(DEPLOYMENT).unwrap();
     let image = &live["spec"]["template"]["spec"]["containers"][0]["image"];
-    assert_eq!(image, "millrace/collector:0.1.0-mimalloc");
+    assert_eq!(image, "millrace/collector:0.1.0-system");
     assert_eq!(live["metadata"]["annotations"]["theirs"], "kept");
     let service = world.server.get(SERVICE).unwrap();
     assert_eq!(service["metadata"]["labels"]["app.kubernetes.io/component"], "edge");
