@@ -11,10 +11,10 @@ use millrace_exporters::clickhouse::{
     ClickHouseSink, DirectParts, DirectPublisher, SinkParts, SinkSettings,
 };
 use millrace_pipeline::publish::Publish;
-use millrace_receivers::otlp::{Otlp, Parts};
+use millrace_receivers::otlp::Parts;
 use tokio::runtime::Handle;
 
-use crate::edge::{announce, fits};
+use crate::edge::{finish, fits, take};
 use crate::run::{Common, RunError};
 
 /// What the largest request may take at once, as a multiple of it: as it came, expanded, and
@@ -51,24 +51,14 @@ pub(crate) async fn run(
             shards: threads,
         },
     )?);
-    let otlp = Otlp::bind(
-        receiver,
-        Parts {
-            budget,
-            drain: drain.clone(),
-            telemetry,
-            publisher: Arc::clone(&publisher) as Arc<dyn Publish>,
-            threads,
-        },
-    )
-    .await?;
-    announce(&otlp);
-    listeners.ready();
-    otlp.serve().await;
+    let parts = Parts {
+        budget,
+        drain: drain.clone(),
+        telemetry,
+        publisher: Arc::clone(&publisher) as Arc<dyn Publish>,
+        threads,
+    };
+    take(receiver, parts, &listeners).await?;
     let remaining = drain.remaining();
-    let flushed = tokio::task::spawn_blocking(move || publisher.flush(remaining)).await;
-    match flushed {
-        Ok(true) => Ok(()),
-        _ => Err(RunError::Deadline),
-    }
+    finish(move || publisher.flush(remaining)).await
 }

@@ -10,6 +10,7 @@ use millrace_config::{KafkaExporter, OtlpReceiver};
 use millrace_exporters::kafka::KafkaPublisher;
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::publish::Publish;
+use millrace_pipeline::readiness::Part;
 use millrace_receivers::otlp::{Otlp, Parts};
 
 use crate::run::{Common, RunError};
@@ -27,23 +28,34 @@ pub(crate) async fn run(
     let listeners = readiness.part("listeners");
     let kafka = readiness.part("kafka");
     let publisher = Arc::new(KafkaPublisher::start(exporter, &telemetry, kafka, &drain)?);
-    let otlp = Otlp::bind(
-        receiver,
-        Parts {
-            budget,
-            drain: drain.clone(),
-            telemetry,
-            publisher: Arc::clone(&publisher) as Arc<dyn Publish>,
-            threads: usize::from(cores.get()),
-        },
-    )
-    .await?;
+    let parts = Parts {
+        budget,
+        drain: drain.clone(),
+        telemetry,
+        publisher: Arc::clone(&publisher) as Arc<dyn Publish>,
+        threads: usize::from(cores.get()),
+    };
+    take(receiver, parts, &listeners).await?;
+    let remaining = drain.remaining();
+    finish(move || publisher.flush(remaining)).await
+}
+
+/// Takes requests until the drain.
+pub(crate) async fn take(
+    receiver: &OtlpReceiver,
+    parts: Parts,
+    listeners: &Part,
+) -> Result<(), RunError> {
+    let otlp = Otlp::bind(receiver, parts).await?;
     announce(&otlp);
     listeners.ready();
     otlp.serve().await;
-    let remaining = drain.remaining();
-    let flushed = tokio::task::spawn_blocking(move || publisher.flush(remaining)).await;
-    match flushed {
+    Ok(())
+}
+
+/// Waits for what was taken to be safe: `flush` blocks, and says whether it is.
+pub(crate) async fn finish(flush: impl FnOnce() -> bool + Send + 'static) -> Result<(), RunError> {
+    match tokio::task::spawn_blocking(flush).await {
         Ok(true) => Ok(()),
         _ => Err(RunError::Deadline),
     }
@@ -61,7 +73,7 @@ pub(crate) fn fits(budget: &Budget, receiver: &OtlpReceiver, copies: u64) -> Res
 }
 
 /// Says where clients are listened for.
-pub(crate) fn announce(otlp: &Otlp) {
+fn announce(otlp: &Otlp) {
     if let Some(address) = otlp.grpc_address() {
         tracing::info!(%address, "otlp over grpc is listened for");
     }
