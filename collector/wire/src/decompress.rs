@@ -1,13 +1,14 @@
 //! Undoing gzip and zstd under a cap: the only raw decompressors in the tree.
 //!
-//! A [`Decompressor`] is reused: its contexts are allocated once, on first use. Output goes into
-//! the caller's buffer, which never grows past the cap, so that a few bytes can't become gigabytes:
-//! the cap is checked before memory is taken, not after.
+//! A [`Decompressor`] is reused: zstd's context is allocated once, on first use; gzip's state is
+//! made anew for each member, since it can't be reset to a gzip header. Output goes into the
+//! caller's buffer, which never grows past the cap, so that a few bytes can't become gigabytes: the
+//! cap is checked before memory is taken, not after.
 
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, get_error_name};
 
-use crate::limits::ZSTD_WINDOW_LOG_MAX;
+use crate::limits::{GZIP_MEMBERS_MAX, ZSTD_WINDOW_LOG_MAX};
 
 /// How a body is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -121,6 +122,7 @@ impl Decompressor {
             none => none.insert(Decompress::new_gzip(WINDOW_BITS)),
         };
         let mut rest = body;
+        let mut members = 1;
         loop {
             make_room(body.len(), limit_bytes, out);
             let read_before = stream.total_in();
@@ -134,8 +136,15 @@ impl Decompressor {
             }
             match status {
                 Status::StreamEnd if rest.is_empty() => return Ok(()),
+                Status::StreamEnd if members >= GZIP_MEMBERS_MAX => {
+                    let reason = format!("it has more than {GZIP_MEMBERS_MAX} members");
+                    return Err(corrupt(ENCODING, &reason));
+                }
                 // Another member follows.
-                Status::StreamEnd => *stream = Decompress::new_gzip(WINDOW_BITS),
+                Status::StreamEnd => {
+                    members += 1;
+                    *stream = Decompress::new_gzip(WINDOW_BITS);
+                }
                 // There was room for more output, so what is missing is input.
                 _ if out.len() < out.capacity() => {
                     return Err(DecompressError::Truncated { encoding: ENCODING });
@@ -294,6 +303,20 @@ mod tests {
             Decompressor::new().decompress(encoding, &body, 100, &mut out).unwrap();
             assert_eq!(out, b"one two");
         }
+    }
+
+    /// Scenario: as many empty members as allowed, and one more. Guarantee: few bytes can't ask for
+    /// much work.
+    #[test]
+    fn a_gzip_body_has_so_many_members_at_most() {
+        let limit = GZIP_MEMBERS_MAX as usize;
+        let body = pack(Encoding::Gzip, b"").repeat(limit + 1);
+        let length = body.len() / (limit + 1) * limit;
+        let mut out = Vec::new();
+        let mut decompressor = Decompressor::new();
+        decompressor.decompress(Encoding::Gzip, &body[..length], 100, &mut out).unwrap();
+        let error = decompressor.decompress(Encoding::Gzip, &body, 100, &mut out).unwrap_err();
+        assert!(error.to_string().contains("more than 4096 members"), "{error}");
     }
 
     /// Names are the ones HTTP and gRPC use.

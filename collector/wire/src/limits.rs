@@ -21,6 +21,11 @@ pub const ATTRIBUTES: u32 = 16_384;
 /// write to Kafka, and keeps every offset inside 32 bits.
 pub const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
+/// Most members of a gzip body. Each costs a new inflate state, some microseconds, and an empty one
+/// is 20 bytes: without a limit a 20 MiB body buys a million of them. Block-wise writers make one
+/// member of 64 KiB, so 4,096 are four times the longest message; their states take some 20 ms.
+pub const GZIP_MEMBERS_MAX: u32 = 4_096;
+
 /// Largest zstd window in bits: 8 MiB, what level 19 and below use, and the least every decoder
 /// must support by RFC 8878. It bounds the memory a frame's header can ask for.
 pub const ZSTD_WINDOW_LOG_MAX: u32 = 23;
