@@ -397,7 +397,9 @@ fn odd_ids_are_kept_whole() {
     let resource_spans = vec![ResourceSpans { scope_spans, ..ResourceSpans::default() }];
     let request = ExportTraceServiceRequest { resource_spans };
     send(&tables, Signal::Traces, &request.encode_to_vec());
-    let stored = tables.query("SELECT TraceId, SpanId FROM otel.otel_traces ORDER BY SpanName");
-    let expected: Vec<String> = ids.iter().map(|(_, id)| format!("{id}\t{id}")).collect();
+    let ids_in_bars = "concat('|', TraceId, '|', SpanId, '|')";
+    let stored =
+        tables.query(&format!("SELECT {ids_in_bars} FROM otel.otel_traces ORDER BY SpanName"));
+    let expected: Vec<String> = ids.iter().map(|(_, id)| format!("|{id}|{id}|")).collect();
     assert_eq!(stored, expected.join("\n"));
 }
