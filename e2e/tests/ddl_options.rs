@@ -299,12 +299,12 @@ fn own_columns_never_refuse_a_row() {
             engine.query(&insert).unwrap();
         }
         let query = format!("SELECT Pod, Port, Load FROM {database}.otel_logs ORDER BY Pod");
-        assert_eq!(engine.query(&query).unwrap(), "\t0\t0\n7\t0\t0\np1\t80\t80\n", "{database}");
+        assert_eq!(engine.query(&query).unwrap(), "\t0\t0\n7\t0\t0\np1\t80\t80", "{database}");
         let query = format!(
             "SELECT Key, sum(count) FROM {database}.otel_logs_kv_rollup_15m WHERE \
              ColumnIdentifier = 'ResourceAttributes' AND Key = 'net.port' GROUP BY Key"
         );
-        assert_eq!(engine.query(&query).unwrap(), "net.port\t2\n", "{database}");
+        assert_eq!(engine.query(&query).unwrap(), "net.port\t2", "{database}");
     }
 }
 

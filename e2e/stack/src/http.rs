@@ -27,10 +27,10 @@ impl Answer {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// The body as text, without the white space around it.
+    /// The body as text, without the line breaks at its end. Tabs stay: they may be empty columns.
     #[must_use]
     pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).trim().to_owned()
+        String::from_utf8_lossy(&self.body).trim_end_matches(['\r', '\n']).to_owned()
     }
 }
 

@@ -125,7 +125,8 @@ fn strings(words: &[&str]) -> Vec<String> {
 }
 
 fn cargo_test(select: &[String], runner: &[&str], tally: &mut Tally) -> Result<()> {
-    let mut args = vec!["test", "--locked", "--workspace"];
+    // A phase runs to its end: one failure must not hide the next.
+    let mut args = vec!["test", "--locked", "--workspace", "--no-fail-fast"];
     args.extend(select.iter().map(String::as_str));
     args.push("--");
     args.extend(runner);
