@@ -189,16 +189,16 @@ impl Lab {
     }
 
     /// Start a collector that takes OTLP straight into ClickHouse, and wait until it is ready.
-    /// `extra` goes below the ClickHouse exporter.
+    /// `receiver` goes below the OTLP receiver, `exporter` below the ClickHouse exporter.
     ///
     /// # Errors
     /// When it isn't ready in time.
-    pub fn direct(&self, extra: &str) -> Result<Collector> {
+    pub fn direct(&self, receiver: &str, exporter: &str) -> Result<Collector> {
         let ports = Ports::free()?;
         let settings = format!(
             "receivers:\n  otlp:\n    grpc: {{address: \"{}\"}}\n    http: {{address: \"{}\"}}\n\
-             exporters:\n  clickhouse:\n    endpoints: [\"{}\"]\n    database: otel\n    \
-             credentials: {{usernameFile: \"{}\", passwordFile: \"{}\"}}\n{extra}",
+             {receiver}exporters:\n  clickhouse:\n    endpoints: [\"{}\"]\n    database: otel\n    \
+             credentials: {{usernameFile: \"{}\", passwordFile: \"{}\"}}\n{exporter}",
             ports.grpc,
             ports.http,
             self.engine.url(),
