@@ -462,13 +462,35 @@ fn double(number: f64) -> String {
     if number.is_infinite() {
         return if number > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
     }
-    let scientific = format!("{number:e}");
+    let scientific = even(format!("{number:e}"), number);
     let (mantissa, exponent) = scientific.split_once('e').unwrap();
     match exponent.parse::<i32>().unwrap() {
         exponent if number != 0.0 && exponent >= 21 => format!("{mantissa}e+{exponent}"),
         exponent if number != 0.0 && exponent < -6 => format!("{mantissa}e{exponent}"),
-        _ => format!("{number}"),
+        _ => even(format!("{number}"), number),
     }
+}
+
+/// The standard library's shortest form, but the even one of two that are equally near: it takes
+/// the one further from zero.
+fn even(text: String, number: f64) -> String {
+    let digits = |text: &str| -> String {
+        let mantissa = text.split('e').next().unwrap();
+        let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+        digits.trim_matches('0').to_owned()
+    };
+    // No double has more significant digits than 767.
+    let exact = digits(&format!("{number:.780e}"));
+    let (short, mut lower) = (digits(&text), digits(&text).into_bytes());
+    let Some(last) = lower.last_mut().filter(|last| (**last - b'0') % 2 == 1) else { return text };
+    *last -= 1;
+    if exact != format!("{}5", String::from_utf8(lower.clone()).unwrap()) {
+        return text;
+    }
+    let at = text.split('e').next().unwrap().rfind(|c: char| ('1'..='9').contains(&c)).unwrap();
+    let digit = char::from(*lower.last().unwrap());
+    assert!(text[at..].starts_with(char::from(*short.as_bytes().last().unwrap())));
+    format!("{}{digit}{}", &text[..at], &text[at + 1..])
 }
 
 fn base64(bytes: &[u8]) -> String {
