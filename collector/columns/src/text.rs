@@ -1,7 +1,6 @@
 //! Attribute values as text: for the Map variant, for log bodies, and for values nested deeper than
 //! paths go.
 
-
 use millrace_wire::otlp::{AnyValue, KeyValue, Repeated};
 use millrace_wire::protobuf::Fault;
 
