@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::message::Message;
 use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
@@ -147,7 +148,19 @@ impl Group {
 
     /// Messages that it has not committed yet.
     pub(crate) fn behind(&self) -> Result<i64> {
-        let committed = self.consumer.committed_offsets(self.list.clone(), TIMEOUT)?;
+        use RDKafkaErrorCode as Code;
+        let committed = match self.consumer.committed_offsets(self.list.clone(), TIMEOUT) {
+            Ok(committed) => committed,
+            // A fresh broker still loads the group's coordinator: nothing is committed yet.
+            Err(error) => match error.rdkafka_error_code() {
+                Some(
+                    Code::NotCoordinator
+                    | Code::CoordinatorNotAvailable
+                    | Code::CoordinatorLoadInProgress,
+                ) => return Ok(self.ends.iter().sum()),
+                _ => return Err(error.into()),
+            },
+        };
         let offset = |element: &TopicPartitionListElem<'_>| match element.offset() {
             Offset::Offset(offset) => offset,
             _ => 0,
