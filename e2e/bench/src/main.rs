@@ -115,7 +115,8 @@ fn entries(args: &Args, cases: &[Case]) -> Result<Vec<Entry>> {
 }
 
 fn run_all(args: &Args, entries: &mut [Entry]) -> Result<()> {
-    let folder = args.out.join("run");
+    // Collectors take absolute paths only.
+    let folder = std::path::absolute(args.out.join("run")).context("no working folder")?;
     let mut world = World::start(&folder)?;
     let runs = args.runs();
     for round in 1..=runs {
