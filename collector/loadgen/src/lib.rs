@@ -20,6 +20,7 @@ mod check;
 mod content;
 mod mix;
 #[cfg(test)]
+#[path = "../../columns/tests/native/value.rs"]
 mod native;
 #[cfg(test)]
 #[path = "../../columns/tests/oracle/mod.rs"]

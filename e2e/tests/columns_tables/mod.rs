@@ -92,7 +92,7 @@ impl Tables {
 
     /// The one answer to a query, without the line's end.
     pub fn query(&self, sql: &str) -> String {
-        self.engine.query(sql).unwrap().trim_end_matches('\n').to_owned()
+        self.engine.query(sql).unwrap()
     }
 
     /// Checks that the tables hold exactly `expected`.

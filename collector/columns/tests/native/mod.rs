@@ -2,24 +2,11 @@
 //! builders.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
+mod value;
+
 use std::collections::BTreeMap;
 
-/// A value as the server would hold it. Doubles by their bits, so that equality is exact.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Value {
-    Null,
-    UInt(u64),
-    Int(i64),
-    Float(u64),
-    Bool(bool),
-    Text(Vec<u8>),
-    Array(Vec<Value>),
-    Map(Vec<(Value, Value)>),
-    /// A JSON object: by path, the type's name and the value.
-    Json(BTreeMap<Vec<u8>, (String, Value)>),
-    /// A dynamic value with its type's name.
-    Dynamic(String, Box<Value>),
-}
+pub use value::Value;
 
 #[derive(Debug)]
 pub struct Block {

@@ -1,10 +1,12 @@
-//! Values as the oracle of the columns crate's tests has them, which the judge's tests share.
+//! A value of a Native block, as the reader and the oracle have it. The load generator's tests share
+//! this file: it links nothing.
+#![allow(dead_code, missing_docs, unreachable_pub)]
 
 use std::collections::BTreeMap;
 
 /// A value as the server would hold it. Doubles by their bits, so that equality is exact.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Value {
+pub enum Value {
     Null,
     UInt(u64),
     Int(i64),
@@ -13,8 +15,8 @@ pub(crate) enum Value {
     Text(Vec<u8>),
     Array(Vec<Value>),
     Map(Vec<(Value, Value)>),
-    /// By path, the type's name and the value.
+    /// A JSON object: by path, the type's name and the value.
     Json(BTreeMap<Vec<u8>, (String, Value)>),
-    /// With its type's name.
+    /// A dynamic value with its type's name.
     Dynamic(String, Box<Value>),
 }
