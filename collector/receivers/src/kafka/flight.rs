@@ -9,10 +9,10 @@ use millrace_pipeline::sink::{
     Answer, Completion, DeadLetter, Insert, Origin, Outcome, Rejection, TableIndex,
 };
 use millrace_wire::Signal;
-use rdkafka::consumer::Consumer;
 use rdkafka::error::KafkaResult;
-use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rdkafka::topic_partition_list::Offset;
 
+use super::member::Member;
 use super::partition::{Key, OpenBatch};
 use super::salvage::Job;
 use super::session::Session;
@@ -54,7 +54,7 @@ pub(super) enum OpenPart {
     Salvage { ticket: Ticket<Key>, signal: Signal, records: u64 },
 }
 
-impl Session {
+impl<M: Member> Session<M> {
     /// Moves on what may be sent: at once, or once a confirmed commit has named it.
     pub(super) fn release_held(&mut self) {
         let free = self.shared.settings.delivery == Delivery::AtLeastOnce;
@@ -113,7 +113,7 @@ impl Session {
         {
             partition.kept_back = true;
             let list = self.list(std::iter::once(key));
-            if let Err(error) = self.consumer.pause(&list) {
+            if let Err(error) = self.member.pause(&list) {
                 tracing::warn!(%error, "cannot pause a partition");
             }
         }
@@ -147,7 +147,7 @@ impl Session {
         let list = self.list(free.into_iter().filter(|key| self.has_turn(*key)));
         if list.count() > 0
             && !self.is_paused()
-            && let Err(error) = self.consumer.resume(&list)
+            && let Err(error) = self.member.resume(&list)
         {
             tracing::warn!(%error, "cannot resume partitions");
         }
@@ -296,14 +296,7 @@ impl Session {
     fn seek(&self, key: Key, offset: Option<i64>) -> KafkaResult<()> {
         let Some(topic) = self.topic(key) else { return Ok(()) };
         let offset = offset.map_or(Offset::Beginning, Offset::Offset);
-        let now = Duration::ZERO;
-        self.consumer.seek(&topic.name, key.partition, offset, now).or_else(|error| {
-            tracing::debug!(%error, "seek refused, assigning again");
-            let mut list = TopicPartitionList::new();
-            list.add_partition_offset(&topic.name, key.partition, offset)?;
-            self.consumer.incremental_unassign(&list)?;
-            self.consumer.incremental_assign(&list)
-        })
+        self.member.seek(&topic.name, key.partition, offset)
     }
 
     /// Drops the partition's batch being filled.

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use millrace_ledger::{Commit, Cut, Generation, decode, encode};
 use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
 use millrace_pipeline::batch::CutReason;
-use rdkafka::consumer::{CommitMode, Consumer, RebalanceProtocol};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::context::Event;
-use super::metadata::{Committed, committed};
+use super::member::Member;
+use super::metadata::Committed;
 use super::partition::{Key, Partition};
 use super::session::{COMMIT_INTERVAL, Session};
 use super::settings::Delivery;
@@ -45,7 +45,7 @@ pub(super) struct Leaving {
     deadline: Instant,
 }
 
-impl Session {
+impl<M: Member> Session<M> {
     pub(super) fn handle(&mut self, event: Event) {
         match event {
             Event::Assigned(partitions) => {
@@ -73,8 +73,7 @@ impl Session {
         let known = if list.count() == 0 {
             Ok(Vec::new())
         } else {
-            let answer = self.consumer.committed_offsets(list, COMMITTED_TIMEOUT);
-            answer.map(|answer| committed(&answer))
+            self.member.committed(list, COMMITTED_TIMEOUT)
         };
         let known = match known {
             Ok(known) => known,
@@ -89,7 +88,7 @@ impl Session {
             }
             self.begin_partition(entry);
         }
-        if let Err(error) = self.assign(&list) {
+        if let Err(error) = self.member.assign(&list) {
             tracing::error!(worker = self.worker, %error, "cannot take partitions over");
             self.shared.status.trouble(self.worker, error.to_string());
         }
@@ -99,7 +98,7 @@ impl Session {
             keys.partition(|key| self.has_turn(*key) && !self.is_paused());
         for (keys, pause) in [(read, false), (wait, true)] {
             let list = self.list(keys.into_iter());
-            let done = if pause { self.consumer.pause(&list) } else { self.consumer.resume(&list) };
+            let done = if pause { self.member.pause(&list) } else { self.member.resume(&list) };
             if let Err(error) = done {
                 tracing::warn!(worker = self.worker, %error, pause, "new partitions");
             }
@@ -154,16 +153,9 @@ impl Session {
         let Some(next) = self.repeating.front().copied() else { return };
         let list = self.list(std::iter::once(next).filter(|key| self.has_turn(*key)));
         if !self.is_paused()
-            && let Err(error) = self.consumer.resume(&list)
+            && let Err(error) = self.member.resume(&list)
         {
             tracing::warn!(worker = self.worker, %error, "cannot resume a partition");
-        }
-    }
-
-    fn assign(&self, list: &TopicPartitionList) -> KafkaResult<()> {
-        match self.consumer.rebalance_protocol() {
-            RebalanceProtocol::Cooperative => self.consumer.incremental_assign(list),
-            RebalanceProtocol::Eager | RebalanceProtocol::None => self.consumer.assign(list),
         }
     }
 
@@ -179,7 +171,7 @@ impl Session {
             return;
         }
         let list = self.list(keys.iter().copied());
-        if let Err(error) = self.consumer.pause(&list) {
+        if let Err(error) = self.member.pause(&list) {
             tracing::debug!(%error, "cannot pause what is given up");
         }
         for key in &keys {
@@ -221,7 +213,7 @@ impl Session {
             return;
         }
         let asked = self.commit_list(commits);
-        let asked = asked.and_then(|list| self.consumer.commit(&list, CommitMode::Async));
+        let asked = asked.and_then(|list| self.member.commit_and_forget(&list));
         if let Err(error) = asked {
             tracing::warn!(worker = self.worker, %error, "cannot ask for the last commit");
         }
@@ -229,11 +221,7 @@ impl Session {
 
     fn unassign(&self, keys: &[Key]) {
         let list = self.list(keys.iter().copied());
-        let done = match self.consumer.rebalance_protocol() {
-            RebalanceProtocol::Cooperative => self.consumer.incremental_unassign(&list),
-            RebalanceProtocol::Eager | RebalanceProtocol::None => self.consumer.unassign(),
-        };
-        if let Err(error) = done {
+        if let Err(error) = self.member.unassign(&list) {
             tracing::warn!(worker = self.worker, %error, "giving up partitions");
         }
     }
@@ -317,7 +305,7 @@ impl Session {
 
     fn send_commit(&self, commits: &[Commit<Key>]) -> bool {
         match self.commit_list(commits) {
-            Ok(list) => self.committer.as_ref().is_some_and(|c| c.commit(list)),
+            Ok(list) => self.member.commit(list),
             Err(error) => {
                 tracing::error!(worker = self.worker, %error, "cannot name offsets to commit");
                 false

@@ -10,10 +10,10 @@ use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::sink::{Encoder, Insert, Origin};
 use millrace_wire::Signal;
 use rdkafka::Message;
-use rdkafka::message::BorrowedMessage;
 
 use super::flight::Work;
 use super::letter::dead_letter;
+use super::member::Member;
 use super::partition::{Key, OpenBatch, Partition};
 use super::session::Session;
 
@@ -63,9 +63,9 @@ impl Spares {
     }
 }
 
-impl Session {
+impl<M: Member> Session<M> {
     /// Takes one message into its partition's batch.
-    pub(super) fn take(&mut self, message: &BorrowedMessage<'_>) {
+    pub(super) fn take(&mut self, message: &impl Message) {
         let Some(key) = self.key_of(message.topic(), message.partition()) else { return };
         let offset = message.offset();
         match self.partitions.get(&key) {
@@ -88,7 +88,7 @@ impl Session {
     }
 
     /// Makes sure that the partition has a batch to fill.
-    fn open_batch(&mut self, key: Key, offset: i64, message: &BorrowedMessage<'_>, cut: Cut) {
+    fn open_batch(&mut self, key: Key, offset: i64, message: &impl Message, cut: Cut) {
         let Some(signal) = self.topic(key).map(|topic| topic.signal) else { return };
         let Some(partition) = self.partitions.get_mut(&key) else { return };
         if partition.open.is_some() {
@@ -120,7 +120,7 @@ impl Session {
         });
     }
 
-    fn append(&mut self, key: Key, offset: i64, message: &BorrowedMessage<'_>) {
+    fn append(&mut self, key: Key, offset: i64, message: &impl Message) {
         let Some(topic) = self.shared.settings.topics.get(usize::from(key.topic)) else { return };
         let Some(partition) = self.partitions.get_mut(&key) else { return };
         partition.next_offset = offset + 1;

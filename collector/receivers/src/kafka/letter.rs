@@ -5,11 +5,11 @@ use std::sync::Arc;
 use millrace_pipeline::sink::{DeadLetter, Rejection};
 use millrace_wire::Signal;
 use rdkafka::Message;
-use rdkafka::message::{BorrowedMessage, Headers};
+use rdkafka::message::Headers;
 
 /// Copies a message with the reason it can't be stored.
 pub(super) fn dead_letter(
-    message: &BorrowedMessage<'_>,
+    message: &impl Message,
     signal: Signal,
     topic: &Arc<str>,
     rejection: Rejection,

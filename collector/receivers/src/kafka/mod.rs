@@ -22,6 +22,7 @@ mod group;
 mod intake;
 mod lag;
 mod letter;
+mod member;
 mod metadata;
 mod partition;
 mod salvage;
@@ -42,6 +43,7 @@ use millrace_pipeline::sink::{DeadLetters, Sink};
 use millrace_pipeline::telemetry::Telemetry;
 
 use lag::LagBoard;
+use member::KafkaMember;
 use session::{Ended, Session};
 pub use settings::{Delivery, SourceSettings, SourceTopic};
 use status::Status;
@@ -178,7 +180,8 @@ fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<
 fn run(shared: &Arc<Shared>, worker: u16) {
     let mut backoff = Backoff::new(RESTART_BACKOFF, u64::from(worker));
     while !shared.drain.is_begun() {
-        let error = match Session::new(Arc::clone(shared), worker).map(Session::run) {
+        let error = match Session::new(Arc::clone(shared), worker).map(Session::<KafkaMember>::run)
+        {
             Ok(Ended::Drained) => return,
             Ok(Ended::Fatal(error)) => error.to_string(),
             Err(error) => error.to_string(),

@@ -10,21 +10,20 @@
 //! `flight` (batches to answers), `group` (assignment, revocation, commits).
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millrace_ledger::{Commit, Ledger};
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::sink::{Answers, Completion, PartId};
-use rdkafka::consumer::Consumer;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use super::Shared;
-use super::committer::Committer;
-use super::context::{GroupConsumer, Mailbox};
 use super::flight::{OpenPart, Work};
 use super::group::{Joining, Leaving};
 use super::intake::Spares;
+use super::member::{KafkaMember, Member};
 use super::partition::{Key, Partition};
 use super::salvage::Job;
 
@@ -85,12 +84,11 @@ pub(super) struct Commits {
     pub(super) not_before: Instant,
 }
 
-pub(super) struct Session {
+pub(super) struct Session<M> {
     pub(super) shared: Arc<Shared>,
     pub(super) worker: u16,
-    pub(super) consumer: Arc<GroupConsumer>,
-    /// None only while the session closes.
-    pub(super) committer: Option<Committer>,
+    /// Shared with nobody: messages are borrowed from it while the session changes.
+    pub(super) member: Rc<M>,
     pub(super) ledger: Ledger<Key>,
     pub(super) partitions: BTreeMap<Key, Partition>,
     pub(super) answers: Answers,
@@ -129,21 +127,22 @@ pub(super) struct Session {
     joined: bool,
 }
 
-impl Session {
+impl Session<KafkaMember> {
     /// Makes the consumer and subscribes it. Nothing is read before [`Session::run`].
     pub(super) fn new(shared: Arc<Shared>, worker: u16) -> Result<Self, SessionError> {
-        let client = shared.settings.group_client(worker);
-        let consumer: GroupConsumer = client.create_with_context(Mailbox::default())?;
-        let topics: Vec<&str> = shared.settings.topics.iter().map(|t| t.name.as_ref()).collect();
-        consumer.subscribe(&topics)?;
-        let consumer = Arc::new(consumer);
-        let committer = Committer::start(worker, Arc::clone(&consumer))?;
-        let now = Instant::now();
-        Ok(Self {
+        let member = KafkaMember::join(&shared.settings, worker)?;
+        Ok(Self::of(shared, worker, member))
+    }
+}
+
+impl<M: Member> Session<M> {
+    /// The session of a member that has just asked to be let in.
+    pub(super) fn of(shared: Arc<Shared>, worker: u16, member: M) -> Self {
+        let now = member.now();
+        Self {
             shared,
             worker,
-            consumer,
-            committer: Some(committer),
+            member: Rc::new(member),
             ledger: Ledger::new(),
             partitions: BTreeMap::new(),
             answers: Answers::new(MAX_UNANSWERED),
@@ -167,41 +166,45 @@ impl Session {
             now,
             flow: Flow::Reading,
             joined: false,
-        })
+        }
     }
 
     /// Reads until the process drains or the consumer fails for good.
     pub(super) fn run(mut self) -> Ended {
-        let consumer = Arc::clone(&self.consumer);
-        let ended = loop {
-            self.now = Instant::now();
-            self.serve();
-            if self.shared.drain.is_begun() && self.drained() {
-                break Ended::Drained;
+        loop {
+            if let Some(ended) = self.turn() {
+                self.close();
+                return ended;
             }
-            let wait = match self.decide_flow() {
-                Flow::Reading => self.wait(),
-                // Nothing is read from paused partitions; polling serves rebalances.
-                Flow::Paused => BUSY_WAIT,
-                Flow::Holding { .. } => {
-                    if let Some(answer) = self.answers.next_within(BUSY_WAIT) {
-                        self.settle(answer);
-                    }
-                    continue;
+        }
+    }
+
+    /// One turn of the loop. How the session ended, if it did.
+    pub(super) fn turn(&mut self) -> Option<Ended> {
+        let member = Rc::clone(&self.member);
+        self.now = member.now();
+        self.serve();
+        if self.shared.drain.is_begun() && self.drained() {
+            return Some(Ended::Drained);
+        }
+        let wait = match self.decide_flow() {
+            Flow::Reading => self.wait(),
+            // Nothing is read from paused partitions; polling serves rebalances.
+            Flow::Paused => BUSY_WAIT,
+            Flow::Holding { .. } => {
+                if let Some(answer) = member.answer(&mut self.answers, BUSY_WAIT) {
+                    self.settle(answer);
                 }
-            };
-            match consumer.poll(wait) {
-                Some(Ok(message)) => self.take(&message),
-                Some(Err(error)) => {
-                    if let Some(fatal) = self.poll_failed(error) {
-                        break Ended::Fatal(fatal);
-                    }
-                }
-                None => {}
+                return None;
             }
         };
-        self.close();
-        ended
+        match member.poll(wait)? {
+            Ok(message) => {
+                self.take(&message);
+                None
+            }
+            Err(error) => self.poll_failed(error).map(Ended::Fatal),
+        }
     }
 
     /// Handles everything that happened, without waiting.
@@ -209,7 +212,7 @@ impl Session {
         while let Some(answer) = self.answers.try_next() {
             self.settle(answer);
         }
-        while let Some(event) = self.consumer.context().next() {
+        while let Some(event) = self.member.event() {
             self.handle(event);
         }
         self.go_on_joining();
@@ -264,7 +267,7 @@ impl Session {
         if list.count() == 0 {
             return;
         }
-        let done = if paused { self.consumer.pause(&list) } else { self.consumer.resume(&list) };
+        let done = if paused { self.member.pause(&list) } else { self.member.resume(&list) };
         tracing::debug!(worker = self.worker, paused, "partitions");
         if let Err(error) = done {
             tracing::warn!(worker = self.worker, %error, paused, "cannot pause or resume");
@@ -284,11 +287,7 @@ impl Session {
     }
 
     fn note_joined(&mut self) {
-        use rdkafka::consumer::RebalanceProtocol;
-        if self.joined {
-            return;
-        }
-        if !matches!(self.consumer.rebalance_protocol(), RebalanceProtocol::None) {
+        if !self.joined && self.member.has_joined() {
             self.joined = true;
             self.shared.status.joined(self.worker);
         }
@@ -312,12 +311,9 @@ impl Session {
     }
 
     /// Gives everything back and leaves the group (a static member keeps its place in it).
-    fn close(mut self) {
+    pub(super) fn close(mut self) {
         self.drop_all_partitions();
-        self.consumer.context().close();
-        if let Some(committer) = self.committer.take() {
-            committer.close(!self.commits.in_flight.is_empty());
-        }
+        self.member.close(!self.commits.in_flight.is_empty());
         // Dropping the consumer closes it, which takes a round trip or the session's time-out.
         drop(self);
     }

@@ -1,0 +1,172 @@
+//! A worker's place in the consumer group, as the session needs it: messages, what happens to the
+//! assignment, commits, and the time.
+//!
+//! [`KafkaMember`] is librdkafka's consumer. The session's own rules are tried against a simulated
+//! group by the thousands (`simulation`), which is why they know no more of Kafka than this trait.
+//! No rule belongs here: an implementation does what it is asked and says what happened.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millrace_pipeline::sink::{Answer, Answers};
+use rdkafka::Message;
+use rdkafka::consumer::{CommitMode, Consumer, RebalanceProtocol};
+use rdkafka::error::KafkaResult;
+use rdkafka::message::BorrowedMessage;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+
+use super::committer::Committer;
+use super::context::{Event, GroupConsumer, Mailbox};
+use super::metadata::{Committed, committed};
+use super::session::SessionError;
+use super::settings::SourceSettings;
+
+/// A membership in the group.
+pub(super) trait Member {
+    /// A message, borrowed from where it was fetched to.
+    type Message<'a>: Message
+    where
+        Self: 'a;
+
+    /// What the time is.
+    fn now(&self) -> Instant;
+
+    /// A message, waiting for it at most `wait`.
+    fn poll(&self, wait: Duration) -> Option<KafkaResult<Self::Message<'_>>>;
+
+    /// An answer of the sink, waiting for it at most `wait`.
+    fn answer(&self, answers: &mut Answers, wait: Duration) -> Option<Answer>;
+
+    /// What happened and isn't handled yet.
+    fn event(&self) -> Option<Event>;
+
+    /// Whether the group has taken this member in.
+    fn has_joined(&self) -> bool;
+
+    /// Takes assigned partitions over, from the offsets in the list.
+    fn assign(&self, list: &TopicPartitionList) -> KafkaResult<()>;
+
+    /// Gives partitions back.
+    fn unassign(&self, list: &TopicPartitionList) -> KafkaResult<()>;
+
+    /// Stops fetching.
+    fn pause(&self, list: &TopicPartitionList) -> KafkaResult<()>;
+
+    /// Fetches again.
+    fn resume(&self, list: &TopicPartitionList) -> KafkaResult<()>;
+
+    /// Reads a partition from another offset on; what was fetched may still come.
+    fn seek(&self, topic: &str, partition: i32, offset: Offset) -> KafkaResult<()>;
+
+    /// What is committed for partitions, waiting for it at most `wait`.
+    fn committed(&self, list: TopicPartitionList, wait: Duration) -> KafkaResult<Vec<Committed>>;
+
+    /// Asks for a commit, to be answered by [`Event::Committed`]. False when one is in flight.
+    fn commit(&self, list: TopicPartitionList) -> bool;
+
+    /// Asks for a commit that nobody waits for.
+    fn commit_and_forget(&self, list: &TopicPartitionList) -> KafkaResult<()>;
+
+    /// Before the end: rebalances are answered without the session from here on.
+    fn close(&self, commit_in_flight: bool);
+}
+
+/// A member by librdkafka.
+pub(super) struct KafkaMember {
+    consumer: Arc<GroupConsumer>,
+    /// None once closed.
+    committer: RefCell<Option<Committer>>,
+}
+
+impl KafkaMember {
+    /// Makes the consumer and subscribes it.
+    pub(super) fn join(settings: &SourceSettings, worker: u16) -> Result<Self, SessionError> {
+        let client = settings.group_client(worker);
+        let consumer: GroupConsumer = client.create_with_context(Mailbox::default())?;
+        let topics: Vec<&str> = settings.topics.iter().map(|t| t.name.as_ref()).collect();
+        consumer.subscribe(&topics)?;
+        let consumer = Arc::new(consumer);
+        let committer = RefCell::new(Some(Committer::start(worker, Arc::clone(&consumer))?));
+        Ok(Self { consumer, committer })
+    }
+
+    fn is_cooperative(&self) -> bool {
+        matches!(self.consumer.rebalance_protocol(), RebalanceProtocol::Cooperative)
+    }
+}
+
+impl Member for KafkaMember {
+    type Message<'a> = BorrowedMessage<'a>;
+
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn poll(&self, wait: Duration) -> Option<KafkaResult<BorrowedMessage<'_>>> {
+        self.consumer.poll(wait)
+    }
+
+    fn answer(&self, answers: &mut Answers, wait: Duration) -> Option<Answer> {
+        answers.next_within(wait)
+    }
+
+    fn event(&self) -> Option<Event> {
+        self.consumer.context().next()
+    }
+
+    fn has_joined(&self) -> bool {
+        !matches!(self.consumer.rebalance_protocol(), RebalanceProtocol::None)
+    }
+
+    fn assign(&self, list: &TopicPartitionList) -> KafkaResult<()> {
+        match self.is_cooperative() {
+            true => self.consumer.incremental_assign(list),
+            false => self.consumer.assign(list),
+        }
+    }
+
+    fn unassign(&self, list: &TopicPartitionList) -> KafkaResult<()> {
+        match self.is_cooperative() {
+            true => self.consumer.incremental_unassign(list),
+            false => self.consumer.unassign(),
+        }
+    }
+
+    fn pause(&self, list: &TopicPartitionList) -> KafkaResult<()> {
+        self.consumer.pause(list)
+    }
+
+    fn resume(&self, list: &TopicPartitionList) -> KafkaResult<()> {
+        self.consumer.resume(list)
+    }
+
+    fn seek(&self, topic: &str, partition: i32, offset: Offset) -> KafkaResult<()> {
+        self.consumer.seek(topic, partition, offset, Duration::ZERO).or_else(|error| {
+            tracing::debug!(%error, "seek refused, assigning again");
+            let mut list = TopicPartitionList::new();
+            list.add_partition_offset(topic, partition, offset)?;
+            self.consumer.incremental_unassign(&list)?;
+            self.consumer.incremental_assign(&list)
+        })
+    }
+
+    fn committed(&self, list: TopicPartitionList, wait: Duration) -> KafkaResult<Vec<Committed>> {
+        self.consumer.committed_offsets(list, wait).map(|answer| committed(&answer))
+    }
+
+    fn commit(&self, list: TopicPartitionList) -> bool {
+        self.committer.borrow().as_ref().is_some_and(|committer| committer.commit(list))
+    }
+
+    fn commit_and_forget(&self, list: &TopicPartitionList) -> KafkaResult<()> {
+        self.consumer.commit(list, CommitMode::Async)
+    }
+
+    fn close(&self, commit_in_flight: bool) {
+        self.consumer.context().close();
+        if let Some(committer) = self.committer.take() {
+            committer.close(commit_in_flight);
+        }
+    }
+}
