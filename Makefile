@@ -1,6 +1,6 @@
 # Millrace. `make` lists what there is; each target is a task of `cargo xtask` (e2e/xtask).
 .DEFAULT_GOAL := help
-.PHONY: help demo up down status images check test conformance bench bench-peers codegen audit fuzz sim
+.PHONY: help demo up down status images check test conformance bench bench-peers codegen audit fuzz sim seeds
 
 XTASK := cargo run --quiet --locked --package xtask --
 
@@ -42,6 +42,10 @@ bench-peers: prerequisites ## The same, side by side with the OpenTelemetry Coll
 
 sim: prerequisites ## The sizing rule against models of others, in a simulator: tables and plots in docs
 	@$(XTASK) sim
+
+seeds: prerequisites ## Gateways in a simulated world, by seed: SEEDS=20000, or SEED=17 again with its log
+	@MILLRACE_SEEDS=$(or $(SEEDS),20000) $(if $(SEED),MILLRACE_SEED=$(SEED)) \
+		cargo test --locked -p millrace-receivers --lib simulation -- --nocapture
 
 codegen: prerequisites ## Write what is generated: CRDs, chart CRDs, manifests, reference pages
 	@$(XTASK) codegen

@@ -150,9 +150,15 @@ impl<M: Member> Session<M> {
             return;
         }
         self.repeating.pop_front();
+        self.let_first_repeat();
+    }
+
+    /// Reads the partition whose turn it is to repeat, if any waits for it.
+    fn let_first_repeat(&self) {
         let Some(next) = self.repeating.front().copied() else { return };
         let list = self.list(std::iter::once(next).filter(|key| self.has_turn(*key)));
         if !self.is_paused()
+            && list.count() > 0
             && let Err(error) = self.member.resume(&list)
         {
             tracing::warn!(worker = self.worker, %error, "cannot resume a partition");
@@ -241,7 +247,12 @@ impl<M: Member> Session<M> {
         self.discard_open(key);
         self.drop_work(key);
         self.partitions.remove(&key);
+        let had_turn = self.repeating.front() == Some(&key);
         self.repeating.retain(|other| *other != key);
+        if had_turn {
+            // Nobody else would: its turn ends with it.
+            self.let_first_repeat();
+        }
         if let Some(generation) = self.ledger.generation(key) {
             self.ledger.revoke(key, generation, false);
         }

@@ -28,6 +28,9 @@ mod partition;
 mod salvage;
 mod session;
 mod settings;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
+mod simulation;
 mod status;
 
 use std::sync::Arc;

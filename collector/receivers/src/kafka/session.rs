@@ -310,6 +310,29 @@ impl<M: Member> Session<M> {
         }
     }
 
+    /// Where the session stands, for tests that got stuck.
+    #[cfg(test)]
+    pub(super) fn describe(&self) -> String {
+        let Self { flow, held, outbox, blocked, letters, salvage, repeating, .. } = self;
+        let queues = [held.len(), outbox.len(), blocked.len(), letters.len(), salvage.len()];
+        let partitions: Vec<_> = self
+            .partitions
+            .iter()
+            .map(|(key, partition)| {
+                let open = partition.open.as_ref().map(|open| (open.cut, open.next_offset));
+                (key.partition, partition.next_offset, partition.leaving, partition.kept_back, open)
+            })
+            .collect();
+        format!(
+            "{flow:?}, held, outbox, blocked, letters, salvage {queues:?}, unanswered {}, \
+             joining {}, leaving {}, commits {}, repeating {repeating:?}, {partitions:?}",
+            self.answers.unanswered(),
+            self.joining.is_some(),
+            self.leaving.is_some(),
+            self.commits.in_flight.len(),
+        )
+    }
+
     /// Gives everything back and leaves the group (a static member keeps its place in it).
     pub(super) fn close(mut self) {
         self.drop_all_partitions();

@@ -1,0 +1,418 @@
+//! The simulated broker's side of a consumer group: who is in it, who reads what, and commits.
+//!
+//! One rebalance at a time per member, as librdkafka does it: the next is told once the session has
+//! taken over, or given back, what the last one named. Members are static or dynamic, the group is
+//! cooperative or eager. A member that isn't heard of is given up on; its partitions go to others at
+//! once, and it learns of that only when it is back.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+
+use super::super::context::Event;
+use super::world::{TOPIC, World};
+
+/// A client's number; a process that comes back has another one.
+pub(super) type MemberId = usize;
+/// A process and a worker in it: what a static member is known by.
+pub(super) type Slot = (usize, u16);
+
+/// How long the group waits for a member that isn't heard of.
+pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
+/// Messages that a client fetches ahead.
+const FETCH: usize = 6;
+
+/// Where a partition is read.
+#[derive(Clone, Copy)]
+pub(super) struct Fetch {
+    pub(super) position: i64,
+    pub(super) paused: bool,
+}
+
+/// Told to a member, and not answered yet.
+enum Told {
+    Assign(BTreeSet<i32>),
+    Revoke,
+}
+
+/// A commit on its way.
+struct InFlight {
+    entries: Vec<(i32, i64, String)>,
+    lands: Option<Duration>,
+    answered: Duration,
+    result: KafkaResult<()>,
+}
+
+/// A member, as the broker and its client have it.
+pub(super) struct Place {
+    slot: Slot,
+    /// When it was last heard of.
+    seen: Duration,
+    joins: Duration,
+    pub(super) joined: bool,
+    /// The group has given up on it.
+    evicted: bool,
+    pub(super) owned: BTreeMap<i32, Fetch>,
+    told: Option<Told>,
+    pub(super) news: VecDeque<(Duration, Event)>,
+    commit: Option<InFlight>,
+    pub(super) fetched: VecDeque<(i32, i64)>,
+}
+
+#[derive(Default)]
+pub(super) struct Group {
+    pub(super) members: BTreeMap<MemberId, Place>,
+    next: MemberId,
+    /// Who has, or is being given, each partition.
+    owners: BTreeMap<i32, MemberId>,
+    targets: BTreeMap<i32, MemberId>,
+    changed: bool,
+    /// An eager rebalance: nobody is given anything before everybody has given up everything.
+    giving_up: bool,
+    /// Members keep their place by name.
+    pub(super) is_static: bool,
+}
+
+fn refused(code: RDKafkaErrorCode) -> KafkaResult<()> {
+    Err(KafkaError::ConsumerCommit(code))
+}
+
+fn named(partitions: impl IntoIterator<Item = i32>) -> Vec<(String, i32)> {
+    partitions.into_iter().map(|partition| (TOPIC.to_owned(), partition)).collect()
+}
+
+impl Group {
+    /// What the group thinks of a member.
+    pub(super) fn describe(&self, id: MemberId) -> String {
+        let Some(place) = self.members.get(&id) else { return format!("member {id} is fenced") };
+        let told = match &place.told {
+            None => String::new(),
+            Some(Told::Assign(partitions)) => format!(" told to take {partitions:?}"),
+            Some(Told::Revoke) => " told to give up".to_owned(),
+        };
+        let owned: Vec<_> = place.owned.iter().map(|(p, f)| (*p, f.position, f.paused)).collect();
+        let Place { joined, evicted, .. } = place;
+        let commit = place.commit.is_some();
+        format!(
+            "member {id} joined {joined} evicted {evicted}{told} reads {owned:?} commits {commit}"
+        )
+    }
+}
+
+impl World {
+    /// A client asks to be let in.
+    pub(super) fn join(&mut self, slot: Slot) -> MemberId {
+        let now = self.now;
+        let delay = Duration::from_millis(self.random.between(1, 300));
+        let group = &mut self.group;
+        let id = group.next;
+        group.next += 1;
+        let mut place = Place {
+            slot,
+            seen: now,
+            joins: now + delay,
+            joined: false,
+            evicted: false,
+            owned: BTreeMap::new(),
+            told: None,
+            news: VecDeque::new(),
+            commit: None,
+            fetched: VecDeque::new(),
+        };
+        let same = |place: &Place| group.is_static && place.slot == slot && !place.evicted;
+        let before = group.members.iter().find(|(_, place)| same(place)).map(|(id, _)| *id);
+        if let Some(before) = before {
+            // It takes the place of its predecessor, which is fenced off from here on.
+            let joined = group.members.remove(&before).is_some_and(|place| place.joined);
+            for holder in group.owners.values_mut().chain(group.targets.values_mut()) {
+                if *holder == before {
+                    *holder = id;
+                }
+            }
+            let owned: BTreeSet<i32> =
+                group.owners.iter().filter(|(_, owner)| **owner == id).map(|(p, _)| *p).collect();
+            place.joined = joined;
+            if !owned.is_empty() {
+                place.news.push_back((now + delay, Event::Assigned(named(owned.clone()))));
+                place.told = Some(Told::Assign(owned));
+            }
+        }
+        group.members.insert(id, place);
+        tracing::info!(id, ?slot, ?before, "joins");
+        id
+    }
+
+    /// A client is gone without a word.
+    pub(super) fn vanish(&mut self, id: MemberId) {
+        if self.random.once_in(2) {
+            self.land_commit(id);
+        }
+        if let Some(place) = self.group.members.get_mut(&id) {
+            place.commit = None;
+            place.news.clear();
+        }
+    }
+
+    /// A client leaves by itself. A static member's place is kept.
+    pub(super) fn leave(&mut self, id: MemberId) {
+        self.land_commit(id);
+        if !self.group.is_static {
+            self.evict(id);
+            self.group.members.remove(&id);
+        }
+    }
+
+    /// A client's heartbeat.
+    pub(super) fn hear(&mut self, id: MemberId) {
+        let late = Duration::from_millis(self.random.below(2500));
+        let now = self.now;
+        let Some(place) = self.group.members.get_mut(&id) else { return };
+        place.seen = now;
+        if place.evicted && !matches!(place.told, Some(Told::Revoke)) {
+            let mut lost: BTreeSet<i32> = place.owned.keys().copied().collect();
+            if let Some(Told::Assign(partitions)) = &place.told {
+                lost.extend(partitions);
+            }
+            let event = Event::Revoked { partitions: named(lost), lost: true };
+            place.news.push_back((now + late, event));
+            place.told = Some(Told::Revoke);
+        }
+    }
+
+    fn evict(&mut self, id: MemberId) {
+        tracing::info!(id, now = ?self.now, "given up on");
+        let Some(place) = self.group.members.get_mut(&id) else { return };
+        place.evicted = true;
+        if matches!(place.told, Some(Told::Revoke)) {
+            // What it was asked to give up is lost now, with all the rest.
+            place.told = None;
+            place.news.retain(|(_, event)| matches!(event, Event::Committed(_)));
+        }
+        self.group.owners.retain(|_, owner| *owner != id);
+        self.group.changed = true;
+        self.events.evictions += 1;
+    }
+
+    pub(super) fn serve_group(&mut self) {
+        let now = self.now;
+        let ids: Vec<MemberId> = self.group.members.keys().copied().collect();
+        for id in &ids {
+            self.serve_commit(*id);
+            let Some(place) = self.group.members.get_mut(id) else { continue };
+            if !place.evicted && now.saturating_sub(place.seen) > SESSION_TIMEOUT {
+                self.evict(*id);
+            } else if !place.evicted && !place.joined && place.joins <= now {
+                place.joined = true;
+                self.group.changed = true;
+            }
+        }
+        if std::mem::take(&mut self.group.changed) {
+            self.share_out();
+        }
+        for id in ids {
+            self.tell(id);
+        }
+    }
+
+    /// Who is to read what from now on.
+    fn share_out(&mut self) {
+        let turn = if self.random.once_in(3) { self.random.below(7) as usize } else { 0 };
+        let group = &mut self.group;
+        let inside = group.members.iter().filter(|(_, place)| place.joined && !place.evicted);
+        let inside: Vec<MemberId> = inside.map(|(id, _)| *id).collect();
+        group.targets.clear();
+        if inside.is_empty() {
+            return;
+        }
+        for partition in 0..self.shape.partitions {
+            let at = (partition as usize + turn) % inside.len();
+            group.targets.insert(partition, inside[at]);
+        }
+        group.giving_up = self.shape.eager;
+    }
+
+    /// The next step of the rebalance for a member, if it has answered the last.
+    fn tell(&mut self, id: MemberId) {
+        let now = self.now;
+        let group = &mut self.group;
+        let busy =
+            |place: &Place| !place.evicted && (!place.owned.is_empty() || place.told.is_some());
+        group.giving_up &= group.members.values().any(busy);
+        let giving_up = group.giving_up;
+        let Some(place) = group.members.get_mut(&id) else { return };
+        if place.evicted || !place.joined || place.told.is_some() {
+            return;
+        }
+        let gone = |p: &&i32| group.targets.get(*p) != Some(&id);
+        let revoke: Vec<i32> =
+            place.owned.keys().filter(|p| giving_up || gone(p)).copied().collect();
+        if !revoke.is_empty() {
+            let partitions = named(revoke);
+            place.news.push_back((now, Event::Revoked { partitions, lost: false }));
+            place.told = Some(Told::Revoke);
+            return;
+        }
+        let mine = group.targets.iter().filter(|(_, target)| **target == id).map(|(p, _)| *p);
+        let assign: BTreeSet<i32> = mine.filter(|p| !group.owners.contains_key(p)).collect();
+        if !assign.is_empty() && !giving_up {
+            group.owners.extend(assign.iter().map(|p| (*p, id)));
+            place.news.push_back((now, Event::Assigned(named(assign.clone()))));
+            place.told = Some(Told::Assign(assign));
+        }
+    }
+
+    pub(super) fn take_over(&mut self, id: MemberId, from: &[(i32, Option<i64>)]) {
+        tracing::info!(id, ?from, "takes over");
+        let Some(place) = self.group.members.get_mut(&id) else { return };
+        for (partition, offset) in from {
+            let position = offset.unwrap_or(0);
+            place.owned.insert(*partition, Fetch { position, paused: false });
+        }
+        if matches!(place.told, Some(Told::Assign(_))) {
+            place.told = None;
+        }
+    }
+
+    pub(super) fn give_back(&mut self, id: MemberId, partitions: &[i32]) {
+        tracing::info!(id, ?partitions, "gives back");
+        // The client's requests reach the coordinator in order: the commit comes before this.
+        if self.random.once_in(2) {
+            self.land_commit(id);
+        }
+        let (eager, joins) = (self.shape.eager, self.now + Duration::from_millis(50));
+        let group = &mut self.group;
+        let Some(place) = group.members.get_mut(&id) else { return };
+        let gone: Vec<i32> =
+            if eager { place.owned.keys().copied().collect() } else { partitions.to_vec() };
+        for partition in gone {
+            place.owned.remove(&partition);
+            place.fetched.retain(|(fetched, _)| *fetched != partition);
+            if group.owners.get(&partition) == Some(&id) {
+                group.owners.remove(&partition);
+            }
+        }
+        if let Some(commit) = &mut place.commit
+            && commit.lands.take().is_some()
+        {
+            commit.result = refused(RDKafkaErrorCode::IllegalGeneration);
+        }
+        let lost = |event: &Event| matches!(event, Event::Revoked { lost: true, .. });
+        if place.evicted && (place.told.is_none() || place.news.iter().any(|(_, e)| lost(e))) {
+            // The answer to an earlier question. That everything is lost, it has yet to learn.
+            return;
+        }
+        place.told = None;
+        if std::mem::take(&mut place.evicted) {
+            place.joined = false;
+            place.joins = joins;
+        }
+    }
+
+    /// Fetches ahead, and hands out the next message.
+    pub(super) fn fetch(&mut self, id: MemberId) -> Option<(i32, i64, Vec<u8>)> {
+        let place = self.group.members.get(&id)?;
+        if place.fetched.is_empty() {
+            let read: Vec<i32> =
+                place.owned.iter().filter(|(_, fetch)| !fetch.paused).map(|(p, _)| *p).collect();
+            let partition = self.random.pick(&read)?;
+            let log = self.logs.get(partition as usize)?;
+            let fetch = self.group.members.get_mut(&id)?.owned.get_mut(&partition)?;
+            let ahead: Vec<i64> =
+                log.messages.range(fetch.position..).take(FETCH).map(|(at, _)| *at).collect();
+            fetch.position = ahead.last().map_or(fetch.position, |last| last + 1);
+            let place = self.group.members.get_mut(&id)?;
+            place.fetched.extend(ahead.into_iter().map(|at| (partition, at)));
+        }
+        let (partition, offset) = self.group.members.get_mut(&id)?.fetched.pop_front()?;
+        let payload = self.logs.get(partition as usize)?.messages.get(&offset)?.clone();
+        Some((partition, offset, payload))
+    }
+
+    /// Puts a partition's reading elsewhere; what was fetched of it is thrown away.
+    pub(super) fn reposition(&mut self, id: MemberId, partition: i32, to: Option<i64>) {
+        let Some(place) = self.group.members.get_mut(&id) else { return };
+        let fetched = place.fetched.iter().find(|(p, _)| *p == partition).map(|(_, at)| *at);
+        place.fetched.retain(|(fetched, _)| *fetched != partition);
+        if let Some(fetch) = place.owned.get_mut(&partition) {
+            fetch.position = to.or(fetched).unwrap_or(fetch.position);
+        }
+    }
+
+    /// Sends a commit on its way. False when one is on it.
+    pub(super) fn commit(&mut self, id: MemberId, entries: Vec<(i32, i64, String)>) -> bool {
+        let slow = self.fault_in(10);
+        let way = Duration::from_millis(self.random.between(1, if slow { 5000 } else { 40 }));
+        let back = Duration::from_millis(self.random.between(0, 40));
+        let (lost, unheard) = (self.fault_in(12), self.fault_in(12));
+        let lands = (!lost).then_some(self.now + way);
+        let result = match lost || unheard {
+            true => refused(RDKafkaErrorCode::RequestTimedOut),
+            false => Ok(()),
+        };
+        let commit = InFlight { entries, lands, answered: self.now + way + back, result };
+        match self.group.members.get_mut(&id) {
+            Some(place) if place.commit.is_none() => place.commit = Some(commit),
+            _ => return false,
+        }
+        true
+    }
+
+    fn serve_commit(&mut self, id: MemberId) {
+        let now = self.now;
+        let Some(commit) = self.group.members.get(&id).and_then(|p| p.commit.as_ref()) else {
+            return;
+        };
+        let (lands, answered) = (commit.lands, commit.answered <= now);
+        if lands.is_some_and(|at| at <= now) {
+            self.land_commit(id);
+        }
+        let Some(place) = self.group.members.get_mut(&id) else { return };
+        if answered && let Some(commit) = place.commit.take() {
+            place.news.push_back((now, Event::Committed(commit.result)));
+        }
+    }
+
+    /// The commit on its way reaches the coordinator.
+    fn land_commit(&mut self, id: MemberId) {
+        let Some(place) = self.group.members.get_mut(&id) else { return };
+        let current = place.joined && !place.evicted;
+        let Some(commit) = place.commit.as_mut() else { return };
+        if commit.lands.take().is_none() {
+            return;
+        }
+        if !current {
+            commit.result = refused(RDKafkaErrorCode::IllegalGeneration);
+            return;
+        }
+        let entries = commit.entries.clone();
+        self.write_commit(&entries);
+    }
+
+    /// A commit that nobody waits for.
+    pub(super) fn commit_at_once(&mut self, id: MemberId, entries: &[(i32, i64, String)]) {
+        // One connection: what was asked for before is done before.
+        self.land_commit(id);
+        let Some(place) = self.group.members.get(&id) else { return };
+        if place.joined && !place.evicted && !self.fault_in(8) {
+            self.write_commit(entries);
+        }
+    }
+
+    /// Keeps what is committed, and looks whether it may be.
+    fn write_commit(&mut self, entries: &[(i32, i64, String)]) {
+        for (partition, offset, metadata) in entries {
+            self.events.commits += 1;
+            tracing::info!(partition, offset, metadata, "committed");
+            let Some(log) = self.log(*partition) else { continue };
+            let before = log.committed.as_ref().map_or(0, |(offset, _)| *offset);
+            log.committed = Some((*offset, metadata.clone()));
+            if *offset < before {
+                let text = format!("the commit of {partition} goes back: {before} to {offset}");
+                self.broken.push(text);
+            } else if let Some(missing) = self.missing(*partition, before, *offset) {
+                self.broken.push(format!("{offset} is committed, but not stored: {missing}"));
+            }
+        }
+    }
+}

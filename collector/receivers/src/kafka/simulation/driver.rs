@@ -1,0 +1,501 @@
+//! One seed, from its first message to its last commit: what is produced, what goes wrong when, and
+//! what must hold in the end.
+
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use millrace_pipeline::batch::BatchLimits;
+use millrace_pipeline::budget::Budget;
+use millrace_pipeline::drain::Drain;
+use millrace_pipeline::readiness::Readiness;
+use millrace_pipeline::sink::Outcome;
+use millrace_pipeline::telemetry::Telemetry;
+use millrace_wire::Signal;
+
+use super::super::lag::LagBoard;
+use super::super::salvage::{Job, MAX_JOBS};
+use super::super::session::{Ended, Session};
+use super::super::settings::{Delivery, SourceSettings, SourceTopic};
+use super::super::status::Status;
+use super::super::{Shared, SourceParts};
+use super::cluster::{Group, MemberId};
+use super::member::SimMember;
+use super::random::Random;
+use super::sink::SimSink;
+use super::world::{Events, Log, Row, Shape, Stored, TOPIC, World};
+
+/// Once nothing goes wrong any more, everything is committed within this (P4: 180 s to serve, 120 s
+/// to have no lag).
+const RECOVERY: Duration = Duration::from_secs(300);
+/// A drain's deadline: the clock that it is held against is the real one, which a seed doesn't see.
+const DRAIN: Duration = Duration::from_secs(3600);
+/// Turns in which everything has ended that drains.
+const DRAIN_TURNS: u64 = 100_000;
+
+/// What happened in one seed, or in many.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) rows: u64,
+    pub(super) kills: u64,
+    pub(super) freezes: u64,
+    pub(super) drains: u64,
+    pub(super) evictions: u64,
+    pub(super) repeats: u64,
+    pub(super) salvages: u64,
+    pub(super) letters: u64,
+    pub(super) commits: u64,
+    /// Rows stored more often than once, with at-least-once delivery.
+    pub(super) copies: u64,
+    pub(super) turns: u64,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, other: &Self) {
+        let Self { rows, kills, freezes, drains, evictions, repeats, salvages, letters, .. } =
+            other;
+        self.rows += rows;
+        self.kills += kills;
+        self.freezes += freezes;
+        self.drains += drains;
+        self.evictions += evictions;
+        self.repeats += repeats;
+        self.salvages += salvages;
+        self.letters += letters;
+        self.commits += other.commits;
+        self.copies += other.copies;
+        self.turns += other.turns;
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Running,
+    /// Stopped by a signal: it goes on at this time as if nothing had been.
+    Frozen(Duration),
+    /// Ended, and started anew at this time.
+    Down(Duration),
+}
+
+struct Worker {
+    id: MemberId,
+    /// None once it has drained.
+    session: Option<Session<SimMember>>,
+}
+
+/// A gateway.
+struct Process {
+    state: State,
+    shared: Arc<Shared>,
+    jobs: Receiver<Job>,
+    /// The refused insert that is being told apart, and when it will be.
+    job: Option<(Duration, Job)>,
+    workers: Vec<Worker>,
+}
+
+struct Driver {
+    world: Arc<Mutex<World>>,
+    processes: Vec<Process>,
+    tally: Tally,
+    to_produce: u64,
+    /// Nothing is started any more.
+    ending: bool,
+}
+
+/// Runs one seed.
+pub(super) fn run(seed: u64) -> Result<Tally, String> {
+    let mut driver = Driver::new(seed);
+    let turns = driver.world().random.between(200, 1500);
+    for _ in 0..turns {
+        driver.tick();
+        driver.fault();
+        driver.holds()?;
+    }
+    driver.recover()?;
+    driver.end()?;
+    driver.judge()
+}
+
+fn shape(random: &mut Random) -> Shape {
+    Shape {
+        partitions: random.between(1, 6) as i32,
+        processes: random.between(1, 3) as usize,
+        workers: random.between(1, 2) as u16,
+        eager: random.once_in(4),
+        effectively_once: !random.once_in(4),
+        budget_bytes: random.between(24, 96) << 20,
+        max_rows: random.between(1, 40) as usize,
+        max_age: Duration::from_millis(random.between(20, 3000)),
+        window: random.between(1, 8) as usize,
+    }
+}
+
+impl Driver {
+    fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let shape = shape(&mut random);
+        let mut group = Group::default();
+        group.is_static = !random.once_in(3);
+        let to_produce = random.between(20, 400);
+        let mut logs = Vec::new();
+        logs.resize_with(shape.partitions as usize, Log::default);
+        let world = Arc::new(Mutex::new(World {
+            random,
+            shape,
+            start: Instant::now(),
+            now: Duration::ZERO,
+            faults: true,
+            logs,
+            group,
+            stored: Stored::default(),
+            flights: Vec::new(),
+            blocked: [Duration::ZERO; 2],
+            events: Events::default(),
+            broken: Vec::new(),
+        }));
+        let processes = (0..shape.processes).map(|at| start(&world, at)).collect();
+        Self { world, processes, tally: Tally::default(), to_produce, ending: false }
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap()
+    }
+
+    /// Time goes on, messages come, answers arrive, and some sessions take turns.
+    fn tick(&mut self) {
+        {
+            let mut world = self.world.lock().unwrap();
+            let jump = world.fault_in(20);
+            let millis = world.random.between(1, if jump { 3000 } else { 30 });
+            world.now += Duration::from_millis(millis);
+            if self.to_produce > 0 && world.random.once_in(3) {
+                let count = world.random.between(1, 4).min(self.to_produce);
+                self.to_produce -= count;
+                (0..count).for_each(|_| self.tally.rows += produce(&mut world));
+            }
+            for process in self.processes.iter().filter(|p| p.state == State::Running) {
+                process.workers.iter().for_each(|worker| world.hear(worker.id));
+            }
+            world.step();
+        }
+        let turns = self.world().random.between(1, 8);
+        for _ in 0..turns {
+            let at = self.world().random.below(self.processes.len() as u64) as usize;
+            self.take_turn(at);
+        }
+        (0..self.processes.len()).for_each(|at| self.go_on(at));
+    }
+
+    fn take_turn(&mut self, at: usize) {
+        let world = Arc::clone(&self.world);
+        let Some(process) = self.processes.get_mut(at) else { return };
+        if process.state != State::Running {
+            return;
+        }
+        let pick = world.lock().unwrap().random.below(process.workers.len() as u64) as usize;
+        let Some(worker) = process.workers.get_mut(pick) else { return };
+        let Some(mut session) = worker.session.take() else { return };
+        self.tally.turns += 1;
+        let _turn = tracing::info_span!("turn", process = at, member = worker.id).entered();
+        match session.turn() {
+            None => worker.session = Some(session),
+            Some(Ended::Drained) => session.close(),
+            // As a worker's thread does it: another consumer.
+            Some(Ended::Fatal(_)) => {
+                session.close();
+                let number = u16::try_from(pick).unwrap_or(0);
+                *worker = member(&world, &process.shared, at, number);
+            }
+        }
+    }
+
+    /// Wakes, restarts, and works off refused inserts.
+    fn go_on(&mut self, at: usize) {
+        let now = self.world().now;
+        let Some(process) = self.processes.get_mut(at) else { return };
+        match process.state {
+            State::Frozen(until) if until <= now => process.state = State::Running,
+            State::Down(until) if until <= now => *process = start(&self.world, at),
+            State::Frozen(_) | State::Down(_) => return,
+            State::Running => {}
+        }
+        if process.job.is_none() {
+            let delay = Duration::from_millis(self.world.lock().unwrap().random.between(5, 500));
+            process.job = process.jobs.try_recv().ok().map(|job| (now + delay, job));
+        }
+        if let Some((_, job)) = process.job.take_if(|(due, _)| *due <= now) {
+            self.tally.salvages += 1;
+            tell_apart(&mut self.world.lock().unwrap(), job);
+        }
+        let drained = process.workers.iter().all(|worker| worker.session.is_none());
+        if drained && !self.ending {
+            let mut world = self.world.lock().unwrap();
+            let away = world.random.between(100, 40_000);
+            process.state = State::Down(now + Duration::from_millis(away));
+        }
+    }
+
+    /// Perhaps something goes wrong.
+    fn fault(&mut self) {
+        let mut world = self.world.lock().unwrap();
+        let now = world.now;
+        if world.fault_in(150) {
+            let (table, millis) = (world.random.below(2) as usize, world.random.between(1, 9000));
+            world.blocked[table] = now + Duration::from_millis(millis);
+        }
+        let at = world.random.below(self.processes.len() as u64) as usize;
+        let Some(process) = self.processes.get_mut(at) else { return };
+        if process.state != State::Running {
+            return;
+        }
+        if world.fault_in(120) {
+            // Sometimes back before the group has noticed, sometimes long after.
+            let away = world.random.between(10, 45_000);
+            process.workers.iter().for_each(|worker| world.vanish(worker.id));
+            world.forget_process(at);
+            drop(world);
+            process.job = None;
+            process.workers.clear();
+            process.state = State::Down(now + Duration::from_millis(away));
+            self.tally.kills += 1;
+            tracing::info!(process = at, ?now, away, "killed");
+        } else if world.fault_in(200) {
+            let long = world.random.between(100, 60_000);
+            process.state = State::Frozen(now + Duration::from_millis(long));
+            self.tally.freezes += 1;
+            tracing::info!(process = at, ?now, long, "frozen");
+        } else if world.fault_in(250) && !process.shared.drain.is_begun() {
+            process.shared.drain.begin();
+            self.tally.drains += 1;
+            tracing::info!(process = at, ?now, "drains");
+        }
+    }
+
+    fn holds(&self) -> Result<(), String> {
+        match self.world().broken.first() {
+            Some(broken) => Err(format!("{broken}; {}", self.describe())),
+            None => Ok(()),
+        }
+    }
+
+    fn describe(&self) -> String {
+        let Ok(world) = self.world.try_lock() else { return String::new() };
+        let mut text =
+            format!("{:?} at {:?}, {} in flight", world.shape, world.now, world.flights.len());
+        drop(world);
+        for (at, process) in self.processes.iter().enumerate() {
+            for worker in &process.workers {
+                let group = self.world().group.describe(worker.id);
+                let session = worker.session.as_ref().map(Session::describe);
+                text += &format!("; process {at}: {group}, {session:?}");
+            }
+        }
+        text
+    }
+
+    /// Nothing goes wrong any more: everything is committed before long.
+    fn recover(&mut self) -> Result<(), String> {
+        let limit = {
+            let mut world = self.world();
+            world.faults = false;
+            world.blocked = [Duration::ZERO; 2];
+            world.now + RECOVERY
+        };
+        let now = self.world().now;
+        for process in &mut self.processes {
+            process.state = match process.state {
+                State::Down(_) => State::Down(now),
+                State::Running | State::Frozen(_) => State::Running,
+            };
+        }
+        loop {
+            self.tick();
+            self.holds()?;
+            let world = self.world();
+            let at = |log: &Log| log.committed.as_ref().map_or(0, |(offset, _)| *offset);
+            let behind = world.logs.iter().position(|log| at(log) < log.end);
+            let Some(behind) = behind.or((self.to_produce > 0).then_some(0)) else {
+                return Ok(());
+            };
+            if world.now > limit {
+                let log = &world.logs[behind];
+                let stuck = format!("{behind} stands at {} of {}", at(log), log.end);
+                drop(world);
+                return Err(format!("no progress: partition {stuck}; {}", self.describe()));
+            }
+        }
+    }
+
+    /// Every process drains; none holds memory afterwards.
+    fn end(&mut self) -> Result<(), String> {
+        self.ending = true;
+        for process in &self.processes {
+            process.shared.drain.begin();
+        }
+        for _ in 0..DRAIN_TURNS {
+            self.tick();
+            let ended = |p: &Process| p.workers.iter().all(|worker| worker.session.is_none());
+            // What an earlier session of a process had sent may still be on its way.
+            if self.processes.iter().all(ended) && self.world().flights.is_empty() {
+                self.holds()?;
+                let held = |p: &Process| p.shared.budget.used_bytes();
+                return match self.processes.iter().map(held).find(|bytes| *bytes > 0) {
+                    Some(bytes) => Err(format!("{bytes} bytes of the budget are never given back")),
+                    None => Ok(()),
+                };
+            }
+        }
+        Err(format!("a drain doesn't end; {}", self.describe()))
+    }
+
+    /// Everything that was produced is where it belongs, as often as promised.
+    fn judge(mut self) -> Result<Tally, String> {
+        let copies = copies(&self.world())?;
+        let Events { evictions, repeats, letters, commits } = self.world().events;
+        self.tally.copies = copies;
+        (self.tally.evictions, self.tally.repeats) = (evictions, repeats);
+        (self.tally.letters, self.tally.commits) = (letters, commits);
+        Ok(self.tally)
+    }
+}
+
+/// Rows stored more often than once. An error for what is missing, invented or doubled.
+fn copies(world: &World) -> Result<u64, String> {
+    let (mut copies, mut good) = (0, 0);
+    for (partition, log) in world.logs.iter().enumerate() {
+        for (offset, payload) in &log.messages {
+            let what = format!("message {offset} of partition {partition}");
+            let lettered = world.stored.letters.contains(&(partition as i32, *offset));
+            let Some(rows) = Row::read(payload) else {
+                if !lettered {
+                    return Err(format!("{what} can't be read and is no dead letter"));
+                }
+                continue;
+            };
+            if lettered != rows.iter().any(|row| row.bad) {
+                return Err(format!("{what}: dead letter {lettered}, rows {rows:?}"));
+            }
+            for row in rows {
+                let times = world.stored.rows.get(&row.id).copied().unwrap_or(0);
+                good += u64::from(times > 0);
+                if times == 0 && !lettered {
+                    return Err(format!("row {} of {what} is missing", row.id));
+                }
+                if times > 1 && world.shape.effectively_once {
+                    return Err(format!("row {} of {what} is stored {times} times", row.id));
+                }
+                copies += times.saturating_sub(1);
+            }
+        }
+    }
+    match world.stored.rows.len() as u64 == good {
+        true => Ok(copies),
+        false => Err("a row is stored that nobody produced".to_owned()),
+    }
+}
+
+/// Writes a message to some partition. Its rows.
+fn produce(world: &mut World) -> u64 {
+    let partition = world.random.below(world.logs.len() as u64) as usize;
+    let rows = match world.random.below(60) {
+        0 => 0,
+        1 => 40,
+        _ => world.random.between(1, 4),
+    };
+    let mut payload = Vec::new();
+    for _ in 0..rows {
+        let id = world.random.next();
+        let (table, day) = (world.random.below(2) as u8, world.random.below(2) as u8);
+        Row { id, table, day, bad: world.random.once_in(150) }.write(&mut payload);
+    }
+    if world.random.once_in(60) {
+        payload = vec![0xff; 5];
+    }
+    let gap = if world.random.once_in(10) { world.random.between(1, 3) as i64 } else { 0 };
+    let log = &mut world.logs[partition];
+    let offset = log.end + gap;
+    log.messages.insert(offset, payload);
+    log.end = offset + 1;
+    rows
+}
+
+/// What the salvage does, message by message, under tokens that only the messages decide.
+fn tell_apart(world: &mut World, job: Job) {
+    let Job { origin, table, day, rejection: _, completion } = job;
+    let partition = origin.partition;
+    let Some(log) = world.log(partition) else { return };
+    let range = origin.range.first()..origin.range.next();
+    let messages: Vec<(i64, Vec<u8>)> =
+        log.messages.range(range).map(|(at, bytes)| (*at, bytes.clone())).collect();
+    for (offset, payload) in messages {
+        if world.fault_in(60) {
+            completion.finish(Outcome::Abandoned);
+            return;
+        }
+        let ours = |row: &Row| u16::from(row.table) == table.0 && i32::from(row.day) == day;
+        let rows: Vec<Row> = Row::read(&payload).unwrap_or_default();
+        let rows: Vec<Row> = rows.into_iter().filter(ours).collect();
+        if rows.iter().any(|row| row.bad) {
+            world.bury(partition, offset);
+        } else if !rows.is_empty() {
+            world.store(&format!("{partition}:{offset}:{}:{day}", table.0), &rows);
+        }
+    }
+    completion.finish(Outcome::Stored);
+}
+
+fn start(world: &Arc<Mutex<World>>, at: usize) -> Process {
+    let shape = world.lock().unwrap().shape;
+    let budget = Budget::new(shape.budget_bytes);
+    let (salvage, jobs) = sync_channel(MAX_JOBS);
+    let sink = Arc::new(SimSink { world: Arc::clone(world), process: at });
+    let parts = SourceParts {
+        sink: Arc::clone(&sink) as _,
+        dead_letters: sink,
+        budget: budget.clone(),
+        telemetry: Arc::new(Telemetry::new(budget, "simulated", "system").unwrap()),
+        readiness: Readiness::default(),
+        drain: Drain::new(DRAIN),
+    };
+    let SourceParts { sink, dead_letters, budget, telemetry, readiness, drain } = parts;
+    let shared = Arc::new(Shared {
+        settings: settings(shape),
+        sink,
+        dead_letters,
+        budget,
+        telemetry,
+        drain,
+        status: Status::new(readiness.part("kafka source"), shape.workers),
+        lag: LagBoard::default(),
+        salvage,
+    });
+    let workers = (0..shape.workers).map(|number| member(world, &shared, at, number)).collect();
+    Process { state: State::Running, shared, jobs, job: None, workers }
+}
+
+fn member(world: &Arc<Mutex<World>>, shared: &Arc<Shared>, at: usize, number: u16) -> Worker {
+    let id = world.lock().unwrap().join((at, number));
+    let member = SimMember { world: Arc::clone(world), id };
+    Worker { id, session: Some(Session::of(Arc::clone(shared), number, member)) }
+}
+
+fn settings(shape: Shape) -> SourceSettings {
+    SourceSettings {
+        connection: Vec::new(),
+        group: "simulated".into(),
+        instance: None,
+        topics: vec![SourceTopic { name: TOPIC.into(), signal: Signal::Traces }],
+        workers: shape.workers,
+        fetch_queue_bytes: 0,
+        session_timeout: Duration::from_secs(20),
+        batch: BatchLimits {
+            max_rows: shape.max_rows,
+            max_bytes: usize::MAX,
+            max_age: shape.max_age,
+        },
+        delivery: match shape.effectively_once {
+            true => Delivery::EffectivelyOnce,
+            false => Delivery::AtLeastOnce,
+        },
+    }
+}

@@ -1,0 +1,151 @@
+//! A session's membership in the simulated group: the trait's calls, told to the world.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use millrace_pipeline::sink::{Answer, Answers};
+use rdkafka::Timestamp;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::message::OwnedMessage;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+
+use super::super::context::Event;
+use super::super::member::Member;
+use super::super::metadata::{Committed, committed};
+use super::cluster::MemberId;
+use super::world::{TOPIC, World};
+
+/// Time of the world's start, in milliseconds since 1970.
+const EPOCH_MILLIS: i64 = 1_700_000_000_000;
+
+pub(super) struct SimMember {
+    pub(super) world: Arc<Mutex<World>>,
+    pub(super) id: MemberId,
+}
+
+impl SimMember {
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap()
+    }
+
+    fn set_paused(&self, list: &TopicPartitionList, paused: bool) {
+        let mut world = self.world();
+        for partition in partitions(list) {
+            if paused {
+                // Pausing throws away what was fetched.
+                world.reposition(self.id, partition, None);
+            }
+            let place = world.group.members.get_mut(&self.id);
+            if let Some(fetch) = place.and_then(|place| place.owned.get_mut(&partition)) {
+                fetch.paused = paused;
+            }
+        }
+    }
+}
+
+fn partitions(list: &TopicPartitionList) -> Vec<i32> {
+    list.elements().iter().map(|element| element.partition()).collect()
+}
+
+fn entries(list: &TopicPartitionList) -> Vec<(i32, i64, String)> {
+    let text = |entry: Committed| {
+        Some((entry.partition, entry.offset?, entry.metadata.unwrap_or_default()))
+    };
+    committed(list).into_iter().filter_map(text).collect()
+}
+
+impl Member for SimMember {
+    type Message<'a> = OwnedMessage;
+
+    fn now(&self) -> Instant {
+        self.world().instant()
+    }
+
+    fn poll(&self, _: Duration) -> Option<KafkaResult<OwnedMessage>> {
+        let mut world = self.world();
+        if world.fault_in(400) {
+            let code = RDKafkaErrorCode::BrokerTransportFailure;
+            return Some(Err(KafkaError::MessageConsumption(code)));
+        }
+        if world.fault_in(4000) {
+            let code = RDKafkaErrorCode::FencedInstanceId;
+            return Some(Err(KafkaError::MessageConsumptionFatal(code)));
+        }
+        let (partition, offset, payload) = world.fetch(self.id)?;
+        // Decided by the message alone: a second reader sees the same.
+        let time = Timestamp::CreateTime(EPOCH_MILLIS + offset * 1000);
+        let topic = TOPIC.to_owned();
+        Some(Ok(OwnedMessage::new(Some(payload), None, topic, time, partition, offset, None)))
+    }
+
+    fn answer(&self, answers: &mut Answers, _: Duration) -> Option<Answer> {
+        answers.try_next()
+    }
+
+    fn event(&self) -> Option<Event> {
+        let mut world = self.world();
+        let now = world.now;
+        let place = world.group.members.get_mut(&self.id)?;
+        let due = place.news.front().is_some_and(|(at, _)| *at <= now);
+        due.then(|| place.news.pop_front()).flatten().map(|(_, event)| event)
+    }
+
+    fn has_joined(&self) -> bool {
+        self.world().group.members.get(&self.id).is_some_and(|place| place.joined)
+    }
+
+    fn assign(&self, list: &TopicPartitionList) -> KafkaResult<()> {
+        let from = committed(list);
+        let from: Vec<_> = from.iter().map(|entry| (entry.partition, entry.offset)).collect();
+        self.world().take_over(self.id, &from);
+        Ok(())
+    }
+
+    fn unassign(&self, list: &TopicPartitionList) -> KafkaResult<()> {
+        self.world().give_back(self.id, &partitions(list));
+        Ok(())
+    }
+
+    fn pause(&self, list: &TopicPartitionList) -> KafkaResult<()> {
+        self.set_paused(list, true);
+        Ok(())
+    }
+
+    fn resume(&self, list: &TopicPartitionList) -> KafkaResult<()> {
+        self.set_paused(list, false);
+        Ok(())
+    }
+
+    fn seek(&self, _: &str, partition: i32, offset: Offset) -> KafkaResult<()> {
+        let to = if let Offset::Offset(offset) = offset { offset } else { 0 };
+        self.world().reposition(self.id, partition, Some(to));
+        Ok(())
+    }
+
+    fn committed(&self, list: TopicPartitionList, _: Duration) -> KafkaResult<Vec<Committed>> {
+        let mut world = self.world();
+        if world.fault_in(8) {
+            return Err(KafkaError::OffsetFetch(RDKafkaErrorCode::RequestTimedOut));
+        }
+        let known = |partition: i32| {
+            let found = world.log(partition).and_then(|log| log.committed.clone());
+            let topic = TOPIC.to_owned();
+            let (offset, metadata) = found.map_or((None, String::new()), |(o, m)| (Some(o), m));
+            Committed { topic, partition, offset, metadata: Some(metadata) }
+        };
+        Ok(partitions(&list).into_iter().map(known).collect())
+    }
+
+    fn commit(&self, list: TopicPartitionList) -> bool {
+        self.world().commit(self.id, entries(&list))
+    }
+
+    fn commit_and_forget(&self, list: &TopicPartitionList) -> KafkaResult<()> {
+        self.world().commit_at_once(self.id, &entries(list));
+        Ok(())
+    }
+
+    fn close(&self, _: bool) {
+        self.world().leave(self.id);
+    }
+}

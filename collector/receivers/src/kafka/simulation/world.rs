@@ -1,0 +1,227 @@
+//! What all parts of a simulated world share: its clock, its chances, what was produced, and what
+//! the sink has of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use millrace_pipeline::sink::{Completion, DeadLetter, Insert, Outcome, Rejection};
+
+use super::cluster::Group;
+use super::random::Random;
+
+/// The one topic there is.
+pub(super) const TOPIC: &str = "otlp_traces";
+
+/// A row, as it is written in a message: 12 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Row {
+    pub(super) id: u64,
+    pub(super) table: u8,
+    pub(super) day: u8,
+    /// The sink refuses every insert that holds it.
+    pub(super) bad: bool,
+}
+
+impl Row {
+    pub(super) const BYTES: usize = 12;
+
+    pub(super) fn write(self, out: &mut Vec<u8>) {
+        out.extend(self.id.to_le_bytes());
+        out.extend([self.table, self.day, u8::from(self.bad), 0]);
+    }
+
+    /// The rows of a message or a block; `None` for what isn't one.
+    pub(super) fn read(bytes: &[u8]) -> Option<Vec<Self>> {
+        let row = |chunk: &[u8]| {
+            let id = u64::from_le_bytes(chunk.get(..8)?.try_into().ok()?);
+            Some(Self { id, table: *chunk.get(8)?, day: *chunk.get(9)?, bad: *chunk.get(10)? == 1 })
+        };
+        if bytes.len() % Self::BYTES != 0 {
+            return None;
+        }
+        bytes.chunks(Self::BYTES).map(row).collect()
+    }
+}
+
+/// A partition as the broker has it. Offsets have gaps, as transactions and compaction leave them.
+#[derive(Default)]
+pub(super) struct Log {
+    pub(super) messages: BTreeMap<i64, Vec<u8>>,
+    /// The offset of the next message.
+    pub(super) end: i64,
+    /// The group's commit.
+    pub(super) committed: Option<(i64, String)>,
+}
+
+/// An insert, or a letter, on its way.
+pub(super) struct Flight {
+    pub(super) process: usize,
+    /// When the server works on it: more than once, if answers are lost on the way.
+    pub(super) lands: Vec<Duration>,
+    pub(super) answered: Duration,
+    pub(super) what: Cargo,
+    /// None once its process is gone.
+    pub(super) completion: Option<Completion>,
+}
+
+pub(super) enum Cargo {
+    Rows { token: String, rows: Vec<Row>, _insert: Option<Insert> },
+    Letter(Box<DeadLetter>),
+}
+
+/// What the sink has.
+#[derive(Default)]
+pub(super) struct Stored {
+    /// Rows by id, and how often.
+    pub(super) rows: BTreeMap<u64, u64>,
+    /// What every token stood for.
+    tokens: BTreeMap<String, Vec<Row>>,
+    /// Messages in the dead-letter topic, by partition and offset.
+    pub(super) letters: BTreeSet<(i32, i64)>,
+}
+
+/// How one seed's world is made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) partitions: i32,
+    pub(super) processes: usize,
+    pub(super) workers: u16,
+    pub(super) eager: bool,
+    pub(super) effectively_once: bool,
+    pub(super) budget_bytes: u64,
+    pub(super) max_rows: usize,
+    pub(super) max_age: Duration,
+    /// Inserts that a process may have in flight.
+    pub(super) window: usize,
+}
+
+/// How often what happened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Events {
+    pub(super) evictions: u64,
+    pub(super) repeats: u64,
+    pub(super) letters: u64,
+    pub(super) commits: u64,
+}
+
+pub(super) struct World {
+    pub(super) random: Random,
+    pub(super) shape: Shape,
+    pub(super) start: Instant,
+    /// Since the start.
+    pub(super) now: Duration,
+    /// Whether anything still goes wrong.
+    pub(super) faults: bool,
+    pub(super) logs: Vec<Log>,
+    pub(super) group: Group,
+    pub(super) stored: Stored,
+    pub(super) flights: Vec<Flight>,
+    /// Until when a table takes no inserts.
+    pub(super) blocked: [Duration; 2],
+    pub(super) events: Events,
+    /// Promises that were broken.
+    pub(super) broken: Vec<String>,
+}
+
+impl World {
+    pub(super) fn instant(&self) -> Instant {
+        self.start + self.now
+    }
+
+    /// True once in `times`, while things go wrong.
+    pub(super) fn fault_in(&mut self, times: u64) -> bool {
+        let drawn = self.random.once_in(times);
+        self.faults && drawn
+    }
+
+    pub(super) fn log(&mut self, partition: i32) -> Option<&mut Log> {
+        self.logs.get_mut(usize::try_from(partition).ok()?)
+    }
+
+    /// Rows reach the server under a token, for the first time or again.
+    pub(super) fn store(&mut self, token: &str, rows: &[Row]) {
+        let known = self.stored.tokens.get(token);
+        if known.is_some_and(|known| known != rows) {
+            self.broken.push(format!("{token} stands for different rows"));
+        }
+        if known.is_some() {
+            self.events.repeats += 1;
+            if self.shape.effectively_once {
+                return;
+            }
+        }
+        self.stored.tokens.insert(token.to_owned(), rows.to_vec());
+        for row in rows {
+            *self.stored.rows.entry(row.id).or_default() += 1;
+        }
+    }
+
+    pub(super) fn bury(&mut self, partition: i32, offset: i64) {
+        self.events.letters += 1;
+        self.stored.letters.insert((partition, offset));
+    }
+
+    /// Everything whose time has come.
+    pub(super) fn step(&mut self) {
+        let now = self.now;
+        for mut flight in std::mem::take(&mut self.flights) {
+            let landed = flight.lands.iter().filter(|at| **at <= now).count();
+            flight.lands.retain(|at| *at > now);
+            for _ in 0..landed {
+                match &flight.what {
+                    Cargo::Rows { rows, .. } if rows.iter().any(|row| row.bad) => {}
+                    Cargo::Rows { token, rows, .. } => self.store(token, rows),
+                    Cargo::Letter(letter) => self.bury(letter.partition, letter.offset),
+                }
+            }
+            if flight.answered <= now
+                && let Some(completion) = flight.completion.take()
+            {
+                completion.finish(answer(&flight.what));
+                continue;
+            }
+            if flight.completion.is_some() || !flight.lands.is_empty() {
+                self.flights.push(flight);
+            }
+        }
+        self.serve_group();
+    }
+
+    /// The process is gone: what it had sent may land all the same, nobody hears of it.
+    pub(super) fn forget_process(&mut self, process: usize) {
+        for mut flight in std::mem::take(&mut self.flights) {
+            if flight.process == process {
+                flight.completion = None;
+                if let Cargo::Rows { _insert: insert, .. } = &mut flight.what {
+                    *insert = None;
+                }
+                if self.random.once_in(2) {
+                    continue;
+                }
+            }
+            self.flights.push(flight);
+        }
+    }
+
+    /// Whether every message of a partition from `from` up to `to` is stored or dead-lettered.
+    /// Names the first that isn't.
+    pub(super) fn missing(&self, partition: i32, from: i64, to: i64) -> Option<String> {
+        let log = self.logs.get(usize::try_from(partition).ok()?)?;
+        let is_there = |offset: i64, payload: &[u8]| {
+            let lettered = self.stored.letters.contains(&(partition, offset));
+            let stored = |row: &Row| self.stored.rows.contains_key(&row.id);
+            lettered || Row::read(payload).is_some_and(|rows| rows.iter().all(stored))
+        };
+        let missing = log.messages.range(from..to).find(|(at, bytes)| !is_there(**at, bytes));
+        missing.map(|(offset, _)| format!("message {offset} of partition {partition}"))
+    }
+}
+
+fn answer(what: &Cargo) -> Outcome {
+    match what {
+        Cargo::Rows { rows, .. } if rows.iter().any(|row| row.bad) => {
+            Outcome::Rejected(Rejection { reason: "bad_row", detail: "simulated".to_owned() })
+        }
+        Cargo::Rows { .. } | Cargo::Letter(_) => Outcome::Stored,
+    }
+}
