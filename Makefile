@@ -1,6 +1,6 @@
 # Millrace. `make` lists what there is; each target is a task of `cargo xtask` (e2e/xtask).
 .DEFAULT_GOAL := help
-.PHONY: help demo up down status images check test conformance bench bench-peers codegen audit fuzz sim seeds
+.PHONY: help demo up down status images check test conformance bench bench-peers chaos codegen audit fuzz sim seeds
 
 XTASK := cargo run --quiet --locked --package xtask --
 
@@ -33,6 +33,9 @@ conformance: prerequisites ## Ours beside the OpenTelemetry Collector's: rows co
 
 fuzz: prerequisites ## Fuzz targets: all, or TARGET=name; RUNS=100000 executions each
 	@$(XTASK) fuzz --runs $(or $(RUNS),100000) $(if $(TARGET),--target $(TARGET))
+
+chaos: prerequisites ## Faults under load, one JSON line each: BUDGET=pr|nightly|release FAULT= RUNS= SEED=
+	@$(XTASK) chaos
 
 bench: prerequisites ## What the collector costs, as JSON lines: CASE= RUNS= QUICK=1 PROFILE=1 PEER= (docs/performance.md)
 	@$(XTASK) bench

@@ -20,8 +20,10 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Args, Command};
+use millrace_pipeline::failpoint;
 
 fn main() -> ExitCode {
+    failpoint::hit("start");
     match Args::parse().command {
         Command::Run { config } => run::run(&config),
         Command::Validate { config } => run::validate(&config),

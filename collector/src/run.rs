@@ -15,6 +15,7 @@ use millrace_exporters::clickhouse::SinkError;
 use millrace_exporters::kafka::ProducerError;
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
+use millrace_pipeline::failpoint;
 use millrace_pipeline::memory::MemoryLimit;
 use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
@@ -99,7 +100,8 @@ pub(crate) struct Common {
 
 /// `version`.
 pub(crate) fn version() -> ExitCode {
-    output::answer(format_args!("millrace-collector {VERSION} ({})", allocator::NAME));
+    let tests_only = if failpoint::COMPILED_IN { ", failpoints" } else { "" };
+    output::answer(format_args!("millrace-collector {VERSION} ({}{tests_only})", allocator::NAME));
     ExitCode::SUCCESS
 }
 

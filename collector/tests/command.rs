@@ -262,6 +262,16 @@ fn a_taken_address_ends_the_start_with_its_field() {
     );
 }
 
+/// Scenario: a test's variable for the first point of the program, set for the binary as it is
+/// shipped. Guarantee: it is ignored; the version doesn't claim points either.
+#[test]
+fn a_shipped_binary_has_no_failpoints() {
+    let output = binary().arg("version").env("MILLRACE_FAILPOINT", "start:1").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!text.contains("failpoints"), "{text}");
+}
+
 /// Scenario: the version. Guarantee: the package's, with the allocator.
 #[test]
 fn version_names_the_allocator() {

@@ -11,9 +11,12 @@ pub fn folder() -> PathBuf {
     if let Some(dir) = env::var_os("MILLRACE_BIN_DIR") {
         return PathBuf::from(dir);
     }
-    let target =
-        env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    target.join("release")
+    target().join("release")
+}
+
+/// Cargo's target folder.
+pub fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// The workspace's root folder.

@@ -39,6 +39,15 @@ impl Ports {
     }
 }
 
+/// How the program is started, where it isn't as users do.
+#[derive(Debug, Clone, Default)]
+pub struct Launch {
+    /// Another binary than the shipped one.
+    pub binary: Option<PathBuf>,
+    /// Variables of its environment.
+    pub variables: Vec<(String, String)>,
+}
+
 /// A running collector.
 #[derive(Debug)]
 pub struct Collector {
@@ -47,6 +56,7 @@ pub struct Collector {
     name: String,
     config: PathBuf,
     folder: PathBuf,
+    launch: Launch,
     process: Process,
 }
 
@@ -57,10 +67,25 @@ impl Collector {
     /// # Errors
     /// When the binary is not built or can't be started.
     pub fn start(folder: &Path, name: &str, ports: Ports, settings: &str) -> Result<Self> {
+        Self::launch(folder, name, ports, settings, Launch::default())
+    }
+
+    /// The same, started in another way.
+    ///
+    /// # Errors
+    /// When the binary is not built or can't be started.
+    pub fn launch(
+        folder: &Path,
+        name: &str,
+        ports: Ports,
+        settings: &str,
+        launch: Launch,
+    ) -> Result<Self> {
         let config = folder.join(format!("{name}.yaml"));
         fs::write(&config, format!("admin: {{address: \"{}\"}}\n{settings}", ports.admin))?;
-        let process = spawn(folder, name, &config)?;
-        Ok(Self { ports, name: name.to_owned(), config, folder: folder.to_path_buf(), process })
+        let process = spawn(folder, name, &config, &launch)?;
+        let (name, folder) = (name.to_owned(), folder.to_path_buf());
+        Ok(Self { ports, name, config, folder, launch, process })
     }
 
     /// Wait until it says it is ready.
@@ -110,8 +135,7 @@ impl Collector {
     /// When it can't be killed or started.
     pub fn crash_and_restart(&mut self) -> Result<()> {
         self.process.kill9()?;
-        self.process = spawn(&self.folder, &self.name, &self.config)?;
-        Ok(())
+        self.relaunch(self.launch.clone())
     }
 
     /// SIGTERM, then start again with the same settings and ports.
@@ -123,14 +147,36 @@ impl Collector {
         if !status.success() {
             bail!("{} drained with {status}", self.name);
         }
-        self.process = spawn(&self.folder, &self.name, &self.config)?;
+        self.relaunch(self.launch.clone())
+    }
+
+    /// Start it again, perhaps in another way, with the same settings and ports. One that still
+    /// runs is killed.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn relaunch(&mut self, launch: Launch) -> Result<()> {
+        self.process = spawn(&self.folder, &self.name, &self.config, &launch)?;
+        self.launch = launch;
         Ok(())
+    }
+
+    /// The name it was started under.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How it was started.
+    pub fn launched(&self) -> &Launch {
+        &self.launch
     }
 }
 
-fn spawn(folder: &Path, name: &str, config: &Path) -> Result<Process> {
-    let mut command = Command::new(binaries::path("millrace-collector")?);
-    command.arg("run").arg("--config").arg(config);
+fn spawn(folder: &Path, name: &str, config: &Path, launch: &Launch) -> Result<Process> {
+    let shipped = || binaries::path("millrace-collector");
+    let mut command = Command::new(launch.binary.clone().map_or_else(shipped, Ok)?);
+    let variables = launch.variables.iter().map(|(name, value)| (name, value));
+    command.arg("run").arg("--config").arg(config).envs(variables);
     Process::start(name, &mut command, &folder.join(format!("{name}.log")))
 }
 

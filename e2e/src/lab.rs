@@ -14,7 +14,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use tempfile::TempDir;
 
-use crate::collector::{Collector, Ports};
+use crate::collector::{Collector, Launch, Ports};
 use crate::loadgen::Load;
 use crate::{binaries, topics, wait};
 
@@ -58,6 +58,21 @@ impl Variant {
     }
 }
 
+/// What differs from lab to lab.
+#[derive(Debug)]
+pub struct LabOptions {
+    /// What kind of broker.
+    pub broker: BrokerOptions,
+    /// Partitions of each signal's topic.
+    pub partitions: i32,
+}
+
+impl Default for LabOptions {
+    fn default() -> Self {
+        Self { broker: BrokerOptions::default(), partitions: PARTITIONS }
+    }
+}
+
 /// A broker, an engine, and a folder for everything else.
 #[derive(Debug)]
 pub struct Lab {
@@ -74,12 +89,21 @@ impl Lab {
     /// # Errors
     /// When any of them doesn't come up.
     pub fn start() -> Result<Self> {
+        Self::with(LabOptions::default())
+    }
+
+    /// The same, with another broker or other topics.
+    ///
+    /// # Errors
+    /// When any of them doesn't come up.
+    pub fn with(options: LabOptions) -> Result<Self> {
+        let LabOptions { broker, partitions } = options;
         let folder = TempDir::new().context("no temporary folder")?;
-        let broker = Broker::start(BrokerOptions::default()).context("no broker")?;
+        let broker = Broker::start(broker).context("no broker")?;
         let options = EngineOptions { test_faults: true, ..EngineOptions::default() };
         let engine = Engine::start(options).context("no engine")?;
         let lab = Self { broker, engine, folder };
-        lab.make_topics()?;
+        lab.make_topics(partitions)?;
         fs::write(lab.password_file(), lab.engine.password())?;
         fs::write(lab.user_file(), lab.engine.user())?;
         lab.make_tables(Variant::Json.database(), Variant::Json)?;
@@ -96,18 +120,19 @@ impl Lab {
         self.folder.path().join("clickhouse-password")
     }
 
-    fn user_file(&self) -> PathBuf {
+    /// A file with the engine's user.
+    pub fn user_file(&self) -> PathBuf {
         self.folder.path().join("clickhouse-user")
     }
 
-    fn make_topics(&self) -> Result<()> {
+    fn make_topics(&self, partitions: i32) -> Result<()> {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", self.broker.bootstrap());
         let admin: AdminClient<DefaultClientContext> = config.create()?;
         let topics = SIGNALS.map(|signal| format!("otlp_{signal}"));
         let letters = SIGNALS.map(|signal| format!("otlp_{signal}_dead_letter"));
         let topic = |name, count| NewTopic::new(name, count, TopicReplication::Fixed(1));
-        let topics = topics.iter().map(|name| topic(name, PARTITIONS));
+        let topics = topics.iter().map(|name| topic(name, partitions));
         let topics: Vec<_> = topics.chain(letters.iter().map(|name| topic(name, 1))).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let made = runtime.block_on(admin.create_topics(&topics, &AdminOptions::new()))?;
@@ -221,6 +246,7 @@ impl Lab {
             seed,
             count,
             rate: None,
+            request: None,
             protocol: "grpc",
             compression: "gzip",
             endpoint,
@@ -230,6 +256,14 @@ impl Lab {
             database: "otel".to_owned(),
             attributes: "json",
         }
+    }
+
+    /// A collector with any settings but the admin section, not waited for.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn launch(&self, name: &str, settings: &str, launch: Launch) -> Result<Collector> {
+        Collector::launch(self.folder(), name, Ports::free()?, settings, launch)
     }
 
     /// How many messages of the traces topic are not committed by the gateway's group.

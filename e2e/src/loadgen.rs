@@ -23,6 +23,8 @@ pub struct Load {
     pub count: u64,
     /// Records per second; as fast as they are taken when absent.
     pub rate: Option<u64>,
+    /// Records of a resource and resources of a request; the generator's own when absent.
+    pub request: Option<(u32, u32)>,
     /// `grpc` or `http`.
     pub protocol: &'static str,
     /// `none`, `gzip` or `zstd`.
@@ -54,6 +56,13 @@ pub struct Verdict {
     pub duplicated: u64,
     /// Found with other content than sent.
     pub altered: u64,
+    /// Found under this load's name and never sent.
+    pub invented: u64,
+    /// Copies that the client made, sending again after a lost answer.
+    pub resent: u64,
+    /// Records that were refused with a code that tells clients to drop them. A check alone
+    /// doesn't know.
+    pub refused: u64,
     /// The last line itself.
     pub line: String,
     /// The faults it named, a few at most.
@@ -64,10 +73,15 @@ impl Verdict {
     fn parse(output: &str) -> Result<Self> {
         let line = output.lines().rev().find(|line| line.contains(": sent="));
         let line = line.with_context(|| format!("no verdict in:\n{output}"))?;
-        let figure = |name: &str| {
+        let read = |line: &str, name: &str| {
             let value = line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-            let value = value.and_then(|value| value.parse().ok());
-            value.with_context(|| format!("no {name} in: {line}"))
+            value.and_then(|value| value.parse().ok())
+        };
+        let figure = |name: &str| read(line, name).with_context(|| format!("no {name} in: {line}"));
+        // Figures of the lines before it.
+        let aside = |start: &str, name: &str| {
+            let mut lines = output.lines().rev().filter(|line| line.starts_with(start));
+            lines.find_map(|line| read(line, name)).unwrap_or(0)
         };
         Ok(Self {
             sent: figure("sent")?,
@@ -75,6 +89,9 @@ impl Verdict {
             missing: figure("missing")?,
             duplicated: figure("duplicated")?,
             altered: figure("altered")?,
+            invented: aside("rows=", "invented"),
+            resent: aside("rows=", "resent"),
+            refused: aside("acknowledged=", "refused"),
             line: line.to_owned(),
             faults: output.lines().filter(|line| is_fault(line)).map(str::to_owned).collect(),
         })
@@ -151,6 +168,10 @@ impl Load {
 
     fn how_to_send(&self, command: &mut Command) {
         let Self { signal, shape, seed, count, rate, protocol, compression, endpoint, .. } = self;
+        if let Some((records, resources)) = self.request {
+            command.args(["--records-per-resource", &records.to_string()]);
+            command.args(["--resources-per-request", &resources.to_string()]);
+        }
         command
             .args(["--endpoint", endpoint, "--protocol", protocol, "--compression", compression])
             .args(["--signal", signal, "--shape", shape])
@@ -200,6 +221,14 @@ impl Running {
         })
     }
 
+    /// Ask it to send no more; the check of what was acknowledged follows by itself.
+    ///
+    /// # Errors
+    /// When it can't be signalled.
+    pub fn stop_sending(&self) -> Result<()> {
+        crate::process::signal(self.process.pid(), "INT")
+    }
+
     /// Wait for the end and take the verdict.
     ///
     /// # Errors
@@ -226,10 +255,12 @@ mod tests {
     /// taken for clean.
     #[test]
     fn a_shortfall_is_read_as_one() {
-        let output = "rows=9\nshortfall: sent=10 stored=9 missing=1 duplicated=0 altered=2\n";
+        let output = "acknowledged=10 refused=3 gave-up=0\nrows=9 invented=4 resent=5\n\
+                      shortfall: sent=10 stored=9 missing=1 duplicated=0 altered=2\n";
         let verdict = Verdict::parse(output).unwrap();
         assert_eq!((verdict.sent, verdict.stored), (10, 9));
         assert_eq!((verdict.missing, verdict.duplicated, verdict.altered), (1, 0, 2));
+        assert_eq!((verdict.invented, verdict.resent, verdict.refused), (4, 5, 3));
         assert!(Verdict::parse("no such line").is_err());
     }
 }

@@ -161,6 +161,7 @@ impl<'c> Pipeline<'c> {
             seed,
             count,
             rate,
+            request: None,
             protocol: "grpc",
             compression: "gzip",
             endpoint: self.endpoint()?,

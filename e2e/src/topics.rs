@@ -38,6 +38,27 @@ pub fn produce(bootstrap: &str, topic: &str, partition: i32, payload: &[u8]) -> 
     producer.flush(TIMEOUT).with_context(|| format!("{topic} took no message"))
 }
 
+/// Produce messages to partitions, one after the other with a pause between, and wait for the
+/// broker's acknowledgement of all.
+///
+/// # Errors
+/// When the broker doesn't take them in time.
+pub fn produce_all(
+    bootstrap: &str,
+    topic: &str,
+    messages: impl Iterator<Item = (i32, Vec<u8>)>,
+    pause: Duration,
+) -> Result<()> {
+    let producer: BaseProducer = client(bootstrap).create()?;
+    for (partition, payload) in messages {
+        let record = BaseRecord::<(), [u8]>::to(topic).partition(partition).payload(&payload);
+        producer.send(record).map_err(|(error, _)| error).context("cannot enqueue")?;
+        producer.poll(Duration::ZERO);
+        std::thread::sleep(pause);
+    }
+    producer.flush(TIMEOUT).with_context(|| format!("{topic} took not every message"))
+}
+
 /// Low and high watermark of each partition.
 ///
 /// # Errors

@@ -7,6 +7,7 @@ pub mod backoff;
 pub mod batch;
 pub mod budget;
 pub mod drain;
+pub mod failpoint;
 pub mod kafka_client;
 pub mod memory;
 mod process;

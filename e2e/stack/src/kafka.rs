@@ -60,6 +60,9 @@ pub struct BrokerOptions {
     pub dir: Option<PathBuf>,
     /// A listener without authentication or encryption.
     pub plaintext: Option<Listener>,
+    /// Where clients of the plaintext listener are sent instead of to the listener itself: a proxy
+    /// in front of it. [`Broker::internal_bootstrap`] still leads straight to the broker.
+    pub advertised: Option<SocketAddr>,
     /// A listener with SASL (SCRAM-SHA-512) and no encryption.
     pub sasl: Option<(Listener, Credentials)>,
     /// The most heap the JVM may take, in MiB. It takes some 150 MiB beside it.
@@ -69,7 +72,8 @@ pub struct BrokerOptions {
 impl Default for BrokerOptions {
     /// Plaintext on a free loopback port, in a temporary folder, with 512 MiB of heap.
     fn default() -> Self {
-        Self { dir: None, plaintext: Some(Listener::LOOPBACK), sasl: None, heap_mib: 512 }
+        let plaintext = Some(Listener::LOOPBACK);
+        Self { dir: None, plaintext, advertised: None, sasl: None, heap_mib: 512 }
     }
 }
 
@@ -77,6 +81,8 @@ impl Default for BrokerOptions {
 #[derive(Debug, Clone)]
 struct Addresses {
     plaintext: Option<SocketAddr>,
+    /// What clients of the plaintext listener are told, if it isn't the listener's own address.
+    advertised: Option<SocketAddr>,
     sasl: Option<SocketAddr>,
     /// The broker's own, for what it sends itself; never leaves loopback.
     internal: SocketAddr,
@@ -103,6 +109,7 @@ impl Addresses {
         };
         Ok(Self {
             plaintext: options.plaintext.map(settle).transpose()?,
+            advertised: options.advertised,
             sasl: options.sasl.as_ref().map(|(listener, _)| settle(*listener)).transpose()?,
             internal: settle(Listener::LOOPBACK)?,
             controller: settle(Listener::LOOPBACK)?,
@@ -212,8 +219,15 @@ impl Prepared {
     /// `host:port` of the plaintext listener, or of the SASL one when there is no other.
     #[must_use]
     pub fn bootstrap(&self) -> String {
-        let address = self.addresses.plaintext.or(self.addresses.sasl);
+        let Addresses { plaintext, advertised, sasl, .. } = &self.addresses;
+        let address = plaintext.map(|own| advertised.unwrap_or(own)).or(*sasl);
         address.map_or_else(String::new, |address| address.to_string())
+    }
+
+    /// `host:port` of the broker's own listener, without authentication, on loopback.
+    #[must_use]
+    pub fn internal_bootstrap(&self) -> String {
+        self.addresses.internal.to_string()
     }
 
     /// `host:port` of the SASL listener.
@@ -227,7 +241,7 @@ impl Prepared {
     /// # Errors
     /// What the first listener that does not serve answered.
     pub fn ready(&self) -> io::Result<()> {
-        let Addresses { plaintext, sasl, internal: _, controller: _ } = &self.addresses;
+        let Addresses { plaintext, sasl, .. } = &self.addresses;
         if let Some(address) = plaintext {
             serves(*address)?;
         }
@@ -278,6 +292,12 @@ impl Broker {
     #[must_use]
     pub fn bootstrap(&self) -> String {
         self.prepared.bootstrap()
+    }
+
+    /// `host:port` of a listener that no proxy stands before.
+    #[must_use]
+    pub fn internal_bootstrap(&self) -> String {
+        self.prepared.internal_bootstrap()
     }
 
     /// `host:port` of the SASL listener, if it has one.

@@ -57,6 +57,13 @@ pub(crate) fn benchmarks() -> Result<()> {
     collectors()
 }
 
+/// What faults are done to: the tools, and the collector with the allocator of the plain tag.
+pub(crate) fn struck() -> Result<()> {
+    cargo_build(&["-p", "millrace-ddl", "-p", "millrace-loadgen"])?;
+    let allocator = ["-p", "millrace-collector", "--no-default-features", "--features", "system"];
+    cargo_build(&allocator)
+}
+
 fn collectors() -> Result<()> {
     for allocator in ALLOCATORS {
         let package =

@@ -3,6 +3,7 @@
 
 mod bench;
 mod build;
+mod chaos;
 mod check;
 mod conformance;
 mod demo;
@@ -65,6 +66,12 @@ enum Task {
         #[arg(long)]
         no_build: bool,
     },
+    /// Faults under load; the rest is said by variables, as `make` passes them on.
+    Chaos {
+        /// Take the binaries of an earlier build.
+        #[arg(long)]
+        no_build: bool,
+    },
     /// Every test there is.
     Test,
     /// What ours and the OpenTelemetry Collector's exporter write, row by row.
@@ -88,6 +95,8 @@ fn main() -> ExitCode {
         Task::Demo { no_build: true } => demo::run(Binaries::AsTheyAre),
         Task::Demo { no_build: false } => demo::run(Binaries::Built),
         Task::Sim => sim::run(),
+        Task::Chaos { no_build: true } => chaos::strike(),
+        Task::Chaos { no_build: false } => chaos::run(Binaries::Built),
         Task::Test => test::run(),
         Task::Conformance => conformance::run(),
         Task::Bench { peers, no_build: true } => bench::run(peers, Binaries::AsTheyAre),

@@ -10,7 +10,7 @@ use millrace_stack::Stack;
 use serde_json::Value;
 
 use crate::build::{self, Binaries};
-use crate::{check, install, say, shell};
+use crate::{chaos, check, install, say, shell};
 
 /// The stack's test of its own life cycle: it needs root and the stack down.
 const LIFECYCLE: &str = "lifecycle";
@@ -30,7 +30,8 @@ struct Tally {
     ignored: u64,
 }
 
-/// Checks, unit tests, tests against a real broker and engine, tests on a real cluster.
+/// Checks, unit tests, tests against a real broker and engine, faults under load, tests on a real
+/// cluster.
 pub(crate) fn run() -> Result<()> {
     let started = Instant::now();
     let mut tally = Tally::default();
@@ -48,6 +49,8 @@ pub(crate) fn run() -> Result<()> {
     cargo_test(&own, &["--test-threads=2"], &mut tally)?;
     phase("integration: real binaries, broker and engine", &started);
     cargo_test(&of_class(&suites, false), &["--test-threads=1"], &mut tally)?;
+    phase("faults under load", &started);
+    chaos::run(Binaries::AsTheyAre)?;
     phase("cluster: a real Kubernetes", &started);
     cluster(&suites, &mut tally)?;
     say::step(&format!("all phases done in {:.0} s", started.elapsed().as_secs_f64()));

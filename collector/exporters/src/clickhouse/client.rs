@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
-use http::{Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use millrace_pipeline::failpoint;
 use millrace_pipeline::sink::Insert;
 
 use super::answer::{Verdict, judge, judge_again};
@@ -107,6 +108,7 @@ impl HttpClient {
             Ok(request) => request,
             Err(error) => return Verdict::unanswered(&error),
         };
+        failpoint::hit("before-insert");
         let exchange = self.exchange(request);
         match tokio::time::timeout(self.settings.insert_timeout, exchange).await {
             Err(_) => Verdict::unanswered(&format!(
@@ -147,7 +149,11 @@ impl HttpClient {
         &self,
         request: Request<Full<Bytes>>,
     ) -> Result<(http::response::Parts, Bytes), String> {
+        let inserts = request.method() == Method::POST;
         let response = self.http.request(request).await.map_err(|error| chain(&error))?;
+        if inserts {
+            failpoint::hit("after-insert-sent");
+        }
         let (parts, body) = response.into_parts();
         let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
         let body = body.map_err(|error| format!("the answer broke off: {error}"))?;

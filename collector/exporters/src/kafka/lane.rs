@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use millrace_config::TopicName;
+use millrace_pipeline::failpoint;
 use millrace_pipeline::publish::Refused;
 use millrace_pipeline::telemetry::{Refusal, Telemetry};
 use millrace_wire::Signal;
@@ -144,6 +145,7 @@ impl Lane {
         });
         let mut record = BaseRecord::<[u8], [u8], _>::with_opaque_to(topic.as_str(), batch);
         record.partition = self.partition;
+        failpoint::hit("before-produce");
         if let Err((error, record)) = producer.send(record.payload(payload)) {
             record.delivery_opaque.ended(Err(code_of(&error)));
         }
@@ -156,6 +158,7 @@ impl Shipment for Batch {
         telemetry.buffered(signal, -(records as i64));
         match result {
             Ok(()) => {
+                failpoint::hit("after-produce");
                 telemetry.produce_took(handed_over.elapsed());
                 telemetry.records_out(signal, records);
                 tickets.into_iter().for_each(Ticket::delivered);

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use millrace_config::{Acknowledge, KafkaExporter, PartitionBy, TopicName, Topics};
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::drain::Drain;
+use millrace_pipeline::failpoint;
 use millrace_pipeline::publish::{Delivered, Delivery, DeliverySender, Publish, Refused, Request};
 use millrace_pipeline::readiness::Part;
 use millrace_pipeline::telemetry::Telemetry;
@@ -126,6 +127,7 @@ impl KafkaPublisher {
     /// are told to send again.
     #[must_use]
     pub fn flush(&self, time: Duration) -> bool {
+        failpoint::hit("in-drain");
         self.shared.closed.store(true, Ordering::Release);
         self.shared.all_lanes().for_each(|lane| lane.ship_now());
         self.shared.producer.flush(time).is_ok()

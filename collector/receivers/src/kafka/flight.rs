@@ -5,6 +5,7 @@ use std::sync::mpsc::TrySendError;
 use std::time::Duration;
 
 use millrace_ledger::{Settled, Ticket};
+use millrace_pipeline::failpoint;
 use millrace_pipeline::sink::{
     Answer, Completion, DeadLetter, Insert, Origin, Outcome, Rejection, TableIndex,
 };
@@ -242,6 +243,7 @@ impl<M: Member> Session<M> {
 
     fn done(&mut self, ticket: &Ticket<Key>, signal: Signal, records: u64) {
         self.count_out(signal, records);
+        failpoint::hit("before-ledger-ack");
         self.ledger.ack(ticket);
     }
 

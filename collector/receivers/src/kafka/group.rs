@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use millrace_ledger::{Commit, Cut, Generation, decode, encode};
 use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
 use millrace_pipeline::batch::CutReason;
+use millrace_pipeline::failpoint;
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
@@ -186,6 +187,7 @@ impl<M: Member> Session<M> {
                 partition.leaving = true;
             }
         }
+        failpoint::hit("in-revoke");
         let generation = |key: Key| Some((key, self.ledger.generation(key)?));
         let keys = keys.into_iter().filter_map(generation).collect();
         self.leaving = Some(Leaving { keys, deadline: self.now + LEAVE_DEADLINE });
@@ -315,6 +317,7 @@ impl<M: Member> Session<M> {
     }
 
     fn send_commit(&self, commits: &[Commit<Key>]) -> bool {
+        failpoint::hit("before-commit");
         match self.commit_list(commits) {
             Ok(list) => self.member.commit(list),
             Err(error) => {
@@ -343,6 +346,7 @@ impl<M: Member> Session<M> {
         for key in self.partitions.keys().copied().collect::<Vec<_>>() {
             self.finish_open(key);
         }
+        failpoint::hit("in-drain");
         let idle = self.partitions.keys().all(|key| self.ledger.is_idle(*key));
         let committed = self.commits.in_flight.is_empty() && !self.ledger.has_commits_due();
         (idle && committed) || self.shared.drain.remaining() <= CLOSE_MARGIN

@@ -7,6 +7,7 @@ use std::time::Duration;
 use millrace_ledger::{Cut, TrackError};
 use millrace_pipeline::batch::{BatchSize, CutReason};
 use millrace_pipeline::budget::Reservation;
+use millrace_pipeline::failpoint;
 use millrace_pipeline::sink::{Encoder, Insert, Origin};
 use millrace_wire::Signal;
 use rdkafka::Message;
@@ -66,6 +67,7 @@ impl Spares {
 impl<M: Member> Session<M> {
     /// Takes one message into its partition's batch.
     pub(super) fn take(&mut self, message: &impl Message) {
+        failpoint::hit("after-fetch");
         let Some(key) = self.key_of(message.topic(), message.partition()) else { return };
         let offset = message.offset();
         match self.partitions.get(&key) {

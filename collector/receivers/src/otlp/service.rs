@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::body::Body;
 use millrace_pipeline::drain::Drain;
+use millrace_pipeline::failpoint;
 use millrace_pipeline::publish::{Delivered, Refused};
 use millrace_pipeline::telemetry::Refusal;
 use millrace_wire::Signal;
@@ -101,7 +102,9 @@ impl Service {
         let ended = || Denied::unavailable("the collector did not finish the request");
         let delivery = worked.map_err(|_| ended())?.map_err(|_| ended())??;
         let late = |_| Denied::unavailable("the records were not confirmed in time");
-        Ok(timeout_at(deadline, delivery).await.map_err(late)??)
+        let delivered = timeout_at(deadline, delivery).await.map_err(late)??;
+        failpoint::hit("before-answer");
+        Ok(delivered)
     }
 
     /// Counts a request that was denied unread, by the reason its answer gives.

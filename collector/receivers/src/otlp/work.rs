@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use millrace_pipeline::budget::{Budget, Reservation};
+use millrace_pipeline::failpoint;
 use millrace_pipeline::publish::{Delivery, Publish, Request};
 use millrace_pipeline::telemetry::{Refusal, Telemetry};
 use millrace_wire::decompress::{DecompressError, Decompressor};
@@ -220,6 +221,7 @@ fn publish(
     let limits = Limits { message_bytes: limit_bytes, ..Limits::default() };
     let checked = otlp::check(signal, plain, &limits)
         .map_err(|error| (Denied::malformed(error.to_string()), Refusal::Malformed, None))?;
+    failpoint::hit("after-decode");
     let records = checked.records;
     shared.telemetry.records_in(signal, records);
     if !reservation.try_resize(plain.len() as u64) {

@@ -49,17 +49,21 @@ log.cleaner.dedupe.buffer.size=16777216
 
 /// The text of `server.properties`.
 pub(super) fn server(dir: &Path, addresses: &Addresses) -> String {
-    let Addresses { plaintext, sasl, internal, controller } = addresses;
+    let Addresses { plaintext, advertised, sasl, internal, controller } = addresses;
     let named = |name: &str, address: &SocketAddr| format!("{name}://{address}");
-    let mut public = vec![named("INTERNAL", internal)];
-    public.extend(plaintext.as_ref().map(|address| named("PLAINTEXT", address)));
-    public.extend(sasl.as_ref().map(|address| named("SASL", address)));
-    let advertised = public.join(",");
+    let public = |plaintext: Option<SocketAddr>| {
+        let mut public = vec![named("INTERNAL", internal)];
+        public.extend(plaintext.as_ref().map(|address| named("PLAINTEXT", address)));
+        public.extend(sasl.as_ref().map(|address| named("SASL", address)));
+        public.join(",")
+    };
+    let listeners = public(*plaintext);
+    let advertised = public(plaintext.map(|own| advertised.unwrap_or(own)));
     format!(
         "{COMMON}\
          log.dirs={dir}\n\
          controller.quorum.voters=1@{controller}\n\
-         listeners={advertised},CONTROLLER://{controller}\n\
+         listeners={listeners},CONTROLLER://{controller}\n\
          advertised.listeners={advertised}\n\
          listener.name.sasl.scram-sha-512.sasl.jaas.config=\
          org.apache.kafka.common.security.scram.ScramLoginModule required;\n",
@@ -91,6 +95,7 @@ mod tests {
     fn addresses(sasl: Option<&str>) -> Addresses {
         Addresses {
             plaintext: Some("127.0.0.1:9092".parse().unwrap()),
+            advertised: None,
             sasl: sasl.map(|text| text.parse().unwrap()),
             internal: "127.0.0.1:9094".parse().unwrap(),
             controller: "127.0.0.1:9093".parse().unwrap(),

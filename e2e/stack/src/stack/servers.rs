@@ -136,6 +136,7 @@ pub(super) fn kafka_command(paths: &Paths) -> Result<Command> {
     let options = kafka::BrokerOptions {
         dir: None,
         plaintext: None,
+        advertised: None,
         sasl: Some((listener, credentials)),
         heap_mib: KAFKA_HEAP_MIB,
     };

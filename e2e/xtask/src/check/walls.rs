@@ -22,7 +22,7 @@ const LAYERS: &[&[&str]] = &[
     &["millrace-collector", "millrace-operator"],
     &["millrace-stack"],
     &["millrace-e2e", "millrace-fuzz", "xtask"],
-    &["millrace-bench"],
+    &["millrace-bench", "millrace-chaos"],
 ];
 
 /// Edges that point left and are forbidden all the same (but for tests).
@@ -36,6 +36,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     // Black-box tests run the collector as a program.
     ("millrace-e2e", &["millrace-collector"]),
     ("millrace-bench", &["millrace-collector", "millrace-operator", "xtask"]),
+    ("millrace-chaos", &["millrace-collector", "millrace-operator", "xtask"]),
 ];
 
 /// The stack and the tasks run the products as programs; they link none of their parts.
@@ -73,6 +74,9 @@ const RUNTIMES: &[&str] = &[
 const DECODERS: &[&str] = &["flate2", "zstd", "lz4_flex", "brotli", "snap"];
 const MAY_LINK_DECODERS: &[&str] = &["millrace-wire", "millrace-loadgen", "millrace-stack"];
 
+/// The feature that compiles tests' points of failure in.
+const POINTS: &str = "failpoints";
+
 struct Edge {
     from: String,
     to: String,
@@ -94,7 +98,20 @@ pub(super) fn broken_rules() -> Result<Vec<String>> {
     for edge in edges(packages) {
         broken.extend(judge(&edge));
     }
+    broken.extend(packages.iter().filter_map(points));
     Ok(broken)
+}
+
+/// A crate that has tests' points of failure without being asked for them: they would be shipped.
+fn points(package: &Value) -> Option<String> {
+    let has = |list: &Value| {
+        let mut names = list.as_array().into_iter().flatten().filter_map(Value::as_str);
+        names.any(|name| name.ends_with(POINTS))
+    };
+    let mut dependencies = package["dependencies"].as_array().into_iter().flatten();
+    let name = package["name"].as_str().unwrap_or_default();
+    (has(&package["features"]["default"]) || dependencies.any(|one| has(&one["features"])))
+        .then(|| format!("{name} has the feature {POINTS} by default: only tests may ask for it"))
 }
 
 fn edges(packages: &[Value]) -> Vec<Edge> {
@@ -140,7 +157,9 @@ fn judge(edge: &Edge) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Edge, judge};
+    use serde_json::json;
+
+    use super::{Edge, judge, points};
 
     fn edge(from: &str, to: &str) -> Edge {
         Edge { from: from.to_owned(), to: to.to_owned(), dev: false }
@@ -159,6 +178,19 @@ mod tests {
         }
     }
 
+    /// Scenario: crates that have tests' points by default, by a dependency, or only when asked.
+    /// Guarantee: the first two are refused by name.
+    #[test]
+    fn points_of_failure_are_never_on_by_default() {
+        let asked = json!({"name": "a", "features": {"failpoints": ["b/failpoints"]}});
+        assert_eq!(points(&asked), None);
+        let by_default = json!({"name": "a", "features": {"default": ["b/failpoints"]}});
+        let by_edge = json!({"name": "a", "dependencies": [{"features": ["failpoints"]}]});
+        for package in [by_default, by_edge] {
+            assert!(points(&package).is_some_and(|message| message.starts_with("a has")));
+        }
+    }
+
     /// Scenario: an edge to the right, a forbidden one, a runtime in a pure crate, a raw decoder.
     /// Guarantee: each is refused with both names in the message.
     #[test]
@@ -172,6 +204,7 @@ mod tests {
             ("millrace-stack", "millrace-loadgen"),
             ("millrace-receivers", "flate2"),
             ("millrace-bench", "millrace-collector"),
+            ("millrace-chaos", "millrace-collector"),
         ] {
             let message = judge(&edge(from, to)).unwrap_or_default();
             assert!(message.contains(from) && message.contains(to), "{from} -> {to}: {message}");

@@ -1,0 +1,266 @@
+//! The faults as data: a name, how often in each budget, and what is done. Each strikes a world in
+//! full flow and returns when it has stopped; whether its promises held is the judge's business
+//! (`run`).
+
+mod answers;
+mod group;
+mod network;
+mod points;
+mod processes;
+mod servers;
+
+use anyhow::Result;
+
+use crate::random::Random;
+use crate::world::{Delivery, Flow, World};
+
+pub use points::NAMES as POINTS;
+
+/// How much is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Budget {
+    /// With every `make test`: minutes.
+    Pr,
+    /// Every night: under two hours on two cores.
+    Nightly,
+    /// Before a release.
+    Release,
+}
+
+/// A kind of fault.
+#[derive(Debug, Clone, Copy)]
+pub struct Fault {
+    /// Its name, as `FAULT=` takes it.
+    pub name: &'static str,
+    /// What is counted as one run.
+    pub unit: &'static str,
+    /// Runs in the three budgets.
+    pub runs: [u32; 3],
+    /// Runs under one load, with one verdict.
+    pub per_round: u32,
+    /// How the gateways deliver meanwhile.
+    pub delivery: Delivery,
+    /// Does it, as often as the scene says.
+    pub strike: fn(&mut Scene<'_>) -> Result<()>,
+}
+
+impl Fault {
+    /// How often it is done within a budget.
+    pub fn runs(&self, budget: Budget) -> u32 {
+        let [pr, nightly, release] = self.runs;
+        match budget {
+            Budget::Pr => pr,
+            Budget::Nightly => nightly,
+            Budget::Release => release,
+        }
+    }
+}
+
+/// What a strike works with.
+#[derive(Debug)]
+pub struct Scene<'a> {
+    /// The world, in full flow.
+    pub world: &'a mut World,
+    /// The load.
+    pub flow: &'a mut Flow,
+    /// Decides everything that is left to chance.
+    pub random: Random,
+    /// How often.
+    pub runs: u32,
+    /// How many runs of this fault came before, in other rounds.
+    pub before: u32,
+    /// Where a strike notes what it saw.
+    pub notes: Notes,
+}
+
+/// What a strike saw.
+#[derive(Debug, Default)]
+pub struct Notes {
+    /// Promises of the fault's own that didn't hold.
+    pub broken: Vec<String>,
+    /// Records that may be doubled where delivery is at least once.
+    pub bound: u64,
+}
+
+const EFFECTIVELY: Delivery = Delivery::EffectivelyOnce;
+
+/// Every fault, in the order they are run.
+pub const TABLE: &[Fault] = &[
+    Fault {
+        name: "kill_gateway",
+        unit: "SIGKILL of a gateway at a random moment",
+        runs: [10, 200, 1_000],
+        per_round: 10,
+        delivery: EFFECTIVELY,
+        strike: processes::kill_gateway,
+    },
+    Fault {
+        name: "kill_edge",
+        unit: "SIGKILL of the edge at a random moment",
+        runs: [3, 50, 250],
+        per_round: 10,
+        delivery: EFFECTIVELY,
+        strike: processes::kill_edge,
+    },
+    Fault {
+        name: "kill_at_point",
+        unit: "abort of a collector at a named point, each in turn",
+        runs: [POINTS.len() as u32, 10 * POINTS.len() as u32, 100 * POINTS.len() as u32],
+        per_round: POINTS.len() as u32,
+        delivery: EFFECTIVELY,
+        strike: points::kill_at_point,
+    },
+    Fault {
+        name: "drain",
+        unit: "rolling restart: SIGTERM to the edge and to each gateway",
+        runs: [2, 30, 200],
+        per_round: 3,
+        delivery: EFFECTIVELY,
+        strike: processes::drain,
+    },
+    Fault {
+        name: "freeze",
+        unit: "SIGSTOP of a gateway or the edge for 5 s",
+        runs: [2, 20, 100],
+        per_round: 4,
+        delivery: EFFECTIVELY,
+        strike: processes::freeze,
+    },
+    Fault {
+        name: "late_revoke",
+        unit: "SIGSTOP of a gateway past its session, whose partitions others own when it goes on",
+        runs: [1, 10, 100],
+        per_round: 2,
+        delivery: EFFECTIVELY,
+        strike: group::late_revoke,
+    },
+    Fault {
+        name: "rebalance_storm",
+        unit: "a member joins or leaves, every 2 s",
+        runs: [15, 300, 1_800],
+        per_round: 30,
+        delivery: EFFECTIVELY,
+        strike: group::rebalance_storm,
+    },
+    Fault {
+        name: "broker_restart",
+        unit: "orderly restart of the broker",
+        runs: [2, 30, 200],
+        per_round: 3,
+        delivery: EFFECTIVELY,
+        strike: servers::broker_restart,
+    },
+    Fault {
+        name: "broker_kill",
+        unit: "SIGKILL of the broker, and start",
+        runs: [1, 20, 100],
+        per_round: 3,
+        delivery: EFFECTIVELY,
+        strike: servers::broker_kill,
+    },
+    Fault {
+        name: "engine_kill",
+        unit: "SIGKILL of the ClickHouse engine, and start",
+        runs: [2, 50, 200],
+        per_round: 5,
+        delivery: EFFECTIVELY,
+        strike: servers::engine_kill,
+    },
+    Fault {
+        name: "clickhouse_errors",
+        unit: "insert answered 500, 502, 503 or 429 and not carried out",
+        runs: [100, 5_000, 20_000],
+        per_round: 500,
+        delivery: EFFECTIVELY,
+        strike: answers::errors,
+    },
+    Fault {
+        name: "unknown_outcome",
+        unit: "insert carried out, its answer lost",
+        runs: [50, 2_000, 10_000],
+        per_round: 500,
+        delivery: EFFECTIVELY,
+        strike: answers::unknown_outcome,
+    },
+    Fault {
+        name: "damaged_answers",
+        unit: "insert's answer cut, an exception behind status 200, or a row too few in it",
+        runs: [40, 1_000, 4_000],
+        per_round: 500,
+        delivery: EFFECTIVELY,
+        strike: answers::damaged,
+    },
+    Fault {
+        name: "overload",
+        unit: "10 s in which inserts are refused with too many parts or the memory limit",
+        runs: [1, 10, 50],
+        per_round: 2,
+        delivery: EFFECTIVELY,
+        strike: answers::overload,
+    },
+    Fault {
+        name: "network_partition",
+        unit: "2 to 8 s without a network to broker or ClickHouse, both ways or answers only",
+        runs: [4, 40, 200],
+        per_round: 4,
+        delivery: EFFECTIVELY,
+        strike: network::partition,
+    },
+    Fault {
+        name: "lost_connections",
+        unit: "every connection to broker or ClickHouse reset, some after requests had landed",
+        runs: [6, 100, 500],
+        per_round: 10,
+        delivery: EFFECTIVELY,
+        strike: network::lost_connections,
+    },
+    Fault {
+        name: "slow_sink",
+        unit: "20 s at 1 % of the bandwidth to ClickHouse",
+        runs: [1, 5, 50],
+        per_round: 1,
+        delivery: EFFECTIVELY,
+        strike: network::slow_sink,
+    },
+    Fault {
+        name: "slow_broker",
+        unit: "20 s at 1 % of the bandwidth to the broker",
+        runs: [1, 5, 50],
+        per_round: 1,
+        delivery: EFFECTIVELY,
+        strike: network::slow_broker,
+    },
+    Fault {
+        name: "poison",
+        unit: "message that is no OTLP, among good ones",
+        runs: [100, 5_000, 50_000],
+        per_round: 500,
+        delivery: EFFECTIVELY,
+        strike: servers::poison,
+    },
+    Fault {
+        name: "kill_gateway_at_least_once",
+        unit: "SIGKILL of a gateway that delivers at least once",
+        runs: [3, 20, 100],
+        per_round: 5,
+        delivery: Delivery::AtLeastOnce,
+        strike: processes::kill_gateway,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: the table as it is. Guarantee: names are unique, budgets grow, and every round has
+    /// something to do.
+    #[test]
+    fn the_table_is_well_made() {
+        for (at, fault) in TABLE.iter().enumerate() {
+            let [pr, nightly, release] = fault.runs;
+            assert!(0 < pr && pr < nightly && nightly < release, "{}", fault.name);
+            assert!(fault.per_round > 0, "{}", fault.name);
+            assert!(TABLE[..at].iter().all(|other| other.name != fault.name), "{}", fault.name);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Trouble with Kafka and ClickHouse themselves: they restart or die, and Kafka holds messages that
+//! nobody can read.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::Result;
+use millrace_e2e::lab::{DEAD_LETTERS, TOPIC};
+use millrace_e2e::{topics, wait};
+
+use super::Scene;
+use crate::world::PARTITIONS;
+
+/// Flow between two strikes.
+const BETWEEN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(2));
+/// How long the load may take to flow again after a server is back.
+const FLOW_LIMIT: Duration = Duration::from_secs(180);
+/// Between two poisoned messages: ten a second.
+const POISON_EVERY: Duration = Duration::from_millis(100);
+/// The longest that a partition may stand still because of a message that can't be read.
+const STAND_LIMIT: Duration = Duration::from_secs(30);
+/// Letters are produced with the batch that found them.
+const LETTERS_LIMIT: Duration = Duration::from_secs(30);
+
+/// Stops the broker in good order and starts it again.
+pub(super) fn broker_restart(scene: &mut Scene<'_>) -> Result<()> {
+    for _ in 0..scene.runs {
+        sleep(scene.random.between(BETWEEN.0, BETWEEN.1));
+        scene.world.lab.broker.restart()?;
+        scene.flow.goes_on(1_000, FLOW_LIMIT)?;
+    }
+    Ok(())
+}
+
+/// Kills the broker and starts it again.
+pub(super) fn broker_kill(scene: &mut Scene<'_>) -> Result<()> {
+    for _ in 0..scene.runs {
+        sleep(scene.random.between(BETWEEN.0, BETWEEN.1));
+        scene.world.lab.broker.kill9();
+        scene.world.lab.broker.restart()?;
+        scene.flow.goes_on(1_000, FLOW_LIMIT)?;
+    }
+    Ok(())
+}
+
+/// Kills the engine and starts it again.
+pub(super) fn engine_kill(scene: &mut Scene<'_>) -> Result<()> {
+    for _ in 0..scene.runs {
+        sleep(scene.random.between(BETWEEN.0, BETWEEN.1));
+        scene.world.lab.engine.kill9();
+        scene.world.lab.engine.restart()?;
+    }
+    Ok(())
+}
+
+/// Puts messages that are no OTLP among the good ones. Each must come to the dead letters, and no
+/// partition may stand still for them.
+pub(super) fn poison(scene: &mut Scene<'_>) -> Result<()> {
+    let bootstrap = scene.world.lab.broker.internal_bootstrap();
+    let before = topics::count(&bootstrap, DEAD_LETTERS)?;
+    let mut random = scene.random.clone();
+    let made = (0..scene.runs).map(|_| {
+        let partition = i32::try_from(random.below(PARTITIONS as u64)).unwrap_or(0);
+        (partition, poisoned(random.number()))
+    });
+    topics::produce_all(&bootstrap, TOPIC, made, POISON_EVERY)?;
+    let wanted = i64::from(scene.runs);
+    let all = wait::until("every poisoned message's letter", LETTERS_LIMIT, || {
+        let now = topics::count(&bootstrap, DEAD_LETTERS)? - before;
+        anyhow::ensure!(now >= wanted, "{now} of {wanted}");
+        Ok(now)
+    })?;
+    if all > wanted {
+        scene.notes.broken.push(format!("{all} dead letters of {wanted} poisoned messages"));
+    }
+    let stood = scene.world.watch.seen().longest_stand;
+    if stood > STAND_LIMIT {
+        scene.notes.broken.push(format!("a partition stood still for {stood:.0?}"));
+    }
+    Ok(())
+}
+
+/// Bytes that are no OTLP request: a field cut off, a length beyond the end, or a nested message
+/// that breaks inside.
+fn poisoned(number: u64) -> Vec<u8> {
+    let tail = (number >> 8).to_le_bytes();
+    let head: &[u8] = match number % 4 {
+        0 => &[0x0a, 0xff, 0xff, 0x7f],
+        1 => &[0x0a, 0x0f, 0x0a, 0x0b],
+        2 => &[0x07, 0x07],
+        _ => &[0x0a, 0x08, 0x12, 0xff],
+    };
+    [head, &tail].concat()
+}

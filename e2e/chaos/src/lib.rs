@@ -1,0 +1,14 @@
+//! Faults against the shipped binaries, with a real broker and a real engine, under a load whose
+//! every record is judged. Links nothing of the product.
+//!
+//! `world` is what faults happen to, `proxy` the network in between, `faults` what happens, `run`
+//! the rounds and the judgement, `report` the figures.
+
+pub mod faults;
+pub mod proxy;
+pub mod random;
+pub mod report;
+pub mod run;
+pub mod say;
+pub mod watch;
+pub mod world;

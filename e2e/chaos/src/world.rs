@@ -1,0 +1,337 @@
+//! What faults happen to: a real broker and a real engine behind proxies, an edge, gateways, and a
+//! load that flows. One world serves many faults; each ends with everything well again.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use millrace_e2e::collector::{Collector, Launch, Ports};
+use millrace_e2e::lab::{GROUP, Lab, LabOptions, TOPIC};
+use millrace_e2e::loadgen::{Load, Running, Verdict};
+use millrace_e2e::{http, wait};
+use millrace_stack::kafka::{BrokerOptions, Listener};
+use millrace_stack::service;
+use tokio::runtime::Runtime;
+
+use crate::proxy::http::HttpProxy;
+use crate::proxy::{Mode, Proxy};
+use crate::watch::Watch;
+
+/// Partitions of the traces topic: four for each gateway.
+pub const PARTITIONS: i32 = 12;
+/// Gateways, as in a small installation.
+pub const GATEWAYS: usize = 3;
+/// Spans a second: enough for a score of inserts a second, and little work for two cores.
+pub const RATE: u64 = 3_000;
+/// Spans of a request: small ones, so that every partition gets several messages a second.
+const REQUEST: (u32, u32) = (10, 5);
+/// Rows of a batch at most. A backlog is worked off in batches of this size.
+pub const BATCH_ROWS: u64 = 5_000;
+/// A batch is this old at most: an insert for each partition every half second.
+const BATCH_AGE_MILLIS: u64 = 500;
+/// Inserts of one gateway at once: the collector's own default.
+pub const INSERTS_IN_FLIGHT: u64 = 4;
+/// What a collector may take in all. Its resident memory is held against it.
+pub const MEMORY_LIMIT_MIB: u64 = 256;
+/// The broker's least.
+pub const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
+/// Everything serves again this long after a fault.
+const READY_LIMIT: Duration = Duration::from_secs(180);
+/// And has caught up this long after that.
+const LAG_LIMIT: Duration = Duration::from_secs(120);
+/// From the end of a load to its verdict: rows arrive within two minutes, and are read back.
+const VERDICT_LIMIT: Duration = Duration::from_secs(240);
+/// A load is made for this long and stopped when its faults are over.
+const LOAD_SECONDS: u64 = 3_600;
+
+/// What inserts and commits have to do with each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// Nothing is lost.
+    AtLeastOnce,
+    /// Nothing is doubled either.
+    EffectivelyOnce,
+}
+
+impl Delivery {
+    /// As settings write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AtLeastOnce => "AtLeastOnce",
+            Self::EffectivelyOnce => "EffectivelyOnce",
+        }
+    }
+}
+
+/// All of it.
+#[derive(Debug)]
+pub struct World {
+    /// Before what the proxies lead to: they are let go of first.
+    pub edge: Collector,
+    /// The members of the group.
+    pub gateways: Vec<Collector>,
+    /// What the group does.
+    pub watch: Watch,
+    /// Between every collector and the broker.
+    pub kafka: Proxy,
+    /// Between the gateways and the engine.
+    pub sink: Proxy,
+    /// Behind `sink`: knows inserts from other requests.
+    pub answers: HttpProxy,
+    /// Broker, engine, topics, tables.
+    pub lab: Lab,
+    /// The most resident memory of any collector since the last fault.
+    rss_mib_max: u64,
+    _runtime: Runtime,
+}
+
+/// A load under way.
+#[derive(Debug)]
+pub struct Flow {
+    running: Running,
+}
+
+impl World {
+    /// Starts everything.
+    ///
+    /// # Errors
+    /// When a part doesn't come up.
+    pub fn start() -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("proxy")
+            .enable_all()
+            .build()?;
+        let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let broker = Listener { host, port: service::free_port(host)? };
+        let kafka = Proxy::start(runtime.handle(), SocketAddr::new(host, broker.port))?;
+        let broker = BrokerOptions {
+            plaintext: Some(broker),
+            advertised: Some(kafka.address()),
+            ..BrokerOptions::default()
+        };
+        let lab = Lab::with(LabOptions { broker, partitions: PARTITIONS })?;
+        let engine = lab.engine.url();
+        let engine = engine.trim_start_matches("http://").parse().context("the engine's URL")?;
+        let answers = HttpProxy::start(runtime.handle(), engine)?;
+        let sink = Proxy::start(runtime.handle(), answers.address())?;
+        let internal = lab.broker.internal_bootstrap();
+        let watch = Watch::start(&internal, GROUP, TOPIC, PARTITIONS)?;
+        let ports = Ports::free()?;
+        let settings = edge_settings(&ports, &kafka);
+        let edge = Collector::launch(lab.folder(), "edge", ports, &settings, Launch::default())?;
+        let mut world = Self {
+            edge,
+            gateways: Vec::new(),
+            watch,
+            kafka,
+            sink,
+            answers,
+            lab,
+            rss_mib_max: 0,
+            _runtime: runtime,
+        };
+        world.set_delivery(Delivery::EffectivelyOnce)?;
+        world.ready()?;
+        Ok(world)
+    }
+
+    /// Starts the gateways anew with another delivery.
+    ///
+    /// # Errors
+    /// When one can't be started.
+    pub fn set_delivery(&mut self, delivery: Delivery) -> Result<()> {
+        for mut gateway in std::mem::take(&mut self.gateways) {
+            gateway.process().terminate(millrace_e2e::lab::DRAIN_LIMIT)?;
+        }
+        for index in 0..GATEWAYS {
+            let gateway = self.gateway(&format!("gateway-{index}"), delivery, true)?;
+            self.gateways.push(gateway);
+        }
+        Ok(())
+    }
+
+    /// Starts a gateway. A static member keeps its partitions over a restart.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn gateway(&self, name: &str, delivery: Delivery, is_static: bool) -> Result<Collector> {
+        let instance = if is_static { "    groupInstanceIdEnv: POD_NAME\n" } else { "" };
+        let settings = format!(
+            "memory: {{limitBytes: {MEMORY_LIMIT_MIB}Mi}}\nreceivers:\n  kafka:\n    \
+             connection: {{bootstrapServers: [\"{broker}\"]}}\n    groupId: {GROUP}\n{instance}    \
+             topics: {{traces: {TOPIC}}}\n    workers: 1\n    sessionTimeoutSeconds: {session}\n    \
+             delivery: {delivery}\nexporters:\n  clickhouse:\n    endpoints: [\"http://{sink}\"]\n    \
+             database: otel\n    maxInsertsInFlight: {INSERTS_IN_FLIGHT}\n    \
+             insertTimeoutSeconds: 10\n    \
+             batch: {{maxRows: {BATCH_ROWS}, maxAgeMillis: {BATCH_AGE_MILLIS}}}\n    \
+             credentials: {{usernameFile: \"{user}\", passwordFile: \"{password}\"}}\n",
+            broker = self.kafka.address(),
+            session = SESSION_TIMEOUT.as_secs(),
+            delivery = delivery.name(),
+            sink = self.sink.address(),
+            user = self.lab.user_file().display(),
+            password = self.lab.password_file().display(),
+        );
+        let variables = vec![("POD_NAME".to_owned(), name.to_owned())];
+        self.lab.launch(name, &settings, Launch { binary: None, variables })
+    }
+
+    /// Begins a load and returns when it flows.
+    ///
+    /// # Errors
+    /// When it doesn't.
+    pub fn flow(&self, seed: u64) -> Result<Flow> {
+        let load = Load {
+            rate: Some(RATE),
+            request: Some(REQUEST),
+            ..self.lab.load(&self.edge, seed, RATE * LOAD_SECONDS)
+        };
+        let mut running = load.start(self.lab.folder())?;
+        running.reached(RATE / 2, READY_LIMIT)?;
+        Ok(Flow { running })
+    }
+
+    /// Waits until everything is well: every collector ready, and what was in the topic by then
+    /// committed. Gives the seconds that took.
+    ///
+    /// # Errors
+    /// When a collector has ended, isn't ready or hasn't caught up in time.
+    pub fn recovered(&mut self) -> Result<f64> {
+        let since = Instant::now();
+        self.ready()?;
+        let ends = wait::until("the ends of the partitions", LAG_LIMIT, || self.watch.ends())?;
+        self.watch.committed_up_to(&ends, LAG_LIMIT)?;
+        self.note_memory();
+        Ok(since.elapsed().as_secs_f64())
+    }
+
+    /// Waits until every collector says it is ready.
+    ///
+    /// # Errors
+    /// When one has ended or isn't within its limit.
+    pub fn ready(&mut self) -> Result<()> {
+        let deadline = Instant::now() + READY_LIMIT;
+        for collector in self.gateways.iter_mut().chain([&mut self.edge]) {
+            let what = format!("{} to be ready", collector.name());
+            let limit = deadline.saturating_duration_since(Instant::now());
+            let mut ended = None;
+            wait::until(&what, limit, || {
+                if let Err(error) = collector.process().still_runs() {
+                    ended = Some(error);
+                    return Ok(());
+                }
+                let answer = http::get(collector.ports.admin, "/readyz")?;
+                if answer.status != 200 {
+                    bail!("{} {}", answer.status, answer.text());
+                }
+                Ok(())
+            })?;
+            ended.map_or(Ok(()), Err)?;
+        }
+        Ok(())
+    }
+
+    /// Takes note of how much memory the collectors have taken at most. To be called before one is
+    /// killed, which takes the figure with it.
+    pub fn note_memory(&mut self) {
+        for collector in self.gateways.iter_mut().chain([&mut self.edge]) {
+            let peak = peak_mib(collector.process().pid()).unwrap_or(0);
+            self.rss_mib_max = self.rss_mib_max.max(peak);
+        }
+    }
+
+    /// The most memory noted since the last call.
+    pub fn take_memory(&mut self) -> u64 {
+        self.note_memory();
+        std::mem::take(&mut self.rss_mib_max)
+    }
+
+    /// One figure of all gateways' metrics.
+    ///
+    /// # Errors
+    /// When one doesn't answer.
+    pub fn metric(&self, name: &str) -> Result<f64> {
+        self.gateways.iter().map(|gateway| gateway.metric(name, "")).sum()
+    }
+
+    /// Whatever a fault left behind is undone: proxies pass, ended processes run again.
+    ///
+    /// # Errors
+    /// When something doesn't come back.
+    pub fn mend(&mut self) -> Result<()> {
+        self.kafka.set(Mode::Pass);
+        self.sink.set(Mode::Pass);
+        self.answers.set(None);
+        if !service_answers(&self.lab.broker.internal_bootstrap()) {
+            self.lab.broker.restart()?;
+        }
+        if self.lab.engine.query("SELECT 1").is_err() {
+            self.lab.engine.restart()?;
+        }
+        for collector in self.gateways.iter_mut().chain([&mut self.edge]) {
+            let _ = millrace_e2e::process::signal(collector.process().pid(), "CONT");
+            if collector.process().ended()?.is_some() {
+                let launch = collector.launched().clone();
+                collector.relaunch(launch)?;
+            }
+        }
+        self.ready()
+    }
+
+    /// Where configurations and logs are.
+    pub fn folder(&self) -> PathBuf {
+        self.lab.folder().to_path_buf()
+    }
+}
+
+impl Flow {
+    /// Records acknowledged so far.
+    pub fn acknowledged(&self) -> u64 {
+        self.running.acknowledged()
+    }
+
+    /// Waits for this many more.
+    ///
+    /// # Errors
+    /// When they aren't within `limit`.
+    pub fn goes_on(&mut self, records: u64, limit: Duration) -> Result<()> {
+        let target = self.acknowledged() + records;
+        self.running.reached(target, limit)
+    }
+
+    /// Ends the load and has everything it sent compared.
+    ///
+    /// # Errors
+    /// When there is no verdict in time.
+    pub fn verdict(self) -> Result<Verdict> {
+        self.running.stop_sending()?;
+        self.running.verdict(VERDICT_LIMIT)
+    }
+}
+
+fn service_answers(address: &str) -> bool {
+    address.parse().is_ok_and(|address| millrace_stack::kafka::answers(address).is_ok())
+}
+
+fn edge_settings(ports: &Ports, kafka: &Proxy) -> String {
+    format!(
+        "memory: {{limitBytes: {MEMORY_LIMIT_MIB}Mi}}\nreceivers:\n  otlp:\n    \
+         grpc: {{address: \"{}\"}}\n    http: {{address: \"{}\"}}\n\
+         exporters:\n  kafka:\n    connection: {{bootstrapServers: [\"{}\"]}}\n    \
+         topics: {{traces: {TOPIC}}}\n",
+        ports.grpc,
+        ports.http,
+        kafka.address(),
+    )
+}
+
+/// Resident memory at its highest, in MiB.
+fn peak_mib(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib / 1024)
+}
