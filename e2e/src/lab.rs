@@ -247,6 +247,7 @@ impl Lab {
             count,
             rate: None,
             request: None,
+            calls: None,
             protocol: "grpc",
             compression: "gzip",
             endpoint,

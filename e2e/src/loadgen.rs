@@ -25,6 +25,8 @@ pub struct Load {
     pub rate: Option<u64>,
     /// Records of a resource and resources of a request; the generator's own when absent.
     pub request: Option<(u32, u32)>,
+    /// Connections and calls under way on each; the generator's own when absent.
+    pub calls: Option<(u16, u16)>,
     /// `grpc` or `http`.
     pub protocol: &'static str,
     /// `none`, `gzip` or `zstd`.
@@ -176,6 +178,10 @@ impl Load {
             .args(["--endpoint", endpoint, "--protocol", protocol, "--compression", compression])
             .args(["--signal", signal, "--shape", shape])
             .args(["--seed", &seed.to_string(), "--count", &count.to_string()]);
+        if let Some((connections, in_flight)) = self.calls {
+            command.args(["--connections", &connections.to_string()]);
+            command.args(["--in-flight", &in_flight.to_string()]);
+        }
         if let Some(rate) = rate {
             command.args(["--rate", &rate.to_string()]);
         }

@@ -162,6 +162,7 @@ impl<'c> Pipeline<'c> {
             count,
             rate,
             request: None,
+            calls: None,
             protocol: "grpc",
             compression: "gzip",
             endpoint: self.endpoint()?,

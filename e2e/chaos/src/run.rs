@@ -85,8 +85,9 @@ fn under_load(
     let runs = outcome.runs;
     let mut scene = Scene { world, flow: &mut flow, random, runs, before, notes };
     let struck = (fault.strike)(&mut scene);
-    let Notes { broken, bound } = scene.notes;
+    let Notes { broken, bound, recovered_s_max, crowds } = scene.notes;
     outcome.broken.extend(broken);
+    outcome.recovered_s_max = recovered_s_max;
     if fault.delivery == Delivery::AtLeastOnce {
         outcome.bound = bound;
     }
@@ -95,22 +96,30 @@ fn under_load(
         // The verdict is wanted all the same.
         world.mend()?;
     }
-    settle(world, flow, outcome)
+    settle(world, flow, crowds, outcome)
 }
 
-/// Waits until all is well, and has the load judged.
-fn settle(world: &mut World, mut flow: Flow, outcome: &mut Outcome) -> Result<()> {
+/// Waits until all is well, and has the loads judged.
+fn settle(
+    world: &mut World,
+    mut flow: Flow,
+    crowds: Vec<Flow>,
+    outcome: &mut Outcome,
+) -> Result<()> {
     let recovered = world.recovered().context("after the faults had stopped");
     match recovered {
-        Ok(seconds) => outcome.recovered_s_max = seconds,
+        Ok(seconds) => outcome.recovered_s_max = outcome.recovered_s_max.max(seconds),
         Err(error) => outcome.broken.push(format!("{error:#}")),
     }
     if let Err(error) = flow.goes_on(FRESH_RECORDS, FRESH_LIMIT) {
         outcome.broken.push(format!("no fresh record passed: {error:#}"));
     }
-    let verdict = flow.verdict()?;
-    outcome.rss_mib_max = world.take_memory();
-    judge(&verdict, outcome);
+    for flow in crowds.into_iter().chain([flow]) {
+        judge(&flow.verdict()?, outcome);
+    }
+    let (rss_mib_max, whose) = world.take_memory();
+    outcome.rss_mib_max = rss_mib_max;
+    hold("MiB resident", rss_mib_max, MEMORY_LIMIT_MIB, &whose, outcome);
     for what in world.watch.seen().went_back {
         outcome.broken.push(format!("a commit went back: {what}"));
     }
@@ -120,24 +129,29 @@ fn settle(world: &mut World, mut flow: Flow, outcome: &mut Outcome) -> Result<()
 /// Holds a verdict against the promises.
 fn judge(verdict: &Verdict, outcome: &mut Outcome) {
     let Verdict { sent, missing, duplicated, altered, invented, resent, refused, .. } = verdict;
-    outcome.records = *sent;
-    outcome.missing = *missing;
-    outcome.duplicated = *duplicated;
-    outcome.altered = *altered;
-    outcome.invented = *invented;
-    outcome.resent = *resent;
+    outcome.records += sent;
+    outcome.missing += missing;
+    outcome.duplicated += duplicated;
+    outcome.altered += altered;
+    outcome.invented += invented;
+    outcome.resent += resent;
+    let examples = verdict.faults.join("; ");
     for (name, count, allowed) in [
         ("missing", *missing, 0),
         ("altered", *altered, 0),
         ("invented", *invented, 0),
         ("duplicated", *duplicated, outcome.bound),
         ("refused for good", *refused, 0),
-        ("MiB resident", outcome.rss_mib_max, MEMORY_LIMIT_MIB),
     ] {
-        if count > allowed {
-            let examples = verdict.faults.join("; ");
-            outcome.broken.push(format!("{count} {name}, {allowed} allowed. {examples}"));
-        }
+        hold(name, count, allowed, &examples, outcome);
+    }
+}
+
+/// Notes a promise as broken when there is more of something than is allowed.
+fn hold(name: &str, count: u64, allowed: u64, examples: &str, outcome: &mut Outcome) {
+    if count > allowed {
+        let text = format!("{count} {name}, {allowed} allowed. {examples}");
+        outcome.broken.push(text.trim_end().to_owned());
     }
 }
 

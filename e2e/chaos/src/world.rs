@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -28,13 +27,14 @@ pub const RATE: u64 = 3_000;
 /// Spans of a request: small ones, so that every partition gets several messages a second.
 const REQUEST: (u32, u32) = (10, 5);
 /// Rows of a batch at most. A backlog is worked off in batches of this size.
-pub const BATCH_ROWS: u64 = 5_000;
+pub const BATCH_ROWS: u64 = 2_000;
 /// A batch is this old at most: an insert for each partition every half second.
 const BATCH_AGE_MILLIS: u64 = 500;
 /// Inserts of one gateway at once: the collector's own default.
 pub const INSERTS_IN_FLIGHT: u64 = 4;
-/// What a collector may take in all. Its resident memory is held against it.
-pub const MEMORY_LIMIT_MIB: u64 = 256;
+/// What a collector may take in all: half of it is its budget, more than the least an edge runs
+/// with (two requests of 20 MiB). Its resident memory is held against it.
+pub const MEMORY_LIMIT_MIB: u64 = 128;
 /// The broker's least.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
 /// Everything serves again this long after a fault.
@@ -45,6 +45,9 @@ const LAG_LIMIT: Duration = Duration::from_secs(120);
 const VERDICT_LIMIT: Duration = Duration::from_secs(240);
 /// A load is made for this long and stopped when its faults are over.
 const LOAD_SECONDS: u64 = 3_600;
+
+/// A crowd's connections and calls on each: with requests of 120 kB, more than an edge has memory.
+const CROWD_CALLS: (u16, u16) = (8, 64);
 
 /// What inserts and commits have to do with each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,8 +85,8 @@ pub struct World {
     pub answers: HttpProxy,
     /// Broker, engine, topics, tables.
     pub lab: Lab,
-    /// The most resident memory of any collector since the last fault.
-    rss_mib_max: u64,
+    /// The most resident memory of any collector since the last fault, in MiB, and whose.
+    rss_mib_max: (u64, String),
     _runtime: Runtime,
 }
 
@@ -130,7 +133,7 @@ impl World {
             sink,
             answers,
             lab,
-            rss_mib_max: 0,
+            rss_mib_max: (0, String::new()),
             _runtime: runtime,
         };
         world.set_delivery(Delivery::EffectivelyOnce)?;
@@ -194,6 +197,20 @@ impl World {
         Ok(Flow { running })
     }
 
+    /// Begins a second load, of clients that send as much as is taken.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn crowd(&self, seed: u64) -> Result<Flow> {
+        let count = RATE * LOAD_SECONDS;
+        let load = Load {
+            calls: Some(CROWD_CALLS),
+            compression: "none",
+            ..self.lab.load(&self.edge, seed, count)
+        };
+        Ok(Flow { running: load.start(self.lab.folder())? })
+    }
+
     /// Waits until everything is well: every collector ready, and what was in the topic by then
     /// committed. Gives the seconds that took.
     ///
@@ -239,22 +256,20 @@ impl World {
     pub fn note_memory(&mut self) {
         for collector in self.gateways.iter_mut().chain([&mut self.edge]) {
             let peak = peak_mib(collector.process().pid()).unwrap_or(0);
-            self.rss_mib_max = self.rss_mib_max.max(peak);
+            if peak > self.rss_mib_max.0 {
+                self.rss_mib_max = (peak, collector.name().to_owned());
+            }
         }
     }
 
-    /// The most memory noted since the last call.
-    pub fn take_memory(&mut self) -> u64 {
+    /// The most memory noted since the last call, in MiB, and whose. Counting begins anew.
+    pub fn take_memory(&mut self) -> (u64, String) {
         self.note_memory();
+        for collector in self.gateways.iter_mut().chain([&mut self.edge]) {
+            // The kernel's way to set a process's peak back to what it has now.
+            let _ = fs::write(format!("/proc/{}/clear_refs", collector.process().pid()), "5");
+        }
         std::mem::take(&mut self.rss_mib_max)
-    }
-
-    /// One figure of all gateways' metrics.
-    ///
-    /// # Errors
-    /// When one doesn't answer.
-    pub fn metric(&self, name: &str) -> Result<f64> {
-        self.gateways.iter().map(|gateway| gateway.metric(name, "")).sum()
     }
 
     /// Whatever a fault left behind is undone: proxies pass, ended processes run again.
@@ -280,11 +295,6 @@ impl World {
         }
         self.ready()
     }
-
-    /// Where configurations and logs are.
-    pub fn folder(&self) -> PathBuf {
-        self.lab.folder().to_path_buf()
-    }
 }
 
 impl Flow {
@@ -302,12 +312,20 @@ impl Flow {
         self.running.reached(target, limit)
     }
 
+    /// Asks the load to begin no further request.
+    ///
+    /// # Errors
+    /// When it has ended by itself.
+    pub fn stop(&self) -> Result<()> {
+        self.running.stop_sending()
+    }
+
     /// Ends the load and has everything it sent compared.
     ///
     /// # Errors
     /// When there is no verdict in time.
     pub fn verdict(self) -> Result<Verdict> {
-        self.running.stop_sending()?;
+        self.stop()?;
         self.running.verdict(VERDICT_LIMIT)
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn overload(scene: &mut Scene<'_>) -> Result<()> {
     let parts = answered(500, &exception(252, "TOO_MANY_PARTS"));
     let memory = answered(500, &exception(241, "MEMORY_LIMIT_EXCEEDED"));
     for run in 0..scene.runs {
-        let act = if (scene.before + run) % 2 == 0 { &parts } else { &memory };
+        let act = if (scene.before + run).is_multiple_of(2) { &parts } else { &memory };
         let answers = &scene.world.answers;
         let usual = inserts_in(scene, OVERLOAD / 2);
         answers.set(Some(Script {
@@ -75,7 +75,7 @@ pub(super) fn overload(scene: &mut Scene<'_>) -> Result<()> {
             let text = format!("{during} inserts to an overloaded server, {usual} to a well one");
             scene.notes.broken.push(text);
         }
-        scene.world.recovered()?;
+        scene.recover()?;
     }
     Ok(())
 }

@@ -26,7 +26,7 @@ pub(super) fn late_revoke(scene: &mut Scene<'_>) -> Result<()> {
         signal(pid, "STOP")?;
         sleep(SESSION_TIMEOUT + OVERSLEEP);
         signal(pid, "CONT")?;
-        scene.world.recovered()?;
+        scene.recover()?;
     }
     Ok(())
 }

@@ -73,6 +73,15 @@ pub struct Scene<'a> {
     pub notes: Notes,
 }
 
+impl Scene<'_> {
+    /// Waits until everything is well after a fault has stopped, and notes how long that took.
+    fn recover(&mut self) -> Result<()> {
+        let seconds = self.world.recovered()?;
+        self.notes.recovered_s_max = self.notes.recovered_s_max.max(seconds);
+        Ok(())
+    }
+}
+
 /// What a strike saw.
 #[derive(Debug, Default)]
 pub struct Notes {
@@ -80,6 +89,10 @@ pub struct Notes {
     pub broken: Vec<String>,
     /// Records that may be doubled where delivery is at least once.
     pub bound: u64,
+    /// The longest time from a fault's end until everything was well, in seconds.
+    pub recovered_s_max: f64,
+    /// Further loads, to be judged like the first.
+    pub crowds: Vec<Flow>,
 }
 
 const EFFECTIVELY: Delivery = Delivery::EffectivelyOnce;

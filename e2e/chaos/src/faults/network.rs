@@ -35,7 +35,7 @@ pub(super) fn partition(scene: &mut Scene<'_>) -> Result<()> {
         proxy.set(mode);
         sleep(scene.random.between(PARTITION.0, PARTITION.1));
         proxy.set(Mode::Pass);
-        scene.world.recovered()?;
+        scene.recover()?;
     }
     Ok(())
 }
@@ -45,7 +45,7 @@ pub(super) fn partition(scene: &mut Scene<'_>) -> Result<()> {
 pub(super) fn lost_connections(scene: &mut Scene<'_>) -> Result<()> {
     for run in 0..scene.runs {
         let World { kafka, sink, .. } = &*scene.world;
-        let proxy = if run % 2 == 0 { kafka } else { sink };
+        let proxy = if run.is_multiple_of(2) { kafka } else { sink };
         if scene.random.below(2) == 0 {
             proxy.set(Mode::OnlyToServer);
             sleep(scene.random.between(HELD.0, HELD.1));
@@ -53,6 +53,7 @@ pub(super) fn lost_connections(scene: &mut Scene<'_>) -> Result<()> {
         proxy.set(Mode::Cut);
         sleep(scene.random.between(HELD.0, HELD.1));
         proxy.set(Mode::Pass);
+        scene.recover()?;
         scene.flow.goes_on(RATE, FLOW_LIMIT)?;
     }
     Ok(())
@@ -64,16 +65,29 @@ pub(super) fn slow_sink(scene: &mut Scene<'_>) -> Result<()> {
         scene.world.sink.set(Mode::Throttle { bytes_per_second: SLOW_BYTES_PER_SECOND });
         sleep(SLOW);
         scene.world.sink.set(Mode::Pass);
+        scene.recover()?;
     }
     Ok(())
 }
 
-/// The broker is a hundred times too far away: clients are told to come back.
+/// The broker is a hundred times too far away and clients are many: they must be told to come back,
+/// in words that don't make them drop anything, and the edge must keep to its memory.
 pub(super) fn slow_broker(scene: &mut Scene<'_>) -> Result<()> {
     for _ in 0..scene.runs {
+        let refused = |world: &World| world.edge.metric("millrace_records_refused_total", "");
+        let before = refused(scene.world)?;
         scene.world.kafka.set(Mode::Throttle { bytes_per_second: SLOW_BYTES_PER_SECOND });
+        let crowd = scene.world.crowd(scene.random.number())?;
         sleep(SLOW);
+        let turned_away = refused(scene.world)? - before;
+        // Enough was asked of it; what is under way comes to its end.
+        crowd.stop()?;
+        scene.notes.crowds.push(crowd);
         scene.world.kafka.set(Mode::Pass);
+        if turned_away <= 0.0 {
+            scene.notes.broken.push("nobody was turned away: the fault was none".to_owned());
+        }
+        scene.recover()?;
         scene.flow.goes_on(RATE, FLOW_LIMIT)?;
     }
     Ok(())

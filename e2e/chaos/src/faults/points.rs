@@ -1,6 +1,6 @@
 //! Collectors that end at a named line, by a build that has such lines (`--features failpoints`).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -46,7 +46,7 @@ pub(super) fn kill_at_point(scene: &mut Scene<'_>) -> Result<()> {
     Ok(())
 }
 
-fn at_point(scene: &mut Scene<'_>, name: &str, binary: &PathBuf) -> Result<()> {
+fn at_point(scene: &mut Scene<'_>, name: &str, binary: &Path) -> Result<()> {
     let (is_edge, point) = match name.strip_prefix("edge:") {
         Some(point) => (true, point),
         None => (false, name),
@@ -69,7 +69,7 @@ fn at_point(scene: &mut Scene<'_>, name: &str, binary: &PathBuf) -> Result<()> {
         false => &mut scene.world.gateways[index],
     };
     let usual = victim.launched().clone();
-    let mut armed = Launch { binary: Some(binary.clone()), ..usual.clone() };
+    let mut armed = Launch { binary: Some(binary.to_path_buf()), ..usual.clone() };
     armed.variables.push((VARIABLE.to_owned(), format!("{point}:{visit}")));
     victim.process().kill9()?;
     victim.relaunch(armed)?;

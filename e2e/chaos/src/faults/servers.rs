@@ -27,6 +27,7 @@ pub(super) fn broker_restart(scene: &mut Scene<'_>) -> Result<()> {
     for _ in 0..scene.runs {
         sleep(scene.random.between(BETWEEN.0, BETWEEN.1));
         scene.world.lab.broker.restart()?;
+        scene.recover()?;
         scene.flow.goes_on(1_000, FLOW_LIMIT)?;
     }
     Ok(())
@@ -38,6 +39,7 @@ pub(super) fn broker_kill(scene: &mut Scene<'_>) -> Result<()> {
         sleep(scene.random.between(BETWEEN.0, BETWEEN.1));
         scene.world.lab.broker.kill9();
         scene.world.lab.broker.restart()?;
+        scene.recover()?;
         scene.flow.goes_on(1_000, FLOW_LIMIT)?;
     }
     Ok(())
@@ -49,6 +51,7 @@ pub(super) fn engine_kill(scene: &mut Scene<'_>) -> Result<()> {
         sleep(scene.random.between(BETWEEN.0, BETWEEN.1));
         scene.world.lab.engine.kill9();
         scene.world.lab.engine.restart()?;
+        scene.recover()?;
     }
     Ok(())
 }
