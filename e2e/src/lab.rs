@@ -115,6 +115,11 @@ impl Lab {
         self.folder.path()
     }
 
+    /// Leaves the folder where it is when the lab ends.
+    pub fn keep_folder(&mut self) {
+        self.folder.disable_cleanup(true);
+    }
+
     /// A file with the engine's password.
     pub fn password_file(&self) -> PathBuf {
         self.folder.path().join("clickhouse-password")

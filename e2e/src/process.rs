@@ -19,14 +19,20 @@ pub struct Process {
 }
 
 impl Process {
-    /// Start `command`, its output appended to `log`.
+    /// Start `command`, its output appended to `log`. The kernel kills it when whoever started it
+    /// dies.
     ///
     /// # Errors
     /// When the log can't be opened or the program can't be started.
     pub fn start(name: &str, command: &mut Command, log: &Path) -> Result<Self> {
         let out = open_log(log)?;
         let err = out.try_clone().context("cannot share the log")?;
-        let child = command
+        let variables = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(command.get_program())
+            .args(command.get_args())
+            .envs(variables)
             .stdin(Stdio::null())
             .stdout(Stdio::from(out))
             .stderr(Stdio::from(err))

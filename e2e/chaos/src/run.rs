@@ -33,6 +33,7 @@ pub fn fault(world: &mut World, fault: &Fault, runs: u32, seed: u64) -> Outcome 
             for broken in &outcome.broken {
                 say::progress(&format!("{}: broken: {broken}", fault.name));
             }
+            say::progress(&format!("{}: logs stay in {}", fault.name, world.keep_logs()));
             if let Err(error) = world.mend() {
                 outcome.broken.push(format!("it can't be mended: {error:#}"));
                 sum.add(&outcome);
@@ -114,6 +115,7 @@ fn settle(
     if let Err(error) = flow.goes_on(FRESH_RECORDS, FRESH_LIMIT) {
         outcome.broken.push(format!("no fresh record passed: {error:#}"));
     }
+    flow.stop()?;
     for flow in crowds.into_iter().chain([flow]) {
         judge(&flow.verdict()?, outcome);
     }

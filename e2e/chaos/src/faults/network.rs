@@ -77,7 +77,7 @@ pub(super) fn slow_broker(scene: &mut Scene<'_>) -> Result<()> {
         let refused = |world: &World| world.edge.metric("millrace_records_refused_total", "");
         let before = refused(scene.world)?;
         scene.world.kafka.set(Mode::Throttle { bytes_per_second: SLOW_BYTES_PER_SECOND });
-        let crowd = scene.world.crowd(scene.random.number())?;
+        let mut crowd = scene.world.crowd(scene.random.number())?;
         sleep(SLOW);
         let turned_away = refused(scene.world)? - before;
         // Enough was asked of it; what is under way comes to its end.
