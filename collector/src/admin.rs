@@ -115,7 +115,8 @@ impl Admin {
         }
         let reasons = self.readiness.reasons();
         if reasons.is_empty() {
-            text(StatusCode::OK, "ok\n".to_owned())
+            let notes = self.readiness.notes().into_iter();
+            text(StatusCode::OK, notes.fold("ok\n".to_owned(), |text, note| text + &note + "\n"))
         } else {
             text(StatusCode::SERVICE_UNAVAILABLE, reasons.join("\n") + "\n")
         }

@@ -338,6 +338,11 @@ fn of_columns(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
     found
 }
 
+/// Whether values of one type go into a column of the other without loss.
+pub(crate) fn is_lossless(declared: &str, live: &str) -> bool {
+    plain_type(declared) == plain_type(live) || is_converted_on_insert(declared, live)
+}
+
 /// A type without the quotes that servers put around some paths and not around others.
 fn plain_type(ty: &str) -> String {
     ty.replace('`', "")

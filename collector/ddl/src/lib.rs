@@ -30,6 +30,7 @@ mod client;
 mod declared;
 mod drift;
 mod explain;
+mod fit;
 mod journal;
 mod migrate;
 mod names;
@@ -52,6 +53,7 @@ pub use declared::{
 };
 pub use drift::{Drift, DriftKind, Severity, diff};
 pub use explain::{Reason, explain};
+pub use fit::{Differing, Fit, Undeduplicated, fit};
 pub use journal::{Claim, History, JournalError, Migration, Standing};
 pub use migrate::{LEASE, MigrateError, MigrateOptions, Migrated, history, migrate};
 pub use millrace_schema::{

@@ -1,11 +1,13 @@
 //! Whether the process can do its work, as one sentence for each part of it that cannot.
 //!
 //! A part is registered before it starts and counts as not ready until it says so; the process is
-//! ready when all its parts are. Reasons are for people: no secrets, one line, bounded length.
+//! ready when all its parts are. A part that works may have a note beside: something a person should
+//! look into although records flow. Reasons and notes are for people: no secrets, one line, bounded
+//! length.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The longest reason kept, in bytes; the rest is cut.
+/// The longest reason or note kept, in bytes; the rest is cut.
 const MAX_REASON_BYTES: usize = 512;
 
 /// The readiness of all parts, shared by clones.
@@ -19,6 +21,8 @@ struct PartState {
     name: &'static str,
     /// Why it is not ready; none when it is.
     reason: Option<String>,
+    /// What to look into although it works.
+    note: Option<String>,
 }
 
 /// One part's handle. Dropping it leaves the last word standing.
@@ -33,7 +37,7 @@ impl Readiness {
     #[must_use]
     pub fn part(&self, name: &'static str) -> Part {
         let mut parts = self.lock();
-        parts.push(PartState { name, reason: Some("starting".to_owned()) });
+        parts.push(PartState { name, reason: Some("starting".to_owned()), note: None });
         Part { readiness: self.clone(), index: parts.len() - 1 }
     }
 
@@ -44,6 +48,14 @@ impl Readiness {
             .iter()
             .filter_map(|part| Some(format!("{}: {}", part.name, part.reason.as_ref()?)))
             .collect()
+    }
+
+    /// What to look into although the process works, as `part: note`.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let parts = self.lock();
+        let note = |part: &PartState| Some(format!("{}: {}", part.name, part.note.as_ref()?));
+        parts.iter().filter_map(note).collect()
     }
 
     /// Whether all parts are ready.
@@ -66,14 +78,18 @@ impl Part {
 
     /// Says why the part does not work. True when that is news.
     pub fn not_ready(&self, reason: impl std::fmt::Display) -> bool {
-        let mut kept = String::new();
-        for c in reason.to_string().chars() {
-            if kept.len() + c.len_utf8() > MAX_REASON_BYTES {
-                break;
-            }
-            kept.push(if c.is_control() { ' ' } else { c });
-        }
-        self.set(Some(kept))
+        self.set(Some(kept(&reason.to_string())))
+    }
+
+    /// Says what to look into although the part works; `None`: nothing any more. It has no say in
+    /// readiness. True when that is news.
+    pub fn note(&self, note: Option<String>) -> bool {
+        let note = note.as_deref().map(kept);
+        let mut parts = self.readiness.lock();
+        let Some(part) = parts.get_mut(self.index) else { return false };
+        let news = part.note != note;
+        part.note = note;
+        news
     }
 
     /// Whether this part is ready.
@@ -93,9 +109,35 @@ impl Part {
     }
 }
 
+/// A text as it is kept: one line of bounded length.
+fn kept(text: &str) -> String {
+    let mut kept = String::new();
+    for c in text.chars() {
+        if kept.len() + c.len_utf8() > MAX_REASON_BYTES {
+            break;
+        }
+        kept.push(if c.is_control() { ' ' } else { c });
+    }
+    kept
+}
+
 #[cfg(test)]
 mod tests {
     use super::{MAX_REASON_BYTES, Readiness};
+
+    /// Scenario: a part that works has a note, then none. Guarantee: it is told, and the process
+    /// is ready all the time.
+    #[test]
+    fn a_note_has_no_say_in_readiness() {
+        let readiness = Readiness::default();
+        let part = readiness.part("clickhouse");
+        part.ready();
+        assert!(part.note(Some("a column\nis missing".to_owned())));
+        assert!(!part.note(Some("a column is missing".to_owned())), "the same word is no news");
+        assert_eq!(readiness.notes(), ["clickhouse: a column is missing"]);
+        assert!(readiness.is_ready());
+        assert!(part.note(None) && readiness.notes().is_empty());
+    }
 
     /// Scenario: two parts come up and one fails again. Guarantee: ready only while both are, and
     /// the reason names the part.

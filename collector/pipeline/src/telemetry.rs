@@ -58,6 +58,26 @@ impl Refusal {
 const WAIT_BUCKETS: [f64; 12] =
     [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
 
+/// Why an insert counts as stored although its number of rows doesn't say so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Unverified {
+    /// The server's answer names no number of rows.
+    NoCount,
+    /// It names fewer rows than were sent, again and again, and asking on would store them twice.
+    ShortCount,
+}
+
+impl Unverified {
+    /// The label's value.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoCount => "no_count",
+            Self::ShortCount => "short_count",
+        }
+    }
+}
+
 /// The metrics could not be registered: two of them have one name, which is a fault in this file.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot register the metrics: {0}")]
@@ -73,9 +93,14 @@ pub struct Telemetry {
     dead_lettered: IntCounterVec,
     lag_messages: IntGaugeVec,
     lag_seconds: GaugeVec,
+    lost_to_retention: IntCounterVec,
+    commit_metadata_ignored: IntCounter,
     insert_seconds: Histogram,
     insert_retries: IntCounterVec,
     inserts_allowed: IntGauge,
+    inserts_unverified: IntCounterVec,
+    columns_missing: IntGaugeVec,
+    deduplicates: IntGaugeVec,
     produce_seconds: Histogram,
     produce_failures: IntCounterVec,
     bytes_in_flight: IntGauge,
@@ -118,6 +143,15 @@ impl Telemetry {
                 &["topic", "partition"],
             )?,
             lag_seconds: register.lag_seconds()?,
+            lost_to_retention: register.counters(
+                "millrace_records_lost_to_retention_total",
+                "Messages that Kafka deleted before they were read; each holds many records.",
+                &["topic"],
+            )?,
+            commit_metadata_ignored: register.counter(
+                "millrace_commit_metadata_ignored_total",
+                "Commits whose metadata is not ours, cut off or of a newer version.",
+            )?,
             insert_seconds: register
                 .histogram("millrace_insert_seconds", "Time from an insert's start to its answer.")?,
             insert_retries: register.counters(
@@ -128,6 +162,21 @@ impl Telemetry {
             inserts_allowed: register.gauge(
                 "millrace_inserts_allowed",
                 "Inserts that may run at once: fewer than configured while a server is overloaded.",
+            )?,
+            inserts_unverified: register.counters(
+                "millrace_inserts_unverified_total",
+                "Inserts taken for stored although the server's count of rows doesn't say so.",
+                &["cause"],
+            )?,
+            columns_missing: register.gauges(
+                "millrace_table_columns_missing",
+                "Columns that a live table lacks; their values are not stored.",
+                &["table"],
+            )?,
+            deduplicates: register.gauges(
+                "millrace_table_deduplicates",
+                "Whether a live table recognises an insert sent again; at 0 a repeated one is doubled.",
+                &["table"],
             )?,
             produce_seconds: register.histogram(
                 "millrace_produce_seconds",
@@ -194,6 +243,16 @@ impl Telemetry {
         let _ = self.lag_seconds.remove_label_values(labels);
     }
 
+    /// Counts messages of a topic that were deleted before they were read.
+    pub fn lost_to_retention(&self, topic: &str, messages: u64) {
+        self.lost_to_retention.with_label_values(&[topic]).inc_by(messages);
+    }
+
+    /// Counts a commit whose metadata can't be used.
+    pub fn commit_metadata_ignored(&self) {
+        self.commit_metadata_ignored.inc();
+    }
+
     /// Notes how long an insert took, whatever its answer.
     pub fn insert_took(&self, time: Duration) {
         self.insert_seconds.observe(time.as_secs_f64());
@@ -207,6 +266,19 @@ impl Telemetry {
     /// States how many inserts may run at once.
     pub fn inserts_allowed(&self, inserts: usize) {
         self.inserts_allowed.set(i64::try_from(inserts).unwrap_or(i64::MAX));
+    }
+
+    /// Counts an insert taken for stored without a count of rows that says so.
+    pub fn insert_unverified(&self, cause: Unverified) {
+        self.inserts_unverified.with_label_values(&[cause.as_str()]).inc();
+    }
+
+    /// States what a look at a live table showed: how many columns of ours it lacks, and whether it
+    /// recognises repeated inserts. `table` is one of the sink's own tables.
+    pub fn table_seen(&self, table: &str, columns_missing: usize, deduplicates: bool) {
+        let missing = i64::try_from(columns_missing).unwrap_or(i64::MAX);
+        self.columns_missing.with_label_values(&[table]).set(missing);
+        self.deduplicates.with_label_values(&[table]).set(i64::from(deduplicates));
     }
 
     /// Notes how long Kafka took to confirm a message.
@@ -307,6 +379,12 @@ impl Register {
         Ok(metric)
     }
 
+    fn counter(&self, name: &str, help: &str) -> Result<IntCounter, TelemetryError> {
+        let metric = IntCounter::new(name, help)?;
+        self.0.register(Box::new(metric.clone()))?;
+        Ok(metric)
+    }
+
     fn gauge(&self, name: &str, help: &str) -> Result<IntGauge, TelemetryError> {
         let metric = IntGauge::new(name, help)?;
         self.0.register(Box::new(metric.clone()))?;
@@ -342,7 +420,7 @@ impl Register {
 
 #[cfg(test)]
 mod tests {
-    use super::{Refusal, Telemetry};
+    use super::{Refusal, Telemetry, Unverified};
     use crate::budget::Budget;
     use millrace_wire::Signal;
     use std::time::Duration;
@@ -365,6 +443,8 @@ mod tests {
         telemetry.lag("otlp_traces", 3, 7, Duration::from_millis(1500));
         telemetry.insert_took(Duration::from_millis(30));
         telemetry.insert_retried("retry");
+        telemetry.insert_unverified(Unverified::NoCount);
+        telemetry.table_seen("otel.otel_logs", 2, false);
         let held = budget.try_reserve(250).unwrap();
         let text = telemetry.render().unwrap();
         for expected in [
@@ -377,6 +457,9 @@ mod tests {
             "millrace_consumer_lag_seconds{partition=\"3\",topic=\"otlp_traces\"} 1.5",
             "millrace_insert_seconds_count 1",
             "millrace_insert_retries_total{class=\"retry\"} 1",
+            "millrace_inserts_unverified_total{cause=\"no_count\"} 1",
+            "millrace_table_columns_missing{table=\"otel.otel_logs\"} 2",
+            "millrace_table_deduplicates{table=\"otel.otel_logs\"} 0",
             "millrace_bytes_in_flight 250",
             "millrace_budget_bytes 1000",
             "millrace_build_info{allocator=\"system\",version=\"0.1.0\"} 1",

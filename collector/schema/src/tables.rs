@@ -66,6 +66,21 @@ impl TableKind {
             Self::MetricsSummary => "metrics_summary",
         }
     }
+
+    /// Columns without which a row says nothing worth storing: when it happened, whose it is, what
+    /// was measured. A writer may leave out others that a live table lacks, never these.
+    #[must_use]
+    pub const fn essential_columns(self) -> &'static [&'static str] {
+        match self {
+            Self::Traces => &["Timestamp", "TraceId", "SpanId"],
+            Self::TraceIdTs => &["TraceId", "Start", "End"],
+            Self::Logs => &["Timestamp", "Body"],
+            Self::MetricsGauge | Self::MetricsSum => &["TimeUnix", "MetricName", "Value"],
+            Self::MetricsHistogram | Self::MetricsExponentialHistogram | Self::MetricsSummary => {
+                &["TimeUnix", "MetricName", "Count", "Sum"]
+            }
+        }
+    }
 }
 
 impl fmt::Display for TableKind {
@@ -179,6 +194,19 @@ mod tests {
         }
         assert!(table(TableKind::Logs, Attributes::Map).column("TimestampTime").is_some());
         assert!(table(TableKind::Logs, Attributes::Json).column("TimestampTime").is_none());
+    }
+
+    /// Essential columns are inserted ones, and the time of the partition is among them.
+    #[test]
+    fn essential_columns_are_inserted() {
+        for table in tables(Attributes::Map) {
+            let essential = table.kind.essential_columns();
+            for name in essential {
+                let column = table.column(name).unwrap();
+                assert_eq!(column.origin, Origin::Insert, "{} {name}", table.kind);
+            }
+            assert!(essential.contains(&named(table.partition_by)), "{}", table.kind);
+        }
     }
 
     /// The parts of a Nested column are arrays.

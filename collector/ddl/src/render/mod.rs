@@ -28,7 +28,9 @@ pub(crate) use companion::{create_distributed, create_rollup, create_rollup_view
 pub(crate) use create::{create_database, create_table, create_view, deduplication_settings};
 pub(crate) use expression::{canonical_index, canonical_list, canonical_ttl};
 pub(crate) use journal::{create_journal, read_journal, record};
-pub(crate) use system::{columns, databases, indexes, keepers, replicas, server, tables};
+pub use system::{columns, insert_targets};
+
+pub(crate) use system::{databases, indexes, keepers, replicas, server, tables};
 
 use crate::declared::TableName;
 use crate::names::ClusterName;

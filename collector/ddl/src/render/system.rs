@@ -25,8 +25,21 @@ pub(crate) fn tables(database: &Identifier, names: &[&str]) -> Statement {
     ))
 }
 
-/// Columns of the named tables that exist, in order.
-pub(crate) fn columns(database: &Identifier, names: &[&str]) -> Statement {
+/// Engine and partition key of the named tables that exist: what decides whether an insert's token
+/// is remembered. Fields `name`, `engine`, `engine_full`, `partition_key`.
+#[must_use]
+pub fn insert_targets(database: &Identifier, names: &[&str]) -> Statement {
+    let (database, names) = (literal(database.as_str()), named(names));
+    Statement::new(format!(
+        "SELECT name, engine, engine_full, partition_key FROM system.tables \
+         WHERE database = {database} AND name IN ({names}) ORDER BY name"
+    ))
+}
+
+/// Columns of the named tables that exist, in order. Fields `table`, `name`, `kind` (the type) and
+/// `default_kind`.
+#[must_use]
+pub fn columns(database: &Identifier, names: &[&str]) -> Statement {
     let (database, names) = (literal(database.as_str()), named(names));
     Statement::new(format!(
         "SELECT table, name, type AS kind, default_kind FROM system.columns \

@@ -46,6 +46,17 @@ impl Class {
     }
 }
 
+/// What an answer says of the number of rows written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Count {
+    /// Nothing.
+    Unsaid,
+    /// As many as were sent or more (views write too), or none because they are there already.
+    Whole,
+    /// Fewer than were sent.
+    Short,
+}
+
 /// An answer, judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
@@ -53,6 +64,8 @@ pub struct Verdict {
     pub class: Class,
     /// ClickHouse's code, if it gave one.
     pub code: Option<u32>,
+    /// What it says of the number of rows written.
+    pub count: Count,
     /// What it said, shortened; never the rows themselves as far as the server keeps to its own
     /// habit of quoting none in insert errors of the Native format.
     pub message: String,
@@ -62,15 +75,17 @@ impl Verdict {
     /// No answer came, or not a whole one: whether the rows landed is unknown.
     #[must_use]
     pub fn unanswered(cause: &dyn std::fmt::Display) -> Self {
-        Self { class: Class::RetrySame, code: None, message: shortened(&cause.to_string()) }
+        Self::without_code(Class::RetrySame, &cause.to_string())
     }
 
-    fn done() -> Self {
-        Self { class: Class::Done, code: None, message: String::new() }
+    fn without_code(class: Class, text: &str) -> Self {
+        Self { class, code: None, count: Count::Unsaid, message: shortened(text) }
     }
 
     fn of_code(code: u32, text: &str) -> Self {
-        Self { class: class_of_code(code), code: Some(code), message: shortened(text) }
+        let class = class_of_code(code);
+        let count = if class == Class::Done { Count::Whole } else { Count::Unsaid };
+        Self { class, code: Some(code), count, message: shortened(text) }
     }
 
     /// A reason for a dead letter, from a fixed set.
@@ -79,6 +94,15 @@ impl Verdict {
         match self.class {
             Class::RefreshSchema => "schema_mismatch",
             _ => "refused_by_clickhouse",
+        }
+    }
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.code {
+            Some(code) => write!(f, "code {code}: {}", self.message),
+            None => f.write_str(&self.message),
         }
     }
 }
@@ -100,8 +124,9 @@ pub fn class_of_code(code: u32) -> Class {
         // 252 TOO_MANY_PARTS, 364 RECEIVED_ERROR_TOO_MANY_REQUESTS, 439 CANNOT_SCHEDULE_TASK
         202 | 241 | 243 | 252 | 364 | 439 => Class::SlowDown,
         // 10 NOT_FOUND_COLUMN_IN_BLOCK, 16 NO_SUCH_COLUMN_IN_TABLE,
-        // 20 NUMBER_OF_COLUMNS_DOESNT_MATCH, 33 CANNOT_READ_ALL_DATA, 131 TOO_LARGE_STRING_SIZE
-        10 | 16 | 20 | 33 | 131 => Class::RefreshSchema,
+        // 20 NUMBER_OF_COLUMNS_DOESNT_MATCH, 33 CANNOT_READ_ALL_DATA, 44 ILLEGAL_COLUMN (of a
+        // computed one), 131 TOO_LARGE_STRING_SIZE
+        10 | 16 | 20 | 33 | 44 | 131 => Class::RefreshSchema,
         // 6 CANNOT_PARSE_TEXT, 26 CANNOT_PARSE_QUOTED_STRING, 27
         // CANNOT_PARSE_INPUT_ASSERTION_FAILED, 38 CANNOT_PARSE_DATE, 41 CANNOT_PARSE_DATETIME, 53
         // TYPE_MISMATCH, 72 CANNOT_PARSE_NUMBER, 117 INCORRECT_DATA, 128 TOO_LARGE_ARRAY_SIZE, 321
@@ -114,6 +139,15 @@ pub fn class_of_code(code: u32) -> Class {
         // 516 AUTHENTICATION_FAILED, and everything else.
         _ => Class::Stop,
     }
+}
+
+/// Whether a code says that values can't be turned into a column's type. Our values always can, so
+/// it is the column that was changed; unless the live table is as it should be, and they are odd.
+#[must_use]
+pub fn is_conversion(code: u32) -> bool {
+    // Beside those above: 70 CANNOT_CONVERT_TYPE, 376 CANNOT_PARSE_UUID, 691
+    // UNKNOWN_ELEMENT_OF_ENUM
+    matches!(code, 6 | 26 | 27 | 38 | 41 | 53 | 70 | 72 | 117 | 321 | 376 | 691)
 }
 
 /// Whether a code says that the log-in is at fault.
@@ -132,7 +166,7 @@ pub fn topic_of_code(code: Option<u32>) -> &'static str {
         Some(497) => "access denied",
         Some(201) => "quota exceeded",
         Some(115 | 452 | 472) => "a setting is refused",
-        Some(10 | 16 | 20 | 33 | 131) => "the table does not match",
+        Some(10 | 16 | 20 | 33 | 44 | 131) => "the table does not match",
         Some(_) => "the server refuses inserts",
         None => "the endpoint refuses inserts",
     }
@@ -178,7 +212,7 @@ fn judge_try(
         408 | 500..=599 => Class::RetrySame,
         _ => Class::Stop,
     };
-    Verdict { class, code: None, message: shortened(&format!("http status {status}: {text}")) }
+    Verdict::without_code(class, &format!("http status {status}: {text}"))
 }
 
 /// A success must say nothing in its body and not have stored fewer rows than were sent.
@@ -189,16 +223,16 @@ fn judge_try(
 fn judge_success(headers: &HeaderMap, text: &str, sent_rows: u64, first: bool) -> Verdict {
     if !text.trim().is_empty() {
         let message = format!("unexpected text behind a success: {text}");
-        return Verdict { class: Class::RetrySame, code: None, message: shortened(&message) };
+        return Verdict::without_code(Class::RetrySame, &message);
     }
     match written_rows(headers) {
+        None => Verdict::without_code(Class::Done, ""),
         // Views write rows of their own, so there may be more.
-        Some(written) if written < sent_rows && (written > 0 || first) => Verdict {
-            class: Class::RetrySame,
-            code: None,
-            message: format!("the server wrote {written} of {sent_rows} rows"),
-        },
-        _ => Verdict::done(),
+        Some(written) if written < sent_rows && (written > 0 || first) => {
+            let message = format!("the server wrote {written} of {sent_rows} rows");
+            Verdict { count: Count::Short, ..Verdict::without_code(Class::RetrySame, &message) }
+        }
+        Some(_) => Verdict { count: Count::Whole, ..Verdict::without_code(Class::Done, "") },
     }
 }
 
@@ -252,7 +286,7 @@ mod tests {
                 ],
             ),
             (Class::SlowDown, &[202, 241, 243, 252, 364, 439]),
-            (Class::RefreshSchema, &[10, 16, 20, 33, 131]),
+            (Class::RefreshSchema, &[10, 16, 20, 33, 44, 131]),
             (Class::BadRows, &[6, 26, 27, 38, 41, 53, 72, 117, 128, 321, 349, 469]),
             (Class::Stop, &[60, 81, 115, 192, 193, 194, 201, 452, 472, 497, 516, 1, 50, 12_345]),
         ];
@@ -285,7 +319,14 @@ mod tests {
     fn fewer_written_rows_than_sent_are_not_done() {
         let judged = |summary: &str, first| {
             let headers = headers(&[("x-clickhouse-summary", summary)]);
-            judge_try(StatusCode::OK, &headers, b"", 100, first).class
+            let verdict = judge_try(StatusCode::OK, &headers, b"", 100, first);
+            let expected = match (verdict.class, written_rows(&headers)) {
+                (Class::Done, Some(_)) => Count::Whole,
+                (_, Some(_)) => Count::Short,
+                (_, None) => Count::Unsaid,
+            };
+            assert_eq!(verdict.count, expected, "{summary}");
+            verdict.class
         };
         let class = |summary: &str| judged(summary, true);
         assert_eq!(class(r#"{"read_rows":"100","written_rows":"100"}"#), Class::Done);

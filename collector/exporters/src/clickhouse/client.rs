@@ -1,4 +1,4 @@
-//! One insert as one HTTP request, and the answer judged.
+//! One insert as one HTTP request, and the answer judged; questions of system tables beside them.
 //!
 //! Settings are explicit, so that a server's or a user's defaults can't change what an insert
 //! means: synchronous, deduplicated under our token in views too, answered only at its end.
@@ -14,12 +14,14 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use millrace_ddl::render::Statement;
 use millrace_pipeline::failpoint;
 use millrace_pipeline::sink::Insert;
 
 use super::answer::{Verdict, judge, judge_again};
+use super::plan::Plan;
 use super::settings::{SinkError, SinkSettings};
-use super::tables::{TableEntry, percent_encoded};
+use super::tables::percent_encoded;
 
 /// How long a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -27,8 +29,15 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const POOL_IDLE: Duration = Duration::from_secs(2);
 /// How long a ping may take.
 const PING_TIMEOUT: Duration = Duration::from_secs(3);
-/// The longest answer read: an insert's is empty or an error message.
+/// The longest answer to an insert that is read: it is empty or an error message.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
+/// How long a question may take.
+const ASK_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest answer to a question: eight tables of 100 columns at 200 bytes are 160 KB, and a
+/// type with all the paths a user may fix adds 5 KB to each of a few columns.
+const MAX_ROWS_BYTES: usize = 1 << 20;
+/// Settings of a question: rows as JSON, and an error never in the middle of them.
+const ASK_SETTINGS: &str = "default_format=JSONEachRow&wait_end_of_query=1";
 /// Settings of every insert. All are known to servers since 22.8, so none is refused as unknown.
 /// `deduplicate_blocks_in_dependent_materialized_views` carries the token into views; from 26.2 it
 /// is the server's default.
@@ -86,11 +95,11 @@ impl HttpClient {
         self.settings.endpoints.get(endpoint).map_or("?", |endpoint| endpoint.authority())
     }
 
-    /// Sends an insert to an endpoint. Trouble of any kind is a verdict.
+    /// Sends an insert to an endpoint as a plan says. Trouble of any kind is a verdict.
     pub(super) async fn insert(
         &self,
         endpoint: usize,
-        table: &TableEntry,
+        plan: &Plan,
         insert: &Insert,
         token: &str,
         first: bool,
@@ -99,17 +108,17 @@ impl HttpClient {
             return Verdict::unanswered(&"no such endpoint");
         };
         let url = format!(
-            "{}/?{INSERT_SETTINGS}&insert_deduplication_token={}&query={}",
+            "{}/?{INSERT_SETTINGS}&insert_deduplication_token={}{}",
             base.as_str(),
             percent_encoded(token),
-            table.query,
+            plan.parameters(),
         );
         let request = match self.request(&url, insert.block.body.clone()) {
             Ok(request) => request,
             Err(error) => return Verdict::unanswered(&error),
         };
         failpoint::hit("before-insert");
-        let exchange = self.exchange(request);
+        let exchange = self.exchange(request, MAX_ANSWER_BYTES);
         match tokio::time::timeout(self.settings.insert_timeout, exchange).await {
             Err(_) => Verdict::unanswered(&format!(
                 "no answer within {} s",
@@ -123,12 +132,32 @@ impl HttpClient {
         }
     }
 
+    /// Asks an endpoint for rows, as `JSONEachRow`.
+    pub(super) async fn ask(
+        &self,
+        endpoint: usize,
+        statement: &Statement,
+    ) -> Result<Bytes, String> {
+        let base = self.settings.endpoints.get(endpoint).ok_or("no such endpoint")?;
+        let url = format!("{}/?{ASK_SETTINGS}", base.as_str());
+        let request = self.request(&url, statement.sql().to_owned().into());
+        let request = request.map_err(|error| error.to_string())?;
+        let exchange = self.exchange(request, MAX_ROWS_BYTES);
+        match tokio::time::timeout(ASK_TIMEOUT, exchange).await {
+            Err(_) => Err(format!("no answer within {} s", ASK_TIMEOUT.as_secs())),
+            Ok(Err(cause)) => Err(cause),
+            Ok(Ok((parts, body))) if parts.status == StatusCode::OK => Ok(body),
+            Ok(Ok((parts, body))) => Err(judge(parts.status, &parts.headers, &body, 0).to_string()),
+        }
+    }
+
     /// Whether an endpoint answers at all.
     pub(super) async fn ping(&self, endpoint: usize) -> Result<(), String> {
         let base = self.settings.endpoints.get(endpoint).ok_or("no such endpoint")?;
         let request = Request::get(format!("{}/ping", base.as_str())).body(Full::default());
         let request = request.map_err(|error| error.to_string())?;
-        match tokio::time::timeout(PING_TIMEOUT, self.exchange(request)).await {
+        let exchange = self.exchange(request, MAX_ANSWER_BYTES);
+        match tokio::time::timeout(PING_TIMEOUT, exchange).await {
             Err(_) => Err(format!("{} does not answer", base.authority())),
             Ok(Err(cause)) => Err(format!("{}: {cause}", base.authority())),
             Ok(Ok((parts, _))) if parts.status == StatusCode::OK => Ok(()),
@@ -148,14 +177,16 @@ impl HttpClient {
     async fn exchange(
         &self,
         request: Request<Full<Bytes>>,
+        limit_bytes: usize,
     ) -> Result<(http::response::Parts, Bytes), String> {
-        let inserts = request.method() == Method::POST;
+        // Questions are posted too, and have longer answers.
+        let inserts = request.method() == Method::POST && limit_bytes == MAX_ANSWER_BYTES;
         let response = self.http.request(request).await.map_err(|error| chain(&error))?;
         if inserts {
             failpoint::hit("after-insert-sent");
         }
         let (parts, body) = response.into_parts();
-        let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
+        let body = Limited::new(body, limit_bytes).collect().await;
         let body = body.map_err(|error| format!("the answer broke off: {error}"))?;
         Ok((parts, body.to_bytes()))
     }

@@ -3,18 +3,23 @@
 //! The same bytes go with the same token every time, so that an insert whose answer was lost is
 //! stored once. It ends when a server has it, when its rows are at fault, or at the process's
 //! deadline; anything else is tried again, however long it takes, with the data still in Kafka.
+//!
+//! An answer that may be about the table makes the sink look at it ([`super::look`]): columns that
+//! are gone are left out from the next try on, and rows that a changed type refuses aren't bad rows.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::sink::{Completion, Insert, Origin, Outcome, Rejection};
-use millrace_pipeline::telemetry::Telemetry;
+use millrace_pipeline::telemetry::{Telemetry, Unverified};
 
-use super::answer::{Class, Verdict, is_authentication, topic_of_code};
+use super::answer::{Class, Count, Verdict, is_authentication, is_conversion, topic_of_code};
 use super::client::HttpClient;
+use super::plan::{Plan, Plans};
 use super::state::{Blocked, State};
 use super::tables::{TableEntry, Tables};
 use super::window::{Place, Window};
@@ -35,11 +40,22 @@ const UNREADABLE_TRIES: u32 = 3;
 const SLOW_SHARE: u32 = 2;
 /// Tries at one endpoint that answers before another one is asked.
 const TRIES_PER_ENDPOINT: u32 = 2;
+/// Tries after which an insert of which fewer rows were written than sent counts as stored, where
+/// the table doesn't recognise repetitions: each further one would store again what was written.
+const SHORT_TRIES: u32 = 2;
 
 /// What all deliveries share.
 pub(super) struct Delivery {
     pub(super) client: HttpClient,
     pub(super) tables: Arc<Tables>,
+    /// How inserts go into each table of each endpoint.
+    pub(super) plans: Plans,
+    /// When each endpoint's tables were last looked at.
+    pub(super) looks: Vec<tokio::sync::Mutex<Option<Instant>>>,
+    /// Wakes who looks regularly when a look in between showed something new.
+    pub(super) changed: tokio::sync::Notify,
+    /// Endpoints whose answers never say how many rows were written: a proxy takes that out.
+    pub(super) silent: Vec<AtomicBool>,
     pub(super) state: State,
     pub(super) telemetry: Arc<Telemetry>,
     pub(super) drain: Drain,
@@ -78,14 +94,18 @@ impl Delivery {
             if place.is_none() {
                 place = self.window.enter().await;
             }
-            let started = Instant::now();
             let endpoint = tries.endpoint();
+            let Some(plan) = self.plans.of(endpoint, table.index) else {
+                return Outcome::Abandoned;
+            };
+            let started = Instant::now();
             let first = tries.count == 0;
-            let verdict = self.client.insert(endpoint, table, insert, &token, first).await;
+            let mut verdict = self.client.insert(endpoint, &plan, insert, &token, first).await;
             self.telemetry.insert_took(started.elapsed());
             self.note_reached(&verdict, endpoint);
             self.adapt(&verdict, started);
-            let wait = match self.next(&verdict, &mut tries) {
+            let seen = self.look_after(&mut verdict, endpoint, table, &plan, started).await;
+            let wait = match self.next(&mut verdict, &mut tries, &seen) {
                 Next::End(outcome) => return outcome,
                 Next::Wait(wait) => wait,
             };
@@ -95,13 +115,15 @@ impl Delivery {
                 tries = tries.count, ?wait, "insert not stored yet"
             );
             self.telemetry.insert_retried(verdict.class.as_str());
-            if !matches!(verdict.class, Class::Stop | Class::RefreshSchema) {
+            let is_blocked = matches!(verdict.class, Class::Stop | Class::RefreshSchema);
+            if !is_blocked || seen.parameters() != plan.parameters() {
                 drop(hold.take());
-                tokio::time::sleep(wait).await;
+                // What was in the way is gone: no need to wait for it.
+                tokio::time::sleep(if is_blocked { RETRY.first } else { wait }).await;
                 continue;
             }
             let hold = hold.get_or_insert_with(|| Blocked::new(&self.state, &table.name));
-            hold.because(blocking_reason(&verdict));
+            hold.because(blocking_reason(&verdict, &seen));
             self.refresh_login_after(&verdict);
             drop(place.take());
             tokio::select! {
@@ -113,25 +135,83 @@ impl Delivery {
         }
     }
 
-    fn next(&self, verdict: &Verdict, tries: &mut Tries) -> Next {
-        let rejected = || {
-            let code = verdict.code.map_or_else(String::new, |code| format!("code {code}: "));
-            let detail = format!("{code}{}", verdict.message);
-            Next::End(Outcome::Rejected(Rejection { reason: verdict.reason(), detail }))
-        };
+    /// Looks at the table after an answer that may be about it: the plan from now on.
+    async fn look_after(
+        &self,
+        verdict: &mut Verdict,
+        endpoint: usize,
+        table: &TableEntry,
+        plan: &Arc<Plan>,
+        started: Instant,
+    ) -> Arc<Plan> {
+        let converts = verdict.code.is_some_and(is_conversion);
+        if verdict.class != Class::RefreshSchema && !converts {
+            return Arc::clone(plan);
+        }
+        self.look(endpoint, started).await;
+        let seen = self.plans.of(endpoint, table.index).unwrap_or_else(|| Arc::clone(plan));
+        if converts && seen.has_other_types() {
+            verdict.class = Class::RefreshSchema;
+        }
+        seen
+    }
+
+    fn next(&self, verdict: &mut Verdict, tries: &mut Tries, plan: &Plan) -> Next {
         tries.count += 1;
         match verdict.class {
-            Class::Done => Next::End(Outcome::Stored),
-            Class::BadRows => rejected(),
+            Class::Done => self.after_success(verdict, tries, plan),
+            Class::BadRows => rejected(verdict),
             Class::RefreshSchema
                 if matches!(verdict.code, Some(33 | 131)) && tries.count >= UNREADABLE_TRIES =>
             {
-                rejected()
+                rejected(verdict)
+            }
+            Class::RetrySame if verdict.count == Count::Short => {
+                self.after_short_count(verdict, tries, plan)
             }
             Class::RetrySame => Next::Wait(tries.after_trouble(verdict.code.is_none())),
             Class::SlowDown => Next::Wait(tries.slow.next_wait()),
             Class::RefreshSchema | Class::Stop => Next::Wait(tries.stopped.next_wait()),
         }
+    }
+
+    /// A success is the end, unless it doesn't say how many rows were written. Then the same insert
+    /// is sent once more, where the table recognises it: whatever isn't there yet is stored. An
+    /// endpoint that doesn't say so even then never does, and is believed from then on.
+    fn after_success(&self, verdict: &mut Verdict, tries: &mut Tries, plan: &Plan) -> Next {
+        let silent = self.silent.get(tries.endpoint);
+        if verdict.count == Count::Whole {
+            silent.inspect(|silent| silent.store(false, Ordering::Relaxed));
+            return Next::End(Outcome::Stored);
+        }
+        let is_silent = silent.is_none_or(|silent| silent.load(Ordering::Relaxed));
+        if !tries.asked_again && !is_silent && plan.deduplicates() == Some(true) {
+            tries.asked_again = true;
+            verdict.class = Class::RetrySame;
+            "the answer says no number of rows".clone_into(&mut verdict.message);
+            return Next::Wait(RETRY.first);
+        }
+        if tries.asked_again {
+            silent.inspect(|silent| silent.store(true, Ordering::Relaxed));
+        }
+        self.telemetry.insert_unverified(Unverified::NoCount);
+        Next::End(Outcome::Stored)
+    }
+
+    /// Fewer rows written than sent: again, until the rest is there too. Where the table doesn't
+    /// recognise repetitions that is done once.
+    fn after_short_count(&self, verdict: &Verdict, tries: &mut Tries, plan: &Plan) -> Next {
+        tries.short += 1;
+        if tries.short < SHORT_TRIES || plan.deduplicates() != Some(false) {
+            return Next::Wait(tries.after_trouble(true));
+        }
+        tracing::error!(
+            endpoint = self.client.endpoint_name(tries.endpoint),
+            message = verdict.message,
+            "the server keeps counting fewer rows than were sent, and doesn't recognise repetitions"
+        );
+        self.telemetry.insert_unverified(Unverified::ShortCount);
+        Next::End(Outcome::Stored)
     }
 
     /// Fewer inserts at once for a server that can't keep up, more again once it can.
@@ -192,11 +272,20 @@ impl Delivery {
     }
 }
 
+fn rejected(verdict: &Verdict) -> Next {
+    let rejection = Rejection { reason: verdict.reason(), detail: verdict.to_string() };
+    Next::End(Outcome::Rejected(rejection))
+}
+
 /// Why a table takes no inserts, as readiness says it.
-fn blocking_reason(verdict: &Verdict) -> String {
-    match verdict.code {
+fn blocking_reason(verdict: &Verdict, plan: &Plan) -> String {
+    let reason = match verdict.code {
         Some(code) => format!("{} (code {code})", topic_of_code(verdict.code)),
         None => format!("{}: {}", topic_of_code(None), verdict.message),
+    };
+    match plan.obstacle() {
+        Some(obstacle) => format!("{reason}: {obstacle}"),
+        None => reason,
     }
 }
 
@@ -206,6 +295,10 @@ struct Tries {
     endpoint: usize,
     endpoints: usize,
     here: u32,
+    /// Whether it was sent again only to hear how many rows are there.
+    asked_again: bool,
+    /// Answers that counted fewer rows than were sent.
+    short: u32,
     retry: Backoff,
     slow: Backoff,
     stopped: Backoff,
@@ -228,6 +321,8 @@ impl Tries {
             endpoint: usize::try_from(home % endpoints.max(1) as u64).unwrap_or(0),
             endpoints,
             here: 0,
+            asked_again: false,
+            short: 0,
             retry: Backoff::new(RETRY, seed),
             slow: Backoff::new(SLOW, seed),
             stopped: Backoff::new(STOPPED, seed),

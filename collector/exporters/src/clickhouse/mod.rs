@@ -3,7 +3,8 @@
 //! [`ClickHouseSink`] implements [`Sink`]: its encoders run on the source's threads, its inserts on
 //! a small async runtime, so many at once as configured. What an answer means is in [`answer`]; the
 //! same bytes with the same token are sent again until it is known that they are stored. SQL text
-//! comes from `millrace_ddl::render`.
+//! comes from `millrace_ddl::render`. What the live tables look like is looked at ([`look`]), and
+//! columns that one lacks are passed over.
 //!
 //! Wiring: [`SinkSettings::new`], then [`ClickHouseSink::new`] with [`SinkParts`]; the sink is done
 //! when its source is: it keeps nothing of its own.
@@ -17,12 +18,15 @@ mod client;
 mod deliver;
 mod direct;
 mod encoder;
+mod look;
+mod plan;
 mod settings;
 mod state;
 mod tables;
 mod window;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use millrace_pipeline::drain::Drain;
@@ -36,6 +40,7 @@ use client::HttpClient;
 use deliver::Delivery;
 pub use direct::{DirectParts, DirectPublisher};
 use encoder::ColumnsEncoder;
+use plan::Plans;
 pub use settings::{SinkError, SinkSettings};
 use state::State;
 use tables::Tables;
@@ -74,8 +79,13 @@ impl ClickHouseSink {
         let SinkSettings { database, table_prefix, columns, max_in_flight, .. } = &settings;
         let (columns, max_in_flight) = (*columns, *max_in_flight);
         let tables = Arc::new(Tables::new(database, table_prefix, columns.attributes));
+        let endpoints = settings.endpoints.len();
         let delivery = Arc::new(Delivery {
             client: HttpClient::new(settings)?,
+            plans: Plans::new(&tables, endpoints),
+            looks: (0..endpoints).map(|_| tokio::sync::Mutex::new(None)).collect(),
+            changed: tokio::sync::Notify::new(),
+            silent: (0..endpoints).map(|_| AtomicBool::new(false)).collect(),
             tables: Arc::clone(&tables),
             state: State::new(readiness.part("clickhouse")),
             telemetry,
@@ -85,6 +95,8 @@ impl ClickHouseSink {
         delivery.telemetry.inserts_allowed(max_in_flight);
         let watching = Arc::clone(&delivery);
         runtime.spawn(async move { watching.watch(WATCH_INTERVAL).await });
+        let looking = Arc::clone(&delivery);
+        runtime.spawn(async move { looking.keep_looking().await });
         Ok(Self { delivery, columns, tables, runtime })
     }
 }

@@ -48,6 +48,11 @@ impl State {
         self.lock().blocked.contains_key(table)
     }
 
+    /// What to look into although inserts are taken.
+    pub(super) fn note(&self, note: Option<String>) {
+        self.part.note(note);
+    }
+
     /// Ends when a table may take inserts again, which only a try can tell.
     pub(super) async fn unblocked(&self) {
         self.unblocked.notified().await;

@@ -1,20 +1,21 @@
-//! The tables of this sink: their names, and the statement that inserts into each.
+//! The tables of this sink: their names and definitions.
 
 use std::sync::Arc;
 
 use millrace_ddl::TableName;
-use millrace_ddl::render::insert_statement;
 use millrace_pipeline::sink::TableIndex;
-use millrace_schema::{Attributes, Identifier, TableKind, table};
+use millrace_schema::{Attributes, Identifier, Table, TableKind, table};
 
 /// One table.
 #[derive(Debug)]
 pub(super) struct TableEntry {
     pub(super) index: TableIndex,
-    /// With its database.
+    /// With its database, as text.
     pub(super) name: Arc<str>,
-    /// `INSERT INTO ...`, percent-encoded for a URL.
-    pub(super) query: String,
+    /// With its database.
+    pub(super) full_name: TableName,
+    /// As it should be.
+    pub(super) definition: Table,
 }
 
 /// All tables, by kind.
@@ -27,17 +28,18 @@ impl Tables {
     pub(super) fn new(database: &Identifier, prefix: &Identifier, attributes: Attributes) -> Self {
         let mut next = 0;
         let entries = TableKind::ALL.map(|kind| {
-            let name = TableName::new(database, prefix, kind);
-            let statement = insert_statement(&name, &table(kind, attributes));
+            let full_name = TableName::new(database, prefix, kind);
+            let name = full_name.to_string().into();
             let index = TableIndex(next);
             next += 1;
-            TableEntry {
-                index,
-                name: name.to_string().into(),
-                query: percent_encoded(statement.sql()),
-            }
+            TableEntry { index, name, full_name, definition: table(kind, attributes) }
         });
         Self { entries }
+    }
+
+    /// All of them, in the order of their indexes.
+    pub(super) fn all(&self) -> impl Iterator<Item = &TableEntry> {
+        self.entries.iter()
     }
 
     pub(super) fn of_kind(&self, kind: TableKind) -> &TableEntry {

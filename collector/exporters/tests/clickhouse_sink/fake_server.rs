@@ -1,5 +1,6 @@
 //! A ClickHouse HTTP interface that answers from a script, one reply per insert, and remembers
-//! what it was sent. `/ping` is always answered with success.
+//! what it was sent. `/ping` is always answered with success, questions of system tables with what
+//! the test says the live tables are: none at first.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -46,10 +47,18 @@ impl Request {
     }
 }
 
+/// What system tables answer, as lines of JSON.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Live {
+    pub(super) tables: String,
+    pub(super) columns: String,
+}
+
 #[derive(Default)]
 struct State {
     script: Mutex<VecDeque<Reply>>,
     inserts: Mutex<Vec<Request>>,
+    live: Mutex<Live>,
     stopped: AtomicBool,
 }
 
@@ -83,6 +92,11 @@ impl FakeServer {
         format!("http://{}", self.address)
     }
 
+    /// From now on the live tables are these.
+    pub(super) fn show(&self, live: Live) {
+        *self.state.live.lock().unwrap() = live;
+    }
+
     pub(super) fn inserts(&self) -> Vec<Request> {
         self.state.inserts.lock().unwrap().clone()
     }
@@ -101,6 +115,13 @@ fn serve(mut stream: TcpStream, state: &State) {
     while let Some(request) = read(&mut reader) {
         if request.target == "/ping" {
             respond(&mut stream, 200, &[], "Ok.\n");
+            continue;
+        }
+        if request.body.starts_with(b"SELECT") {
+            let live = state.live.lock().unwrap().clone();
+            let question = String::from_utf8_lossy(&request.body).into_owned();
+            let of_columns = question.contains("system.columns");
+            respond(&mut stream, 200, &[], if of_columns { &live.columns } else { &live.tables });
             continue;
         }
         let reply = state.script.lock().unwrap().pop_front().unwrap_or(Reply::Ok);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod fake_server;
+mod live_tables;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -128,10 +129,14 @@ impl Fixture {
     }
 
     fn retries(&self, class: &str) -> u64 {
-        let line = format!("millrace_insert_retries_total{{class=\"{class}\"}} ");
+        let line = format!("millrace_insert_retries_total{{class=\"{class}\"}}");
+        self.metric(&line).unwrap_or(0)
+    }
+
+    /// The value of one series.
+    fn metric(&self, series: &str) -> Option<u64> {
         let text = self.telemetry.render().unwrap();
-        let found = text.lines().find_map(|l| l.strip_prefix(&line)?.parse().ok());
-        found.unwrap_or(0)
+        text.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok())
     }
 }
 

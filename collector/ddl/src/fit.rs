@@ -1,0 +1,224 @@
+//! How a live table takes a writer's inserts: which of the declared columns it has, which of them
+//! with another type, and whether it remembers the tokens of inserts. Pure: rows of system tables
+//! in, a judgement out.
+
+use std::fmt;
+
+use millrace_schema::Table;
+
+use crate::drift::is_lossless;
+use crate::observe::ObservedTable;
+
+/// Functions of a partition key whose partitions are days or unions of days. An insert holds rows
+/// of one day (in UTC), so it falls into one such partition where the server counts days in UTC.
+const BY_DAY_OR_COARSER: [&str; 11] = [
+    "toDate",
+    "toYYYYMMDD",
+    "toStartOfDay",
+    "toMonday",
+    "toStartOfWeek",
+    "toYYYYMM",
+    "toStartOfMonth",
+    "toStartOfQuarter",
+    "toStartOfYear",
+    "toYear",
+    "toRelativeDayNum",
+];
+
+/// How a live table takes inserts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fit {
+    /// Declared columns that take no value: not there, or computed by the server.
+    pub missing: Vec<&'static str>,
+    /// Declared columns of a type that values may not fit into.
+    pub differing: Vec<Differing>,
+    /// Why the table may store a repeated insert twice; `None`: it recognises repetitions.
+    pub undeduplicated: Option<Undeduplicated>,
+}
+
+/// A column with another type than declared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Differing {
+    /// Its name.
+    pub column: &'static str,
+    /// Its declared type.
+    pub declared: String,
+    /// Its live type.
+    pub live: String,
+}
+
+impl fmt::Display for Differing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "column {} is {}, written as {}", self.column, self.live, self.declared)
+    }
+}
+
+/// Why a table may store a repeated insert twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Undeduplicated {
+    /// Its engine remembers no inserts.
+    Engine(String),
+    /// It is told to remember none; the name of the setting.
+    NoWindow(&'static str),
+    /// An insert may fall into several partitions, and a server that stops between them leaves one
+    /// part remembered and the other not; the key.
+    PartitionKey(String),
+}
+
+impl fmt::Display for Undeduplicated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Engine(engine) => write!(f, "engine {engine} remembers no inserts"),
+            Self::NoWindow(setting) => write!(f, "{setting} is 0"),
+            Self::PartitionKey(key) => write!(f, "partition key {key} may cut a day's insert"),
+        }
+    }
+}
+
+/// Judges a live table. `None` when it shows none of the declared columns: it isn't there, or the
+/// user who asked may not see them.
+#[must_use]
+pub fn fit(declared: &Table, live: &ObservedTable) -> Option<Fit> {
+    let mut fit = Fit { undeduplicated: undeduplicated(live), ..Fit::default() };
+    let mut known = 0;
+    for column in declared.insert_columns() {
+        let found = live.columns.iter().find(|live| live.name == column.name);
+        known += usize::from(found.is_some());
+        match found {
+            Some(there) if !is_computed(&there.default_kind) => {
+                let wanted = column.ty.to_string();
+                if !is_lossless(&wanted, &there.ty) {
+                    let live = there.ty.clone();
+                    fit.differing.push(Differing { column: column.name, declared: wanted, live });
+                }
+            }
+            Some(_) | None => fit.missing.push(column.name),
+        }
+    }
+    (known > 0).then_some(fit)
+}
+
+/// Whether a column's values are the server's own: an insert that names it is refused.
+fn is_computed(default_kind: &str) -> bool {
+    matches!(default_kind, "MATERIALIZED" | "ALIAS")
+}
+
+fn undeduplicated(live: &ObservedTable) -> Option<Undeduplicated> {
+    let engine = live.engine.as_str();
+    if !engine.ends_with("MergeTree") {
+        return Some(Undeduplicated::Engine(engine.to_owned()));
+    }
+    // Replicated and shared tables remember by default, plain ones only if told to.
+    let is_replicated = engine.starts_with("Replicated") || engine.starts_with("Shared");
+    let (setting, default) = match is_replicated {
+        true => ("replicated_deduplication_window", 1),
+        false => ("non_replicated_deduplication_window", 0),
+    };
+    let window = live.setting(setting).map_or(Some(default), |text| text.parse::<u64>().ok());
+    if window == Some(0) {
+        return Some(Undeduplicated::NoWindow(setting));
+    }
+    let key = live.partition_key.as_str();
+    (!is_by_day_or_coarser(key)).then(|| Undeduplicated::PartitionKey(key.to_owned()))
+}
+
+fn is_by_day_or_coarser(key: &str) -> bool {
+    if key.is_empty() || key == "tuple()" {
+        return true;
+    }
+    let Some((function, rest)) = key.split_once('(') else { return false };
+    let argument = rest.strip_suffix(')').unwrap_or(rest);
+    // A second argument would be another time zone or another column.
+    BY_DAY_OR_COARSER.contains(&function) && !argument.contains([',', '('])
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_schema::{Attributes, TableKind, table};
+
+    use super::*;
+    use crate::observe::ObservedColumn;
+
+    fn live(declared: &Table) -> ObservedTable {
+        let column = |column: &millrace_schema::Column| ObservedColumn {
+            name: column.name.to_owned(),
+            ty: column.ty.to_string(),
+            default_kind: String::new(),
+        };
+        ObservedTable {
+            engine: "MergeTree".to_owned(),
+            engine_full: "MergeTree PARTITION BY toDate(Timestamp) ORDER BY ServiceName \
+                          SETTINGS non_replicated_deduplication_window = 1000"
+                .to_owned(),
+            partition_key: "toDate(Timestamp)".to_owned(),
+            columns: declared.insert_columns().map(column).collect(),
+            ..ObservedTable::default()
+        }
+    }
+
+    /// Scenario: the declared table, then one with a column dropped, one computed, one changed
+    /// without loss and one changed with. Guarantee: each is told, and nothing else.
+    #[test]
+    fn what_a_live_table_does_not_take_is_named() {
+        let declared = table(TableKind::Traces, Attributes::Json);
+        let mut there = live(&declared);
+        assert_eq!(fit(&declared, &there), Some(Fit::default()));
+        there.columns.retain(|column| column.name != "Links.Attributes");
+        let mut change = |name: &str, ty: &str, default_kind: &str| {
+            let column = there.columns.iter_mut().find(|column| column.name == name).unwrap();
+            (column.ty, column.default_kind) = (ty.to_owned(), default_kind.to_owned());
+        };
+        change("StatusCode", "LowCardinality(String)", "MATERIALIZED");
+        change("SpanName", "String", "");
+        change("Duration", "UInt64", "DEFAULT");
+        change("SpanAttributes", "Map(String, String)", "");
+        let fit = fit(&declared, &there).unwrap();
+        assert_eq!(fit.missing, ["StatusCode", "Links.Attributes"]);
+        let told: Vec<String> = fit.differing.iter().map(Differing::to_string).collect();
+        assert_eq!(told, ["column SpanAttributes is Map(String, String), written as JSON"]);
+    }
+
+    /// Scenario: no column is shown. Guarantee: no judgement, rather than that all are missing.
+    #[test]
+    fn a_table_that_is_not_seen_is_not_judged() {
+        let declared = table(TableKind::Logs, Attributes::Map);
+        assert_eq!(fit(&declared, &ObservedTable::default()), None);
+    }
+
+    /// Scenario: engines, windows and partition keys. Guarantee: only those that remember an insert
+    /// as a whole count as deduplicating.
+    #[test]
+    fn tables_that_forget_inserts_are_told_from_others() {
+        let judged = |engine: &str, settings: &str, key: &str| {
+            undeduplicated(&ObservedTable {
+                engine: engine.to_owned(),
+                engine_full: format!("{engine} ORDER BY a{settings}"),
+                partition_key: key.to_owned(),
+                ..ObservedTable::default()
+            })
+        };
+        let window = " SETTINGS index_granularity = 8192, non_replicated_deduplication_window = 9";
+        for key in ["toDate(Timestamp)", "toMonday(Timestamp)", "toYYYYMM(TimeUnix)", "tuple()", ""]
+        {
+            assert_eq!(judged("MergeTree", window, key), None, "{key}");
+            assert_eq!(judged("ReplicatedMergeTree", "", key), None, "{key}");
+            assert_eq!(judged("SharedMergeTree", "", key), None, "{key}");
+        }
+        for key in ["toStartOfHour(Timestamp)", "(toDate(Timestamp), ServiceName)", "ServiceName"] {
+            let expected = Some(Undeduplicated::PartitionKey(key.to_owned()));
+            assert_eq!(judged("MergeTree", window, key), expected, "{key}");
+        }
+        let zero = " SETTINGS replicated_deduplication_window = 0";
+        for (engine, settings, setting) in [
+            ("MergeTree", "", "non_replicated_deduplication_window"),
+            ("ReplicatedMergeTree", zero, "replicated_deduplication_window"),
+        ] {
+            let expected = Some(Undeduplicated::NoWindow(setting));
+            assert_eq!(judged(engine, settings, "toDate(Timestamp)"), expected);
+        }
+        for engine in ["Null", "Distributed", "Memory"] {
+            let expected = Some(Undeduplicated::Engine(engine.to_owned()));
+            assert_eq!(judged(engine, "", ""), expected);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! How inserts go into each table of each endpoint, by what its live tables look like.
+//!
+//! Until a table was looked at, inserts name every column. After that they name those that it has;
+//! the body stays as it is, and the server passes over what isn't named. So the bytes, the rows and
+//! the token of an insert don't depend on what was seen.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use millrace_ddl::render::{insert_columns, insert_statement};
+use millrace_ddl::{Fit, fit};
+use millrace_ddl::{ObservedTable, Undeduplicated};
+use millrace_pipeline::sink::TableIndex;
+
+use super::tables::{TableEntry, Tables, percent_encoded};
+
+/// Makes the server pass over columns of a body that the statement doesn't name. Its default, but
+/// a user's profile may say otherwise.
+const SKIP_UNKNOWN: &str = "&input_format_skip_unknown_fields=1";
+
+/// How inserts go into one table of one endpoint.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Settings and statement, percent-encoded, to be put behind a URL's other parameters.
+    parameters: String,
+    /// Columns that aren't named.
+    left_out: Vec<&'static str>,
+    /// Columns that are missing and named all the same: without them there is no row.
+    lost: Vec<&'static str>,
+    /// What the last look showed; none before.
+    fit: Option<Fit>,
+}
+
+impl Plan {
+    /// Every column.
+    fn whole(table: &TableEntry) -> Self {
+        let statement = insert_statement(&table.full_name, &table.definition);
+        let parameters = format!("&query={}", percent_encoded(statement.sql()));
+        Self { parameters, left_out: Vec::new(), lost: Vec::new(), fit: None }
+    }
+
+    /// The columns that a live table takes. `None` when nothing of it was seen.
+    fn of_live(table: &TableEntry, live: &ObservedTable) -> Option<Self> {
+        let fit = fit(&table.definition, live)?;
+        let essential = table.definition.kind.essential_columns();
+        let (lost, left_out): (Vec<_>, Vec<_>) =
+            fit.missing.iter().partition(|column| essential.contains(column));
+        let mut plan = Self::whole(table);
+        if !left_out.is_empty() {
+            let names = table.definition.insert_columns().map(|column| column.name);
+            let names: Vec<_> = names.filter(|name| !left_out.contains(name)).collect();
+            let statement = insert_columns(&table.full_name, &names);
+            plan.parameters = format!("{SKIP_UNKNOWN}&query={}", percent_encoded(statement.sql()));
+        }
+        Some(Self { left_out, lost, fit: Some(fit), ..plan })
+    }
+
+    pub(super) fn parameters(&self) -> &str {
+        &self.parameters
+    }
+
+    pub(super) fn left_out(&self) -> &[&'static str] {
+        &self.left_out
+    }
+
+    /// Columns of ours that the live table lacks.
+    pub(super) fn missing(&self) -> usize {
+        self.left_out.len() + self.lost.len()
+    }
+
+    /// Whether a repeated insert is recognised, once that is known.
+    pub(super) fn deduplicates(&self) -> Option<bool> {
+        Some(self.fit.as_ref()?.undeduplicated.is_none())
+    }
+
+    /// Why a repeated insert isn't recognised.
+    pub(super) fn undeduplicated(&self) -> Option<&Undeduplicated> {
+        self.fit.as_ref()?.undeduplicated.as_ref()
+    }
+
+    /// Whether values may not fit into a column because its type was changed.
+    pub(super) fn has_other_types(&self) -> bool {
+        self.fit.as_ref().is_some_and(|fit| !fit.differing.is_empty())
+    }
+
+    /// What of the live table may keep inserts out.
+    pub(super) fn obstacle(&self) -> Option<String> {
+        let lost = self.lost.iter().map(|column| format!("column {column} is missing"));
+        let differing = self.fit.iter().flat_map(|fit| &fit.differing).map(ToString::to_string);
+        let found: Vec<String> = lost.chain(differing).collect();
+        (!found.is_empty()).then(|| found.join(", "))
+    }
+}
+
+/// The plans of all tables, by endpoint: replicas may be altered one after the other.
+#[derive(Debug)]
+pub(super) struct Plans {
+    endpoints: Vec<RwLock<Vec<Arc<Plan>>>>,
+}
+
+impl Plans {
+    pub(super) fn new(tables: &Tables, endpoints: usize) -> Self {
+        let whole: Vec<_> = tables.all().map(|table| Arc::new(Plan::whole(table))).collect();
+        Self { endpoints: (0..endpoints).map(|_| RwLock::new(whole.clone())).collect() }
+    }
+
+    /// The plan for a table, if there are such a table and endpoint.
+    pub(super) fn of(&self, endpoint: usize, table: TableIndex) -> Option<Arc<Plan>> {
+        // Writers replace whole plans.
+        let plans = self.endpoints.get(endpoint)?.read().unwrap_or_else(PoisonError::into_inner);
+        plans.get(usize::from(table.0)).cloned()
+    }
+
+    /// Takes in what a look at a live table showed: the plan before and the one from now on, where
+    /// they differ.
+    pub(super) fn learn(
+        &self,
+        endpoint: usize,
+        table: &TableEntry,
+        live: &ObservedTable,
+    ) -> Option<(Arc<Plan>, Arc<Plan>)> {
+        let now = Arc::new(Plan::of_live(table, live)?);
+        let mut plans =
+            self.endpoints.get(endpoint)?.write().unwrap_or_else(PoisonError::into_inner);
+        let place = plans.get_mut(usize::from(table.index.0))?;
+        if *place == now {
+            return None;
+        }
+        Some((std::mem::replace(place, Arc::clone(&now)), now))
+    }
+
+    /// The plans of one table at every endpoint.
+    pub(super) fn everywhere(&self, table: TableIndex) -> impl Iterator<Item = Arc<Plan>> {
+        (0..self.endpoints.len()).filter_map(move |endpoint| self.of(endpoint, table))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_ddl::ObservedColumn;
+    use millrace_schema::{Attributes, Identifier, TableKind};
+
+    use super::*;
+
+    fn live(table: &TableEntry, without: &[&str]) -> ObservedTable {
+        let columns = table.definition.insert_columns();
+        let columns = columns.filter(|column| !without.contains(&column.name));
+        let column = |column: &millrace_schema::Column| ObservedColumn {
+            name: column.name.to_owned(),
+            ty: column.ty.to_string(),
+            default_kind: String::new(),
+        };
+        ObservedTable {
+            engine: "ReplicatedMergeTree".to_owned(),
+            partition_key: "toDate(Timestamp)".to_owned(),
+            columns: columns.map(column).collect(),
+            ..ObservedTable::default()
+        }
+    }
+
+    /// Scenario: a live table without a column, then without one that every row needs, then whole
+    /// again; another endpoint isn't looked at. Guarantee: the first isn't named, the second still
+    /// is, and in the end all are; the other endpoint's plan stays.
+    #[test]
+    fn what_a_live_table_lacks_is_not_named() {
+        let name = |text| Identifier::new(text).unwrap();
+        let tables = Tables::new(&name("db"), &name("otel"), Attributes::Json);
+        let plans = Plans::new(&tables, 2);
+        let table = tables.of_kind(TableKind::Traces);
+        let plan = || plans.of(0, table.index).unwrap();
+        let whole = plan();
+        assert_eq!((whole.deduplicates(), whole.missing()), (None, 0));
+
+        assert!(plans.learn(0, table, &live(table, &["TraceState", "Links.SpanId"])).is_some());
+        assert!(plans.learn(0, table, &live(table, &["TraceState", "Links.SpanId"])).is_none());
+        let narrow = plan();
+        assert_eq!(narrow.left_out(), ["TraceState", "Links.SpanId"]);
+        assert!(narrow.parameters().starts_with(SKIP_UNKNOWN));
+        let names = |plan: &Plan, column: &str| plan.parameters().contains(&format!("60{column}%"));
+        assert!(!names(&narrow, "TraceState") && names(&narrow, "SpanName"));
+        assert_eq!((narrow.obstacle(), narrow.deduplicates()), (None, Some(true)));
+
+        assert!(plans.learn(0, table, &live(table, &["TraceId"])).is_some());
+        assert!(names(&plan(), "TraceId") && plan().left_out().is_empty());
+        assert_eq!(plan().obstacle().as_deref(), Some("column TraceId is missing"));
+
+        assert!(plans.learn(0, table, &ObservedTable::default()).is_none(), "nothing was seen");
+        assert!(plans.learn(0, table, &live(table, &[])).is_some());
+        assert_eq!((plan().parameters(), plan().missing()), (whole.parameters(), 0));
+        assert_eq!(plans.of(1, table.index).unwrap(), whole);
+        assert_eq!(plans.everywhere(table.index).count(), 2);
+        assert!(plans.of(2, table.index).is_none());
+    }
+}
