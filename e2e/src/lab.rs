@@ -192,6 +192,15 @@ impl Lab {
         self.gateway_into(name, GROUP, Variant::Json, extra)
     }
 
+    /// The same, with more below the Kafka receiver.
+    ///
+    /// # Errors
+    /// When it isn't ready in time.
+    pub fn gateway_with(&self, name: &str, receiver: &str, exporter: &str) -> Result<Collector> {
+        let settings = self.gateway_settings(GROUP, Variant::Json, receiver, exporter);
+        self.collector(name, Ports::free()?, &settings)
+    }
+
     /// The same, in a group of its own, into the database of a variant.
     ///
     /// # Errors
@@ -203,19 +212,29 @@ impl Lab {
         variant: Variant,
         extra: &str,
     ) -> Result<Collector> {
+        let settings = self.gateway_settings(group, variant, "", extra);
+        self.collector(name, Ports::free()?, &settings)
+    }
+
+    fn gateway_settings(
+        &self,
+        group: &str,
+        variant: Variant,
+        receiver: &str,
+        exporter: &str,
+    ) -> String {
         let (attributes, database) = (variant.name(), variant.database());
-        let settings = format!(
+        format!(
             "receivers:\n  kafka:\n    connection: {{bootstrapServers: [\"{}\"]}}\n    \
-             groupId: {group}\n    workers: 1\n    sessionTimeoutSeconds: 6\n\
+             groupId: {group}\n    workers: 1\n    sessionTimeoutSeconds: 6\n{receiver}\
              exporters:\n  clickhouse:\n    endpoints: [\"{}\"]\n    database: {database}\n    \
              attributes: {attributes}\n    \
-             credentials: {{usernameFile: \"{}\", passwordFile: \"{}\"}}\n{extra}",
+             credentials: {{usernameFile: \"{}\", passwordFile: \"{}\"}}\n{exporter}",
             self.broker.bootstrap(),
             self.engine.url(),
             self.user_file().display(),
             self.password_file().display(),
-        );
-        self.collector(name, Ports::free()?, &settings)
+        )
     }
 
     /// Start a collector that takes OTLP straight into ClickHouse, and wait until it is ready.

@@ -1,13 +1,19 @@
-//! Topics on a test's broker: make them, put raw bytes in, count and read what is there.
+//! Topics on a test's broker: put raw bytes in, count and read what is there, delete and make again.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use rdkafka::ClientConfig;
+use rdkafka::admin::{
+    AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication,
+};
+use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
+
+use crate::wait;
 
 /// A local broker answers in less, or is broken.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -57,6 +63,79 @@ pub fn produce_all(
         std::thread::sleep(pause);
     }
     producer.flush(TIMEOUT).with_context(|| format!("{topic} took not every message"))
+}
+
+/// Produce one message of any length, uncompressed.
+///
+/// # Errors
+/// When the broker doesn't take it in time.
+pub fn produce_long(bootstrap: &str, topic: &str, partition: i32, payload: &[u8]) -> Result<()> {
+    let producer: BaseProducer =
+        client(bootstrap).set("message.max.bytes", "900000000").create()?;
+    let record = BaseRecord::<(), [u8]>::to(topic).partition(partition).payload(payload);
+    producer.send(record).map_err(|(error, _)| error).context("cannot enqueue")?;
+    let before = count(bootstrap, topic)?;
+    producer.flush(3 * TIMEOUT).with_context(|| format!("{topic} took no message"))?;
+    let after = count(bootstrap, topic)?;
+    // Flushing says nothing of a message that was refused.
+    if after <= before {
+        bail!("{topic} refused a message of {} bytes", payload.len());
+    }
+    Ok(())
+}
+
+fn admin(bootstrap: &str) -> Result<AdminClient<DefaultClientContext>> {
+    Ok(client(bootstrap).create()?)
+}
+
+fn block_on<F: Future>(future: F) -> Result<F::Output> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future))
+}
+
+/// Delete the messages of a partition that lie before an offset.
+///
+/// # Errors
+/// When the broker doesn't.
+pub fn delete_before(bootstrap: &str, topic: &str, partition: i32, offset: i64) -> Result<()> {
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(topic, partition, Offset::Offset(offset))?;
+    let deleted = block_on(admin(bootstrap)?.delete_records(&list, &AdminOptions::new()))??;
+    let element = deleted.find_partition(topic, partition).context("no answer")?;
+    element.error().with_context(|| format!("cannot delete from {topic}/{partition}"))
+}
+
+/// Set one setting of a topic; all others go back to the broker's defaults.
+///
+/// # Errors
+/// When the broker doesn't take it.
+pub fn set(bootstrap: &str, topic: &str, name: &str, value: &str) -> Result<()> {
+    let config = AlterConfig::new(ResourceSpecifier::Topic(topic)).set(name, value);
+    let answers = block_on(admin(bootstrap)?.alter_configs([&config], &AdminOptions::new()))??;
+    match answers.into_iter().next() {
+        Some(Ok(_)) => Ok(()),
+        other => bail!("cannot set {name} of {topic}: {other:?}"),
+    }
+}
+
+/// Delete a topic, and make one of the same name with as many partitions.
+///
+/// # Errors
+/// When the broker doesn't.
+pub fn make_again(bootstrap: &str, topic: &str) -> Result<()> {
+    let partitions = i32::try_from(watermarks(bootstrap, topic)?.len())?;
+    let admin = admin(bootstrap)?;
+    let options = AdminOptions::new();
+    for answer in block_on(admin.delete_topics(&[topic], &options))?? {
+        answer.map_err(|(topic, error)| anyhow::anyhow!("cannot delete {topic}: {error}"))?;
+    }
+    let again = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
+    // The name is free only once all of the old topic is gone.
+    wait::until("the topic to be made again", TIMEOUT, || {
+        match block_on(admin.create_topics([&again], &options))??.into_iter().next() {
+            Some(Ok(_)) => Ok(()),
+            other => bail!("{other:?}"),
+        }
+    })
 }
 
 /// Low and high watermark of each partition.

@@ -293,6 +293,7 @@ impl Judge<'_> {
             dead_letter_topics,
             workers,
             fetch_queue_bytes,
+            group_protocol: _,
             session_timeout_seconds,
             delivery: _,
         } = receiver;

@@ -116,11 +116,24 @@ section! {
         /// What one consumer may have fetched and not yet handed over, at most; all consumers
         /// together take at most a quarter of the memory budget. It counts in the budget.
         pub fetch_queue_bytes: ByteSize = ByteSize::mib(8),
-        /// How long the group waits for a silent member, in seconds, 6 to 300.
+        /// How the group agrees on who reads what.
+        pub group_protocol: GroupProtocol = GroupProtocol::Classic,
+        /// How long the group waits for a silent member, in seconds, 6 to 300. With the `Consumer`
+        /// protocol it is the broker's `group.consumer.session.timeout.ms` that counts.
         pub session_timeout_seconds: u32 = 45,
         /// What a crash may do to rows.
         pub delivery: Delivery = Delivery::AtLeastOnce,
     }
+}
+
+/// How a consumer group agrees on who reads what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GroupProtocol {
+    /// Members agree among themselves, partition by partition (cooperative sticky). Any broker.
+    Classic,
+    /// The broker assigns, and members that keep their partitions never wait (KIP-848). Kafka 4.0
+    /// and later. A group changes over once all its members have left.
+    Consumer,
 }
 
 /// What a crash may do to rows.

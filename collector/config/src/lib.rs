@@ -27,8 +27,8 @@ mod units;
 pub use check::{Checked, Mode};
 pub use clickhouse::{AcknowledgeInsert, Attributes, Batch, ClickHouseExporter, Credentials};
 pub use kafka::{
-    Acknowledge, Compression, Delivery, KafkaConnection, KafkaExporter, KafkaReceiver, PartitionBy,
-    Sasl, SaslMechanism, Topics,
+    Acknowledge, Compression, Delivery, GroupProtocol, KafkaConnection, KafkaExporter,
+    KafkaReceiver, PartitionBy, Sasl, SaslMechanism, Topics,
 };
 pub use names::{EnvName, GroupId, Identifier, NameError, TopicName};
 pub use network::{BootstrapServer, EndpointError, HttpEndpoint};

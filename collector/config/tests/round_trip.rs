@@ -4,9 +4,9 @@
 use millrace_config::{
     Acknowledge, AcknowledgeInsert, Admin, Attributes, Batch, BootstrapServer, ByteSize,
     ClickHouseExporter, ClientTls, Compression, Config, Credentials, Delivery, EnvName, Exporters,
-    GroupId, GrpcListener, HttpEndpoint, HttpListener, Identifier, KafkaConnection, KafkaExporter,
-    KafkaReceiver, Memory, OtlpLimits, OtlpReceiver, PartitionBy, Receivers, Sasl, SaslMechanism,
-    SecretFile, ServerTls, Shutdown, TopicName, Topics,
+    GroupId, GroupProtocol, GrpcListener, HttpEndpoint, HttpListener, Identifier, KafkaConnection,
+    KafkaExporter, KafkaReceiver, Memory, OtlpLimits, OtlpReceiver, PartitionBy, Receivers, Sasl,
+    SaslMechanism, SecretFile, ServerTls, Shutdown, TopicName, Topics,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -124,6 +124,7 @@ fn kafka_receiver() -> impl Strategy<Value = KafkaReceiver> {
                 dead_letter_topics: dead,
                 workers,
                 fetch_queue_bytes,
+                group_protocol: GroupProtocol::Consumer,
                 session_timeout_seconds: 30,
                 delivery: Delivery::EffectivelyOnce,
             }

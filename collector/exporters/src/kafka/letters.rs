@@ -1,7 +1,8 @@
 //! The gateway's dead letters: records that can't be stored, kept in a topic as they were.
 //!
 //! A letter is tried for as long as it takes, because its offset may only be committed when it is
-//! safe. The number of letters on their way is bounded; past it the caller keeps the rest.
+//! safe. The number of letters on their way is bounded; past it the caller keeps the rest. A letter
+//! that is too long for its topic goes without its bytes in the end: they lie where it says.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,6 +32,10 @@ const MAX_LETTER_BYTES: usize = 64 * 1024 * 1024;
 /// Waits between tries of one letter.
 const BACKOFF: BackoffPolicy =
     BackoffPolicy { first: Duration::from_millis(200), longest: Duration::from_secs(10) };
+
+/// Times that a topic may say a letter is too long before its bytes are left out. The first time it
+/// may have shared a batch with others.
+const TOO_LARGE_TRIES: u32 = 2;
 
 /// The longest letter the client takes, in bytes: its maximum. Whether the topic takes it is for
 /// the broker to say.
@@ -66,6 +71,10 @@ struct Letter {
     letter: Arc<DeadLetter>,
     completion: Option<Completion>,
     backoff: Backoff,
+    /// Times that its topic said it is too long.
+    too_large: u32,
+    /// What it counts for among the bytes on their way.
+    bytes: usize,
     shared: Arc<Shared>,
 }
 
@@ -118,7 +127,8 @@ impl DeadLetters for KafkaDeadLetters {
         letter: DeadLetter,
         completion: Completion,
     ) -> Result<(), Box<Returned<DeadLetter>>> {
-        if !self.shared.open(letter.bytes()) {
+        let bytes = letter.bytes();
+        if !self.shared.open(bytes) {
             return Err(Box::new(Returned { work: letter, completion }));
         }
         let seed = letter.offset as u64 ^ (u64::from(letter.partition as u32) << 48);
@@ -126,6 +136,8 @@ impl DeadLetters for KafkaDeadLetters {
             letter: Arc::new(letter),
             completion: Some(completion),
             backoff: Backoff::new(BACKOFF, seed),
+            too_large: 0,
+            bytes,
             shared: Arc::clone(&self.shared),
         };
         send(&self.producer, letter);
@@ -201,6 +213,25 @@ impl Shared {
 }
 
 impl Letter {
+    /// The topic doesn't take it. Without its bytes it does; where even key and headers are too
+    /// long, without those as well.
+    fn shorten(&mut self) {
+        self.too_large += 1;
+        if self.too_large < TOO_LARGE_TRIES {
+            return;
+        }
+        let letter = Arc::make_mut(&mut self.letter);
+        if letter.payload.is_empty() {
+            letter.key = None;
+            letter.headers.clear();
+            return;
+        }
+        let bytes = std::mem::take(&mut letter.payload).len();
+        let left =
+            format!("; its {bytes} bytes are too long for this topic and left in the source");
+        letter.rejection.detail.push_str(&left);
+    }
+
     /// Waits for another try, or gives up at the drain's deadline.
     fn again(mut self) {
         let shared = Arc::clone(&self.shared);
@@ -222,7 +253,7 @@ impl Letter {
 impl Drop for Letter {
     /// A letter that is dropped with its completion is abandoned, which the completion says itself.
     fn drop(&mut self) {
-        self.shared.close(self.letter.bytes());
+        self.shared.close(self.bytes);
     }
 }
 
@@ -241,6 +272,9 @@ impl Shipment for Letter {
                     %signal, %topic, partition, offset, %code, advice = class.advice(),
                     "a dead letter was not taken; it is sent again"
                 );
+                if class == Class::TooLarge {
+                    self.shorten();
+                }
                 self.again();
             }
         }

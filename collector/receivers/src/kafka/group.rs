@@ -120,10 +120,12 @@ impl<M: Member> Session<M> {
         let promised = match (offset, metadata) {
             (Some(offset), Some(metadata)) => decode(offset, &metadata).unwrap_or_else(|error| {
                 tracing::warn!(topic, partition, %error, "ignoring the commit's metadata");
+                self.shared.telemetry.commit_metadata_ignored();
                 Vec::new()
             }),
             (Some(_), None) => {
                 tracing::warn!(topic, partition, "ignoring commit metadata that is not text");
+                self.shared.telemetry.commit_metadata_ignored();
                 Vec::new()
             }
             (None, _) => Vec::new(),

@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use millrace_ledger::{Cut, TrackError};
 use millrace_pipeline::batch::{BatchSize, CutReason};
-use millrace_pipeline::budget::Reservation;
+use millrace_pipeline::budget::{Budget, Reservation};
 use millrace_pipeline::failpoint;
-use millrace_pipeline::sink::{Encoder, Insert, Origin};
+use millrace_pipeline::sink::{Encoder, Insert, Origin, Rejection};
 use millrace_wire::Signal;
 use rdkafka::Message;
+use rdkafka::topic_partition_list::Offset;
 
 use super::flight::Work;
-use super::letter::dead_letter;
+use super::letter::{TOO_LONG, dead_letter};
 use super::member::Member;
 use super::partition::{Key, OpenBatch, Partition};
-use super::session::Session;
+use super::session::{HEADROOM_BYTES, Session};
 
 /// Encoders kept for the next batch, per signal: one partition's batch is usually cut while the
 /// next one's is begun.
@@ -33,6 +34,14 @@ const MAX_OPEN_BYTES: usize = 32 << 20;
 /// How long a full budget may stand still before a batch isn't repeated as it was. Other workers'
 /// batches are sent within seconds.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
+/// The longest message that is decoded, whatever the budget: 64 MiB, sixty times what brokers take
+/// unless they are told otherwise.
+const MAX_MESSAGE_BYTES: u64 = 64 << 20;
+/// What a byte of a message may become in memory: columns with ids in text, and bodies beside them.
+const GROWTH: u64 = 4;
+/// One message may take this part of the budget: a quarter is what consumers fetch ahead, so that
+/// there is room for it once other batches have left.
+const LONGEST_SHARE: u64 = 4;
 /// Dead letters of one batch; at this many it is cut. A batch's letters and blocks are parts to be
 /// answered, of which a worker may have 1,024 open.
 const MAX_LETTERS: usize = 256;
@@ -70,13 +79,20 @@ impl<M: Member> Session<M> {
         failpoint::hit("after-fetch");
         let Some(key) = self.key_of(message.topic(), message.partition()) else { return };
         let offset = message.offset();
-        match self.partitions.get(&key) {
-            Some(partition) if !partition.leaving && offset >= partition.next_offset => {}
-            // Fetched before the partition left, or before a rewind: read again by whoever
-            // owns it then.
-            _ => return,
+        let Some(partition) = self.partitions.get(&key) else { return };
+        // Fetched before the partition left: read again by whoever owns it then.
+        if partition.leaving || self.shared.drain.is_begun() {
+            return;
         }
-        if self.shared.drain.is_begun() {
+        if offset < partition.next_offset {
+            if !partition.is_another(message.timestamp().to_millis()) {
+                return;
+            }
+            self.begin_anew(key, offset);
+        } else if offset > partition.next_offset && partition.is_placed {
+            self.note_gap(key, partition.next_offset, offset);
+        }
+        if !self.has_room_for(key, offset, message.payload().map_or(0, <[u8]>::len)) {
             return;
         }
         let cut = self.ledger.cut_at(key, offset);
@@ -87,6 +103,55 @@ impl<M: Member> Session<M> {
         self.open_batch(key, offset, message, cut);
         self.append(key, offset, message);
         self.cut_if_due(key);
+    }
+
+    /// The partition begins again below what was taken of it: its topic was deleted and made again,
+    /// or what was committed is of another one. What is open of the old one is forgotten: if it is
+    /// stored, no offset tells any more.
+    fn begin_anew(&mut self, key: Key, offset: i64) {
+        self.discard_open(key);
+        self.drop_work(key);
+        let expected = self.partitions.get(&key).map(|partition| partition.next_offset);
+        if let Some(topic) = self.topic(key) {
+            tracing::warn!(
+                topic = %topic.name, partition = key.partition, expected, offset,
+                "the partition begins again: its topic was made anew"
+            );
+        }
+        self.repeating.retain(|other| *other != key);
+        self.ledger.assign(key, Some(offset), Vec::new());
+        self.partitions.insert(key, Partition::new(Some(offset)));
+    }
+
+    /// Messages were passed over. Whether they are lost is for who knows the partition's beginning.
+    fn note_gap(&self, key: Key, wanted: i64, got: i64) {
+        if let Some(topic) = self.topic(key) {
+            self.shared.lag.passed_over(&topic.name, key.partition, wanted, got);
+        }
+    }
+
+    /// Whether there is memory for a message of this length. If not, it is fetched again once there
+    /// is; nothing is read before.
+    fn has_room_for(&mut self, key: Key, offset: i64, bytes: usize) -> bool {
+        let needed = bytes as u64 * GROWTH;
+        if needed <= HEADROOM_BYTES || too_long(bytes, &self.shared.budget).is_some() {
+            return true;
+        }
+        // What is held already isn't asked for twice.
+        self.headroom = None;
+        self.headroom = self.shared.budget.try_reserve(needed);
+        if self.headroom.is_some() {
+            return true;
+        }
+        self.headroom_bytes = needed;
+        let Some(topic) = self.topic(key) else { return true };
+        match self.member.seek(&topic.name, key.partition, Offset::Offset(offset)) {
+            Ok(()) => false,
+            Err(error) => {
+                tracing::warn!(%error, "cannot wait for memory; a long message is taken at once");
+                true
+            }
+        }
     }
 
     /// Makes sure that the partition has a batch to fill.
@@ -126,10 +191,15 @@ impl<M: Member> Session<M> {
         let Some(topic) = self.shared.settings.topics.get(usize::from(key.topic)) else { return };
         let Some(partition) = self.partitions.get_mut(&key) else { return };
         partition.next_offset = offset + 1;
+        partition.is_placed = true;
         partition.last_timestamp_millis = message.timestamp().to_millis();
         let Some(open) = partition.open.as_mut() else { return };
         open.next_offset = offset + 1;
-        match open.encoder.append(message.payload().unwrap_or_default()) {
+        let taken = match too_long(message.payload().map_or(0, <[u8]>::len), &self.shared.budget) {
+            Some(rejection) => Err(rejection),
+            None => open.encoder.append(message.payload().unwrap_or_default()),
+        };
+        match taken {
             Ok(appended) => {
                 open.records += appended.records;
                 self.shared.telemetry.records_in(topic.signal, appended.records);
@@ -150,6 +220,9 @@ impl<M: Member> Session<M> {
             }
         }
         cover(open, &mut self.headroom);
+        self.headroom_bytes = HEADROOM_BYTES;
+        // What was set aside for a long message is enough for many short ones.
+        self.headroom.take_if(|room| room.bytes() > HEADROOM_BYTES);
         let bytes = open.encoder.plain_bytes();
         self.open_bytes = self.open_bytes + bytes - std::mem::replace(&mut open.bytes, bytes);
     }
@@ -291,6 +364,19 @@ impl<M: Member> Session<M> {
         }
         self.stuck_since = None;
     }
+}
+
+/// Why a message isn't decoded, if it is too long for that.
+fn too_long(bytes: usize, budget: &Budget) -> Option<Rejection> {
+    let share = budget.limit_bytes() / LONGEST_SHARE;
+    let limit = share.max(HEADROOM_BYTES).min(MAX_MESSAGE_BYTES * GROWTH) / GROWTH;
+    (bytes as u64 > limit).then(|| Rejection {
+        reason: TOO_LONG,
+        detail: format!(
+            "{bytes} bytes are more than the {limit} that fit into the memory budget; they are \
+             left in the source topic"
+        ),
+    })
 }
 
 /// Whether a batch opened under `open` must end before a message under `next`.

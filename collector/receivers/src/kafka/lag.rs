@@ -3,6 +3,10 @@
 //! Workers publish what is stored; one thread asks the brokers where each partition ends, with a
 //! client of its own, because a paused consumer hears nothing about the partitions it holds back:
 //! just when lag matters most.
+//!
+//! Where a worker passed messages over, the partition's beginning tells whether they were deleted
+//! unread: those are counted as lost to retention. Gaps behind the beginning are Kafka's own
+//! (markers of transactions, compaction) and mean nothing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +32,13 @@ struct Point {
     commit_point: Option<i64>,
     oldest_millis: Option<i64>,
     since: SystemTime,
+    /// The largest gap met since the beginning was last asked for: the offset wanted, and the one
+    /// that came.
+    gap: Option<(i64, i64)>,
 }
+
+/// How long a loss stands beside readiness.
+const NOTE_TIME: Duration = Duration::from_secs(600);
 
 type Points = BTreeMap<(Arc<str>, i32), Point>;
 
@@ -47,10 +57,27 @@ impl LagBoard {
         oldest_millis: Option<i64>,
     ) {
         let since = SystemTime::now();
-        let point = Point { commit_point, oldest_millis, since };
+        let point = Point { commit_point, oldest_millis, since, gap: None };
         let mut points = self.points();
         let known = points.entry((Arc::clone(topic), partition)).or_insert(point);
-        *known = Point { since: known.since, ..point };
+        *known = Point { since: known.since, gap: known.gap, ..point };
+    }
+
+    /// A worker wanted the message at one offset and got that at a later one.
+    pub(super) fn passed_over(&self, topic: &Arc<str>, partition: i32, wanted: i64, got: i64) {
+        let since = SystemTime::now();
+        let point = Point { commit_point: None, oldest_millis: None, since, gap: None };
+        let mut points = self.points();
+        let known = points.entry((Arc::clone(topic), partition)).or_insert(point);
+        if known.gap.is_none_or(|(from, to)| to - from < got - wanted) {
+            known.gap = Some((wanted, got));
+        }
+    }
+
+    /// The messages of a partition's last gap that were deleted, once.
+    fn take_lost(&self, key: &(Arc<str>, i32), low: i64) -> u64 {
+        let gap = self.points().get_mut(key).and_then(|point| point.gap.take());
+        gap.map_or(0, |gap| lost(gap, low))
     }
 
     pub(super) fn forget(&self, topic: &Arc<str>, partition: i32, telemetry: &Telemetry) {
@@ -88,6 +115,23 @@ fn lag(point: &Point, low: i64, high: i64, now: SystemTime) -> (u64, Duration) {
     (messages, now.duration_since(oldest).unwrap_or_default())
 }
 
+/// Messages of a gap that lie before the partition's beginning.
+fn lost((wanted, got): (i64, i64), low: i64) -> u64 {
+    u64::try_from(low.min(got) - wanted).unwrap_or(0)
+}
+
+/// Counts and tells messages that were deleted unread. Until when that stays told.
+fn tell_lost(shared: &Shared, (topic, partition): &(Arc<str>, i32), messages: u64) -> Instant {
+    tracing::error!(
+        %topic, partition, messages,
+        "messages were deleted before they were read: keep them longer, or read faster"
+    );
+    shared.telemetry.lost_to_retention(topic, messages);
+    let note = format!("{messages} messages of {topic}/{partition} were deleted unread");
+    shared.status.note(Some(note));
+    Instant::now() + NOTE_TIME
+}
+
 /// Measures until the process drains.
 pub(super) fn measure(shared: &Shared) {
     let client = match client(shared) {
@@ -98,6 +142,7 @@ pub(super) fn measure(shared: &Shared) {
         }
     };
     let mut next = Instant::now() + LAG_INTERVAL;
+    let mut noted_until = None;
     while !shared.drain.is_begun() {
         if Instant::now() < next {
             std::thread::sleep(LOOK_INTERVAL);
@@ -105,13 +150,22 @@ pub(super) fn measure(shared: &Shared) {
         }
         next = Instant::now() + LAG_INTERVAL;
         look_for_brokers(shared, &client);
+        if noted_until.take_if(|until| *until <= Instant::now()).is_some() {
+            shared.status.note(None);
+        }
         let keys: Vec<(Arc<str>, i32)> = shared.lag.points().keys().cloned().collect();
         for key in keys {
             if shared.drain.is_begun() {
                 return;
             }
             match client.fetch_watermarks(&key.0, key.1, ASK_TIMEOUT) {
-                Ok((low, high)) => shared.lag.tell(&key, low, high, &shared.telemetry),
+                Ok((low, high)) => {
+                    shared.lag.tell(&key, low, high, &shared.telemetry);
+                    let messages = shared.lag.take_lost(&key, low);
+                    if messages > 0 {
+                        noted_until = Some(tell_lost(shared, &key, messages));
+                    }
+                }
                 Err(error) => {
                     tracing::debug!(topic = %key.0, partition = key.1, %error, "asking for lag");
                 }
@@ -154,8 +208,12 @@ mod tests {
     /// Guarantee: messages that exist and aren't stored, and the age of the oldest.
     #[test]
     fn lag_counts_what_exists_and_is_not_stored() {
-        let point =
-            |commit_point, oldest_millis| Point { commit_point, oldest_millis, since: at(90) };
+        let point = |commit_point, oldest_millis| Point {
+            commit_point,
+            oldest_millis,
+            since: at(90),
+            gap: None,
+        };
         let behind = lag(&point(Some(40), Some(70_000)), 0, 100, at(100));
         assert_eq!(behind, (60, Duration::from_secs(30)));
         assert_eq!(lag(&point(Some(100), Some(70_000)), 0, 100, at(100)), (0, Duration::ZERO));
@@ -163,5 +221,26 @@ mod tests {
         assert_eq!(lag(&point(Some(5), None), 30, 100, at(100)).0, 70);
         let future = lag(&point(Some(5), Some(500_000)), 0, 100, at(100));
         assert_eq!(future.1, Duration::ZERO, "a producer's clock may be ahead");
+    }
+
+    /// Scenario: gaps before, across and behind a partition's beginning. Guarantee: what lies before
+    /// it is lost, and nothing else.
+    #[test]
+    fn what_was_deleted_unread_is_lost() {
+        assert_eq!(lost((40, 100), 100), 60);
+        assert_eq!(lost((40, 100), 70), 30, "the rest was passed over for another reason");
+        assert_eq!(lost((40, 100), 500), 60, "more was deleted since, but it was read");
+        assert_eq!(lost((40, 41), 0), 0);
+    }
+
+    /// Scenario: two gaps between two looks, then a look. Guarantee: the larger one counts, once.
+    #[test]
+    fn a_gap_is_counted_once() {
+        let (board, topic) = (LagBoard::default(), Arc::from("t"));
+        board.passed_over(&topic, 3, 10, 60);
+        board.passed_over(&topic, 3, 90, 91);
+        board.publish(&topic, 3, Some(92), None);
+        let key = (topic, 3);
+        assert_eq!((board.take_lost(&key, 60), board.take_lost(&key, 60)), (50, 0));
     }
 }

@@ -7,6 +7,9 @@ use millrace_wire::Signal;
 use rdkafka::Message;
 use rdkafka::message::Headers;
 
+/// The reason of a message that is too long to be decoded.
+pub(super) const TOO_LONG: &str = "too_long";
+
 /// Copies a message with the reason it can't be stored.
 pub(super) fn dead_letter(
     message: &impl Message,
@@ -20,6 +23,11 @@ pub(super) fn dead_letter(
         };
         headers.iter().map(copy).collect()
     });
+    // What is too long for us is too long for most topics, and lies where the letter says.
+    let payload = match rejection.reason {
+        TOO_LONG => Vec::new(),
+        _ => message.payload().unwrap_or_default().to_vec(),
+    };
     DeadLetter {
         signal,
         topic: Arc::clone(topic),
@@ -28,7 +36,7 @@ pub(super) fn dead_letter(
         timestamp_millis: message.timestamp().to_millis(),
         key: message.key().map(<[u8]>::to_vec),
         headers,
-        payload: message.payload().unwrap_or_default().to_vec(),
+        payload,
         rejection,
     }
 }

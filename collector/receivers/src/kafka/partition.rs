@@ -15,6 +15,11 @@ pub(super) struct Key {
     pub(super) partition: i32,
 }
 
+/// How far the clocks of producers may differ, in milliseconds. A partition that begins again with
+/// messages at least as new as those read last, but for this, was made anew; one with older ones is
+/// being read again.
+const CLOCKS_DIFFER_MILLIS: i64 = 60_000;
+
 /// An assigned partition.
 pub(super) struct Partition {
     /// The batch being filled.
@@ -25,6 +30,9 @@ pub(super) struct Partition {
     pub(super) last_timestamp_millis: Option<i64>,
     /// Messages below this were taken already.
     pub(super) next_offset: i64,
+    /// Whether that is known, so that a message behind it tells of a gap; it isn't where nothing
+    /// was ever committed or taken.
+    pub(super) is_placed: bool,
     /// It is being given up: nothing more is taken from it.
     pub(super) leaving: bool,
     /// A table it writes to takes nothing for now: it isn't read until that is over.
@@ -38,8 +46,18 @@ impl Partition {
             flying: VecDeque::new(),
             last_timestamp_millis: None,
             next_offset: next_offset.unwrap_or(0),
+            is_placed: next_offset.is_some(),
             leaving: false,
             kept_back: false,
+        }
+    }
+
+    /// Whether a message below [`Partition::next_offset`] is another one than the one taken there
+    /// before: its time says so, or nothing was taken yet that it could be compared with.
+    pub(super) fn is_another(&self, millis: Option<i64>) -> bool {
+        match (self.last_timestamp_millis, millis) {
+            (Some(last), Some(millis)) => millis >= last - CLOCKS_DIFFER_MILLIS,
+            _ => true,
         }
     }
 

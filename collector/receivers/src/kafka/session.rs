@@ -45,7 +45,7 @@ const PAUSE_AFTER: Duration = Duration::from_millis(500);
 pub(super) const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
 /// What one message may add to an encoder before the budget is asked again: four times the usual
 /// broker limit of 1 MB a message, for columns with their identifiers in text.
-const HEADROOM_BYTES: u64 = 4 << 20;
+pub(super) const HEADROOM_BYTES: u64 = 4 << 20;
 
 /// How a session ended.
 #[derive(Debug)]
@@ -110,6 +110,8 @@ pub(super) struct Session<M> {
     pub(super) spares: Spares,
     /// Budget for the next message; none while there is none to be had.
     pub(super) headroom: Option<Reservation>,
+    /// How much that has to be: more while a long message waits.
+    pub(super) headroom_bytes: u64,
     pub(super) commits: Commits,
     pub(super) joining: Option<Joining>,
     pub(super) leaving: Option<Leaving>,
@@ -156,6 +158,7 @@ impl<M: Member> Session<M> {
             spare_completion: None,
             spares: Spares::default(),
             headroom: None,
+            headroom_bytes: HEADROOM_BYTES,
             commits: Commits { in_flight: Vec::new(), next: now, not_before: now },
             joining: None,
             leaving: None,
@@ -251,7 +254,7 @@ impl<M: Member> Session<M> {
             return false;
         }
         if self.headroom.is_none() {
-            self.headroom = self.shared.budget.try_reserve(HEADROOM_BYTES);
+            self.headroom = self.shared.budget.try_reserve(self.headroom_bytes);
         }
         if self.headroom.is_none() {
             self.make_room();
@@ -298,9 +301,10 @@ impl<M: Member> Session<M> {
         self.shared.status.trouble(self.worker, error.to_string());
         match error {
             KafkaError::MessageConsumptionFatal(_) => Some(error),
-            // Retention passed us by: librdkafka goes to the earliest offset by itself.
+            // librdkafka goes to the earliest offset by itself; what that skips is seen and counted
+            // at the next message.
             KafkaError::MessageConsumption(RDKafkaErrorCode::OffsetOutOfRange) => {
-                tracing::error!(worker = self.worker, %error, "messages were deleted unread");
+                tracing::warn!(worker = self.worker, %error, "the wanted offset is not there");
                 None
             }
             error => {

@@ -5,11 +5,15 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millrace_config::{Batch, KafkaReceiver, SecretError};
+use millrace_config::{Batch, GroupProtocol, KafkaReceiver, SecretError};
 use millrace_pipeline::batch::BatchLimits;
 use millrace_pipeline::kafka_client::{Property, properties};
 use millrace_wire::Signal;
 use rdkafka::ClientConfig;
+
+/// The longest answer of a broker that is received: 512 MiB. Brokers send no more than
+/// `fetch.max.bytes` unless a single batch is longer.
+const MAX_ANSWER_BYTES: u64 = 512 << 20;
 
 /// When an insert may be sent, relative to the commit that names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +45,7 @@ pub struct SourceSettings {
     pub(super) workers: u16,
     pub(super) fetch_queue_bytes: u64,
     pub(super) session_timeout: Duration,
+    pub(super) protocol: GroupProtocol,
     pub(super) batch: BatchLimits,
     pub(super) delivery: Delivery,
 }
@@ -70,6 +75,7 @@ impl SourceSettings {
             workers: receiver.workers.unwrap_or(cores).get(),
             fetch_queue_bytes: receiver.fetch_queue_bytes.get(),
             session_timeout: Duration::from_secs(receiver.session_timeout_seconds.into()),
+            protocol: receiver.group_protocol,
             batch: batch.into(),
             delivery,
         })
@@ -81,12 +87,23 @@ impl SourceSettings {
         if let Some(instance) = &self.instance {
             client.set("group.instance.id", format!("{instance}-{worker}"));
         }
-        client
-            .set("partition.assignment.strategy", "cooperative-sticky")
-            .set("session.timeout.ms", self.session_timeout.as_millis().to_string())
-            // Three misses before the group gives up on a member.
-            .set("heartbeat.interval.ms", (self.session_timeout.as_millis() / 4).to_string())
-            .set("auto.offset.reset", "earliest");
+        match self.protocol {
+            GroupProtocol::Classic => {
+                client
+                    .set("partition.assignment.strategy", "cooperative-sticky")
+                    .set("session.timeout.ms", self.session_timeout.as_millis().to_string())
+                    // Three misses before the group gives up on a member.
+                    .set(
+                        "heartbeat.interval.ms",
+                        (self.session_timeout.as_millis() / 4).to_string(),
+                    );
+            }
+            // Time-outs and the way of assigning are the broker's.
+            GroupProtocol::Consumer => {
+                client.set("group.protocol", "consumer");
+            }
+        }
+        client.set("auto.offset.reset", "earliest");
         client
     }
 
@@ -112,6 +129,9 @@ impl SourceSettings {
             // the whole.
             .set("queued.max.messages.kbytes", (queue_bytes / 2 / 1024).max(1).to_string())
             .set("fetch.max.bytes", (queue_bytes / 8).max(1_000_000).to_string())
+            // A message longer than the other limits comes all the same, alone; an answer longer
+            // than this one would break its connection again and again.
+            .set("receive.message.max.bytes", MAX_ANSWER_BYTES.to_string())
             .set("fetch.message.max.bytes", (queue_bytes / 8).clamp(1, 1 << 20).to_string())
             // librdkafka's default of a second is an eternity for a queue of a few MiB.
             .set("fetch.queue.backoff.ms", "10")

@@ -41,6 +41,11 @@ impl Status {
         self.tell(&workers);
     }
 
+    /// What to look into although the source works.
+    pub(super) fn note(&self, note: Option<String>) {
+        self.part.note(note);
+    }
+
     pub(super) fn is_troubled(&self) -> bool {
         self.lock().iter().any(|worker| worker.trouble.is_some())
     }

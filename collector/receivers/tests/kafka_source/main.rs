@@ -4,6 +4,7 @@
 #![allow(clippy::panic, missing_docs)]
 
 mod fake_sink;
+mod odd_topics;
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -53,6 +54,7 @@ impl Kafka {
         let producer = ClientConfig::new()
             .set("bootstrap.servers", cluster.bootstrap_servers())
             .set("linger.ms", "0")
+            .set("message.max.bytes", "8000000")
             .create()
             .unwrap();
         Self { cluster, producer }
