@@ -110,7 +110,7 @@ impl Admin {
     }
 
     fn ready(&self) -> Response<Full<Bytes>> {
-        if self.drain.is_begun() {
+        if self.drain.is_announced() {
             return text(StatusCode::SERVICE_UNAVAILABLE, "draining\n".to_owned());
         }
         let reasons = self.readiness.reasons();

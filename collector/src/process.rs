@@ -4,6 +4,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use millrace_pipeline::drain::Drain;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -56,16 +57,30 @@ impl Signals {
         })
     }
 
-    /// Begins the drain at the first signal, which it notes in `asked`, and ends the process at the
-    /// second.
-    pub(crate) async fn watch(mut self, drain: Drain, asked: Arc<AtomicBool>) {
+    /// Announces the drain at the first signal, which it notes in `asked`, begins it `announce`
+    /// later, and ends the process at the second.
+    pub(crate) async fn watch(mut self, drain: Drain, announce: Duration, asked: Arc<AtomicBool>) {
         let name = self.next().await;
         asked.store(true, Ordering::Release);
+        let seconds = drain.remaining().as_secs();
+        drain.announce();
+        if !announce.is_zero() {
+            tracing::info!(
+                signal = name,
+                seconds,
+                announce_seconds = announce.as_secs(),
+                "no longer ready; clients are served until they are routed elsewhere"
+            );
+            tokio::select! {
+                () = tokio::time::sleep(announce) => {}
+                // Begun by a part that can't go on.
+                () = drain.begun() => {}
+                name = self.next() => return end_at_once(name),
+            }
+        }
         tracing::info!(signal = name, seconds = drain.remaining().as_secs(), "draining");
         drain.begin();
-        let name = self.next().await;
-        tracing::warn!(signal = name, "a second signal: ending at once");
-        std::process::exit(1);
+        end_at_once(self.next().await);
     }
 
     async fn next(&mut self) -> &'static str {
@@ -74,4 +89,9 @@ impl Signals {
             _ = self.interrupt.recv() => "SIGINT",
         }
     }
+}
+
+fn end_at_once(signal: &str) {
+    tracing::warn!(signal, "a second signal: ending at once");
+    std::process::exit(1);
 }

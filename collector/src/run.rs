@@ -189,7 +189,8 @@ fn start(checked: Checked) -> Result<(), RunError> {
         .enable_all()
         .build()?;
     runtime.spawn(follow_memory(memory, limit, common.budget.clone()));
-    let result = runtime.block_on(serve(admin, mode, common, cores));
+    let announce = Duration::from_secs(u64::from(shutdown.announce_seconds));
+    let result = runtime.block_on(serve(admin, announce, mode, common, cores));
     // Whatever is left is past its deadline.
     runtime.shutdown_timeout(Duration::from_millis(100));
     result
@@ -222,13 +223,14 @@ async fn follow_memory(settings: Memory, mut known: MemoryLimit, budget: Budget)
 /// Answers probes and signals, and runs the mode to its end.
 async fn serve(
     settings: AdminSettings,
+    announce: Duration,
     mode: Mode,
     common: Common,
     cores: NonZeroU16,
 ) -> Result<(), RunError> {
     let signals = Signals::listen()?;
     let asked = Arc::new(AtomicBool::new(false));
-    tokio::spawn(signals.watch(common.drain.clone(), Arc::clone(&asked)));
+    tokio::spawn(signals.watch(common.drain.clone(), announce, Arc::clone(&asked)));
     let listener = admin::bind(settings.address).await?;
     let address = listener.local_addr()?;
     let served = Admin {

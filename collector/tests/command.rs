@@ -116,9 +116,18 @@ impl Running {
     }
 
     /// SIGTERM, then the end; how it ended and everything it logged.
-    fn end(mut self) -> (ExitStatus, String) {
+    fn end(self) -> (ExitStatus, String) {
+        self.terminate();
+        self.ended()
+    }
+
+    fn terminate(&self) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    }
+
+    /// Waits for the end: how it ended and everything it logged.
+    fn ended(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().unwrap();
         self.log.extend(self.lines.iter());
         let log: Vec<String> = self.log.iter().map(ToString::to_string).collect();
@@ -360,4 +369,28 @@ fn a_gateway_without_anything_is_alive_and_says_what_it_lacks() {
     assert_eq!(request(&admin, "GET", "/livez", &[], b"").0, 200);
     let (status, log) = gateway.end();
     assert_eq!(status.code(), Some(0), "{log}");
+}
+
+/// Scenario: an edge that announces its end gets SIGTERM. Guarantee: it is unready at once, yet new
+/// connections are served until the announcement is over; then it ends in order.
+#[test]
+fn an_announced_end_is_unready_at_once_and_serves_until_it_begins() {
+    let mock = MockCluster::new(1).unwrap();
+    mock.create_topic("otlp_traces", 1, 1).unwrap();
+    let settings = edge(&mock.bootstrap_servers());
+    let text = std::fs::read_to_string(settings.path()).unwrap();
+    // Longer than two requests on loopback take.
+    let announced = text + "shutdown: {announceSeconds: 4, deadlineSeconds: 20}\n";
+    std::fs::write(settings.path(), announced).unwrap();
+    let mut edge = Running::start(&settings);
+    edge.wait_for_readiness(200, "ok");
+    let http = edge.http();
+    let started = Instant::now();
+    edge.terminate();
+    edge.wait_for_readiness(503, "draining");
+    assert_eq!(post_span(&http), 200, "a client that has not heard of it is served");
+    let (status, log) = edge.ended();
+    assert!(started.elapsed() >= Duration::from_secs(4), "the announcement was cut short");
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(log.contains("no longer ready") && log.contains("everything taken is safe"), "{log}");
 }

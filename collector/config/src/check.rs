@@ -65,11 +65,14 @@ pub(crate) fn check(config: Config, lines: &Lines) -> Result<Checked, ConfigErro
     let Config { admin, memory, shutdown, receivers, exporters } = config;
     let mut judge = Judge { lines, problems: Vec::new() };
     judge.memory(&memory);
-    judge.range("shutdown.deadlineSeconds", shutdown.deadline_seconds, 1..=600);
+    judge.shutdown(&shutdown);
     let mode = judge.mode(receivers, exporters);
     match &mode {
         Some(Mode::Edge { otlp, .. } | Mode::Direct { otlp, .. }) => judge.listeners(&admin, otlp),
-        Some(Mode::Gateway { clickhouse, .. }) => judge.acknowledge(clickhouse),
+        Some(Mode::Gateway { clickhouse, .. }) => {
+            judge.acknowledge(clickhouse);
+            judge.nobody_to_tell(&shutdown);
+        }
         None => {}
     }
     judge.finish(mode).map(|mode| Checked { admin, memory, shutdown, mode })
@@ -109,6 +112,25 @@ impl Judge<'_> {
             self.range("memory.limitBytes", *limit, ByteSize::mib(64)..=top);
         }
         self.range("memory.budgetPercent", *budget_percent, 10..=80);
+    }
+
+    fn shutdown(&mut self, shutdown: &Shutdown) {
+        /// Longer than any load balancer should take to follow readiness.
+        const ANNOUNCE_SECONDS_MAX: u32 = 60;
+        let Shutdown { deadline_seconds, announce_seconds } = shutdown;
+        self.range("shutdown.deadlineSeconds", *deadline_seconds, 1..=600);
+        let longest = ANNOUNCE_SECONDS_MAX.min(deadline_seconds.saturating_sub(1));
+        self.range("shutdown.announceSeconds", *announce_seconds, 0..=longest);
+    }
+
+    /// Nobody is routed to a gateway: its announcement would only be time lost.
+    fn nobody_to_tell(&mut self, shutdown: &Shutdown) {
+        if shutdown.announce_seconds > 0 {
+            self.say(
+                "shutdown.announceSeconds",
+                "a gateway has no clients to tell: leave the field out",
+            );
+        }
     }
 
     fn mode(&mut self, receivers: Receivers, exporters: Exporters) -> Option<Mode> {

@@ -31,5 +31,9 @@ section! {
         /// The time between the signal and the end, in seconds, 1 to 600. A pod's grace period must
         /// be longer by a few seconds.
         pub deadline_seconds: u32 = 25,
+        /// How much of that time goes by, in seconds, between saying "not ready" and taking no more
+        /// requests: 0 to 60, and less than the deadline. Where clients are routed by readiness,
+        /// as in Kubernetes, they are elsewhere by then. For collectors with `receivers.otlp`.
+        pub announce_seconds: u32 = 0,
     }
 }

@@ -117,7 +117,7 @@ fn all_broken_rules_are_reported_at_once_in_order() {
     let text = "\
 memory:
   budgetPercent: 99
-shutdown: {deadlineSeconds: 0}
+shutdown: {deadlineSeconds: 0, announceSeconds: 1}
 receivers:
   otlp:
     grpc: {address: '127.0.0.1:9464'}
@@ -139,6 +139,7 @@ exporters:
         [
             "line 2, column 3: memory.budgetPercent: 99 is out of range: write 10 to 80",
             "line 3, column 12: shutdown.deadlineSeconds: 0 is out of range: write 1 to 600",
+            "line 3, column 32: shutdown.announceSeconds: 1 is out of range: write 0 to 0",
             "line 6, column 12: receivers.otlp.grpc.address: 127.0.0.1:9464 is also \
              admin.address: write another port",
             "line 7, column 12: receivers.otlp.http.address: 127.0.0.1:9464 is also \
@@ -237,5 +238,18 @@ fn a_rendered_document_holds_only_what_differs_from_the_defaults() {
         config.render().unwrap(),
         "memory:\n  limitBytes: 512Mi\nreceivers:\n  otlp: {}\nexporters:\n  kafka:\n    \
          connection:\n      bootstrapServers:\n      - kafka:9092\n    lingerMillis: 20\n"
+    );
+}
+
+/// Scenario: a gateway is told to announce its end. Guarantee: refused, because nobody listens.
+#[test]
+fn a_gateway_has_nobody_to_announce_its_end_to() {
+    let gateway = "receivers: {kafka: {connection: {bootstrapServers: [k:1]}}}\n\
+                   exporters: {clickhouse: {endpoints: [http://db:8123]}}\n\
+                   shutdown: {announceSeconds: 5}\n";
+    assert_eq!(
+        problems(gateway),
+        ["line 3, column 12: shutdown.announceSeconds: a gateway has no clients to tell: leave \
+             the field out"]
     );
 }

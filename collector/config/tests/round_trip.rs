@@ -195,17 +195,21 @@ fn clickhouse() -> impl Strategy<Value = ClickHouseExporter> {
 }
 
 fn config() -> impl Strategy<Value = Config> {
-    let process = (any::<std::net::SocketAddr>(), option::of(size()), any::<(u8, u32)>());
+    let process = (any::<std::net::SocketAddr>(), option::of(size()), any::<(u8, u32, u32)>());
     let receivers = (option::of(otlp().boxed()), option::of(kafka_receiver().boxed()))
         .prop_map(|(otlp, kafka)| Receivers { otlp, kafka });
     let exporters = (option::of(kafka_exporter().boxed()), option::of(clickhouse().boxed()))
         .prop_map(|(kafka, clickhouse)| Exporters { kafka, clickhouse });
     (process, receivers, exporters).prop_map(
-        |((address, limit_bytes, (budget_percent, deadline_seconds)), receivers, exporters)| {
+        |(
+            (address, limit_bytes, (budget_percent, deadline_seconds, announce_seconds)),
+            receivers,
+            exporters,
+        )| {
             Config {
                 admin: Admin { address: textual(address) },
                 memory: Memory { limit_bytes, budget_percent },
-                shutdown: Shutdown { deadline_seconds },
+                shutdown: Shutdown { deadline_seconds, announce_seconds },
                 receivers,
                 exporters,
             }

@@ -1,6 +1,8 @@
 //! The end of the process: one signal and one deadline, seen alike by threads and by async tasks.
 //!
-//! Draining begins once and is never undone. This module ends nothing by itself: each part stops
+//! Draining begins once and is never undone. It may be announced before it begins: the process is
+//! then no longer ready but goes on taking work, so that whoever routes to it can stop first; the
+//! deadline counts from the announcement. This module ends nothing by itself: each part stops
 //! taking work when it sees the signal, finishes what it has, and gives up at the deadline.
 
 use std::sync::Arc;
@@ -18,29 +20,53 @@ pub struct Drain {
 #[derive(Debug)]
 struct Shared {
     allowed: Duration,
-    /// The same as `deadline.is_some()`, for poll loops that look at it with every message.
+    /// The same as `State::begun`, for poll loops that look at it with every message.
     begun: AtomicBool,
-    deadline: watch::Sender<Option<Instant>>,
+    state: watch::Sender<State>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct State {
+    /// Set by the announcement, or by the beginning if there was none.
+    deadline: Option<Instant>,
+    begun: bool,
 }
 
 impl Drain {
-    /// A signal not yet given; once it is, there are `allowed` until the deadline.
+    /// A signal not yet given; once it is announced or given, there are `allowed` until the
+    /// deadline.
     #[must_use]
     pub fn new(allowed: Duration) -> Self {
-        let (deadline, _) = watch::channel(None);
-        Self { shared: Arc::new(Shared { allowed, begun: AtomicBool::new(false), deadline }) }
+        let (state, _) = watch::channel(State::default());
+        Self { shared: Arc::new(Shared { allowed, begun: AtomicBool::new(false), state }) }
+    }
+
+    /// Sets the deadline and says that the signal will be given soon. Later calls change nothing.
+    pub fn announce(&self) {
+        self.advance(false);
     }
 
     /// Gives the signal. The second and later calls change nothing: there is one deadline.
     pub fn begin(&self) {
-        self.shared.deadline.send_if_modified(|deadline| {
-            let first = deadline.is_none();
-            if first {
-                *deadline = Some(Instant::now() + self.shared.allowed);
+        self.advance(true);
+    }
+
+    fn advance(&self, begin: bool) {
+        self.shared.state.send_if_modified(|state| {
+            let before = (state.deadline, state.begun);
+            state.deadline.get_or_insert_with(|| Instant::now() + self.shared.allowed);
+            state.begun |= begin;
+            if state.begun {
                 self.shared.begun.store(true, Ordering::Release);
             }
-            first
+            before != (state.deadline, state.begun)
         });
+    }
+
+    /// Whether the end was announced, or has begun: the process should be given no new work.
+    #[must_use]
+    pub fn is_announced(&self) -> bool {
+        self.deadline().is_some()
     }
 
     /// Whether the signal was given. Cheap enough for every turn of a loop.
@@ -49,13 +75,13 @@ impl Drain {
         self.shared.begun.load(Ordering::Acquire)
     }
 
-    /// When everything must be over; none before the signal.
+    /// When everything must be over; none before the announcement or the signal.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        *self.shared.deadline.borrow()
+        self.shared.state.borrow().deadline
     }
 
-    /// What is left until the deadline, zero past it; all of it before the signal.
+    /// What is left until the deadline, zero past it; all of it before there is one.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         match self.deadline() {
@@ -66,9 +92,9 @@ impl Drain {
 
     /// Waits for the signal, for ever if it is never given.
     pub async fn begun(&self) {
-        let mut deadline = self.shared.deadline.subscribe();
+        let mut state = self.shared.state.subscribe();
         // The sender lives in `self`, so this can't fail while we wait.
-        let _ = deadline.wait_for(Option::is_some).await;
+        let _ = state.wait_for(|state| state.begun).await;
     }
 
     /// Waits for the deadline, for ever if the signal is never given.
@@ -92,6 +118,23 @@ mod tests {
         drain.begin();
         let deadline = drain.deadline();
         drain.clone().begin();
+        assert_eq!(drain.deadline(), deadline);
+        assert!(drain.is_begun());
+    }
+
+    /// Scenario: the end is announced, and begins later. Guarantee: nobody stops at the
+    /// announcement, and the deadline counts from it.
+    #[tokio::test]
+    async fn an_announced_end_has_not_begun_but_its_deadline_stands() {
+        let drain = Drain::new(Duration::from_secs(60));
+        assert!(!drain.is_announced());
+        drain.announce();
+        let deadline = drain.deadline();
+        assert!(drain.is_announced() && !drain.is_begun() && deadline.is_some());
+        let begun = tokio::time::timeout(Duration::from_millis(20), drain.begun()).await;
+        assert!(begun.is_err(), "it only begins with the signal");
+        drain.begin();
+        drain.begun().await;
         assert_eq!(drain.deadline(), deadline);
         assert!(drain.is_begun());
     }

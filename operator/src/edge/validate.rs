@@ -11,6 +11,10 @@ use crate::pool::names::{PoolNames, Role};
 use crate::pool::secrets::{SecretUses, SecretsSeen};
 use crate::pool::{Invalid, connection, template};
 
+/// How long a pod that stops goes on serving clients that haven't heard of it yet: endpoints, proxies
+/// and load balancers follow readiness within a second or two, and some poll.
+const ANNOUNCE_SECONDS: u32 = 5;
+
 /// What the spec alone says.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
@@ -99,7 +103,10 @@ fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config,
         ..config::KafkaExporter::default()
     };
     Ok(config::Config {
-        shutdown: config::Shutdown { deadline_seconds: *drain_seconds },
+        shutdown: config::Shutdown {
+            deadline_seconds: *drain_seconds,
+            announce_seconds: ANNOUNCE_SECONDS.min(drain_seconds / 2),
+        },
         receivers: config::Receivers { otlp: Some(receiver), kafka: None },
         exporters: config::Exporters { kafka: Some(exporter), clickhouse: None },
         ..config::Config::default()

@@ -139,7 +139,7 @@ fn settings(
     let exporter = connection::clickhouse(&pool.spec.clickhouse, attributes(pool)?, secrets)?;
     let deadline_seconds = pool.spec.settings.drain_seconds;
     Ok(config::Config {
-        shutdown: config::Shutdown { deadline_seconds },
+        shutdown: config::Shutdown { deadline_seconds, ..config::Shutdown::default() },
         receivers: config::Receivers { otlp: None, kafka: Some(receiver) },
         exporters: config::Exporters { kafka: None, clickhouse: Some(exporter) },
         ..config::Config::default()

@@ -79,7 +79,9 @@ async fn the_rendered_configuration_is_accepted_by_the_collectors_own_check() {
     let config = world.server.get(&path).unwrap();
     assert_eq!(config["immutable"], true);
     let text = config["data"]["collector.yaml"].as_str().unwrap();
-    millrace_config::Config::load(text).unwrap();
+    let settings = millrace_config::Config::load(text).unwrap();
+    // Clients are served until Services route elsewhere.
+    assert_eq!(settings.shutdown.announce_seconds, 5);
     assert!(text.contains("/etc/millrace/secrets/kafka-user/password"), "{text}");
     assert!(text.contains("my_logs"), "{text}");
     let all = format!("{:?}", world.server.snapshot());
