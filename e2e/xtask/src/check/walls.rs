@@ -17,7 +17,7 @@ const LAYERS: &[&[&str]] = &[
         "millrace-schema",
         "millrace-config",
     ],
-    &["millrace-columns", "millrace-ddl", "millrace-pipeline", "millrace-sim"],
+    &["millrace-columns", "millrace-ddl", "millrace-pipeline", "millrace-buffer", "millrace-sim"],
     &["millrace-receivers", "millrace-exporters", "millrace-loadgen"],
     &["millrace-collector", "millrace-operator"],
     &["millrace-stack"],
