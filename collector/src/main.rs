@@ -11,6 +11,7 @@ mod args;
 mod direct;
 mod edge;
 mod gateway;
+mod letters;
 mod output;
 mod process;
 mod run;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     match Args::parse().command {
         Command::Run { config } => run::run(&config),
         Command::Validate { config } => run::validate(&config),
+        Command::DeadLetters(command) => letters::run(command),
         Command::Version => run::version(),
     }
 }

@@ -30,10 +30,10 @@ use crate::{admin, allocator, direct, edge, gateway, output, process};
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Settings that cannot be used, as sysexits.h numbers a wrong usage.
-const EXIT_SETTINGS: u8 = 64;
+pub(crate) const EXIT_SETTINGS: u8 = 64;
 
 /// Something failed on the way.
-const EXIT_FAILED: u8 = 1;
+pub(crate) const EXIT_FAILED: u8 = 1;
 
 /// The most threads for sockets: they only move bytes.
 const MAX_IO_THREADS: usize = 2;
@@ -145,7 +145,7 @@ pub(crate) fn run(path: &Path) -> ExitCode {
 }
 
 /// Reads and judges the settings, and says all that is wrong with them.
-fn load(path: &Path) -> Result<Checked, ExitCode> {
+pub(crate) fn load(path: &Path) -> Result<Checked, ExitCode> {
     let complain = |problems: &[String]| {
         for problem in problems {
             output::complaint(format_args!("{}: {problem}", path.display()));

@@ -9,6 +9,7 @@ pub mod budget;
 pub mod drain;
 pub mod failpoint;
 pub mod kafka_client;
+pub mod letter;
 pub mod memory;
 mod process;
 pub mod publish;

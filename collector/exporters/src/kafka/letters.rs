@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use millrace_config::{Compression, KafkaConnection, Topics};
 use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
 use millrace_pipeline::drain::Drain;
+use millrace_pipeline::letter;
 use millrace_pipeline::sink::{Completion, DeadLetter, DeadLetters, Outcome, Returned};
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::message::{Header, OwnedHeaders};
@@ -306,20 +307,11 @@ fn send(producer: &Producer<Letter>, letter: Letter) {
 
 /// The record's own headers, then ours.
 fn headers(letter: &DeadLetter, version: &str) -> OwnedHeaders {
-    let mut headers = OwnedHeaders::new_with_capacity(letter.headers.len() + 6);
-    for (key, value) in &letter.headers {
-        headers = headers.insert(Header { key, value: value.as_deref() });
-    }
-    let own = [
-        ("millrace-reason", letter.rejection.reason.to_owned()),
-        ("millrace-detail", letter.rejection.detail.clone()),
-        ("millrace-source-topic", letter.topic.to_string()),
-        ("millrace-source-partition", letter.partition.to_string()),
-        ("millrace-source-offset", letter.offset.to_string()),
-        ("millrace-version", version.to_owned()),
-    ];
-    for (key, value) in &own {
-        headers = headers.insert(Header { key, value: Some(value.as_bytes()) });
-    }
-    headers
+    let own = letter.headers.iter().map(|(key, value)| (key.as_str(), value.as_deref()));
+    let ours = letter::written(letter, version);
+    let ours = ours.iter().map(|(key, value)| (*key, Some(value.as_bytes())));
+    let room = letter.headers.len() + letter::NAMES.len();
+    own.chain(ours).fold(OwnedHeaders::new_with_capacity(room), |headers, (key, value)| {
+        headers.insert(Header { key, value })
+    })
 }

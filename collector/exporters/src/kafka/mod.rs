@@ -14,5 +14,5 @@ mod publisher;
 mod ticket;
 
 pub use letters::KafkaDeadLetters;
-pub use producer::ProducerError;
+pub use producer::{Context, Producer, ProducerError, Shipment, Traits, code_of, create};
 pub use publisher::KafkaPublisher;

@@ -16,13 +16,13 @@ use rdkafka::types::RDKafkaErrorCode;
 use super::failure::Class;
 
 /// Something on its way that wants to know how it ended.
-pub(crate) trait Shipment: Send + Sync + 'static {
+pub trait Shipment: Send + Sync + 'static {
     /// Called once, from the producer's thread. Must not block.
     fn ended(self, result: Result<(), RDKafkaErrorCode>);
 }
 
 /// A producer of shipments.
-pub(crate) type Producer<S> = ThreadedProducer<Context<S>>;
+pub type Producer<S> = ThreadedProducer<Context<S>>;
 
 /// A producer that could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -40,11 +40,13 @@ pub enum ProducerError {
 
 /// How a producer differs from others.
 #[derive(Debug)]
-pub(crate) struct Traits {
-    pub(crate) compression: Compression,
-    pub(crate) max_message_bytes: usize,
+pub struct Traits {
+    /// How messages are compressed.
+    pub compression: Compression,
+    /// The longest message, in bytes, up to 900 MB.
+    pub max_message_bytes: usize,
     /// How long a message may take; none for as long as it takes.
-    pub(crate) delivery_timeout: Option<Duration>,
+    pub delivery_timeout: Option<Duration>,
 }
 
 /// The queue's limit in kibibytes: the library's own maximum, because the byte budget is what
@@ -55,7 +57,10 @@ const QUEUE_KIB: &str = "2097151";
 const MESSAGE_OVERHEAD_BYTES: usize = 16 * 1024;
 
 /// Sets up a producer. Brokers are not contacted yet.
-pub(crate) fn create<S: Shipment>(
+///
+/// # Errors
+/// When a secret can't be read, or the client library refuses a setting.
+pub fn create<S: Shipment>(
     connection: &KafkaConnection,
     traits: &Traits,
 ) -> Result<Producer<S>, ProducerError> {
@@ -99,7 +104,7 @@ pub(crate) fn create<S: Shipment>(
 type PhantomShipment<S> = std::marker::PhantomData<fn(S)>;
 
 /// What the client library tells us.
-pub(crate) struct Context<S> {
+pub struct Context<S> {
     /// The newest error that concerned the whole client, for whoever asks why nothing moves.
     last_error: Mutex<Option<(Instant, String)>>,
     _shipments: PhantomShipment<S>,
@@ -153,6 +158,7 @@ impl<S: Shipment> ProducerContext for Context<S> {
 }
 
 /// The code in an error. Those without one come from wrong use of the library, and don't pass.
-pub(crate) fn code_of(error: &KafkaError) -> RDKafkaErrorCode {
+#[must_use]
+pub fn code_of(error: &KafkaError) -> RDKafkaErrorCode {
     error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail)
 }

@@ -10,12 +10,11 @@ use millrace_pipeline::budget::{Budget, Reservation};
 use millrace_pipeline::failpoint;
 use millrace_pipeline::sink::{Encoder, Insert, Origin, Rejection};
 use millrace_wire::Signal;
-use rdkafka::Message;
 use rdkafka::topic_partition_list::Offset;
 
 use super::flight::Work;
 use super::letter::{TOO_LONG, dead_letter};
-use super::member::Member;
+use super::member::{Fetched, Member};
 use super::partition::{Key, OpenBatch, Partition};
 use super::session::{HEADROOM_BYTES, Session};
 
@@ -75,7 +74,7 @@ impl Spares {
 
 impl<M: Member> Session<M> {
     /// Takes one message into its partition's batch.
-    pub(super) fn take(&mut self, message: &impl Message) {
+    pub(super) fn take(&mut self, message: &impl Fetched) {
         failpoint::hit("after-fetch");
         let Some(key) = self.key_of(message.topic(), message.partition()) else { return };
         let offset = message.offset();
@@ -155,7 +154,7 @@ impl<M: Member> Session<M> {
     }
 
     /// Makes sure that the partition has a batch to fill.
-    fn open_batch(&mut self, key: Key, offset: i64, message: &impl Message, cut: Cut) {
+    fn open_batch(&mut self, key: Key, offset: i64, message: &impl Fetched, cut: Cut) {
         let Some(signal) = self.topic(key).map(|topic| topic.signal) else { return };
         let Some(partition) = self.partitions.get_mut(&key) else { return };
         if partition.open.is_some() {
@@ -187,7 +186,7 @@ impl<M: Member> Session<M> {
         });
     }
 
-    fn append(&mut self, key: Key, offset: i64, message: &impl Message) {
+    fn append(&mut self, key: Key, offset: i64, message: &impl Fetched) {
         let Some(topic) = self.shared.settings.topics.get(usize::from(key.topic)) else { return };
         let Some(partition) = self.partitions.get_mut(&key) else { return };
         partition.next_offset = offset + 1;

@@ -4,25 +4,19 @@ use std::sync::Arc;
 
 use millrace_pipeline::sink::{DeadLetter, Rejection};
 use millrace_wire::Signal;
-use rdkafka::Message;
-use rdkafka::message::Headers;
+
+use super::member::Fetched;
 
 /// The reason of a message that is too long to be decoded.
 pub(super) const TOO_LONG: &str = "too_long";
 
 /// Copies a message with the reason it can't be stored.
 pub(super) fn dead_letter(
-    message: &impl Message,
+    message: &impl Fetched,
     signal: Signal,
     topic: &Arc<str>,
     rejection: Rejection,
 ) -> DeadLetter {
-    let headers = message.headers().map_or_else(Vec::new, |headers| {
-        let copy = |header: rdkafka::message::Header<'_, &[u8]>| {
-            (header.key.to_owned(), header.value.map(<[u8]>::to_vec))
-        };
-        headers.iter().map(copy).collect()
-    });
     // What is too long for us is too long for most topics, and lies where the letter says.
     let payload = match rejection.reason {
         TOO_LONG => Vec::new(),
@@ -35,7 +29,7 @@ pub(super) fn dead_letter(
         offset: message.offset(),
         timestamp_millis: message.timestamp().to_millis(),
         key: message.key().map(<[u8]>::to_vec),
-        headers,
+        headers: message.raw_headers(),
         payload,
         rejection,
     }

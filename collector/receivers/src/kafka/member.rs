@@ -18,14 +18,27 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::committer::Committer;
 use super::context::{Event, GroupConsumer, Mailbox};
+use super::headers::{RawHeader, headers};
 use super::metadata::{Committed, committed};
 use super::session::SessionError;
 use super::settings::SourceSettings;
 
+/// A message as it was fetched.
+pub(super) trait Fetched: Message {
+    /// Its headers, read without trusting their names to be text.
+    fn raw_headers(&self) -> Vec<RawHeader>;
+}
+
+impl Fetched for BorrowedMessage<'_> {
+    fn raw_headers(&self) -> Vec<RawHeader> {
+        headers(self)
+    }
+}
+
 /// A membership in the group.
 pub(super) trait Member {
     /// A message, borrowed from where it was fetched to.
-    type Message<'a>: Message
+    type Message<'a>: Fetched
     where
         Self: 'a;
 

@@ -1,23 +1,28 @@
 //! Reads the metadata of committed offsets as bytes.
 //!
 //! The client library's own accessor panics on metadata that isn't UTF-8, and anybody with access
-//! to the group can have written that. This is the one unsafe module of the crate.
+//! to the group can have written that. Like `headers`, this module is unsafe.
 #![allow(unsafe_code)]
 
 use rdkafka::bindings::rd_kafka_topic_partition_t;
 use rdkafka::topic_partition_list::TopicPartitionList;
 
 /// A committed offset: topic, partition, offset as the broker knows it (negative: none), metadata.
-pub(super) struct Committed {
-    pub(super) topic: String,
-    pub(super) partition: i32,
-    pub(super) offset: Option<i64>,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// The topic.
+    pub topic: String,
+    /// Its partition.
+    pub partition: i32,
+    /// The offset, 0 or more; `None` when nothing was committed.
+    pub offset: Option<i64>,
     /// `None` when it isn't text.
-    pub(super) metadata: Option<String>,
+    pub metadata: Option<String>,
 }
 
 /// The entries of `list`.
-pub(super) fn committed(list: &TopicPartitionList) -> Vec<Committed> {
+#[must_use]
+pub fn committed(list: &TopicPartitionList) -> Vec<Committed> {
     let plain = list.elements().into_iter().map(|element| Committed {
         topic: element.topic().to_owned(),
         partition: element.partition(),

@@ -19,6 +19,7 @@ mod committer;
 mod context;
 mod flight;
 mod group;
+mod headers;
 mod intake;
 mod lag;
 mod letter;
@@ -45,8 +46,10 @@ use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::sink::{DeadLetters, Sink};
 use millrace_pipeline::telemetry::Telemetry;
 
+pub use headers::{RawHeader, headers};
 use lag::LagBoard;
 use member::KafkaMember;
+pub use metadata::{Committed, committed};
 use session::{Ended, Session};
 pub use settings::{Delivery, SourceSettings, SourceTopic};
 use status::Status;

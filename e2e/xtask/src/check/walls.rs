@@ -19,6 +19,7 @@ const LAYERS: &[&[&str]] = &[
     ],
     &["millrace-columns", "millrace-ddl", "millrace-pipeline", "millrace-buffer", "millrace-sim"],
     &["millrace-receivers", "millrace-exporters", "millrace-loadgen"],
+    &["millrace-letters"],
     &["millrace-collector", "millrace-operator"],
     &["millrace-stack"],
     &["millrace-e2e", "millrace-fuzz", "xtask"],
@@ -27,7 +28,10 @@ const LAYERS: &[&[&str]] = &[
 
 /// Edges that point left and are forbidden all the same (but for tests).
 const FORBIDDEN: &[(&str, &[&str])] = &[
-    ("millrace-operator", &["millrace-pipeline", "millrace-receivers", "millrace-exporters"]),
+    (
+        "millrace-operator",
+        &["millrace-pipeline", "millrace-receivers", "millrace-exporters", "millrace-letters"],
+    ),
     ("millrace-collector", &["millrace-crds", "millrace-autoscale", "millrace-rollout"]),
     ("millrace-receivers", &["millrace-columns", "millrace-ddl", "millrace-crds"]),
     ("millrace-exporters", &["millrace-ledger", "millrace-crds"]),
@@ -42,7 +46,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
 /// The stack and the tasks run the products as programs; they link none of their parts.
 const OUTSIDE: &[&str] = &["millrace-stack", "xtask"];
 /// The products' rooms are the layers before this one.
-const PRODUCT_LAYERS: usize = 4;
+const PRODUCT_LAYERS: usize = 5;
 
 /// Crates with no clock, no I/O and no async: they may link none of `RUNTIMES`.
 const PURE: &[&str] = &[

@@ -10,7 +10,8 @@ use rdkafka::message::OwnedMessage;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::super::context::Event;
-use super::super::member::Member;
+use super::super::headers::RawHeader;
+use super::super::member::{Fetched, Member};
 use super::super::metadata::{Committed, committed};
 use super::cluster::MemberId;
 use super::world::{TOPIC, World};
@@ -52,6 +53,13 @@ fn entries(list: &TopicPartitionList) -> Vec<(i32, i64, String)> {
         Some((entry.partition, entry.offset?, entry.metadata.unwrap_or_default()))
     };
     committed(list).into_iter().filter_map(text).collect()
+}
+
+/// Nothing here writes headers.
+impl Fetched for OwnedMessage {
+    fn raw_headers(&self) -> Vec<RawHeader> {
+        Vec::new()
+    }
 }
 
 impl Member for SimMember {

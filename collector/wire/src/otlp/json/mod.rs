@@ -1,4 +1,6 @@
-//! OTLP in JSON, written as protobuf in one pass: no tree of the request is built.
+//! OTLP in JSON: [`print`] writes it for people, [`transcode`] reads it from clients.
+//!
+//! JSON is written as protobuf in one pass: no tree of the request is built.
 //!
 //! The messages' tables drive it, so a key is looked up where its value goes, and each value is
 //! written as it is read. What comes out is checked like any other request by [`super::check`].
@@ -11,11 +13,13 @@
 
 mod error;
 mod out;
+mod print;
 mod reader;
 mod scalar;
 mod shape;
 
 pub use error::{JsonError, JsonErrorKind};
+pub use print::print;
 
 use crate::limits::{JSON_DEPTH, NESTING_DEPTH};
 use crate::otlp::descriptor::{Kind, Message, request};

@@ -1,0 +1,52 @@
+//! Bytes around a place, in hexadecimal digits.
+
+use std::fmt::Write as _;
+
+/// Bytes on a line.
+const WIDTH: usize = 16;
+/// Lines before the one with the place, and after it.
+const LINES_AROUND: usize = 3;
+
+/// The lines around `place`, each with its offset, digits and text; the byte at `place` in brackets.
+pub(crate) fn around(bytes: &[u8], place: usize) -> String {
+    let line = place.min(bytes.len()) / WIDTH;
+    let first = line.saturating_sub(LINES_AROUND);
+    let mut out = String::new();
+    let lines = bytes.chunks(WIDTH).enumerate().skip(first).take(line - first + LINES_AROUND + 1);
+    for (number, chunk) in lines {
+        let start = number * WIDTH;
+        let _ = write!(out, "{start:08x} ");
+        for index in 0..WIDTH {
+            let (open, close) = if start + index == place { ('[', ']') } else { (' ', ' ') };
+            let _ = match chunk.get(index) {
+                Some(byte) => write!(out, "{open}{byte:02x}{close}"),
+                None => write!(out, "    "),
+            };
+        }
+        let text = chunk.iter().map(|byte| match byte {
+            0x20..=0x7e => char::from(*byte),
+            _ => '.',
+        });
+        let _ = writeln!(out, " |{}|", text.collect::<String>());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::around;
+
+    /// Scenario: places at the start, inside, at and past the end. Guarantee: the byte is marked if
+    /// there is one, and few lines are written however long the bytes are.
+    #[test]
+    fn the_place_is_marked_among_few_lines() {
+        let bytes: Vec<u8> = (0..200).collect();
+        let text = around(&bytes, 100);
+        assert!(text.contains("[64]") && text.contains("00000060 "), "{text}");
+        assert_eq!(text.lines().count(), 7);
+        assert!(around(&bytes, 0).starts_with("00000000 [00] 01 "));
+        assert!(!around(&bytes, 200).contains('['));
+        assert!(!around(&bytes, usize::MAX).is_empty());
+        assert_eq!(around(&[], 0), "");
+    }
+}

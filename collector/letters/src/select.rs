@@ -1,0 +1,207 @@
+//! Which letters are meant: by place, reason, time and signal. Pure.
+
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::{SignedDuration, Timestamp};
+use millrace_pipeline::letter::Letter;
+use millrace_wire::Signal;
+
+/// Where a letter lies in its topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The partition, 0 or more.
+    pub partition: i32,
+    /// The offset, 0 or more.
+    pub offset: i64,
+}
+
+/// Letters that follow each other in a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Places {
+    /// The partition, 0 or more.
+    pub partition: i32,
+    /// The first offset.
+    pub first: i64,
+    /// The last one.
+    pub last: i64,
+}
+
+/// What was asked for can't be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SelectError {
+    /// Not a place.
+    #[error("`{0}` is no place: write PARTITION:OFFSET, as in 0:12")]
+    Place(String),
+    /// Not a range of places.
+    #[error("`{0}` is no range of places: write PARTITION:OFFSET or PARTITION:FIRST-LAST")]
+    Places(String),
+    /// Not a time.
+    #[error(
+        "`{0}` is no time: write one as in 2026-01-31T12:00:00Z, or how long ago, as in 90m or 2d"
+    )]
+    Since(String),
+}
+
+/// Which letters are meant. Letters that meet all of it.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// Only those at these places; all if empty.
+    pub places: Vec<Places>,
+    /// Only those with one of these reasons; all if empty.
+    pub reasons: Vec<String>,
+    /// Only those whose record came at this time or later, in milliseconds since 1970.
+    pub since_millis: Option<i64>,
+    /// Only those of this signal.
+    pub signal: Option<Signal>,
+}
+
+impl Selection {
+    /// Whether a letter is meant. `signal` is what its records are, if that is known.
+    pub(crate) fn takes(
+        &self,
+        place: Place,
+        at_millis: Option<i64>,
+        signal: Option<Signal>,
+        letter: &Letter,
+    ) -> bool {
+        let Self { places, reasons, since_millis, signal: wanted } = self;
+        let reason = letter.reason.as_deref();
+        (places.is_empty() || places.iter().any(|places| places.contains(place)))
+            && (reasons.is_empty() || reasons.iter().any(|wanted| Some(wanted.as_str()) == reason))
+            && since_millis.is_none_or(|since| at_millis.is_none_or(|at| at >= since))
+            && wanted.is_none_or(|wanted| signal == Some(wanted))
+    }
+}
+
+impl Places {
+    fn contains(&self, place: Place) -> bool {
+        place.partition == self.partition && (self.first..=self.last).contains(&place.offset)
+    }
+}
+
+impl From<Place> for Places {
+    fn from(place: Place) -> Self {
+        Self { partition: place.partition, first: place.offset, last: place.offset }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.partition, self.offset)
+    }
+}
+
+impl FromStr for Place {
+    type Err = SelectError;
+
+    fn from_str(text: &str) -> Result<Self, SelectError> {
+        match text.parse() {
+            Ok(Places { partition, first, last }) if first == last && !text.contains('-') => {
+                Ok(Self { partition, offset: first })
+            }
+            _ => Err(SelectError::Place(text.to_owned())),
+        }
+    }
+}
+
+impl FromStr for Places {
+    type Err = SelectError;
+
+    fn from_str(text: &str) -> Result<Self, SelectError> {
+        let parse = || {
+            let (partition, offsets) = text.split_once(':')?;
+            let (first, last) = offsets.split_once('-').unwrap_or((offsets, offsets));
+            let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+            if ![partition, first, last].into_iter().all(digits) {
+                return None;
+            }
+            let places = Self {
+                partition: partition.parse().ok()?,
+                first: first.parse().ok()?,
+                last: last.parse().ok()?,
+            };
+            (places.first <= places.last).then_some(places)
+        };
+        parse().ok_or_else(|| SelectError::Places(text.to_owned()))
+    }
+}
+
+/// A time, or how long before `now`, in milliseconds since 1970.
+///
+/// # Errors
+/// When the text is neither.
+pub fn parse_since(text: &str, now: Timestamp) -> Result<i64, SelectError> {
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(time.as_millisecond());
+    }
+    let ago = || {
+        let (at, unit) = text.char_indices().next_back()?;
+        let seconds = match unit {
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => 86_400,
+            _ => return None,
+        };
+        let number: u32 = text[..at].parse().ok()?;
+        let ago = SignedDuration::from_secs(i64::from(number).checked_mul(seconds)?);
+        now.checked_sub(ago).ok()
+    };
+    ago().map(Timestamp::as_millisecond).ok_or_else(|| SelectError::Since(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use millrace_pipeline::letter::Letter;
+    use millrace_wire::Signal;
+
+    use super::{Place, Places, Selection, parse_since};
+
+    /// Scenario: places as people write them. Guarantee: only partition and offsets pass.
+    #[test]
+    fn places_are_partition_and_offsets() {
+        assert_eq!("3:12".parse(), Ok(Place { partition: 3, offset: 12 }));
+        assert_eq!("3:12-14".parse(), Ok(Places { partition: 3, first: 12, last: 14 }));
+        for bad in ["", "3", "3:", ":3", "-1:3", "3:-1", "3:5-4", "a:b", "3:1-", "1:2:3"] {
+            assert!(bad.parse::<Place>().is_err() && bad.parse::<Places>().is_err(), "{bad}");
+        }
+        assert!("3:12-14".parse::<Place>().is_err());
+    }
+
+    /// Scenario: times and times ago. Guarantee: both are understood, nonsense is not.
+    #[test]
+    fn since_is_a_time_or_how_long_ago() {
+        let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
+        let since = |text| parse_since(text, now);
+        assert_eq!(since("2026-01-01T00:00:00Z"), Ok(1_767_225_600_000));
+        assert_eq!(since("1d"), since("2026-01-01T00:00:00Z"));
+        assert_eq!(since("90m"), since("2026-01-01T22:30:00Z"));
+        for bad in ["", "d", "1", "1w", "-1d", "yesterday", "4294967295d", "1ä"] {
+            assert!(since(bad).is_err(), "{bad}");
+        }
+    }
+
+    /// Scenario: one letter against selections. Guarantee: it is taken when all of it fits.
+    #[test]
+    fn a_letter_has_to_meet_all_that_is_asked() {
+        let letter = Letter { reason: Some("utf8".to_owned()), ..Letter::default() };
+        let place = Place { partition: 1, offset: 5 };
+        let takes =
+            |selection: Selection| selection.takes(place, Some(100), Some(Signal::Logs), &letter);
+        assert!(takes(Selection::default()));
+        let reasons = |reasons: &[&str]| Selection {
+            reasons: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
+            ..Selection::default()
+        };
+        assert!(takes(reasons(&["truncated", "utf8"])) && !takes(reasons(&["truncated"])));
+        let since = |millis| Selection { since_millis: Some(millis), ..Selection::default() };
+        assert!(takes(since(100)) && !takes(since(101)));
+        let signal = |signal| Selection { signal: Some(signal), ..Selection::default() };
+        assert!(takes(signal(Signal::Logs)) && !takes(signal(Signal::Traces)));
+        let at =
+            |text: &str| Selection { places: vec![text.parse().unwrap()], ..Selection::default() };
+        assert!(takes(at("1:4-5")) && !takes(at("0:5")) && !takes(at("1:6")));
+    }
+}

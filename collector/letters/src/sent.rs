@@ -1,0 +1,148 @@
+//! Which letters of a partition were sent again: ranges of offsets, and their text in marks.
+//!
+//! A mark is a message without a value behind the letters it speaks of, in the same partition, with
+//! the header [`HEADER`]. So marks live as long as their letters do, which the offsets of a consumer
+//! group don't: Kafka forgets those of an idle group after seven days. The text is `5-9,12`: first
+//! and last offset of each range, in decimal, in order.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The header of a mark. Its value is the text of a [`Sent`].
+pub(crate) const HEADER: &str = "millrace-sent";
+
+/// Offsets of letters that were sent again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// First and last offset of each range; in order, apart by one offset at least.
+    ranges: Vec<(i64, i64)>,
+}
+
+/// A text that isn't a mark's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected ranges of offsets such as 5-9,12")]
+pub struct SentError;
+
+impl Sent {
+    /// Whether the letter at `offset` is among them.
+    #[must_use]
+    pub fn contains(&self, offset: i64) -> bool {
+        let after = self.ranges.partition_point(|(first, _)| *first <= offset);
+        after.checked_sub(1).and_then(|at| self.ranges.get(at)).is_some_and(|r| r.1 >= offset)
+    }
+
+    /// Adds one letter.
+    pub fn insert(&mut self, offset: i64) {
+        self.add(offset, offset);
+    }
+
+    /// Adds all letters of another set.
+    pub fn join(&mut self, other: &Self) {
+        other.ranges.iter().for_each(|(first, last)| self.add(*first, *last));
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    fn add(&mut self, first: i64, last: i64) {
+        // Those that overlap the new range, or touch it.
+        let from = self.ranges.partition_point(|range| range.1 < first.saturating_sub(1));
+        let to = self.ranges.partition_point(|range| range.0 <= last.saturating_add(1));
+        let merged = self.ranges[from..to]
+            .iter()
+            .fold((first, last), |sum, range| (sum.0.min(range.0), sum.1.max(range.1)));
+        self.ranges.splice(from..to, [merged]);
+    }
+}
+
+impl fmt::Display for Sent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (first, last)) in self.ranges.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            write!(f, "{first}")?;
+            if last > first {
+                write!(f, "-{last}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Sent {
+    type Err = SentError;
+
+    fn from_str(text: &str) -> Result<Self, SentError> {
+        let number = |text: &str| {
+            let plain = text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse::<i64>().ok().filter(|_| plain).ok_or(SentError)
+        };
+        let mut sent = Self::default();
+        for item in text.split(',') {
+            let (first, last) = item.split_once('-').unwrap_or((item, item));
+            let (first, last) = (number(first)?, number(last)?);
+            if last < first {
+                return Err(SentError);
+            }
+            sent.add(first, last);
+        }
+        Ok(sent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::Sent;
+
+    proptest! {
+        /// Scenario: offsets added in any order, twice, and sets joined. Guarantee: the set holds
+        /// these offsets and no others, and its text reads back as itself.
+        #[test]
+        fn a_set_of_ranges_is_a_set(
+            one in proptest::collection::vec(0_i64..60, 0..40),
+            other in proptest::collection::vec(0_i64..60, 0..40),
+        ) {
+            let set = |offsets: &[i64]| {
+                let mut sent = Sent::default();
+                offsets.iter().for_each(|offset| sent.insert(*offset));
+                sent
+            };
+            let mut sent = set(&one);
+            sent.join(&set(&other));
+            let wanted: BTreeSet<i64> = one.into_iter().chain(other).collect();
+            for offset in -1..61 {
+                prop_assert_eq!(sent.contains(offset), wanted.contains(&offset));
+            }
+            if !sent.is_empty() {
+                prop_assert_eq!(sent.to_string().parse::<Sent>(), Ok(sent));
+            }
+        }
+
+        /// Scenario: any text. Guarantee: a set or a refusal, never a panic.
+        #[test]
+        fn any_text_is_read_or_refused(text in "[0-9,-]{0,40}|.{0,20}") {
+            if let Ok(sent) = text.parse::<Sent>() {
+                prop_assert_eq!(sent.to_string().parse::<Sent>(), Ok(sent));
+            }
+        }
+    }
+
+    /// Scenario: the text of a mark. Guarantee: as documented.
+    #[test]
+    fn a_mark_is_written_as_ranges() {
+        let mut sent = Sent::default();
+        [7, 5, 6, 12, 9].into_iter().for_each(|offset| sent.insert(offset));
+        assert_eq!(sent.to_string(), "5-7,9,12");
+        for bad in ["", "5-", "-5", "9-5", "a", "5,,6", "+5", "99999999999999999999"] {
+            assert!(bad.parse::<Sent>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Text from strangers made fit for a terminal, and times made fit for people.
+
+use jiff::Timestamp;
+
+/// The longest text of a stranger that is shown, in characters.
+const MAX_CHARS: usize = 300;
+
+/// Without control characters, and cut.
+pub(crate) fn clean(text: &str) -> String {
+    let mut chars = text.chars();
+    let replace = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let mut clean: String = chars.by_ref().take(MAX_CHARS).map(replace).collect();
+    if chars.next().is_some() {
+        clean.push('…');
+    }
+    clean
+}
+
+/// Bytes as text if they are text, and in hexadecimal digits if not.
+pub(crate) fn clean_bytes(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.chars().any(char::is_control) => clean(text),
+        _ => {
+            let digits: String =
+                bytes.iter().take(MAX_CHARS / 2).map(|byte| format!("{byte:02x}")).collect();
+            let more = if bytes.len() > MAX_CHARS / 2 { "…" } else { "" };
+            format!("0x{digits}{more}")
+        }
+    }
+}
+
+/// A time in UTC with milliseconds; `-` for none, or for one outside the calendar.
+pub(crate) fn time(millis: Option<i64>) -> String {
+    let time = millis.and_then(|millis| Timestamp::from_millisecond(millis).ok());
+    time.map_or_else(|| "-".to_owned(), |time| format!("{time:.3}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{clean, clean_bytes, time};
+
+    /// Scenario: escape sequences, endless text, bytes. Guarantee: nothing reaches a terminal that
+    /// is more than text.
+    #[test]
+    fn text_of_strangers_is_harmless() {
+        assert_eq!(clean("a\u{1b}[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
+        assert_eq!(clean(&"ä".repeat(1000)).chars().count(), 301);
+        assert_eq!(clean_bytes(b"key-1"), "key-1");
+        assert_eq!(clean_bytes(&[0, 0xff]), "0x00ff");
+        assert!(clean_bytes(&[0; 1000]).len() < 310);
+    }
+
+    /// Scenario: times in and out of the calendar. Guarantee: UTC with milliseconds, or a dash.
+    #[test]
+    fn times_are_in_utc() {
+        assert_eq!(time(Some(1_767_225_600_123)), "2026-01-01T00:00:00.123Z");
+        assert_eq!((time(None), time(Some(i64::MAX))), ("-".to_owned(), "-".to_owned()));
+    }
+}

@@ -1,0 +1,167 @@
+//! What a dead letter says about itself: headers behind the record's own, written by whoever keeps
+//! it and read by whoever looks at it or sends it again.
+//!
+//! Pure. Reading never fails: anybody who may write to the topic can have written anything, so what
+//! isn't as it should be is absent, and whoever needs it says so.
+
+use millrace_wire::Signal;
+
+use crate::sink::DeadLetter;
+
+/// One of a small set of words, as in the metric.
+pub const REASON: &str = "millrace-reason";
+/// What exactly, for people.
+pub const DETAIL: &str = "millrace-detail";
+/// Traces, logs or metrics.
+pub const SIGNAL: &str = "millrace-signal";
+/// Where the record was read.
+pub const SOURCE_TOPIC: &str = "millrace-source-topic";
+/// Its partition there.
+pub const SOURCE_PARTITION: &str = "millrace-source-partition";
+/// Its offset there.
+pub const SOURCE_OFFSET: &str = "millrace-source-offset";
+/// The collector's version.
+pub const VERSION: &str = "millrace-version";
+
+/// All of them, in the order in which they are written.
+pub const NAMES: [&str; 7] =
+    [REASON, DETAIL, SIGNAL, SOURCE_TOPIC, SOURCE_PARTITION, SOURCE_OFFSET, VERSION];
+
+/// A header: its name, and its value if it has one.
+pub type Header = (String, Option<Vec<u8>>);
+
+/// The headers that go behind a record's own. `version` is the collector's.
+#[must_use]
+pub fn written(letter: &DeadLetter, version: &str) -> [(&'static str, String); 7] {
+    [
+        (REASON, letter.rejection.reason.to_owned()),
+        (DETAIL, letter.rejection.detail.clone()),
+        (SIGNAL, letter.signal.to_string()),
+        (SOURCE_TOPIC, letter.topic.to_string()),
+        (SOURCE_PARTITION, letter.partition.to_string()),
+        (SOURCE_OFFSET, letter.offset.to_string()),
+        (VERSION, version.to_owned()),
+    ]
+}
+
+/// A dead letter's headers, told apart.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Letter {
+    /// Why it wasn't stored, in a word.
+    pub reason: Option<String>,
+    /// Why, in a sentence.
+    pub detail: Option<String>,
+    /// What its records are.
+    pub signal: Option<Signal>,
+    /// Where it was read.
+    pub source_topic: Option<String>,
+    /// Its partition there, 0 or more.
+    pub source_partition: Option<i32>,
+    /// Its offset there, 0 or more.
+    pub source_offset: Option<i64>,
+    /// The version of the collector that kept it.
+    pub version: Option<String>,
+    /// The record's own headers, in order.
+    pub own_headers: Vec<Header>,
+}
+
+impl Letter {
+    /// Tells a letter's headers apart. Ours are the last of each name: a record whose own header
+    /// bears one of our names keeps it.
+    #[must_use]
+    pub fn read(headers: Vec<Header>) -> Self {
+        let mut letter = Self::default();
+        let ours = NAMES.map(|name| headers.iter().rposition(|(found, _)| found == name));
+        for (index, (name, value)) in headers.into_iter().enumerate() {
+            if !ours.contains(&Some(index)) {
+                letter.own_headers.push((name, value));
+                continue;
+            }
+            let Some(text) = value.and_then(|value| String::from_utf8(value).ok()) else {
+                continue;
+            };
+            match name.as_str() {
+                REASON => letter.reason = Some(text),
+                DETAIL => letter.detail = Some(text),
+                SIGNAL => letter.signal = text.parse().ok(),
+                SOURCE_TOPIC => letter.source_topic = Some(text),
+                SOURCE_PARTITION => {
+                    letter.source_partition = text.parse().ok().filter(|number| *number >= 0);
+                }
+                SOURCE_OFFSET => {
+                    letter.source_offset = text.parse().ok().filter(|number| *number >= 0);
+                }
+                _ => letter.version = Some(text),
+            }
+        }
+        letter
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use millrace_wire::Signal;
+
+    use super::{Header, Letter, REASON, SOURCE_OFFSET, SOURCE_PARTITION, written};
+    use crate::sink::{DeadLetter, Rejection};
+
+    fn dead_letter(headers: Vec<Header>) -> DeadLetter {
+        DeadLetter {
+            signal: Signal::Logs,
+            topic: Arc::from("otlp_logs"),
+            partition: 3,
+            offset: 4711,
+            timestamp_millis: None,
+            key: None,
+            headers,
+            payload: Vec::new(),
+            rejection: Rejection { reason: "utf8", detail: "at byte 7".to_owned() },
+        }
+    }
+
+    fn all(letter: &DeadLetter) -> Vec<Header> {
+        let own = letter.headers.iter().cloned();
+        let ours = written(letter, "0.1.0");
+        own.chain(ours.map(|(name, value)| (name.to_owned(), Some(value.into_bytes())))).collect()
+    }
+
+    /// Scenario: a record with headers of its own, one of them named like ours, becomes a letter.
+    /// Guarantee: all that was written is read, and the record's own headers are as they were.
+    #[test]
+    fn what_is_written_is_read_back() {
+        let own: Vec<Header> = vec![
+            ("trace".to_owned(), Some(vec![0xff, 0])),
+            (REASON.to_owned(), Some(b"mine".to_vec())),
+            ("empty".to_owned(), None),
+        ];
+        let letter = dead_letter(own.clone());
+        let read = Letter::read(all(&letter));
+        assert_eq!(
+            read,
+            Letter {
+                reason: Some("utf8".to_owned()),
+                detail: Some("at byte 7".to_owned()),
+                signal: Some(Signal::Logs),
+                source_topic: Some("otlp_logs".to_owned()),
+                source_partition: Some(3),
+                source_offset: Some(4711),
+                version: Some("0.1.0".to_owned()),
+                own_headers: own,
+            }
+        );
+    }
+
+    /// Scenario: headers of somebody else, or damaged. Guarantee: what isn't right is absent.
+    #[test]
+    fn headers_that_are_not_as_they_should_be_are_absent() {
+        assert_eq!(Letter::read(Vec::new()), Letter::default());
+        let read = Letter::read(vec![
+            (REASON.to_owned(), Some(vec![0xff])),
+            (SOURCE_PARTITION.to_owned(), Some(b"-1".to_vec())),
+            (SOURCE_OFFSET.to_owned(), Some(b"99999999999999999999".to_vec())),
+        ]);
+        assert_eq!(read, Letter::default());
+    }
+}
