@@ -269,6 +269,8 @@ words!(
         ConsentNeeded,
         /// A plan waits for the annotation millrace.dev/approve-plan to name it.
         ApprovalNeeded,
+        /// A drop that was agreed to waits until every gateway pool runs this release or a newer one.
+        CollectorsOutdated,
         /// Another table, view or column type stands in the way.
         TableBlocked,
         /// ClickHouse is older than the tables need, or calls its version something unknown.

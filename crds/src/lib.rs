@@ -17,9 +17,9 @@ pub use amounts::{CpuQuantity, MemoryQuantity, Period};
 pub use conditions::{Condition, ConditionStatus, ConditionType, Reason, find, is_true, set};
 pub use crd::{all, yaml};
 pub use names::{
-    BootstrapServer, ClickHouseEndpoint, ClusterName, ConsumerGroup, DatabaseName, ImageRepository,
-    InvalidText, KeeperPath, LabelKey, PriorityClassName, ReplicaName, SecretKey, SecretName,
-    TablePrefix, TopicName, Version,
+    AttributePath, BootstrapServer, ClickHouseEndpoint, ClusterName, ColumnName, ConsumerGroup,
+    DatabaseName, ImageRepository, InvalidText, KeeperPath, LabelKey, PriorityClassName,
+    ReplicaName, SecretKey, SecretName, StorageName, TablePrefix, TopicName, Version,
 };
 
 /// The API group of every kind.

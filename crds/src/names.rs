@@ -233,6 +233,32 @@ checked_text!(
 );
 
 checked_text!(
+    /// A storage policy or volume of ClickHouse's configuration.
+    StorageName,
+    "storage name",
+    63,
+    "^[-A-Za-z0-9_.]+$",
+    "write the name of a storage policy or volume as system.storage_policies shows it"
+);
+checked_text!(
+    /// A column of a table.
+    ColumnName,
+    "column name",
+    63,
+    "^[A-Za-z_][A-Za-z0-9_]*$",
+    "write letters, digits and '_', not starting with a digit, at most 63 characters, for \
+     example PodName"
+);
+checked_text!(
+    /// The name of an attribute.
+    AttributePath,
+    "attribute",
+    128,
+    "^[A-Za-z][-A-Za-z0-9_/]*([.][-A-Za-z0-9_/]+)*$",
+    "write an attribute's name: letters, digits, '_', '-', '/' and single '.', beginning with a \
+     letter, at most 128 characters, for example k8s.pod.name"
+);
+checked_text!(
     /// The name of a Secret in the object's own namespace.
     SecretName,
     "Secret name",

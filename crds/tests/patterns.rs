@@ -4,9 +4,10 @@
 use std::str::FromStr;
 
 use millrace_crds::{
-    BootstrapServer, ClickHouseEndpoint, ClusterName, ConsumerGroup, CpuQuantity, DatabaseName,
-    ImageRepository, KeeperPath, LabelKey, MemoryQuantity, Period, PriorityClassName, ReplicaName,
-    SecretKey, SecretName, TablePrefix, TopicName, Version,
+    AttributePath, BootstrapServer, ClickHouseEndpoint, ClusterName, ColumnName, ConsumerGroup,
+    CpuQuantity, DatabaseName, ImageRepository, KeeperPath, LabelKey, MemoryQuantity, Period,
+    PriorityClassName, ReplicaName, SecretKey, SecretName, StorageName, TablePrefix, TopicName,
+    Version,
 };
 use proptest::prelude::*;
 use schemars::JsonSchema;
@@ -35,9 +36,11 @@ proptest! {
         r"/[a-z{}/]{0,12}",
         ".{0,12}",
     ]) {
+        agree::<AttributePath>(&text);
         agree::<BootstrapServer>(&text);
         agree::<ClickHouseEndpoint>(&text);
         agree::<ClusterName>(&text);
+        agree::<ColumnName>(&text);
         agree::<ConsumerGroup>(&text);
         agree::<CpuQuantity>(&text);
         agree::<DatabaseName>(&text);
@@ -50,6 +53,7 @@ proptest! {
         agree::<ReplicaName>(&text);
         agree::<SecretKey>(&text);
         agree::<SecretName>(&text);
+        agree::<StorageName>(&text);
         agree::<TablePrefix>(&text);
         agree::<TopicName>(&text);
         agree::<Version>(&text);

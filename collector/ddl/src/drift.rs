@@ -113,6 +113,22 @@ pub enum DriftKind {
         /// Live value; `None`: not set on the table.
         live: Option<String>,
     },
+    /// The table lies on another storage policy.
+    StoragePolicy {
+        /// Declared policy.
+        declared: String,
+        /// Live policy; `None`: the server's default.
+        live: Option<String>,
+    },
+    /// Columns are compressed otherwise.
+    Compression {
+        /// Their names, in order; at least one.
+        columns: Vec<String>,
+        /// What is declared for the first.
+        declared: String,
+        /// What the first has; empty: the server's default.
+        live: String,
+    },
     /// The view fills another table, or is no materialized view.
     ViewTarget {
         /// Declared target.
@@ -153,6 +169,18 @@ impl fmt::Display for Drift {
             }
             DriftKind::Setting { setting, declared, live } => {
                 write!(f, "setting {setting} is {}, declared {declared}", ever(live))
+            }
+            DriftKind::StoragePolicy { declared, live } => {
+                write!(f, "storage policy is {}, declared {declared}", ever(live))
+            }
+            DriftKind::Compression { columns, declared, live } => {
+                let (count, first) = (columns.len(), columns.first().map_or("", String::as_str));
+                let live = if live.is_empty() { "the server's default" } else { live };
+                write!(
+                    f,
+                    "compression of {count} columns differs: {first} has {live}, declared \
+                     {declared}"
+                )
             }
             DriftKind::ViewTarget { declared } => {
                 write!(f, "is no materialized view that fills {declared}")
@@ -260,6 +288,15 @@ fn of_table(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
         }
     }
     found.extend(of_keys(declared, live));
+    found.extend(of_compression(declared, live));
+    // Before the time to live, whose moves name volumes of this policy.
+    if let Some(policy) = &options.storage.policy {
+        let there = live.setting("storage_policy").map(|text| text.trim_matches('\'').to_owned());
+        let policy = policy.to_string();
+        if there.as_ref() != Some(&policy) {
+            found.push(breaking(name, DriftKind::StoragePolicy { declared: policy, live: there }));
+        }
+    }
     let declared_ttl = render::canonical_ttl(table.ttl_from, options);
     if declared_ttl.as_deref() != live.ttl() {
         let live = live.ttl().map(str::to_owned);
@@ -278,6 +315,24 @@ fn of_table(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
         }
     }
     found
+}
+
+/// All columns that are compressed otherwise as one difference: one statement mends them.
+fn of_compression(declared: &DeclaredTable, live: &ObservedTable) -> Option<Drift> {
+    let differing: Vec<(&str, String, &str)> = declared
+        .table
+        .columns
+        .iter()
+        .filter_map(|column| {
+            let there = live.columns.iter().find(|there| there.name == column.name)?;
+            let wanted = render::canonical_codec(column.codec)?;
+            (there.codec != wanted).then_some((column.name, wanted, there.codec.as_str()))
+        })
+        .collect();
+    let (_, wanted, live) = differing.first()?.clone();
+    let columns = differing.iter().map(|(name, ..)| (*name).to_owned()).collect();
+    let kind = DriftKind::Compression { columns, declared: wanted, live: live.to_owned() };
+    Some(notice(&declared.name, kind))
 }
 
 fn of_keys(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
@@ -328,7 +383,7 @@ fn of_columns(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
             Some(_) => {}
         }
     }
-    for ObservedColumn { name: column, ty, default_kind: _ } in &live.columns {
+    for ObservedColumn { name: column, ty, .. } in &live.columns {
         let is_own = declared.own_columns().any(|own| own.name.as_str() == column);
         if table.column(column).is_none() && !is_own {
             let kind = DriftKind::ExtraColumn { column: column.clone(), live: ty.clone() };

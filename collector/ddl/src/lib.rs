@@ -39,6 +39,7 @@ mod options;
 mod origin;
 mod plan;
 mod preflight;
+mod privileges;
 pub mod render;
 mod ttl;
 
@@ -67,4 +68,5 @@ pub use options::{Engine, Move, OptionsError, Replication, Signals, Storage, Tab
 pub use origin::{Origin, origin};
 pub use plan::{Blocked, Loss, Permit, Phase, Plan, Step, StepClass, plan};
 pub use preflight::{PreflightError, ServerFacts, ServerVersion, preflight};
+pub use privileges::{Missing, Privilege, Scope, missing, needed};
 pub use ttl::{TTL_SECONDS_MAX, Ttl, TtlError};

@@ -18,6 +18,7 @@ use crate::observe::{Observed, observe};
 use crate::origin::{Origin, origin};
 use crate::plan::{Blocked, Permit, Phase, Plan, Step, plan};
 use crate::preflight::{PreflightError, ServerFacts, preflight};
+use crate::privileges;
 use crate::render::{self, Statement};
 
 /// How long a silent run counts as alive: it writes a row after each statement, and a statement
@@ -165,6 +166,12 @@ pub async fn migrate(
             drift: before.clone(),
             before,
         });
+    }
+    let due = first.steps.iter().filter(|step| options.permit.allows(step));
+    let needed = privileges::needed(declared, &observed, due);
+    let lacked = privileges::missing(client, declared, &needed).await;
+    if let Some(lacked) = lacked.map_err(PreflightError::Client)? {
+        return Err(PreflightError::Privileges(lacked).into());
     }
     run.open(&observed).await?;
     let outcome = run.work(server).await;

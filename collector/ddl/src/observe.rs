@@ -8,7 +8,8 @@ use millrace_schema::Identifier;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Client, ClientError};
-use crate::declared::Declared;
+use crate::declared::{Declared, TableName};
+use crate::privileges;
 use crate::render;
 
 /// What exists of a declared set on one server.
@@ -52,6 +53,8 @@ pub struct ObservedColumn {
     pub ty: String,
     /// `DEFAULT`, `MATERIALIZED`, `ALIAS`, `EPHEMERAL`, or empty.
     pub default_kind: String,
+    /// `CODEC(...)` in the server's spelling; empty: the server's default.
+    pub codec: String,
 }
 
 impl ObservedTable {
@@ -93,6 +96,7 @@ struct ColumnRow {
     name: String,
     kind: String,
     default_kind: String,
+    codec: String,
 }
 
 #[derive(Row, Serialize, Deserialize)]
@@ -174,9 +178,9 @@ pub async fn observe_all(
         tables.insert(name, table);
     }
     for row in client.fetch::<ColumnRow>(&render::columns(database, &names)).await? {
-        let ColumnRow { table, name, kind: ty, default_kind } = row;
+        let ColumnRow { table, name, kind: ty, default_kind, codec } = row;
         if let Some(table) = tables.get_mut(&table) {
-            table.columns.push(ObservedColumn { name, ty, default_kind });
+            table.columns.push(ObservedColumn { name, ty, default_kind, codec });
         }
     }
     for row in client.fetch::<IndexRow>(&render::indexes(database, &names)).await? {
@@ -185,7 +189,30 @@ pub async fn observe_all(
             table.indexes.insert(name);
         }
     }
+    for declared in sets {
+        may_see(client, declared, &tables).await?;
+    }
     Ok(Observed { database: true, tables })
+}
+
+/// A table that is not shown may be one that the user may not see: then nothing here is known.
+async fn may_see(
+    client: &Client,
+    declared: &Declared,
+    found: &BTreeMap<String, ObservedTable>,
+) -> Result<(), ClientError> {
+    let is_bare = |name: &str| found.get(name).is_none_or(|table| table.columns.is_empty());
+    let names = declared.tables().into_iter().map(|table| table.name);
+    let unseen: Vec<TableName> = names.filter(|name| is_bare(name.table())).collect();
+    let needed = privileges::of_seeing(&unseen);
+    match privileges::missing(client, declared, &needed).await? {
+        None => Ok(()),
+        Some(lacked) => Err(ClientError::Privilege {
+            endpoint: client.endpoint().clone(),
+            user: lacked.user.clone(),
+            message: lacked.to_string(),
+        }),
+    }
 }
 
 #[cfg(test)]

@@ -144,7 +144,7 @@ pub enum OptionsError {
         kind: TableKind,
     },
     /// Rows would move after they are gone.
-    #[error("moveAfter: rows move after {age} but are deleted after {ttl}; write less")]
+    #[error("storage.moveAfter: rows move after {age} but are deleted after {ttl}; write less")]
     MoveAfterDelete {
         /// Age at which they move.
         age: Ttl,
@@ -158,7 +158,7 @@ pub enum OptionsError {
         field: &'static str,
     },
     /// The layout does not fit.
-    #[error(transparent)]
+    #[error("layout.{0}")]
     Layout(#[from] LayoutError),
 }
 
@@ -180,9 +180,9 @@ impl TableOptions {
         }
         if !engine.keeps_rows() {
             let given = [
-                ("storagePolicy", storage.policy.is_some()),
-                ("moveAfter", storage.move_after.is_some()),
-                ("rollup", layout.rollup == Presence::Kept),
+                ("storage.policy", storage.policy.is_some()),
+                ("storage.moveAfter", storage.move_after.is_some()),
+                ("layout.rollup", layout.rollup == Presence::Kept),
             ];
             if let Some((field, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
                 return Err(OptionsError::NothingKept { field });
@@ -216,7 +216,7 @@ mod tests {
                     ..plain.clone()
                 },
                 TableKind::Traces,
-                "moveAfter: ",
+                "storage.moveAfter: ",
             ),
             (
                 TableOptions {
@@ -225,7 +225,7 @@ mod tests {
                     ..plain.clone()
                 },
                 TableKind::Logs,
-                "storagePolicy: a Null table",
+                "storage.policy: a Null table",
             ),
         ] {
             let message = options.check(kind).unwrap_err().to_string();

@@ -1,9 +1,10 @@
 //! From what is to what should be, as ordered statements, each classed by what it costs. Pure: a
 //! plan is a value, to be shown, judged and then applied.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use millrace_schema::Column;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -11,6 +12,7 @@ use crate::declared::{Declared, DeclaredTable, TableName};
 use crate::drift::{Drift, DriftKind, Severity, diff};
 use crate::names::ClusterName;
 use crate::observe::Observed;
+use crate::privileges::{self, Privilege};
 use crate::render::{self, Statement};
 use crate::ttl::Ttl;
 
@@ -42,23 +44,35 @@ impl fmt::Display for StepClass {
 /// The heaviest class that may run. What destroys something runs only for a name that was given,
 /// whatever the class permitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Permit(StepClass);
+pub struct Permit {
+    class: StepClass,
+    contract: bool,
+}
 
 impl Permit {
     /// Only what adds: missing databases, tables, views, columns, indexes, settings.
-    pub const ADDITIVE: Self = Self(StepClass::MetadataOnly);
+    pub const ADDITIVE: Self = Self::up_to(StepClass::MetadataOnly);
 
     /// Everything up to and with this class.
     #[must_use]
     pub const fn up_to(class: StepClass) -> Self {
-        Self(class)
+        Self { class, contract: true }
+    }
+
+    /// The same, without what takes away: older collectors are still at work.
+    #[must_use]
+    pub const fn without_contract(self) -> Self {
+        Self { contract: false, ..self }
     }
 
     /// Whether a step may run.
     #[must_use]
     pub fn allows(self, step: &Step) -> bool {
+        if step.phase == Phase::Contract && !self.contract {
+            return false;
+        }
         match &step.loss {
-            Loss::None => step.class <= self.0,
+            Loss::None => step.class <= self.class,
             Loss::Agreed(_) => true,
             Loss::Unagreed(_) => false,
         }
@@ -113,6 +127,8 @@ pub struct Step {
     pub rows: u64,
     /// Bytes the table takes on disk now.
     pub bytes: u64,
+    /// What the user must be allowed to do.
+    pub privileges: BTreeSet<Privilege>,
     /// What runs.
     #[serde(rename = "sql")]
     pub statement: Statement,
@@ -177,9 +193,19 @@ pub fn plan(declared: &Declared, observed: &Observed) -> Plan {
                     Some(target) if declared.consent.contains(&target) => Loss::Agreed(target),
                     Some(target) => Loss::Unagreed(target),
                 };
+                let privileges = privileges::of_drift(declared, &drift);
                 let object = drift.object;
-                let step = Step { object, what, class, phase, loss, rows, bytes, statement };
-                plan.steps.push(step);
+                plan.steps.push(Step {
+                    object,
+                    what,
+                    class,
+                    phase,
+                    loss,
+                    rows,
+                    bytes,
+                    privileges,
+                    statement,
+                });
             }
             Answer::Advise(advice) => plan.blocked.push(Blocked { drift, advice }),
             Answer::Leave => {}
@@ -263,6 +289,8 @@ fn answer(
         | DriftKind::MissingIndex { .. }
         | DriftKind::ColumnType { .. }
         | DriftKind::Setting { .. }
+        | DriftKind::StoragePolicy { .. }
+        | DriftKind::Compression { .. }
         | DriftKind::Ttl { .. } => {
             table.map_or(Answer::Leave, |table| in_table(table, cluster, &drift.kind))
         }
@@ -356,6 +384,21 @@ fn in_table(table: &DeclaredTable, cluster: Option<&ClusterName>, kind: &DriftKi
                 let what = format!("set {setting} to {declared}");
                 metadata(what, render::modify_setting(name, cluster, setting, value))
             })
+        }
+        DriftKind::StoragePolicy { declared, .. } => {
+            options.storage.policy.as_ref().map_or(Answer::Leave, |policy| {
+                let what = format!("put new parts on storage policy {declared}");
+                metadata(what, render::modify_storage_policy(name, cluster, policy))
+            })
+        }
+        DriftKind::Compression { columns, .. } => {
+            let is_named = |column: &&Column| columns.iter().any(|name| name == column.name);
+            let changed: Vec<&Column> = shape.columns.iter().filter(is_named).collect();
+            let count = changed.len();
+            let what = format!(
+                "compress {count} columns as declared; parts written before follow when merged"
+            );
+            metadata(what, render::modify_codecs(table, cluster, &changed))
         }
         DriftKind::Ttl { live, .. } => retention(table, cluster, live.as_deref()),
         _ => Answer::Leave,

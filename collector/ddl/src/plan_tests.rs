@@ -32,6 +32,7 @@ fn exactly(declared: &Declared) -> Observed {
             name: column.name.to_owned(),
             ty: column.ty.to_string(),
             default_kind: String::new(),
+            codec: render::canonical_codec(column.codec).unwrap_or_default(),
         };
         let live = ObservedTable {
             engine: engine.to_owned(),

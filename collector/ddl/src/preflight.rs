@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::{Category, Client, ClientError};
 use crate::declared::Declared;
+use crate::privileges::Missing;
 use crate::render;
 use millrace_schema::{AttributeIndex, Attributes, BodyIndex};
 
@@ -88,6 +89,9 @@ pub enum PreflightError {
          configure one, or declare MergeTree without a cluster"
     )]
     NoKeeper,
+    /// The user may not do what is due.
+    #[error("{0}; nothing was run")]
+    Privileges(Missing),
     /// It has lost its Keeper, or Keeper its quorum.
     #[error(
         "the server has no live session with its Keeper: {0}; nothing was run. Look at Keeper's \

@@ -134,14 +134,17 @@ fn two_hundred_injections_are_refused_by_their_flag() {
 fn options_that_do_not_fit_name_their_field() {
     for (arguments, words) in [
         (vec!["--logs", "--engine", "ReplacingMergeTree"], "logs.engine: "),
-        (vec!["--traces", "--typed-path", "resource:a"], "traces.typedPaths: "),
+        (vec!["--traces", "--typed-path", "resource:a"], "traces.layout.typedPaths: "),
         (
             vec!["--traces", "--ttl", "1d", "--move-after", "2d", "--move-to", "cold"],
-            "traces.moveAfter: ",
+            "traces.storage.moveAfter: ",
         ),
-        (vec!["--metrics", "--engine", "Null", "--rollup"], "metrics.rollup: "),
+        (vec!["--metrics", "--engine", "Null", "--rollup"], "metrics.layout.rollup: "),
         (vec!["--traces", "--materialize", "Pod=a.b:name"], "--materialize"),
-        (vec!["--traces", "--materialize", "TraceId=resource:a:name"], "traces.materialized: "),
+        (
+            vec!["--traces", "--materialize", "TraceId=resource:a:name"],
+            "traces.layout.materialized: ",
+        ),
     ] {
         let all: Vec<&str> = ["render"].into_iter().chain(arguments).collect();
         let (code, _, error) = run(&all);

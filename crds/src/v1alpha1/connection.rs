@@ -149,6 +149,10 @@ pub struct ClickHouseTarget {
     /// Makes tables on every host of this cluster (ON CLUSTER). Default: on the endpoint asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterName>,
+    /// Makes a table named <table>_distributed over this cluster's shards beside each table, for
+    /// reading; gateways write to the shards' own tables. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distributed: Option<ClusterName>,
     /// The Secret with user name and password. Default: user default without a password.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<CredentialsRef>,

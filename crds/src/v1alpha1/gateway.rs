@@ -12,8 +12,9 @@ use super::connection::{ClickHouseTarget, KafkaConnection};
 use super::edge::NetworkPolicySettings;
 use super::pods::{PodSettings, Resources};
 use super::rules;
-use super::signals::{Attributes, PerSignal};
+use super::signals::PerSignal;
 use super::status::LagStatus;
+use super::table::Attributes;
 use crate::conditions::Condition;
 use crate::names::{ConsumerGroup, TopicName};
 

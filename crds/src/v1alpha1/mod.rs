@@ -13,6 +13,7 @@ pub(crate) mod rules;
 mod schema;
 mod signals;
 mod status;
+mod table;
 mod topic;
 
 pub use collector::{Allocator, CollectorSettings, ImagePullPolicy};
@@ -37,9 +38,11 @@ pub use pods::{CpuRange, MemoryRange, PodSettings, Resources, Toleration};
 pub use schema::{
     ChangePolicy, SchemaDifference, TelemetrySchema, TelemetrySchemaSpec, TelemetrySchemaStatus,
 };
-pub use signals::{
-    Attributes, DeletionPolicy, Engine, PerSignal, Replication, Signal, TableSettings,
-    TopicSettings,
-};
+pub use signals::{DeletionPolicy, PerSignal, Signal, TopicSettings};
 pub use status::{LagStatus, PodCount};
+pub use table::{
+    AttributeIndex, AttributeOf, Attributes, BodyIndex, Compression as TableCompression, Engine,
+    Indexes, Layout, Materialized, MaterializedType, OrderBy, PartitionBy as TablePartitionBy,
+    Replication, Storage, TableSettings, TypedPath,
+};
 pub use topic::{TelemetryTopic, TelemetryTopicSpec, TelemetryTopicStatus};

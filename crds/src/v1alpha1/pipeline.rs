@@ -9,8 +9,9 @@ use super::connection::{ClickHouseTarget, KafkaConnection};
 use super::edge::EdgeSettings;
 use super::gateway::GatewaySettings;
 use super::rules;
-use super::signals::{PerSignal, Signal, TableSettings, TopicSettings, table_stays};
+use super::signals::{PerSignal, Signal, TopicSettings};
 use super::status::{LagStatus, PodCount};
+use super::table::{TableSettings, signal_table_rules, table_stays};
 use crate::conditions::Condition;
 use crate::names::TopicName;
 
@@ -60,7 +61,7 @@ pub struct TelemetryPipelineSpec {
     /// The ClickHouse that rows go to.
     pub clickhouse: ClickHouseTarget,
     /// The signals handled, with the topic and tables of each.
-    #[schemars(transform = topics_differ)]
+    #[schemars(transform = signals_fit)]
     pub signals: PerSignal<PipelineSignal>,
     /// The pool that takes telemetry from clients.
     #[serde(default)]
@@ -108,6 +109,11 @@ fn signal_rules(schema: &mut Schema) {
         "has(self.topic) || !has(oldSelf.topic) || !has(oldSelf.topic.partitions)",
         "partitions never shrink: keep topic.partitions, or write a larger number",
     );
+}
+
+fn signals_fit(schema: &mut Schema) {
+    topics_differ(schema);
+    signal_table_rules(schema, &["table"]);
 }
 
 /// Two signals in one topic could not be told apart.

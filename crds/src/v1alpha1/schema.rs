@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::connection::ClickHouseTarget;
 use super::rules;
-use super::signals::{DeletionPolicy, PerSignal, Signal, TableSettings, table_stays};
+use super::signals::{DeletionPolicy, PerSignal, Signal};
+use super::table::{TableSettings, signal_table_rules, table_stays};
 use crate::conditions::Condition;
 
 /// The ClickHouse tables of the signals. Made when missing, missing columns added, compared with
@@ -44,7 +45,7 @@ pub struct TelemetrySchemaSpec {
     /// The ClickHouse that has the tables.
     pub clickhouse: ClickHouseTarget,
     /// The signals that get tables, and how each one's are made.
-    #[schemars(transform = tables_stay)]
+    #[schemars(transform = tables_fit)]
     pub signals: PerSignal<TableSettings>,
     /// Retain keeps the tables and their rows when this object is deleted; Delete drops them (the
     /// database is kept).
@@ -80,7 +81,8 @@ pub enum ChangePolicy {
     Manual,
 }
 
-fn tables_stay(schema: &mut Schema) {
+fn tables_fit(schema: &mut Schema) {
+    signal_table_rules(schema, &[]);
     for signal in Signal::ALL {
         let name = signal.as_str();
         for (rule, message) in table_stays("self", "oldSelf", &[name]) {

@@ -1,4 +1,4 @@
-//! The three signals, and what is said about each one's topic and tables.
+//! The three signals, and what is said about each one's topic.
 //!
 //! Limits: 32 topic settings; 1 to 10,000 partitions.
 
@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use super::rules;
 use crate::amounts::Period;
-use crate::names::{KeeperPath, ReplicaName};
 
 /// A kind of telemetry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -162,100 +161,6 @@ fn topic_rules(schema: &mut Schema) {
          && self.partitions >= oldSelf.partitions)",
         "partitions never shrink: keep the number, or write a larger one",
     );
-}
-
-/// How a signal's tables are made.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(transform = table_rules)]
-pub struct TableSettings {
-    /// How attributes are stored: JSON (typed sub-columns, read fast one by one) or Map (one map
-    /// of strings, as older readers expect). Can't be changed afterwards.
-    #[serde(default)]
-    pub attributes: Attributes,
-    /// MergeTree (one host), ReplicatedMergeTree (replicas through Keeper) or Null (keeps nothing:
-    /// for measuring). Can't be changed afterwards.
-    #[serde(default)]
-    pub engine: Engine,
-    /// How long rows are kept, by their own time, for example 30d. Default: for ever.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ttl: Option<Period>,
-    /// Where replicated tables meet in Keeper. Only with engine ReplicatedMergeTree. Default: path
-    /// /clickhouse/tables/{shard} and replica {replica}.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub replication: Option<Replication>,
-}
-
-/// How attributes are stored.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Attributes {
-    /// ClickHouse's JSON type.
-    #[default]
-    #[serde(rename = "JSON")]
-    Json,
-    /// A map from string to string.
-    Map,
-}
-
-/// A ClickHouse table engine.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Engine {
-    /// One host.
-    #[default]
-    MergeTree,
-    /// Replicas through Keeper.
-    ReplicatedMergeTree,
-    /// Keeps nothing.
-    Null,
-}
-
-/// Where the replicas of a table meet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Replication {
-    /// Keeper path above the tables, for example /clickhouse/tables/{shard}: the names of database
-    /// and table are added below it.
-    pub path: KeeperPath,
-    /// This replica's name, usually the macro {replica}.
-    pub replica: ReplicaName,
-}
-
-fn table_rules(schema: &mut Schema) {
-    rules::rule(
-        schema,
-        "!has(self.replication) || (has(self.engine) && self.engine == 'ReplicatedMergeTree')",
-        "replication needs engine: ReplicatedMergeTree",
-    );
-}
-
-/// The rule that a table's engine and attributes stay: `path` leads from a value to the table's
-/// settings, for example `.table`, empty when the value is the settings.
-pub(crate) fn table_stays(owner: &str, old: &str, steps: &[&str]) -> Vec<(String, String)> {
-    [("engine", "MergeTree"), ("attributes", "JSON")]
-        .into_iter()
-        .map(|(field, default)| {
-            let rule = format!(
-                "{} == {}",
-                deep_or_default(owner, steps, field, default),
-                deep_or_default(old, steps, field, default)
-            );
-            let message = format!(
-                "{field} can't be changed: existing tables would have to be rewritten. Keep it, \
-                 or make a second object with another tablePrefix"
-            );
-            (rule, message)
-        })
-        .collect()
-}
-
-fn deep_or_default(owner: &str, steps: &[&str], field: &str, default: &str) -> String {
-    let mut path = owner.to_owned();
-    let mut guards = Vec::new();
-    for step in steps.iter().chain([&field]) {
-        path = format!("{path}.{step}");
-        guards.push(format!("has({path})"));
-    }
-    format!("({} ? {path} : '{default}')", guards.join(" && "))
 }
 
 /// What becomes of something outside Kubernetes when its object is deleted.

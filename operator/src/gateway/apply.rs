@@ -1,4 +1,5 @@
 //! Writes the objects of a gateway pool, the StatefulSet last, and prunes what is no longer wanted.
+//! Another image waits until the tables the pool writes to are at the revision of this release.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -9,13 +10,14 @@ use millrace_rollout::{Observation, Verdict, judge};
 
 use super::build::Prepared;
 use super::validate::Validated;
-use crate::apply::{ApplyError, Change, Children};
+use crate::apply::{ApplyError, Change, Children, is_paused};
 use crate::context::Context;
 use crate::error::StepError;
 use crate::lag::LagObservation;
 use crate::pool::names::PoolNames;
 use crate::pool::status::Outcome;
 use crate::pool::{observe, workload};
+use crate::schema::tables_behind;
 
 /// What was found after writing.
 #[derive(Clone, Debug)]
@@ -28,6 +30,8 @@ pub(super) struct Applied {
     pub(super) verdict: Verdict,
     /// Something differs from the spec and was left so because the pool is paused.
     pub(super) withheld: bool,
+    /// What must be at its revision before the pods get another image.
+    pub(super) waits_for: Option<String>,
     /// The decision about the size, whole.
     pub(super) sizing: SizingStatus,
     /// The lag, or the reason and message of why it is not known.
@@ -69,8 +73,18 @@ async fn write(
     if let Some(policy) = policy {
         changes.push(children.ensure(policy).await?.change);
     }
-    let ensured = children.ensure(stateful_set).await?;
-    changes.push(ensured.change);
+    let is_new_image =
+        workload::image(&stateful_set) != observed.live.as_ref().and_then(workload::image);
+    let behind = match is_new_image {
+        true => tables_behind(context, pool).await?,
+        false => None,
+    };
+    let ensured = match &behind {
+        None => children.ensure(stateful_set).await?,
+        Some(_) => children.withheld().ensure(stateful_set).await?,
+    };
+    let waits_for = behind.filter(|_| ensured.change == Change::Withheld && !is_paused(pool));
+    changes.push(if waits_for.is_some() { Change::None } else { ensured.change });
     let mut seen = workload::stateful_set(&ensured.object);
     let mut verdict = judge(&seen);
     if verdict != Verdict::Complete {
@@ -86,6 +100,7 @@ async fn write(
         seen,
         verdict,
         withheld: changes.contains(&Change::Withheld),
+        waits_for,
         sizing: sizing.clone(),
         lag: match &observed.lag {
             Ok(lag) => Ok(lag.clone()),

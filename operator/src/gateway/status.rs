@@ -70,9 +70,14 @@ fn work_out(
             facts.unknown(ConditionType::LagWithinBound, Reason::LagUnknown, "not looked at");
         }
         Outcome::Applied(applied) => {
-            let Applied { names, image, seen, verdict, withheld, sizing, lag } = applied.as_ref();
+            let Applied { names, image, seen, verdict, withheld, waits_for, sizing, lag } =
+                applied.as_ref();
             state_secrets(&mut facts, None);
-            state_pods(&mut facts, &Rollout::of(verdict, *withheld), Some(seen));
+            let rollout = match waits_for {
+                None => Rollout::of(verdict, *withheld),
+                Some(first) => Rollout::waits_for(first),
+            };
+            state_pods(&mut facts, &rollout, Some(seen));
             count(&mut status, Some(seen));
             status.selector = Some(names.selector_text());
             status.image = Some(image.clone());

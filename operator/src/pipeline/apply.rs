@@ -16,6 +16,7 @@ use super::status::Outcome;
 use crate::apply::{Applicable, ApplyError, Change, Children, is_paused};
 use crate::context::Context;
 use crate::error::StepError;
+use crate::schema::is_at_revision;
 
 /// The children as they are after applying.
 #[derive(Clone, Debug)]
@@ -141,12 +142,12 @@ fn topic_is_there(topic: &TelemetryTopic) -> bool {
     })
 }
 
-/// Whether the tables were verified at the revision asked for.
+/// Whether the tables were verified at the revision asked for: ready, or not ready for a cause that
+/// passes, such as a server that restarts. A plan that waits for a person is none of these.
 fn tables_are_there(schema: &TelemetrySchema) -> bool {
     let generation = schema.metadata.generation.unwrap_or(i64::MAX);
-    schema.status.as_ref().is_some_and(|status| {
-        is_true(&status.conditions, ConditionType::Ready, generation) || status.revision.is_some()
-    })
+    let conditions = schema.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    is_true(conditions, ConditionType::Ready, generation) || is_at_revision(schema)
 }
 
 /// Deletes the topics' objects of signals that are no longer handled (the topics themselves stay).

@@ -87,6 +87,7 @@ pub fn clickhouse(
         table_prefix: _,
         // Only DDL runs on the cluster; rows go to the endpoints.
         cluster: _,
+        distributed: _,
         credentials_secret_ref,
         tls,
     } = spec;

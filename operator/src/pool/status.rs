@@ -32,6 +32,13 @@ impl Rollout {
         Self::Judged(verdict.clone())
     }
 
+    /// A rollout that another object must come before.
+    #[must_use]
+    pub fn waits_for(first: &str) -> Self {
+        let message = format!("the new image waits until {first} is at its revision");
+        Self::NotApplied { reason: Reason::Waiting, message }
+    }
+
     /// A rollout that could not be applied.
     #[must_use]
     pub fn failed(error: &StepError) -> Self {

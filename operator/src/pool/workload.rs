@@ -56,6 +56,13 @@ pub fn stateful_set(live: &StatefulSet) -> Observation {
     }
 }
 
+/// The image a StatefulSet's pods run, or will.
+#[must_use]
+pub fn image(set: &StatefulSet) -> Option<&str> {
+    let pod = set.spec.as_ref()?.template.spec.as_ref()?;
+    pod.containers.first()?.image.as_deref()
+}
+
 /// Figures of a DaemonSet.
 #[must_use]
 pub fn daemon_set(live: &DaemonSet) -> Observation {

@@ -35,12 +35,15 @@ pub(super) async fn apply(
     paused: bool,
 ) -> Applied {
     let Observed { declared, servers } = observed;
-    let (mut left, mut failure) = (Left::default(), None);
+    let Plan { servers: plans, outdated } = plan;
+    let may = May { paused, contract: outdated.is_none() };
+    let (mut left, mut failure) = (Left { outdated, ..Left::default() }, None);
     let mut withheld = false;
-    for (server, plan) in servers.into_iter().zip(plan.servers) {
-        match one(context, schema, &declared, server, plan, paused).await {
+    for (server, plan) in servers.into_iter().zip(plans) {
+        match one(context, schema, &declared, server, plan, may).await {
             Ok(one) => {
-                let One { left: Left { drift, refused, blocked, plans }, withheld: held } = one;
+                let One { left: this, withheld: held } = one;
+                let Left { drift, refused, blocked, plans, outdated: _ } = this;
                 left.drift.extend(drift);
                 left.refused.extend(refused);
                 left.blocked.extend(blocked);
@@ -59,6 +62,15 @@ pub(super) async fn apply(
     }
 }
 
+/// What stands against running, whatever the plan.
+#[derive(Clone, Copy)]
+struct May {
+    /// The object is paused: nothing runs.
+    paused: bool,
+    /// No pool runs an older collector: what takes away may run.
+    contract: bool,
+}
+
 /// What one server came to.
 struct One {
     left: Left,
@@ -71,20 +83,22 @@ async fn one(
     declared: &ddl::Declared,
     server: Server,
     plan: Option<ddl::Plan>,
-    paused: bool,
+    may: May,
 ) -> Result<One, StepError> {
     let Server { client, tables } = server;
     let tables = tables?;
     let plan = plan.unwrap_or_default();
     let plans = vec![plan.hash()];
+    let May { paused, contract } = may;
     let permit = permit(schema, &plan);
+    let permit = permit.map(|permit| if contract { permit } else { permit.without_contract() });
     let is_allowed = |step: &ddl::Step| permit.is_some_and(|permit| permit.allows(step));
     let due = plan.steps.iter().any(is_allowed);
     let Some(permit) = permit.filter(|_| due && !paused) else {
         let drift = ddl::diff(declared, &tables);
         let withheld = due && paused;
         let refused = plan.steps.into_iter().filter(|step| !is_allowed(step)).collect();
-        let left = Left { drift, refused, blocked: plan.blocked, plans };
+        let left = Left { drift, refused, blocked: plan.blocked, plans, outdated: None };
         return Ok(One { left, withheld });
     };
     let name = schema.metadata.name.as_deref().unwrap_or_default();
@@ -100,7 +114,7 @@ async fn one(
         let notice = notice(&client, &before, &applied, adopted, &migrations);
         context.events.publish(&schema.object_ref(&()), notice).await;
     }
-    let left = Left { drift, refused: applied.refused, blocked, plans };
+    let left = Left { drift, refused: applied.refused, blocked, plans, outdated: None };
     Ok(One { left, withheld: false })
 }
 

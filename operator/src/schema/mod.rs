@@ -6,10 +6,14 @@
 //! crate's. No step rewrites or drops anything unasked.
 
 mod apply;
+mod gate;
 mod observe;
+mod options;
 mod plan;
 mod status;
 mod validate;
+
+pub(crate) use gate::{is_at_revision, tables_behind};
 
 use std::time::Duration;
 
@@ -58,7 +62,8 @@ async fn bring_about(
 ) -> Result<apply::Applied, StepError> {
     let declared = validate::validate(schema)?;
     let observed = observe::observe(context, schema, declared).await?;
-    let plan = plan::plan(&observed);
+    let mut plan = plan::plan(&observed);
+    plan.outdated = gate::outdated(context, schema, &plan.servers).await?;
     Ok(apply::apply(context, schema, observed, plan, is_paused(schema)).await)
 }
 

@@ -54,6 +54,7 @@ pub(super) async fn connection(
         database: _,
         table_prefix: _,
         cluster: _,
+        distributed: _,
         credentials_secret_ref,
         tls,
     } = &schema.spec.clickhouse;
@@ -114,6 +115,7 @@ pub(super) fn stopped(error: ddl::MigrateError) -> StepError {
         MigrateError::Preflight(
             PreflightError::UnknownVersion(_) | PreflightError::TooOld { .. },
         ) => Reason::ClickHouseVersionUnsupported,
+        MigrateError::Preflight(PreflightError::Privileges(_)) => Reason::ClickHouseNotAuthorized,
         MigrateError::Preflight(PreflightError::NoKeeper) => Reason::ClickHouseKeeperMissing,
         MigrateError::Preflight(PreflightError::KeeperLost(_)) => Reason::ClickHouseKeeperLost,
         MigrateError::Preflight(PreflightError::ReadOnlyReplica { .. }) => Reason::ReplicaReadOnly,

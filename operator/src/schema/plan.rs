@@ -19,6 +19,8 @@ const LINE_CHARS_MAX: usize = 250;
 /// A plan for each server, in the servers' order; `None` for one that could not be read.
 pub(super) struct Plan {
     pub(super) servers: Vec<Option<ddl::Plan>>,
+    /// A pool that may still run an older collector: until it doesn't, nothing is taken away.
+    pub(super) outdated: Option<String>,
 }
 
 /// Plans the way for each server.
@@ -26,10 +28,11 @@ pub(super) fn plan(observed: &Observed) -> Plan {
     let Observed { declared, servers } = observed;
     let one =
         |server: &Server| server.tables.as_ref().ok().map(|tables| ddl::plan(declared, tables));
-    Plan { servers: servers.iter().map(one).collect() }
+    Plan { servers: servers.iter().map(one).collect(), outdated: None }
 }
 
-/// What may be run of a server's plan; `None`: nothing before a person approves it.
+/// What may be run of a server's plan, but for what waits for collectors; `None`: nothing before a
+/// person approves it.
 pub(super) fn permit(schema: &TelemetrySchema, plan: &ddl::Plan) -> Option<ddl::Permit> {
     let named = schema.metadata.annotations.as_ref().and_then(|all| all.get(APPROVAL));
     let hash = plan.hash();
@@ -67,18 +70,25 @@ pub(super) struct Left {
     pub(super) blocked: Vec<ddl::Blocked>,
     /// Names of the plans that wait.
     pub(super) plans: Vec<String>,
+    /// A pool that may still run an older collector.
+    pub(super) outdated: Option<String>,
 }
 
 /// Judges what is left.
 pub(super) fn judge(left: &Left) -> Standing {
-    let Left { drift, refused, blocked, plans } = left;
-    let mut pending: Vec<String> = refused.iter().map(waiting_step).collect();
+    let Left { drift, refused, blocked, plans, outdated } = left;
+    let outdated = outdated.as_deref();
+    let mut pending: Vec<String> =
+        refused.iter().map(|step| waiting_step(step, outdated)).collect();
     pending.dedup();
     pending.truncate(SHOWN_MAX);
     let is_unagreed = |step: &ddl::Step| matches!(step.loss, ddl::Loss::Unagreed(_));
     let waiting = match refused.as_slice() {
         [] => None,
         steps if steps.iter().all(is_unagreed) => Some(Reason::ConsentNeeded),
+        steps if steps.iter().all(|step| waits_for_collectors(step, outdated)) => {
+            Some(Reason::CollectorsOutdated)
+        }
         _ => Some(Reason::ApprovalNeeded),
     };
     let breaking = drift.iter().find(|each| each.severity == ddl::Severity::Breaking);
@@ -104,10 +114,20 @@ pub(super) fn judge(left: &Left) -> Standing {
     Standing { trouble, pending, plan_hash, waiting, blocked, drift: shown }
 }
 
+/// Whether a step would run but for a pool that may still run an older collector.
+fn waits_for_collectors(step: &ddl::Step, outdated: Option<&str>) -> bool {
+    outdated.is_some()
+        && step.phase == ddl::Phase::Contract
+        && matches!(step.loss, ddl::Loss::Agreed(_))
+}
+
 /// A step that waits, and what it waits for.
-fn waiting_step(step: &ddl::Step) -> String {
+fn waiting_step(step: &ddl::Step, outdated: Option<&str>) -> String {
     let consent = match &step.loss {
         ddl::Loss::Unagreed(name) => format!("; name {name} in spec.consent"),
+        ddl::Loss::Agreed(_) if waits_for_collectors(step, outdated) => {
+            format!("; waits: {}", outdated.unwrap_or_default())
+        }
         ddl::Loss::None | ddl::Loss::Agreed(_) => String::new(),
     };
     line(&format!("{}: {} ({}{consent})", step.object, step.what, step.class))
@@ -208,6 +228,23 @@ mod tests {
         step.loss = ddl::Loss::None;
         waiting.refused.push(step);
         assert_eq!(judge(&waiting).waiting, Some(Reason::ApprovalNeeded));
+    }
+
+    /// Scenario: a drop that was agreed to, while a pool still runs an older collector. Guarantee: it
+    /// waits under its own reason, and says for whom.
+    #[test]
+    fn an_agreed_drop_waits_for_collectors() {
+        let mut step = first_plan().steps[1].clone();
+        step.class = ddl::StepClass::Destructive;
+        step.phase = ddl::Phase::Contract;
+        step.loss = ddl::Loss::Agreed("otel.otel_traces.Old".to_owned());
+        let mut waiting = left(Vec::new());
+        waiting.refused = vec![step];
+        waiting.outdated = Some("GatewayPool prod has not rolled out".to_owned());
+        let standing = judge(&waiting);
+        assert_eq!(standing.waiting, Some(Reason::CollectorsOutdated));
+        assert!(standing.pending[0].contains("waits: GatewayPool prod"), "{:?}", standing.pending);
+        assert_eq!(standing.trouble, None);
     }
 
     /// Scenario: a column is missing, another is of somebody else. Guarantee: the missing one is

@@ -7,6 +7,7 @@ use millrace_crds::Reason;
 use millrace_crds::v1alpha1 as crds;
 use millrace_ddl as ddl;
 
+use super::options::options;
 use crate::error::{Category, Step, StepError};
 
 /// What the spec declares.
@@ -21,6 +22,7 @@ pub(super) fn validate(schema: &crds::TelemetrySchema) -> Result<ddl::Declared, 
         database: _,
         table_prefix: _,
         cluster,
+        distributed,
         credentials_secret_ref: _,
         tls: _,
     } = clickhouse;
@@ -28,14 +30,14 @@ pub(super) fn validate(schema: &crds::TelemetrySchema) -> Result<ddl::Declared, 
         let settings = signals.get(signal);
         settings.map(|settings| options(signal, settings)).transpose()
     };
+    let name = |field, name: Option<&millrace_crds::ClusterName>| {
+        name.map(|name| read(field, name.as_str())).transpose()
+    };
     let declared = ddl::Declared {
         database: read("clickhouse.database", clickhouse.database())?,
         prefix: read("clickhouse.tablePrefix", clickhouse.table_prefix())?,
-        cluster: match cluster {
-            Some(cluster) => Some(read("clickhouse.cluster", cluster.as_str())?),
-            None => None,
-        },
-        distributed: None,
+        cluster: name("clickhouse.cluster", cluster.as_ref())?,
+        distributed: name("clickhouse.distributed", distributed.as_ref())?,
         consent: consent.iter().cloned().collect(),
         traces: tables(crds::Signal::Traces)?,
         logs: tables(crds::Signal::Logs)?,
@@ -45,41 +47,7 @@ pub(super) fn validate(schema: &crds::TelemetrySchema) -> Result<ddl::Declared, 
     Ok(declared)
 }
 
-fn options(
-    signal: crds::Signal,
-    settings: &crds::TableSettings,
-) -> Result<ddl::TableOptions, StepError> {
-    let crds::TableSettings { attributes, engine, ttl, replication } = settings;
-    let field = |name: &str| format!("signals.{}.{name}", signal.as_str());
-    let engine = match engine {
-        crds::Engine::MergeTree => ddl::Engine::MergeTree,
-        crds::Engine::Null => ddl::Engine::Null,
-        crds::Engine::ReplicatedMergeTree => ddl::Engine::ReplicatedMergeTree(match replication {
-            None => ddl::Replication::default(),
-            Some(crds::Replication { path, replica }) => ddl::Replication {
-                path: read(&field("replication.path"), path.as_str())?,
-                replica: read(&field("replication.replica"), replica.as_str())?,
-            },
-        }),
-    };
-    let ttl = match ttl {
-        None => None,
-        Some(period) => match ddl::Ttl::from_seconds(period.seconds()) {
-            Some(ttl) => Some(ttl),
-            None => {
-                let message = "longer than 100 years: write less, or leave it out to keep rows";
-                return Err(invalid(&field("ttl"), message));
-            }
-        },
-    };
-    let attributes = match attributes {
-        crds::Attributes::Json => ddl::Attributes::Json,
-        crds::Attributes::Map => ddl::Attributes::Map,
-    };
-    Ok(ddl::TableOptions { attributes, engine, ttl, ..ddl::TableOptions::default() })
-}
-
-fn read<T>(field: &str, text: &str) -> Result<T, StepError>
+pub(super) fn read<T>(field: &str, text: &str) -> Result<T, StepError>
 where
     T: FromStr,
     T::Err: Display,
@@ -87,7 +55,7 @@ where
     text.parse().map_err(|error| invalid(field, error))
 }
 
-fn invalid(field: &str, message: impl Display) -> StepError {
+pub(super) fn invalid(field: &str, message: impl Display) -> StepError {
     let text = format!("spec.{field}: {message}");
     StepError::new(Step::Validate, Category::Invalid, Reason::SpecInvalid, text)
 }
@@ -136,6 +104,77 @@ mod tests {
         assert_eq!(logs.ttl, ddl::Ttl::from_seconds(30 * 86_400));
         let ddl::Engine::ReplicatedMergeTree(replication) = logs.engine else { panic!() };
         assert_eq!(replication.path.to_string(), "/x/{shard}");
+    }
+
+    /// Scenario: every choice of storage and layout, over shards. Guarantee: each arrives, and what
+    /// is not said has the library's default.
+    #[test]
+    fn storage_and_layout_arrive_in_the_declaration() {
+        let text = "clickhouse: {endpoints: ['http://c:8123'], cluster: '{cluster}', distributed: \
+                    shards}, signals: {traces: {engine: ReplacingMergeTree, ttl: 90d, storage: \
+                    {policy: hot_cold, moveAfter: 7d, moveTo: cold}, layout: {partitionBy: Week, \
+                    orderBy: TimeFirst, compression: LZ4, indexes: {attributes: Text, traceId: \
+                    false}, traceLookup: false, rollup: true, typedPaths: [{from: Resource, path: \
+                    k8s.pod.name}], materialized: [{name: Code, from: Record, path: http.code, \
+                    type: Integer}]}}, logs: {layout: {indexes: {body: Text}}}}";
+        let declared = validate(&schema(text)).unwrap();
+        assert_eq!(declared.distributed.as_ref().unwrap().to_string(), "shards");
+        assert_eq!(declared.cluster.as_ref().unwrap().to_string(), "{cluster}");
+        let traces = declared.traces.unwrap();
+        assert_eq!(traces.engine, ddl::Engine::ReplacingMergeTree);
+        let moved = traces.storage.move_after.unwrap();
+        assert_eq!((moved.age.seconds(), moved.volume.to_string()), (604_800, "cold".to_owned()));
+        assert_eq!(traces.storage.policy.unwrap().to_string(), "hot_cold");
+        let pod = |text: &str| text.parse().unwrap();
+        let expected = ddl::Layout {
+            partition: ddl::Partition::Week,
+            order: ddl::Order::TimeFirst,
+            compression: ddl::Compression::Lz4,
+            body_index: ddl::BodyIndex::Tokens,
+            attribute_index: ddl::AttributeIndex::Text,
+            trace_id_index: ddl::Presence::LeftOut,
+            trace_lookup: ddl::Presence::LeftOut,
+            rollup: ddl::Presence::Kept,
+            typed_paths: vec![ddl::TypedPath {
+                column: ddl::AttributeColumn::Resource,
+                path: pod("k8s.pod.name"),
+                is_repeating: true,
+            }],
+            materialized: vec![ddl::Materialized {
+                name: "Code".parse().unwrap(),
+                column: ddl::AttributeColumn::Record,
+                path: pod("http.code"),
+                ty: ddl::OwnType::Integer,
+            }],
+        };
+        assert_eq!(traces.layout, expected);
+        let logs = declared.logs.unwrap().layout;
+        let text = ddl::Layout { body_index: ddl::BodyIndex::Text, ..ddl::Layout::default() };
+        assert_eq!(logs, text);
+    }
+
+    /// Scenario: choices that only fail together, beyond what the API server can see. Guarantee:
+    /// refused, with the field and what to write.
+    #[test]
+    fn conflicts_name_their_field() {
+        for (text, words) in [
+            (
+                "traces: {ttl: 1d, storage: {moveAfter: 2d, moveTo: cold}}",
+                "spec.signals: traces.storage.moveAfter: rows move after 2d but are deleted",
+            ),
+            (
+                "logs: {layout: {materialized: [{name: Body, from: Record, path: a, type: Text}]}}",
+                "spec.signals: logs.layout.materialized: Body is there already",
+            ),
+            (
+                "logs: {layout: {typedPaths: [{from: Record, path: a.b}, {from: Record, path: a}]}}",
+                "spec.signals: logs.layout.typedPaths: a is there already",
+            ),
+        ] {
+            let text = format!("{CLICKHOUSE}, signals: {{{text}}}");
+            let refused = validate(&schema(&text)).unwrap_err().to_string();
+            assert!(refused.contains(words), "{refused}");
+        }
     }
 
     /// Scenario: a time to live that ClickHouse's time can't hold. Guarantee: refused by its field.

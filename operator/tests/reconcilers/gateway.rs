@@ -179,6 +179,72 @@ async fn two_ways_of_attributes_in_one_pool_are_refused() {
     assert!(world.server.get(SET).is_none());
 }
 
+/// What the tables of a schema in the pool's namespace are found to be.
+fn tables_are_at(world: &World, database: &str, revision: Option<&str>) {
+    let path = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/telemetryschemas/tables";
+    world.server.put(
+        path,
+        json!({
+            "apiVersion": "millrace.dev/v1alpha1", "kind": "TelemetrySchema", "metadata": {},
+            "spec": {
+                "clickhouse": {"endpoints": ["http://clickhouse:8123"], "database": database},
+                "signals": {"traces": {}},
+            },
+            "status": {"revision": revision},
+        }),
+    );
+}
+
+/// The revision this release asks of such tables.
+fn asked_revision() -> String {
+    let name = || "otel".parse().unwrap();
+    let traces = millrace_ddl::Signals { traces: true, ..millrace_ddl::Signals::default() };
+    let options = millrace_ddl::TableOptions::default();
+    millrace_ddl::Declared::uniform(name(), name(), traces, &options).revision()
+}
+
+/// Scenario: a settled pool gets another image while its tables are at an older revision, then at
+/// none, then where they should be; other tables never matter. Guarantee: pods keep their image, and
+/// the pool says what it waits for, until its own tables are there.
+#[tokio::test]
+async fn another_image_waits_for_the_tables() {
+    let world = world();
+    settle(&world).await;
+    let image = |world: &World| {
+        let set = world.server.get(SET).unwrap();
+        set["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap().to_owned()
+    };
+    let before = image(&world);
+    world.server.edit(POOL, |pool| pool["spec"]["collector"] = json!({"version": "9.9.9"}));
+    for revision in [Some("000000000000"), None] {
+        tables_are_at(&world, "otel", revision);
+        world.reconcile::<GatewayPools>(POOL).await.unwrap();
+        world.finish_rollouts();
+        assert_eq!(image(&world), before, "{revision:?}");
+        assert_eq!(world.condition(POOL, "Ready").unwrap().1, "Waiting");
+        assert!(!world.is_ready(POOL));
+    }
+    tables_are_at(&world, "otel", Some(&asked_revision()));
+    settle(&world).await;
+    assert!(image(&world).contains("9.9.9"), "{}", image(&world));
+    assert!(world.is_ready(POOL));
+    tables_are_at(&world, "elsewhere", None);
+    world.server.edit(POOL, |pool| pool["spec"]["collector"] = json!({"version": "9.9.10"}));
+    settle(&world).await;
+    assert!(image(&world).contains("9.9.10"), "{}", image(&world));
+}
+
+/// Scenario: tables are behind, the image stays. Guarantee: sizing goes on.
+#[tokio::test]
+async fn tables_that_are_behind_hold_no_size() {
+    let world = world();
+    settle(&world).await;
+    tables_are_at(&world, "otel", Some("000000000000"));
+    world.server.edit(POOL, |pool| pool["spec"]["replicas"] = 5.into());
+    settle(&world).await;
+    assert_eq!(replicas(&world), 5);
+}
+
 /// Scenario: a new image cannot be pulled. Guarantee: Stalled with the reason, and not Ready.
 #[tokio::test]
 async fn an_image_that_cannot_be_pulled_is_told() {

@@ -193,6 +193,36 @@ async fn the_gateway_waits_for_the_schema_of_its_revision() {
     assert_ne!(world.server.get(&child("gateway")).unwrap()["spec"], before);
 }
 
+/// Scenario: tables must change, and the plan waits for a person; the revision in the status is the
+/// one before. Guarantee: the gateway is not changed, although the schema's controller has looked at
+/// its newest spec; it is once the revision is the one asked for, even while ClickHouse is away.
+#[tokio::test]
+async fn the_gateway_waits_while_a_plan_waits_for_approval() {
+    let world = ready().await;
+    let gateway = |world: &World| world.server.get(&child("gateway")).unwrap()["spec"].clone();
+    let before = gateway(&world);
+    world.server.edit(PIPELINE, |it| {
+        it["spec"]["signals"]["logs"] = json!({"table": {"ttl": "3d"}});
+        it["spec"]["gateway"] = json!({"drainSeconds": 99});
+    });
+    reconcile(&world).await;
+    let not_ready = |revision: &str| {
+        world.say(&child("schema"), 0, &[("Ready", false)], json!({"revision": revision}));
+    };
+    not_ready("abc");
+    reconcile(&world).await;
+    assert_eq!(gateway(&world), before);
+    assert_eq!(world.condition(PIPELINE, "GatewayReady").unwrap().1, "Waiting");
+    let name = || "otel".parse().unwrap();
+    let signals = millrace_ddl::Signals { metrics: false, ..millrace_ddl::Signals::ALL };
+    let options = millrace_ddl::TableOptions::default();
+    let mut asked = millrace_ddl::Declared::uniform(name(), name(), signals, &options);
+    asked.logs.as_mut().unwrap().ttl = millrace_ddl::Ttl::from_seconds(3 * 86_400);
+    not_ready(&asked.revision());
+    reconcile(&world).await;
+    assert_eq!(gateway(&world)["drainSeconds"], 99);
+}
+
 /// Scenario: a signal is taken out. Guarantee: its topic's object goes, the others stay.
 #[tokio::test]
 async fn a_signal_taken_out_loses_its_topic_object() {

@@ -117,6 +117,12 @@ impl Client {
         &self.servers[at].endpoint
     }
 
+    /// The user it asks as.
+    #[must_use]
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
     /// Runs a statement that answers no rows.
     ///
     /// # Errors

@@ -4,10 +4,10 @@
 use millrace_schema::{Column, Index, Materialized};
 
 use super::create::{column, own_column};
-use super::expression::{index, ttl};
-use super::{Statement, change, full, on_cluster, quote};
+use super::expression::{codec, index, ttl};
+use super::{Statement, change, full, literal, on_cluster, quote};
 use crate::declared::{DeclaredTable, TableName};
-use crate::names::ClusterName;
+use crate::names::{ClusterName, StorageName};
 
 fn alter(name: &TableName, cluster: Option<&ClusterName>, what: &str) -> Statement {
     change(format!("ALTER TABLE {}{} {what}", full(name), on_cluster(cluster)), cluster)
@@ -79,6 +79,29 @@ pub(crate) fn modify_ttl(
 ) -> Option<Statement> {
     let rules = ttl(table.table.ttl_from, &table.options)?;
     Some(alter(&table.name, cluster, &format!("MODIFY TTL {rules}")))
+}
+
+/// The declared compression of these columns; parts written before keep theirs until merged.
+pub(crate) fn modify_codecs(
+    table: &DeclaredTable,
+    cluster: Option<&ClusterName>,
+    columns: &[&Column],
+) -> Statement {
+    let each: Vec<String> = columns
+        .iter()
+        .map(|column| format!("MODIFY COLUMN {}{}", quote(column.name), codec(column.codec)))
+        .collect();
+    alter(&table.name, cluster, &each.join(", "))
+}
+
+/// Another storage policy; the server refuses one that lacks a volume in use.
+pub(crate) fn modify_storage_policy(
+    table: &TableName,
+    cluster: Option<&ClusterName>,
+    policy: &StorageName,
+) -> Statement {
+    let policy = literal(&policy.to_string());
+    alter(table, cluster, &format!("MODIFY SETTING storage_policy = {policy}"))
 }
 
 /// No time to live any more.

@@ -83,6 +83,12 @@ pub(super) fn codec(codec: Codec) -> String {
     }
 }
 
+/// `CODEC(...)` as `system.columns` spells it; `None`: whatever the server's default is.
+pub(crate) fn canonical_codec(packing: Codec) -> Option<String> {
+    let text = codec(packing);
+    (!text.is_empty()).then(|| text.trim_start().to_owned())
+}
+
 /// `name expr TYPE kind GRANULARITY n`.
 pub(super) fn index(index: &Index) -> String {
     let Index { name, expr, kind, granularity } = index;

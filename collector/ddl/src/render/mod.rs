@@ -12,6 +12,7 @@ mod companion;
 mod create;
 mod drop;
 mod expression;
+mod grant;
 mod insert;
 mod journal;
 mod system;
@@ -21,12 +22,13 @@ pub use drop::drop_all;
 pub use insert::{insert_columns, insert_statement};
 
 pub(crate) use alter::{
-    add_column, add_index, add_own_column, drop_column, drop_index, modify_column_type,
-    modify_setting, modify_ttl, remove_ttl,
+    add_column, add_index, add_own_column, drop_column, drop_index, modify_codecs,
+    modify_column_type, modify_setting, modify_storage_policy, modify_ttl, remove_ttl,
 };
 pub(crate) use companion::{create_distributed, create_rollup, create_rollup_view};
 pub(crate) use create::{create_database, create_table, create_view, deduplication_settings};
-pub(crate) use expression::{canonical_index, canonical_list, canonical_ttl};
+pub(crate) use expression::{canonical_codec, canonical_index, canonical_list, canonical_ttl};
+pub(crate) use grant::{check_grant, grant, readonly_mode};
 pub(crate) use journal::{create_journal, read_journal, record};
 pub use system::{columns, insert_targets};
 

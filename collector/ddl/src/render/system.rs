@@ -42,7 +42,8 @@ pub fn insert_targets(database: &Identifier, names: &[&str]) -> Statement {
 pub fn columns(database: &Identifier, names: &[&str]) -> Statement {
     let (database, names) = (literal(database.as_str()), named(names));
     Statement::new(format!(
-        "SELECT table, name, type AS kind, default_kind FROM system.columns \
+        "SELECT table, name, type AS kind, default_kind, compression_codec AS codec \
+         FROM system.columns \
          WHERE database = {database} AND table IN ({names}) ORDER BY table, position"
     ))
 }
