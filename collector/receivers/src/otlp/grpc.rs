@@ -12,10 +12,11 @@ use hyper::body::Body;
 use millrace_pipeline::publish::Delivered;
 use millrace_wire::Signal;
 use millrace_wire::decompress::Encoding;
+use millrace_wire::framing::{self, Format, GRPC_PREFIX_BYTES, percent_encoded};
 
 use super::denied::{Denied, Kind};
 use super::reply::Reply;
-use super::service::{Format, Framing, Layout, Service};
+use super::service::{Framing, Layout, Service};
 use super::status;
 
 /// gRPC's codes, as far as they are used here. INTERNAL and UNKNOWN are left out on purpose: they
@@ -28,31 +29,18 @@ mod code {
     pub(super) const UNAVAILABLE: u32 = 14;
 }
 
-/// One byte of flags and four of length before each message.
-const PREFIX_BYTES: usize = 5;
-
 /// The message of a body, compressed as the header says if its flag is set.
 struct LengthPrefixed {
     encoding: Option<Encoding>,
 }
 
 impl Framing for LengthPrefixed {
-    const OVERHEAD_BYTES: usize = PREFIX_BYTES;
+    const OVERHEAD_BYTES: usize = GRPC_PREFIX_BYTES;
 
     fn message(&self, body: &[u8]) -> Result<Layout, Denied> {
-        let layout = |encoding| Layout { start: PREFIX_BYTES, encoding, format: Format::Protobuf };
-        let Some((&[flag, a, b, c, d], message)) = body.split_first_chunk::<PREFIX_BYTES>() else {
-            return Err(Denied::malformed("the call holds no message"));
-        };
-        if u32::from_be_bytes([a, b, c, d]) as usize != message.len() {
-            return Err(Denied::malformed("the call does not hold exactly one message"));
-        }
-        match (flag, self.encoding) {
-            (0, _) => Ok(layout(None)),
-            (1, Some(encoding)) => Ok(layout(Some(encoding))),
-            (1, None) => Err(Denied::malformed("a compressed message without grpc-encoding")),
-            _ => Err(Denied::malformed("a message flag that gRPC does not know")),
-        }
+        let encoding = framing::grpc_message(body, self.encoding)
+            .map_err(|error| Denied::malformed(error.to_string()))?;
+        Ok(Layout { start: GRPC_PREFIX_BYTES, encoding, format: Format::Protobuf })
     }
 }
 
@@ -85,10 +73,7 @@ where
 
 fn is_grpc(headers: &HeaderMap) -> bool {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    content_type.is_some_and(|value| {
-        let value = value.split(';').next().unwrap_or_default().trim();
-        value == "application/grpc" || value == "application/grpc+proto"
-    })
+    content_type.is_some_and(framing::is_grpc)
 }
 
 fn signal_of(path: &str) -> Option<Signal> {
@@ -102,12 +87,9 @@ fn signal_of(path: &str) -> Option<Signal> {
 
 fn encoding_of(headers: &HeaderMap) -> Result<Option<Encoding>, Denied> {
     let Some(value) = headers.get("grpc-encoding") else { return Ok(None) };
-    match value.to_str() {
-        Ok("identity") => Ok(None),
-        Ok(name) => Encoding::from_name(name).map(Some).ok_or(()),
-        Err(_) => Err(()),
-    }
-    .map_err(|()| Denied::unsupported("the message's compression is not spoken: use gzip or zstd"))
+    value.to_str().map_err(|_| framing::UnknownEncoding).and_then(framing::grpc_encoding).map_err(
+        |_| Denied::unsupported("the message's compression is not spoken: use gzip or zstd"),
+    )
 }
 
 fn answer(result: Result<Delivered, Denied>) -> Response<Reply> {
@@ -128,7 +110,7 @@ fn answer(result: Result<Delivered, Denied>) -> Response<Reply> {
 
 fn success(delivered: &Delivered) -> Response<Reply> {
     let message = status::export_response(delivered);
-    let mut data = Vec::with_capacity(PREFIX_BYTES + message.len());
+    let mut data = Vec::with_capacity(GRPC_PREFIX_BYTES + message.len());
     data.push(0);
     data.extend_from_slice(&(message.len() as u32).to_be_bytes());
     data.extend_from_slice(&message);
@@ -157,49 +139,4 @@ fn grpc_response(body: Reply) -> Response<Reply> {
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     response
-}
-
-/// gRPC's encoding of `grpc-message`: all but printable ASCII, and the percent sign itself.
-fn percent_encoded(message: &str) -> String {
-    let mut encoded = String::with_capacity(message.len());
-    for byte in message.bytes() {
-        if (0x20..0x7f).contains(&byte) && byte != b'%' {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push('%');
-            for digit in [byte >> 4, byte & 15] {
-                encoded.push(char::from(b"0123456789ABCDEF"[usize::from(digit)]));
-            }
-        }
-    }
-    encoded
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Format, Framing, Layout, LengthPrefixed, percent_encoded};
-    use millrace_wire::decompress::Encoding;
-
-    /// Scenario: framings right and wrong. Guarantee: exactly one message, its flag understood.
-    #[test]
-    fn a_call_holds_exactly_one_message() {
-        let plain = LengthPrefixed { encoding: None };
-        let gzip = LengthPrefixed { encoding: Some(Encoding::Gzip) };
-        let layout = |encoding| Ok(Layout { start: 5, encoding, format: Format::Protobuf });
-        assert_eq!(plain.message(&[0, 0, 0, 0, 2, 7, 7]), layout(None));
-        assert_eq!(plain.message(&[0, 0, 0, 0, 0]), layout(None));
-        assert_eq!(gzip.message(&[1, 0, 0, 0, 1, 7]), layout(Some(Encoding::Gzip)));
-        assert_eq!(gzip.message(&[0, 0, 0, 0, 1, 7]), layout(None));
-        for bad in [&[][..], &[0, 0, 0], &[0, 0, 0, 0, 3, 7], &[0, 0, 0, 0, 0, 0], &[2, 0, 0, 0, 0]]
-        {
-            assert!(gzip.message(bad).is_err(), "{bad:?}");
-        }
-        assert!(plain.message(&[1, 0, 0, 0, 0]).is_err());
-    }
-
-    /// Scenario: a message with characters that a header can't hold. Guarantee: none is left.
-    #[test]
-    fn messages_are_safe_in_a_header() {
-        assert_eq!(percent_encoded("50% of `ä`\n"), "50%25 of `%C3%A4`%0A");
-    }
 }

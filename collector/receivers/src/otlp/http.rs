@@ -10,10 +10,11 @@ use hyper::body::Body;
 use millrace_pipeline::publish::Delivered;
 use millrace_wire::Signal;
 use millrace_wire::decompress::Encoding;
+use millrace_wire::framing::{self, Format};
 
 use super::denied::{Denied, Kind};
 use super::reply::Reply;
-use super::service::{Format, Framing, Layout, Service};
+use super::service::{Framing, Layout, Service};
 use super::status;
 
 /// A body that is the message, compressed and written as its headers say.
@@ -68,15 +69,7 @@ where
 
 /// How a body is written, if that is spoken.
 fn format_of(headers: &HeaderMap) -> Option<Format> {
-    let content_type = headers.get(CONTENT_TYPE)?.to_str().ok()?;
-    let media_type = content_type.split(';').next()?.trim();
-    if media_type.eq_ignore_ascii_case("application/x-protobuf") {
-        Some(Format::Protobuf)
-    } else if media_type.eq_ignore_ascii_case("application/json") {
-        Some(Format::Json)
-    } else {
-        None
-    }
+    framing::format_of(headers.get(CONTENT_TYPE)?.to_str().ok()?)
 }
 
 /// How to read a body, if its type and compression are spoken.
@@ -85,16 +78,13 @@ fn check_headers(format: Option<Format>, headers: &HeaderMap) -> Result<WholeBod
     let format = format.ok_or_else(|| Denied::unsupported(unknown))?;
     let mut encodings = headers.get_all(CONTENT_ENCODING).iter();
     let encoding = match (encodings.next().map(HeaderValue::to_str), encodings.next()) {
-        (None, None) => return Ok(WholeBody { encoding: None, format }),
-        (Some(Ok(name)), None) if name.eq_ignore_ascii_case("identity") => {
-            return Ok(WholeBody { encoding: None, format });
-        }
-        (Some(Ok(name)), None) => Encoding::from_name(&name.to_ascii_lowercase()),
-        _ => None,
+        (None, None) => Ok(None),
+        (Some(Ok(name)), None) => framing::content_encoding(name),
+        _ => Err(framing::UnknownEncoding),
     };
     let unknown = "the body's compression is not spoken: use gzip, zstd or none";
-    let encoding = encoding.ok_or_else(|| Denied::unsupported(unknown))?;
-    Ok(WholeBody { encoding: Some(encoding), format })
+    let encoding = encoding.map_err(|_| Denied::unsupported(unknown))?;
+    Ok(WholeBody { encoding, format })
 }
 
 fn answer(signal: Signal, format: Format, result: Result<Delivered, Denied>) -> Response<Reply> {

@@ -14,6 +14,7 @@ use millrace_pipeline::publish::{Delivered, Refused};
 use millrace_pipeline::telemetry::Refusal;
 use millrace_wire::Signal;
 use millrace_wire::decompress::Encoding;
+use millrace_wire::framing::Format;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
@@ -46,13 +47,6 @@ pub(crate) struct Layout {
     pub(crate) start: usize,
     pub(crate) encoding: Option<Encoding>,
     pub(crate) format: Format,
-}
-
-/// How a message is written, once it is plain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
-    Protobuf,
-    Json,
 }
 
 impl Service {

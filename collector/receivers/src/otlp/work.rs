@@ -14,6 +14,7 @@ use millrace_pipeline::failpoint;
 use millrace_pipeline::publish::{Delivery, Publish, Request};
 use millrace_pipeline::telemetry::{Refusal, Telemetry};
 use millrace_wire::decompress::{DecompressError, Decompressor};
+use millrace_wire::framing::Format;
 use millrace_wire::limits::Limits;
 use millrace_wire::otlp::json::{self, JsonErrorKind};
 use millrace_wire::{Signal, otlp};
@@ -22,7 +23,7 @@ use tokio::sync::oneshot;
 use super::body::Collected;
 use super::denied::{Denied, reason};
 use super::scratch::{Scratch, Unreadable};
-use super::service::{Format, Layout};
+use super::service::Layout;
 
 /// Requests that may wait for a thread. Their bytes are in the budget already; the number bounds
 /// the time a request waits: 256 of the usual 0.1 MB, at 800 MB/s of gunzip, are 0.03 s of one
