@@ -248,12 +248,13 @@ fn written_rows(headers: &HeaderMap) -> Option<u64> {
 /// The code of an exception written into a body: `Code: 60. DB::Exception: ...`, at its start or
 /// after what was sent before it happened.
 fn code_in_text(text: &str) -> Option<u32> {
-    let at = text.match_indices("Code: ").find_map(|(at, found)| {
+    text.match_indices("Code: ").find_map(|(at, found)| {
         let rest = text.get(at + found.len()..)?;
-        let (digits, rest) = rest.split_once('.')?;
-        rest.trim_start().starts_with("DB::").then_some(digits)
-    })?;
-    at.parse().ok()
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let code = rest.get(..digits)?.parse().ok()?;
+        let behind = rest.get(digits..)?.strip_prefix('.')?;
+        behind.trim_start().starts_with("DB::").then_some(code)
+    })
 }
 
 fn shortened(text: &str) -> String {
@@ -311,6 +312,10 @@ mod tests {
         assert_eq!((verdict.class, verdict.code), (Class::SlowDown, Some(252)));
         let verdict = judge(StatusCode::OK, &headers(&[]), b"Ok.\nsomething", 5);
         assert_eq!(verdict.class, Class::RetrySame, "a success says nothing");
+        // Words that begin like a code hide none that follows.
+        let body = b"Code: x, Code: 9\nCode: 60. DB::Exception: Unknown table";
+        let verdict = judge(StatusCode::INTERNAL_SERVER_ERROR, &headers(&[]), body, 5);
+        assert_eq!((verdict.class, verdict.code), (Class::Stop, Some(60)));
     }
 
     /// Scenario: the server counts what it wrote. Guarantee: fewer is not done, more (views) is;
