@@ -70,8 +70,9 @@ mod tests {
         mock.create_topic("t", 1, 1).unwrap();
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", mock.bootstrap_servers()).set("group.id", "g");
+        let name = std::hint::black_box(*b"a\xff");
         // SAFETY: the library hands on the pointer and the length, and never reads it as text.
-        let hostile = unsafe { std::str::from_utf8_unchecked(b"a\xff") };
+        let hostile = unsafe { std::str::from_utf8_unchecked(&name) };
         let sent = OwnedHeaders::new()
             .insert(Header { key: hostile, value: Some("x") })
             .insert(Header { key: "none", value: None::<&str> })

@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use millrace_config::GroupProtocol;
 use millrace_pipeline::batch::BatchLimits;
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
@@ -487,6 +488,7 @@ fn settings(shape: Shape) -> SourceSettings {
         topics: vec![SourceTopic { name: TOPIC.into(), signal: Signal::Traces }],
         workers: shape.workers,
         fetch_queue_bytes: 0,
+        protocol: GroupProtocol::Classic,
         session_timeout: Duration::from_secs(20),
         batch: BatchLimits {
             max_rows: shape.max_rows,
