@@ -376,6 +376,7 @@ impl Judge<'_> {
             credentials: _,
             tls,
             attributes: _,
+            nested_depth,
             batch,
             max_inserts_in_flight,
             insert_timeout_seconds,
@@ -398,6 +399,8 @@ impl Judge<'_> {
                 );
             }
         }
+        // 30 levels is all that a request may have.
+        self.range(&field("nestedDepth"), *nested_depth, 0..=30);
         self.range(&field("batch.maxRows"), batch.max_rows, 1..=1_048_576);
         let bytes = ByteSize::kib(64)..=ByteSize::mib(1024);
         self.range(&field("batch.maxBytes"), batch.max_bytes, bytes);

@@ -23,6 +23,9 @@ section! {
         pub tls: Option<ClientTls> = None,
         /// The type of attribute columns; must be what the tables were made with.
         pub attributes: Attributes = Attributes::Json,
+        /// Levels of key-value lists inside attribute values that become JSON paths of their own,
+        /// 0 to 30; deeper lists are stored as JSON text. Map attributes hold text always.
+        pub nested_depth: u8 = 8,
         /// When a batch is sent.
         pub batch: Batch = Batch::default(),
         /// Inserts at once, over all workers, 1 to 64.

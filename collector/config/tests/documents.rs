@@ -212,6 +212,23 @@ exporters:
     );
 }
 
+/// Scenario: nested attributes to another depth than usual, and to one that no request has.
+/// Guarantee: taken; refused with the range.
+#[test]
+fn the_depth_of_paths_can_be_set_within_its_range() {
+    let document = |depth: u8| {
+        format!(
+            "receivers: {{kafka: {{connection: {{bootstrapServers: [k:1]}}}}}}\n\
+             exporters: {{clickhouse: {{endpoints: [http://db:8123], nestedDepth: {depth}}}}}\n"
+        )
+    };
+    let checked = Config::load(&document(0)).unwrap();
+    let Mode::Gateway { clickhouse, .. } = checked.mode else { panic!("not a gateway") };
+    assert_eq!(clickhouse.nested_depth, 0);
+    let refused = problems(&document(31)).join("\n");
+    assert!(refused.contains("exporters.clickhouse.nestedDepth"), "{refused}");
+}
+
 /// Scenario: documents made to hurt. Guarantee: refused at once, no blow-up.
 #[test]
 fn hostile_documents_are_refused() {

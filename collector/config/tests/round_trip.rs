@@ -186,6 +186,7 @@ fn clickhouse() -> impl Strategy<Value = ClickHouseExporter> {
                     tls,
                     attributes,
                     batch,
+                    nested_depth: (numbers.0 % 31) as u8,
                     max_inserts_in_flight: numbers.0,
                     insert_timeout_seconds: numbers.1,
                     acknowledge: numbers.2,

@@ -111,6 +111,11 @@ pub struct GatewaySettings {
     /// again are recognised by ClickHouse and dropped).
     #[serde(default)]
     pub delivery: Delivery,
+    /// Levels of key-value lists inside attribute values that become JSON paths of their own, 0 to
+    /// 30; deeper lists are stored as JSON text. Map attributes hold text always.
+    #[serde(default = "default_nested_depth")]
+    #[schemars(range(min = 0, max = 30))]
+    pub nested_depth: u32,
     /// Kafka consumer group. A new group reads everything Kafka still has. Default: millrace-, the
     /// namespace, a dash, and the pool's name.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,6 +140,7 @@ impl Default for GatewaySettings {
             scaling: Scaling::default(),
             resources: Resources::default(),
             delivery: Delivery::default(),
+            nested_depth: default_nested_depth(),
             consumer_group: None,
             network_policy: NetworkPolicySettings::default(),
             pods: PodSettings::default(),
@@ -147,6 +153,12 @@ impl Default for GatewaySettings {
 /// a slow ClickHouse.
 fn default_drain_seconds() -> u32 {
     60
+}
+
+/// As deep as the attributes of OpenTelemetry's conventions go, and some; each path costs the
+/// server a column.
+fn default_nested_depth() -> u32 {
+    8
 }
 
 fn gateway_rules(schema: &mut Schema) {

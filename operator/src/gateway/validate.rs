@@ -136,7 +136,11 @@ fn settings(
         },
         ..config::KafkaReceiver::default()
     };
-    let exporter = connection::clickhouse(&pool.spec.clickhouse, attributes(pool)?, secrets)?;
+    let nested_depth = u8::try_from(pool.spec.settings.nested_depth);
+    let exporter = config::ClickHouseExporter {
+        nested_depth: nested_depth.unwrap_or(u8::MAX),
+        ..connection::clickhouse(&pool.spec.clickhouse, attributes(pool)?, secrets)?
+    };
     let deadline_seconds = pool.spec.settings.drain_seconds;
     Ok(config::Config {
         shutdown: config::Shutdown { deadline_seconds, ..config::Shutdown::default() },

@@ -59,7 +59,7 @@ impl SinkSettings {
             table_prefix: Identifier::new(exporter.table_prefix.as_str())?,
             credentials: exporter.credentials.clone(),
             tls: exporter.tls.clone(),
-            columns: Options { attributes, ..Options::default() },
+            columns: Options { attributes, nested_depth: exporter.nested_depth.into() },
             max_in_flight: exporter.max_inserts_in_flight.into(),
             insert_timeout: Duration::from_secs(exporter.insert_timeout_seconds.into()),
         })
