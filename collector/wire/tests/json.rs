@@ -8,7 +8,7 @@ mod requests;
 use millrace_wire::Signal;
 use millrace_wire::limits::Limits;
 use millrace_wire::otlp::check;
-use millrace_wire::otlp::json::{JsonError, JsonErrorKind, transcode};
+use millrace_wire::otlp::json::{JsonError, JsonErrorKind, transcode, transcode_groups};
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -59,6 +59,30 @@ fn the_protocols_examples_are_read_like_the_reference_reads_them() {
         Signal::Metrics,
         include_str!("data/otlp/metrics.json"),
     );
+}
+
+/// The groups of each example as a list of their own mean the same as within their request; a request
+/// isn't taken for a list, nor a list for a request, nor a list with more behind it.
+#[test]
+fn a_list_of_groups_is_read_like_its_request() {
+    for (signal, key, example) in [
+        (Signal::Traces, "resourceSpans", include_str!("data/otlp/trace.json")),
+        (Signal::Logs, "resourceLogs", include_str!("data/otlp/logs.json")),
+        (Signal::Metrics, "resourceMetrics", include_str!("data/otlp/metrics.json")),
+    ] {
+        let request: serde_json::Value = serde_json::from_str(example).unwrap();
+        let list = request[key].to_string();
+        let groups = |text: &str| {
+            let mut out = Vec::new();
+            transcode_groups(signal, text.as_bytes(), LIMIT_BYTES, &mut out).map(|()| out)
+        };
+        // Keys in one order for both.
+        assert_eq!(groups(&list).unwrap(), transcoded(signal, &request.to_string()).unwrap());
+        assert!(groups("[]").unwrap().is_empty());
+        assert!(groups(example).is_err());
+        assert!(transcoded(signal, &list).is_err());
+        assert!(matches!(groups(&format!("{list}]")).unwrap_err().kind(), JsonErrorKind::Trailing));
+    }
 }
 
 /// Every cut of an example, and every example with one byte changed, ends in an answer; a cut never

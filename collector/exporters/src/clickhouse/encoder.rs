@@ -1,29 +1,72 @@
 //! The encoder of this sink: OTLP bytes to Native blocks in LZ4 frames, by `millrace_columns`.
+//!
+//! A message may also be OTLP in JSON, as other writers of topics can be set to: a request, or the
+//! list of its groups alone, which is what Rotel writes. It is told by its first byte and becomes
+//! protobuf first. That way is for reading what others write, not for speed.
 
 use std::sync::Arc;
 
 use millrace_columns::{BlockSet, Compression, Options};
 use millrace_pipeline::sink::{Appended, Block, Encoder, Rejection, Slice};
 use millrace_wire::Signal;
+use millrace_wire::limits::MESSAGE_BYTES;
+use millrace_wire::otlp::json;
 
 use super::tables::Tables;
+
+/// What a request in JSON begins with. As protobuf it would be the start of a group, which no
+/// request has, so nothing readable is taken for the other.
+const REQUEST_START: u8 = b'{';
+/// What a list of groups in JSON begins with: the start of a group too.
+const GROUPS_START: u8 = b'[';
+/// Memory kept for the next message in JSON: 1 MiB, a usual message. A longer one's is given back
+/// at once, so that what is kept stays inside of what its batch reserves.
+const KEPT_JSON_BYTES: usize = 1 << 20;
 
 pub(super) struct ColumnsEncoder {
     set: BlockSet,
     tables: Arc<Tables>,
+    /// The protobuf form of a message in JSON.
+    protobuf: Vec<u8>,
 }
 
 impl ColumnsEncoder {
     pub(super) fn new(signal: Signal, options: &Options, tables: Arc<Tables>) -> Self {
-        Self { set: BlockSet::new(signal, options), tables }
+        Self { set: BlockSet::new(signal, options), tables, protobuf: Vec::new() }
+    }
+
+    fn append_protobuf(&mut self, message: &[u8]) -> Result<Appended, Rejection> {
+        match self.set.append(message) {
+            Ok(appended) => Ok(Appended { records: appended.rows }),
+            Err(error) => Err(Rejection { reason: error.reason(), detail: error.to_string() }),
+        }
+    }
+
+    #[cold]
+    fn append_json(&mut self, message: &[u8]) -> Result<Appended, Rejection> {
+        let mut protobuf = std::mem::take(&mut self.protobuf);
+        let signal = self.set.signal();
+        let read = if message.first() == Some(&GROUPS_START) {
+            json::transcode_groups(signal, message, MESSAGE_BYTES, &mut protobuf)
+        } else {
+            json::transcode(signal, message, MESSAGE_BYTES, &mut protobuf)
+        };
+        let appended = match read {
+            Ok(()) => self.append_protobuf(&protobuf),
+            Err(error) => Err(Rejection { reason: "json", detail: error.to_string() }),
+        };
+        protobuf.clear();
+        protobuf.shrink_to(KEPT_JSON_BYTES);
+        self.protobuf = protobuf;
+        appended
     }
 }
 
 impl Encoder for ColumnsEncoder {
     fn append(&mut self, message: &[u8]) -> Result<Appended, Rejection> {
-        match self.set.append(message) {
-            Ok(appended) => Ok(Appended { records: appended.rows }),
-            Err(error) => Err(Rejection { reason: error.reason(), detail: error.to_string() }),
+        match message.first() {
+            Some(&(REQUEST_START | GROUPS_START)) => self.append_json(message),
+            _ => self.append_protobuf(message),
         }
     }
 
@@ -36,7 +79,7 @@ impl Encoder for ColumnsEncoder {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.set.memory_bytes()
+        self.set.memory_bytes() + self.protobuf.capacity()
     }
 
     fn take(&mut self) -> Vec<Block> {

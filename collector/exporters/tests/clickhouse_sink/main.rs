@@ -140,6 +140,38 @@ impl Fixture {
     }
 }
 
+/// Scenario: one request as protobuf, in JSON, and as the list of its groups in JSON, as topics of
+/// other writers may hold it; then JSON that breaks off. Guarantee: the same rows, byte for byte;
+/// what is broken is refused as JSON and leaves nothing behind.
+#[test]
+fn a_message_in_json_becomes_the_rows_of_its_protobuf() {
+    let server = FakeServer::start([]);
+    let fixture = Fixture::new(&[&server]);
+    let span = |n: u8| {
+        format!(
+            r#"{{"traceId":"{}","spanId":"{}","name":"span {}","startTimeUnixNano":"{}",
+            "endTimeUnixNano":"{}"}}"#,
+            "07".repeat(16),
+            format!("{n:02x}").repeat(8),
+            n - 1,
+            20_000 * DAY + 5,
+            20_000 * DAY + 9,
+        )
+    };
+    let spans = [span(1), span(2), span(3)].join(",");
+    let groups = format!(r#"[{{"scopeSpans":[{{"spans":[{spans}]}}]}}]"#);
+    let wanted = fixture.blocks(&[20_000, 20_000, 20_000]);
+    let mut encoder = fixture.sink.encoder(Signal::Traces);
+    for json in [format!(r#"{{"resourceSpans":{groups}}}"#), groups] {
+        assert_eq!(encoder.append(json.as_bytes()).unwrap().records, 3);
+        let refused = encoder.append(&json.as_bytes()[..json.len() - 1]).unwrap_err();
+        assert_eq!(refused.reason, "json", "{}", refused.detail);
+        assert_eq!(encoder.rows(), 3);
+        let found = encoder.take();
+        assert_eq!((found.len(), found[0].rows, &found[0].body), (1, 3, &wanted[0].body));
+    }
+}
+
 /// Scenario: one insert. Guarantee: settings are explicit, the token names its origin, the body is
 /// the block, credentials are in headers and nowhere in the URL.
 #[test]

@@ -42,12 +42,35 @@ pub fn transcode(
     limit_bytes: usize,
     out: &mut Vec<u8>,
 ) -> Result<(), JsonError> {
+    write(signal, json, limit_bytes, out, |transcoder| transcoder.request(signal))
+}
+
+/// The same of a request's groups alone, as a list without the request around it: `ResourceSpans`,
+/// `ResourceLogs` or `ResourceMetrics`. Rotel writes its messages so.
+///
+/// # Errors
+/// Those of [`transcode`].
+pub fn transcode_groups(
+    signal: Signal,
+    json: &[u8],
+    limit_bytes: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), JsonError> {
+    write(signal, json, limit_bytes, out, |transcoder| transcoder.groups(signal))
+}
+
+fn write(
+    signal: Signal,
+    json: &[u8],
+    limit_bytes: usize,
+    out: &mut Vec<u8>,
+    read: impl FnOnce(&mut Transcoder<'_, '_>) -> Step,
+) -> Result<(), JsonError> {
     out.clear();
     let result = match std::str::from_utf8(json) {
         Ok(_) => {
             let out = Out::new(out, limit_bytes, json.len());
-            let mut transcoder = Transcoder { reader: Reader::new(json), out };
-            transcoder.request(signal)
+            read(&mut Transcoder { reader: Reader::new(json), out })
         }
         Err(error) => Err(Stop::at(error.valid_up_to(), JsonErrorKind::Utf8)),
     };
@@ -64,6 +87,15 @@ type Step = Result<(), Box<Stop>>;
 impl Transcoder<'_, '_> {
     fn request(&mut self, signal: Signal) -> Step {
         self.object(request(signal), 0)?;
+        self.reader.end()
+    }
+
+    /// A list as the request's groups, the one field that a request has.
+    fn groups(&mut self, signal: Signal) -> Step {
+        for (number, field) in (1..).zip(request(signal).fields) {
+            let shape = Shape::of(field.name, field.kind);
+            self.field(number, &shape, 0).map_err(|stop| stop.inside(field.name))?;
+        }
         self.reader.end()
     }
 
