@@ -331,6 +331,45 @@ fn a_stuck_sink_means_lag_and_not_memory() {
     running.stop();
 }
 
+/// Scenario: ten partitions bring more than a worker's open batches may hold, and no batch is full
+/// or old enough to be cut. Guarantee: the largest goes early each time, so that what is open stays
+/// within 32 MiB however many partitions there are; the rest waits for its time.
+#[test]
+fn open_batches_stay_within_their_bound_whatever_the_number_of_partitions() {
+    // The mock cluster keeps 5 MiB of a partition: 4.5 MiB of each are 45 MiB.
+    const PARTITIONS: usize = 10;
+    const EACH: usize = 288;
+    const LENGTH: usize = 16 * 1024;
+    const BOUND: usize = 32 << 20;
+    let kafka = Kafka::new(PARTITIONS as i32);
+    let sink = FakeSink::new(Mode::Store);
+    let filler = "x".repeat(LENGTH - 6);
+    let sent: Vec<_> = (0..PARTITIONS * EACH).map(|i| format!("{i:05}{filler}")).collect();
+    for (partition, messages) in sent.chunks(EACH).enumerate() {
+        kafka.send(partition as i32, messages.to_vec());
+    }
+    let options = Options {
+        budget_bytes: 256 << 20,
+        max_rows: 100_000,
+        max_age_millis: 60_000,
+        ..Options::default()
+    };
+    let running = Running::start(&kafka, &sink, options);
+    eventually("all read", || {
+        running.metric("millrace_records_in_total{signal=\"traces\"}") == sent.len() as f64
+    });
+    let early = sink.stored();
+    let lengths: Vec<usize> = early.iter().map(|insert| insert.messages.len() * LENGTH).collect();
+    let over = PARTITIONS * EACH * LENGTH - BOUND;
+    assert!(lengths.iter().sum::<usize>() >= over, "{lengths:?}");
+    // The largest of ten that hold 32 MiB together has a tenth at least.
+    assert!(lengths.iter().all(|length| *length >= BOUND / PARTITIONS), "{lengths:?}");
+    let most = usize::try_from(sink.most_live_bytes()).unwrap();
+    assert!(most > BOUND - LENGTH && most <= BOUND + LENGTH, "{most} of {BOUND}");
+    running.stop();
+    assert_eq!(sink.messages(), sent);
+}
+
 /// Scenario: the sink is full for longer than the pause threshold. Guarantee: nothing is lost or
 /// doubled when it has room again.
 #[test]
