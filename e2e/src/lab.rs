@@ -99,6 +99,8 @@ impl Lab {
     pub fn with(options: LabOptions) -> Result<Self> {
         let LabOptions { broker, partitions } = options;
         let folder = TempDir::new().context("no temporary folder")?;
+        let dir = Some(folder.path().join("broker"));
+        let broker = BrokerOptions { dir, ..broker };
         let broker = Broker::start(broker).context("no broker")?;
         let options = EngineOptions { test_faults: true, ..EngineOptions::default() };
         let engine = Engine::start(options).context("no engine")?;
@@ -128,6 +130,11 @@ impl Lab {
     /// A file with the engine's user.
     pub fn user_file(&self) -> PathBuf {
         self.folder.path().join("clickhouse-user")
+    }
+
+    /// The folder in which the broker keeps its topics.
+    pub fn broker_data(&self) -> PathBuf {
+        self.folder.path().join("broker").join("data")
     }
 
     fn make_topics(&self, partitions: i32) -> Result<()> {

@@ -10,5 +10,6 @@ pub mod lab;
 pub mod loadgen;
 pub mod pipeline;
 pub mod process;
+pub mod segment;
 pub mod topics;
 pub mod wait;

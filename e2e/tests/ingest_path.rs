@@ -7,7 +7,7 @@ use std::time::Duration;
 use millrace_e2e::http;
 use millrace_e2e::lab::{DEAD_LETTERS, DRAIN_LIMIT, Lab, TOPIC};
 use millrace_e2e::loadgen::Load;
-use millrace_e2e::topics;
+use millrace_e2e::{segment, topics};
 
 /// For a load of some hundred thousand spans on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -42,6 +42,25 @@ fn every_acknowledged_span_is_stored_once_and_unaltered() {
     }
     assert!(edge.process().terminate(DRAIN_LIMIT).unwrap().success());
     assert!(gateway.process().terminate(DRAIN_LIMIT).unwrap().success());
+}
+
+/// Scenario: an edge publishes in zstd, as it does unless told otherwise. Guarantee: each frame that
+/// the broker keeps says how long it is once decompressed, so that readers needn't guess: the
+/// client library writes that only if it is built as `.cargo/config.toml` says.
+#[test]
+fn compressed_messages_say_how_long_they_are() {
+    const ZSTD: u8 = 4;
+    let lab = Lab::start().unwrap();
+    let edge = lab.edge().unwrap();
+    lab.load(&edge, 21, 20_000).send(lab.folder(), LIMIT).unwrap();
+    let batches = segment::batches(&lab.broker_data(), TOPIC).unwrap();
+    assert!(!batches.is_empty());
+    for batch in batches {
+        assert_eq!(batch.codec, ZSTD);
+        let said = zstd::zstd_safe::get_frame_content_size(&batch.records).unwrap();
+        let length = zstd::decode_all(&*batch.records).unwrap().len();
+        assert_eq!(said, Some(length as u64));
+    }
 }
 
 /// Scenario: malformed OTLP, a wrong content type, an unknown path. Guarantee: each is answered
