@@ -9,7 +9,7 @@
 //! there are no replicated tables and no TLS.
 
 mod fault;
-mod install;
+pub(crate) mod install;
 
 use std::fs;
 use std::io;

@@ -1,6 +1,6 @@
 //! Gets the engine's packages with pip, once, into the cache; carries the front's source.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::service::{self, Result, ServiceError, io_error};
@@ -31,14 +31,38 @@ const DESCRIBE: &str = "import sys; v = sys.version_info; \
 
 /// The interpreter that runs the front.
 #[derive(Debug)]
-pub(super) struct Python {
+pub(crate) struct Python {
     pub(super) path: PathBuf,
     /// Such as `cpython-311`: packages with compiled parts fit one only.
     abi: String,
 }
 
+impl Python {
+    pub(crate) fn abi(&self) -> &str {
+        &self.abi
+    }
+
+    /// Puts built packages, and nothing that they depend on, into a folder.
+    pub(crate) fn fetch(&self, requirements: &str, dir: &Path, action: &str) -> Result<()> {
+        let mut probe = Command::new(&self.path);
+        let has_pip = probe.args(["-m", "pip", "--version"]).output();
+        if !has_pip.is_ok_and(|output| output.status.success()) {
+            return Err(ServiceError::MissingTool { tool: "pip", hint: PIP_HINT });
+        }
+        let file = dir.join("requirements.txt");
+        service::write_file(&file, requirements)?;
+        let mut command = Command::new(&self.path);
+        command
+            .args(["-m", "pip", "install", "--quiet", "--no-input", "--no-deps", "--upgrade"])
+            .args(["--root-user-action", "ignore", "--only-binary", ":all:"])
+            .args(["--target".as_ref(), dir.as_os_str()])
+            .args(["--requirement".as_ref(), file.as_os_str()]);
+        service::run(action, &mut command)
+    }
+}
+
 /// Finds Python 3.11 or later.
-pub(super) fn python() -> Result<Python> {
+pub(crate) fn python() -> Result<Python> {
     let missing = || ServiceError::MissingTool { tool: "python3", hint: PYTHON_HINT };
     let found = service::find_tool("python3", PYTHON_HINT)?;
     let output = Command::new(&found)
@@ -59,19 +83,6 @@ pub(super) fn python() -> Result<Python> {
 pub(super) fn packages(python: &Python) -> Result<PathBuf> {
     let name = format!("clickhouse-engine-{}", python.abi);
     service::install_once(&name, REQUIREMENTS, |dir| {
-        let mut probe = Command::new(&python.path);
-        let has_pip = probe.args(["-m", "pip", "--version"]).output();
-        if !has_pip.is_ok_and(|output| output.status.success()) {
-            return Err(ServiceError::MissingTool { tool: "pip", hint: PIP_HINT });
-        }
-        let requirements = dir.join("requirements.txt");
-        service::write_file(&requirements, REQUIREMENTS)?;
-        let mut command = Command::new(&python.path);
-        command
-            .args(["-m", "pip", "install", "--quiet", "--no-input", "--no-deps", "--upgrade"])
-            .args(["--root-user-action", "ignore", "--only-binary", ":all:"])
-            .args(["--target".as_ref(), dir.as_os_str()])
-            .args(["--requirement".as_ref(), requirements.as_os_str()]);
-        service::run("fetching the ClickHouse engine with pip", &mut command)
+        python.fetch(REQUIREMENTS, dir, "fetching the ClickHouse engine with pip")
     })
 }
