@@ -28,7 +28,7 @@ pub(crate) async fn run(
     common: Common,
     cores: NonZeroU16,
 ) -> Result<(), RunError> {
-    let Common { budget, drain, readiness, telemetry } = common;
+    let Common { budget, drain, readiness, starting, telemetry } = common;
     fits(&budget, receiver, COPIES)?;
     let listeners = readiness.part("listeners");
     let threads = usize::from(cores.get());
@@ -41,6 +41,7 @@ pub(crate) async fn run(
             drain: drain.clone(),
         },
     )?;
+    starting.ready();
     let publisher = Arc::new(DirectPublisher::start(
         exporter,
         DirectParts {

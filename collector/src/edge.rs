@@ -22,12 +22,13 @@ pub(crate) async fn run(
     common: Common,
     cores: NonZeroU16,
 ) -> Result<(), RunError> {
-    let Common { budget, drain, readiness, telemetry } = common;
+    let Common { budget, drain, readiness, starting, telemetry } = common;
     // Twice: as it came, and expanded.
     fits(&budget, receiver, 2)?;
     let listeners = readiness.part("listeners");
     let kafka = readiness.part("kafka");
     let publisher = Arc::new(KafkaPublisher::start(exporter, &telemetry, kafka, &drain)?);
+    starting.ready();
     let parts = Parts {
         budget,
         drain: drain.clone(),

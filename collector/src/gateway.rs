@@ -21,7 +21,7 @@ pub(crate) async fn run(
     common: Common,
     cores: NonZeroU16,
 ) -> Result<(), RunError> {
-    let Common { budget, drain, readiness, telemetry } = common;
+    let Common { budget, drain, readiness, starting, telemetry } = common;
     let instance = instance(receiver)?;
     let delivery = match receiver.delivery {
         Delivery::AtLeastOnce => kafka::Delivery::AtLeastOnce,
@@ -50,6 +50,7 @@ pub(crate) async fn run(
             drain: drain.clone(),
         },
     )?;
+    starting.ready();
     drain.begun().await;
     let ended = tokio::task::spawn_blocking(move || source.join());
     // The source keeps to the deadline by itself; this is for one that can't.

@@ -17,7 +17,7 @@ use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::failpoint;
 use millrace_pipeline::memory::MemoryLimit;
-use millrace_pipeline::readiness::Readiness;
+use millrace_pipeline::readiness::{Part, Readiness};
 use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
 use millrace_receivers::kafka::StartError;
 use millrace_receivers::otlp::OtlpError;
@@ -95,6 +95,9 @@ pub(crate) struct Common {
     pub(crate) budget: Budget,
     pub(crate) drain: Drain,
     pub(crate) readiness: Readiness,
+    /// Ready once every other part is registered: probes are answered before that, and a process
+    /// without parts would have nothing that speaks against its being ready.
+    pub(crate) starting: Part,
     pub(crate) telemetry: Arc<Telemetry>,
 }
 
@@ -171,7 +174,9 @@ fn start(checked: Checked) -> Result<(), RunError> {
     let budget = Budget::new(limit.share_bytes(memory.budget_percent));
     let telemetry = Arc::new(Telemetry::new(budget.clone(), VERSION, allocator::NAME)?);
     let drain = Drain::new(Duration::from_secs(u64::from(shutdown.deadline_seconds)));
-    let common = Common { budget, drain, readiness: Readiness::default(), telemetry };
+    let readiness = Readiness::default();
+    let starting = readiness.part("process");
+    let common = Common { budget, drain, readiness, starting, telemetry };
     let cores = process::cores();
     tracing::info!(
         version = VERSION,

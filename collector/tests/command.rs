@@ -290,6 +290,18 @@ fn version_names_the_allocator() {
     assert!(text.starts_with(&start), "{text}");
 }
 
+/// Scenario: an edge whose broker isn't there is asked from its first moment on, before its parts
+/// are made. Guarantee: it is never ready.
+#[test]
+fn nothing_is_ready_before_its_parts_are() {
+    let mut edge = Running::start(&edge("127.0.0.1:1"));
+    let admin = edge.admin();
+    for _ in 0..500 {
+        let (status, text) = request(&admin, "GET", "/readyz", &[], b"");
+        assert_eq!(status, 503, "{text}");
+    }
+}
+
 /// Scenario: a whole edge with brokers. Guarantee: ready, records in are records out, metrics say
 /// so, and SIGTERM ends it with 0 after the last record is safe.
 #[test]

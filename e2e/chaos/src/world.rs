@@ -299,10 +299,11 @@ impl World {
             self.lab.engine.restart()?;
         }
         for collector in self.gateways.iter_mut().chain([&mut self.edge]) {
-            let _ = millrace_e2e::process::signal(collector.process().pid(), "CONT");
             if collector.process().ended()?.is_some() {
                 let launch = collector.launched().clone();
                 collector.relaunch(launch)?;
+            } else {
+                millrace_e2e::process::signal(collector.process().pid(), "CONT")?;
             }
         }
         self.ready()

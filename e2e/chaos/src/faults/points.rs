@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use millrace_e2e::collector::{Collector, Launch};
+use millrace_e2e::lab::DRAIN_LIMIT;
 use millrace_e2e::process::signal;
 use millrace_e2e::{binaries, wait};
 
@@ -52,18 +53,14 @@ fn at_point(scene: &mut Scene<'_>, name: &str, binary: &Path) -> Result<()> {
         None => (false, name),
     };
     let visit = match point {
-        // Comes once in a life.
-        "in-revoke" => 1,
-        "in-drain" if is_edge => 1,
-        // Comes at each turn of the loop, until all is stored.
-        "in-drain" => 1 + scene.random.below(3),
+        // May come once in a life: a drain that finds all stored is over at its first look.
+        "in-revoke" | "in-drain" => 1,
         // Comes once a second for each of them.
         "before-commit" => 1 + scene.random.below(6),
         _ => 1 + scene.random.below(VISITS_MAX),
     };
     let index = usize::try_from(scene.random.below(scene.world.gateways.len() as u64))?;
     scene.world.note_memory();
-    let extra = point == "in-revoke";
     let victim = match is_edge {
         true => &mut scene.world.edge,
         false => &mut scene.world.gateways[index],
@@ -73,25 +70,32 @@ fn at_point(scene: &mut Scene<'_>, name: &str, binary: &Path) -> Result<()> {
     armed.variables.push((VARIABLE.to_owned(), format!("{point}:{visit}")));
     victim.process().kill9()?;
     victim.relaunch(armed)?;
-    if matches!(point, "in-revoke" | "in-drain") {
-        victim.ready()?;
-    }
-    // Points that only come when something is asked of the process.
-    if point == "in-drain" {
-        signal(victim.process().pid(), "TERM")?;
-    }
-    let joined = match extra {
-        true => Some(scene.world.gateway("gateway-extra", Delivery::EffectivelyOnce, false)?),
-        false => None,
+    // A revocation comes when somebody joins.
+    let guest = match point {
+        "in-revoke" => {
+            victim.ready()?;
+            Some(scene.world.gateway("gateway-extra", Delivery::EffectivelyOnce, false)?)
+        }
+        _ => None,
     };
     let victim = match is_edge {
         true => &mut scene.world.edge,
         false => &mut scene.world.gateways[index],
     };
-    await_end(victim)?;
+    let struck = ask_for(point, victim).and_then(|()| await_end(victim));
+    // Whatever came of it, it isn't armed any more.
     victim.relaunch(usual)?;
-    if let Some(mut joined) = joined {
-        joined.process().terminate(millrace_e2e::lab::DRAIN_LIMIT)?;
+    if let Some(mut guest) = guest {
+        guest.process().terminate(DRAIN_LIMIT)?;
+    }
+    struck
+}
+
+/// Some points only come when something is asked of the process.
+fn ask_for(point: &str, victim: &mut Collector) -> Result<()> {
+    if point == "in-drain" {
+        victim.ready()?;
+        signal(victim.process().pid(), "TERM")?;
     }
     Ok(())
 }
