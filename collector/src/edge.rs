@@ -7,7 +7,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use millrace_config::{KafkaExporter, OtlpReceiver};
-use millrace_exporters::kafka::KafkaPublisher;
+use millrace_exporters::kafka::{BufferedParts, BufferedPublisher, KafkaPublisher};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::publish::Publish;
 use millrace_pipeline::readiness::Part;
@@ -27,15 +27,31 @@ pub(crate) async fn run(
     fits(&budget, receiver, 2)?;
     let listeners = readiness.part("listeners");
     let kafka = readiness.part("kafka");
-    let publisher = Arc::new(KafkaPublisher::start(exporter, &telemetry, kafka, &drain)?);
-    starting.ready();
-    let parts = Parts {
+    let threads = usize::from(cores.get());
+    let parts = |publisher: Arc<dyn Publish>, budget, telemetry| Parts {
         budget,
         drain: drain.clone(),
         telemetry,
-        publisher: Arc::clone(&publisher) as Arc<dyn Publish>,
-        threads: usize::from(cores.get()),
+        publisher,
+        threads,
     };
+    let Some(buffer) = &exporter.buffer else {
+        let publisher = Arc::new(KafkaPublisher::start(exporter, &telemetry, kafka, &drain)?);
+        starting.ready();
+        let parts = parts(Arc::clone(&publisher) as _, budget, telemetry);
+        take(receiver, parts, &listeners).await?;
+        let remaining = drain.remaining();
+        return finish(move || publisher.flush(remaining)).await;
+    };
+    let buffered = BufferedParts {
+        budget: budget.clone(),
+        telemetry: Arc::clone(&telemetry),
+        part: kafka,
+        drain: drain.clone(),
+    };
+    let publisher = Arc::new(BufferedPublisher::start(exporter, buffer, buffered)?);
+    starting.ready();
+    let parts = parts(Arc::clone(&publisher) as _, budget, telemetry);
     take(receiver, parts, &listeners).await?;
     let remaining = drain.remaining();
     finish(move || publisher.flush(remaining)).await

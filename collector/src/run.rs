@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use millrace_config::{Admin as AdminSettings, Checked, Config, MAX_DOCUMENT_BYTES, Memory, Mode};
 use millrace_exporters::clickhouse::SinkError;
-use millrace_exporters::kafka::ProducerError;
+use millrace_exporters::kafka::{BufferError, ProducerError};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::failpoint;
@@ -53,6 +53,9 @@ pub(crate) enum RunError {
     /// A Kafka producer.
     #[error("kafka: {0}")]
     Producer(#[from] ProducerError),
+    /// The edge's buffer on disk.
+    #[error(transparent)]
+    Buffer(#[from] BufferError),
     /// The Kafka source.
     #[error("kafka: {0}")]
     Source(#[from] StartError),

@@ -10,9 +10,9 @@ use crate::kafka::DEAD_LETTER_SUFFIX;
 use crate::lines::Lines;
 use crate::problem::{ConfigError, Problem};
 use crate::{
-    AcknowledgeInsert, Admin, ByteSize, ClickHouseExporter, ClientTls, Config, Exporters,
-    KafkaConnection, KafkaExporter, KafkaReceiver, Memory, OtlpLimits, OtlpReceiver, Receivers,
-    SaslMechanism, Shutdown, TopicName, Topics,
+    Acknowledge, AcknowledgeInsert, Admin, ByteSize, ClickHouseExporter, ClientTls, Config,
+    DiskBuffer, Exporters, KafkaConnection, KafkaExporter, KafkaReceiver, Memory, OtlpLimits,
+    OtlpReceiver, Receivers, SaslMechanism, Shutdown, TopicName, Topics,
 };
 
 /// Settings that can be run: the mode is decided and every limit is inside its range.
@@ -353,8 +353,9 @@ impl Judge<'_> {
             max_message_bytes,
             linger_millis,
             partition_by: _,
-            acknowledge: _,
+            acknowledge,
             delivery_timeout_seconds,
+            buffer,
         } = exporter;
         self.connection("exporters.kafka.connection", connection);
         self.some_topic("exporters.kafka.topics", topics);
@@ -366,6 +367,30 @@ impl Judge<'_> {
         );
         self.range("exporters.kafka.lingerMillis", *linger_millis, 0..=1000);
         self.range("exporters.kafka.deliveryTimeoutSeconds", *delivery_timeout_seconds, 1..=600);
+        if let Some(buffer) = buffer {
+            self.disk_buffer(buffer, *max_message_bytes, *acknowledge);
+        }
+    }
+
+    fn disk_buffer(&mut self, buffer: &DiskBuffer, message: ByteSize, acknowledge: Acknowledge) {
+        /// Segments are an eighth of the buffer: of four messages each has its place.
+        const MESSAGES_MIN: u64 = 4;
+        let DiskBuffer { path, max_bytes } = buffer;
+        if !path.is_absolute() {
+            let message = format!("`{}` is no absolute path: write one", path.display());
+            self.say("exporters.kafka.buffer.path", message);
+        }
+        let least =
+            ByteSize::mib(16).max(ByteSize::bytes(message.get().saturating_mul(MESSAGES_MIN)));
+        let most = ByteSize::mib(1024 * 1024);
+        self.range("exporters.kafka.buffer.maxBytes", *max_bytes, least..=most);
+        if acknowledge == Acknowledge::AfterBuffering {
+            self.say(
+                "exporters.kafka.acknowledge",
+                "AfterBuffering answers before anything is safe, which a buffer on disk is for: \
+                 write AfterKafka or drop the buffer",
+            );
+        }
     }
 
     fn clickhouse(&mut self, exporter: &ClickHouseExporter) {

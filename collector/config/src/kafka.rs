@@ -1,6 +1,7 @@
 //! The Kafka sections: one connection type for both directions, the receiver and the exporter.
 
 use std::num::NonZeroU16;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -188,7 +189,26 @@ section! {
         /// How long a message may take to be stored, in seconds, 1 to 600; the client is then told
         /// to send again. Keep it under the receiver's `requestSeconds`.
         pub delivery_timeout_seconds: u32 = 25,
+        /// A buffer on disk for when Kafka is away. None when absent: clients keep their records
+        /// then.
+        pub buffer: Option<DiskBuffer> = None,
     }
+}
+
+/// A buffer on disk. Needs `acknowledge: AfterKafka`, which then means: after Kafka or the disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DiskBuffer {
+    /// A folder of its own for each process, as an absolute path. It is made if need be.
+    pub path: PathBuf,
+    /// What it may take: 16 MiB to 1 TiB, and four of the longest messages at least.
+    #[serde(default = "default_buffer_bytes")]
+    pub max_bytes: ByteSize,
+}
+
+/// At 100 bytes a record of OTLP, ten million records.
+fn default_buffer_bytes() -> ByteSize {
+    ByteSize::mib(1024)
 }
 
 /// How messages are compressed.

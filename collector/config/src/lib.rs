@@ -27,7 +27,7 @@ mod units;
 pub use check::{Checked, Mode};
 pub use clickhouse::{AcknowledgeInsert, Attributes, Batch, ClickHouseExporter, Credentials};
 pub use kafka::{
-    Acknowledge, Compression, Delivery, GroupProtocol, KafkaConnection, KafkaExporter,
+    Acknowledge, Compression, Delivery, DiskBuffer, GroupProtocol, KafkaConnection, KafkaExporter,
     KafkaReceiver, PartitionBy, Sasl, SaslMechanism, Topics,
 };
 pub use names::{EnvName, GroupId, Identifier, NameError, TopicName};

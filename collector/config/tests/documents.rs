@@ -270,3 +270,32 @@ fn a_gateway_has_nobody_to_announce_its_end_to() {
              the field out"]
     );
 }
+
+/// Scenario: an edge with a buffer on disk that can't be used as asked. Guarantee: each reason is
+/// said; a sensible one passes with its default size.
+#[test]
+fn a_buffer_needs_a_path_room_and_acknowledgements_that_wait() {
+    let edge = |kafka: &str| {
+        format!(
+            "receivers: {{otlp: {{}}}}\nexporters:\n  kafka:\n    \
+             connection: {{bootstrapServers: [k:1]}}\n{kafka}"
+        )
+    };
+    let bad = edge(
+        "    acknowledge: AfterBuffering\n    maxMessageBytes: 8Mi\n    \
+         buffer: {path: buffer, maxBytes: 20Mi}\n",
+    );
+    assert_eq!(
+        problems(&bad),
+        [
+            "line 5, column 5: exporters.kafka.acknowledge: AfterBuffering answers before anything \
+             is safe, which a buffer on disk is for: write AfterKafka or drop the buffer",
+            "line 7, column 14: exporters.kafka.buffer.path: `buffer` is no absolute path: write one",
+            "line 7, column 28: exporters.kafka.buffer.maxBytes: 20Mi is out of range: write 32Mi to \
+             1024Gi",
+        ]
+    );
+    let good = Config::load(&edge("    buffer: {path: /var/lib/millrace}\n")).unwrap();
+    let Mode::Edge { kafka, .. } = good.mode else { panic!("not an edge") };
+    assert_eq!(kafka.buffer.unwrap().max_bytes, ByteSize::mib(1024));
+}

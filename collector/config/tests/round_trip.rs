@@ -3,8 +3,8 @@
 
 use millrace_config::{
     Acknowledge, AcknowledgeInsert, Admin, Attributes, Batch, BootstrapServer, ByteSize,
-    ClickHouseExporter, ClientTls, Compression, Config, Credentials, Delivery, EnvName, Exporters,
-    GroupId, GroupProtocol, GrpcListener, HttpEndpoint, HttpListener, Identifier, KafkaConnection,
+    ClickHouseExporter, ClientTls, Compression, Config, Credentials, Delivery, DiskBuffer, EnvName,
+    Exporters, GroupId, GroupProtocol, GrpcListener, HttpEndpoint, HttpListener, Identifier, KafkaConnection,
     KafkaExporter, KafkaReceiver, Memory, OtlpLimits, OtlpReceiver, PartitionBy, Receivers, Sasl,
     SaslMechanism, SecretFile, ServerTls, Shutdown, TopicName, Topics,
 };
@@ -137,8 +137,12 @@ fn kafka_exporter() -> impl Strategy<Value = KafkaExporter> {
     let acknowledge = prop_oneof![Just(Acknowledge::AfterKafka), Just(Acknowledge::AfterBuffering)];
     let partition_by = prop_oneof![Just(PartitionBy::Any), Just(PartitionBy::TraceId)];
     let choices = (compression, partition_by, acknowledge);
-    (connection().boxed(), topics(), choices, size(), any::<[u32; 2]>()).prop_map(
-        |(connection, topics, choices, max_message_bytes, [linger, delivery])| {
+    let buffer = option::of(
+        (file(), size())
+            .prop_map(|(path, max_bytes)| DiskBuffer { path: path.path().to_owned(), max_bytes }),
+    );
+    (connection().boxed(), topics(), choices, size(), any::<[u32; 2]>(), buffer).prop_map(
+        |(connection, topics, choices, max_message_bytes, [linger, delivery], buffer)| {
             let (compression, partition_by, acknowledge) = choices;
             KafkaExporter {
                 connection,
@@ -149,6 +153,7 @@ fn kafka_exporter() -> impl Strategy<Value = KafkaExporter> {
                 partition_by,
                 acknowledge,
                 delivery_timeout_seconds: delivery,
+                buffer,
             }
         },
     )

@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use prometheus::{
-    Counter, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
-    Opts, Registry, TextEncoder, core::Collector,
+    Counter, Gauge, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry, TextEncoder, core::Collector,
 };
 
 use millrace_wire::Signal;
@@ -103,6 +103,9 @@ pub struct Telemetry {
     deduplicates: IntGaugeVec,
     produce_seconds: Histogram,
     produce_failures: IntCounterVec,
+    buffer_bytes: IntGauge,
+    buffer_records: IntGauge,
+    buffer_age: Gauge,
     bytes_in_flight: IntGauge,
     budget_bytes: IntGauge,
     cpu_seconds: Counter,
@@ -187,6 +190,13 @@ impl Telemetry {
                 "Messages Kafka did not confirm, by the class of the failure.",
                 &["class"],
             )?,
+            buffer_bytes: register.gauge(
+                "millrace_buffer_bytes",
+                "Bytes of the edge's buffer on disk, files of records already in Kafka included.",
+            )?,
+            buffer_records: register
+                .gauge("millrace_buffer_records", "Records in the edge's buffer on disk.")?,
+            buffer_age: register.buffer_age()?,
             bytes_in_flight: register
                 .gauge("millrace_bytes_in_flight", "Bytes of records held in memory.")?,
             budget_bytes: register
@@ -289,6 +299,14 @@ impl Telemetry {
     /// Counts a message that Kafka did not confirm. `class` is one of a fixed set of names.
     pub fn produce_failed(&self, class: &'static str) {
         self.produce_failures.with_label_values(&[class]).inc();
+    }
+
+    /// States what the edge's buffer on disk holds: bytes of its files, records, and how long the
+    /// oldest of them has been there.
+    pub fn disk_buffer(&self, bytes: u64, records: u64, age: Duration) {
+        self.buffer_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        self.buffer_records.set(i64::try_from(records).unwrap_or(i64::MAX));
+        self.buffer_age.set(age.as_secs_f64());
     }
 
     /// Adds a part's own metric, such as a client library's.
@@ -404,6 +422,15 @@ impl Register {
             "Age of the oldest message in the partition that is not yet stored.",
         );
         let metric = GaugeVec::new(options, &["topic", "partition"])?;
+        self.0.register(Box::new(metric.clone()))?;
+        Ok(metric)
+    }
+
+    fn buffer_age(&self) -> Result<Gauge, TelemetryError> {
+        let metric = Gauge::new(
+            "millrace_buffer_age_seconds",
+            "How long the oldest record has been in the edge's buffer on disk.",
+        )?;
         self.0.register(Box::new(metric.clone()))?;
         Ok(metric)
     }

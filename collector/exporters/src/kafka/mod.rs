@@ -4,6 +4,7 @@
 //! Kafka has not confirmed is never reported as safe. Nothing here decodes records, and nothing
 //! blocks a caller: what can't be taken now is refused or handed back.
 
+mod buffered;
 mod failure;
 mod lane;
 mod lanes;
@@ -13,6 +14,7 @@ mod producer;
 mod publisher;
 mod ticket;
 
+pub use buffered::{BufferError, BufferedParts, BufferedPublisher};
 pub use letters::KafkaDeadLetters;
 pub use producer::{Context, Producer, ProducerError, Shipment, Traits, code_of, create};
 pub use publisher::KafkaPublisher;

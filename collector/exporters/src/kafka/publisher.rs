@@ -79,6 +79,8 @@ impl KafkaPublisher {
             partition_by,
             acknowledge,
             delivery_timeout_seconds,
+            // The buffered publisher's, which is in front of this one.
+            buffer: _,
         } = settings;
         let max_message_bytes = max_message_bytes.as_usize();
         let producer: Producer<Batch> = create(
@@ -131,6 +133,16 @@ impl KafkaPublisher {
         self.shared.closed.store(true, Ordering::Release);
         self.shared.all_lanes().for_each(|lane| lane.ship_now());
         self.shared.producer.flush(time).is_ok()
+    }
+
+    /// Whether Kafka was reached when it was last asked.
+    pub(crate) fn is_reachable(&self) -> bool {
+        self.monitor.is_reachable()
+    }
+
+    /// The longest message, in bytes.
+    pub(crate) fn max_message_bytes(&self) -> usize {
+        self.max_message_bytes
     }
 
     /// Where a signal goes.
@@ -212,22 +224,50 @@ impl<'a> Load<'a> {
 
     /// Adds a request of any length, cut into messages if it is too long for one.
     fn put(&mut self, lane: &Arc<Lane>, bytes: Cow<'a, [u8]>, records: u64) -> Result<(), Refused> {
-        let fits = |bytes: &[u8]| bytes.len() <= self.max_message_bytes;
-        if fits(&bytes) {
-            self.messages.push(Message { lane: Arc::clone(lane), bytes, records });
-            return Ok(());
-        }
-        let parts = otlp::split(self.signal, &bytes, self.max_message_bytes);
-        for part in parts.map_err(|error| Refused::Unavailable(error.to_string()))? {
-            if fits(&part.bytes) {
-                let (lane, bytes) = (Arc::clone(lane), Cow::Owned(part.bytes));
-                self.messages.push(Message { lane, bytes, records: part.records });
-            } else {
-                self.rejected_records += part.records;
-            }
-        }
+        let Pieces { pieces, rejected_records } =
+            pieces(self.signal, bytes, records, self.max_message_bytes)?;
+        self.rejected_records += rejected_records;
+        self.messages.extend(pieces.into_iter().map(|(bytes, records)| Message {
+            lane: Arc::clone(lane),
+            bytes,
+            records,
+        }));
         Ok(())
     }
+}
+
+/// A request cut into messages.
+pub(crate) struct Pieces<'a> {
+    /// Requests that fit into a message each, and their records.
+    pub(crate) pieces: Vec<(Cow<'a, [u8]>, u64)>,
+    /// Records that no message can hold.
+    pub(crate) rejected_records: u64,
+}
+
+/// Cuts a checked request between records if it is too long for one message.
+///
+/// # Errors
+/// It isn't well-formed, so it was not checked: nothing of it goes anywhere.
+pub(crate) fn pieces(
+    signal: Signal,
+    bytes: Cow<'_, [u8]>,
+    records: u64,
+    max_message_bytes: usize,
+) -> Result<Pieces<'_>, Refused> {
+    let mut cut = Pieces { pieces: Vec::new(), rejected_records: 0 };
+    if bytes.len() <= max_message_bytes {
+        cut.pieces.push((bytes, records));
+        return Ok(cut);
+    }
+    let parts = otlp::split(signal, &bytes, max_message_bytes);
+    for part in parts.map_err(|error| Refused::Unavailable(error.to_string()))? {
+        if part.bytes.len() <= max_message_bytes {
+            cut.pieces.push((Cow::Owned(part.bytes), part.records));
+        } else {
+            cut.rejected_records += part.records;
+        }
+    }
+    Ok(cut)
 }
 
 impl Publish for KafkaPublisher {

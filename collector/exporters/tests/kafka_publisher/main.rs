@@ -3,6 +3,7 @@
 //! Not proven here: real brokers' timing and replication; the end-to-end tests do that.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod buffered;
 mod by_trace;
 
 use std::sync::Arc;
@@ -73,6 +74,7 @@ impl Rig {
             partition_by: PartitionBy::Any,
             acknowledge: Acknowledge::AfterKafka,
             delivery_timeout_seconds: 20,
+            buffer: None,
         };
         change(&mut settings);
         let budget = Budget::new(64 << 20);
