@@ -21,6 +21,8 @@
 mod disk;
 pub mod frame;
 mod queue;
+mod values;
 
 pub use disk::{Disk, Folder, FolderError};
-pub use queue::{AppendError, Entry, Limits, Queue, Recovery, Stats};
+pub use queue::Queue;
+pub use values::{AppendError, Entry, Limits, Recovery, Stats};
