@@ -85,7 +85,7 @@ impl Fake {
     }
 
     fn chance(&mut self, one_in: u64) -> bool {
-        self.next() % one_in == 0
+        self.next().is_multiple_of(one_in)
     }
 
     fn next(&mut self) -> u64 {
