@@ -55,7 +55,6 @@ fn messages_deleted_unread_are_counted_and_the_rest_is_stored() {
     let lost = high - wanted;
 
     let gateway = lab.gateway("gateway-again", "").unwrap();
-    lab.committed(LIMIT).ok();
     // The next message of the partition is what tells.
     lab.load(&edge, 43, SPANS / 2).run(lab.folder(), LIMIT).unwrap();
     counted(&gateway, "millrace_records_lost_to_retention_total", TOPIC, lost as f64);

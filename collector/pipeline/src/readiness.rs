@@ -1,8 +1,8 @@
 //! Whether the process can do its work, as one sentence for each part of it that cannot.
 //!
 //! A part is registered before it starts and counts as not ready until it says so; the process is
-//! ready when all its parts are. A part that works may have a note beside: something a person should
-//! look into although records flow. Reasons and notes are for people: no secrets, one line, bounded
+//! ready when all its parts are. A part that works may have a note: something a person should look
+//! into although records flow. Reasons and notes are for people: no secrets, one line, bounded
 //! length.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -178,7 +178,7 @@ impl Telemetry {
             )?,
             deduplicates: register.gauges(
                 "millrace_table_deduplicates",
-                "Whether a live table recognises an insert sent again; at 0 a repeated one is doubled.",
+                "Whether a live table recognises an insert sent again; at 0 it is doubled.",
                 &["table"],
             )?,
             produce_seconds: register.histogram(

@@ -5,7 +5,7 @@
 //! deadline; anything else is tried again, however long it takes, with the data still in Kafka.
 //!
 //! An answer that may be about the table makes the sink look at it ([`super::look`]): columns that
-//! are gone are left out from the next try on, and rows that a changed type refuses aren't bad rows.
+//! are gone are left out from the next try on, and rows refused by a changed type aren't bad rows.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;

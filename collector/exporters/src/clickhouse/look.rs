@@ -1,7 +1,7 @@
 //! Looks at the live tables: when an answer may be about the table, and every now and then.
 //!
 //! A look is two short questions of system tables, for all tables of this sink at once. What it
-//! shows becomes [plans](super::plan); what of it a person should know becomes metrics, one log line
+//! shows becomes [plans](super::plan); what of it a person should know becomes metrics, a log line
 //! per change, and a note beside readiness. A look that fails changes nothing.
 
 use std::collections::BTreeMap;

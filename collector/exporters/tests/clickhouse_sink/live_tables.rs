@@ -21,7 +21,8 @@ fn traces(engine: &str, changes: &[(&str, Option<&str>)]) -> Live {
         };
         let name = column.name;
         Some(format!(
-            "{{\"table\":\"otel_traces\",\"name\":\"{name}\",\"kind\":\"{ty}\",\"default_kind\":\"\"}}\n"
+            "{{\"table\":\"otel_traces\",\"name\":\"{name}\",\"kind\":\"{ty}\",\
+             \"default_kind\":\"\"}}\n"
         ))
     };
     Live {
@@ -45,7 +46,7 @@ fn looked(server: &FakeServer) -> Fixture {
     fixture
 }
 
-/// Scenario: two columns are dropped under a running sink, and come back. Guarantee: the insert that
+/// Scenario: two columns are dropped under a running sink and come back. Guarantee: the insert that
 /// met it is sent again at once without them, same bytes and token; a metric and a note say so,
 /// readiness isn't touched; after the repair they are written again by themselves.
 #[test]
@@ -144,7 +145,7 @@ fn a_success_without_a_number_of_rows_is_asked_once_more() {
 }
 
 /// Scenario: a table that stores a repetition again, with answers without a number of rows and with
-/// too few. Guarantee: the first is believed and counted, the second repeated once and then counted;
+/// too few. Guarantee: the first is believed and counted, the second repeated once, then counted;
 /// metric and note say what the table can't do; the process is ready.
 #[test]
 fn a_table_that_forgets_inserts_is_told_and_not_repeated_into() {

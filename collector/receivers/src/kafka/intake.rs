@@ -88,12 +88,11 @@ impl<M: Member> Session<M> {
                 return;
             }
             self.begin_anew(key, offset);
-        } else if offset > partition.next_offset && partition.is_placed {
-            self.note_gap(key, partition.next_offset, offset);
         }
         if !self.has_room_for(key, offset, message.payload().map_or(0, <[u8]>::len)) {
             return;
         }
+        self.note_gap(key, offset);
         let cut = self.ledger.cut_at(key, offset);
         let open = self.partitions.get(&key).and_then(|partition| partition.open.as_ref());
         if open.is_some_and(|open| ends_before(open.cut, cut)) {
@@ -122,9 +121,15 @@ impl<M: Member> Session<M> {
         self.partitions.insert(key, Partition::new(Some(offset)));
     }
 
-    /// Messages were passed over. Whether they are lost is for who knows the partition's beginning.
-    fn note_gap(&self, key: Key, wanted: i64, got: i64) {
-        if let Some(topic) = self.topic(key) {
+    /// Messages may have been passed over. Whether they are lost is for who knows the partition's
+    /// beginning.
+    fn note_gap(&self, key: Key, got: i64) {
+        let Some(partition) = self.partitions.get(&key) else { return };
+        if got > partition.next_offset
+            && partition.is_placed
+            && let Some(topic) = self.topic(key)
+        {
+            let wanted = partition.next_offset;
             self.shared.lag.passed_over(&topic.name, key.partition, wanted, got);
         }
     }
@@ -134,6 +139,9 @@ impl<M: Member> Session<M> {
     fn has_room_for(&mut self, key: Key, offset: i64, bytes: usize) -> bool {
         let needed = bytes as u64 * GROWTH;
         if needed <= HEADROOM_BYTES || too_long(bytes, &self.shared.budget).is_some() {
+            return true;
+        }
+        if self.headroom.as_ref().is_some_and(|room| room.bytes() >= needed) {
             return true;
         }
         // What is held already isn't asked for twice.

@@ -223,8 +223,8 @@ mod tests {
         assert_eq!(future.1, Duration::ZERO, "a producer's clock may be ahead");
     }
 
-    /// Scenario: gaps before, across and behind a partition's beginning. Guarantee: what lies before
-    /// it is lost, and nothing else.
+    /// Scenario: gaps before, across and behind a partition's beginning. Guarantee: what lies
+    /// before it is lost, and nothing else.
     #[test]
     fn what_was_deleted_unread_is_lost() {
         assert_eq!(lost((40, 100), 100), 60);

@@ -94,7 +94,7 @@ fn a_topic_that_begins_again_is_read_from_its_beginning() {
     running.stop();
 }
 
-/// Scenario: messages of 2 MB, on four partitions, with a budget that has room for a few at once and
+/// Scenario: messages of 2 MB on four partitions, with a budget that has room for a few at once and
 /// a sink that answers late; one message longer than the budget's share. Guarantee: encoders and
 /// bodies stay inside the budget, all but the one are stored once, that one is a dead letter with
 /// the reason and without its bytes.
