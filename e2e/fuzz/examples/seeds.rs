@@ -29,6 +29,8 @@ fn main() -> Result<()> {
     let mut seeds = requests()?;
     seeds.extend(compressed()?);
     seeds.extend(texts());
+    seeds.extend(announced(&seeds));
+    seeds.extend(tables());
     for target in TARGETS {
         let own = folder.join(target.name);
         fs::create_dir_all(&own).with_context(|| format!("cannot make {}", own.display()))?;
@@ -118,6 +120,92 @@ fn texts() -> Seeds {
         ("json", json()),
         ("config_document", bytes(DOCUMENTS)),
         ("config_words", bytes(&["512Mi", "4KiB", "17", "otlp_traces", "group-1", "MILLRACE_X"])),
+    ])
+}
+
+/// Requests with their headers, and answers with theirs.
+fn announced(seeds: &Seeds) -> Seeds {
+    let mut requests = Vec::new();
+    let bodies = |name| seeds.get(name).into_iter().flatten().filter(|body| !body.is_empty());
+    for (control, content_type, encoding, from) in [
+        (0, "application/x-protobuf", "identity", "walk_traces"),
+        (2, "application/x-protobuf;a=b", "", "walk_logs"),
+        (1, "application/grpc", "", "walk_traces"),
+        (5, "application/grpc+proto", "identity", "walk_metrics"),
+        (0, "application/json; charset=utf-8", "identity", "json"),
+        (0, "Application/JSON", "GZIP", "gzip"),
+        (2, "application/x-protobuf", "zstd", "zstd"),
+        (3, "application/grpc", "x-gzip", "gzip"),
+        (1, "application/grpc", "zstd", "zstd"),
+    ] {
+        for body in bodies(from).take(6) {
+            let head = format!("{content_type}\n{encoding}\n");
+            requests.push([&[control][..], head.as_bytes(), &body[1..]].concat());
+        }
+    }
+    let framed = b"application/grpc\ngzip\n\x00\x00\x00\x00\x02\x0a\x00";
+    requests.push([&[0x81][..], framed].concat());
+    let answer = |head: [u8; 6], text: &str| [&head[..], text.as_bytes()].concat();
+    // Statuses are counted from 100: 100 is 200, 400 is 500.
+    let answers = vec![
+        answer([0, 100, 7, 0, 0, 7], "\n"),
+        answer([0, 100, 7, 0, 0, 255], "{\"written_rows\":\"5\"}\n"),
+        answer(
+            [0, 100, 7, 0, 0, 0],
+            "\n\n__exception__\nCode: 252. DB::Exception: Too many parts.",
+        ),
+        answer([1, 144, 7, 0, 0, 7], "\nCode: 60. DB::Exception: Unknown table (UNKNOWN_TABLE)"),
+        answer([1, 144, 7, 1, 133, 0], "\n"),
+        answer([1, 72, 7, 0, 241, 0], "\nCode: 241. DB::Exception: Memory limit"),
+        answer([1, 147, 9, 0, 0, 255], "\n<html>Bad Gateway</html>"),
+    ];
+    Seeds::from([("otlp_request", requests), ("clickhouse_answer", answers)])
+}
+
+/// Declarations, servers' words, and names of custom resources.
+fn tables() -> Seeds {
+    let names = "otel\notel\n{cluster}\nall\n/clickhouse/tables/{shard}\n{replica}\ntiered\ncold\n\
+                 7d\n1d12h\nservice\nservice.name\npod\nk8s.pod.name\nhttp.method";
+    let mut statements = Vec::new();
+    let mut observed = Vec::new();
+    for index in 0..90_u8 {
+        let control = [index, index.wrapping_mul(37), index.wrapping_mul(101)];
+        statements.push([&control[..], names.as_bytes()].concat());
+        let live = "MergeTree PARTITION BY toDate(Timestamp) ORDER BY (ServiceName, SpanName, \
+                    toDateTime(Timestamp)) TTL toDateTime(Timestamp) + toIntervalDay(99) SETTINGS \
+                    index_granularity = 8192, ttl_only_drop_parts = 1\ntoDate(Timestamp)\n\
+                    ServiceName, SpanName, toDateTime(Timestamp)\nCREATE TABLE x\nmine\nString\n\
+                    MATERIALIZED\nother`s\nLowCardinality(String)\n\nidx_trace_id\nidx_mine";
+        let what = [index.wrapping_mul(73)];
+        observed.push([&control[..], &what, live.as_bytes()].concat());
+    }
+    let words = [
+        "6h",
+        "512Mi",
+        "500m",
+        "kafka-0.kafka:9092",
+        "https://ch-0.db:8443",
+        "otlp_traces",
+        "millrace-prod",
+        "otel",
+        "otel",
+        "{cluster}",
+        "/clickhouse/tables/{shard}",
+        "{replica}",
+        "clickhouse-user",
+        "tls.crt",
+        "0.2.0-rc.1",
+        "registry.example.com/millrace/collector",
+        "system-node-critical",
+        "kubernetes.io/arch",
+        "1d12h",
+    ];
+    let word = |(control, text): (u8, &&str)| [&[control][..], text.as_bytes()].concat();
+    let words = (0..).zip(&words).map(word).collect();
+    Seeds::from([
+        ("ddl_statements", statements),
+        ("ddl_observed", observed),
+        ("resource_words", words),
     ])
 }
 

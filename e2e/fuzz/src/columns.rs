@@ -5,6 +5,7 @@
 //! others wrote to Kafka.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use millrace_columns::{AppendError, BlockSet, Compression, Day, Insert, Options};
 use millrace_schema::{Attributes, TableKind, table};
@@ -13,6 +14,7 @@ use millrace_wire::{Signal, otlp};
 
 use crate::meter::peak_bytes;
 use crate::native::{self, Value};
+use crate::reuse::Kept;
 
 /// Memory per byte of a request: an attribute of five bytes becomes a path with a column of its own
 /// and its buffers, in a block for each of up to a hundred days.
@@ -39,18 +41,23 @@ pub fn metrics(data: &[u8]) {
 /// Rows by table and day.
 type Rows = BTreeMap<(TableKind, u16), Vec<Vec<Value>>>;
 
+/// Levels of nested lists to try.
+const DEPTHS: [u32; 4] = [8, 0, 1, 2];
+
+thread_local! {
+    /// A set for each signal, variant and depth, which all inputs use in turn, as a gateway does.
+    static SETS: [Kept<BlockSet>; 24] = const { [const { Kept::none() }; 24] };
+}
+
 fn columns(signal: Signal, data: &[u8]) {
     let Some((&control, request)) = data.split_first() else { return };
     let attributes = if control & 1 == 0 { Attributes::Json } else { Attributes::Map };
-    let nested_depth = [8, 0, 1, 2][usize::from(control >> 1 & 3)];
-    let options = Options { attributes, nested_depth };
-    let ((set, appended, inserts), bytes) = peak_bytes(|| {
-        let mut set = BlockSet::new(signal, &options);
-        let appended = set.append(request).map(|appended| appended.rows);
-        assert_eq!(set.rows(), *appended.as_ref().unwrap_or(&0), "rows of a refused request");
-        let inserts = set.take(Compression::None);
-        (set, appended, inserts)
-    });
+    let depth = usize::from(control >> 1 & 3);
+    let options = Options { attributes, nested_depth: DEPTHS[depth] };
+    let place = signal.index() * 8 + usize::from(control & 7);
+    let kept = SETS.with(|sets| sets[place].take());
+    let mut set = kept.unwrap_or_else(|| BlockSet::new(signal, &options));
+    let ((appended, inserts), bytes) = peak_bytes(|| append(&mut set, request, Compression::None));
     let bound = BYTES_BASE + BYTES_PER_BYTE * request.len();
     assert!(bytes <= bound, "{} bytes took {bytes} of memory", request.len());
     assert_eq!((set.rows(), set.bytes()), (0, 0), "something is left after taking it");
@@ -68,19 +75,31 @@ fn columns(signal: Signal, data: &[u8]) {
             ),
         }
     }
-    match control >> 3 & 3 {
-        0 => frames_hold_the_body(signal, &options, request, &inserts),
+    match control >> 3 & 7 {
+        0 => a_fresh_set_gives_the_same(signal, &options, request, &rows),
         1 if checked.is_ok() && appended.is_ok() => {
-            parts_give_the_rows(set, request, control, &rows)
+            parts_give_the_rows(&mut set, request, control, &rows);
         }
-        2 => a_used_set_gives_the_same(set, request, attributes, &rows),
+        2 => refused_requests_leave_nothing(&mut set, request, attributes, &rows),
         _ => {}
     }
+    SETS.with(|sets| sets[place].put(set));
+}
+
+/// Appends a request and takes what it gave.
+fn append(
+    set: &mut BlockSet,
+    request: &[u8],
+    compression: Compression,
+) -> (Result<u64, AppendError>, Vec<Insert>) {
+    let appended = set.append(request).map(|appended| appended.rows);
+    assert_eq!(set.rows(), *appended.as_ref().unwrap_or(&0), "rows of a refused request");
+    (appended, set.take(compression))
 }
 
 /// What was refused leaves no trace in the rows that follow.
-fn a_used_set_gives_the_same(
-    mut set: BlockSet,
+fn refused_requests_leave_nothing(
+    set: &mut BlockSet,
     request: &[u8],
     attributes: Attributes,
     rows: &Rows,
@@ -91,25 +110,27 @@ fn a_used_set_gives_the_same(
     }
     let _ = set.append(request);
     let found = read_back(&set.take(Compression::None), attributes);
-    assert!(found == *rows, "a used set differs from a fresh one: {rows:?}, {found:?}");
+    assert!(found == *rows, "a refused request left something: {rows:?}, {found:?}");
 }
 
-/// Frames hold exactly the plain body: the same requests give a fresh set the same bytes.
-fn frames_hold_the_body(signal: Signal, options: &Options, request: &[u8], inserts: &[Insert]) {
-    let mut set = BlockSet::new(signal, options);
-    let _ = set.append(request);
-    let framed = set.take(Compression::Lz4);
-    assert_eq!(framed.len(), inserts.len());
-    for (framed, plain) in framed.iter().zip(inserts) {
+/// A set that has had other requests before gives the rows of a fresh one; two fresh ones give the
+/// same bytes, and frames hold exactly the plain body.
+fn a_fresh_set_gives_the_same(signal: Signal, options: &Options, request: &[u8], rows: &Rows) {
+    let fresh = |compression| append(&mut BlockSet::new(signal, options), request, compression).1;
+    let (plain, framed) = (fresh(Compression::None), fresh(Compression::Lz4));
+    let found = read_back(&plain, options.attributes);
+    assert!(found == *rows, "a used set differs from a fresh one: {rows:?}, {found:?}");
+    assert_eq!(framed.len(), plain.len());
+    for (framed, plain) in framed.iter().zip(&plain) {
         assert!(native::unframe(&framed.body) == plain.body, "a frame holds other bytes");
         assert_eq!(framed.plain_bytes, plain.plain_bytes);
     }
 }
 
 /// A request that was cut for Kafka gives the rows of the whole one, in the same order.
-fn parts_give_the_rows(mut set: BlockSet, request: &[u8], control: u8, rows: &Rows) {
+fn parts_give_the_rows(set: &mut BlockSet, request: &[u8], control: u8, rows: &Rows) {
     let signal = set.signal();
-    let parts = otlp::split(signal, request, 1 + usize::from(control >> 5) * 50);
+    let parts = otlp::split(signal, request, 1 + usize::from(control >> 6) * 100);
     for part in parts.unwrap_or_default() {
         let appended = set.append(&part.bytes).map(|appended| appended.rows);
         assert_eq!(appended, Ok(part.records), "a part of a good request");
@@ -119,19 +140,35 @@ fn parts_give_the_rows(mut set: BlockSet, request: &[u8], control: u8, rows: &Ro
     assert!(found == *rows, "cutting changed rows: {rows:?} became {found:?}");
 }
 
+/// Names and types of a table's columns, as an insert carries them.
+type Columns = Vec<(&'static str, String)>;
+
+static COLUMNS: LazyLock<BTreeMap<(TableKind, bool), Columns>> = LazyLock::new(|| {
+    let variants = [Attributes::Json, Attributes::Map];
+    let all = TableKind::ALL.into_iter().flat_map(|kind| variants.map(|variant| (kind, variant)));
+    all.map(|(kind, variant)| {
+        let definition = table(kind, variant);
+        let columns =
+            definition.insert_columns().map(|column| (column.name, column.ty.to_string()));
+        ((kind, variant == Attributes::Json), columns.collect())
+    })
+    .collect()
+});
+
 /// Reads inserts with the independent reader: all columns of a block have its rows, names and types
 /// are the table's, and there is one insert per table and day.
 fn read_back(inserts: &[Insert], attributes: Attributes) -> Rows {
     let mut all = Rows::new();
     for Insert { table: kind, day: Day(day), rows: count, body, plain_bytes } in inserts {
         assert_eq!(*plain_bytes, body.len() as u64);
-        let definition = table(*kind, attributes);
+        let columns = &COLUMNS[&(*kind, attributes == Attributes::Json)];
         let mut rows = Vec::new();
         for block in native::blocks(body) {
-            let columns = definition.insert_columns();
-            assert!(block.names.iter().eq(columns.map(|column| column.name)), "names of columns");
-            let types = definition.insert_columns().map(|column| column.ty.to_string());
-            assert!(block.types.iter().cloned().eq(types), "types of columns");
+            let names = block.names.iter().map(String::as_str);
+            let found = names.zip(block.types.iter().map(String::as_str));
+            assert_eq!(block.names.len(), columns.len());
+            let wanted = columns.iter().map(|(name, ty)| (*name, ty.as_str()));
+            assert!(found.eq(wanted), "names and types of columns");
             rows.extend(block.rows);
         }
         assert_eq!(rows.len() as u64, *count, "the rows of an insert");

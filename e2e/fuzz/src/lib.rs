@@ -7,17 +7,27 @@
 //!
 //! Nothing here has a clock, does I/O or starts a thread, so that an input always does the same.
 
+pub mod answer;
 pub mod columns;
 pub mod config;
+pub mod ddl;
 pub mod decompress;
 pub mod intent;
 pub mod json;
+// A pure module of a crate that links a Kafka client, which fuzz targets can do without.
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../../collector/exporters/src/clickhouse/answer.rs"]
+mod judged;
 pub mod meter;
 pub mod mutate;
 #[allow(clippy::unwrap_used, clippy::panic)]
 #[path = "../../../collector/columns/tests/native/mod.rs"]
 mod native;
 mod reference;
+pub mod request;
+pub mod resource;
+mod reuse;
+mod sql;
 pub mod walk;
 
 /// An entry that is fuzzed.
@@ -46,6 +56,11 @@ pub const TARGETS: &[Target] = &[
     target("commit_metadata", intent::metadata, 1024),
     target("config_document", config::document, 1024),
     target("config_words", config::words, 300),
+    target("otlp_request", request::otlp, 600),
+    target("clickhouse_answer", answer::clickhouse, 400),
+    target("ddl_statements", ddl::statements, 300),
+    target("ddl_observed", ddl::observed, 500),
+    target("resource_words", resource::word, 120),
 ];
 
 const fn target(name: &'static str, run: fn(&[u8]), max_bytes: usize) -> Target {

@@ -4,9 +4,12 @@
 //! runs at a time, on one core. Prints one line of JSON for each. What it finds, and what it has
 //! learned beyond the committed corpus, is under `fuzz/` in cargo's target folder.
 
+use std::env;
+use std::ffi::OsString;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
@@ -30,6 +33,22 @@ const FLAGS: &[&str] = &[
     "--cfg=fuzzing",
     "--check-cfg=cfg(fuzzing)",
 ];
+
+/// Crates of others whose branches are worth finding: the parsers that ours stand on. Coverage in
+/// everything else, the reference library above all, costs time at each execution and leads to
+/// inputs that say nothing about the product.
+const COVERED: &[&str] = &[
+    "base64",
+    "flate2",
+    "miniz_oxide",
+    "regex_lite",
+    "serde_norway",
+    "unsafe_libyaml_norway",
+    "zlib_rs",
+];
+
+/// Says to a process that cargo runs it in the compiler's place.
+const WRAPS: &str = "MILLRACE_FUZZ_WRAPS_RUSTC";
 
 /// An input that takes longer is a finding: a second is the rule, the rest is room for a busy
 /// machine.
@@ -65,6 +84,8 @@ struct Folders {
     seeds: PathBuf,
     learned: PathBuf,
     findings: PathBuf,
+    /// A line for each run so far, of any target.
+    runs: PathBuf,
 }
 
 /// Fuzzes one target, or all.
@@ -112,6 +133,30 @@ fn seeds(folder: &Path) -> Result<Vec<Target>> {
     listed.lines().map(target).collect()
 }
 
+/// If cargo runs this process in the compiler's place: runs the compiler, with the coverage pass
+/// only for our crates and for those listed.
+pub(crate) fn as_compiler() -> Option<ExitCode> {
+    env::var_os(WRAPS)?;
+    let mut args = env::args_os().skip(1);
+    let compiler = args.next()?;
+    let mut args: Vec<OsString> = args.collect();
+    let name = args.iter().skip_while(|arg| *arg != "--crate-name").nth(1);
+    let name = name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let unwanted: &[&str] = match &*name {
+        // Its branches are rules to reach, its comparisons say nothing about the product.
+        "millrace_fuzz" => &["sanitizer-coverage-trace-compares"],
+        ours if ours.starts_with("millrace_") || COVERED.contains(&ours) => &[],
+        _ => &["sanitizer-coverage", "sancov-module"],
+    };
+    args.retain(|arg| {
+        let arg = arg.to_string_lossy();
+        !unwanted.iter().any(|each| arg.contains(each))
+    });
+    let status = Command::new(compiler).args(args).env_remove(WRAPS).status();
+    let code = status.ok().and_then(|status| status.code()).and_then(|code| code.try_into().ok());
+    Some(ExitCode::from(code.unwrap_or(1)))
+}
+
 /// Builds targets; the folder they are in.
 fn compile(folder: &Path, target: Option<&str>) -> Result<PathBuf> {
     let version = shell::output("rustc", &["-vV"])?;
@@ -128,6 +173,7 @@ fn compile(folder: &Path, target: Option<&str>) -> Result<PathBuf> {
     say::step(&format!("cargo {}", args.join(" ")));
     let mut command = shell::command("cargo", &args);
     command.env("CARGO_TARGET_DIR", folder).env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\u{1f}"));
+    command.env("RUSTC_WRAPPER", env::current_exe()?).env(WRAPS, "1");
     shell::run_command(&mut command)?;
     Ok(folder.join(host).join("release"))
 }
@@ -139,6 +185,7 @@ impl Folders {
             seeds: folder.join("seeds").join(name),
             learned: folder.join("learned").join(name),
             findings: folder.join("findings").join(name),
+            runs: folder.join("runs.jsonl"),
         };
         for made in [&folders.committed, &folders.learned, &folders.findings] {
             fs::create_dir_all(made).with_context(|| format!("cannot make {}", made.display()))?;
@@ -158,7 +205,7 @@ impl Folders {
             fs::remove_dir_all(&fresh)?;
         }
         fs::create_dir_all(&fresh)?;
-        let mut command = std::process::Command::new(binary);
+        let mut command = Command::new(binary);
         command.args(["-merge=1", &format!("-max_len={}", target.max_bytes)]);
         command.arg(&fresh).args(self.corpora()).stdout(Stdio::null()).stderr(Stdio::null());
         shell::run_command(&mut command)?;
@@ -189,7 +236,7 @@ fn fuzz(target: &Target, binary: &Path, folders: &Folders, runs: u64) -> Result<
     say::step(&format!("{name}: {runs} executions"));
     let started = Instant::now();
     let log = folders.findings.join("log");
-    let mut command = std::process::Command::new(binary);
+    let mut command = Command::new(binary);
     command
         .arg(format!("-runs={runs}"))
         .arg(format!("-max_len={max_bytes}"))
@@ -197,6 +244,8 @@ fn fuzz(target: &Target, binary: &Path, folders: &Folders, runs: u64) -> Result<
         .arg(format!("-rss_limit_mb={RSS_MIB}"))
         .arg(format!("-artifact_prefix={}/", folders.findings.display()))
         .arg("-print_final_stats=1")
+        // Nobody else writes into its folders.
+        .arg("-reload=0")
         .args(folders.corpora())
         .stderr(fs::File::create(&log).with_context(|| format!("cannot make {}", log.display()))?);
     let status = command.status().with_context(|| format!("{name} could not be started"))?;
@@ -210,6 +259,7 @@ fn fuzz(target: &Target, binary: &Path, folders: &Folders, runs: u64) -> Result<
     let committed = files(&folders.committed)?;
     let line = json!({
         "target": name,
+        "commit": commit(),
         "executions": executions,
         "seconds": seconds.round(),
         "peak_rss_mib": figure("stat::peak_rss_mb:"),
@@ -219,12 +269,26 @@ fn fuzz(target: &Target, binary: &Path, folders: &Folders, runs: u64) -> Result<
         "unix_seconds": SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs(),
     });
     say::line(&line.to_string());
+    note(&folders.runs, &line)?;
     if !status.success() {
         let from = text.find("panicked at").unwrap_or(text.len().saturating_sub(1500));
         let shown: Vec<&str> = text.get(from..).unwrap_or_default().lines().take(12).collect();
         say::error(&format!("{name} ended with {status}: {}", shown.join("\n")));
     }
     Ok(status.success())
+}
+
+/// What is checked out, as git abbreviates it; with a `+` if files differ from it.
+fn commit() -> Option<String> {
+    let args = ["describe", "--always", "--exclude=*", "--dirty=+"];
+    shell::output("git", &args).ok().map(|name| name.trim().to_owned())
+}
+
+/// Adds a line to a file.
+fn note(file: &Path, line: &Value) -> Result<()> {
+    let opened = fs::OpenOptions::new().create(true).append(true).open(file);
+    let mut opened = opened.with_context(|| format!("cannot open {}", file.display()))?;
+    writeln!(opened, "{line}").with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// The files of a folder and their lengths.

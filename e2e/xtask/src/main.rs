@@ -81,6 +81,9 @@ enum Task {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = fuzz::as_compiler() {
+        return code;
+    }
     let Args { task } = Args::parse();
     let outcome = match task {
         Task::Check => check::run(),
