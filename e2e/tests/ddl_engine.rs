@@ -149,6 +149,9 @@ fn what_cannot_be_mended_is_said_and_left_alone() {
             blocked.contains(&"db.otel_logs: engine is View, declared MergeTree".to_owned()),
             "{blocked:?}"
         );
+        for each in &done.blocked {
+            assert!(each.1.advice.contains("rename"), "{:?}", each.1);
+        }
         assert_eq!(engine.query("SELECT one FROM db.otel_logs").unwrap().trim(), "1");
         assert!(verify(&client, &map).await.unwrap().iter().any(|d| d.object == "db.otel_logs"));
     });

@@ -1,6 +1,5 @@
 //! Migrations on a real engine: cut at every request and gone on with, two runs at once, a journal
-//! that someone changed, other writers' tables taken over with every row, and what a shorter
-//! retention or a dropped column needs. Not here: replicated tables, which this engine cannot run.
+//! that someone changed, and what a shorter retention or a dropped column needs. Not here: replicated tables, which this engine cannot run.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,8 +16,7 @@ use std::time::Duration;
 
 use millrace_ddl::{
     Attributes, Client, ClientOptions, Credentials, Declared, MigrateError, MigrateOptions, Origin,
-    Permit, Secret, Severity, Signals, Standing, StepClass, TableOptions, Ttl, history, migrate,
-    observe, plan, verify,
+    Permit, Secret, Signals, Standing, StepClass, TableOptions, Ttl, history, migrate, verify,
 };
 use millrace_stack::clickhouse::{Engine, EngineOptions};
 
@@ -287,159 +285,6 @@ fn a_journal_that_was_changed_is_refused() {
     });
 }
 
-/// Traces as all three make them.
-const FOREIGN_TRACES: &str = "CREATE TABLE db.otel_traces (Timestamp DateTime64(9) CODEC(Delta, ZSTD(1)), TraceId \
-     String, SpanId String, ParentSpanId String, TraceState String, SpanName \
-     LowCardinality(String), SpanKind LowCardinality(String), ServiceName \
-     LowCardinality(String), ResourceAttributes MAP, ScopeName String, ScopeVersion String, \
-     SpanAttributes MAP, Duration UInt64, StatusCode LowCardinality(String), StatusMessage \
-     String, Events Nested (Timestamp DateTime64(9), Name LowCardinality(String), Attributes \
-     MAP), Links Nested (TraceId String, SpanId String, TraceState String, Attributes MAP), \
-     INDEX idx_trace_id TraceId TYPE bloom_filter(0.001) GRANULARITY 1, INDEX \
-     idx_res_attr_key mapKeys(ResourceAttributes) TYPE bloom_filter(0.01) GRANULARITY 1) \
-     ENGINE = MergeTree PARTITION BY toDate(Timestamp) ORDER BY (ServiceName, SpanName, \
-     toDateTime(Timestamp)) SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1";
-
-/// Logs as others make them.
-fn foreign_logs(whose: Origin) -> String {
-    let log_tail = match whose {
-        Origin::Rotel => ", LogAttributes MAP",
-        Origin::Collector => ", LogAttributes MAP, EventName String",
-        _ => {
-            ", LogAttributes MAP, EventName String, `__hdx_materialized_k8s.pod.name` \
-             LowCardinality(String) MATERIALIZED ResourceAttributes['k8s.pod.name']"
-        }
-    };
-    let log_order = match whose {
-        Origin::Collector => "(toStartOfFiveMinutes(Timestamp), ServiceName, Timestamp)",
-        _ => "(ServiceName, TimestampTime, Timestamp)",
-    };
-    format!(
-        "CREATE TABLE db.otel_logs (Timestamp DateTime64(9) CODEC(Delta(8), ZSTD(1)), \
-         TimestampTime DateTime DEFAULT toDateTime(Timestamp), TraceId String, SpanId String, \
-         TraceFlags UInt8, SeverityText LowCardinality(String), SeverityNumber UInt8, \
-         ServiceName LowCardinality(String), Body String, ResourceSchemaUrl \
-         LowCardinality(String), ResourceAttributes MAP, ScopeSchemaUrl \
-         LowCardinality(String), ScopeName String, ScopeVersion LowCardinality(String), \
-         ScopeAttributes MAP{log_tail}, INDEX idx_body Body TYPE tokenbf_v1(32768, 3, 0) \
-         GRANULARITY 8) ENGINE = MergeTree PARTITION BY toDate(TimestampTime) ORDER BY \
-         {log_order} SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1"
-    )
-}
-
-/// Three of the metrics tables as others make them.
-fn foreign_metrics(whose: Origin) -> [String; 3] {
-    let exponential = match whose {
-        Origin::Collector => "metrics_exp_histogram",
-        _ => "metrics_exponential_histogram",
-    };
-    let point = "ResourceAttributes MAP, ResourceSchemaUrl String, ScopeName String, ScopeVersion \
-                 String, ScopeAttributes MAP, ScopeDroppedAttrCount UInt32, ScopeSchemaUrl String, \
-                 ServiceName LowCardinality(String), MetricName String, MetricDescription String, \
-                 MetricUnit String, Attributes MAP, StartTimeUnix DateTime64(9) CODEC(Delta, \
-                 ZSTD(1)), TimeUnix DateTime64(9) CODEC(Delta, ZSTD(1))";
-    let exemplars = "Exemplars Nested (FilteredAttributes MAP, TimeUnix DateTime64(9), Value \
-                     Float64, SpanId String, TraceId String)";
-    let metric = |name: &str, own: &str| {
-        format!(
-            "CREATE TABLE db.otel_{name} ({point}, {own}) ENGINE = MergeTree PARTITION BY \
-             toDate(TimeUnix) ORDER BY (ServiceName, MetricName, Attributes, \
-             toUnixTimestamp64Nano(TimeUnix)) SETTINGS index_granularity = 8192, \
-             ttl_only_drop_parts = 1"
-        )
-    };
-    [
-        metric("metrics_gauge", &format!("Value Float64, Flags UInt32, {exemplars}")),
-        metric(
-            "metrics_sum",
-            &format!(
-                "Value Float64, Flags UInt32, {exemplars}, AggregationTemporality Int32, \
-                 IsMonotonic Boolean"
-            ),
-        ),
-        metric(
-            exponential,
-            &format!(
-                "Count UInt64, Sum Float64, Scale Int32, ZeroCount UInt64, PositiveOffset Int32, \
-                 PositiveBucketCounts Array(UInt64), NegativeOffset Int32, NegativeBucketCounts \
-                 Array(UInt64), {exemplars}, Flags UInt32, Min Float64, Max Float64, \
-                 AggregationTemporality Int32"
-            ),
-        ),
-    ]
-}
-
-/// Tables as others make them, from research into their own statements: each with one row in.
-fn foreign(whose: Origin) -> Vec<String> {
-    let map = "Map(LowCardinality(String), String)";
-    let mut statements =
-        vec!["CREATE DATABASE db".to_owned(), FOREIGN_TRACES.to_owned(), foreign_logs(whose)];
-    statements.extend(foreign_metrics(whose));
-    statements.extend([
-        "INSERT INTO db.otel_traces (Timestamp, TraceId, SpanName) VALUES (now64(9), 'a', 'x')"
-            .to_owned(),
-        "INSERT INTO db.otel_logs (Timestamp, Body) VALUES (now64(9), 'kept')".to_owned(),
-        "INSERT INTO db.otel_metrics_gauge (TimeUnix, MetricName) VALUES (now64(9), 'm')"
-            .to_owned(),
-    ]);
-    statements.into_iter().map(|text| text.replace("MAP", map)).collect()
-}
-
-/// Scenario: tables made by Rotel, by the OpenTelemetry Collector and by ClickStack, with rows, and
-/// each one's own insert. Guarantee: recognised and on record; the plan drops nothing and is
-/// additive; all rows stay; their inserts work before and after, and ours after.
-#[test]
-fn other_writers_tables_are_taken_over_with_every_row() {
-    let their_insert = "INSERT INTO db.otel_logs (Timestamp, TraceId, SpanId, TraceFlags, \
-                        SeverityText, SeverityNumber, ServiceName, Body, ResourceSchemaUrl, \
-                        ResourceAttributes, ScopeSchemaUrl, ScopeName, ScopeVersion, \
-                        ScopeAttributes, LogAttributes) SELECT now64(9), 't', 's', 1, 'INFO', 9, \
-                        'svc', 'body', '', map('k', 'v'), '', 'scope', '1', map(), map('a', 'b')";
-    for whose in [Origin::Rotel, Origin::Collector, Origin::ClickStack] {
-        let engine = Engine::start(EngineOptions::default()).unwrap();
-        let client = client(&engine);
-        let mut wanted = declared("db", Attributes::Map);
-        for options in [&mut wanted.traces, &mut wanted.logs, &mut wanted.metrics] {
-            options.as_mut().unwrap().ttl = None;
-        }
-        for statement in foreign(whose) {
-            engine.query(&statement).unwrap();
-        }
-        engine.query(their_insert).unwrap();
-        block_on(async {
-            let seen = observe(&client, &wanted).await.unwrap();
-            assert_eq!(millrace_ddl::origin(&wanted, &seen), whose);
-            let planned = plan(&wanted, &seen);
-            assert!(planned.blocked.is_empty(), "{whose}: {:?}", planned.blocked);
-            for step in &planned.steps {
-                assert_eq!(step.class, StepClass::MetadataOnly, "{whose}: {}", step.what);
-                assert!(!step.statement.sql().contains("DROP"), "{whose}");
-            }
-            let done = migrate(&client, &wanted, &options()).await.unwrap();
-            assert_eq!(done.adopted, Some(whose));
-            let breaking = |severity| severity == Severity::Breaking;
-            assert!(!done.drift.iter().any(|drift| breaking(drift.severity)), "{:?}", done.drift);
-        });
-        engine.query(their_insert).unwrap();
-        let count = |table: &str| {
-            let answer = engine.query(&format!("SELECT count() FROM db.{table}")).unwrap();
-            answer.trim().parse::<u64>().unwrap()
-        };
-        assert_eq!(
-            (count("otel_logs"), count("otel_traces"), count("otel_metrics_gauge")),
-            (3, 1, 1)
-        );
-        for table in wanted.tables().iter().filter(|table| !table.name.table().ends_with("_ts")) {
-            let columns: Vec<_> =
-                table.table.insert_columns().map(|column| format!("`{}`", column.name)).collect();
-            let (name, columns) = (&table.name, columns.join(", "));
-            let copy = format!("INSERT INTO {name} ({columns}) SELECT {columns} FROM {name}");
-            engine.query(&copy).unwrap();
-        }
-        assert_eq!(count("otel_logs"), 6);
-    }
-}
-
 /// Scenario: a shorter retention, and a column and an index that nobody declares any more.
 /// Guarantee: none goes before its name is given; then exactly that goes, in its phase.
 #[test]
@@ -471,5 +316,96 @@ fn what_destroys_something_needs_its_name() {
         assert_eq!(done.applied.refused.len(), 1, "the lookup's retention was not named");
         let left: Vec<_> = done.drift.iter().map(|drift| drift.object.as_str()).collect();
         assert_eq!(left, ["db.otel_traces_trace_id_ts"]);
+    });
+}
+
+/// Scenario: the release before wrote a column that this one has not, and lacked two that it has;
+/// both releases' collectors insert by their own column lists, before and after each phase.
+/// Guarantee: the older one's insert works before and after expand; nothing is taken away while
+/// older collectors are at work, though its name was given; this one's works from expand on, and
+/// after contract.
+#[test]
+fn both_releases_insert_between_expand_and_contract() {
+    let engine = Engine::start(EngineOptions::default()).unwrap();
+    let client = client(&engine);
+    let mut wanted = declared("db", Attributes::Json);
+    wanted.metrics = None;
+    let ours = |table: &str| -> Vec<String> {
+        let tables = wanted.tables();
+        let table = tables.iter().find(|each| each.name.table() == table).unwrap();
+        table.table.insert_columns().map(|column| format!("`{}`", column.name)).collect()
+    };
+    // Each release's list, as a gateway sends it: every column by name.
+    let insert = |table: &str, columns: &[String]| {
+        let columns = columns.join(", ");
+        let row = format!("INSERT INTO db.{table} ({columns}) SELECT {columns} FROM db.sample");
+        engine.query(&row)
+    };
+    let gone = ["`StatusMessage`", "`Links.TraceState`"];
+    let current = ours("otel_traces");
+    let mut older: Vec<String> =
+        current.iter().filter(|name| !gone.contains(&name.as_str())).cloned().collect();
+    older.push("`Old`".to_owned());
+    block_on(async {
+        migrate(&client, &wanted, &options()).await.unwrap();
+        engine.query("CREATE TABLE db.sample AS db.otel_traces").unwrap();
+        engine.query("ALTER TABLE db.sample ADD COLUMN Old String").unwrap();
+        engine.query("INSERT INTO db.sample (Timestamp, TraceId) VALUES (now64(9), 'a')").unwrap();
+        for change in
+            ["DROP COLUMN StatusMessage", "DROP COLUMN `Links.TraceState`", "ADD COLUMN Old String"]
+        {
+            engine.query(&format!("ALTER TABLE db.otel_traces {change}")).unwrap();
+        }
+        insert("otel_traces", &older).unwrap();
+        insert("otel_traces", &current).unwrap_err();
+
+        wanted.consent.insert("db.otel_traces.Old".to_owned());
+        let mut held = options();
+        held.permit = held.permit.without_contract();
+        let done = migrate(&client, &wanted, &held).await.unwrap();
+        assert_eq!(done.applied.done.len(), 2, "{:?}", done.applied.done);
+        assert_eq!(done.applied.refused.len(), 1, "{:?}", done.applied.refused);
+        insert("otel_traces", &older).unwrap();
+        insert("otel_traces", &current).unwrap();
+
+        let done = migrate(&client, &wanted, &options()).await.unwrap();
+        assert_eq!(done.applied.done.len(), 1, "{:?}", done.applied.done);
+        insert("otel_traces", &current).unwrap();
+        let refused = insert("otel_traces", &older).unwrap_err().to_string();
+        assert!(refused.contains("Old"), "{refused}");
+        let kept = engine.query("SELECT count() FROM db.otel_traces").unwrap();
+        assert_eq!(kept.trim(), "4");
+    });
+}
+
+/// Scenario: another compression is declared, then another storage policy, for tables with rows.
+/// Guarantee: compression reaches the existing columns in one statement a table, and the rows stay;
+/// a policy that the server does not have is its error, and on record.
+#[test]
+fn changed_compression_and_storage_reach_existing_tables() {
+    let engine = Engine::start(EngineOptions::default()).unwrap();
+    let client = client(&engine);
+    let mut wanted = declared("db", Attributes::Map);
+    wanted.metrics = None;
+    block_on(async {
+        migrate(&client, &wanted, &options()).await.unwrap();
+        engine
+            .query("INSERT INTO db.otel_logs (Timestamp, Body) VALUES (now64(9), 'kept')")
+            .unwrap();
+        wanted.logs.as_mut().unwrap().layout.compression = millrace_ddl::Compression::ZstdHigher;
+        let done = migrate(&client, &wanted, &options()).await.unwrap();
+        assert_eq!(done.applied.done.len(), 1, "{:?}", done.applied.done);
+        assert!(done.drift.is_empty(), "{:?}", done.drift);
+        let codecs = "SELECT countIf(compression_codec LIKE '%ZSTD(3)%') > 10, countIf( \
+                      compression_codec LIKE '%ZSTD(1)%') FROM system.columns WHERE database = \
+                      'db' AND table = 'otel_logs'";
+        assert_eq!(engine.query(codecs).unwrap().trim(), "1\t0");
+        assert_eq!(engine.query("SELECT Body FROM db.otel_logs").unwrap().trim(), "kept");
+
+        wanted.logs.as_mut().unwrap().storage.policy = Some("no_such_policy".parse().unwrap());
+        let error = migrate(&client, &wanted, &options()).await.unwrap_err().to_string();
+        assert!(error.contains("no_such_policy"), "{error}");
+        let story = history(&client, &wanted).await.unwrap().unwrap();
+        assert_eq!(story.migrations.last().unwrap().standing, Standing::Failed);
     });
 }

@@ -237,6 +237,14 @@ impl Declared {
         TableKind::ALL.into_iter().filter_map(made).collect()
     }
 
+    /// The names of every table, in the order they are made.
+    pub(crate) fn table_names(&self) -> impl Iterator<Item = TableName> {
+        TableKind::ALL
+            .into_iter()
+            .filter(|kind| self.options(*kind).is_some())
+            .map(|kind| TableName::new(&self.database, &self.prefix, kind))
+    }
+
     /// The view from spans to the trace-id table, where both exist.
     #[must_use]
     pub fn view(&self) -> Option<DeclaredView> {

@@ -169,7 +169,7 @@ pub async fn migrate(
     }
     let due = first.steps.iter().filter(|step| options.permit.allows(step));
     let needed = privileges::needed(declared, &observed, due);
-    let lacked = privileges::missing(client, declared, &needed).await;
+    let lacked = privileges::missing(client, &needed).await;
     if let Some(lacked) = lacked.map_err(PreflightError::Client)? {
         return Err(PreflightError::Privileges(lacked).into());
     }

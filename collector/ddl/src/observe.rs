@@ -115,7 +115,7 @@ pub async fn observe(client: &Client, declared: &Declared) -> Result<Observed, C
 
 /// Everything a set may consist of, its journal too.
 fn names_of(declared: &Declared) -> Vec<String> {
-    let tables = declared.tables().into_iter().map(|table| table.name);
+    let tables = declared.table_names();
     let view = declared.view().into_iter().map(|view| view.name);
     let rollups = declared.rollups().into_iter().flat_map(|rollup| [rollup.name, rollup.view]);
     let distributed = declared.distributed_tables().into_iter().map(|table| table.name);
@@ -202,10 +202,10 @@ async fn may_see(
     found: &BTreeMap<String, ObservedTable>,
 ) -> Result<(), ClientError> {
     let is_bare = |name: &str| found.get(name).is_none_or(|table| table.columns.is_empty());
-    let names = declared.tables().into_iter().map(|table| table.name);
-    let unseen: Vec<TableName> = names.filter(|name| is_bare(name.table())).collect();
+    let unseen: Vec<TableName> =
+        declared.table_names().filter(|name| is_bare(name.table())).collect();
     let needed = privileges::of_seeing(&unseen);
-    match privileges::missing(client, declared, &needed).await? {
+    match privileges::missing(client, &needed).await? {
         None => Ok(()),
         Some(lacked) => Err(ClientError::Privilege {
             endpoint: client.endpoint().clone(),

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use clickhouse::Row;
+use millrace_schema::Identifier;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::client::{Client, ClientError};
@@ -26,8 +27,8 @@ const SYNTAX_ERROR: u32 = 62;
 pub enum Scope {
     /// The whole server.
     Server,
-    /// The declared database, and every table in it.
-    Database,
+    /// A database, and every table in it.
+    Database(Identifier),
     /// One table or view.
     Table(TableName),
 }
@@ -46,7 +47,7 @@ impl fmt::Display for Privilege {
         let name = self.name;
         match &self.on {
             Scope::Server => write!(f, "{name} on the server"),
-            Scope::Database => write!(f, "{name} on the database"),
+            Scope::Database(database) => write!(f, "{name} on {database}"),
             Scope::Table(table) => write!(f, "{name} on {table}"),
         }
     }
@@ -100,7 +101,7 @@ pub(crate) fn of_drift(declared: &Declared, drift: &Drift) -> BTreeSet<Privilege
         DriftKind::ExtraColumn { .. } => add("ALTER DROP COLUMN"),
         DriftKind::ExtraIndex { .. } => add("ALTER DROP INDEX"),
         DriftKind::MissingDatabase => {
-            needed.insert(on("CREATE DATABASE", Scope::Database));
+            needed.insert(on("CREATE DATABASE", Scope::Database(declared.database.clone())));
         }
         DriftKind::MissingTable => needed.extend(of_companion(declared, &drift.object)),
         DriftKind::MissingView => needed.extend(of_view(declared, &drift.object)),
@@ -195,20 +196,22 @@ struct ReadonlyRow {
 /// The server cannot be asked, or takes nothing but reading from this user.
 pub async fn missing(
     client: &Client,
-    declared: &Declared,
     needed: &BTreeSet<Privilege>,
 ) -> Result<Option<Missing>, ClientError> {
     let all: Vec<&Privilege> = needed.iter().collect();
-    if all.is_empty() || are_granted(client, declared, &all).await? != Some(false) {
+    if all.is_empty() || are_granted(client, &all).await? != Some(false) {
         return Ok(None);
     }
     // A session that may only read is refused everything else, whatever was granted.
     let modes: Vec<ReadonlyRow> = client.fetch(&render::readonly_mode()).await?;
-    if modes.iter().any(|mode| mode.readonly == 1) {
+    if modes.iter().any(|mode| mode.readonly != 0) {
         return Err(ClientError::ReadOnly {
             endpoint: client.endpoint().clone(),
             code: 164,
-            message: format!("user {:?} may only read: its setting readonly is 1", client.user()),
+            message: format!(
+                "user {:?} may only read: its setting readonly is not 0",
+                client.user()
+            ),
         });
     }
     let mut by_name: BTreeMap<&'static str, Vec<&Privilege>> = BTreeMap::new();
@@ -217,11 +220,11 @@ pub async fn missing(
     }
     let mut privileges = Vec::new();
     for group in by_name.into_values() {
-        if are_granted(client, declared, &group).await? != Some(false) {
+        if are_granted(client, &group).await? != Some(false) {
             continue;
         }
         for each in group {
-            if are_granted(client, declared, &[each]).await? == Some(false) {
+            if are_granted(client, &[each]).await? == Some(false) {
                 privileges.push(each.clone());
             }
         }
@@ -230,17 +233,16 @@ pub async fn missing(
         return Ok(None);
     }
     let user = client.user().to_owned();
-    let grant = render::grant(&privileges, declared, &user);
+    let grant = render::grant(&privileges, &user);
     Ok(Some(Missing { user, privileges, grant }))
 }
 
 /// Whether all are granted; `None`: the server can't tell.
 async fn are_granted(
     client: &Client,
-    declared: &Declared,
     privileges: &[&Privilege],
 ) -> Result<Option<bool>, ClientError> {
-    let asked = render::check_grant(privileges, declared);
+    let asked = render::check_grant(privileges);
     match client.fetch::<GrantRow>(&asked).await {
         Ok(rows) => Ok(rows.first().map(|row| row.result != 0)),
         Err(ClientError::Server { code: SYNTAX_ERROR, .. }) => Ok(None),

@@ -143,6 +143,20 @@ async fn answers_are_classed_by_what_can_be_done() {
     }
 }
 
+/// Scenario: the server's disk is full; the user's quota is used up. Guarantee: the server's words,
+/// and what to do about it.
+#[tokio::test]
+async fn a_full_disk_and_a_used_up_quota_say_what_to_do() {
+    for (answer, words) in [
+        ("Code: 243. DB::Exception: Cannot reserve 1.00 MiB, not enough space", "make room"),
+        ("Code: 201. DB::Exception: Quota has been exceeded", "wait for the quota's next"),
+    ] {
+        let server = Server::start(Script::Say(500, answer)).await;
+        let message = ask(&[&server.url]).await.to_string();
+        assert!(message.contains(answer) && message.contains(words), "{message}");
+    }
+}
+
 /// Scenario: no such host, and nobody listening. Guarantee: told apart.
 #[tokio::test]
 async fn an_unknown_host_is_not_an_unreachable_one() {

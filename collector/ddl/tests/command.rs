@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::net::TcpListener;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn run(arguments: &[&str]) -> (i32, String, String) {
     let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_clickhouse-ddl"))
@@ -56,6 +56,35 @@ fn wrong_arguments_are_explained() {
         let (code, _, error) = run(&arguments);
         assert_eq!(code, 2, "{arguments:?}: {error}");
         assert!(error.contains(words), "{arguments:?}: {error}");
+    }
+}
+
+/// Scenario: the reader of the statements closes the pipe at once. Guarantee: the command ends
+/// without a word about it.
+#[test]
+fn a_reader_that_has_seen_enough_is_no_trouble() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_clickhouse-ddl"));
+    command.args(["explain", "--traces", "--logs", "--metrics"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+/// Scenario: two servers, both away. Guarantee: each is named, and the code says that nothing is
+/// known; read-only commands go on to the next server.
+#[test]
+fn every_server_that_is_away_is_named() {
+    let ports = [0; 2].map(|_| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        format!("http://{}", listener.local_addr().unwrap())
+    });
+    for command in ["verify", "diff", "plan", "status"] {
+        let (code, _, error) =
+            run(&[command, "--traces", "--endpoint", &ports[0], "--endpoint", &ports[1]]);
+        assert_eq!(code, 3, "{command}: {error}");
+        assert!(ports.iter().all(|port| error.contains(port.as_str())), "{command}: {error}");
     }
 }
 

@@ -35,8 +35,8 @@ pub enum ClientError {
     },
     /// The certificate was not accepted, or TLS was spoken to a plain port.
     #[error(
-        "no trusted connection to {endpoint}: {cause}; check the CA certificate and the name \
-             in the server's certificate"
+        "no trusted connection to {endpoint}: {cause}; check the CA certificate, the name in \
+         the server's certificate, and our own certificate where it asks for one"
     )]
     Tls {
         /// Asked endpoint.

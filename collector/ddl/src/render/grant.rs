@@ -3,43 +3,44 @@
 
 use std::collections::BTreeMap;
 
+use millrace_schema::Identifier;
+
 use super::{Statement, full, quote};
-use crate::declared::Declared;
 use crate::privileges::{Privilege, Scope};
 
 /// One row: 1 if every one of them is granted to the user who asks.
-pub(crate) fn check_grant(privileges: &[&Privilege], declared: &Declared) -> Statement {
+pub(crate) fn check_grant(privileges: &[&Privilege]) -> Statement {
     let each: Vec<String> = privileges
         .iter()
         .map(|Privilege { name, on }| match on {
             Scope::Server => format!("{name} ON *.*"),
-            Scope::Database => format!("{name} ON {}.*", quote(declared.database.as_str())),
+            Scope::Database(database) => format!("{name} ON {}.*", quote(database.as_str())),
             Scope::Table(table) => format!("{name} ON {}", full(table)),
         })
         .collect();
     Statement::new(format!("CHECK GRANT {}", each.join(", ")))
 }
 
-/// One row: 1 where the session may only read.
+/// One row: 0 where the session may do more than read.
 pub(crate) fn readonly_mode() -> Statement {
     Statement::new("SELECT toUInt8(getSetting('readonly')) AS readonly".to_owned())
 }
 
 /// What an administrator runs: on the one table, or on the database where several lack the same.
-pub(crate) fn grant(privileges: &[Privilege], declared: &Declared, user: &str) -> String {
-    let everything = "*.*".to_owned();
-    let database = format!("{}.*", quote(declared.database.as_str()));
-    let mut places: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+pub(crate) fn grant(privileges: &[Privilege], user: &str) -> String {
+    let all_of = |database: &Identifier| format!("{}.*", quote(database.as_str()));
+    // By name: the one place it is missing on, or the database of several.
+    let mut places: BTreeMap<&str, String> = BTreeMap::new();
     for Privilege { name, on } in privileges {
-        places.entry(name).or_default().push(match on {
-            Scope::Server => everything.clone(),
-            Scope::Database => database.clone(),
-            Scope::Table(table) => full(table),
-        });
+        let (place, wider) = match on {
+            Scope::Server => ("*.*".to_owned(), "*.*".to_owned()),
+            Scope::Database(database) => (all_of(database), all_of(database)),
+            Scope::Table(table) => (full(table), all_of(table.database())),
+        };
+        places.entry(name).and_modify(|known| *known = wider).or_insert(place);
     }
     let mut names: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for (name, mut on) in places {
-        let place = if on.len() == 1 { on.swap_remove(0) } else { database.clone() };
+    for (name, place) in places {
         names.entry(place).or_default().push(name);
     }
     let parts: Vec<String> = names

@@ -1,18 +1,20 @@
 //! What can be said on the command line, and the checked values it becomes. The flags that Rotel's
 //! tool of the same name has mean the same here.
 
+mod layout;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use millrace_ddl::{
-    AttributeColumn, AttributeIndex, Attributes, BodyIndex, Client, ClientOptions, ClusterName,
-    Compression, Credentials, Declared, Endpoint, Engine, Identifier, Identity, KeeperPath, Layout,
-    Materialized, MigrateOptions, Move, Order, OwnType, Partition, Permit, Presence, ReplicaName,
-    Replication, Secret, Signals, StepClass, Storage, StorageName, TableOptions, Tls, Ttl,
-    TypedPath,
+    Attributes, Client, ClientOptions, ClusterName, Credentials, Declared, Endpoint, Engine,
+    Identifier, Identity, KeeperPath, MigrateOptions, Permit, ReplicaName, Replication, Secret,
+    Signals, StepClass, TableOptions, Tls, Ttl,
 };
+
+use layout::LayoutFlags;
 
 /// Makes, checks and mends ClickHouse tables for OpenTelemetry data.
 ///
@@ -28,19 +30,9 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Make what is missing: database, tables, view, columns, indexes. Changes nothing else.
-    Create {
-        #[command(flatten)]
-        tables: TableFlags,
-        #[command(flatten)]
-        server: ServerFlags,
-        #[command(flatten)]
-        run: RunFlags,
-    },
+    Create(Change),
     /// Print the statements that make the tables; asks no server.
-    Render {
-        #[command(flatten)]
-        tables: TableFlags,
-    },
+    Render(TableFlags),
     /// Say why each column, codec, index and key is there; asks no server.
     Explain {
         #[command(flatten)]
@@ -49,71 +41,63 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show what would be run to reach the declared tables, each statement with its class.
-    Plan {
-        #[command(flatten)]
-        tables: TableFlags,
-        #[command(flatten)]
-        server: ServerFlags,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
+    /// Show what would be run to reach the declared tables, each statement with its class, and which
+    /// privileges are missing for it.
+    Plan(Report),
     /// Run the plan as numbered migrations, up to a class.
     Apply {
         #[command(flatten)]
-        tables: TableFlags,
-        #[command(flatten)]
-        server: ServerFlags,
-        #[command(flatten)]
-        run: RunFlags,
+        change: Change,
         /// The heaviest class that may run. What destroys something also needs --destroy.
         #[arg(long, value_enum, default_value_t = Allow::Metadata)]
         allow: Allow,
     },
     /// Compare the live tables with the declared ones: exit code 1 if inserts, reads or promises
     /// are broken.
-    Verify {
-        #[command(flatten)]
-        tables: TableFlags,
-        #[command(flatten)]
-        server: ServerFlags,
-    },
+    Verify(Live),
     /// Show every difference, harmless ones too.
-    Diff {
-        #[command(flatten)]
-        tables: TableFlags,
-        #[command(flatten)]
-        server: ServerFlags,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
+    Diff(Report),
     /// Show each server, whose tables it has, and its journal of migrations: exit code 1 if one is
     /// open or failed last.
-    Status {
-        #[command(flatten)]
-        tables: TableFlags,
-        #[command(flatten)]
-        server: ServerFlags,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
+    Status(Report),
+}
+
+/// Tables, and the servers they are on.
+#[derive(Debug, Args)]
+pub(crate) struct Live {
+    #[command(flatten)]
+    pub(crate) tables: TableFlags,
+    #[command(flatten)]
+    pub(crate) server: ServerFlags,
+}
+
+/// What is told of live tables.
+#[derive(Debug, Args)]
+pub(crate) struct Report {
+    #[command(flatten)]
+    pub(crate) live: Live,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What changes live tables.
+#[derive(Debug, Args)]
+pub(crate) struct Change {
+    #[command(flatten)]
+    pub(crate) live: Live,
+    #[command(flatten)]
+    pub(crate) run: RunFlags,
 }
 
 impl Command {
     /// The tables it is about.
     pub(crate) fn tables(&self) -> &TableFlags {
         match self {
-            Self::Create { tables, .. }
-            | Self::Render { tables }
-            | Self::Explain { tables, .. }
-            | Self::Plan { tables, .. }
-            | Self::Apply { tables, .. }
-            | Self::Verify { tables, .. }
-            | Self::Diff { tables, .. }
-            | Self::Status { tables, .. } => tables,
+            Self::Render(tables) | Self::Explain { tables, .. } => tables,
+            Self::Verify(live) => &live.tables,
+            Self::Plan(report) | Self::Diff(report) | Self::Status(report) => &report.live.tables,
+            Self::Create(change) | Self::Apply { change, .. } => &change.live.tables,
         }
     }
 }
@@ -218,146 +202,6 @@ pub(crate) struct TableFlags {
     destroy: Vec<String>,
     #[command(flatten)]
     layout: LayoutFlags,
-}
-
-/// How tables lie on disk.
-#[derive(Debug, Args)]
-struct LayoutFlags {
-    /// How rows are cut into partitions.
-    #[arg(long, value_enum, default_value_t)]
-    partition_by: PartitionFlag,
-    /// How rows are sorted.
-    #[arg(long, value_enum, default_value_t)]
-    order_by: OrderFlag,
-    /// How columns are compressed.
-    #[arg(long, value_enum, default_value_t)]
-    compression: CompressionFlag,
-    /// Index of log bodies.
-    #[arg(long, value_enum, default_value_t)]
-    body_index: BodyFlag,
-    /// Indexes of attributes.
-    #[arg(long, value_enum, default_value_t)]
-    attribute_index: AttributeFlag,
-    /// Leave out the index of trace ids.
-    #[arg(long)]
-    no_trace_id_index: bool,
-    /// Leave out the table of trace ids and its view.
-    #[arg(long)]
-    no_trace_lookup: bool,
-    /// Keep a 15-minute roll-up of attribute names and values beside each table.
-    #[arg(long)]
-    rollup: bool,
-    /// Storage policy of the server's configuration.
-    #[arg(long, value_name = "NAME")]
-    storage_policy: Option<StorageName>,
-    /// Age at which rows move to --move-to.
-    #[arg(long, value_name = "AGE", requires = "move_to")]
-    move_after: Option<Ttl>,
-    /// Volume of the storage policy that older rows move to.
-    #[arg(long, value_name = "VOLUME", requires = "move_after")]
-    move_to: Option<StorageName>,
-    /// An attribute stored as text of its own inside JSON: resource:k8s.pod.name, record:..., or
-    /// scope:...; repeat for more.
-    #[arg(long, value_name = "WHERE:PATH")]
-    typed_path: Vec<String>,
-    /// A computed column: Name=resource:k8s.pod.name:name, the last part one of name, text,
-    /// integer, float; repeat for more.
-    #[arg(long, value_name = "NAME=WHERE:PATH:TYPE")]
-    materialize: Vec<String>,
-}
-
-macro_rules! choices {
-    ($($flag:ident for $of:ident { $default:ident, $($other:ident),* })*) => {$(
-        #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-        enum $flag {
-            #[default]
-            $default,
-            $($other,)*
-        }
-
-        impl From<$flag> for $of {
-            fn from(flag: $flag) -> Self {
-                match flag {
-                    $flag::$default => Self::$default,
-                    $($flag::$other => Self::$other,)*
-                }
-            }
-        }
-    )*};
-}
-choices! {
-    PartitionFlag for Partition { Day, Week, Month, Whole }
-    OrderFlag for Order { ServiceFirst, TimeFirst }
-    CompressionFlag for Compression { Zstd, ZstdHigher, Lz4 }
-    BodyFlag for BodyIndex { Tokens, Text, LeftOut }
-    AttributeFlag for AttributeIndex { Usual, LeftOut, Keys, Text }
-}
-
-const WHERE_RULE: &str = "begin with resource:, scope: or record:";
-
-fn attribute(text: &str) -> Result<(AttributeColumn, &str)> {
-    match text.split_once(':') {
-        Some(("resource", path)) => Ok((AttributeColumn::Resource, path)),
-        Some(("scope", path)) => Ok((AttributeColumn::Scope, path)),
-        Some(("record", path)) => Ok((AttributeColumn::Record, path)),
-        _ => bail!("{text:?}: {WHERE_RULE}"),
-    }
-}
-
-fn typed_path(text: &str) -> Result<TypedPath> {
-    let (column, path) = attribute(text).context("--typed-path")?;
-    let path = path.parse().context("--typed-path")?;
-    Ok(TypedPath { column, path, is_repeating: true })
-}
-
-fn materialized(text: &str) -> Result<Materialized> {
-    let rule = "--materialize: write Name=resource:k8s.pod.name:name";
-    let (name, rest) = text.split_once('=').context(rule)?;
-    let (column, rest) = attribute(rest).context("--materialize")?;
-    let (path, ty) = rest.rsplit_once(':').context(rule)?;
-    let ty = match ty {
-        "name" => OwnType::Name,
-        "text" => OwnType::Text,
-        "integer" => OwnType::Integer,
-        "float" => OwnType::Float,
-        other => bail!("--materialize: {other:?} is no type; write name, text, integer or float"),
-    };
-    let name = name.parse().context("--materialize")?;
-    Ok(Materialized { name, column, path: path.parse().context("--materialize")?, ty })
-}
-
-impl LayoutFlags {
-    fn layout(&self) -> Result<Layout> {
-        let kept = |left_out| if left_out { Presence::LeftOut } else { Presence::Kept };
-        Ok(Layout {
-            partition: self.partition_by.into(),
-            order: self.order_by.into(),
-            compression: self.compression.into(),
-            body_index: self.body_index.into(),
-            attribute_index: self.attribute_index.into(),
-            trace_id_index: kept(self.no_trace_id_index),
-            trace_lookup: kept(self.no_trace_lookup),
-            rollup: kept(!self.rollup),
-            typed_paths: self
-                .typed_path
-                .iter()
-                .map(|text| typed_path(text))
-                .collect::<Result<_>>()?,
-            materialized: self
-                .materialize
-                .iter()
-                .map(|text| materialized(text))
-                .collect::<Result<_>>()?,
-        })
-    }
-
-    fn storage(&self) -> Storage {
-        let moved = self.move_after.zip(self.move_to.clone());
-        Storage {
-            policy: self.storage_policy.clone(),
-            move_after: moved.map(|(age, volume)| Move { age, volume }),
-        }
-    }
 }
 
 #[derive(Debug, Args)]

@@ -4,16 +4,18 @@
 mod args;
 mod say;
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
 use millrace_ddl::{
-    Client, Converged, Declared, Drift, Endpoint, MigrateOptions, Permit, Plan, Severity, Standing,
-    converge, explain, history, observe, origin, plan, preflight, verify,
+    Client, Converged, Declared, Drift, Endpoint, Loss, MigrateError, MigrateOptions, Permit,
+    Severity, Standing, Step, converge, explain, history, missing, needed, observe, origin, plan,
+    preflight, verify,
 };
 
-use args::{Cli, Command, RunFlags, ServerFlags};
+use args::{Change, Cli, Command, Report, RunFlags, ServerFlags};
 
 /// Something differs, or was left undone.
 const DIFFERS: u8 = 1;
@@ -32,8 +34,9 @@ fn main() -> ExitCode {
         }
     };
     match run(command, &declared) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => DIFFERS.into(),
+        Ok(Outcome::Fine) => ExitCode::SUCCESS,
+        Ok(Outcome::Differs) => DIFFERS.into(),
+        Ok(Outcome::Unknown) => UNKNOWN.into(),
         Err(error) => {
             say::error(&error);
             UNKNOWN.into()
@@ -41,46 +44,59 @@ fn main() -> ExitCode {
     }
 }
 
-/// `false`: something differs, or was left undone.
-fn run(command: Command, declared: &Declared) -> Result<bool> {
+/// What a run came to, for its exit code.
+enum Outcome {
+    /// Done, or equal.
+    Fine,
+    /// Something differs, or was left undone.
+    Differs,
+    /// A server gave no answer that could be used.
+    Unknown,
+}
+
+fn run(command: Command, declared: &Declared) -> Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the async runtime")?;
     match command {
-        Command::Render { tables: _ } => {
+        Command::Render(_) => {
             say::statements(declared);
-            Ok(true)
+            Ok(Outcome::Fine)
         }
         Command::Explain { tables: _, json } => {
             say::reasons(&explain(declared), json)?;
-            Ok(true)
+            Ok(Outcome::Fine)
         }
-        Command::Create { tables: _, server, run } => {
-            runtime.block_on(mend(declared, &server, &run, Permit::ADDITIVE))
+        Command::Create(Change { live, run }) => {
+            runtime.block_on(mend(declared, &live.server, &run, Permit::ADDITIVE))
         }
-        Command::Apply { tables: _, server, run, allow } => {
-            runtime.block_on(mend(declared, &server, &run, allow.into()))
+        Command::Apply { change: Change { live, run }, allow } => {
+            runtime.block_on(mend(declared, &live.server, &run, allow.into()))
         }
-        Command::Status { tables: _, server, json } => {
-            runtime.block_on(show_status(declared, &server, json))
+        Command::Status(Report { live, json }) => {
+            runtime.block_on(show_status(declared, &live.server, json))
         }
-        Command::Plan { tables: _, server, json } => {
-            runtime.block_on(show_plan(declared, &server, json))
+        Command::Plan(Report { live, json }) => {
+            runtime.block_on(show_plan(declared, &live.server, json))
         }
-        Command::Verify { tables: _, server } => {
-            let found = runtime.block_on(look(declared, &server))?;
-            found.iter().for_each(|(at, drift)| say::drift(at, drift, Severity::Breaking));
-            Ok(!found.iter().flat_map(|(_, drift)| drift).any(is_breaking))
+        Command::Verify(live) => {
+            let found = runtime.block_on(look(declared, &live.server))?;
+            found.answers.iter().for_each(|(at, drift)| say::drift(at, drift, Severity::Breaking));
+            let differs = found.answers.iter().flat_map(|(_, drift)| drift).any(is_breaking);
+            Ok(found.outcome(differs))
         }
-        Command::Diff { tables: _, server, json } => {
-            let found = runtime.block_on(look(declared, &server))?;
+        Command::Diff(Report { live, json }) => {
+            let found = runtime.block_on(look(declared, &live.server))?;
             if json {
-                say::drift_as_json(declared, &found)?;
+                say::drift_as_json(declared, &found.answers)?;
             } else {
-                found.iter().for_each(|(at, drift)| say::drift(at, drift, Severity::Notice));
+                found
+                    .answers
+                    .iter()
+                    .for_each(|(at, drift)| say::drift(at, drift, Severity::Notice));
             }
-            Ok(true)
+            Ok(found.outcome(false))
         }
     }
 }
@@ -96,57 +112,104 @@ fn client(server: &ServerFlags) -> Result<Client> {
     server.client()
 }
 
+/// What the servers answered, one by one. One that is down does not hide what the others say.
+struct Answers<T> {
+    answers: Vec<(Endpoint, T)>,
+    has_failed: bool,
+}
+
+impl<T> Answers<T> {
+    async fn of<Asking>(server: &ServerFlags, ask: impl Fn(Client) -> Asking) -> Result<Self>
+    where
+        Asking: Future<Output = Result<T, MigrateError>>,
+    {
+        let (mut answers, mut has_failed) = (Vec::new(), false);
+        for each in client(server)?.each() {
+            let endpoint = each.endpoint().clone();
+            match ask(each).await {
+                Ok(answer) => answers.push((endpoint, answer)),
+                Err(error) => {
+                    say::not_reached(&endpoint, &error);
+                    has_failed = true;
+                }
+            }
+        }
+        Ok(Self { answers, has_failed })
+    }
+
+    fn outcome(&self, differs: bool) -> Outcome {
+        match (self.has_failed, differs) {
+            (true, _) => Outcome::Unknown,
+            (false, true) => Outcome::Differs,
+            (false, false) => Outcome::Fine,
+        }
+    }
+}
+
 async fn mend(
     declared: &Declared,
     server: &ServerFlags,
     run: &RunFlags,
     permit: Permit,
-) -> Result<bool> {
+) -> Result<Outcome> {
     if run.dry_run {
         return show_plan(declared, server, false).await;
     }
     let options: MigrateOptions = run.options(permit);
     let done: Converged = converge(&client(server)?, declared, &options).await?;
     say::converged(declared, &done);
+    for name in &declared.consent {
+        let has_gone = |(_, step): &(Endpoint, Step)| step.loss == Loss::Agreed(name.clone());
+        if !done.applied.iter().any(has_gone) {
+            say::unmatched(name);
+        }
+    }
     let is_equal = !done.drift.iter().any(|(_, drift)| is_breaking(drift));
-    Ok(is_equal && done.failed.is_empty())
+    Ok(if is_equal && done.failed.is_empty() { Outcome::Fine } else { Outcome::Differs })
 }
 
-/// `false`: a migration is open, or the last one did not finish.
-async fn show_status(declared: &Declared, server: &ServerFlags, json: bool) -> Result<bool> {
-    let mut servers = Vec::new();
-    let mut is_settled = true;
-    for each in client(server)?.each() {
+/// Differs: a migration is open, or the last one did not finish.
+async fn show_status(declared: &Declared, server: &ServerFlags, json: bool) -> Result<Outcome> {
+    let servers = Answers::of(server, |each| async move {
         let facts = preflight(&each, declared).await?;
-        let observed = observe(&each, declared).await?;
+        let observed = observe(&each, declared).await.map_err(MigrateError::Read)?;
         let history = history(&each, declared).await?;
+        Ok((facts, origin(declared, &observed), history))
+    })
+    .await?;
+    let is_open = servers.answers.iter().any(|(_, (_, _, history))| {
         let last = history.as_ref().and_then(|history| history.migrations.last());
-        is_settled &= last.is_none_or(|last| last.standing == Standing::Finished);
-        let origin = origin(declared, &observed);
-        servers.push((each.endpoint().clone(), facts, origin, history));
-    }
-    say::status(declared, &servers, json)?;
-    Ok(is_settled)
+        last.is_some_and(|last| last.standing != Standing::Finished)
+    });
+    say::status(declared, &servers.answers, json)?;
+    Ok(servers.outcome(is_open))
 }
 
-async fn show_plan(declared: &Declared, server: &ServerFlags, json: bool) -> Result<bool> {
-    let mut plans: Vec<(Endpoint, Plan)> = Vec::new();
-    for each in client(server)?.each() {
-        let observed = observe(&each, declared).await?;
-        plans.push((each.endpoint().clone(), plan(declared, &observed)));
-    }
+async fn show_plan(declared: &Declared, server: &ServerFlags, json: bool) -> Result<Outcome> {
+    let plans = Answers::of(server, |each| async move {
+        preflight(&each, declared).await?;
+        let observed = observe(&each, declared).await.map_err(MigrateError::Read)?;
+        let plan = plan(declared, &observed);
+        let needed = match plan.steps.is_empty() {
+            true => BTreeSet::new(),
+            false => needed(declared, &observed, &plan.steps),
+        };
+        let lacked = missing(&each, &needed).await.map_err(MigrateError::Read)?;
+        Ok((plan, lacked))
+    })
+    .await?;
     if json {
-        say::plans_as_json(declared, &plans)?;
+        say::plans_as_json(declared, &plans.answers)?;
     } else {
-        plans.iter().for_each(|(at, plan)| say::plan(at, plan));
+        plans.answers.iter().for_each(|(at, (plan, lacked))| say::plan(at, plan, lacked.as_ref()));
     }
-    Ok(true)
+    Ok(plans.outcome(false))
 }
 
-async fn look(declared: &Declared, server: &ServerFlags) -> Result<Vec<(Endpoint, Vec<Drift>)>> {
-    let mut found = Vec::new();
-    for each in client(server)?.each() {
-        found.push((each.endpoint().clone(), verify(&each, declared).await?));
-    }
-    Ok(found)
+async fn look(declared: &Declared, server: &ServerFlags) -> Result<Answers<Vec<Drift>>> {
+    Answers::of(
+        server,
+        |each| async move { verify(&each, declared).await.map_err(MigrateError::Read) },
+    )
+    .await
 }

@@ -1,12 +1,23 @@
-//! All that is printed: results to standard output, trouble to standard error.
-#![allow(clippy::print_stdout, clippy::print_stderr)]
+//! All that is printed: results to standard output, trouble to standard error. A reader that has seen
+//! enough and closes the pipe is no trouble.
+#![allow(clippy::print_stderr)]
+
+use std::io::Write;
 
 use anyhow::Result;
 use millrace_ddl::{
-    Blocked, Converged, Declared, Drift, Endpoint, History, Loss, MigrateError, Migration, Origin,
-    Plan, Reason, ServerFacts, Severity, Step,
+    Blocked, Converged, Declared, Drift, Endpoint, History, Loss, MigrateError, Migration, Missing,
+    Origin, Plan, Reason, ServerFacts, Severity, Step,
 };
 use serde_json::json;
+
+/// A line of standard output.
+macro_rules! out {
+    ($($said:tt)*) => {{
+        // Nobody reads on: there is nobody to tell either.
+        let _ = writeln!(std::io::stdout().lock(), $($said)*);
+    }};
+}
 
 pub(crate) fn error(error: &anyhow::Error) {
     eprintln!("clickhouse-ddl: {error:#}");
@@ -20,9 +31,9 @@ pub(crate) fn password_is_exposed() {
 }
 
 pub(crate) fn statements(declared: &Declared) {
-    println!("-- revision {}", declared.revision());
+    out!("-- revision {}", declared.revision());
     for statement in millrace_ddl::render::create_all(declared) {
-        println!("{};\n", statement.sql());
+        out!("{};\n", statement.sql());
     }
 }
 
@@ -35,40 +46,51 @@ fn size(step: &Step) -> String {
 
 fn step(endpoint: &Endpoint, step: &Step, verb: &str) {
     let Step { object, what, class, phase, loss, .. } = step;
-    println!("{endpoint} {object}: {verb}{what} [{phase}, {class}{}]", size(step));
+    out!("{endpoint} {object}: {verb}{what} [{phase}, {class}{}]", size(step));
     if let Loss::Unagreed(name) = loss {
-        println!("    only with --destroy {name}");
+        out!("    only with --destroy {name}");
     }
 }
 
 fn blocked(endpoint: &Endpoint, blocked: &Blocked) {
-    println!("{endpoint} {} (blocked: {})", blocked.drift, blocked.advice);
+    out!("{endpoint} {} (blocked: {})", blocked.drift, blocked.advice);
 }
 
-pub(crate) fn plan(endpoint: &Endpoint, plan: &Plan) {
+pub(crate) fn plan(endpoint: &Endpoint, plan: &Plan, lacked: Option<&Missing>) {
     for each in &plan.steps {
         step(endpoint, each, "");
         for line in each.statement.sql().lines() {
-            println!("    {line}");
+            out!("    {line}");
         }
     }
     plan.blocked.iter().for_each(|each| blocked(endpoint, each));
+    if let Some(lacked) = lacked {
+        out!("{endpoint} {lacked}");
+    }
     if plan.is_empty() {
-        println!("{endpoint} nothing to do");
+        out!("{endpoint} nothing to do");
     } else {
-        println!("{endpoint} plan {}", plan.hash());
+        out!("{endpoint} plan {}", plan.hash());
     }
 }
 
-pub(crate) fn plans_as_json(declared: &Declared, plans: &[(Endpoint, Plan)]) -> Result<()> {
+/// A plan, and the privileges that are missing for it.
+pub(crate) type Planned = (Plan, Option<Missing>);
+
+pub(crate) fn plans_as_json(declared: &Declared, plans: &[(Endpoint, Planned)]) -> Result<()> {
     let servers: Vec<_> = plans
         .iter()
-        .map(|(endpoint, plan)| {
-            json!({"endpoint": endpoint.to_string(), "hash": plan.hash(), "plan": plan})
+        .map(|(endpoint, (plan, lacked))| {
+            json!({
+                "endpoint": endpoint.to_string(),
+                "hash": plan.hash(),
+                "plan": plan,
+                "missingPrivileges": lacked,
+            })
         })
         .collect();
     let all = json!({"revision": declared.revision(), "servers": servers});
-    println!("{}", serde_json::to_string_pretty(&all)?);
+    out!("{}", serde_json::to_string_pretty(&all)?);
     Ok(())
 }
 
@@ -79,10 +101,10 @@ pub(crate) fn drift(endpoint: &Endpoint, drift: &[Drift], severity: Severity) {
             Severity::Breaking => "breaking",
             Severity::Notice => "notice",
         };
-        println!("{endpoint} {each} [{weight}]");
+        out!("{endpoint} {each} [{weight}]");
     }
     if shown.is_empty() {
-        println!("{endpoint} no difference");
+        out!("{endpoint} no difference");
     }
 }
 
@@ -92,7 +114,7 @@ pub(crate) fn drift_as_json(declared: &Declared, found: &[(Endpoint, Vec<Drift>)
         .map(|(endpoint, drift)| json!({"endpoint": endpoint.to_string(), "differences": drift}))
         .collect();
     let all = json!({"revision": declared.revision(), "servers": servers});
-    println!("{}", serde_json::to_string_pretty(&all)?);
+    out!("{}", serde_json::to_string_pretty(&all)?);
     Ok(())
 }
 
@@ -100,7 +122,7 @@ pub(crate) fn converged(declared: &Declared, converged: &Converged) {
     let Converged { applied, refused, blocked: in_the_way, drift: _, migrations, adopted, failed } =
         converged;
     for (endpoint, origin) in adopted {
-        println!("{endpoint} tables made by {origin} were taken over as they are");
+        out!("{endpoint} tables made by {origin} were taken over as they are");
     }
     applied.iter().for_each(|(endpoint, each)| step(endpoint, each, "done: "));
     refused.iter().for_each(|(endpoint, each)| step(endpoint, each, "not allowed: "));
@@ -109,35 +131,46 @@ pub(crate) fn converged(declared: &Declared, converged: &Converged) {
         not_reached(endpoint, error);
     }
     for (endpoint, number) in migrations {
-        println!("{endpoint} migration {number} is finished");
+        out!("{endpoint} migration {number} is finished");
     }
-    println!("revision {}: {} statements run", declared.revision(), applied.len());
+    out!("revision {}: {} statements run", declared.revision(), applied.len());
+}
+
+/// Names given to --destroy that nothing answered to.
+pub(crate) fn unmatched(name: &str) {
+    eprintln!(
+        "warning: --destroy {name}: nothing of that name is to go; misspelt, or gone already"
+    );
 }
 
 pub(crate) fn reasons(reasons: &[Reason], json: bool) -> Result<()> {
     if json {
-        println!("{}", serde_json::to_string_pretty(reasons)?);
+        out!("{}", serde_json::to_string_pretty(reasons)?);
         return Ok(());
     }
     let mut object = "";
     for reason in reasons {
         if reason.object != object {
             object = &reason.object;
-            println!("{object}");
+            out!("{object}");
         }
-        println!("  {} {}: {}", reason.part, reason.what, reason.why);
+        out!("  {} {}: {}", reason.part, reason.what, reason.why);
     }
     Ok(())
 }
 
-/// A server, what it is, whose tables it has, and its journal.
-pub(crate) type ServerStatus = (Endpoint, ServerFacts, Origin, Option<History>);
+/// What a server is, whose tables it has, and its journal.
+pub(crate) type ServerStatus = (ServerFacts, Origin, Option<History>);
 
-pub(crate) fn status(declared: &Declared, servers: &[ServerStatus], json: bool) -> Result<()> {
+pub(crate) fn status(
+    declared: &Declared,
+    servers: &[(Endpoint, ServerStatus)],
+    json: bool,
+) -> Result<()> {
     if json {
         let servers: Vec<_> = servers
             .iter()
-            .map(|(endpoint, facts, origin, history)| {
+            .map(|(endpoint, (facts, origin, history))| {
                 let migrations = history.as_ref().map(|history| &history.migrations);
                 json!({
                     "endpoint": endpoint.to_string(),
@@ -148,15 +181,15 @@ pub(crate) fn status(declared: &Declared, servers: &[ServerStatus], json: bool) 
             })
             .collect();
         let all = json!({"revision": declared.revision(), "servers": servers});
-        println!("{}", serde_json::to_string_pretty(&all)?);
+        out!("{}", serde_json::to_string_pretty(&all)?);
         return Ok(());
     }
-    for (endpoint, facts, origin, history) in servers {
+    for (endpoint, (facts, origin, history)) in servers {
         let ServerFacts { version, host, keeper_sessions } = facts;
         let keeper = keeper_sessions.map_or(String::new(), |alive| format!(", keeper: {alive}"));
-        println!("{endpoint} {host}, version {version}{keeper}, tables made by {origin}");
+        out!("{endpoint} {host}, version {version}{keeper}, tables made by {origin}");
         match history {
-            None => println!("  no journal of migrations yet"),
+            None => out!("  no journal of migrations yet"),
             Some(history) => history.migrations.iter().for_each(migration),
         }
     }
@@ -166,16 +199,16 @@ pub(crate) fn status(declared: &Declared, servers: &[ServerStatus], json: bool) 
 fn migration(migration: &Migration) {
     let Migration { number, phase, checksum, author, tool, done, statements, .. } = migration;
     let took = migration.duration_millis.map_or(String::new(), |millis| format!(" in {millis} ms"));
-    println!(
+    out!(
         "  {number} {phase} {checksum} {} {done}/{} statements{took}, by {author} with {tool}",
         migration.standing,
         statements.len(),
     );
     if !migration.detail.is_empty() {
-        println!("    {}", migration.detail);
+        out!("    {}", migration.detail);
     }
 }
 
-fn not_reached(endpoint: &Endpoint, error: &MigrateError) {
+pub(crate) fn not_reached(endpoint: &Endpoint, error: &MigrateError) {
     eprintln!("{endpoint} failed: {error}");
 }

@@ -1,0 +1,148 @@
+//! Flags of how tables lie on disk, and the checked layout they become.
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use millrace_ddl::{
+    AttributeColumn, AttributeIndex, BodyIndex, Compression, Layout, Materialized, Move, Order,
+    OwnType, Partition, Presence, Storage, StorageName, Ttl, TypedPath,
+};
+
+/// How tables lie on disk.
+#[derive(Debug, Args)]
+pub(super) struct LayoutFlags {
+    /// How rows are cut into partitions.
+    #[arg(long, value_enum, default_value_t)]
+    partition_by: PartitionFlag,
+    /// How rows are sorted.
+    #[arg(long, value_enum, default_value_t)]
+    order_by: OrderFlag,
+    /// How columns are compressed.
+    #[arg(long, value_enum, default_value_t)]
+    compression: CompressionFlag,
+    /// Index of log bodies.
+    #[arg(long, value_enum, default_value_t)]
+    body_index: BodyFlag,
+    /// Indexes of attributes.
+    #[arg(long, value_enum, default_value_t)]
+    attribute_index: AttributeFlag,
+    /// Leave out the index of trace ids.
+    #[arg(long)]
+    no_trace_id_index: bool,
+    /// Leave out the table of trace ids and its view.
+    #[arg(long)]
+    no_trace_lookup: bool,
+    /// Keep a 15-minute roll-up of attribute names and values beside each table.
+    #[arg(long)]
+    rollup: bool,
+    /// Storage policy of the server's configuration.
+    #[arg(long, value_name = "NAME")]
+    storage_policy: Option<StorageName>,
+    /// Age at which rows move to --move-to.
+    #[arg(long, value_name = "AGE", requires = "move_to")]
+    move_after: Option<Ttl>,
+    /// Volume of the storage policy that older rows move to.
+    #[arg(long, value_name = "VOLUME", requires = "move_after")]
+    move_to: Option<StorageName>,
+    /// An attribute stored as text of its own inside JSON: resource:k8s.pod.name, record:..., or
+    /// scope:...; repeat for more.
+    #[arg(long, value_name = "WHERE:PATH")]
+    typed_path: Vec<String>,
+    /// A computed column: Name=resource:k8s.pod.name:name, the last part one of name, text,
+    /// integer, float; repeat for more.
+    #[arg(long, value_name = "NAME=WHERE:PATH:TYPE")]
+    materialize: Vec<String>,
+}
+
+macro_rules! choices {
+    ($($flag:ident for $of:ident { $default:ident, $($other:ident),* })*) => {$(
+        #[derive(Clone, Copy, Debug, Default, ValueEnum)]
+        enum $flag {
+            #[default]
+            $default,
+            $($other,)*
+        }
+
+        impl From<$flag> for $of {
+            fn from(flag: $flag) -> Self {
+                match flag {
+                    $flag::$default => Self::$default,
+                    $($flag::$other => Self::$other,)*
+                }
+            }
+        }
+    )*};
+}
+choices! {
+    PartitionFlag for Partition { Day, Week, Month, Whole }
+    OrderFlag for Order { ServiceFirst, TimeFirst }
+    CompressionFlag for Compression { Zstd, ZstdHigher, Lz4 }
+    BodyFlag for BodyIndex { Tokens, Text, LeftOut }
+    AttributeFlag for AttributeIndex { Usual, LeftOut, Keys, Text }
+}
+
+const WHERE_RULE: &str = "begin with resource:, scope: or record:";
+
+fn attribute(text: &str) -> Result<(AttributeColumn, &str)> {
+    match text.split_once(':') {
+        Some(("resource", path)) => Ok((AttributeColumn::Resource, path)),
+        Some(("scope", path)) => Ok((AttributeColumn::Scope, path)),
+        Some(("record", path)) => Ok((AttributeColumn::Record, path)),
+        _ => bail!("{text:?}: {WHERE_RULE}"),
+    }
+}
+
+fn typed_path(text: &str) -> Result<TypedPath> {
+    let (column, path) = attribute(text).context("--typed-path")?;
+    let path = path.parse().context("--typed-path")?;
+    Ok(TypedPath { column, path, is_repeating: true })
+}
+
+fn materialized(text: &str) -> Result<Materialized> {
+    let rule = "--materialize: write Name=resource:k8s.pod.name:name";
+    let (name, rest) = text.split_once('=').context(rule)?;
+    let (column, rest) = attribute(rest).context("--materialize")?;
+    let (path, ty) = rest.rsplit_once(':').context(rule)?;
+    let ty = match ty {
+        "name" => OwnType::Name,
+        "text" => OwnType::Text,
+        "integer" => OwnType::Integer,
+        "float" => OwnType::Float,
+        other => bail!("--materialize: {other:?} is no type; write name, text, integer or float"),
+    };
+    let name = name.parse().context("--materialize")?;
+    Ok(Materialized { name, column, path: path.parse().context("--materialize")?, ty })
+}
+
+impl LayoutFlags {
+    pub(super) fn layout(&self) -> Result<Layout> {
+        let kept = |left_out| if left_out { Presence::LeftOut } else { Presence::Kept };
+        Ok(Layout {
+            partition: self.partition_by.into(),
+            order: self.order_by.into(),
+            compression: self.compression.into(),
+            body_index: self.body_index.into(),
+            attribute_index: self.attribute_index.into(),
+            trace_id_index: kept(self.no_trace_id_index),
+            trace_lookup: kept(self.no_trace_lookup),
+            rollup: kept(!self.rollup),
+            typed_paths: self
+                .typed_path
+                .iter()
+                .map(|text| typed_path(text))
+                .collect::<Result<_>>()?,
+            materialized: self
+                .materialize
+                .iter()
+                .map(|text| materialized(text))
+                .collect::<Result<_>>()?,
+        })
+    }
+
+    pub(super) fn storage(&self) -> Storage {
+        let moved = self.move_after.zip(self.move_to.clone());
+        Storage {
+            policy: self.storage_policy.clone(),
+            move_after: moved.map(|(age, volume)| Move { age, volume }),
+        }
+    }
+}
