@@ -269,7 +269,7 @@ words!(
         ConsentNeeded,
         /// A plan waits for the annotation millrace.dev/approve-plan to name it.
         ApprovalNeeded,
-        /// A drop that was agreed to waits until every gateway pool runs this release or a newer one.
+        /// A drop that was agreed to waits until every gateway pool runs this release or newer.
         CollectorsOutdated,
         /// Another table, view or column type stands in the way.
         TableBlocked,

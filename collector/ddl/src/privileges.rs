@@ -1,7 +1,7 @@
 //! What the user must be allowed to do, asked before anything runs: each privilege by its name, on
-//! the object it is needed on, and the one statement that grants what is missing. A server that can't
-//! tell (before `CHECK GRANT`, some of 2024) is not asked twice: there the statement itself fails,
-//! with the privilege in the server's words.
+//! the object it is needed on, and the one statement that grants what is missing. A server that
+//! can't tell (before `CHECK GRANT`, some of 2024) is not asked twice: there the statement itself
+//! fails, with the privilege in the server's words.
 //!
 //! Limits: never says that a privilege is missing when the server did not say so.
 
@@ -17,7 +17,7 @@ use crate::declared::{Declared, TableName};
 use crate::drift::{Drift, DriftKind};
 use crate::observe::Observed;
 use crate::plan::Step;
-use crate::render;
+use crate::render::{self, CREATE_DATABASE, CREATE_TABLE};
 
 /// The server's code for text it cannot parse: its `CHECK GRANT` is not there yet.
 const SYNTAX_ERROR: u32 = 62;
@@ -92,7 +92,7 @@ pub(crate) fn of_drift(declared: &Declared, drift: &Drift) -> BTreeSet<Privilege
     let mut add =
         |name| needed.extend(table.map(|table| on(name, Scope::Table(table.name.clone()))));
     match &drift.kind {
-        DriftKind::MissingTable if table.is_some() => add("CREATE TABLE"),
+        DriftKind::MissingTable if table.is_some() => add(CREATE_TABLE),
         DriftKind::MissingColumn { .. } => add("ALTER ADD COLUMN"),
         DriftKind::ColumnType { .. } | DriftKind::Compression { .. } => add("ALTER MODIFY COLUMN"),
         DriftKind::MissingIndex { .. } => add("ALTER ADD INDEX"),
@@ -101,7 +101,7 @@ pub(crate) fn of_drift(declared: &Declared, drift: &Drift) -> BTreeSet<Privilege
         DriftKind::ExtraColumn { .. } => add("ALTER DROP COLUMN"),
         DriftKind::ExtraIndex { .. } => add("ALTER DROP INDEX"),
         DriftKind::MissingDatabase => {
-            needed.insert(on("CREATE DATABASE", Scope::Database(declared.database.clone())));
+            needed.insert(on(CREATE_DATABASE, Scope::Database(declared.database.clone())));
         }
         DriftKind::MissingTable => needed.extend(of_companion(declared, &drift.object)),
         DriftKind::MissingView => needed.extend(of_view(declared, &drift.object)),
@@ -120,13 +120,13 @@ pub(crate) fn of_drift(declared: &Declared, drift: &Drift) -> BTreeSet<Privilege
 fn of_companion(declared: &Declared, object: &str) -> Vec<Privilege> {
     let rollup = declared.rollups().into_iter().find(|each| each.name.to_string() == object);
     if let Some(rollup) = rollup {
-        return vec![Privilege { name: "CREATE TABLE", on: Scope::Table(rollup.name) }];
+        return vec![Privilege { name: CREATE_TABLE, on: Scope::Table(rollup.name) }];
     }
     let all = declared.distributed_tables();
     let table = all.into_iter().find(|each| each.name.to_string() == object);
     table.map_or_else(Vec::new, |table| {
         vec![
-            Privilege { name: "CREATE TABLE", on: Scope::Table(table.name) },
+            Privilege { name: CREATE_TABLE, on: Scope::Table(table.name) },
             Privilege { name: "REMOTE", on: Scope::Server },
         ]
     })
@@ -161,7 +161,7 @@ pub fn needed<'a>(
         steps.into_iter().flat_map(|step| step.privileges.iter().cloned()).collect();
     let journal = declared.journal();
     if !observed.tables.contains_key(journal.table()) {
-        all.insert(Privilege { name: "CREATE TABLE", on: Scope::Table(journal.clone()) });
+        all.insert(Privilege { name: CREATE_TABLE, on: Scope::Table(journal.clone()) });
     }
     for name in ["SELECT", "INSERT"] {
         all.insert(Privilege { name, on: Scope::Table(journal.clone()) });

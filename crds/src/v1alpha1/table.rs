@@ -1,8 +1,8 @@
 //! How a signal's tables are made: engine, retention, storage, layout. What each choice costs was
 //! measured and stands in `docs/schema.md`.
 //!
-//! Must not say what only one signal may have: that is [`signal_table_rules`]'s, which the kinds put
-//! where they know the signal.
+//! Must not say what only one signal may have: that is [`signal_table_rules`]'s, which the kinds
+//! put where they know the signal.
 //!
 //! Limits: 32 typed paths and 32 computed columns a signal.
 

@@ -1,5 +1,6 @@
 //! From a signal's table settings, as the API has them, to the options of the ddl crate. Pure: no
-//! client. Taken apart without a rest pattern, so that a new field of the API breaks the build here.
+//! client. Taken apart without a rest pattern, so that a new field of the API breaks the build
+//! here.
 
 use millrace_crds::v1alpha1 as crds;
 use millrace_ddl as ddl;

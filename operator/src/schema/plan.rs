@@ -230,8 +230,8 @@ mod tests {
         assert_eq!(judge(&waiting).waiting, Some(Reason::ApprovalNeeded));
     }
 
-    /// Scenario: a drop that was agreed to, while a pool still runs an older collector. Guarantee: it
-    /// waits under its own reason, and says for whom.
+    /// Scenario: a drop that was agreed to, while a pool still runs an older collector. Guarantee:
+    /// it waits under its own reason, and says for whom.
     #[test]
     fn an_agreed_drop_waits_for_collectors() {
         let mut step = first_plan().steps[1].clone();

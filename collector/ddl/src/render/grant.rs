@@ -8,6 +8,12 @@ use millrace_schema::Identifier;
 use super::{Statement, full, quote};
 use crate::privileges::{Privilege, Scope};
 
+/// The privilege to make a table.
+pub(crate) const CREATE_TABLE: &str = "CREATE TABLE";
+
+/// The privilege to make a database.
+pub(crate) const CREATE_DATABASE: &str = "CREATE DATABASE";
+
 /// One row: 1 if every one of them is granted to the user who asks.
 pub(crate) fn check_grant(privileges: &[&Privilege]) -> Statement {
     let each: Vec<String> = privileges

@@ -41,8 +41,8 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show what would be run to reach the declared tables, each statement with its class, and which
-    /// privileges are missing for it.
+    /// Show what would be run to reach the declared tables, each statement with its class, and
+    /// which privileges are missing for it.
     Plan(Report),
     /// Run the plan as numbered migrations, up to a class.
     Apply {

@@ -1,5 +1,5 @@
-//! All that is printed: results to standard output, trouble to standard error. A reader that has seen
-//! enough and closes the pipe is no trouble.
+//! All that is printed: results to standard output, trouble to standard error. A reader that has
+//! seen enough and closes the pipe is no trouble.
 #![allow(clippy::print_stderr)]
 
 use std::io::Write;
