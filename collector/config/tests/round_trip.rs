@@ -4,9 +4,9 @@
 use millrace_config::{
     Acknowledge, AcknowledgeInsert, Admin, Attributes, Batch, BootstrapServer, ByteSize,
     ClickHouseExporter, ClientTls, Compression, Config, Credentials, Delivery, DiskBuffer, EnvName,
-    Exporters, GroupId, GroupProtocol, GrpcListener, HttpEndpoint, HttpListener, Identifier, KafkaConnection,
-    KafkaExporter, KafkaReceiver, Memory, OtlpLimits, OtlpReceiver, PartitionBy, Receivers, Sasl,
-    SaslMechanism, SecretFile, ServerTls, Shutdown, TopicName, Topics,
+    Exporters, GroupId, GroupProtocol, GrpcListener, HttpEndpoint, HttpListener, Identifier,
+    KafkaConnection, KafkaExporter, KafkaReceiver, Memory, OtlpLimits, OtlpReceiver, PartitionBy,
+    Receivers, Sasl, SaslMechanism, SecretFile, ServerTls, Shutdown, TopicName, Topics,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
