@@ -7,8 +7,8 @@
 //!   acknowledged without such a `sync` may be.
 //! - Records never take more than the limit; acknowledgements, 40 bytes each, come on top until
 //!   their segment goes.
-//! - No byte is given out that its checksum doesn't cover. A record whose bytes went bad on the disk
-//!   is left out and counted; where its header went bad, so are those behind it in its file.
+//! - No byte is given out that its checksum doesn't cover. A record whose bytes went bad on the
+//!   disk is left out and counted; where its header went bad, so are those behind it in its file.
 //!
 //! A record is a header of 40 bytes (see [`frame`]) and its payload, appended to a file of some
 //! megabytes (a segment). Acknowledgements are frames of the same kind, written to the newest

@@ -285,8 +285,8 @@ impl<D: Disk> Queue<D> {
         }
     }
 
-    /// When the oldest record that isn't acknowledged was appended, in milliseconds since 1970; none
-    /// if there is none.
+    /// When the oldest record that isn't acknowledged was appended, in milliseconds since 1970;
+    /// none if there is none.
     ///
     /// # Errors
     /// When the disk can't be read.

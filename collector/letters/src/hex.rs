@@ -7,7 +7,8 @@ const WIDTH: usize = 16;
 /// Lines before the one with the place, and after it.
 const LINES_AROUND: usize = 3;
 
-/// The lines around `place`, each with its offset, digits and text; the byte at `place` in brackets.
+/// The lines around `place`, each with its offset, digits and text; the byte at `place` in
+/// brackets.
 pub(crate) fn around(bytes: &[u8], place: usize) -> String {
     let line = place.min(bytes.len()) / WIDTH;
     let first = line.saturating_sub(LINES_AROUND);

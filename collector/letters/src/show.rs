@@ -123,8 +123,8 @@ mod tests {
         shown(&topic, &found)
     }
 
-    /// Scenario: a readable letter, a broken one, one of an unknown kind. Guarantee: JSON; the fault
-    /// with the bytes around it; the first bytes.
+    /// Scenario: a readable letter, a broken one, one of an unknown kind. Guarantee: JSON; the
+    /// fault with the bytes around it; the first bytes.
     #[test]
     fn a_letter_is_shown_as_far_as_it_can_be_read() {
         let span = [0x0a, 0x07, 0x12, 0x05, 0x12, 0x03, 0x2a, 0x01, b'x'];

@@ -11,8 +11,8 @@ use crate::pool::names::{PoolNames, Role};
 use crate::pool::secrets::{SecretUses, SecretsSeen};
 use crate::pool::{Invalid, connection, template};
 
-/// How long a pod that stops goes on serving clients that haven't heard of it yet: endpoints, proxies
-/// and load balancers follow readiness within a second or two, and some poll.
+/// How long a pod that stops goes on serving clients that haven't heard of it yet: endpoints,
+/// proxies and load balancers follow readiness within a second or two, and some poll.
 const ANNOUNCE_SECONDS: u32 = 5;
 
 /// What the spec alone says.

@@ -32,8 +32,8 @@ use sender::Sender;
 /// one waits: a sync takes milliseconds, and all that wait share it.
 const QUEUE_LENGTH: usize = 256;
 
-/// How long a message from the disk may take, in seconds: the longest there is. Nobody waits for it,
-/// and one that is given up and sent again may arrive twice.
+/// How long a message from the disk may take, in seconds: the longest there is. Nobody waits for
+/// it, and one that is given up and sent again may arrive twice.
 const DISK_DELIVERY_SECONDS: u32 = 600;
 
 /// A publisher that could not be set up.

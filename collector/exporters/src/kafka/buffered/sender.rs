@@ -1,4 +1,5 @@
-//! What is on disk, on its way to Kafka: a window of requests in order, acknowledged from its front.
+//! What is on disk, on its way to Kafka: a window of requests in order, acknowledged from its
+//! front.
 //!
 //! Never blocks. When one of them fails, those behind it that arrived are remembered, so that they
 //! are not sent again when reading begins anew at the front.
