@@ -32,9 +32,7 @@ fn dead_letters(lab: &Lab, arguments: &[&str]) -> Output {
 fn said(lab: &Lab, arguments: &[&str]) -> String {
     let output = dead_letters(lab, arguments);
     assert!(output.status.success(), "{arguments:?}: {output:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
-    println!("$ millrace-collector dead-letters {}\n{text}", arguments.join(" "));
-    text
+    String::from_utf8(output.stdout).unwrap()
 }
 
 fn span(name: &str) -> Vec<u8> {

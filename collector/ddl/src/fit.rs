@@ -144,6 +144,7 @@ mod tests {
             name: column.name.to_owned(),
             ty: column.ty.to_string(),
             default_kind: String::new(),
+            codec: String::new(),
         };
         ObservedTable {
             engine: "MergeTree".to_owned(),

@@ -98,18 +98,30 @@ pub struct Telemetry {
     insert_seconds: Histogram,
     insert_retries: IntCounterVec,
     inserts_allowed: IntGauge,
-    inserts_unverified: IntCounterVec,
-    columns_missing: IntGaugeVec,
-    deduplicates: IntGaugeVec,
+    tables: TableMetrics,
     produce_seconds: Histogram,
     produce_failures: IntCounterVec,
-    buffer_bytes: IntGauge,
-    buffer_records: IntGauge,
-    buffer_age: Gauge,
+    buffer: BufferMetrics,
     bytes_in_flight: IntGauge,
     budget_bytes: IntGauge,
     cpu_seconds: Counter,
     resident_bytes: IntGauge,
+}
+
+/// What is known of live tables.
+#[derive(Debug)]
+struct TableMetrics {
+    inserts_unverified: IntCounterVec,
+    columns_missing: IntGaugeVec,
+    deduplicates: IntGaugeVec,
+}
+
+/// The edge's buffer on disk.
+#[derive(Debug)]
+struct BufferMetrics {
+    bytes: IntGauge,
+    records: IntGauge,
+    age: Gauge,
 }
 
 /// The metrics touched for each batch, looked up once.
@@ -166,21 +178,7 @@ impl Telemetry {
                 "millrace_inserts_allowed",
                 "Inserts that may run at once: fewer than configured while a server is overloaded.",
             )?,
-            inserts_unverified: register.counters(
-                "millrace_inserts_unverified_total",
-                "Inserts taken for stored although the server's count of rows doesn't say so.",
-                &["cause"],
-            )?,
-            columns_missing: register.gauges(
-                "millrace_table_columns_missing",
-                "Columns that a live table lacks; their values are not stored.",
-                &["table"],
-            )?,
-            deduplicates: register.gauges(
-                "millrace_table_deduplicates",
-                "Whether a live table recognises an insert sent again; at 0 it is doubled.",
-                &["table"],
-            )?,
+            tables: register.tables()?,
             produce_seconds: register.histogram(
                 "millrace_produce_seconds",
                 "Time from a message's hand-over to Kafka's confirmation.",
@@ -190,13 +188,7 @@ impl Telemetry {
                 "Messages Kafka did not confirm, by the class of the failure.",
                 &["class"],
             )?,
-            buffer_bytes: register.gauge(
-                "millrace_buffer_bytes",
-                "Bytes of the edge's buffer on disk, files of records already in Kafka included.",
-            )?,
-            buffer_records: register
-                .gauge("millrace_buffer_records", "Records in the edge's buffer on disk.")?,
-            buffer_age: register.buffer_age()?,
+            buffer: register.buffer()?,
             bytes_in_flight: register
                 .gauge("millrace_bytes_in_flight", "Bytes of records held in memory.")?,
             budget_bytes: register
@@ -280,15 +272,15 @@ impl Telemetry {
 
     /// Counts an insert taken for stored without a count of rows that says so.
     pub fn insert_unverified(&self, cause: Unverified) {
-        self.inserts_unverified.with_label_values(&[cause.as_str()]).inc();
+        self.tables.inserts_unverified.with_label_values(&[cause.as_str()]).inc();
     }
 
     /// States what a look at a live table showed: how many columns of ours it lacks, and whether it
     /// recognises repeated inserts. `table` is one of the sink's own tables.
     pub fn table_seen(&self, table: &str, columns_missing: usize, deduplicates: bool) {
         let missing = i64::try_from(columns_missing).unwrap_or(i64::MAX);
-        self.columns_missing.with_label_values(&[table]).set(missing);
-        self.deduplicates.with_label_values(&[table]).set(i64::from(deduplicates));
+        self.tables.columns_missing.with_label_values(&[table]).set(missing);
+        self.tables.deduplicates.with_label_values(&[table]).set(i64::from(deduplicates));
     }
 
     /// Notes how long Kafka took to confirm a message.
@@ -304,9 +296,9 @@ impl Telemetry {
     /// States what the edge's buffer on disk holds: bytes of its files, records, and how long the
     /// oldest of them has been there.
     pub fn disk_buffer(&self, bytes: u64, records: u64, age: Duration) {
-        self.buffer_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
-        self.buffer_records.set(i64::try_from(records).unwrap_or(i64::MAX));
-        self.buffer_age.set(age.as_secs_f64());
+        self.buffer.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        self.buffer.records.set(i64::try_from(records).unwrap_or(i64::MAX));
+        self.buffer.age.set(age.as_secs_f64());
     }
 
     /// Adds a part's own metric, such as a client library's.
@@ -424,6 +416,38 @@ impl Register {
         let metric = GaugeVec::new(options, &["topic", "partition"])?;
         self.0.register(Box::new(metric.clone()))?;
         Ok(metric)
+    }
+
+    fn tables(&self) -> Result<TableMetrics, TelemetryError> {
+        Ok(TableMetrics {
+            inserts_unverified: self.counters(
+                "millrace_inserts_unverified_total",
+                "Inserts taken for stored although the server's count of rows doesn't say so.",
+                &["cause"],
+            )?,
+            columns_missing: self.gauges(
+                "millrace_table_columns_missing",
+                "Columns that a live table lacks; their values are not stored.",
+                &["table"],
+            )?,
+            deduplicates: self.gauges(
+                "millrace_table_deduplicates",
+                "Whether a live table recognises an insert sent again; at 0 it is doubled.",
+                &["table"],
+            )?,
+        })
+    }
+
+    fn buffer(&self) -> Result<BufferMetrics, TelemetryError> {
+        Ok(BufferMetrics {
+            bytes: self.gauge(
+                "millrace_buffer_bytes",
+                "Bytes of the edge's buffer on disk, files of records already in Kafka included.",
+            )?,
+            records: self
+                .gauge("millrace_buffer_records", "Records in the edge's buffer on disk.")?,
+            age: self.buffer_age()?,
+        })
     }
 
     fn buffer_age(&self) -> Result<Gauge, TelemetryError> {

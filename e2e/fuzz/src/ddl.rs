@@ -277,13 +277,14 @@ fn live_table(
                 name: column.name.to_owned(),
                 ty: shape.column_type(column),
                 default_kind: String::new(),
+                codec: String::new(),
             });
         }
     }
     let more = if what & 16 == 0 { 1 } else { 3 };
     for _ in 0..more {
-        let (name, ty, default_kind) = (line(), line(), line());
-        table.columns.push(ObservedColumn { name, ty, default_kind });
+        let (name, ty, default_kind, codec) = (line(), line(), line(), String::new());
+        table.columns.push(ObservedColumn { name, ty, default_kind, codec });
     }
     table.indexes = lines.take(4).collect();
     table

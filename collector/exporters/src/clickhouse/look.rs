@@ -110,7 +110,13 @@ impl Delivery {
         for row in rows::<ColumnRow>(&answer)? {
             let ColumnRow { table, name, kind, default_kind } = row;
             if let Some(table) = observed.get_mut(&table) {
-                table.columns.push(ObservedColumn { name, ty: kind, default_kind });
+                table.columns.push(ObservedColumn {
+                    name,
+                    ty: kind,
+                    default_kind,
+                    // Nothing about an insert depends on it.
+                    codec: String::new(),
+                });
             }
         }
         Ok(observed)

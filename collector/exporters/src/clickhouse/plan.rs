@@ -148,6 +148,7 @@ mod tests {
             name: column.name.to_owned(),
             ty: column.ty.to_string(),
             default_kind: String::new(),
+            codec: String::new(),
         };
         ObservedTable {
             engine: "ReplicatedMergeTree".to_owned(),

@@ -376,7 +376,7 @@ impl<M: Member> Session<M> {
 /// Why a message isn't decoded, if it is too long for that.
 fn too_long(bytes: usize, budget: &Budget) -> Option<Rejection> {
     let share = budget.limit_bytes() / LONGEST_SHARE;
-    let limit = share.max(HEADROOM_BYTES).min(MAX_MESSAGE_BYTES * GROWTH) / GROWTH;
+    let limit = share.clamp(HEADROOM_BYTES, MAX_MESSAGE_BYTES * GROWTH) / GROWTH;
     (bytes as u64 > limit).then(|| Rejection {
         reason: TOO_LONG,
         detail: format!(

@@ -74,7 +74,7 @@ impl Sink for SimSink {
         };
         let token = insert.token();
         let rows = Row::read(&insert.block.body).unwrap_or_default();
-        let what = Cargo::Rows { token, rows, _insert: Some(insert) };
+        let what = Cargo::Rows { token, rows, _insert: Some(Box::new(insert)) };
         world.flights.push(Flight { what, completion: Some(completion), ..flight });
         Ok(())
     }

@@ -36,7 +36,7 @@ impl Row {
             let id = u64::from_le_bytes(chunk.get(..8)?.try_into().ok()?);
             Some(Self { id, table: *chunk.get(8)?, day: *chunk.get(9)?, bad: *chunk.get(10)? == 1 })
         };
-        if bytes.len() % Self::BYTES != 0 {
+        if !bytes.len().is_multiple_of(Self::BYTES) {
             return None;
         }
         bytes.chunks(Self::BYTES).map(row).collect()
@@ -65,7 +65,7 @@ pub(super) struct Flight {
 }
 
 pub(super) enum Cargo {
-    Rows { token: String, rows: Vec<Row>, _insert: Option<Insert> },
+    Rows { token: String, rows: Vec<Row>, _insert: Option<Box<Insert>> },
     Letter(Box<DeadLetter>),
 }
 
