@@ -255,8 +255,8 @@ impl<D: Disk> Keeper<D> {
     }
 
     /// Ready while records can go somewhere: to Kafka, or to the disk. Before Kafka was ever
-    /// reached that is only so if there is something on disk, so that wrong settings don't pass for an
-    /// outage.
+    /// reached that is only so if there is something on disk, so that wrong settings don't pass for
+    /// an outage.
     fn look_after_readiness(&mut self) {
         let reasons = self.behind.reasons();
         if reasons.is_empty() {

@@ -2,8 +2,8 @@
 //!
 //! One rebalance at a time per member, as librdkafka does it: the next is told once the session has
 //! taken over, or given back, what the last one named. Members are static or dynamic, the group is
-//! cooperative or eager. A member that isn't heard of is given up on; its partitions go to others at
-//! once, and it learns of that only when it is back.
+//! cooperative or eager. A member that isn't heard of is given up on; its partitions go to others
+//! at once, and it learns of that only when it is back.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;

@@ -1,13 +1,13 @@
 //! Gateways against a simulated world, by seed: [`Session`](super::session::Session)s as they ship,
 //! on a clock, a broker with a consumer group, and a sink that exist only here.
 //!
-//! A seed decides everything: what is produced, who is killed, frozen, drained or started when, which
-//! answers come late, twice or never. While faults last, every commit is held against what the sink
-//! has; once they are over, everything must be stored, and committed, within bounded time.
+//! A seed decides everything: what is produced, who is killed, frozen, drained or started when,
+//! which answers come late, twice or never. While faults last, every commit is held against what
+//! the sink has; once they are over, everything must be stored, and committed, within bounded time.
 //!
-//! What is real: the session with its ledger, batches, intents, flow control and rebalances. What is
-//! a stand-in: librdkafka, the encoder, the salvage (a job is done message by message) and the sink,
-//! which deduplicates by token as ClickHouse does. Nothing here sleeps or reads a clock.
+//! What is real: the session with its ledger, batches, intents, flow control and rebalances. What
+//! is a stand-in: librdkafka, the encoder, the salvage (a job is done message by message) and the
+//! sink, which deduplicates by token as ClickHouse does. Nothing here sleeps or reads a clock.
 //!
 //! ```text
 //! make seeds              # 20,000 seeds
@@ -60,9 +60,9 @@ fn run_all(seeds: &Range<u64>) -> (Tally, Vec<String>) {
 
 /// Scenario: kills, freezes past the session's time-out, drains, scaling, refused and lost commits,
 /// late, repeated, lost and refusing sinks, blocked tables, little memory; eager and cooperative
-/// groups, both kinds of delivery. Guarantee, at every commit: nothing is committed that isn't stored
-/// or dead-lettered, and no commit goes back. Guarantee, in the end: every row is stored, with
-/// effectively-once delivery exactly once, within bounded time; no memory is held any more.
+/// groups, both kinds of delivery. Guarantee, at every commit: nothing is committed that isn't
+/// stored or dead-lettered, and no commit goes back. Guarantee, in the end: every row is stored,
+/// with effectively-once delivery exactly once, within bounded time; no memory is held any more.
 #[test]
 fn no_seed_loses_or_doubles_a_record() {
     let seeds = match number("MILLRACE_SEED") {
