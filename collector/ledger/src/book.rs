@@ -179,6 +179,13 @@ impl<K: Copy + Ord> Ledger<K> {
         self.partitions.get(&key).is_none_or(PartitionLedger::is_idle)
     }
 
+    /// Whether nothing of the partition is open, and its commit point was asked to be committed
+    /// (or it isn't assigned).
+    #[must_use]
+    pub fn is_settled(&self, key: K) -> bool {
+        self.partitions.get(&key).is_none_or(|p| p.is_idle() && !p.has_commit_due())
+    }
+
     /// Whether another range of the partition may be tracked.
     #[must_use]
     pub fn has_room(&self, key: K) -> bool {

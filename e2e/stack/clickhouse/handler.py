@@ -194,7 +194,7 @@ class Handler(BaseHTTPRequestHandler):
             settings.update(versioned.SETTINGS)
         with self.server.engine.session(database, settings, parameters, read_only) as session:
             if statement.takes_data:
-                result = session.insert(statement.sql, statement.format, data)
+                result = session.insert(statement, data)
             else:
                 result = session.query(statement.sql, output_format)
         if fault is not None and fault.kind == "cut_after":

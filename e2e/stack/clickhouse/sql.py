@@ -37,6 +37,8 @@ class Statement(NamedTuple):
     format: Optional[str]
     takes_data: bool
     data: bytes
+    # How much of an insert stands before its SETTINGS, where a data source can be named.
+    head_chars: int = 0
 
 
 def _tokens(text):
@@ -78,6 +80,7 @@ def split(text):
 
 def _split_insert(text, tokens):
     previous = b"INSERT"
+    head = None
     for kind, value, start, end, depth in tokens:
         is_name = previous in _BEFORE_NAME
         before, previous = previous, value
@@ -94,22 +97,26 @@ def _split_insert(text, tokens):
                 errors.INCORRECT_QUERY,
                 "Query has infile and was sent directly to the server: send the data as the body.",
             )
+        if value == b"SETTINGS":
+            head = len(_decode(text[:start]))
         if value == b"VALUES":
-            return Statement(_decode(text[:start]), "Values", True, text[end:])
+            sql = _decode(text[:start])
+            return Statement(sql, "Values", True, text[end:], len(sql) if head is None else head)
         if value == b"FORMAT":
-            return _insert_format(text, start, tokens)
+            return _insert_format(text, start, tokens, head)
     # No data clause yet: VALUES or FORMAT may be missing, the engine says so.
     return _whole(text)
 
 
-def _insert_format(text, start, tokens):
+def _insert_format(text, start, tokens, head):
     name = next(tokens, None)
     if name is None or name[0] != "word":
         return _whole(text)
     end = name[3]
     data_format = _decode(text[end - len(name[1]) : end])
     data = _BEFORE_DATA.match(text, end).end()
-    return Statement(_decode(text[:start]), data_format, True, text[data:])
+    sql = _decode(text[:start])
+    return Statement(sql, data_format, True, text[data:], len(sql) if head is None else head)
 
 
 def _other(text, tokens):

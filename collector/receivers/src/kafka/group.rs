@@ -192,14 +192,17 @@ impl<M: Member> Session<M> {
         failpoint::hit("in-revoke");
         let generation = |key: Key| Some((key, self.ledger.generation(key)?));
         let keys = keys.into_iter().filter_map(generation).collect();
+        // A refusal of the old generation says nothing about the new one.
+        self.commits.not_before = self.now;
         self.leaving = Some(Leaving { keys, deadline: self.now + LEAVE_DEADLINE });
     }
 
     /// Lets go of what is drained, or of everything at the deadline.
     pub(super) fn go_on_leaving(&mut self) {
         let Some(leaving) = self.leaving.as_ref() else { return };
-        let idle = leaving.keys.iter().all(|(key, _)| self.ledger.is_idle(*key));
-        let settled = idle && self.commits.in_flight.is_empty();
+        // A commit that was refused is due again: the next owner would repeat what it covers.
+        let settled = leaving.keys.iter().all(|(key, _)| self.ledger.is_settled(*key));
+        let settled = settled && self.commits.in_flight.is_empty();
         if !settled && self.now < leaving.deadline {
             return;
         }

@@ -245,7 +245,7 @@ pub const TABLE: &[Fault] = &[
     },
     Fault {
         name: "poison",
-        unit: "message that is no OTLP, among good ones",
+        unit: "message that is no OTLP, or whose row is refused, among good ones",
         runs: [100, 5_000, 50_000],
         per_round: 500,
         delivery: EFFECTIVELY,

@@ -2,7 +2,7 @@
 //! nobody can read.
 
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use millrace_e2e::lab::{DEAD_LETTERS, TOPIC};
@@ -19,6 +19,8 @@ const FLOW_LIMIT: Duration = Duration::from_secs(180);
 const POISON_EVERY: Duration = Duration::from_millis(100);
 /// The longest that a partition may stand still because of a message that can't be read.
 const STAND_LIMIT: Duration = Duration::from_secs(30);
+/// A span of this name is refused by the table for as long as messages are poisoned.
+const REFUSED_NAME: &str = "poison";
 /// Letters are produced with the batch that found them.
 const LETTERS_LIMIT: Duration = Duration::from_secs(30);
 
@@ -56,9 +58,22 @@ pub(super) fn engine_kill(scene: &mut Scene<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Puts messages that are no OTLP among the good ones. Each must come to the dead letters, and no
-/// partition may stand still for them.
+/// Puts messages among the good ones that are no OTLP, or whose row the table refuses. Each must
+/// come to the dead letters, and no partition may stand still for them.
 pub(super) fn poison(scene: &mut Scene<'_>) -> Result<()> {
+    let condition = format!("CHECK SpanName != '{REFUSED_NAME}'");
+    change_table(scene, &format!("ADD CONSTRAINT no_poison {condition}"))?;
+    let outcome = poison_messages(scene);
+    change_table(scene, "DROP CONSTRAINT no_poison")?;
+    outcome
+}
+
+fn change_table(scene: &Scene<'_>, change: &str) -> Result<()> {
+    scene.world.lab.engine.query(&format!("ALTER TABLE otel.otel_traces {change}"))?;
+    Ok(())
+}
+
+fn poison_messages(scene: &mut Scene<'_>) -> Result<()> {
     let bootstrap = scene.world.lab.broker.internal_bootstrap();
     let before = topics::count(&bootstrap, DEAD_LETTERS)?;
     let mut random = scene.random.clone();
@@ -84,14 +99,31 @@ pub(super) fn poison(scene: &mut Scene<'_>) -> Result<()> {
 }
 
 /// Bytes that are no OTLP request: a field cut off, a length beyond the end, or a nested message
-/// that breaks inside.
+/// that breaks inside. Or a request that is one, with a row the table refuses.
 fn poisoned(number: u64) -> Vec<u8> {
     let tail = (number >> 8).to_le_bytes();
-    let head: &[u8] = match number % 4 {
+    let head: &[u8] = match number % 5 {
         0 => &[0x0a, 0xff, 0xff, 0x7f],
         1 => &[0x0a, 0x0f, 0x0a, 0x0b],
         2 => &[0x07, 0x07],
-        _ => &[0x0a, 0x08, 0x12, 0xff],
+        3 => &[0x0a, 0x08, 0x12, 0xff],
+        _ => return refused_row(&tail),
     };
     [head, &tail].concat()
+}
+
+/// A request with one span, of this id and the name that the table refuses.
+fn refused_row(id: &[u8; 8]) -> Vec<u8> {
+    // All lengths are under 128, so one byte each.
+    let field = |tag: u8, bytes: &[u8]| [&[tag, bytes.len() as u8], bytes].concat();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    let span = [
+        field(0x0a, &[&id[..], id].concat()),       // trace_id
+        field(0x12, id),                            // span_id
+        field(0x2a, REFUSED_NAME.as_bytes()),       // name
+        [&[0x39], &now.to_le_bytes()[..]].concat(), // start_time_unix_nano
+        [&[0x41], &now.to_le_bytes()[..]].concat(), // end_time_unix_nano
+    ];
+    // resource_spans { scope_spans { spans } }
+    field(0x0a, &field(0x12, &field(0x12, &span.concat())))
 }
