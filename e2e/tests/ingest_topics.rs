@@ -83,6 +83,18 @@ fn a_topic_made_again_under_a_running_gateway_is_read_from_its_beginning() {
     gateway.process().still_runs().unwrap();
 }
 
+/// Bytes that no compression shortens.
+fn noise(bytes: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    (0..bytes).map(|_| next()).collect()
+}
+
 /// Scenario: a message of 100 MB, and one of 5 MB that isn't OTLP, between good ones; the topic of
 /// dead letters takes 1 MB. Guarantee: both become dead letters that say where their bytes are, the
 /// neighbours are stored, the offsets committed, and the gateway's memory stays where it was meant.
@@ -94,10 +106,7 @@ fn messages_that_are_too_long_become_dead_letters_without_their_bytes() {
     let gateway = lab.gateway("gateway", "").unwrap();
     topics::set(&bootstrap, TOPIC, "max.message.bytes", "104000000").unwrap();
     topics::produce_long(&bootstrap, TOPIC, 0, &vec![0xff; 100_000_000]).unwrap();
-    // Not to be shortened much by compression.
-    let noise = |n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8;
-    topics::produce_long(&bootstrap, TOPIC, 0, &(0..5_000_000).map(noise).collect::<Vec<_>>())
-        .unwrap();
+    topics::produce_long(&bootstrap, TOPIC, 0, &noise(5_000_000)).unwrap();
     let verdict = lab.load(&edge, 46, SPANS / 2).run(lab.folder(), LIMIT).unwrap();
     let bad = (verdict.missing, verdict.duplicated, verdict.altered);
     assert_eq!(bad, (0, 0, 0), "{}", verdict.line);
