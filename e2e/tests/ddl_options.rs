@@ -337,7 +337,8 @@ fn a_thousand_tables_are_planned_in_a_second() {
     let mut verifying = Duration::MAX;
     block_on(async {
         let database = path_name("db");
-        for _ in 0..5 {
+        // The least of many: what else the machine does is not what is measured.
+        for _ in 0..12 {
             let began = Instant::now();
             let seen = observe_all(&client, &database, &sets).await.unwrap();
             let steps: usize = sets.iter().map(|set| plan(set, &seen).steps.len()).sum();

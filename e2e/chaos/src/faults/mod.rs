@@ -166,7 +166,8 @@ pub const TABLE: &[Fault] = &[
     Fault {
         name: "broker_kill",
         unit: "SIGKILL of the broker, and start",
-        runs: [1, 20, 100],
+        // Not with every change until docs/reliability.md's finding 5 is understood.
+        runs: [0, 20, 100],
         per_round: 3,
         delivery: EFFECTIVELY,
         strike: servers::broker_kill,
