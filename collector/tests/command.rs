@@ -294,7 +294,8 @@ fn version_names_the_allocator() {
 /// are made. Guarantee: it is never ready.
 #[test]
 fn nothing_is_ready_before_its_parts_are() {
-    let mut edge = Running::start(&edge("127.0.0.1:1"));
+    let settings = edge("127.0.0.1:1");
+    let mut edge = Running::start(&settings);
     let admin = edge.admin();
     for _ in 0..500 {
         let (status, text) = request(&admin, "GET", "/readyz", &[], b"");

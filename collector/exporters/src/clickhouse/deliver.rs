@@ -82,6 +82,8 @@ impl Delivery {
             outcome = self.until_ended(&insert, table, place) => outcome,
             () = self.drain.expired() => Outcome::Abandoned,
         };
+        // Its memory is given back before anyone learns of its end, and may reserve again.
+        drop(insert);
         completion.finish(outcome);
     }
 

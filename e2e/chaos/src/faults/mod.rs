@@ -266,13 +266,14 @@ pub const TABLE: &[Fault] = &[
 mod tests {
     use super::*;
 
-    /// Scenario: the table as it is. Guarantee: names are unique, budgets grow, and every round has
-    /// something to do.
+    /// Scenario: the table as it is. Guarantee: names are unique, budgets grow, every round has
+    /// something to do, and only what an open finding names is left out of every change's run.
     #[test]
     fn the_table_is_well_made() {
         for (at, fault) in TABLE.iter().enumerate() {
             let [pr, nightly, release] = fault.runs;
-            assert!(0 < pr && pr < nightly && nightly < release, "{}", fault.name);
+            assert!(pr < nightly && nightly < release, "{}", fault.name);
+            assert_eq!(pr == 0, fault.name == "broker_kill", "{}", fault.name);
             assert!(fault.per_round > 0, "{}", fault.name);
             assert!(TABLE[..at].iter().all(|other| other.name != fault.name), "{}", fault.name);
         }
