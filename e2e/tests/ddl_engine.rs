@@ -3,6 +3,9 @@
 //! clusters, which this engine cannot run (their text is under snapshot in the crate).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod ddl_client;
+
+use ddl_client::{block_on, client, options};
 use millrace_ddl::{
     Attributes, Category, Client, ClientOptions, Converged, Credentials, Declared,
     Engine as TableEngine, Identifier, MigrateError, MigrateOptions, Permit, Secret, Severity,
@@ -18,21 +21,6 @@ fn declared(database: &str, attributes: Attributes, engine: TableEngine) -> Decl
     let ttl = Ttl::parse_optional("30d").unwrap();
     let options = TableOptions { attributes, engine, ttl, ..TableOptions::default() };
     Declared::uniform(name(database), name("otel"), Signals::ALL, &options)
-}
-
-fn options(engine: &Engine, password: &str) -> ClientOptions {
-    let mut options = ClientOptions::new(vec![engine.url().parse().unwrap()]);
-    options.credentials =
-        Credentials { user: engine.user().to_owned(), password: Secret::new(password) };
-    options
-}
-
-fn client(engine: &Engine) -> Client {
-    Client::new(options(engine, engine.password())).unwrap()
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 /// A run without retries: what fails here is meant to.
@@ -260,7 +248,7 @@ fn servers_that_cannot_or_will_not_are_told_apart() {
             assert!(!message.contains("battery") && !message.contains("horse"), "{message}");
         }
         // One server that is down does not hold up the other.
-        let mut both = options(&engine, engine.password());
+        let mut both = options(&engine, &engine.url(), engine.password());
         both.endpoints.insert(0, "http://127.0.0.1:1".parse().unwrap());
         let done = converge(&Client::new(both).unwrap(), &wanted, Permit::ADDITIVE).await.unwrap();
         assert_eq!(done.failed.len(), 1);

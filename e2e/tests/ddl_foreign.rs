@@ -3,11 +3,14 @@
 //! columns, keys and indexes are test data, written down from research into each one's statements.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod ddl_client;
+
 use std::collections::BTreeMap;
 
+use ddl_client::{block_on, client};
 use millrace_ddl::{
-    Attributes, Client, ClientOptions, Credentials, Declared, MigrateOptions, Origin, Secret,
-    Severity, Signals, StepClass, TableOptions, migrate, observe, plan,
+    Attributes, Declared, MigrateOptions, Origin, Severity, Signals, StepClass, TableOptions,
+    migrate, observe, plan,
 };
 use millrace_stack::clickhouse::{Engine, EngineOptions};
 
@@ -15,17 +18,6 @@ const MAP: &str = "Map(LowCardinality(String), String)";
 
 /// Rows put into each table before it is taken over.
 const ROWS: u64 = 7;
-
-fn client(engine: &Engine) -> Client {
-    let mut options = ClientOptions::new(vec![engine.url().parse().unwrap()]);
-    options.credentials =
-        Credentials { user: engine.user().to_owned(), password: Secret::new(engine.password()) };
-    Client::new(options).unwrap()
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
-}
 
 /// One writer's way: which statements it makes.
 #[derive(Clone, Copy)]

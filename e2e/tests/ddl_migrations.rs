@@ -8,15 +8,18 @@
     missing_docs
 )]
 
+mod ddl_client;
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use ddl_client::{block_on, client, client_at};
 use millrace_ddl::{
-    Attributes, Client, ClientOptions, Credentials, Declared, MigrateError, MigrateOptions, Origin,
-    Permit, Secret, Signals, Standing, StepClass, TableOptions, Ttl, history, migrate, verify,
+    Attributes, Declared, MigrateError, MigrateOptions, Origin, Permit, Signals, Standing,
+    StepClass, TableOptions, Ttl, history, migrate, verify,
 };
 use millrace_stack::clickhouse::{Engine, EngineOptions};
 
@@ -25,17 +28,6 @@ fn declared(database: &str, attributes: Attributes) -> Declared {
     let options = TableOptions { attributes, ttl, ..TableOptions::default() };
     let prefix = "otel".parse().unwrap();
     Declared::uniform(database.parse().unwrap(), prefix, Signals::ALL, &options)
-}
-
-fn client_at(engine: &Engine, url: &str) -> Client {
-    let mut options = ClientOptions::new(vec![url.parse().unwrap()]);
-    options.credentials =
-        Credentials { user: engine.user().to_owned(), password: Secret::new(engine.password()) };
-    Client::new(options).unwrap()
-}
-
-fn client(engine: &Engine) -> Client {
-    client_at(engine, &engine.url())
 }
 
 /// No retries: what fails here is meant to.
@@ -62,10 +54,6 @@ fn let_a_day_go_by(engine: &Engine, database: &str) {
     ] {
         engine.query(&statement).unwrap();
     }
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 /// A way to the engine that ends for good after so many requests: as if the runner had died there.

@@ -9,15 +9,18 @@
     missing_docs
 )]
 
+mod ddl_client;
+
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use ddl_client::{block_on, client};
 use millrace_ddl::render::{create_all, drop_all, insert_statement};
 use millrace_ddl::{
-    AttributeColumn, AttributeIndex, Attributes, BodyIndex, Client, ClientOptions, Compression,
-    Credentials, Declared, Engine as TableEngine, Layout, Materialized, MigrateOptions, Move,
-    Observed, Order, OwnType, Partition, Presence, Replication, Secret, Severity, Signals, Storage,
-    TableOptions, Ttl, TypedPath, migrate, observe_all, plan, verify,
+    AttributeColumn, AttributeIndex, Attributes, BodyIndex, Compression, Declared,
+    Engine as TableEngine, Layout, Materialized, MigrateOptions, Move, Observed, Order, OwnType,
+    Partition, Presence, Replication, Severity, Signals, Storage, TableOptions, Ttl, TypedPath,
+    migrate, observe_all, plan, verify,
 };
 use millrace_stack::clickhouse::{Engine, EngineOptions};
 use proptest::prelude::*;
@@ -25,17 +28,6 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 const DECLARATIONS: usize = 5_000;
-
-fn client(engine: &Engine) -> Client {
-    let mut options = ClientOptions::new(vec![engine.url().parse().unwrap()]);
-    options.credentials =
-        Credentials { user: engine.user().to_owned(), password: Secret::new(engine.password()) };
-    Client::new(options).unwrap()
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
-}
 
 fn any_layout() -> impl Strategy<Value = Layout> {
     let presence =

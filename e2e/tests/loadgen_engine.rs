@@ -2,13 +2,15 @@
 //! way (bytes to Native blocks) are verified, and a row that is lost, doubled or changed is found.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod ddl_client;
+
 use std::time::Duration;
 
+use ddl_client::{block_on, client};
 use millrace_columns::{BlockSet, Compression, Options};
 use millrace_ddl::render::insert_statement;
 use millrace_ddl::{
-    Attributes, Client, ClientOptions, Credentials, Declared, MigrateOptions, Secret, Signals,
-    TableName, TableOptions, converge,
+    Attributes, Client, Declared, MigrateOptions, Signals, TableName, TableOptions, converge,
 };
 use millrace_loadgen::{Acked, CheckOptions, Plan, Report, Shape, check, request};
 use millrace_schema::table;
@@ -23,12 +25,7 @@ struct Bench {
 impl Bench {
     fn start(attributes: Attributes) -> Self {
         let engine = Engine::start(EngineOptions::default()).unwrap();
-        let mut options = ClientOptions::new(vec![engine.url().parse().unwrap()]);
-        options.credentials = Credentials {
-            user: engine.user().to_owned(),
-            password: Secret::new(engine.password()),
-        };
-        let client = Client::new(options).unwrap();
+        let client = client(&engine);
         let tables = TableOptions { attributes, ..TableOptions::default() };
         let name = || "otel".parse().unwrap();
         let declared = Declared::uniform(name(), name(), Signals::ALL, &tables);
@@ -62,10 +59,6 @@ impl Bench {
     fn check(&self, acked: &Acked) -> Report {
         block_on(check(acked, &self.client, &self.options, |_| {})).unwrap()
     }
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 fn plan(count: u64, shape: Shape) -> Plan {

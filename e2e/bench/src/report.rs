@@ -36,6 +36,9 @@ pub(crate) struct Figures {
     pub(crate) bytes_out: Option<u64>,
     /// CPU time of the engine's process for one record: the median, in nanoseconds.
     pub(crate) engine_ns_per_record: Option<f64>,
+    /// CPU time of the engine's queries alone, by its own counters, for one record: the median, in
+    /// nanoseconds.
+    pub(crate) engine_query_ns_per_record: Option<f64>,
     /// The allocator compiled in.
     pub(crate) allocator: Option<String>,
     /// The collector's version.
@@ -49,10 +52,8 @@ impl Figures {
     pub(crate) fn of(case: &str, collector: &Collector, runs: &[Outcome]) -> Self {
         let rates: Vec<f64> =
             runs.iter().map(|run| run.records as f64 / run.cpu_seconds.max(1e-3)).collect();
-        let engine: Vec<f64> = runs
-            .iter()
-            .filter_map(|run| Some(run.engine_seconds? * 1e9 / run.records as f64))
-            .collect();
+        let engine = nanos_each(runs, |run| run.engine_seconds);
+        let queries = nanos_each(runs, |run| run.engine_query_seconds);
         let bytes: Vec<f64> =
             runs.iter().filter_map(|run| run.bytes_out.map(|bytes| bytes as f64)).collect();
         let walls: Vec<f64> = runs.iter().map(|run| run.wall_seconds).collect();
@@ -71,6 +72,7 @@ impl Figures {
             rss_series_mib: last.map_or_else(Vec::new, |run| thinned(&run.rss_series)),
             bytes_out: median(&bytes).map(|bytes| bytes as u64),
             engine_ns_per_record: median(&engine).map(|nanos| rounded(nanos, 1)),
+            engine_query_ns_per_record: median(&queries).map(|nanos| rounded(nanos, 1)),
             allocator: collector.allocator.clone(),
             version: collector.version.clone(),
             runs: runs.len(),
@@ -127,7 +129,15 @@ pub(crate) fn brief(run: &Outcome) -> String {
     if let Some(seconds) = run.engine_seconds {
         let _ = write!(text, ", engine {:.0} ns", seconds * 1e9 / run.records as f64);
     }
+    if let Some(seconds) = run.engine_query_seconds {
+        let _ = write!(text, " ({:.0} ns in queries)", seconds * 1e9 / run.records as f64);
+    }
     text
+}
+
+/// Each run's time, where it has one, by its records: in nanoseconds.
+fn nanos_each(runs: &[Outcome], seconds: impl Fn(&Outcome) -> Option<f64>) -> Vec<f64> {
+    runs.iter().filter_map(|run| Some(seconds(run)? * 1e9 / run.records as f64)).collect()
 }
 
 /// The middle value; of an even number the mean of the two in the middle.

@@ -47,6 +47,8 @@ pub(crate) struct Outcome {
     pub(crate) bytes_out: Option<u64>,
     /// CPU time of the engine's process, its HTTP front included, in seconds.
     pub(crate) engine_seconds: Option<f64>,
+    /// CPU time of the engine's queries alone, in seconds.
+    pub(crate) engine_query_seconds: Option<f64>,
 }
 
 /// What a run is done with.
@@ -145,7 +147,11 @@ impl Bench<'_> {
             login: engine.is_some().then(|| self.world.login()),
         });
         let group = Group::watch(&self.world.topics, &name, &filled.topic)?;
-        let engine_before = engine.as_ref().map(|(_, pid)| usage(*pid)).transpose()?;
+        let engine_now = |world: &World| -> Result<Option<[f64; 2]>> {
+            let Some((_, pid)) = &engine else { return Ok(None) };
+            Ok(Some([usage(*pid)?.cpu_seconds, world.engine_query_seconds()?]))
+        };
+        let engine_before = engine_now(self.world)?;
         let mut watch = self.start(&name, &settings)?;
         let profile = self.profile(&watch, &name)?;
         let is_sunk = || engine.is_some() || sink.counts().rows >= filled.records;
@@ -154,7 +160,7 @@ impl Bench<'_> {
             Some(last) => last.duration_since(watch.subject.started()),
             None => watch.subject.started().elapsed(),
         };
-        let engine_after = engine.as_ref().map(|(_, pid)| usage(*pid)).transpose()?;
+        let engine_after = engine_now(self.world)?;
         if let Some(profile) = profile {
             profile.finish()?;
         }
@@ -165,9 +171,9 @@ impl Bench<'_> {
         if engine.is_none() && (counts.rows != filled.records || counts.unknown > 0) {
             bail!("{} records became {counts:?}", filled.records);
         }
-        let engine_seconds = engine_before
+        let spent = engine_before
             .zip(engine_after)
-            .map(|(before, after)| after.cpu_seconds - before.cpu_seconds);
+            .map(|(before, after)| [after[0] - before[0], after[1] - before[1]]);
         Ok(Outcome {
             records: filled.records,
             cpu_seconds: last.cpu_seconds,
@@ -175,7 +181,8 @@ impl Bench<'_> {
             peak_bytes: last.peak_bytes,
             rss_series: series,
             bytes_out: engine.is_none().then_some(counts.bytes),
-            engine_seconds,
+            engine_seconds: spent.map(|[process, _]| process),
+            engine_query_seconds: spent.map(|[_, queries]| queries),
         })
     }
 
@@ -235,6 +242,7 @@ impl Bench<'_> {
             rss_series: series,
             bytes_out,
             engine_seconds: None,
+            engine_query_seconds: None,
         })
     }
 

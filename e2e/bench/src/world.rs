@@ -82,6 +82,21 @@ impl World {
         self.engine.as_ref().context("no engine")
     }
 
+    /// CPU time that the engine spent in queries so far, by its own counters, in seconds: its HTTP
+    /// front, which is not its own, and its background threads don't count.
+    pub(crate) fn engine_query_seconds(&self) -> Result<f64> {
+        let engine = self.engine.as_ref().context("no engine")?;
+        let micros: f64 = engine
+            .query(
+                "SELECT toUInt64(sum(value)) FROM system.events \
+                 WHERE event IN ('UserTimeMicroseconds', 'SystemTimeMicroseconds')",
+            )?
+            .trim()
+            .parse()
+            .context("the engine's counters")?;
+        Ok(micros / 1e6)
+    }
+
     /// Files with the engine's user and password.
     pub(crate) fn login(&self) -> (PathBuf, PathBuf) {
         (self.file("clickhouse-user"), self.file("clickhouse-password"))
