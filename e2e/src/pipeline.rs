@@ -36,6 +36,8 @@ pub struct Wish {
     pub partitions: u32,
     /// The allocator of the collector's image.
     pub allocator: &'static str,
+    /// The collector's version; the operator's own when absent.
+    pub version: Option<&'static str>,
 }
 
 impl Wish {
@@ -48,6 +50,7 @@ impl Wish {
             clickhouse_password: None,
             partitions: 4,
             allocator: "system",
+            version: None,
         }
     }
 }
@@ -99,8 +102,17 @@ impl<'c> Pipeline<'c> {
         self.namespace.name.replace('-', "_")
     }
 
+    /// ClickHouse's URL, as the spec has it.
+    pub fn clickhouse(&self) -> &str {
+        &self.wish.clickhouse
+    }
+
     fn document(&self) -> String {
-        let Wish { kafka, clickhouse, partitions, allocator, .. } = &self.wish;
+        let Wish { kafka, clickhouse, partitions, allocator, version, .. } = &self.wish;
+        let collector = match version {
+            None => json!({"allocator": allocator}),
+            Some(version) => json!({"allocator": allocator, "version": version}),
+        };
         let database = self.database();
         json!({
             "apiVersion": "millrace.dev/v1alpha1",
@@ -123,7 +135,7 @@ impl<'c> Pipeline<'c> {
                 }},
                 "edge": {"replicas": 1},
                 "gateway": {"scaling": {"minReplicas": 1, "maxReplicas": 2}},
-                "collector": {"allocator": allocator},
+                "collector": collector,
             },
         })
         .to_string()

@@ -325,14 +325,14 @@ fn a_thousand_tables_are_planned_in_a_second() {
         let table = format!("db.t{at}_traces");
         engine.query(&format!("ALTER TABLE {table} DROP COLUMN StatusMessage")).unwrap();
     }
-    let mut planning = Duration::MAX;
-    let mut verifying = Duration::MAX;
+    let [mut looking, mut planning, mut verifying] = [Duration::MAX; 3];
     block_on(async {
         let database = path_name("db");
         // The least of many: what else the machine does is not what is measured.
         for _ in 0..12 {
             let began = Instant::now();
             let seen = observe_all(&client, &database, &sets).await.unwrap();
+            looking = looking.min(began.elapsed());
             let steps: usize = sets.iter().map(|set| plan(set, &seen).steps.len()).sum();
             planning = planning.min(began.elapsed());
             assert_eq!(steps, 125);
@@ -342,7 +342,10 @@ fn a_thousand_tables_are_planned_in_a_second() {
             assert_eq!(drift.iter().filter(|each| each.severity == Severity::Breaking).count(), 1);
         }
     });
-    println!("1,000 tables planned in {planning:?}, one set verified in {verifying:?}");
+    println!(
+        "1,000 tables planned in {planning:?}, {looking:?} of it to read them; one set verified in \
+         {verifying:?}"
+    );
     assert!(planning < Duration::from_secs(1), "{planning:?}");
     assert!(verifying < Duration::from_millis(200), "{verifying:?}");
 }
