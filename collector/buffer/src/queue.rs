@@ -128,9 +128,19 @@ impl<D: Disk> Queue<D> {
                 self.damaged.insert(header.number);
             }
         }
-        self.begin_segment()?;
-        self.rewind();
-        self.release()?;
+        match self.begin_segment() {
+            // What is there can be given out all the same, which makes room in the end.
+            Err(error) if is_full(&error) => {
+                self.ack_owed = true;
+                self.make_room()?;
+                self.rewind();
+            }
+            begun => {
+                begun?;
+                self.rewind();
+                self.release()?;
+            }
+        }
         Ok(recovery)
     }
 
@@ -270,7 +280,13 @@ impl<D: Disk> Queue<D> {
             self.count = self.count.saturating_sub(u64::from(lent.count));
         }
         self.ack_owed = true;
-        self.write_ack()?;
+        match self.write_ack() {
+            Err(error) if is_full(&error) => {
+                self.make_room()?;
+                self.write_ack()?;
+            }
+            written => written?,
+        }
         self.release()
     }
 
@@ -345,13 +361,18 @@ impl<D: Disk> Queue<D> {
         }
     }
 
-    fn begin_segment(&mut self) -> io::Result<()> {
+    fn add_segment(&mut self) -> io::Result<()> {
         let file = self.segments.back().map_or(1, |segment| segment.file + 1);
         self.disk.create(file)?;
         self.folder_dirty = true;
         let segment = Segment { file, length: 0, next_number: 0, dirty: false };
         self.segments.push_back(segment);
         self.sealed = false;
+        Ok(())
+    }
+
+    fn begin_segment(&mut self) -> io::Result<()> {
+        self.add_segment()?;
         let frame = self.ack_frame();
         self.write(&frame)?;
         self.ack_owed = false;
@@ -373,12 +394,30 @@ impl<D: Disk> Queue<D> {
         result
     }
 
+    /// Removes what is done although nothing on disk says so yet: a full disk takes no
+    /// acknowledgement, and without this would never take one. A crash before the next one is
+    /// written may bring records back, which are then given out once more.
+    fn make_room(&mut self) -> io::Result<()> {
+        let done = |segment: &Segment| segment.next_number <= self.head;
+        if self.segments.back().is_some_and(|last| last.length > 0 && done(last)) {
+            // An empty file takes no room, and the last one must stay.
+            match self.add_segment() {
+                Err(error) if is_full(&error) => {}
+                added => added?,
+            }
+        }
+        while self.done_segments() > 0 {
+            // One by one: what says that a segment is done may lie in the next.
+            self.remove_done(1)?;
+            self.disk.sync_folder()?;
+            self.folder_dirty = false;
+        }
+        Ok(())
+    }
+
     /// Removes segments all of whose records are acknowledged.
     fn release(&mut self) -> io::Result<()> {
-        let done = |segment: &Segment| segment.next_number <= self.head;
-        let count = self.segments.iter().take_while(|segment| done(segment)).count();
-        let count = count.min(self.segments.len().saturating_sub(1));
-        if count == 0 {
+        if self.done_segments() == 0 {
             return Ok(());
         }
         // First the acknowledgement, then the removal: the other way round a crash could bring back
@@ -388,6 +427,18 @@ impl<D: Disk> Queue<D> {
             self.in_doubt = true;
             return Err(error);
         }
+        self.remove_done(self.done_segments())
+    }
+
+    /// How many segments hold nothing that isn't acknowledged, from the front. The last never does:
+    /// it is appended to.
+    fn done_segments(&self) -> usize {
+        let done = |segment: &&Segment| segment.next_number <= self.head;
+        let count = self.segments.iter().take_while(done).count();
+        count.min(self.segments.len().saturating_sub(1))
+    }
+
+    fn remove_done(&mut self, count: usize) -> io::Result<()> {
         for _ in 0..count {
             let Some(segment) = self.segments.front().copied() else { break };
             self.disk.remove(segment.file)?;
@@ -457,4 +508,9 @@ impl<D: Disk> Queue<D> {
         }
         Ok(())
     }
+}
+
+/// Whether the disk has no room left, or none for this user.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

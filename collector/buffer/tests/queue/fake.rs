@@ -26,6 +26,8 @@ pub struct Fake {
     /// Names that are there after any crash.
     names: BTreeSet<u64>,
     pub fault: Option<Fault>,
+    /// What all files together may take; empty files cost nothing.
+    pub room: Option<u64>,
     random: u64,
 }
 
@@ -124,8 +126,10 @@ impl Disk for Fake {
             self.fault = None;
         }
         let written = part.map_or(bytes.len(), |part| bytes.len() * usize::from(part) / 101);
+        let room = self.room.map_or(u64::MAX, |room| room.saturating_sub(self.bytes()));
+        let written = written.min(usize::try_from(room).unwrap_or(usize::MAX));
         self.file(file)?.extend(&bytes[..written]);
-        if part.is_some() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        if written < bytes.len() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
     fn truncate(&mut self, file: u64, length: u64) -> io::Result<()> {

@@ -22,6 +22,8 @@ enum Action {
     Ack(usize),
     Rewind,
     Fail(Fault),
+    /// The disk has this much room from now on, for all files together.
+    Room(Option<u64>),
     /// The process ends without a word, and another begins.
     Restart,
     /// So does the machine.
@@ -41,6 +43,8 @@ fn action() -> impl Strategy<Value = Action> {
             Just(Fault::Sync),
             Just(Fault::Create),
         ].prop_map(Action::Fail),
+        1 => prop_oneof![2 => Just(None), 1 => (0..15_000_u64).prop_map(Some)]
+            .prop_map(Action::Room),
         1 => Just(Action::Restart),
         1 => any::<u64>().prop_map(Action::Crash),
     ]
@@ -185,6 +189,7 @@ fn run(actions: Vec<Action>) {
                 twin.last_given = None;
             }
             Action::Fail(fault) => queue.disk_mut().fault = Some(fault),
+            Action::Room(room) => queue.disk_mut().room = room,
             Action::Restart => {
                 queue = reopen(queue, None);
                 twin.reopened(&mut queue, false);
@@ -277,6 +282,52 @@ fn space_comes_back_with_acknowledgements() {
     assert_eq!(queue.oldest_millis().unwrap(), None);
     queue.append(&[7; 460], 0, 1, 0).unwrap();
     assert!(queue.into_disk().bytes() < 3 * LIMITS.segment_bytes);
+}
+
+/// Scenario: the disk is full long before the queue is; the process restarts on the full disk;
+/// everything is given out and acknowledged. Guarantee: what doesn't fit is refused with nothing of
+/// it given out, what was taken is given out, acknowledging makes room although no acknowledgement
+/// can be written at first, and records are taken again.
+#[test]
+fn a_full_disk_takes_records_again_once_others_are_done() {
+    let mut disk = Fake::default();
+    disk.room = Some(5_000);
+    let mut queue = Queue::open(disk, LIMITS).unwrap().0;
+    let mut appended = 0;
+    let full = loop {
+        match queue.append(&payload(appended, 300), 0, 1, 0) {
+            Ok(_) => appended += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(full, AppendError::Disk(_)), "{full}");
+    assert!((10..16).contains(&appended), "{appended}");
+    queue.sync().unwrap();
+    // Somebody else takes the rest.
+    queue.disk_mut().room = Some(0);
+    let (mut queue, recovery) = Queue::open(queue.into_disk(), LIMITS).unwrap();
+    assert_eq!((recovery.records, recovery.damaged_records), (appended, 0));
+    assert!(matches!(queue.append(b"x", 0, 1, 0), Err(AppendError::Disk(_))));
+    let used = queue.disk_mut().bytes();
+    queue.disk_mut().room = Some(used);
+    let mut first_freed = None;
+    for serial in 0..appended {
+        let entry = queue.read().unwrap().unwrap();
+        assert_eq!(entry.payload, payload(serial, 300));
+        let acked = queue.ack(entry.number);
+        if queue.disk_mut().bytes() < used {
+            first_freed.get_or_insert(serial);
+        }
+        assert_eq!(acked.is_ok(), first_freed.is_some(), "{serial}: {acked:?}");
+    }
+    assert!(first_freed.is_some_and(|serial| serial < 10), "{first_freed:?}");
+    assert_eq!(queue.stats().records, 0);
+    queue.disk_mut().room = Some(5_000);
+    queue.append(b"again", 0, 1, 0).unwrap();
+    queue.sync().unwrap();
+    let (mut queue, recovery) = Queue::open(queue.into_disk(), LIMITS).unwrap();
+    assert_eq!(recovery.records, 1, "what was acknowledged does not come back");
+    assert_eq!(queue.read().unwrap().unwrap().payload, b"again");
 }
 
 /// Scenario: a real folder: records, a restart, a second process. Guarantee: they are all there
