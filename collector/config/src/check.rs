@@ -375,7 +375,7 @@ impl Judge<'_> {
     fn disk_buffer(&mut self, buffer: &DiskBuffer, message: ByteSize, acknowledge: Acknowledge) {
         /// Segments are an eighth of the buffer: of four messages each has its place.
         const MESSAGES_MIN: u64 = 4;
-        let DiskBuffer { path, max_bytes } = buffer;
+        let DiskBuffer { path, max_bytes, drain: _ } = buffer;
         if !path.is_absolute() {
             let message = format!("`{}` is no absolute path: write one", path.display());
             self.say("exporters.kafka.buffer.path", message);
@@ -396,6 +396,7 @@ impl Judge<'_> {
     fn clickhouse(&mut self, exporter: &ClickHouseExporter) {
         let ClickHouseExporter {
             endpoints,
+            shards,
             database: _,
             table_prefix: _,
             credentials: _,
@@ -414,6 +415,15 @@ impl Judge<'_> {
                 &field("endpoints"),
                 "no endpoint is given: write one at least, as in [http://clickhouse.db:8123]",
             );
+        }
+        self.range(&field("shards"), *shards, 1..=256);
+        if !endpoints.len().is_multiple_of(usize::from(*shards).max(1)) {
+            let message = format!(
+                "{} endpoints can't be shared out evenly among {shards} shards: write as many for \
+                 each, shard by shard",
+                endpoints.len()
+            );
+            self.say(&field("shards"), message);
         }
         self.client_tls(&field("tls"), tls.as_ref());
         for (index, endpoint) in endpoints.iter().enumerate() {

@@ -11,8 +11,12 @@ use crate::units::ByteSize;
 section! {
     /// Tables in ClickHouse.
     pub struct ClickHouseExporter {
-        /// HTTP endpoints of replicas that hold the same tables: one at least.
+        /// HTTP endpoints of replicas that hold the same tables: one at least. With several shards
+        /// as many for each, shard by shard.
         pub endpoints: Vec<HttpEndpoint> = Vec::new(),
+        /// Parts of the data, each with servers of its own, 1 to 256. A Kafka partition's rows all
+        /// go to one of them. Change it only while nothing waits to be repeated.
+        pub shards: u16 = 1,
         /// The database.
         pub database: Identifier = Identifier::of_literal("otel"),
         /// What the tables' names begin with: `otel` gives `otel_traces`.

@@ -204,6 +204,10 @@ pub struct DiskBuffer {
     /// What it may take: 16 MiB to 1 TiB, and four of the longest messages at least.
     #[serde(default = "default_buffer_bytes")]
     pub max_bytes: ByteSize,
+    /// Whether a process that stops sends what is on disk first, as far as its deadline allows:
+    /// for a folder that is removed with the process.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub drain: bool,
 }
 
 /// At 100 bytes a record of OTLP, ten million records.

@@ -41,6 +41,27 @@ fn two_lines_make_a_gateway() {
     assert_eq!(clickhouse.batch.max_rows, 50_000);
 }
 
+/// Scenario: endpoints for several shards. Guarantee: as many for each, or the document is refused
+/// with what to write.
+#[test]
+fn every_shard_has_as_many_endpoints() {
+    let gateway = |shards: u32| {
+        format!(
+            "receivers: {{kafka: {{connection: {{bootstrapServers: [k:1]}}}}}}\n\
+             exporters: {{clickhouse: {{endpoints: [http://a:1, http://b:1, http://c:1, http://d:1], \
+             shards: {shards}}}}}\n"
+        )
+    };
+    for good in [1, 2, 4] {
+        let checked = Config::load(&gateway(good)).unwrap();
+        let Mode::Gateway { clickhouse, .. } = checked.mode else { panic!("not a gateway") };
+        assert_eq!(u32::from(clickhouse.shards), good);
+    }
+    let said = problems(&gateway(3)).join("\n");
+    assert!(said.contains("4 endpoints can't be shared out evenly among 3 shards"), "{said}");
+    assert!(problems(&gateway(0)).join("").contains("exporters.clickhouse.shards"));
+}
+
 /// Scenario: only one signal is named. Guarantee: only that one flows, dead letters included.
 #[test]
 fn naming_one_topic_leaves_the_other_signals_out() {

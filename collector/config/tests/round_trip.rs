@@ -137,10 +137,11 @@ fn kafka_exporter() -> impl Strategy<Value = KafkaExporter> {
     let acknowledge = prop_oneof![Just(Acknowledge::AfterKafka), Just(Acknowledge::AfterBuffering)];
     let partition_by = prop_oneof![Just(PartitionBy::Any), Just(PartitionBy::TraceId)];
     let choices = (compression, partition_by, acknowledge);
-    let buffer = option::of(
-        (file(), size())
-            .prop_map(|(path, max_bytes)| DiskBuffer { path: path.path().to_owned(), max_bytes }),
-    );
+    let buffer =
+        option::of((file(), size(), any::<bool>()).prop_map(|(path, max_bytes, drain)| {
+            let path = path.path().to_owned();
+            DiskBuffer { path, max_bytes, drain }
+        }));
     (connection().boxed(), topics(), choices, size(), any::<[u32; 2]>(), buffer).prop_map(
         |(connection, topics, choices, max_message_bytes, [linger, delivery], buffer)| {
             let (compression, partition_by, acknowledge) = choices;
@@ -179,7 +180,7 @@ fn clickhouse() -> impl Strategy<Value = ClickHouseExporter> {
         option::of(client_tls()),
         attributes,
         batch,
-        (any::<u16>(), any::<u32>(), acknowledge),
+        (any::<u16>(), any::<u32>(), acknowledge, any::<u16>()),
     )
         .prop_map(
             |(endpoints, (database, prefix), credentials, tls, attributes, batch, numbers)| {
@@ -195,6 +196,7 @@ fn clickhouse() -> impl Strategy<Value = ClickHouseExporter> {
                     max_inserts_in_flight: numbers.0,
                     insert_timeout_seconds: numbers.1,
                     acknowledge: numbers.2,
+                    shards: numbers.3,
                 }
             },
         )

@@ -25,13 +25,17 @@ struct Rig {
 
 impl Rig {
     fn start(mock: &Mock, folder: &Path, max_bytes: ByteSize) -> Self {
+        Self::with(mock, folder, max_bytes, false)
+    }
+
+    fn with(mock: &Mock, folder: &Path, max_bytes: ByteSize, drain: bool) -> Self {
         let settings = KafkaExporter {
             connection: connection(mock),
             topics: only_traces("otlp_traces"),
             delivery_timeout_seconds: 5,
             ..KafkaExporter::default()
         };
-        let buffer = DiskBuffer { path: folder.join("buffer"), max_bytes };
+        let buffer = DiskBuffer { path: folder.join("buffer"), max_bytes, drain };
         let budget = Budget::new(64 << 20);
         let telemetry = Arc::new(Telemetry::new(budget.clone(), "0", "system").unwrap());
         let readiness = Readiness::default();
@@ -100,6 +104,29 @@ async fn what_came_without_kafka_is_sent_after_a_restart() {
     drop(rig);
     let rig = Rig::start(&mock, folder.path(), ByteSize::mib(16));
     assert_eq!(rig.metric("millrace_records_buffered{signal=\"traces\"}"), 0, "sent, and gone");
+}
+
+/// Scenario: a buffer that ends with its process, with records in it, and the process stops: once
+/// while brokers come back, once while they stay away. Guarantee: it sends what is on disk before
+/// it ends; where it can't it says within its time that something is not safe.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_buffer_that_ends_with_its_process_is_sent_first() {
+    let mock = mock();
+    mock.broker_down(1).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let rig = Rig::with(&mock, folder.path(), ByteSize::mib(16), true);
+    for index in 0..20 {
+        let delivery = rig.publish(&format!("span-{index:02}")).unwrap();
+        assert_eq!(delivery.await, Ok(Delivered::default()));
+    }
+    assert!(!rig.publisher.flush(Duration::from_millis(400)), "nothing could be sent");
+    drop(rig);
+
+    let rig = Rig::with(&mock, folder.path(), ByteSize::mib(16), true);
+    assert_eq!(rig.metric("millrace_records_buffered{signal=\"traces\"}"), 20);
+    mock.broker_up(1).unwrap();
+    assert!(rig.publisher.flush(Duration::from_secs(30)));
+    assert_eq!(rig.metric("millrace_records_out_total{signal=\"traces\"}"), 20);
 }
 
 /// Scenario: no broker, and a small buffer that fills. Guarantee: clients are told to come back, and

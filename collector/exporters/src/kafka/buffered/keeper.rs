@@ -49,6 +49,8 @@ impl Job {
 #[derive(Default)]
 pub(super) struct Stop {
     asked: AtomicBool,
+    empty: Mutex<bool>,
+    emptied: Condvar,
     quiet: Mutex<bool>,
     wake: Condvar,
 }
@@ -60,6 +62,18 @@ impl Stop {
 
     pub(super) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Acquire)
+    }
+
+    /// Waits until nothing is on disk any more, at most for `time`. True when it is so.
+    pub(super) fn wait_empty(&self, time: Duration) -> bool {
+        let empty = self.empty.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.emptied.wait_timeout_while(empty, time, |empty| !*empty);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn say_empty(&self, empty: bool) {
+        *self.empty.lock().unwrap_or_else(PoisonError::into_inner) = empty;
+        self.emptied.notify_all();
     }
 
     /// Waits until what was under way is acknowledged on disk, at most for `time`.
@@ -121,7 +135,11 @@ impl<D: Disk> Keeper<D> {
             let stopping = stop.is_asked();
             let wait = if self.sender.is_busy() { BUSY } else { IDLE };
             match waiting.recv_timeout(wait) {
-                Ok(job) => self.keep(job, waiting),
+                Ok(job) => {
+                    // Before anybody is answered, who may then ask whether all is gone.
+                    stop.say_empty(false);
+                    self.keep(job, waiting);
+                }
                 // Everybody who could send a job is gone, and whatever is under way stays on disk.
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
@@ -133,6 +151,7 @@ impl<D: Disk> Keeper<D> {
             if self.next_housekeeping <= Instant::now() {
                 self.housekeeping();
             }
+            stop.say_empty(self.queue.stats().records == 0 && !self.sender.is_busy());
             if stopping && !self.sender.is_busy() {
                 self.sync_acks();
                 stop.say_quiet();

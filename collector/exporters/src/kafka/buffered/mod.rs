@@ -32,6 +32,10 @@ use sender::Sender;
 /// one waits: a sync takes milliseconds, and all that wait share it.
 const QUEUE_LENGTH: usize = 256;
 
+/// The part of the time for flushing that is left for what is on its way to Kafka when a buffer that
+/// ends with its process is emptied first.
+const FLUSH_SHARE: u32 = 4;
+
 /// How long a message from the disk may take, in seconds: the longest there is. Nobody waits for
 /// it, and one that is given up and sent again may arrive twice.
 const DISK_DELIVERY_SECONDS: u32 = 600;
@@ -72,6 +76,8 @@ pub struct BufferedPublisher {
     jobs: Option<SyncSender<Job>>,
     thread: Option<JoinHandle<()>>,
     stop: Arc<Stop>,
+    /// The folder ends with the process: what is in it is sent before.
+    drains: bool,
 }
 
 impl BufferedPublisher {
@@ -112,22 +118,28 @@ impl BufferedPublisher {
             let run = move || keeper.run(&waiting, &stop);
             thread::Builder::new().name("kafka-buffer".into()).spawn(run)?
         };
-        Ok(Self { kafka, from_disk, telemetry, jobs: Some(jobs), thread: Some(thread), stop })
+        let (jobs, thread, drains) = (Some(jobs), Some(thread), buffer.drain);
+        Ok(Self { kafka, from_disk, telemetry, jobs, thread, stop, drains })
     }
 
     /// Makes what was taken safe, in Kafka or on the disk, within `time`. Nothing is taken
-    /// afterwards; what is on disk stays there. False when something may not be safe.
+    /// afterwards; what is on disk stays there, or is sent first if the folder ends with the
+    /// process. False when something may not be safe.
     #[must_use]
     pub fn flush(&self, time: Duration) -> bool {
         // First nothing more from the disk, then what is under way.
         let started = Instant::now();
-        self.stop.ask();
         let left = || time.saturating_sub(started.elapsed());
+        let emptied = !self.drains || self.stop.wait_empty(time - time / FLUSH_SHARE);
+        if !emptied {
+            tracing::error!("records are left in a buffer on disk that ends with this process");
+        }
+        self.stop.ask();
         let confirmed = self.kafka.flush(left());
         // What isn't confirmed of this is on disk still.
         let _ = self.from_disk.flush(left());
         self.stop.wait(left());
-        confirmed
+        confirmed && emptied
     }
 
     fn keep(&self, jobs: &SyncSender<Job>, request: Request<'_>) -> Result<Delivery, Refused> {
