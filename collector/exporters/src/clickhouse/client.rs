@@ -91,6 +91,11 @@ impl HttpClient {
         self.settings.endpoints.len()
     }
 
+    /// The endpoints of each shard: they follow each other.
+    pub(super) fn replicas(&self) -> usize {
+        (self.settings.endpoints.len() / self.settings.shards).max(1)
+    }
+
     pub(super) fn endpoint_name(&self, endpoint: usize) -> &str {
         self.settings.endpoints.get(endpoint).map_or("?", |endpoint| endpoint.authority())
     }

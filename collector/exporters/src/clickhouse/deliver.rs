@@ -89,7 +89,8 @@ impl Delivery {
 
     async fn until_ended(&self, insert: &Insert, table: &TableEntry, place: Place) -> Outcome {
         let token = insert.token();
-        let mut tries = Tries::new(&insert.origin, self.client.endpoints(), &token);
+        let mut tries =
+            Tries::new(&insert.origin, self.client.endpoints(), self.client.replicas(), &token);
         let mut place = Some(place);
         let mut hold: Option<Blocked<'_>> = None;
         loop {
@@ -231,7 +232,9 @@ impl Delivery {
 
     /// Any answer with a code came from a server.
     fn note_reached(&self, verdict: &Verdict, endpoint: usize) {
-        if verdict.code.is_some() || verdict.class == Class::Done {
+        if self.client.replicas() < self.client.endpoints() {
+            // One shard's answer says nothing of the others: `watch` asks them all.
+        } else if verdict.code.is_some() || verdict.class == Class::Done {
             self.state.reached();
         } else if verdict.class == Class::RetrySame && self.client.endpoints() == 1 {
             let name = self.client.endpoint_name(endpoint);
@@ -248,18 +251,14 @@ impl Delivery {
         }
     }
 
-    /// Keeps the state of the servers known while no insert tells it.
+    /// Keeps the state of the servers known while no insert tells it: one of each shard must
+    /// answer.
     pub(super) async fn watch(&self, interval: Duration) {
+        let (endpoints, replicas) = (self.client.endpoints(), self.client.replicas());
         loop {
             let mut reasons = Vec::new();
-            for endpoint in 0..self.client.endpoints() {
-                match self.client.ping(endpoint).await {
-                    Ok(()) => {
-                        reasons.clear();
-                        break;
-                    }
-                    Err(reason) => reasons.push(reason),
-                }
+            for shard in (0..endpoints).step_by(replicas) {
+                reasons.extend(self.silence(shard..shard + replicas).await);
             }
             if reasons.is_empty() {
                 self.state.reached();
@@ -271,6 +270,40 @@ impl Delivery {
                 () = self.drain.begun() => return,
             }
         }
+    }
+
+    /// Why none of these endpoints answers; nothing if one does.
+    async fn silence(&self, endpoints: std::ops::Range<usize>) -> Vec<String> {
+        let mut reasons = Vec::new();
+        for endpoint in endpoints {
+            match self.client.ping(endpoint).await {
+                Ok(()) => return Vec::new(),
+                Err(reason) => reasons.push(reason),
+            }
+        }
+        reasons
+    }
+}
+
+/// Where an insert may go: the endpoints of one shard, by their place among all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shard {
+    first: usize,
+    replicas: usize,
+}
+
+impl Shard {
+    /// The shard of a partition and its endpoint there, for its hash.
+    fn of(home: u64, endpoints: usize, replicas: usize) -> (Self, usize) {
+        let replicas = replicas.max(1);
+        let shards = (endpoints / replicas).max(1) as u64;
+        let place = |value: u64| usize::try_from(value).unwrap_or(0);
+        let first = place(home % shards) * replicas;
+        (Self { first, replicas }, first + place(home / shards % replicas as u64))
+    }
+
+    fn next(self, endpoint: usize) -> usize {
+        self.first + (endpoint - self.first + 1) % self.replicas
     }
 }
 
@@ -295,7 +328,7 @@ fn blocking_reason(verdict: &Verdict, plan: &Plan) -> String {
 struct Tries {
     count: u32,
     endpoint: usize,
-    endpoints: usize,
+    shard: Shard,
     here: u32,
     /// Whether it was sent again only to hear how many rows are there.
     asked_again: bool,
@@ -307,9 +340,9 @@ struct Tries {
 }
 
 impl Tries {
-    /// A partition begins at an endpoint of its own, always the same one: its inserts are
-    /// deduplicated there even before replication has spread the tokens.
-    fn new(origin: &Origin, endpoints: usize, token: &str) -> Self {
+    /// A partition has a shard of its own, and begins at an endpoint of its own there, always the
+    /// same one: its inserts are deduplicated there even before replication has spread the tokens.
+    fn new(origin: &Origin, endpoints: usize, replicas: usize, token: &str) -> Self {
         let hash = |value: &dyn Fn(&mut DefaultHasher)| {
             let mut hasher = BuildHasherDefault::<DefaultHasher>::default().build_hasher();
             value(&mut hasher);
@@ -318,10 +351,11 @@ impl Tries {
         use std::hash::Hash as _;
         let home = hash(&|hasher| (origin.topic.as_ref(), origin.partition).hash(hasher));
         let seed = hash(&|hasher| token.hash(hasher));
+        let (shard, endpoint) = Shard::of(home, endpoints, replicas);
         Self {
             count: 0,
-            endpoint: usize::try_from(home % endpoints.max(1) as u64).unwrap_or(0),
-            endpoints,
+            endpoint,
+            shard,
             here: 0,
             asked_again: false,
             short: 0,
@@ -338,10 +372,45 @@ impl Tries {
     /// The wait before the next try, which may be elsewhere.
     fn after_trouble(&mut self, unanswered: bool) -> Duration {
         self.here += 1;
-        if self.endpoints > 1 && (unanswered || self.here >= TRIES_PER_ENDPOINT) {
-            self.endpoint = (self.endpoint + 1) % self.endpoints;
+        if self.shard.replicas > 1 && (unanswered || self.here >= TRIES_PER_ENDPOINT) {
+            self.endpoint = self.shard.next(self.endpoint);
             self.here = 0;
         }
         self.retry.next_wait()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Scenario: 1,000 partitions, with one shard and with several. Guarantee: each keeps to the
+    /// endpoints of one shard, however often it fails over; all shards and all endpoints get some;
+    /// with one shard the endpoint is the one it always was.
+    #[test]
+    fn a_partition_keeps_to_its_shard() {
+        for (endpoints, replicas) in [(1, 1), (3, 3), (4, 2), (6, 2), (4, 1)] {
+            let mut begun = BTreeSet::new();
+            for home in 0..1_000_u64 {
+                let (shard, start) = Shard::of(home, endpoints, replicas);
+                let mut at = start;
+                for _ in 0..replicas {
+                    assert!((shard.first..shard.first + replicas).contains(&at), "{shard:?} {at}");
+                    at = shard.next(at);
+                }
+                assert_eq!(at, start, "every replica was tried");
+                assert_eq!(
+                    shard.first as u64 / replicas as u64,
+                    home % (endpoints / replicas) as u64
+                );
+                if endpoints == replicas {
+                    assert_eq!(start as u64, home % endpoints as u64);
+                }
+                begun.insert(start);
+            }
+            assert_eq!(begun.len(), endpoints);
+        }
     }
 }

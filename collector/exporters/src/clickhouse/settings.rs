@@ -10,7 +10,9 @@ use millrace_schema::{Attributes, Identifier};
 /// Everything the sink is told.
 #[derive(Clone, Debug)]
 pub struct SinkSettings {
+    /// Shard by shard, as many for each.
     pub(super) endpoints: Vec<HttpEndpoint>,
+    pub(super) shards: usize,
     pub(super) database: Identifier,
     pub(super) table_prefix: Identifier,
     pub(super) credentials: Option<Credentials>,
@@ -55,6 +57,7 @@ impl SinkSettings {
         };
         Ok(Self {
             endpoints: exporter.endpoints.clone(),
+            shards: usize::from(exporter.shards).clamp(1, exporter.endpoints.len()),
             database: Identifier::new(exporter.database.as_str())?,
             table_prefix: Identifier::new(exporter.table_prefix.as_str())?,
             credentials: exporter.credentials.clone(),

@@ -249,6 +249,50 @@ fn an_overloaded_server_is_given_time() {
     assert_eq!(fixture.retries("slow_down"), 1);
 }
 
+/// Scenario: two shards of two servers, of which the first of each is away; inserts of many
+/// partitions. Guarantee: all are stored, each by the second server of its partition's shard, and a
+/// partition comes to the same one again.
+#[test]
+fn a_partition_fails_over_within_its_shard() {
+    let away = |server: FakeServer| server.url();
+    let [first, second] = [FakeServer::start([]), FakeServer::start([])];
+    let gone = [away(FakeServer::start([])), away(FakeServer::start([]))];
+    let urls = vec![gone[0].clone(), first.url(), gone[1].clone(), second.url()];
+    let mut fixture = Fixture::with(urls, |exporter| exporter.shards = 2);
+    let mut came = Vec::new();
+    for partition in (0..12).chain(0..12) {
+        let before = (first.inserts().len(), second.inserts().len());
+        assert_eq!(fixture.store(partition), Outcome::Stored);
+        let after = (first.inserts().len(), second.inserts().len());
+        assert_eq!(before.0 + before.1 + 1, after.0 + after.1, "stored by one server");
+        came.push(after.0 > before.0);
+    }
+    assert_eq!(came[..12], came[12..]);
+    assert!(came.contains(&true) && came.contains(&false), "both shards have partitions");
+    eventually("readiness by one server of each shard", || fixture.readiness.is_ready());
+}
+
+/// Scenario: the server's disk is full, told before and behind a success, and then has room.
+/// Guarantee: it is asked less and later, with the same bytes and token, until it takes the rows;
+/// none of them is called bad, and nothing waits for a person.
+#[test]
+fn a_server_without_room_on_its_disk_gets_the_same_insert_later() {
+    let server = FakeServer::start([Reply::Exception(500, 243), Reply::Late(243)]);
+    let mut fixture = Fixture::new(&[&server]);
+    let completion = fixture.answers.open().unwrap();
+    fixture.sink.submit(fixture.insert(0), completion).unwrap();
+    eventually("fewer inserts at once", || fixture.metric("millrace_inserts_allowed") == Some(1));
+    let table = fixture.insert(0).block.table;
+    assert!(!fixture.sink.is_blocked(table) && fixture.readiness.is_ready());
+    assert_eq!(fixture.answers.next_within(PATIENCE).unwrap().outcome, Outcome::Stored);
+    let inserts = server.inserts();
+    assert_eq!(inserts.len(), 3);
+    for insert in &inserts {
+        assert_eq!((&insert.body, &insert.target), (&inserts[0].body, &inserts[0].target));
+    }
+    assert_eq!((fixture.retries("slow_down"), fixture.retries("bad_rows")), (2, 0));
+}
+
 /// Scenario: the rows are at fault. Guarantee: no second try, and the reason comes back.
 #[test]
 fn bad_rows_are_handed_back_at_once() {
