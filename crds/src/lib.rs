@@ -19,7 +19,8 @@ pub use crd::{all, yaml};
 pub use names::{
     AttributePath, BootstrapServer, ClickHouseEndpoint, ClusterName, ColumnName, ConsumerGroup,
     DatabaseName, ImageRepository, InvalidText, KeeperPath, LabelKey, PriorityClassName,
-    ReplicaName, SecretKey, SecretName, StorageName, TablePrefix, TopicName, Version,
+    ReplicaName, SecretKey, SecretName, StorageClassName, StorageName, TablePrefix, TopicName,
+    Version,
 };
 
 /// The API group of every kind.

@@ -305,6 +305,15 @@ checked_text!(
 );
 
 checked_text!(
+    /// The name of a StorageClass.
+    StorageClassName,
+    "storage class name",
+    253,
+    "^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$",
+    "write the name of a StorageClass: lower-case letters, digits, '-' and '.'"
+);
+
+checked_text!(
     /// The key of a label or a taint: an optional DNS prefix, a slash, and a name.
     LabelKey,
     "label key",

@@ -14,8 +14,9 @@ use super::connection::{KafkaConnection, SecretRef};
 use super::pods::{PodSettings, Resources};
 use super::rules;
 use super::signals::PerSignal;
+use crate::amounts::MemoryQuantity;
 use crate::conditions::Condition;
-use crate::names::TopicName;
+use crate::names::{StorageClassName, TopicName};
 
 /// A pool of collectors that take telemetry from clients and publish it to Kafka.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, JsonSchema)]
@@ -102,6 +103,10 @@ pub struct EdgeSettings {
     /// for less work).
     #[serde(default)]
     pub compression: Compression,
+    /// A buffer on disk for when Kafka is away: records are taken and their clients answered, and
+    /// sent once Kafka is back. Default: none, and clients keep their records meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buffer: Option<EdgeBuffer>,
     /// Memory and processor time of one pod.
     #[serde(default)]
     pub resources: Resources,
@@ -135,6 +140,7 @@ impl Default for EdgeSettings {
             acknowledge: Acknowledge::default(),
             partition_by: PartitionBy::default(),
             compression: Compression::default(),
+            buffer: None,
             resources: Resources::default(),
             service: ServiceSettings::default(),
             network_policy: NetworkPolicySettings::default(),
@@ -154,6 +160,50 @@ fn edge_rules(schema: &mut Schema) {
         schema,
         "!has(self.mode) || self.mode != 'DaemonSet' || !has(self.replicas)",
         "mode DaemonSet runs one pod on each node: remove replicas, or write mode: Deployment",
+    );
+    rules::rule(
+        schema,
+        "!has(self.buffer) || !has(self.acknowledge) || self.acknowledge != 'AfterBuffering'",
+        "AfterBuffering answers before anything is safe, which a buffer on disk is for: write \
+         acknowledge: AfterKafka or remove buffer",
+    );
+}
+
+/// A buffer on disk, one for each pod. It lives as long as its pod: records in it survive the end
+/// of the collector (a crash, a memory limit) and a restart of the node, and are lost when the pod
+/// is deleted before Kafka is back. A pod that is asked to stop sends them first, for as long as
+/// drainSeconds allow.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = buffer_rules)]
+pub struct EdgeBuffer {
+    /// What the buffer of one pod may take, 16Mi to 1Ti; the volume is a little larger. Default:
+    /// 1Gi, about ten million records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<MemoryQuantity>,
+    /// A StorageClass: each pod gets a claim of its own, deleted with it. Default: the node's own
+    /// disk (an emptyDir).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub storage_class_name: Option<StorageClassName>,
+}
+
+impl EdgeBuffer {
+    /// What a buffer may take when nothing is said, in bytes: 1 GiB.
+    pub const DEFAULT_MAX_BYTES: u64 = 1 << 30;
+
+    /// What the buffer may take, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.max_bytes.as_ref().map_or(Self::DEFAULT_MAX_BYTES, MemoryQuantity::bytes)
+    }
+}
+
+fn buffer_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "!has(self.maxBytes) || !isQuantity(self.maxBytes) \
+         || (quantity(self.maxBytes).compareTo(quantity('16Mi')) >= 0 \
+         && quantity(self.maxBytes).compareTo(quantity('1Ti')) <= 0)",
+        "maxBytes is from 16Mi to 1Ti: write such an amount, for example 10Gi",
     );
 }
 

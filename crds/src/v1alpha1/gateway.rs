@@ -120,6 +120,11 @@ pub struct GatewaySettings {
     /// namespace, a dash, and the pool's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consumer_group: Option<ConsumerGroup>,
+    /// How the group agrees on who reads what: Classic (any broker) or Consumer (KIP-848, brokers
+    /// from Kafka 4.0 on: the broker assigns, and pods that keep their partitions never wait). It
+    /// can't be changed later.
+    #[serde(default)]
+    pub group_protocol: GroupProtocol,
     /// Who may connect to the pods.
     #[serde(default)]
     pub network_policy: NetworkPolicySettings,
@@ -142,6 +147,7 @@ impl Default for GatewaySettings {
             delivery: Delivery::default(),
             nested_depth: default_nested_depth(),
             consumer_group: None,
+            group_protocol: GroupProtocol::default(),
             network_policy: NetworkPolicySettings::default(),
             pods: PodSettings::default(),
             drain_seconds: default_drain_seconds(),
@@ -169,6 +175,23 @@ fn gateway_rules(schema: &mut Schema) {
         "consumerGroup can't be changed: a new group would read everything again and double rows. \
          Keep it, or make a new pool",
     );
+    rules::unchangeable(
+        schema,
+        "groupProtocol",
+        "Classic",
+        "pods of both kinds don't work in one group. Keep it, or delete the pool and make one with \
+         the same consumerGroup, which goes on where that one stopped",
+    );
+}
+
+/// How a consumer group agrees on who reads what.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum GroupProtocol {
+    /// Its members agree among themselves.
+    #[default]
+    Classic,
+    /// The broker assigns.
+    Consumer,
 }
 
 /// Bounds of sizing by lag.

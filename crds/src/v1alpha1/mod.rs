@@ -22,13 +22,13 @@ pub use connection::{
     SaslMechanism, SecretRef,
 };
 pub use edge::{
-    Acknowledge, Compression, EdgeMode, EdgePool, EdgePoolSpec, EdgePoolStatus, EdgeSettings,
-    EdgeSignal, NetworkPolicySettings, OtlpReceiver, PartitionBy, Receivers, ServerTls,
-    ServiceSettings, ServiceType,
+    Acknowledge, Compression, EdgeBuffer, EdgeMode, EdgePool, EdgePoolSpec, EdgePoolStatus,
+    EdgeSettings, EdgeSignal, NetworkPolicySettings, OtlpReceiver, PartitionBy, Receivers,
+    ServerTls, ServiceSettings, ServiceType,
 };
 pub use gateway::{
     Delivery, GatewayPool, GatewayPoolSpec, GatewayPoolStatus, GatewaySettings, GatewaySignal,
-    HotPartition, LearnedCapacity, Scaling, SizingStatus, SizingTerms,
+    GroupProtocol, HotPartition, LearnedCapacity, Scaling, SizingStatus, SizingTerms,
 };
 pub use pipeline::{
     CanarySettings, ChildStatus, PipelineSignal, RolloutSettings, TelemetryPipeline,

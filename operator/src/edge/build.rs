@@ -61,6 +61,7 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
         config_map,
         secrets: &draft.secrets,
         secrets_digest: secrets_digest.as_deref(),
+        buffer: settings.buffer.as_ref(),
         drain_seconds: settings.drain_seconds,
         ports: PORTS,
         revision_label: (settings.mode == EdgeMode::Deployment).then_some("pod-template-hash"),

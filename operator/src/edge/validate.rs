@@ -75,6 +75,7 @@ fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config,
         acknowledge,
         partition_by,
         compression,
+        buffer,
         drain_seconds,
         ..
     } = &pool.spec.settings;
@@ -100,6 +101,11 @@ fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config,
             Compression::Zstd => config::Compression::Zstd,
             Compression::Lz4 => config::Compression::Lz4,
         },
+        buffer: buffer.as_ref().map(|buffer| config::DiskBuffer {
+            path: template::BUFFER_FOLDER.into(),
+            max_bytes: config::ByteSize::bytes(buffer.bytes()),
+            drain: true,
+        }),
         ..config::KafkaExporter::default()
     };
     Ok(config::Config {

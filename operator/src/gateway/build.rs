@@ -43,6 +43,7 @@ pub(super) fn build<'a>(validated: &'a Validated<'a>) -> Prepared<'a> {
         config_map,
         secrets: &draft.secrets,
         secrets_digest: secrets_digest.as_deref(),
+        buffer: None,
         drain_seconds: settings.drain_seconds,
         ports: &[],
         revision_label: None,

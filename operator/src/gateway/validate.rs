@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use millrace_config as config;
-use millrace_crds::v1alpha1::{Attributes, Delivery, GatewayPool, SizingStatus};
+use millrace_crds::v1alpha1::{Attributes, Delivery, GatewayPool, GroupProtocol, SizingStatus};
 use millrace_rollout::Observation;
 
 use super::size;
@@ -133,6 +133,10 @@ fn settings(
         delivery: match pool.spec.settings.delivery {
             Delivery::AtLeastOnce => config::Delivery::AtLeastOnce,
             Delivery::EffectivelyOnce => config::Delivery::EffectivelyOnce,
+        },
+        group_protocol: match pool.spec.settings.group_protocol {
+            GroupProtocol::Classic => config::GroupProtocol::Classic,
+            GroupProtocol::Consumer => config::GroupProtocol::Consumer,
         },
         ..config::KafkaReceiver::default()
     };

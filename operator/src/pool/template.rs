@@ -6,15 +6,16 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    Capabilities, ConfigMapVolumeSource, Container, ContainerPort, EnvVar, EnvVarSource,
-    HTTPGetAction, LocalObjectReference, ObjectFieldSelector, PodSecurityContext, PodSpec,
+    Capabilities, ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, EnvVar,
+    EnvVarSource, EphemeralVolumeSource, HTTPGetAction, LocalObjectReference, ObjectFieldSelector,
+    PersistentVolumeClaimSpec, PersistentVolumeClaimTemplate, PodSecurityContext, PodSpec,
     PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile, SecurityContext, Toleration,
-    TopologySpreadConstraint, Volume, VolumeMount,
+    TopologySpreadConstraint, Volume, VolumeMount, VolumeResourceRequirements,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use millrace_crds::v1alpha1::{CollectorSettings, PodSettings, Resources};
+use millrace_crds::v1alpha1::{CollectorSettings, EdgeBuffer, PodSettings, Resources};
 
 use super::names::PoolNames;
 use super::secrets::SecretUses;
@@ -30,6 +31,16 @@ pub const OTLP_GRPC_PORT: i32 = 4317;
 pub const OTLP_HTTP_PORT: i32 = 4318;
 /// Where the configuration is mounted.
 const CONFIG_FOLDER: &str = "/etc/millrace/config";
+/// Where a buffer's volume is mounted.
+const BUFFER_MOUNT: &str = "/var/lib/millrace";
+/// The buffer's folder in it: one of its own, beside what file systems put at their top.
+pub const BUFFER_FOLDER: &str = "/var/lib/millrace/buffer";
+const BUFFER_VOLUME: &str = "buffer";
+/// What a volume is larger than the buffer in it, at least: a segment that is begun before the
+/// oldest is removed (16 MiB), and a file system's own needs.
+const BUFFER_SPARE_BYTES: u64 = 64 << 20;
+/// And as a part of it: what common file systems take for themselves, with their reserve.
+const BUFFER_SPARE_SHARE: u64 = 8;
 /// The configuration's file name in its ConfigMap.
 pub const CONFIG_KEY: &str = "collector.yaml";
 /// The environment variable with the pod's own name; a gateway's fixed name in its group.
@@ -62,6 +73,8 @@ pub struct PodPlan<'a> {
     pub secrets: &'a SecretUses,
     /// Digest of their content.
     pub secrets_digest: Option<&'a str>,
+    /// A buffer on disk; an edge's only.
+    pub buffer: Option<&'a EdgeBuffer>,
     /// How long a pod may drain.
     pub drain_seconds: u32,
     /// Ports besides the admin port, with their names.
@@ -123,6 +136,14 @@ fn pod_spec(plan: &PodPlan<'_>) -> PodSpec {
         volumes.push(volume);
         mounts.push(mount);
     }
+    if let Some(buffer) = plan.buffer {
+        volumes.push(buffer_volume(buffer));
+        mounts.push(VolumeMount {
+            name: BUFFER_VOLUME.into(),
+            mount_path: BUFFER_MOUNT.into(),
+            ..VolumeMount::default()
+        });
+    }
     let pull_secrets: Vec<_> = plan
         .collector
         .image_pull_secrets
@@ -156,6 +177,32 @@ fn pod_spec(plan: &PodPlan<'_>) -> PodSpec {
         topology_spread_constraints: Some(spread(plan)),
         ..PodSpec::default()
     }
+}
+
+/// A volume that lives as long as the pod. Nothing more durable can be given to the pods of a
+/// Deployment or DaemonSet: they have no names that come back.
+fn buffer_volume(buffer: &EdgeBuffer) -> Volume {
+    let bytes = buffer.bytes();
+    let size = Quantity(memory_text(bytes + BUFFER_SPARE_BYTES.max(bytes / BUFFER_SPARE_SHARE)));
+    let volume = Volume { name: BUFFER_VOLUME.into(), ..Volume::default() };
+    let Some(class) = &buffer.storage_class_name else {
+        let empty_dir = EmptyDirVolumeSource { size_limit: Some(size), medium: None };
+        return Volume { empty_dir: Some(empty_dir), ..volume };
+    };
+    let claim = PersistentVolumeClaimSpec {
+        access_modes: Some(vec!["ReadWriteOnce".into()]),
+        storage_class_name: Some(class.as_str().to_owned()),
+        resources: Some(VolumeResourceRequirements {
+            requests: Some(BTreeMap::from([("storage".to_owned(), size)])),
+            limits: None,
+        }),
+        // As the API server itself would write it.
+        volume_mode: Some("Filesystem".into()),
+        ..PersistentVolumeClaimSpec::default()
+    };
+    let template = PersistentVolumeClaimTemplate { metadata: None, spec: claim };
+    let ephemeral = EphemeralVolumeSource { volume_claim_template: Some(template) };
+    Volume { ephemeral: Some(ephemeral), ..volume }
 }
 
 fn container(plan: &PodPlan<'_>, mounts: Vec<VolumeMount>) -> Container {

@@ -88,6 +88,49 @@ async fn the_rendered_configuration_is_accepted_by_the_collectors_own_check() {
     assert_eq!(all.matches("hunter2").count(), 0);
 }
 
+/// Scenario: pools with a buffer on disk: on the node's own, and on a claim of a class. Guarantee:
+/// the collector's settings name a folder in a volume that is larger than the buffer, is sent before
+/// the pod ends, and belongs to the pod alone; nothing else of the pod's restrictions changes.
+#[tokio::test]
+async fn a_buffer_has_a_volume_that_holds_it() {
+    for class in [None, Some("fast")] {
+        let world = world();
+        let mut wanted = pool();
+        wanted["spec"]["buffer"] = json!({"maxBytes": "2Gi"});
+        if let Some(class) = class {
+            wanted["spec"]["buffer"]["storageClassName"] = class.into();
+        }
+        world.server.put(POOL, wanted);
+        settle(&world).await;
+        let paths = world.server.paths();
+        let path = paths.iter().find(|path| path.contains("/configmaps/")).unwrap();
+        let text = world.server.get(path).unwrap()["data"]["collector.yaml"].clone();
+        let settings = millrace_config::Config::load(text.as_str().unwrap()).unwrap();
+        let millrace_config::Mode::Edge { kafka, .. } = settings.mode else { panic!("no edge") };
+        let buffer = kafka.buffer.unwrap();
+        assert_eq!((buffer.max_bytes.get(), buffer.drain), (2 << 30, true));
+        let pod = world.server.get(DEPLOYMENT).unwrap()["spec"]["template"]["spec"].clone();
+        let container = &pod["containers"][0];
+        let mounts = container["volumeMounts"].as_array().unwrap();
+        let mount = mounts.iter().find(|mount| mount["name"] == "buffer").unwrap();
+        let folder = mount["mountPath"].as_str().unwrap();
+        assert!(buffer.path.starts_with(folder) && mount.get("readOnly").is_none());
+        assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+        assert_eq!(pod["securityContext"]["fsGroup"], 65_532);
+        let volumes = pod["volumes"].as_array().unwrap();
+        let volume = volumes.iter().find(|volume| volume["name"] == "buffer").unwrap();
+        if class.is_some() {
+            let claim = &volume["ephemeral"]["volumeClaimTemplate"]["spec"];
+            assert_eq!(claim["storageClassName"], "fast");
+            assert_eq!(claim["resources"]["requests"]["storage"], "2304Mi");
+        } else {
+            assert_eq!(volume["emptyDir"]["sizeLimit"], "2304Mi");
+        }
+        world.reconcile::<EdgePools>(POOL).await.unwrap();
+        assert_eq!(world.server.take_writes(), [], "a converged reconcile writes nothing");
+    }
+}
+
 /// Scenario: a settled pool is looked at again, also much later. Guarantee: nothing is written and
 /// no event is published.
 #[tokio::test]

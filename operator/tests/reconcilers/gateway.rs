@@ -20,6 +20,7 @@ fn pool() -> Value {
             "signals": {"traces": {}},
             "scaling": {"minReplicas": 2, "maxReplicas": 24},
             "delivery": "EffectivelyOnce",
+            "groupProtocol": "Consumer",
             "nestedDepth": 3,
         }
     })
@@ -79,6 +80,7 @@ async fn a_new_pool_gets_a_stateful_set_with_fixed_members() {
     millrace_config::Config::load(text).unwrap();
     assert!(text.contains("groupInstanceIdEnv: POD_NAME"), "{text}");
     assert!(text.contains("delivery: EffectivelyOnce"), "{text}");
+    assert!(text.contains("groupProtocol: Consumer"), "{text}");
     assert!(text.contains("nestedDepth: 3"), "{text}");
     assert!(text.contains("groupId: millrace-telemetry-prod"), "{text}");
     assert!(world.is_ready(POOL), "{:?}", world.condition(POOL, "Ready"));
