@@ -1,6 +1,6 @@
 # Millrace. `make` lists what there is; each target is a task of `cargo xtask` (e2e/xtask).
 .DEFAULT_GOAL := help
-.PHONY: help demo up down status images check test conformance bench bench-peers chaos codegen audit fuzz sim seeds
+.PHONY: help demo up down status images check test conformance bench bench-peers bench-operator chaos codegen audit fuzz sim sim-operator seeds
 
 XTASK := cargo run --quiet --locked --package xtask --
 
@@ -43,12 +43,19 @@ bench: prerequisites ## What the collector costs, as JSON lines: CASE= RUNS= QUI
 bench-peers: prerequisites ## The same, side by side with the OpenTelemetry Collector
 	@$(XTASK) bench --peers
 
+bench-operator: prerequisites ## One operator with thousands of objects on the local API server: COUNT= RATE= SECONDS= KEEP=1
+	@$(XTASK) bench-operator
+
 sim: prerequisites ## The sizing rule against models of others, in a simulator: tables and plots in docs
 	@$(XTASK) sim
 
 seeds: prerequisites ## Gateways in a simulated world, by seed: SEEDS=20000, or SEED=17 again with its log
 	@MILLRACE_SEEDS=$(or $(SEEDS),20000) $(if $(SEED),MILLRACE_SEED=$(SEED)) \
 		cargo test --locked -p millrace-receivers --lib simulation -- --nocapture
+
+sim-operator: prerequisites ## Every reconciler in a simulated cluster, by seed: SEEDS=1000 a kind, or SEED=17 KIND=edgepools
+	@MILLRACE_SEEDS=$(or $(SEEDS),1000) $(if $(SEED),MILLRACE_SEED=$(SEED)) \
+		cargo test --locked --workspace --test simulation -- --nocapture $(KIND)
 
 codegen: prerequisites ## Write what is generated: CRDs, chart CRDs, manifests, reference pages
 	@$(XTASK) codegen

@@ -57,6 +57,11 @@ pub(crate) fn benchmarks() -> Result<()> {
     collectors()
 }
 
+/// What the operator's benchmark runs: the harness and the operator.
+pub(crate) fn operator_bench() -> Result<()> {
+    cargo_build(&["-p", "millrace-operator", "-p", "millrace-operator-bench"])
+}
+
 /// What faults are done to: the tools, and the collector with the allocator of the plain tag.
 pub(crate) fn struck() -> Result<()> {
     cargo_build(&["-p", "millrace-ddl", "-p", "millrace-loadgen"])?;

@@ -2,6 +2,7 @@
 //! each task has its own file. Nothing here is linked into what users run.
 
 mod bench;
+mod bench_operator;
 mod build;
 mod chaos;
 mod check;
@@ -66,6 +67,13 @@ enum Task {
         #[arg(long)]
         no_build: bool,
     },
+    /// What one operator costs and how fast it is with thousands of objects, on the local stack's
+    /// API server; the rest is said by variables, as `make` passes them on.
+    BenchOperator {
+        /// Take the binaries of an earlier build.
+        #[arg(long)]
+        no_build: bool,
+    },
     /// Faults under load; the rest is said by variables, as `make` passes them on.
     Chaos {
         /// Take the binaries of an earlier build.
@@ -104,6 +112,8 @@ fn main() -> ExitCode {
         Task::Conformance => conformance::run(),
         Task::Bench { peers, no_build: true } => bench::run(peers, Binaries::AsTheyAre),
         Task::Bench { peers, no_build: false } => bench::run(peers, Binaries::Built),
+        Task::BenchOperator { no_build: true } => bench_operator::run(Binaries::AsTheyAre),
+        Task::BenchOperator { no_build: false } => bench_operator::run(Binaries::Built),
         Task::Fuzz(options) => fuzz::run(&options),
     };
     match outcome {

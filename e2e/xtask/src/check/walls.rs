@@ -23,7 +23,7 @@ const LAYERS: &[&[&str]] = &[
     &["millrace-collector", "millrace-operator"],
     &["millrace-stack"],
     &["millrace-e2e", "millrace-fuzz", "xtask"],
-    &["millrace-bench", "millrace-chaos"],
+    &["millrace-bench", "millrace-chaos", "millrace-operator-bench"],
 ];
 
 /// Edges that point left and are forbidden all the same (but for tests).
@@ -41,6 +41,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("millrace-e2e", &["millrace-collector"]),
     ("millrace-bench", &["millrace-collector", "millrace-operator", "xtask"]),
     ("millrace-chaos", &["millrace-collector", "millrace-operator", "xtask"]),
+    ("millrace-operator-bench", &["millrace-collector", "millrace-operator", "xtask"]),
 ];
 
 /// The stack and the tasks run the products as programs; they link none of their parts.

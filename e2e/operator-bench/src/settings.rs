@@ -1,0 +1,64 @@
+//! What is asked for, by variables as `make` passes them on.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+/// What to measure, and with which operator.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// Pools that are made.
+    pub(crate) count: usize,
+    /// Changes a second.
+    pub(crate) rate: u32,
+    /// How long changes come.
+    pub(crate) change_for: Duration,
+    /// Children deleted, and as many edited.
+    pub(crate) drifts: usize,
+    /// The longest wait for all pools to be brought about.
+    pub(crate) patience: Duration,
+    /// The operator's binary.
+    pub(crate) operator: PathBuf,
+    /// `release` or `dev`: said with every figure.
+    pub(crate) build: String,
+    /// The lease's duration, as the operator's own option has it.
+    pub(crate) lease_seconds: u32,
+    /// Leave everything in the cluster.
+    pub(crate) keep: bool,
+}
+
+impl Settings {
+    /// Reads `COUNT`, `RATE`, `SECONDS`, `DRIFTS`, `PATIENCE`, `LEASE_SECONDS`, `KEEP`,
+    /// `MILLRACE_OPERATOR_BIN` and `MILLRACE_BUILD`.
+    ///
+    /// # Errors
+    /// A number that is none, or no binary named.
+    pub(crate) fn from_env() -> Result<Self> {
+        let operator = std::env::var_os("MILLRACE_OPERATOR_BIN");
+        let operator = operator.context("MILLRACE_OPERATOR_BIN names no operator binary")?;
+        Ok(Self {
+            count: number("COUNT", 10_000)?,
+            rate: number("RATE", 160)?,
+            change_for: Duration::from_secs(number("SECONDS", 20)?),
+            drifts: number("DRIFTS", 40)?,
+            lease_seconds: number("LEASE_SECONDS", 4)?,
+            patience: Duration::from_secs(number("PATIENCE", 1800)?),
+            operator: operator.into(),
+            build: std::env::var("MILLRACE_BUILD").unwrap_or_else(|_| "unknown".into()),
+            keep: std::env::var_os("KEEP").is_some(),
+        })
+    }
+}
+
+fn number<T: std::str::FromStr>(name: &str, default: T) -> Result<T>
+where
+    T::Err: std::error::Error + Send + Sync + 'static,
+{
+    match std::env::var(name) {
+        Ok(text) if !text.is_empty() => {
+            text.parse().with_context(|| format!("{name}={text} is no number"))
+        }
+        _ => Ok(default),
+    }
+}
