@@ -18,6 +18,7 @@ use kube::api::{
 };
 use kube::{Client, Resource, ResourceExt};
 use millrace_crds::Reason;
+use millrace_rollout::Observation;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -26,6 +27,7 @@ use sha2::{Digest, Sha256};
 use crate::context::Context;
 use crate::error::{ApiError, Category, Step, StepError};
 use crate::events::Notice;
+use crate::seen::{Key, Mark};
 
 /// Owns the fields of children.
 pub const CHILDREN_MANAGER: &str = "millrace-operator/children";
@@ -160,6 +162,16 @@ pub struct Ensured<K> {
     pub change: Change,
 }
 
+/// What is wanted of a child, complete.
+struct Wanted<K> {
+    object: K,
+    json: Value,
+    hash: String,
+    key: Key,
+    kind: String,
+    name: String,
+}
+
 /// Writes the children of one owner.
 pub struct Children<'a> {
     context: &'a Context,
@@ -198,11 +210,63 @@ impl<'a> Children<'a> {
         }
     }
 
-    /// Makes the live child hold everything `wanted` says, writing only when it does not.
+    /// Makes the live child hold everything `wanted` says, writing only when it does not. A child
+    /// that its watch shows unchanged since it was last verified is not even read.
     ///
     /// # Errors
     /// When the API server refuses or is away, or the name is taken by someone else's object.
-    pub async fn ensure<K: Applicable>(&self, mut wanted: K) -> Result<Ensured<K>, ApplyError> {
+    pub async fn keep<K: Applicable>(&self, wanted: K) -> Result<Change, ApplyError> {
+        let wanted = self.prepare(wanted)?;
+        let now = self.context.clock.now();
+        if self.context.seen.is_as_wanted(&wanted.key, &wanted.hash, now) {
+            return Ok(Change::None);
+        }
+        Ok(self.ensure_prepared(wanted, |_| None).await?.change)
+    }
+
+    /// As [`Self::keep`], for a workload; gives its figures too.
+    ///
+    /// # Errors
+    /// As [`Self::keep`].
+    pub async fn keep_workload<K: Applicable>(
+        &self,
+        wanted: K,
+        figures: fn(&K) -> Observation,
+    ) -> Result<(Observation, Change), ApplyError> {
+        let wanted = self.prepare(wanted)?;
+        let now = self.context.clock.now();
+        if let Some(seen) = self.context.seen.figures(&wanted.key, &wanted.hash, now) {
+            return Ok((seen, Change::None));
+        }
+        let ensured = self.ensure_prepared(wanted, |live| Some(figures(live))).await?;
+        Ok((figures(&ensured.object), ensured.change))
+    }
+
+    /// As [`Self::keep`]; gives the live child too, read anew unless its own controller holds it in
+    /// just the state that was verified.
+    ///
+    /// # Errors
+    /// As [`Self::keep`].
+    pub async fn ensure<K: Applicable>(&self, wanted: K) -> Result<Ensured<K>, ApplyError> {
+        let wanted = self.prepare(wanted)?;
+        match self.held(&wanted) {
+            Some(object) => Ok(Ensured { object, change: Change::None }),
+            None => self.ensure_prepared(wanted, |_| None).await,
+        }
+    }
+
+    /// The child as its own controller holds it, if that is the state that was verified.
+    fn held<K: Applicable>(&self, wanted: &Wanted<K>) -> Option<K> {
+        let held = self.context.stores.get::<K>(&self.namespace, &wanted.name)?;
+        let object = held.0.as_ref().ok()?;
+        let now = self.context.clock.now();
+        let seen = &self.context.seen;
+        seen.is_as_wanted_in(&wanted.key, &wanted.hash, Mark::of(object), now)
+            .then(|| object.clone())
+    }
+
+    /// Completes what is wanted of a child by what all children of this owner carry.
+    fn prepare<K: Applicable>(&self, mut wanted: K) -> Result<Wanted<K>, ApplyError> {
         let kind = K::kind(&()).into_owned();
         let name = wanted.name_any();
         wanted.meta_mut().namespace = Some(self.namespace.clone());
@@ -210,8 +274,18 @@ impl<'a> Children<'a> {
         let encode = |source| ApplyError::Encode { kind: kind.clone(), name: name.clone(), source };
         let hash = hash_of(&serde_json::to_value(&wanted).map_err(encode)?);
         wanted.annotations_mut().insert(APPLIED_HASH_ANNOTATION.into(), hash.clone());
-        let wanted_json = serde_json::to_value(&wanted).map_err(encode)?;
+        let json = serde_json::to_value(&wanted).map_err(encode)?;
+        let key = Key::new::<K>(&self.namespace, &name);
+        Ok(Wanted { object: wanted, json, hash, key, kind, name })
+    }
 
+    async fn ensure_prepared<K: Applicable>(
+        &self,
+        wanted: Wanted<K>,
+        figures: impl Fn(&K) -> Option<Observation>,
+    ) -> Result<Ensured<K>, ApplyError> {
+        let Wanted { object: wanted, json: wanted_json, hash, key, kind, name } = wanted;
+        let encode = |source| ApplyError::Encode { kind: kind.clone(), name: name.clone(), source };
         let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.namespace);
         let live =
             api.get_opt(&name).await.map_err(|source| self.failed("get", &kind, &name, source))?;
@@ -238,6 +312,8 @@ impl<'a> Children<'a> {
             (Some(object), Change::None) => object,
             _ => self.write(&api, &kind, &name, &wanted_json).await?,
         };
+        let now = self.context.clock.now();
+        self.context.seen.verify(key, &hash, Mark::of(&object), figures(&object), now);
         self.tell(&kind, &name, &change).await;
         Ok(Ensured { object, change })
     }
@@ -283,6 +359,12 @@ impl<'a> Children<'a> {
             pruned.push(name);
         }
         Ok(pruned)
+    }
+
+    /// Whether watches show more children of kind `C` than `wanted`: something an earlier spec, or
+    /// an earlier leader, left behind.
+    pub fn has_more_than<K: Applicable, C: Applicable>(&self, wanted: usize) -> bool {
+        self.context.seen.count::<K, C>(&self.namespace, &self.owner.name) > wanted
     }
 
     /// Publishes one event about everything that was created, updated and deleted.

@@ -1,7 +1,8 @@
 //! What a reconcile may touch: the API, the clock, events, metrics, and the world outside.
 //!
-//! The world outside comes as trait objects so that tests can stand in for it. It holds no state of
-//! any object but counts of failures in a row and what sizing remembers.
+//! The world outside comes as trait objects so that tests can stand in for it. What it holds
+//! of objects (failures in a row, what sizing remembers, which children were verified) only saves
+//! work: losing it changes no outcome.
 
 use std::sync::Arc;
 
@@ -12,7 +13,11 @@ use crate::backoff::Failures;
 use crate::events::Events;
 use crate::lag::LagSource;
 use crate::metrics::Metrics;
+use crate::outside::{Brokers, Tables};
+use crate::seen::Seen;
 use crate::sizing::Sizings;
+use crate::stores::Stores;
+use crate::wakes::Wakes;
 
 /// Tells the time; conditions and sizing windows are made of it.
 pub trait Clock: Send + Sync {
@@ -55,6 +60,16 @@ pub struct Context {
     pub images: Images,
     /// Consumer lag, from the broker.
     pub lag: Arc<dyn LagSource>,
+    /// Topics, in Kafka.
+    pub brokers: Arc<dyn Brokers>,
+    /// Tables, in ClickHouse.
+    pub tables: Arc<dyn Tables>,
     /// What is remembered of each pool's sizing.
     pub sizings: Sizings,
+    /// What watches have seen of children, and which were verified since.
+    pub seen: Arc<Seen>,
+    /// Since when objects wait for their reconcile.
+    pub wakes: Arc<Wakes>,
+    /// Objects of our own kinds, as their controllers hold them.
+    pub stores: Stores,
 }

@@ -8,12 +8,12 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::Api;
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::{self, Action, Controller};
-use kube::runtime::watcher;
+use kube::runtime::{WatchStreamExt, reflector, watcher};
 use kube::{Client, Resource, ResourceExt};
 use millrace_crds::Reason;
 use serde::de::DeserializeOwned;
@@ -22,6 +22,7 @@ use crate::context::Context;
 use crate::error::{Category, Step, StepError, chain};
 use crate::events::Notice;
 use crate::pool::names::Role;
+use crate::watch::{Tell, Watching};
 
 /// A reconcile that takes longer is given up and tried again: an endpoint that hangs must not hold
 /// a slot for ever. The slowest honest step, a schema migration, resumes where it stopped.
@@ -97,12 +98,8 @@ pub trait Reconciler: Send + Sync + 'static {
     /// Whether the kind has finalizers and so wants to see objects being deleted.
     const HANDLES_DELETION: bool = false;
 
-    /// Adds the watches of owned and referenced objects, usually `controller.owns(place.api::<X>(),
-    /// Place::owned())` for each type of child.
-    fn watches(
-        controller: KindController<Self::Object>,
-        place: &Place,
-    ) -> KindController<Self::Object>;
+    /// Adds the watches of children, one for each of their kinds.
+    fn watches(watching: Watching<Self::Object>) -> Watching<Self::Object>;
 
     /// Observe, validate, build, apply, status, for one object.
     fn reconcile(
@@ -118,10 +115,19 @@ pub async fn run<R: Reconciler>(
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
     let kind = R::Object::kind(&()).into_owned();
+    let (store, writer) = reflector::store();
     let own = watcher::Config::default().page_size(PAGE_SIZE);
-    let controller = Controller::new(place.api::<DeserializeGuardOf<R>>(), own);
-    let store = controller.store();
-    let controller = R::watches(controller, &place)
+    let own = watcher(place.api::<DeserializeGuardOf<R>>(), own)
+        // Who owns which field is for the API server; here it would be half of the memory.
+        .modify(|object| object.managed_fields_mut().clear())
+        .reflect(writer);
+    let wakes = context.wakes.clone();
+    let own = own.touched_objects().inspect_ok(move |object| wakes.woken(key_of(object)));
+    context.stores.add::<R::Object>(store.clone());
+    let controller = Controller::for_stream(own, store);
+    let tell = Tell { seen: context.seen.clone(), wakes: context.wakes.clone() };
+    let controller = R::watches(Watching::new(controller, place, tell))
+        .into_controller()
         .with_config(controller::Config::default().concurrency(CONCURRENCY))
         .graceful_shutdown_on(stop);
     let figures = context.metrics.clone();
@@ -133,7 +139,9 @@ pub async fn run<R: Reconciler>(
                 Ok(_) | Err(controller::Error::ReconcilerFailed(..)) => {}
                 Err(controller::Error::ObjectNotFound(gone)) => {
                     let namespace = gone.namespace.as_deref().unwrap_or_default();
-                    forget.failures.clear(&key(&kind, namespace, &gone.name));
+                    let key = key(&kind, namespace, &gone.name);
+                    forget.failures.clear(&key);
+                    let _ = forget.wakes.begun(&key);
                 }
                 Err(error) => {
                     figures.watch_broke(&kind);
@@ -143,13 +151,13 @@ pub async fn run<R: Reconciler>(
             std::future::ready(())
         })
         .await;
-    drop(store);
 }
 
 /// The guarded object of a reconciler, named for the turbofish above.
 type DeserializeGuardOf<R> = DeserializeGuard<<R as Reconciler>::Object>;
 
-fn key(kind: &str, namespace: &str, name: &str) -> String {
+/// What an object is called in logs and counts.
+pub(crate) fn key(kind: &str, namespace: &str, name: &str) -> String {
     format!("{kind}/{namespace}/{name}")
 }
 
@@ -166,6 +174,9 @@ pub async fn reconcile<R: Reconciler>(
     context: Arc<Context>,
 ) -> Result<Action, StepError> {
     let kind = R::Object::kind(&()).into_owned();
+    if let Some(waited) = context.wakes.begun(&key_of(guarded.as_ref())) {
+        context.metrics.waited(&kind, waited);
+    }
     let object = match &guarded.0 {
         Ok(object) => object,
         Err(invalid) => {

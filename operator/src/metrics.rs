@@ -20,6 +20,7 @@ pub struct Metrics {
     registry: Registry,
     reconciles: IntCounterVec,
     reconcile_seconds: HistogramVec,
+    queue_seconds: HistogramVec,
     running: prometheus::IntGaugeVec,
     writes: IntCounterVec,
     drift_repairs: IntCounterVec,
@@ -56,6 +57,15 @@ impl Metrics {
             &["kind"],
         )?;
         registry.register(Box::new(reconcile_seconds.clone()))?;
+        let queue_seconds = HistogramVec::new(
+            HistogramOpts::new(
+                "queue_seconds",
+                "From a watch's event to the start of the reconcile it led to, by kind.",
+            )
+            .buckets(RECONCILE_BUCKETS_SECONDS.to_vec()),
+            &["kind"],
+        )?;
+        registry.register(Box::new(queue_seconds.clone()))?;
         let running = prometheus::IntGaugeVec::new(
             Opts::new("reconciles_running", "Reconciles running now, by kind."),
             &["kind"],
@@ -102,9 +112,15 @@ impl Metrics {
             leader: gauge("leader", "1 while this replica holds the lease.")?,
             resident_bytes: gauge("resident_memory_bytes", "Resident memory of the process.")?,
             reconcile_seconds,
+            queue_seconds,
             running,
             registry,
         })
+    }
+
+    /// An object of `kind` waited this long for its reconcile.
+    pub fn waited(&self, kind: &str, waited: Duration) {
+        self.queue_seconds.with_label_values(&[kind]).observe(waited.as_secs_f64());
     }
 
     /// A reconcile of `kind` begins; drop the guard when it ends.

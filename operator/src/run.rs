@@ -26,6 +26,7 @@ use crate::kafka::KafkaLag;
 use crate::lag::LagBoard;
 use crate::lease::{Elector, Ending};
 use crate::metrics::Metrics;
+use crate::outside::Outside;
 use crate::{edge, gateway, pipeline, schema, telemetry, topic};
 
 /// How often a kind that is not served yet is looked for again.
@@ -135,6 +136,11 @@ async fn lead(
         },
         lag: Arc::new(LagBoard::new(Arc::new(KafkaLag::new(client.clone())))),
         sizings: crate::sizing::Sizings::default(),
+        brokers: Arc::new(Outside),
+        tables: Arc::new(Outside),
+        seen: Arc::default(),
+        wakes: Arc::default(),
+        stores: crate::stores::Stores::default(),
         client: client.clone(),
     });
 

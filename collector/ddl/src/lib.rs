@@ -29,6 +29,8 @@ mod apply;
 mod client;
 mod declared;
 mod drift;
+#[cfg(any(test, feature = "testing"))]
+pub mod exactly;
 mod explain;
 mod fit;
 mod journal;

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::exactly::exactly;
 use crate::observe::{ObservedColumn, ObservedTable};
 use crate::options::{Engine, Replication, Signals, TableOptions};
 use millrace_schema::Attributes;
@@ -14,51 +15,6 @@ fn declared(engine: Engine, ttl: Option<u64>) -> Declared {
     let options = TableOptions { attributes, engine, ttl, ..TableOptions::default() };
     let name = |text: &str| text.parse().unwrap();
     Declared::uniform(name("telemetry"), name("acme"), Signals::ALL, &options)
-}
-
-/// What a server describes that has exactly the declared tables.
-fn exactly(declared: &Declared) -> Observed {
-    let mut observed = Observed { database: true, ..Observed::default() };
-    for DeclaredTable { name, table, options } in declared.tables() {
-        let engine = options.engine.name();
-        let ttl = render::canonical_ttl(table.ttl_from, &options)
-            .map(|rules| format!(" TTL {rules}"))
-            .unwrap_or_default();
-        let settings: String = render::deduplication_settings(&options.engine)
-            .iter()
-            .map(|(name, value)| format!(", {name} = {value}"))
-            .collect();
-        let column = |column: &millrace_schema::Column| ObservedColumn {
-            name: column.name.to_owned(),
-            ty: column.ty.to_string(),
-            default_kind: String::new(),
-            codec: render::canonical_codec(column.codec).unwrap_or_default(),
-        };
-        let live = ObservedTable {
-            engine: engine.to_owned(),
-            engine_full: format!("{engine} ...{ttl} SETTINGS index_granularity = 8192{settings}"),
-            partition_key: render::canonical_list(&[table.partition_by]),
-            sorting_key: render::canonical_list(&table.order_by),
-            create_statement: String::new(),
-            columns: table.columns.iter().map(column).collect(),
-            indexes: table.indexes.iter().map(|index| index.name.to_owned()).collect(),
-            rows: 5,
-            bytes: 500,
-        };
-        observed.tables.insert(name.table().to_owned(), live);
-    }
-    if let Some(view) = declared.view() {
-        let live = ObservedTable {
-            engine: "MaterializedView".to_owned(),
-            create_statement: format!(
-                "CREATE MATERIALIZED VIEW {} TO {} (`TraceId` String) AS SELECT ...",
-                view.name, view.target
-            ),
-            ..ObservedTable::default()
-        };
-        observed.tables.insert(view.name.table().to_owned(), live);
-    }
-    observed
 }
 
 fn traces(observed: &mut Observed) -> &mut ObservedTable {

@@ -57,28 +57,23 @@ async fn write(
         policy: policy.is_some(),
     };
     let mut changes = vec![
-        children.ensure(account).await?.change,
-        children.ensure(config_map).await?.change,
-        children.ensure(service).await?.change,
+        children.keep(account).await?,
+        children.keep(config_map).await?,
+        children.keep(service).await?,
     ];
     if let Some(budget) = budget {
-        changes.push(children.ensure(budget).await?.change);
+        changes.push(children.keep(budget).await?);
     }
     if let Some(policy) = policy {
-        changes.push(children.ensure(policy).await?.change);
+        changes.push(children.keep(policy).await?);
     }
-    let mut seen = match workload {
+    let (mut seen, change) = match workload {
         Workload::Deployment(wanted) => {
-            let ensured = children.ensure(*wanted).await?;
-            changes.push(ensured.change);
-            figures::deployment(&ensured.object)
+            children.keep_workload(*wanted, figures::deployment).await?
         }
-        Workload::DaemonSet(wanted) => {
-            let ensured = children.ensure(*wanted).await?;
-            changes.push(ensured.change);
-            figures::daemon_set(&ensured.object)
-        }
+        Workload::DaemonSet(wanted) => children.keep_workload(*wanted, figures::daemon_set).await?,
     };
+    changes.push(change);
     let mut verdict = judge(&seen);
     if verdict != Verdict::Complete {
         seen.pods = observe::pods(context, &names.namespace, &names.selector()).await?;
@@ -98,8 +93,8 @@ struct Wanted {
     policy: bool,
 }
 
-/// Deletes what an earlier spec made. A pool that was settled at this generation before has nothing
-/// left over, so looking is saved. Old configurations stay until no pod can still need one.
+/// Deletes what an earlier spec made. A pool that was settled at this generation before, and of
+/// which watches show nothing left over, is not looked at. Old configurations stay until no pod can still need one.
 async fn prune(
     children: &Children<'_>,
     pool: &EdgePool,
@@ -109,7 +104,12 @@ async fn prune(
 ) -> Result<(), ApplyError> {
     let generation = pool.metadata.generation.unwrap_or(0);
     let conditions = pool.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    if is_true(conditions, ConditionType::PodsReady, generation) {
+    let surplus = children.has_more_than::<EdgePool, ConfigMap>(1)
+        || children.has_more_than::<EdgePool, Deployment>(usize::from(wanted.deployment))
+        || children.has_more_than::<EdgePool, DaemonSet>(usize::from(!wanted.deployment))
+        || children.has_more_than::<EdgePool, PodDisruptionBudget>(usize::from(wanted.budget))
+        || children.has_more_than::<EdgePool, NetworkPolicy>(usize::from(wanted.policy));
+    if is_true(conditions, ConditionType::PodsReady, generation) && !surplus {
         return Ok(());
     }
     let labels = names.selector_text();

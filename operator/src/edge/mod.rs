@@ -19,13 +19,17 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use millrace_crds::v1alpha1::EdgePool;
 
 use crate::context::Context;
-use crate::controller::{KindController, Next, Place, Reconciler};
+use crate::controller::{Next, Place, Reconciler};
 use crate::error::StepError;
 use crate::pool::names::Role;
 use crate::pool::status::Outcome;
+use crate::watch::Watching;
 
 /// A settled pool is looked at again this often; it bounds how late a changed Secret is seen.
 const RESYNC: Duration = Duration::from_secs(30);
+/// One that refers to no Secret: its watches tell of everything, this covers what they missed. As
+/// long as a child stays verified at most.
+const RESYNC_QUIET: Duration = Duration::from_secs(300);
 /// While pods move, their troubles are looked for this often: no watch tells of them.
 const RESYNC_MOVING: Duration = Duration::from_secs(5);
 
@@ -35,22 +39,26 @@ pub struct EdgePools;
 impl Reconciler for EdgePools {
     type Object = EdgePool;
 
-    fn watches(controller: KindController<EdgePool>, place: &Place) -> KindController<EdgePool> {
+    fn watches(watching: Watching<EdgePool>) -> Watching<EdgePool> {
         let owned = || Place::owned_by(Role::Edge);
-        controller
-            .owns(place.api::<Deployment>(), owned())
-            .owns(place.api::<DaemonSet>(), owned())
-            .owns(place.api::<Service>(), owned())
-            .owns(place.api::<ConfigMap>(), owned())
-            .owns(place.api::<ServiceAccount>(), owned())
-            .owns(place.api::<PodDisruptionBudget>(), owned())
-            .owns(place.api::<NetworkPolicy>(), owned())
+        watching
+            .owns::<Deployment>(owned())
+            .owns::<DaemonSet>(owned())
+            .owns::<Service>(owned())
+            .owns::<ConfigMap>(owned())
+            .owns::<ServiceAccount>(owned())
+            .owns::<PodDisruptionBudget>(owned())
+            .owns::<NetworkPolicy>(owned())
     }
 
     async fn reconcile(context: &Context, pool: &EdgePool) -> Result<Next, StepError> {
+        let mut resync = RESYNC;
         let outcome = match validate::draft(pool, &context.images) {
             Err(invalid) => Outcome::Invalid { invalid, live: None },
             Ok(draft) => {
+                if draft.secrets.iter().next().is_none() {
+                    resync = RESYNC_QUIET;
+                }
                 let observed = observe::observe(context, pool, draft).await?;
                 match validate::validate(pool, &observed) {
                     Ok(validated) => apply::apply(context, pool, build::build(&validated)).await,
@@ -63,6 +71,6 @@ impl Reconciler for EdgePools {
         };
         let settled = status::report(context, pool, &outcome).await?;
         outcome.into_failure().map_or(Ok(()), Err)?;
-        Ok(Next::After(if settled { RESYNC } else { RESYNC_MOVING }))
+        Ok(Next::After(if settled { resync } else { RESYNC_MOVING }))
     }
 }

@@ -65,13 +65,13 @@ async fn write(
     let kept_config = config_map.name_any();
     let keeps_policy = policy.is_some();
     let mut changes = vec![
-        children.ensure(account).await?.change,
-        children.ensure(config_map).await?.change,
-        children.ensure(service).await?.change,
-        children.ensure(budget).await?.change,
+        children.keep(account).await?,
+        children.keep(config_map).await?,
+        children.keep(service).await?,
+        children.keep(budget).await?,
     ];
     if let Some(policy) = policy {
-        changes.push(children.ensure(policy).await?.change);
+        changes.push(children.keep(policy).await?);
     }
     let is_new_image =
         workload::image(&stateful_set) != observed.live.as_ref().and_then(workload::image);
@@ -109,8 +109,8 @@ async fn write(
     })
 }
 
-/// Deletes what an earlier spec made. A pool that was settled at this generation before has nothing
-/// left over, so looking is saved. Old configurations stay until no pod can still need one.
+/// Deletes what an earlier spec made. A pool that was settled at this generation before, and of
+/// which watches show nothing left over, is not looked at. Old configurations stay until no pod can still need one.
 async fn prune(
     children: &Children<'_>,
     pool: &GatewayPool,
@@ -121,7 +121,9 @@ async fn prune(
 ) -> Result<(), ApplyError> {
     let generation = pool.metadata.generation.unwrap_or(0);
     let conditions = pool.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    if is_true(conditions, ConditionType::PodsReady, generation) {
+    let surplus = children.has_more_than::<GatewayPool, ConfigMap>(1)
+        || children.has_more_than::<GatewayPool, NetworkPolicy>(usize::from(keeps_policy));
+    if is_true(conditions, ConditionType::PodsReady, generation) && !surplus {
         return Ok(());
     }
     let labels = names.selector_text();

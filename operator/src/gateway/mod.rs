@@ -21,10 +21,11 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use millrace_crds::v1alpha1::GatewayPool;
 
 use crate::context::Context;
-use crate::controller::{KindController, Next, Place, Reconciler};
+use crate::controller::{Next, Place, Reconciler};
 use crate::error::StepError;
 use crate::pool::names::Role;
 use crate::pool::status::Outcome;
+use crate::watch::Watching;
 
 /// The lag is asked for this often; sizing windows are minutes, and `Ready` follows within this
 /// time.
@@ -38,18 +39,15 @@ pub struct GatewayPools;
 impl Reconciler for GatewayPools {
     type Object = GatewayPool;
 
-    fn watches(
-        controller: KindController<GatewayPool>,
-        place: &Place,
-    ) -> KindController<GatewayPool> {
+    fn watches(watching: Watching<GatewayPool>) -> Watching<GatewayPool> {
         let owned = || Place::owned_by(Role::Gateway);
-        controller
-            .owns(place.api::<StatefulSet>(), owned())
-            .owns(place.api::<Service>(), owned())
-            .owns(place.api::<ConfigMap>(), owned())
-            .owns(place.api::<ServiceAccount>(), owned())
-            .owns(place.api::<PodDisruptionBudget>(), owned())
-            .owns(place.api::<NetworkPolicy>(), owned())
+        watching
+            .owns::<StatefulSet>(owned())
+            .owns::<Service>(owned())
+            .owns::<ConfigMap>(owned())
+            .owns::<ServiceAccount>(owned())
+            .owns::<PodDisruptionBudget>(owned())
+            .owns::<NetworkPolicy>(owned())
     }
 
     async fn reconcile(context: &Context, pool: &GatewayPool) -> Result<Next, StepError> {

@@ -151,7 +151,8 @@ fn tables_are_there(schema: &TelemetrySchema) -> bool {
 }
 
 /// Deletes the topics' objects of signals that are no longer handled (the topics themselves stay).
-/// A pipeline that was ready at this generation before has nothing left over.
+/// A pipeline that was ready at this generation before, and of which watches show nothing left over,
+/// is not looked at.
 async fn prune(
     children: &Children<'_>,
     pipeline: &TelemetryPipeline,
@@ -160,7 +161,8 @@ async fn prune(
 ) -> Result<(), ApplyError> {
     let generation = pipeline.metadata.generation.unwrap_or(0);
     let conditions = pipeline.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    if is_true(conditions, ConditionType::Ready, generation) {
+    let surplus = children.has_more_than::<TelemetryPipeline, TelemetryTopic>(topics.len());
+    if is_true(conditions, ConditionType::Ready, generation) && !surplus {
         return Ok(());
     }
     let keep: Vec<&str> = topics.iter().map(String::as_str).collect();

@@ -18,8 +18,9 @@ use millrace_crds::v1alpha1::{
 };
 
 use crate::context::Context;
-use crate::controller::{KindController, Next, Place, Reconciler};
+use crate::controller::{Next, Place, Reconciler};
 use crate::error::StepError;
+use crate::watch::Watching;
 
 /// Children's changes bring a pipeline back at once; this only covers a watch event that was
 /// missed.
@@ -31,15 +32,12 @@ pub struct Pipelines;
 impl Reconciler for Pipelines {
     type Object = TelemetryPipeline;
 
-    fn watches(
-        controller: KindController<TelemetryPipeline>,
-        place: &Place,
-    ) -> KindController<TelemetryPipeline> {
-        controller
-            .owns(place.api::<TelemetryTopic>(), Place::owned())
-            .owns(place.api::<TelemetrySchema>(), Place::owned())
-            .owns(place.api::<EdgePool>(), Place::owned())
-            .owns(place.api::<GatewayPool>(), Place::owned())
+    fn watches(watching: Watching<TelemetryPipeline>) -> Watching<TelemetryPipeline> {
+        watching
+            .owns::<TelemetryTopic>(Place::owned())
+            .owns::<TelemetrySchema>(Place::owned())
+            .owns::<EdgePool>(Place::owned())
+            .owns::<GatewayPool>(Place::owned())
     }
 
     async fn reconcile(context: &Context, pipeline: &TelemetryPipeline) -> Result<Next, StepError> {

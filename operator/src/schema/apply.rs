@@ -108,7 +108,7 @@ async fn one(
     options.permit = permit;
     // The next reconcile is the retry; a worker is not held up by a server that is busy.
     options.retries = 0;
-    let done = ddl::migrate(&client, declared, &options).await.map_err(stopped)?;
+    let done = context.tables.migrate(&client, declared, &options).await.map_err(stopped)?;
     let ddl::Migrated { adopted, migrations, applied, blocked, before, drift, server: _ } = done;
     if !applied.done.is_empty() {
         let notice = notice(&client, &before, &applied, adopted, &migrations);
@@ -155,14 +155,7 @@ pub(super) async fn delete(context: &Context, schema: &TelemetrySchema) -> Resul
     let declared = validate::validate(schema)?;
     let client = observe::connection(context, schema).await?;
     for server in client.each() {
-        for statement in ddl::render::drop_all(&declared) {
-            match server.execute(&statement).await {
-                Ok(()) => {}
-                // Without the database there are no tables either.
-                Err(error) if error.category() == ddl::Category::UnknownDatabase => {}
-                Err(error) => return Err(failed(error)),
-            }
-        }
+        context.tables.drop_all(&server, &declared).await.map_err(failed)?;
     }
     let note = format!("tables of {} and their rows deleted", declared.database.as_str());
     let notice = Notice::normal("TablesDeleted", "Delete", note);

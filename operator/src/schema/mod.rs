@@ -22,10 +22,11 @@ use millrace_crds::v1alpha1::{DeletionPolicy, TelemetrySchema};
 
 use crate::apply::is_paused;
 use crate::context::Context;
-use crate::controller::{KindController, Next, Place, Reconciler};
+use crate::controller::{Next, Reconciler};
 use crate::error::StepError;
 use crate::events::Notice;
 use crate::finalizer;
+use crate::watch::Watching;
 
 /// Tables are compared with their declaration this often: ClickHouse has no watch.
 const RESYNC: Duration = Duration::from_secs(60);
@@ -38,11 +39,8 @@ impl Reconciler for Schemas {
 
     const HANDLES_DELETION: bool = true;
 
-    fn watches(
-        controller: KindController<TelemetrySchema>,
-        _: &Place,
-    ) -> KindController<TelemetrySchema> {
-        controller
+    fn watches(watching: Watching<TelemetrySchema>) -> Watching<TelemetrySchema> {
+        watching
     }
 
     async fn reconcile(context: &Context, schema: &TelemetrySchema) -> Result<Next, StepError> {

@@ -35,7 +35,7 @@ pub(super) async fn observe(
 ) -> Result<Observed, StepError> {
     let mut servers = Vec::new();
     for client in connection(context, schema).await?.each() {
-        let tables = ddl::observe(&client, &declared).await.map_err(failed);
+        let tables = context.tables.observe(&client, &declared).await.map_err(failed);
         servers.push(Server { client, tables });
     }
     Ok(Observed { declared, servers })

@@ -10,7 +10,7 @@ use super::validate::{self, Wanted};
 use crate::context::Context;
 use crate::error::{Step, StepError};
 use crate::events::Notice;
-use crate::kafka::{self, TopicChange, TopicSeen};
+use crate::kafka::{TopicChange, TopicSeen};
 
 /// A topic after the changes.
 #[derive(Clone, Debug)]
@@ -40,12 +40,11 @@ pub(super) async fn apply(
     }
     for change in changes {
         let notice = notice(&wanted, &seen, &change);
-        kafka::change_topic(settings.clone(), wanted.name.to_string(), change)
-            .await
-            .map_err(|failure| failure.at(Step::Apply))?;
+        let changed = context.brokers.change(settings.clone(), wanted.name.to_string(), change);
+        changed.await.map_err(|failure| failure.at(Step::Apply))?;
         context.events.publish(&topic.object_ref(&()), notice).await;
     }
-    let seen = observe::look(&settings, &wanted).await?;
+    let seen = observe::look(context, &settings, &wanted).await?;
     Ok(Applied { wanted, seen, withheld: false })
 }
 
@@ -80,9 +79,8 @@ fn notice(wanted: &Wanted, seen: &TopicSeen, change: &TopicChange) -> Notice {
 pub(super) async fn delete(context: &Context, topic: &TelemetryTopic) -> Result<(), StepError> {
     let wanted = validate::validate(topic)?;
     let settings = observe::connection(context, topic).await?;
-    kafka::delete_topic(settings, wanted.name.to_string())
-        .await
-        .map_err(|failure| failure.at(Step::Apply))?;
+    let deleted = context.brokers.delete(settings, wanted.name.to_string());
+    deleted.await.map_err(|failure| failure.at(Step::Apply))?;
     let note = format!("topic {} and its records deleted", wanted.name);
     let notice = Notice::normal("TopicDeleted", "Delete", note);
     context.events.publish(&topic.object_ref(&()), notice).await;

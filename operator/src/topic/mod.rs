@@ -17,8 +17,9 @@ use millrace_crds::v1alpha1::{DeletionPolicy, TelemetryTopic};
 
 use crate::apply::is_paused;
 use crate::context::Context;
-use crate::controller::{KindController, Next, Place, Reconciler};
+use crate::controller::{Next, Reconciler};
 use crate::error::StepError;
+use crate::watch::Watching;
 use crate::{events, finalizer};
 
 /// A topic that is as asked for is looked at again this often: Kafka has no watch.
@@ -34,11 +35,8 @@ impl Reconciler for Topics {
 
     const HANDLES_DELETION: bool = true;
 
-    fn watches(
-        controller: KindController<TelemetryTopic>,
-        _: &Place,
-    ) -> KindController<TelemetryTopic> {
-        controller
+    fn watches(watching: Watching<TelemetryTopic>) -> Watching<TelemetryTopic> {
+        watching
     }
 
     async fn reconcile(context: &Context, topic: &TelemetryTopic) -> Result<Next, StepError> {

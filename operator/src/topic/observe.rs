@@ -6,7 +6,7 @@ use millrace_crds::v1alpha1::TelemetryTopic;
 use super::validate::Wanted;
 use crate::context::Context;
 use crate::error::{Step, StepError};
-use crate::kafka::{self, Settings, TopicSeen};
+use crate::kafka::{Settings, TopicSeen};
 
 /// What is wanted, and what there is.
 pub(super) struct Observed {
@@ -26,7 +26,7 @@ pub(super) async fn observe(
     wanted: Wanted,
 ) -> Result<Observed, StepError> {
     let settings = connection(context, topic).await?;
-    let seen = look(&settings, &wanted).await?;
+    let seen = look(context, &settings, &wanted).await?;
     Ok(Observed { wanted, seen, settings })
 }
 
@@ -46,8 +46,11 @@ pub(super) async fn connection(
 ///
 /// # Errors
 /// When Kafka refuses or is away.
-pub(super) async fn look(settings: &Settings, wanted: &Wanted) -> Result<TopicSeen, StepError> {
-    kafka::observe_topic(settings.clone(), wanted.name.to_string())
-        .await
-        .map_err(|failure| failure.at(Step::Observe))
+pub(super) async fn look(
+    context: &Context,
+    settings: &Settings,
+    wanted: &Wanted,
+) -> Result<TopicSeen, StepError> {
+    let observed = context.brokers.observe(settings.clone(), wanted.name.to_string()).await;
+    observed.map_err(|failure| failure.at(Step::Observe))
 }

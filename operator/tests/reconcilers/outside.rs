@@ -38,8 +38,9 @@ fn schema(deletion_policy: &str) -> Value {
 }
 
 fn finalizers(world: &World, path: &str) -> Vec<String> {
-    let list = world.server.get(path).unwrap()["metadata"]["finalizers"].clone();
-    serde_json::from_value(list).unwrap_or_default()
+    // An object that was let go is gone.
+    let object = world.server.get(path).unwrap_or_default();
+    serde_json::from_value(object["metadata"]["finalizers"].clone()).unwrap_or_default()
 }
 
 fn facts(world: &World, path: &str, types: &[&str]) -> Vec<(String, String)> {

@@ -1,8 +1,10 @@
-//! An API server in memory: get, list by label, server-side apply, status, delete, events.
+//! An API server in memory: get, list by label, server-side apply, merge patches, status, delete
+//! with finalizers and preconditions, events.
 //!
 //! It keeps what matters for reconcilers honest: uids, resource versions that move only when an
 //! object changes, generations that move only with the spec, fields that a manager no longer
-//! applies are removed, and every write is recorded. It does not validate, default or watch.
+//! applies are removed, every write is recorded, and every state an object had is logged, which is
+//! what watches are made of. It does not validate or default.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -23,8 +25,39 @@ pub(crate) struct Write {
 /// Answers a request with an error instead of doing it.
 pub(crate) type Fault = Box<dyn FnMut(&Method, &str) -> Option<u16> + Send>;
 
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is done and answered.
+    Do,
+    /// It is not done, and answered by this code.
+    Refuse(u16),
+    /// It is done, and its answer is lost.
+    Lose,
+    /// Whoever asked dies before it is done.
+    DieBefore,
+    /// Whoever asked dies before the answer.
+    DieAfter,
+}
+
+/// Decides on each request: what becomes of it, and for how many turns of the others it waits.
+pub(crate) type Judge = Box<dyn FnMut(&Method, &str) -> (Verdict, u32) + Send>;
+
+/// A state an object came into; no value: it is gone.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) path: Arc<str>,
+    pub(crate) value: Option<Arc<Value>>,
+    /// A write by a client, not by a user or a controller of the cluster.
+    pub(crate) by_client: bool,
+}
+
 #[derive(Default)]
 struct State {
+    log: Vec<Change>,
+    incarnations: BTreeMap<String, u32>,
+    judge: Option<Judge>,
+    died: Arc<tokio::sync::Notify>,
     objects: BTreeMap<String, Stored>,
     last_version: u64,
     writes: Vec<Write>,
@@ -62,7 +95,7 @@ impl ApiServer {
         let applied = old.as_ref().map(|old| old.applied.clone()).unwrap_or_default();
         let old = old.map(|stored| stored.value);
         state.complete(path, old.as_ref(), &mut value);
-        state.objects.insert(path.to_owned(), Stored { value, applied });
+        state.keep(path, Stored { value, applied }, false);
     }
 
     /// Changes an object as a user would.
@@ -72,6 +105,64 @@ impl ApiServer {
         self.put(path, value);
     }
 
+    /// Decides on requests from now on; `None` lets all pass.
+    pub(crate) fn set_judge(&self, judge: Option<Judge>) {
+        self.state.lock().unwrap().judge = judge;
+    }
+
+    /// Resolves when a request's verdict was that whoever asked dies.
+    pub(crate) fn died(&self) -> Arc<tokio::sync::Notify> {
+        self.state.lock().unwrap().died.clone()
+    }
+
+    /// The objects whose paths are chosen.
+    pub(crate) fn select(&self, chosen: impl Fn(&str) -> bool) -> Vec<(String, Value)> {
+        let state = self.state.lock().unwrap();
+        let chosen = state.objects.iter().filter(|(path, _)| chosen(path));
+        chosen.map(|(path, stored)| (path.clone(), stored.value.clone())).collect()
+    }
+
+    /// How many changes were logged.
+    pub(crate) fn log_len(&self) -> usize {
+        self.state.lock().unwrap().log.len()
+    }
+
+    /// The changes from number `from` on.
+    pub(crate) fn log_since(&self, from: usize) -> Vec<Change> {
+        self.state.lock().unwrap().log[from..].to_vec()
+    }
+
+    /// Deletes an object as a user would: one with finalizers is only marked.
+    pub(crate) fn ask_to_delete(&self, path: &str) {
+        let _ = self.state.lock().unwrap().remove(path, &Value::Null, false);
+    }
+
+    /// Removes what belonged to owners that are gone, as the garbage collector would.
+    pub(crate) fn collect_garbage(&self) -> bool {
+        let mut state = self.state.lock().unwrap();
+        let uids: std::collections::BTreeSet<String> = state
+            .objects
+            .values()
+            .filter_map(|stored| Some(stored.value["metadata"]["uid"].as_str()?.to_owned()))
+            .collect();
+        let orphans: Vec<String> = state
+            .objects
+            .iter()
+            .filter(|(_, stored)| {
+                let owners = stored.value["metadata"]["ownerReferences"].as_array();
+                owners.is_some_and(|owners| {
+                    !owners.is_empty()
+                        && !owners.iter().any(|it| uids.contains(it["uid"].as_str().unwrap_or("")))
+                })
+            })
+            .map(|(path, _)| path.clone())
+            .collect();
+        for orphan in &orphans {
+            let _ = state.remove(orphan, &Value::Null, false);
+        }
+        !orphans.is_empty()
+    }
+
     /// The object at `path`.
     pub(crate) fn get(&self, path: &str) -> Option<Value> {
         self.state.lock().unwrap().objects.get(path).map(|stored| stored.value.clone())
@@ -79,8 +170,10 @@ impl ApiServer {
 
     /// Removes an object as a user would.
     pub(crate) fn delete(&self, path: &str) {
-        let removed = self.state.lock().unwrap().objects.remove(path);
+        let mut state = self.state.lock().unwrap();
+        let removed = state.objects.remove(path);
         assert!(removed.is_some(), "{path} does not exist");
+        state.gone(path, false);
     }
 
     /// Paths of all objects.
@@ -125,28 +218,72 @@ impl ApiServer {
         let query = parts.uri.query().unwrap_or("").to_owned();
         let accept = parts.headers.get("accept").and_then(|v| v.to_str().ok()).unwrap_or("");
         let metadata_only = accept.contains("PartialObjectMetadata");
+        let content = parts.headers.get("content-type").and_then(|v| v.to_str().ok()).unwrap_or("");
+        let is_merge = content.contains("merge-patch");
+        let verdict = self.judge(&parts.method, &path).await;
+        if let Verdict::Refuse(code) = verdict {
+            return failure(code, "made to fail");
+        }
+        if verdict == Verdict::DieBefore {
+            return self.die().await;
+        }
+        let answer = self.act(&parts.method, &path, &query, metadata_only, is_merge, body);
+        match verdict {
+            Verdict::Lose => failure(504, "made to get lost"),
+            Verdict::DieAfter => self.die().await,
+            _ => answer,
+        }
+    }
+
+    async fn judge(&self, method: &Method, path: &str) -> Verdict {
+        let judged = self.state.lock().unwrap().judge.as_mut().map(|judge| judge(method, path));
+        let (verdict, turns) = judged.unwrap_or((Verdict::Do, 0));
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
+        verdict
+    }
+
+    async fn die(&self) -> Response<Body> {
+        self.died().notify_one();
+        std::future::pending().await
+    }
+
+    fn act(
+        &self,
+        method: &Method,
+        path: &str,
+        query: &str,
+        metadata_only: bool,
+        is_merge: bool,
+        body: Value,
+    ) -> Response<Body> {
         let mut state = self.state.lock().unwrap();
-        let fault = state.fault.as_mut().and_then(|fault| fault(&parts.method, &path));
+        let fault = state.fault.as_mut().and_then(|fault| fault(method, path));
         if let Some(code) = fault {
             return failure(code, "made to fail");
         }
         if path.contains("/events") {
-            if parts.method == Method::POST {
+            if *method == Method::POST {
                 state.events.push(body.clone());
             }
             return success(&body);
         }
-        let answer = match parts.method {
-            Method::GET => state.read(&path, &query, metadata_only),
-            Method::PATCH => state.patch(&path, &query, body),
-            Method::POST => state.create(&path, body),
-            Method::PUT => state.replace(&path, body),
-            Method::DELETE => state.remove(&path),
+        let answer = match *method {
+            Method::GET => state.read(path, query, metadata_only),
+            Method::PATCH if is_merge => state.merge_patch(path, &body),
+            Method::PATCH => state.patch(path, query, body),
+            Method::POST => state.create(path, body),
+            Method::PUT => state.replace(path, body),
+            Method::DELETE => {
+                state.writes.push(Write { method: "DELETE".into(), path: path.into() });
+                state.remove(path, &body, true)
+            }
             ref other => panic!("{other} is not served here"),
         };
         match answer {
             Ok(value) => success(&value),
-            Err(code) => failure(code, &path),
+            Err(code) => failure(code, path),
         }
     }
 }
@@ -206,7 +343,29 @@ impl State {
         merge(&mut value, &wanted);
         applied.insert(manager, wanted);
         self.complete(path, old.as_ref(), &mut value);
-        self.objects.insert(path.to_owned(), Stored { value: value.clone(), applied });
+        self.keep(path, Stored { value: value.clone(), applied }, true);
+        Ok(value)
+    }
+
+    /// A JSON merge patch, refused when it names another version than the newest.
+    fn merge_patch(&mut self, path: &str, body: &Value) -> Result<Value, u16> {
+        self.writes.push(Write { method: "PATCH".into(), path: path.into() });
+        let stored = self.objects.get(path).ok_or(404u16)?;
+        let (old, applied) = (stored.value.clone(), stored.applied.clone());
+        let version = &body["metadata"]["resourceVersion"];
+        if !version.is_null() && *version != old["metadata"]["resourceVersion"] {
+            return Err(409);
+        }
+        let mut value = old.clone();
+        merge(&mut value, body);
+        self.complete(path, Some(&old), &mut value);
+        let finalizers = value["metadata"]["finalizers"].as_array().map_or(0, Vec::len);
+        if finalizers == 0 && !value["metadata"]["deletionTimestamp"].is_null() {
+            self.objects.remove(path);
+            self.gone(path, true);
+        } else {
+            self.keep(path, Stored { value: value.clone(), applied }, true);
+        }
         Ok(value)
     }
 
@@ -219,7 +378,7 @@ impl State {
         }
         self.complete(&path, None, &mut body);
         let stored = Stored { value: body.clone(), applied: BTreeMap::new() };
-        self.objects.insert(path, stored);
+        self.keep(&path, stored, true);
         Ok(body)
     }
 
@@ -232,13 +391,44 @@ impl State {
         }
         self.complete(path, Some(&old), &mut body);
         let stored = Stored { value: body.clone(), applied: BTreeMap::new() };
-        self.objects.insert(path.to_owned(), stored);
+        self.keep(path, stored, true);
         Ok(body)
     }
 
-    fn remove(&mut self, path: &str) -> Result<Value, u16> {
-        self.writes.push(Write { method: "DELETE".into(), path: path.into() });
-        self.objects.remove(path).map(|stored| stored.value).ok_or(404)
+    /// Deletes an object, or marks it while it has finalizers.
+    fn remove(&mut self, path: &str, body: &Value, by_client: bool) -> Result<Value, u16> {
+        let stored = self.objects.get(path).ok_or(404u16)?;
+        let (old, applied) = (stored.value.clone(), stored.applied.clone());
+        let uid = &body["preconditions"]["uid"];
+        if !uid.is_null() && *uid != old["metadata"]["uid"] {
+            return Err(409);
+        }
+        if old["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty) {
+            self.objects.remove(path);
+            self.gone(path, by_client);
+        } else if old["metadata"]["deletionTimestamp"].is_null() {
+            let mut value = old.clone();
+            value["metadata"]["deletionTimestamp"] = "2026-09-21T14:13:20Z".into();
+            self.complete(path, Some(&old), &mut value);
+            self.keep(path, Stored { value, applied }, by_client);
+        }
+        Ok(old)
+    }
+
+    /// Stores an object; a state it did not have before is logged.
+    fn keep(&mut self, path: &str, stored: Stored, by_client: bool) {
+        let version = |value: &Value| value["metadata"]["resourceVersion"].clone();
+        let newest = self.log.iter().rev().find(|change| *change.path == *path);
+        let known = newest.and_then(|change| change.value.as_deref()).map(version);
+        if known.as_ref() != Some(&version(&stored.value)) {
+            let value = Some(Arc::new(stored.value.clone()));
+            self.log.push(Change { path: path.into(), value, by_client });
+        }
+        self.objects.insert(path.to_owned(), stored);
+    }
+
+    fn gone(&mut self, path: &str, by_client: bool) {
+        self.log.push(Change { path: path.into(), value: None, by_client });
     }
 
     /// Fills in what a server fills in: name, uid, generation, resource version.
@@ -248,10 +438,15 @@ impl State {
         let namespace = parts.nth(1).unwrap_or_default();
         self.last_version += 1;
         let version = self.last_version;
+        if old.is_none() {
+            *self.incarnations.entry(path.to_owned()).or_default() += 1;
+        }
+        let life = self.incarnations.get(path).copied().unwrap_or_default();
         let metadata = value["metadata"].as_object_mut().expect("metadata");
         metadata.insert("name".into(), name.into());
         metadata.insert("namespace".into(), namespace.into());
-        metadata.entry("uid").or_insert_with(|| format!("uid-{version}").into());
+        // The same in two worlds in which it was made as often.
+        metadata.entry("uid").or_insert_with(|| format!("uid-{path}-{life}").into());
         let generation = match old {
             None => 1,
             Some(old) => {

@@ -14,7 +14,9 @@ use millrace_operator::error::{Category, Step, StepError};
 use millrace_operator::events::Events;
 use millrace_operator::lag::{LagObservation, LagQuery, LagSource, PartitionOffsets};
 use millrace_operator::metrics::Metrics;
+use millrace_operator::outside::Outside;
 use millrace_operator::sizing::Sizings;
+use millrace_operator::stores::Stores;
 use serde_json::{Value, json};
 
 use super::apiserver::ApiServer;
@@ -97,6 +99,11 @@ impl World {
             },
             lag: lag.clone(),
             sizings: Sizings::default(),
+            brokers: Arc::new(Outside),
+            tables: Arc::new(Outside),
+            seen: Arc::default(),
+            wakes: Arc::default(),
+            stores: Stores::default(),
         };
         Self { server, context: Arc::new(context), clock, lag }
     }

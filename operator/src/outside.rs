@@ -1,0 +1,110 @@
+//! Kafka and ClickHouse as the reconcilers of topics and schemas reach them: traits, so that tests
+//! stand in for both, and the one implementation that is shipped. It decides nothing.
+
+use futures::future::{BoxFuture, FutureExt};
+use millrace_ddl as ddl;
+
+use crate::kafka::{self, Failure, Settings, TopicChange, TopicSeen};
+
+/// Topics of Kafka clusters.
+pub trait Brokers: Send + Sync {
+    /// Observes a topic.
+    fn observe(&self, to: Settings, topic: String) -> BoxFuture<'_, Result<TopicSeen, Failure>>;
+
+    /// Makes one change of a topic. Made twice, it does no harm.
+    fn change(
+        &self,
+        to: Settings,
+        topic: String,
+        change: TopicChange,
+    ) -> BoxFuture<'_, Result<(), Failure>>;
+
+    /// Deletes a topic with all its records. A topic that is gone already is fine.
+    fn delete(&self, to: Settings, topic: String) -> BoxFuture<'_, Result<(), Failure>>;
+}
+
+/// Tables of ClickHouse servers.
+pub trait Tables: Send + Sync {
+    /// Reads what exists of `declared` on the server the client asks.
+    fn observe<'a>(
+        &'a self,
+        server: &'a ddl::Client,
+        declared: &'a ddl::Declared,
+    ) -> BoxFuture<'a, Result<ddl::Observed, ddl::ClientError>>;
+
+    /// Brings the server to its declaration, as far as the permit goes.
+    fn migrate<'a>(
+        &'a self,
+        server: &'a ddl::Client,
+        declared: &'a ddl::Declared,
+        options: &'a ddl::MigrateOptions,
+    ) -> BoxFuture<'a, Result<ddl::Migrated, ddl::MigrateError>>;
+
+    /// Drops the tables with all their rows; the database is kept.
+    fn drop_all<'a>(
+        &'a self,
+        server: &'a ddl::Client,
+        declared: &'a ddl::Declared,
+    ) -> BoxFuture<'a, Result<(), ddl::ClientError>>;
+}
+
+/// The real ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outside;
+
+impl Brokers for Outside {
+    fn observe(&self, to: Settings, topic: String) -> BoxFuture<'_, Result<TopicSeen, Failure>> {
+        kafka::observe_topic(to, topic).boxed()
+    }
+
+    fn change(
+        &self,
+        to: Settings,
+        topic: String,
+        change: TopicChange,
+    ) -> BoxFuture<'_, Result<(), Failure>> {
+        kafka::change_topic(to, topic, change).boxed()
+    }
+
+    fn delete(&self, to: Settings, topic: String) -> BoxFuture<'_, Result<(), Failure>> {
+        kafka::delete_topic(to, topic).boxed()
+    }
+}
+
+impl Tables for Outside {
+    fn observe<'a>(
+        &'a self,
+        server: &'a ddl::Client,
+        declared: &'a ddl::Declared,
+    ) -> BoxFuture<'a, Result<ddl::Observed, ddl::ClientError>> {
+        ddl::observe(server, declared).boxed()
+    }
+
+    fn migrate<'a>(
+        &'a self,
+        server: &'a ddl::Client,
+        declared: &'a ddl::Declared,
+        options: &'a ddl::MigrateOptions,
+    ) -> BoxFuture<'a, Result<ddl::Migrated, ddl::MigrateError>> {
+        ddl::migrate(server, declared, options).boxed()
+    }
+
+    fn drop_all<'a>(
+        &'a self,
+        server: &'a ddl::Client,
+        declared: &'a ddl::Declared,
+    ) -> BoxFuture<'a, Result<(), ddl::ClientError>> {
+        async move {
+            for statement in ddl::render::drop_all(declared) {
+                match server.execute(&statement).await {
+                    Ok(()) => {}
+                    // Without the database there are no tables either.
+                    Err(error) if error.category() == ddl::Category::UnknownDatabase => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,28 @@
+//! Since when an object that something happened to waits for its reconcile: what the time in the
+//! queue is measured by. Looks that were due by the clock are not counted.
+//!
+//! Limits: one entry per object that waits; dropped when its reconcile begins or it is gone.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The objects that wait, by kind, namespace and name.
+#[derive(Debug, Default)]
+pub struct Wakes {
+    since: Mutex<HashMap<String, Instant>>,
+}
+
+impl Wakes {
+    /// A watch told of something that happened to the object, or to a child of it.
+    pub fn woken(&self, key: String) {
+        let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        since.entry(key).or_insert_with(Instant::now);
+    }
+
+    /// The object waits no longer; gives how long it did.
+    pub fn begun(&self, key: &str) -> Option<Duration> {
+        let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        since.remove(key).map(|since| since.elapsed())
+    }
+}

@@ -1,0 +1,179 @@
+//! What a controller watches besides its own objects: children, by their metadata alone.
+//!
+//! Each event is noted in [`Seen`] before it wakes the owner, so that the reconcile it starts never
+//! takes an edited child for a verified one. A list made after a watch broke is compared with what
+//! was known: owners of children that went meanwhile are woken, which a watch alone would not do.
+//! It decides nothing about a child.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt, stream};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::core::{ObjectMeta, PartialObjectMeta, PartialObjectMetaExt};
+use kube::runtime::watcher;
+use kube::{Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+
+use crate::controller::{self, KindController, Place};
+use crate::seen::{Gone, Key, Mark, Round, Seen};
+use crate::wakes::Wakes;
+
+/// A controller while its watches are added.
+pub struct Watching<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
+{
+    controller: KindController<K>,
+    place: Place,
+    tell: Tell,
+}
+
+/// Who is told of an event before the owner's reconcile begins.
+#[derive(Clone, Debug, Default)]
+pub struct Tell {
+    /// What is known of children.
+    pub seen: Arc<Seen>,
+    /// Since when owners wait.
+    pub wakes: Arc<Wakes>,
+}
+
+impl<K> Watching<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
+{
+    /// Begins with a controller of nothing but its own objects.
+    #[must_use]
+    pub fn new(controller: KindController<K>, place: Place, tell: Tell) -> Self {
+        Self { controller, place, tell }
+    }
+
+    /// Adds a watch of children of kind `C`, as selected by `config`.
+    #[must_use]
+    pub fn owns<C>(self, config: watcher::Config) -> Self
+    where
+        C: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned
+            + Send
+            + 'static,
+    {
+        let events = watcher(self.place.api::<PartialObjectMeta<C>>(), config);
+        let noted = noted::<K, C>(self.tell.clone(), events);
+        Self { controller: self.controller.owns_stream(noted), ..self }
+    }
+
+    /// The controller with all its watches.
+    #[must_use]
+    pub fn into_controller(self) -> KindController<K> {
+        self.controller
+    }
+}
+
+/// The children that events are about, each noted first. Public so that tests can feed it.
+pub fn noted<K, C>(
+    tell: Tell,
+    events: impl Stream<Item = Result<watcher::Event<PartialObjectMeta<C>>, watcher::Error>>
+    + Send
+    + 'static,
+) -> impl Stream<Item = Result<PartialObjectMeta<C>, watcher::Error>> + Send + 'static
+where
+    K: Resource<DynamicType = ()>,
+    C: Resource<DynamicType = ()> + Send + 'static,
+{
+    let mut round = tell.seen.begin();
+    events.flat_map(move |event| {
+        let children = match event {
+            Err(error) => vec![Err(error)],
+            Ok(event) => {
+                let children = note::<K, C>(&tell.seen, &mut round, event);
+                children.iter().for_each(|child| wake::<K, C>(&tell.wakes, child));
+                children.into_iter().map(Ok).collect()
+            }
+        };
+        stream::iter(children)
+    })
+}
+
+/// The owner waits from now on.
+fn wake<K, C>(wakes: &Wakes, child: &PartialObjectMeta<C>)
+where
+    K: Resource<DynamicType = ()>,
+    C: Resource<DynamicType = ()>,
+{
+    if let Some(owner) = owner::<K, C>(child) {
+        let kind = K::kind(&());
+        wakes.woken(controller::key(&kind, &child.namespace().unwrap_or_default(), owner));
+    }
+}
+
+fn owner<K, C>(child: &PartialObjectMeta<C>) -> Option<&str>
+where
+    K: Resource<DynamicType = ()>,
+    C: Resource<DynamicType = ()>,
+{
+    let owner = child.owner_references().iter().find(|owner| owner.kind == K::kind(&()));
+    owner.map(|owner| owner.name.as_str())
+}
+
+fn note<K, C>(
+    seen: &Seen,
+    round: &mut Round,
+    event: watcher::Event<PartialObjectMeta<C>>,
+) -> Vec<PartialObjectMeta<C>>
+where
+    K: Resource<DynamicType = ()>,
+    C: Resource<DynamicType = ()>,
+{
+    let key = |child: &PartialObjectMeta<C>| {
+        Key::new::<C>(&child.namespace().unwrap_or_default(), &child.name_any())
+    };
+    match event {
+        watcher::Event::Init => {
+            *round = round.next();
+            Vec::new()
+        }
+        watcher::Event::Apply(child) | watcher::Event::InitApply(child) => {
+            seen.note::<K>(key(&child), Mark::of(&child), owner::<K, C>(&child), *round);
+            vec![child]
+        }
+        watcher::Event::Delete(child) => {
+            seen.forget(&key(&child));
+            vec![child]
+        }
+        watcher::Event::InitDone => {
+            seen.settle(*round).into_iter().map(|gone| remains::<K, C>(gone)).collect()
+        }
+    }
+}
+
+/// What is left of a child that is gone: enough to find its owner.
+fn remains<K, C>(gone: Gone) -> PartialObjectMeta<C>
+where
+    K: Resource<DynamicType = ()>,
+    C: Resource<DynamicType = ()>,
+{
+    let Gone { namespace, name, owner } = gone;
+    let owner = OwnerReference {
+        api_version: K::api_version(&()).into_owned(),
+        kind: K::kind(&()).into_owned(),
+        name: owner,
+        controller: Some(true),
+        ..OwnerReference::default()
+    };
+    ObjectMeta {
+        name: Some(name),
+        namespace: Some(namespace),
+        owner_references: Some(vec![owner]),
+        ..ObjectMeta::default()
+    }
+    .into_request_partial::<C>()
+}
