@@ -1,0 +1,377 @@
+//! One operator: the shipped reconcilers, and its own view of the cluster, which its watches bring
+//! up to date one event at a time, late, twice, or not until they list anew.
+//!
+//! Watches of one kind keep their order, as the API server's do; those of different kinds overtake
+//! each other. Children's events go through the shipped code that notes them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use futures::channel::mpsc;
+use futures::{FutureExt, StreamExt};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::Resource;
+use kube::core::{DeserializeGuard, PartialObjectMeta};
+use kube::runtime::{reflector, watcher};
+use millrace_crds::v1alpha1::{
+    EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
+};
+use millrace_operator::backoff::Failures;
+use millrace_operator::context::{Context, Images};
+use millrace_operator::controller::{self, Reconciler};
+use millrace_operator::edge::EdgePools;
+use millrace_operator::error::StepError;
+use millrace_operator::events::Events;
+use millrace_operator::gateway::GatewayPools;
+use millrace_operator::metrics::Metrics;
+use millrace_operator::pipeline::Pipelines;
+use millrace_operator::schema::Schemas;
+use millrace_operator::sizing::Sizings;
+use millrace_operator::stores::Stores;
+use millrace_operator::topic::Topics;
+use millrace_operator::watch::{Tell, noted};
+use serde_json::{Value, json};
+
+use crate::apiserver::{ApiServer, Change};
+use crate::outside::Beyond;
+
+/// The namespace everything is in.
+pub(crate) const NAMESPACE: &str = "telemetry";
+
+/// Our own kinds, by the plural in their path.
+pub(crate) const OURS: [&str; 5] =
+    ["telemetrypipelines", "telemetrytopics", "telemetryschemas", "edgepools", "gatewaypools"];
+
+/// The plural in an object's path.
+pub(crate) fn plural(path: &str) -> &str {
+    path.rsplit('/').nth(1).unwrap_or("")
+}
+
+/// The path of one of our own objects.
+pub(crate) fn own_path(plural: &str, name: &str) -> String {
+    format!("/apis/millrace.dev/v1alpha1/namespaces/{NAMESPACE}/{plural}/{name}")
+}
+
+type Event = watcher::Event<Value>;
+/// Takes an event in; gives the paths of our own objects that it wakes.
+type Sink = Box<dyn FnMut(Event) -> Vec<String>>;
+
+/// One watch: what it is of, how far it has read, and what it woke.
+struct Watch {
+    plural: &'static str,
+    /// Children carry this component label.
+    component: Option<&'static str>,
+    next: usize,
+    known: BTreeMap<String, Value>,
+    broken: bool,
+    waiting: VecDeque<Change>,
+    sink: Sink,
+}
+
+/// A running operator.
+pub(crate) struct Instance {
+    pub(crate) context: Arc<Context>,
+    server: ApiServer,
+    watches: Vec<Watch>,
+    /// Our own objects as this operator last saw them.
+    view: BTreeMap<String, Value>,
+    /// What is to be reconciled.
+    pub(crate) dirty: BTreeSet<String>,
+}
+
+impl Instance {
+    /// Starts with empty memory and a list of everything.
+    pub(crate) fn start(server: &ApiServer, beyond: &Beyond) -> Self {
+        let context = Arc::new(context(server, beyond));
+        let mut instance = Self {
+            watches: watches(&context),
+            context,
+            server: server.clone(),
+            view: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+        };
+        (0..instance.watches.len()).for_each(|watch| instance.list(watch));
+        instance
+    }
+
+    /// How many watches there are.
+    pub(crate) fn watch_count(&self) -> usize {
+        self.watches.len()
+    }
+
+    /// The first change that some watch has not brought in yet.
+    pub(crate) fn read_up_to(&self) -> usize {
+        self.watches.iter().map(|watch| watch.next).min().unwrap_or(0)
+    }
+
+    /// Brings in the next changes of one watch, `twice` if so.
+    pub(crate) fn deliver(&mut self, watch: usize, most: usize, twice: bool) {
+        self.fetch(watch);
+        if self.watches[watch].broken {
+            return;
+        }
+        for _ in 0..most {
+            let Some(change) = self.watches[watch].waiting.pop_front() else { return };
+            for _ in 0..=usize::from(twice) {
+                self.take(watch, &change);
+            }
+        }
+    }
+
+    /// One watch breaks: what happens from now on is not told, until it lists anew.
+    pub(crate) fn break_watch(&mut self, watch: usize) {
+        self.watches[watch].broken = true;
+    }
+
+    /// One change of a watch gets lost although the watch goes on. No API server does that; the
+    /// look at everything every few minutes must find it all the same.
+    pub(crate) fn lose(&mut self, watch: usize) {
+        self.fetch(watch);
+        self.watches[watch].waiting.pop_front();
+    }
+
+    /// Lists anew what one watch is of.
+    pub(crate) fn list(&mut self, watch: usize) {
+        self.fetch(watch);
+        let own = self.watches[watch].component.is_none() && watch < OURS.len();
+        let it = &mut self.watches[watch];
+        it.waiting.clear();
+        it.broken = false;
+        let mut now = BTreeMap::new();
+        for (path, value) in self.server.select(|path| plural(path) == it.plural) {
+            if selects(it.component, &value) {
+                now.insert(path, value);
+            }
+        }
+        let mut woken = (it.sink)(Event::Init);
+        for value in now.values() {
+            woken.extend((it.sink)(Event::InitApply(value.clone())));
+        }
+        woken.extend((it.sink)(Event::InitDone));
+        if own {
+            self.view.retain(|path, _| plural(path) != it.plural);
+            self.view.extend(now.clone());
+        }
+        it.known = now;
+        self.dirty.extend(woken);
+    }
+
+    /// Brings in everything, by new lists where watches broke.
+    pub(crate) fn catch_up(&mut self) {
+        for watch in 0..self.watches.len() {
+            if self.watches[watch].broken {
+                self.list(watch);
+            }
+            self.deliver(watch, usize::MAX, false);
+        }
+    }
+
+    fn fetch(&mut self, watch: usize) {
+        let it = &mut self.watches[watch];
+        let changes = self.server.log_since(it.next);
+        it.next += changes.len();
+        if !it.broken {
+            it.waiting.extend(changes.into_iter().filter(|it_| plural(&it_.path) == it.plural));
+        }
+    }
+
+    fn take(&mut self, watch: usize, change: &Change) {
+        let own = watch < OURS.len();
+        let it = &mut self.watches[watch];
+        let selected = change.value.clone().filter(|value| selects(it.component, value));
+        let event = match (selected, it.known.remove(&*change.path)) {
+            (Some(value), _) => {
+                it.known.insert(change.path.to_string(), value.as_ref().clone());
+                Event::Apply(value.as_ref().clone())
+            }
+            // Gone, or no longer what the watch selects.
+            (None, Some(before)) => Event::Delete(before),
+            (None, None) => return,
+        };
+        if own {
+            match &event {
+                Event::Delete(_) => self.view.remove(&*change.path),
+                Event::Apply(value) => self.view.insert(change.path.to_string(), value.clone()),
+                _ => None,
+            };
+        }
+        let woken = (self.watches[watch].sink)(event);
+        self.dirty.extend(woken);
+    }
+
+    /// Everything it knows of becomes due, as by the clock.
+    pub(crate) fn all_due(&mut self) {
+        self.dirty.extend(self.view.keys().cloned());
+    }
+
+    /// Reconciles one object as this operator sees it; one it no longer sees is passed over.
+    pub(crate) async fn reconcile(&mut self, path: &str) -> Result<(), StepError> {
+        self.dirty.remove(path);
+        let Some(object) = self.view.get(path).cloned() else { return Ok(()) };
+        let context = self.context.clone();
+        // Boxed: in a dev build these futures are large.
+        let outcome = match plural(path) {
+            "telemetrypipelines" => Box::pin(run::<Pipelines>(object, context)).await,
+            "telemetrytopics" => Box::pin(run::<Topics>(object, context)).await,
+            "telemetryschemas" => Box::pin(run::<Schemas>(object, context)).await,
+            "edgepools" => Box::pin(run::<EdgePools>(object, context)).await,
+            "gatewaypools" => Box::pin(run::<GatewayPools>(object, context)).await,
+            other => panic!("{other} has no reconciler"),
+        };
+        if outcome.is_err() {
+            self.dirty.insert(path.to_owned());
+        }
+        outcome
+    }
+}
+
+async fn run<R: Reconciler>(object: Value, context: Arc<Context>) -> Result<(), StepError> {
+    let guarded: DeserializeGuard<R::Object> = serde_json::from_value(object).unwrap();
+    assert!(guarded.0.is_ok(), "the walk made a spec that does not parse");
+    controller::reconcile::<R>(Arc::new(guarded), context).await.map(drop)
+}
+
+fn selects(component: Option<&str>, value: &Value) -> bool {
+    let labels = &value["metadata"]["labels"];
+    component.is_none_or(|component| {
+        labels["app.kubernetes.io/managed-by"] == "millrace-operator"
+            && (component.is_empty() || labels["app.kubernetes.io/component"] == component)
+    })
+}
+
+fn context(server: &ApiServer, beyond: &Beyond) -> Context {
+    let (client, metrics) = (server.client(), Metrics::new().unwrap());
+    Context {
+        events: Events::new(client.clone(), "simulated".into(), metrics.clone()),
+        client,
+        clock: Arc::new(beyond.clone()),
+        metrics,
+        failures: Failures::default(),
+        images: Images {
+            collector_repository: "millrace/collector".into(),
+            collector_version_default: "0.1.0".into(),
+        },
+        lag: Arc::new(beyond.clone()),
+        brokers: Arc::new(beyond.clone()),
+        tables: Arc::new(beyond.clone()),
+        sizings: Sizings::default(),
+        seen: Arc::default(),
+        wakes: Arc::default(),
+        stores: Stores::default(),
+    }
+}
+
+fn watches(context: &Arc<Context>) -> Vec<Watch> {
+    let tell = Tell { seen: context.seen.clone(), wakes: context.wakes.clone() };
+    let watch = |plural, component, sink| Watch {
+        plural,
+        component,
+        next: 0,
+        known: BTreeMap::new(),
+        broken: false,
+        waiting: VecDeque::new(),
+        sink,
+    };
+    let (edge, gateway, pipeline) = (Some("edge"), Some("gateway"), Some(""));
+    vec![
+        watch("telemetrypipelines", None, own::<TelemetryPipeline>(context, OURS[0])),
+        watch("telemetrytopics", None, own::<TelemetryTopic>(context, OURS[1])),
+        watch("telemetryschemas", None, own::<TelemetrySchema>(context, OURS[2])),
+        watch("edgepools", None, own::<EdgePool>(context, OURS[3])),
+        watch("gatewaypools", None, own::<GatewayPool>(context, OURS[4])),
+        watch("deployments", edge, child::<EdgePool, Deployment>(&tell, OURS[3])),
+        watch("daemonsets", edge, child::<EdgePool, DaemonSet>(&tell, OURS[3])),
+        watch("services", edge, child::<EdgePool, Service>(&tell, OURS[3])),
+        watch("configmaps", edge, child::<EdgePool, ConfigMap>(&tell, OURS[3])),
+        watch("serviceaccounts", edge, child::<EdgePool, ServiceAccount>(&tell, OURS[3])),
+        watch("poddisruptionbudgets", edge, child::<EdgePool, PodDisruptionBudget>(&tell, OURS[3])),
+        watch("networkpolicies", edge, child::<EdgePool, NetworkPolicy>(&tell, OURS[3])),
+        watch("statefulsets", gateway, child::<GatewayPool, StatefulSet>(&tell, OURS[4])),
+        watch("services", gateway, child::<GatewayPool, Service>(&tell, OURS[4])),
+        watch("configmaps", gateway, child::<GatewayPool, ConfigMap>(&tell, OURS[4])),
+        watch("serviceaccounts", gateway, child::<GatewayPool, ServiceAccount>(&tell, OURS[4])),
+        watch(
+            "poddisruptionbudgets",
+            gateway,
+            child::<GatewayPool, PodDisruptionBudget>(&tell, OURS[4]),
+        ),
+        watch("networkpolicies", gateway, child::<GatewayPool, NetworkPolicy>(&tell, OURS[4])),
+        watch(
+            "telemetrytopics",
+            pipeline,
+            child::<TelemetryPipeline, TelemetryTopic>(&tell, OURS[0]),
+        ),
+        watch(
+            "telemetryschemas",
+            pipeline,
+            child::<TelemetryPipeline, TelemetrySchema>(&tell, OURS[0]),
+        ),
+        watch("edgepools", pipeline, child::<TelemetryPipeline, EdgePool>(&tell, OURS[0])),
+        watch("gatewaypools", pipeline, child::<TelemetryPipeline, GatewayPool>(&tell, OURS[0])),
+    ]
+}
+
+/// A watch of our own kind: keeps the store that the shipped controller would keep.
+fn own<K>(context: &Arc<Context>, plural: &'static str) -> Sink
+where
+    K: Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
+{
+    let (store, mut writer) = reflector::store::<DeserializeGuard<K>>();
+    context.stores.add::<K>(store);
+    Box::new(move |event| {
+        let woken = match &event {
+            Event::Apply(value) | Event::InitApply(value) | Event::Delete(value) => {
+                let name = value["metadata"]["name"].as_str().unwrap_or("");
+                vec![own_path(plural, name)]
+            }
+            _ => Vec::new(),
+        };
+        let parsed = |value| serde_json::from_value::<DeserializeGuard<K>>(value).unwrap();
+        writer.apply_watcher_event(&mapped(event, parsed));
+        woken
+    })
+}
+
+/// A watch of children: through the code that notes them, as shipped.
+fn child<K, C>(tell: &Tell, owners: &'static str) -> Sink
+where
+    K: Resource<DynamicType = ()> + 'static,
+    C: Resource<DynamicType = ()> + Send + 'static,
+{
+    let (mut sender, receiver) = mpsc::channel::<Result<_, watcher::Error>>(4);
+    let mut told = Box::pin(noted::<K, C>(tell.clone(), receiver));
+    Box::new(move |event| {
+        let metadata = |value: Value| {
+            let partial = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+                "metadata": value["metadata"]});
+            serde_json::from_value::<PartialObjectMeta<C>>(partial).unwrap()
+        };
+        sender.try_send(Ok(mapped(event, metadata))).unwrap();
+        let mut woken = Vec::new();
+        while let Some(Some(Ok(child))) = told.next().now_or_never() {
+            let owners_of = child.metadata.owner_references.unwrap_or_default();
+            let ours = owners_of.into_iter().filter(|owner| owner.kind == K::kind(&()));
+            woken.extend(ours.map(|owner| own_path(owners, &owner.name)));
+        }
+        woken
+    })
+}
+
+fn mapped<T>(event: Event, map: impl Fn(Value) -> T) -> watcher::Event<T> {
+    match event {
+        Event::Apply(value) => watcher::Event::Apply(map(value)),
+        Event::Delete(value) => watcher::Event::Delete(map(value)),
+        Event::Init => watcher::Event::Init,
+        Event::InitApply(value) => watcher::Event::InitApply(map(value)),
+        Event::InitDone => watcher::Event::InitDone,
+    }
+}

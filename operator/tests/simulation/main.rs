@@ -1,0 +1,93 @@
+//! Every reconciler in a simulated cluster, by seed: stale, late, repeated and lost watch events,
+//! requests that fail or whose answers are lost, deaths before and after any write, two leaders at
+//! once, users that meddle, brokers that go away.
+//!
+//! Guarantees: no object ever says Ready while what it stands for was not so; once trouble ceases
+//! everything ends as in a world without trouble; then one more look, by the same operator or a new
+//! one, writes nothing. `make sim-operator SEEDS=` walks on; `SEED=` walks one again.
+
+#[allow(dead_code)]
+#[path = "../reconcilers/support/apiserver.rs"]
+mod apiserver;
+mod cluster;
+mod instance;
+mod outside;
+mod rng;
+mod truth;
+mod walk;
+
+use walk::Score;
+
+/// Changes of specs in one walk.
+const EDGES: usize = 50;
+
+/// How many seeds, or which one.
+fn seeds(default: u64) -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match (number("MILLRACE_SEED"), number("MILLRACE_SEEDS")) {
+        (Some(seed), _) => seed..seed + 1,
+        (None, Some(seeds)) => 0..seeds,
+        (None, None) => 0..default,
+    }
+}
+
+/// Walks on a thread with room for the futures of a dev build.
+fn walk_all(kind: &'static str, default: u64) {
+    let walks = std::thread::Builder::new().stack_size(32 << 20);
+    let walks = walks.spawn(move || walk_here(kind, default)).unwrap();
+    if let Err(found) = walks.join() {
+        std::panic::resume_unwind(found);
+    }
+}
+
+fn walk_here(kind: &str, default: u64) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut sum = Score::default();
+    for seed in seeds(default) {
+        // Everything of a walk ends with it, tasks of clients too.
+        let outcome = runtime.block_on(walk::walk(kind, seed, EDGES));
+        match outcome {
+            Ok(score) => {
+                sum.edges += score.edges;
+                sum.reconciles += score.reconciles;
+                sum.deaths += score.deaths;
+            }
+            Err(found) => panic!(
+                "{kind}, seed {seed}: {found}\nagain: MILLRACE_SEED={seed} cargo test --workspace \
+                 --test simulation {kind}"
+            ),
+        }
+    }
+    println!("{kind}: {sum:?}");
+}
+
+/// Scenario: walks over edge pools. Guarantee: those of this file.
+#[test]
+fn edgepools_end_as_in_a_quiet_world() {
+    walk_all("edgepools", 70);
+}
+
+/// Scenario: walks over gateway pools and the schema they wait for. Guarantee: those of this file.
+#[test]
+fn gatewaypools_end_as_in_a_quiet_world() {
+    walk_all("gatewaypools", 40);
+}
+
+/// Scenario: walks over topics, kept or deleted with their object. Guarantee: those of this file.
+#[test]
+fn telemetrytopics_end_as_in_a_quiet_world() {
+    walk_all("telemetrytopics", 60);
+}
+
+/// Scenario: walks over schemas, kept or deleted with their object. Guarantee: those of this file.
+#[test]
+fn telemetryschemas_end_as_in_a_quiet_world() {
+    walk_all("telemetryschemas", 20);
+}
+
+/// Scenario: walks over pipelines, all their children reconciled with them. Guarantee: those of
+/// this file.
+#[test]
+fn telemetrypipelines_end_as_in_a_quiet_world() {
+    walk_all("telemetrypipelines", 12);
+}

@@ -1,0 +1,227 @@
+//! Kafka and ClickHouse in memory: topics that only grow, tables that are as they were migrated.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use futures::future::{BoxFuture, FutureExt};
+use jiff::Timestamp;
+use millrace_crds::Reason;
+use millrace_ddl as ddl;
+use millrace_operator::context::Clock;
+use millrace_operator::error::{Category, Step, StepError};
+use millrace_operator::kafka::{Failure, Settings, TopicChange, TopicSeen};
+use millrace_operator::lag::{LagObservation, LagQuery, LagSource, PartitionOffsets};
+use millrace_operator::outside::{Brokers, Tables};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Topic {
+    pub(crate) partitions: u32,
+    pub(crate) settings: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    second: i64,
+    kafka_away: bool,
+    lag_above: bool,
+    topics: BTreeMap<String, Topic>,
+    /// What each database was last migrated to.
+    tables: BTreeMap<String, ddl::Observed>,
+}
+
+/// The world outside Kubernetes, and its clock; clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Beyond {
+    state: Arc<Mutex<State>>,
+}
+
+impl Beyond {
+    pub(crate) fn new() -> Self {
+        let beyond = Self::default();
+        beyond.state.lock().unwrap().second = 1_790_000_000;
+        beyond
+    }
+
+    pub(crate) fn pass(&self, seconds: i64) {
+        self.state.lock().unwrap().second += seconds;
+    }
+
+    pub(crate) fn set_kafka_away(&self, away: bool) {
+        self.state.lock().unwrap().kafka_away = away;
+    }
+
+    pub(crate) fn set_lag_above(&self, above: bool) {
+        self.state.lock().unwrap().lag_above = above;
+    }
+
+    pub(crate) fn topics(&self) -> BTreeMap<String, Topic> {
+        self.state.lock().unwrap().topics.clone()
+    }
+
+    fn reach(&self) -> Result<(), Failure> {
+        let message = "cannot reach kafka:9092; check that it runs".to_owned();
+        match self.state.lock().unwrap().kafka_away {
+            true => Err(Failure { reason: Reason::KafkaUnreachable, message, passes: false }),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Clock for Beyond {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(self.state.lock().unwrap().second).unwrap()
+    }
+}
+
+impl Brokers for Beyond {
+    fn observe(&self, _: Settings, topic: String) -> BoxFuture<'_, Result<TopicSeen, Failure>> {
+        async move {
+            self.reach()?;
+            let state = self.state.lock().unwrap();
+            Ok(match state.topics.get(&topic) {
+                None => TopicSeen::Missing { brokers: 3 },
+                Some(topic) => TopicSeen::Found {
+                    partitions: topic.partitions,
+                    replication_factor: 3,
+                    settings: topic.settings.clone(),
+                    own_settings: topic.settings.clone(),
+                },
+            })
+        }
+        .boxed()
+    }
+
+    fn change(
+        &self,
+        _: Settings,
+        topic: String,
+        change: TopicChange,
+    ) -> BoxFuture<'_, Result<(), Failure>> {
+        async move {
+            self.reach()?;
+            let mut state = self.state.lock().unwrap();
+            match change {
+                TopicChange::Create { partitions, settings, .. } => {
+                    state.topics.entry(topic).or_insert(Topic { partitions, settings });
+                }
+                TopicChange::Grow { partitions } => {
+                    if let Some(topic) = state.topics.get_mut(&topic) {
+                        assert!(partitions >= topic.partitions, "partitions never shrink");
+                        topic.partitions = partitions;
+                    }
+                }
+                TopicChange::Set { own_settings } => {
+                    if let Some(topic) = state.topics.get_mut(&topic) {
+                        topic.settings = own_settings;
+                    }
+                }
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn delete(&self, _: Settings, topic: String) -> BoxFuture<'_, Result<(), Failure>> {
+        async move {
+            self.reach()?;
+            self.state.lock().unwrap().topics.remove(&topic);
+            Ok(())
+        }
+        .boxed()
+    }
+}
+
+impl Tables for Beyond {
+    fn observe<'a>(
+        &'a self,
+        _: &'a ddl::Client,
+        declared: &'a ddl::Declared,
+    ) -> BoxFuture<'a, Result<ddl::Observed, ddl::ClientError>> {
+        let state = self.state.lock().unwrap();
+        let seen = state.tables.get(declared.database.as_str()).cloned().unwrap_or_default();
+        async move { Ok(seen) }.boxed()
+    }
+
+    fn migrate<'a>(
+        &'a self,
+        _: &'a ddl::Client,
+        declared: &'a ddl::Declared,
+        options: &'a ddl::MigrateOptions,
+    ) -> BoxFuture<'a, Result<ddl::Migrated, ddl::MigrateError>> {
+        async move {
+            let mut state = self.state.lock().unwrap();
+            let name = declared.database.as_str().to_owned();
+            let observed = state.tables.get(&name).cloned().unwrap_or_default();
+            let before = ddl::diff(declared, &observed);
+            let (done, refused) = ddl::plan(declared, &observed)
+                .steps
+                .into_iter()
+                .partition(|step| options.permit.allows(step));
+            let mut tables = ddl::exactly::exactly(declared);
+            // Tables of signals that are no longer declared stay.
+            tables
+                .tables
+                .extend(observed.tables.into_iter().filter(|it| !declares(declared, &it.0)));
+            state.tables.insert(name, tables);
+            Ok(ddl::Migrated {
+                server: ddl::ServerFacts {
+                    version: ddl::ServerVersion { year: 26, minor: 9 },
+                    host: "clickhouse".into(),
+                    keeper_sessions: None,
+                },
+                adopted: None,
+                migrations: vec![1],
+                applied: ddl::Applied { done, refused },
+                blocked: Vec::new(),
+                before,
+                drift: Vec::new(),
+            })
+        }
+        .boxed()
+    }
+
+    fn drop_all<'a>(
+        &'a self,
+        _: &'a ddl::Client,
+        declared: &'a ddl::Declared,
+    ) -> BoxFuture<'a, Result<(), ddl::ClientError>> {
+        self.state.lock().unwrap().tables.remove(declared.database.as_str());
+        async move { Ok(()) }.boxed()
+    }
+}
+
+fn declares(declared: &ddl::Declared, table: &str) -> bool {
+    ddl::exactly::exactly(declared).tables.contains_key(table)
+}
+
+impl LagSource for Beyond {
+    fn observe<'a>(&'a self, _: &'a LagQuery) -> BoxFuture<'a, Result<LagObservation, StepError>> {
+        let observed_at = self.now();
+        let state = self.state.lock().unwrap();
+        let (away, above) = (state.kafka_away, state.lag_above);
+        async move {
+            if away {
+                let reason = Reason::KafkaUnreachable;
+                let words = "no broker answers";
+                return Err(StepError::new(Step::Observe, Category::External, reason, words));
+            }
+            let messages: u64 = if above { 120_000 } else { 0 };
+            let offsets = (0..12).map(|partition| PartitionOffsets {
+                topic: "otlp_traces".into(),
+                partition,
+                committed: 0,
+                end: i64::try_from(messages / 12).unwrap(),
+            });
+            Ok(LagObservation {
+                partitions: 12,
+                partitions_max: 12,
+                messages,
+                seconds: Some(if above { 600.0 } else { 0.0 }),
+                within_bound: !above,
+                offsets: offsets.collect(),
+                observed_at,
+            })
+        }
+        .boxed()
+    }
+}

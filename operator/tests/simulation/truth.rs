@@ -1,0 +1,222 @@
+//! What must never be seen: an object that says Ready while something it stands for is not so. And
+//! what two worlds are compared by.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::apiserver::{ApiServer, Change};
+use crate::instance::{OURS, own_path, plural};
+use crate::outside::Beyond;
+
+/// Checks every status that the changes from number `from` on wrote. What an operator read may be
+/// as old as change number `since`: a fact counts if it was so at any time after that.
+pub(crate) fn check(
+    server: &ApiServer,
+    beyond: &Beyond,
+    from: usize,
+    since: usize,
+) -> Result<(), String> {
+    let log = server.log_since(0);
+    for (index, change) in log.iter().enumerate().skip(from) {
+        let Some(value) = &change.value else { continue };
+        if !change.by_client || !OURS.contains(&plural(&change.path)) || !says_ready(value) {
+            continue;
+        }
+        let seen = Seen { log: &log[..=index], since: since.min(index) };
+        facts(&seen, beyond, &change.path, value)
+            .map_err(|fact| format!("{} says Ready, but {fact}", change.path))?;
+    }
+    Ok(())
+}
+
+/// Whether the object says Ready for its newest spec.
+pub(crate) fn says_ready(value: &Value) -> bool {
+    let generation = &value["metadata"]["generation"];
+    let conditions = value["status"]["conditions"].as_array().map(Vec::as_slice);
+    value["status"]["observedGeneration"] == *generation
+        && conditions.unwrap_or_default().iter().any(|it| {
+            it["type"] == "Ready"
+                && it["status"] == "True"
+                && it["observedGeneration"] == *generation
+        })
+}
+
+/// What the object says of Ready, for people.
+pub(crate) fn ready(value: &Value) -> String {
+    let conditions = value["status"]["conditions"].as_array().map(Vec::as_slice);
+    let ready = conditions.unwrap_or_default().iter().find(|it| it["type"] == "Ready");
+    ready.map_or_else(|| "nothing".into(), |it| format!("{}: {}", it["status"], it["message"]))
+}
+
+struct Seen<'a> {
+    log: &'a [Change],
+    since: usize,
+}
+
+impl Seen<'_> {
+    /// Whether the object at `path` was so at any time that could have been read.
+    fn was(&self, path: &str, so: impl Fn(&Value) -> bool) -> bool {
+        let (before, after) = self.log.split_at(self.since);
+        let last = before.iter().rev().find(|change| *change.path == *path);
+        let later = after.iter().filter(|change| *change.path == *path);
+        last.into_iter().chain(later).filter_map(|change| change.value.as_deref()).any(so)
+    }
+}
+
+fn facts(seen: &Seen<'_>, beyond: &Beyond, path: &str, value: &Value) -> Result<(), String> {
+    let name = value["metadata"]["name"].as_str().unwrap_or("");
+    let namespace = path.split('/').nth(5).unwrap_or("");
+    let spec = &value["spec"];
+    let image = value["status"]["image"].as_str().unwrap_or("").to_owned();
+    let workload = |plural: &str, role: &str| {
+        let workload = format!("/apis/apps/v1/namespaces/{namespace}/{plural}/{name}-{role}");
+        let so = |it: &Value| {
+            is_complete(plural, it)
+                && it["spec"]["template"]["spec"]["containers"][0]["image"] == *image
+        };
+        let expected = expected_image(spec);
+        if image != expected {
+            return Err(format!("its image is {image}, not {expected}"));
+        }
+        seen.was(&workload, so).then_some(()).ok_or(format!("{workload} was not complete"))
+    };
+    match plural(path) {
+        "edgepools" if spec["mode"] == "DaemonSet" => workload("daemonsets", "edge"),
+        "edgepools" => workload("deployments", "edge"),
+        "gatewaypools" => workload("statefulsets", "gateway"),
+        "telemetrytopics" => {
+            let asked = spec["partitions"].as_u64().unwrap_or(1);
+            let topic = spec["topicName"].as_str().unwrap_or(name);
+            let has = beyond.topics().get(topic).map_or(0, |it| u64::from(it.partitions));
+            (has >= asked).then_some(()).ok_or(format!("topic {topic} has {has} partitions"))
+        }
+        "telemetrypipelines" => {
+            let signals = spec["signals"].as_object().map(|it| it.keys().cloned());
+            let topics = signals.into_iter().flatten().flat_map(|signal| {
+                let topic = own_path("telemetrytopics", &format!("{name}-{signal}"));
+                [format!("{topic}-dead-letter"), topic]
+            });
+            let others = ["telemetryschemas", "edgepools", "gatewaypools"];
+            let others = others.map(|plural| own_path(plural, name));
+            for child in topics.chain(others) {
+                if !seen.was(&child, says_ready) {
+                    return Err(format!("{child} was not ready"));
+                }
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn expected_image(spec: &Value) -> String {
+    let version = spec["collector"]["version"].as_str().unwrap_or("0.1.0");
+    let allocator = spec["collector"]["allocator"].as_str().unwrap_or("system");
+    format!("millrace/collector:{version}-{allocator}")
+}
+
+/// The workload controllers' own words, read independently of the operator's code.
+fn is_complete(plural: &str, it: &Value) -> bool {
+    let status = &it["status"];
+    let wanted = match plural {
+        "daemonsets" => status["desiredNumberScheduled"].clone(),
+        _ => it["spec"]["replicas"].clone(),
+    };
+    let counts: &[&str] = match plural {
+        "daemonsets" => &["updatedNumberScheduled", "numberAvailable"],
+        _ => &["replicas", "updatedReplicas", "availableReplicas"],
+    };
+    status["observedGeneration"] == it["metadata"]["generation"]
+        && counts.iter().all(|count| status[*count] == wanted)
+}
+
+/// Everything in the cluster without what two equal worlds may differ in.
+pub(crate) fn essence(server: &ApiServer) -> BTreeMap<String, Value> {
+    let mut all = server.snapshot();
+    // A leftover that a user relabelled is the user's, until its owner goes. One that is wanted has
+    // our labels again.
+    all.retain(|_, value| !is_taken_away(value));
+    all.values_mut().for_each(strip);
+    all
+}
+
+fn is_taken_away(value: &Value) -> bool {
+    let labels = value["metadata"]["labels"].as_object();
+    labels.is_some_and(|labels| labels.values().any(|it| *it == "theirs" || *it == "them"))
+}
+
+/// Fields that tell of the way and not of the end: ids, times, salted digests, what was learned.
+const OF_THE_WAY: [&str; 14] = [
+    "uid",
+    "generation",
+    "observedGeneration",
+    "lastTransitionTime",
+    "millrace.dev/applied-hash",
+    "millrace.dev/secrets-digest",
+    "decidedAt",
+    "observedAt",
+    "sizing",
+    "lag",
+    "resourceVersion",
+    "planHash",
+    // What was last verified stays in the status while a new plan waits for a person.
+    "revision",
+    "schemaRevision",
+];
+
+fn strip(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(strip);
+            fields.retain(|key, value| !OF_THE_WAY.contains(&key.as_str()) && !is_nothing(value));
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip),
+        _ => {}
+    }
+}
+
+/// The API server drops nulls and keeps empty lists and maps only where someone wrote them.
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
+}
+
+/// The first difference between two worlds, for people.
+pub(crate) fn difference(
+    wanted: &BTreeMap<String, Value>,
+    found: &BTreeMap<String, Value>,
+) -> Option<String> {
+    for path in wanted.keys().chain(found.keys()) {
+        match (wanted.get(path), found.get(path)) {
+            (Some(_), None) => return Some(format!("{path} is missing")),
+            (None, Some(_)) => return Some(format!("{path} is left over")),
+            (Some(a), Some(b)) if a != b => return Some(format!("{path}: {}", first(a, b, ""))),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn first(a: &Value, b: &Value, at: &str) -> String {
+    match (a, b) {
+        (Value::Object(x), Value::Object(y)) => {
+            let keys = x.keys().chain(y.keys());
+            let null = &Value::Null;
+            let differs = |key: &&String| x.get(*key) != y.get(*key);
+            keys.into_iter().find(differs).map_or_else(String::new, |key| {
+                let (x, y) = (x.get(key).unwrap_or(null), y.get(key).unwrap_or(null));
+                first(x, y, &format!("{at}.{key}"))
+            })
+        }
+        (Value::Array(x), Value::Array(y)) if x.len() == y.len() => {
+            let index = x.iter().zip(y).position(|(x, y)| x != y).unwrap_or(0);
+            first(&x[index], &y[index], &format!("{at}.{index}"))
+        }
+        _ => format!("{at} is {b}, in the quiet world {a}"),
+    }
+}
