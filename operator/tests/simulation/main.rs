@@ -12,6 +12,7 @@ mod apiserver;
 mod cluster;
 mod instance;
 mod outside;
+mod reads;
 mod rng;
 mod truth;
 mod walk;

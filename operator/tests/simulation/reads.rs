@@ -1,0 +1,153 @@
+//! What a settled operator asks the API server, and how soon it sees what was done by hand: by
+//! events alone, no time passes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::apiserver::{ApiServer, Verdict};
+use crate::cluster::{Pods, object, run_workloads, walked};
+use crate::instance::{Instance, OURS, own_path};
+use crate::outside::Beyond;
+
+/// Looks that bring any of the objects here about.
+const LOOKS: usize = 8;
+
+struct Settled {
+    server: ApiServer,
+    operator: Instance,
+}
+
+impl Settled {
+    async fn of(kind: &str, spec: Value) -> Self {
+        let (server, beyond) = (ApiServer::default(), Beyond::new());
+        server.put(&walked(kind), object(kind, spec));
+        let operator = Instance::start(&server, &beyond);
+        let mut settled = Self { server, operator };
+        for _ in 0..LOOKS {
+            settled.operator.all_due();
+            settled.look().await;
+        }
+        settled.server.take_writes();
+        settled
+    }
+
+    /// Events come in, and what they woke is reconciled, until nothing more is woken.
+    async fn look(&mut self) {
+        for _ in 0..LOOKS {
+            run_workloads(&self.server, || Some(Pods::Complete));
+            self.operator.catch_up();
+            let due: Vec<String> = self.operator.dirty.iter().cloned().collect();
+            for path in due {
+                self.operator.reconcile(&path).await.unwrap();
+            }
+        }
+    }
+
+    fn children(&self) -> Vec<String> {
+        let owned = |it: &Value| !it["metadata"]["ownerReferences"].is_null();
+        self.server.select(|_| true).into_iter().filter(|it| owned(&it.1)).map(|it| it.0).collect()
+    }
+}
+
+fn edge() -> Value {
+    json!({"kafka": {"bootstrapServers": ["kafka:9092"]}, "signals": {"traces": {}}})
+}
+
+fn gateway() -> Value {
+    json!({"kafka": {"bootstrapServers": ["kafka:9092"]}, "signals": {"traces": {}},
+        "clickhouse": {"endpoints": ["http://clickhouse:8123"]}, "replicas": 2})
+}
+
+fn pipeline() -> Value {
+    json!({"kafka": {"bootstrapServers": ["kafka:9092"]}, "signals": {"traces": {}},
+        "clickhouse": {"endpoints": ["http://clickhouse:8123"]}, "gateway": {"replicas": 2}})
+}
+
+/// Reads of a settled object's reconcile.
+async fn reads(kind: &str, spec: Value) -> usize {
+    let mut settled = Settled::of(kind, spec).await;
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    settled.server.set_judge(Some(Box::new(move |method, _| {
+        counted.fetch_add(usize::from(*method == http::Method::GET), Ordering::SeqCst);
+        (Verdict::Do, 0)
+    })));
+    settled.operator.reconcile(&walked(kind)).await.unwrap();
+    assert_eq!(settled.server.take_writes(), []);
+    count.load(Ordering::SeqCst)
+}
+
+/// Runs a test's future where there is room for it: in a dev build they are large.
+fn with_room<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) {
+    let thread = std::thread::Builder::new().stack_size(32 << 20).spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(test());
+    });
+    thread.unwrap().join().unwrap();
+}
+
+/// Scenario: settled objects are looked at again. Guarantee: an edge pool and a pipeline ask the
+/// API server nothing; a gateway pool asks for its StatefulSet alone.
+#[test]
+fn a_converged_reconcile_reads_no_child() {
+    with_room(|| async {
+        assert_eq!(reads("edgepools", edge()).await, 0);
+        assert_eq!(reads("telemetrypipelines", pipeline()).await, 0);
+        assert!(reads("gatewaypools", gateway()).await <= 2);
+    });
+}
+
+/// Scenario: each child of each kind is deleted, then edited, by hand. Guarantee: events alone
+/// bring it back as it was; nothing waits for the look at everything.
+#[test]
+fn what_is_done_by_hand_is_seen_by_its_event() {
+    with_room(|| async {
+        let kinds = [
+            ("edgepools", edge()),
+            ("gatewaypools", gateway()),
+            ("telemetrypipelines", pipeline()),
+        ];
+        for (kind, spec) in kinds {
+            let mut settled = Settled::of(kind, spec).await;
+            for child in settled.children() {
+                let before = settled.server.get(&child).unwrap();
+                settled.server.ask_to_delete(&child);
+                while settled.server.collect_garbage() {}
+                settled.look().await;
+                let back = settled.server.get(&child).unwrap_or_else(|| panic!("{child} is gone"));
+                assert_eq!(back["spec"], before["spec"], "{child}");
+                settled.server.edit(&child, |it| {
+                    it["metadata"]["labels"]["app.kubernetes.io/instance"] = "theirs".into();
+                });
+                settled.look().await;
+                let back = settled.server.get(&child).unwrap();
+                assert_eq!(back["metadata"]["labels"], before["metadata"]["labels"], "{child}");
+            }
+        }
+    });
+}
+
+/// Scenario: watches break, each child goes meanwhile, and new lists are made. Guarantee: the lists
+/// alone wake the owners.
+#[test]
+fn a_child_that_went_unseen_is_found_by_the_next_list() {
+    with_room(|| async {
+        let mut settled = Settled::of("edgepools", edge()).await;
+        for child in settled.children() {
+            for watch in 0..settled.operator.watch_count() {
+                settled.operator.break_watch(watch);
+            }
+            settled.server.ask_to_delete(&child);
+            // Our own kinds' watches hold: nothing but the lists of children may wake a pool.
+            for watch in OURS.len()..settled.operator.watch_count() {
+                settled.operator.list(watch);
+            }
+            let pool = own_path("edgepools", "prod");
+            assert!(settled.operator.dirty.contains(&pool), "{child} was not missed");
+            settled.look().await;
+            assert!(settled.server.get(&child).is_some(), "{child} is gone");
+        }
+    });
+}
