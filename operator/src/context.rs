@@ -14,6 +14,7 @@ use crate::events::Events;
 use crate::lag::LagSource;
 use crate::metrics::Metrics;
 use crate::outside::{Brokers, Tables};
+use crate::scrape::PodSource;
 use crate::seen::Seen;
 use crate::sizing::Sizings;
 use crate::stores::Stores;
@@ -64,6 +65,8 @@ pub struct Context {
     pub brokers: Arc<dyn Brokers>,
     /// Tables, in ClickHouse.
     pub tables: Arc<dyn Tables>,
+    /// What pods say of themselves.
+    pub pods: Arc<dyn PodSource>,
     /// What is remembered of each pool's sizing.
     pub sizings: Sizings,
     /// What watches have seen of children, and which were verified since.

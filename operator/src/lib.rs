@@ -26,6 +26,7 @@ pub mod pipeline;
 pub mod pool;
 pub mod run;
 pub mod schema;
+pub mod scrape;
 pub mod seen;
 pub mod sizing;
 pub mod stores;

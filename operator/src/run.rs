@@ -135,6 +135,7 @@ async fn lead(
             collector_version_default: env!("CARGO_PKG_VERSION").to_owned(),
         },
         lag: Arc::new(LagBoard::new(Arc::new(KafkaLag::new(client.clone())))),
+        pods: Arc::new(PodBoard::new(Arc::new(HttpPods::default()))),
         sizings: crate::sizing::Sizings::default(),
         brokers: Arc::new(Outside),
         tables: Arc::new(Outside),

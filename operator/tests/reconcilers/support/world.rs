@@ -1,5 +1,6 @@
 //! A world for reconcilers: the API server in memory, and stand-ins for clock and broker.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use futures::future::{BoxFuture, FutureExt};
@@ -15,6 +16,7 @@ use millrace_operator::events::Events;
 use millrace_operator::lag::{LagObservation, LagQuery, LagSource, PartitionOffsets};
 use millrace_operator::metrics::Metrics;
 use millrace_operator::outside::Outside;
+use millrace_operator::scrape::{Look, PodSource, Sample, ScrapeError, Target};
 use millrace_operator::sizing::Sizings;
 use millrace_operator::stores::Stores;
 use serde_json::{Value, json};
@@ -65,6 +67,27 @@ impl LagSource for SetLag {
     }
 }
 
+/// What pods say, set by hand; a pod nothing is set for does not answer.
+#[derive(Default)]
+pub(crate) struct SetPods {
+    samples: Mutex<BTreeMap<String, Sample>>,
+}
+
+impl PodSource for SetPods {
+    fn look<'a>(&'a self, targets: &'a [Target], now: Timestamp) -> BoxFuture<'a, Look> {
+        let samples = self.samples.lock().unwrap();
+        let one = |target: &Target| {
+            let sample = samples.get(&target.pod).cloned();
+            let answer = sample.map(|sample| Sample { at: now.as_second(), ..sample });
+            let Target { pod, address } = target.clone();
+            let cause = "it was not set".to_owned();
+            (target.pod.clone(), answer.ok_or(ScrapeError::Unreachable { pod, address, cause }))
+        };
+        let look = targets.iter().map(one).collect();
+        async move { look }.boxed()
+    }
+}
+
 /// A partition that stands still with so many messages waiting.
 fn behind(partition: i32, messages: u64) -> PartitionOffsets {
     let end = i64::try_from(messages).unwrap();
@@ -77,6 +100,7 @@ pub(crate) struct World {
     pub(crate) context: Arc<Context>,
     clock: Arc<SetClock>,
     lag: Arc<SetLag>,
+    pods: Arc<SetPods>,
 }
 
 impl World {
@@ -86,6 +110,7 @@ impl World {
         let client = server.client();
         let clock = Arc::new(SetClock { second: Mutex::new(1_790_000_000) });
         let lag = Arc::new(SetLag { clock: clock.clone(), lag: Mutex::new(Some((0, true))) });
+        let pods = Arc::new(SetPods::default());
         let metrics = Metrics::new().unwrap();
         let context = Context {
             events: Events::new(client.clone(), "test".into(), metrics.clone()),
@@ -98,6 +123,7 @@ impl World {
                 collector_version_default: "0.1.0".into(),
             },
             lag: lag.clone(),
+            pods: pods.clone(),
             sizings: Sizings::default(),
             brokers: Arc::new(Outside),
             tables: Arc::new(Outside),
@@ -105,7 +131,7 @@ impl World {
             wakes: Arc::default(),
             stores: Stores::default(),
         };
-        Self { server, context: Arc::new(context), clock, lag }
+        Self { server, context: Arc::new(context), clock, lag, pods }
     }
 
     /// Lets time pass.
@@ -116,6 +142,16 @@ impl World {
     /// Sets the lag.
     pub(crate) fn set_lag(&self, lag: Option<(u64, bool)>) {
         *self.lag.lag.lock().unwrap() = lag;
+    }
+
+    /// Sets what a pod says of itself; `None` is a pod that does not answer.
+    #[allow(dead_code)]
+    pub(crate) fn set_pod(&self, pod: &str, sample: Option<Sample>) {
+        let mut pods = self.pods.samples.lock().unwrap();
+        match sample {
+            Some(sample) => pods.insert(pod.to_owned(), sample),
+            None => pods.remove(pod),
+        };
     }
 
     /// Reconciles the object at `path` once, as the controller would.

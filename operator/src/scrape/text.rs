@@ -1,0 +1,208 @@
+//! Reads the Prometheus text format as far as a collector's own metrics need it. Pure.
+//!
+//! Families that are not known are passed over, so that another release's collectors can be read.
+
+use super::Sample;
+
+/// Series read at most; a collector with 200 partitions of three topics writes 2,000.
+const SERIES_MAX: usize = 50_000;
+
+/// What was wrong with the text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TextError {
+    /// A line that is no sample.
+    #[error("line {line} is no sample of a metric")]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+    },
+    /// None of a collector's metrics is there.
+    #[error("none of them is a collector's")]
+    Foreign,
+    /// More series than are read.
+    #[error("there are more than {SERIES_MAX} series")]
+    TooMany,
+}
+
+/// What a pod's metrics say.
+///
+/// # Errors
+/// When the text is not in Prometheus' format, or not a collector's.
+pub fn sample(text: &str, at: i64) -> Result<Sample, TextError> {
+    let mut sample = Sample { at, ..Sample::default() };
+    let mut is_ours = false;
+    let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
+    let series = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    for (count, (number, line)) in series.enumerate() {
+        if count >= SERIES_MAX {
+            return Err(TextError::TooMany);
+        }
+        let series = Series::read(line).ok_or(TextError::Line { line: number })?;
+        is_ours |= series.name == "millrace_budget_bytes";
+        note(&mut sample, &series);
+    }
+    is_ours.then_some(sample).ok_or(TextError::Foreign)
+}
+
+fn note(sample: &mut Sample, series: &Series<'_>) {
+    let Series { name, labels: _, value } = series;
+    let (count, value) = (whole(*value), *value);
+    match *name {
+        "millrace_records_in_total" => sample.records_in += count,
+        "millrace_records_out_total" => sample.records_out += count,
+        "millrace_records_refused_total" | "millrace_records_dead_lettered_total" => {
+            sample.records_apart += count;
+        }
+        "millrace_records_buffered" => sample.records_held += count,
+        "millrace_records_lost_to_retention_total" => sample.lost_to_retention += count,
+        "process_cpu_seconds_total" => sample.cpu_seconds = value,
+        "process_resident_memory_bytes" => sample.resident_bytes = Some(count),
+        "millrace_budget_bytes" => sample.budget_bytes = Some(count),
+        "millrace_bytes_in_flight" => sample.in_flight_bytes = Some(count),
+        "millrace_insert_seconds_count" => sample.inserts += count,
+        "millrace_insert_seconds_sum" => sample.insert_seconds += value,
+        "millrace_insert_retries_total" => {
+            if let Some(class) = series.label("class") {
+                *sample.insert_retries.entry(class.to_owned()).or_default() += count;
+            }
+        }
+        "millrace_consumer_lag_messages" => {
+            let partition = series.label("partition").and_then(|text| text.parse().ok());
+            if let (Some(topic), Some(partition)) = (series.label("topic"), partition) {
+                sample.lag_messages.insert((topic.to_owned(), partition), count);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A whole number out of a float; what is negative or no number is nothing.
+fn whole(value: f64) -> u64 {
+    // The cast saturates, and a NaN becomes 0.
+    value as u64
+}
+
+/// One line.
+struct Series<'a> {
+    name: &'a str,
+    labels: &'a str,
+    value: f64,
+}
+
+impl<'a> Series<'a> {
+    fn read(line: &'a str) -> Option<Self> {
+        let (name, labels, rest) = match line.split_once('{') {
+            Some((name, rest)) => {
+                let end = end_of_labels(rest)?;
+                (name, &rest[..end], &rest[end + 1..])
+            }
+            None => {
+                let (name, rest) = line.split_once(' ')?;
+                (name, "", rest)
+            }
+        };
+        // What may follow the value is a time.
+        let value = rest.split_whitespace().next()?.parse().ok()?;
+        let is_name = !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':'));
+        is_name.then_some(Self { name, labels, value })
+    }
+
+    /// A label's value. Those read here are words without escapes.
+    fn label(&self, name: &str) -> Option<&'a str> {
+        let mut rest = self.labels;
+        while let Some((label, behind)) = rest.split_once("=\"") {
+            let end = end_of_value(behind)?;
+            if label.trim_start_matches(',').trim() == name {
+                return Some(&behind[..end]);
+            }
+            rest = &behind[end + 1..];
+        }
+        None
+    }
+}
+
+/// Where a quoted value ends: at the first quote that isn't escaped.
+fn end_of_value(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    text.bytes().position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    })
+}
+
+/// Where the labels end: at the first bracket outside of quotes.
+fn end_of_labels(text: &str) -> Option<usize> {
+    let (mut quoted, mut escaped) = (false, false);
+    text.bytes().position(|byte| {
+        if byte == b'"' && !escaped {
+            quoted = !quoted;
+        }
+        escaped = byte == b'\\' && !escaped;
+        byte == b'}' && !quoted
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TEXT: &str = r#"
+# HELP millrace_records_in_total Records taken in.
+# TYPE millrace_records_in_total counter
+millrace_records_in_total{signal="logs"} 7
+millrace_records_in_total{signal="traces"} 100
+millrace_records_out_total{signal="traces"} 90 1700000000000
+millrace_records_dead_lettered_total{signal="traces",reason="malformed"} 2
+millrace_records_refused_total{signal="traces",reason="too } \" long"} 1
+millrace_records_buffered{signal="traces"} -3
+millrace_consumer_lag_messages{topic="otlp_traces",partition="4"} 12
+millrace_insert_seconds_bucket{le="+Inf"} 5
+millrace_insert_seconds_sum 1.5
+millrace_insert_seconds_count 5
+millrace_insert_retries_total{class="slow_down"} 3
+millrace_budget_bytes 1.048576e6
+millrace_bytes_in_flight 10
+process_cpu_seconds_total 12.25
+process_resident_memory_bytes 4096
+millrace_of_a_later_release NaN
+"#;
+
+    /// Scenario: what a collector writes, with labels that hold brackets and quotes. Guarantee: every
+    /// figure is found; sums are over all labels; what can't be below nothing isn't.
+    #[test]
+    fn a_collectors_metrics_are_read() {
+        let sample = sample(TEXT, 9).unwrap();
+        assert_eq!((sample.at, sample.records_in, sample.records_out), (9, 107, 90));
+        assert_eq!((sample.records_apart, sample.records_held), (3, 0));
+        assert_eq!((sample.inserts, sample.insert_failures()), (5, 3));
+        assert_eq!(sample.insert_retries.get("slow_down"), Some(&3));
+        assert_eq!(sample.lag_messages.get(&("otlp_traces".to_owned(), 4)), Some(&12));
+        assert_eq!((sample.budget_bytes, sample.resident_bytes), (Some(1_048_576), Some(4096)));
+        assert_eq!((sample.cpu_seconds, sample.insert_seconds), (12.25, 1.5));
+    }
+
+    /// Scenario: answers that aren't metrics, or not a collector's. Guarantee: each is refused, with
+    /// the line.
+    #[test]
+    fn what_is_not_a_collectors_is_refused() {
+        assert_eq!(sample("", 0), Err(TextError::Foreign));
+        assert_eq!(sample("up 1\n", 0), Err(TextError::Foreign));
+        for (text, line) in [("<html>", 1), ("up 1\nx{", 2), ("x{a=\"}\"} y", 1), ("{} 1", 1)] {
+            assert_eq!(sample(text, 0), Err(TextError::Line { line }), "{text}");
+        }
+        let many = "up 1\n".repeat(SERIES_MAX + 1);
+        assert_eq!(sample(&many, 0), Err(TextError::TooMany));
+    }
+
+    proptest! {
+        /// Scenario: any text. Guarantee: an answer or an error, never a panic.
+        #[test]
+        fn any_text_is_read_or_refused(text in "(\\PC|[{}\"\\\\\n =]){0,200}") {
+            let _ = sample(&text, 0);
+            let _ = sample(&format!("{TEXT}{text}"), 0);
+        }
+    }
+}
