@@ -27,6 +27,7 @@ use crate::lag::LagBoard;
 use crate::lease::{Elector, Ending};
 use crate::metrics::Metrics;
 use crate::outside::Outside;
+use crate::scrape::{HttpPods, PodBoard};
 use crate::{edge, gateway, pipeline, schema, telemetry, topic};
 
 /// How often a kind that is not served yet is looked for again.

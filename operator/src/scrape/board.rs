@@ -17,9 +17,9 @@ use super::{LOOK_MAX, Look, PodSource, Sample, ScrapeError, Target};
 
 /// An answer younger than this is not asked for again. Just under the pools' own interval, so that
 /// every look brings a new one.
-pub const FRESH: Duration = Duration::from_secs(8);
+const FRESH: Duration = Duration::from_secs(8);
 /// Looks at once: 16 of 100 pods are 1,600 sockets at most.
-pub const LOOKS_MAX: usize = 16;
+const LOOKS_MAX: usize = 16;
 /// A look that has no answer by now was given up: its time, and what it waited for others.
 const GIVEN_UP_AFTER: Duration = LOOK_MAX.saturating_mul(30);
 /// A pod nobody asked for in this time is gone.

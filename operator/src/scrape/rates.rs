@@ -61,11 +61,6 @@ impl PodRates {
             self.sink = Some(Aged { seen_at: inserts.at, value: Sink { pressure } });
         }
     }
-
-    /// Forgets all of it, as when nobody asks for it any longer.
-    pub fn forget(&mut self) {
-        *self = Self::default();
-    }
 }
 
 fn seen(facts: &PodFacts, was: Seen, sample: Option<&Sample>, inserts: &mut Inserts) -> Seen {

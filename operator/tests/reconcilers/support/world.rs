@@ -144,6 +144,21 @@ impl World {
         *self.lag.lag.lock().unwrap() = lag;
     }
 
+    /// Puts the pods of a StatefulSet there, with addresses and these limits.
+    pub(crate) fn run_pods(&self, set: &str, limits: Value) {
+        let object = self.server.get(set).unwrap();
+        let (folder, name) = set.rsplit_once('/').unwrap();
+        let folder = folder.replace("/apis/apps/v1/", "/api/v1/").replace("/statefulsets", "/pods");
+        for ordinal in 0..object["spec"]["replicas"].as_i64().unwrap() {
+            let resources = json!({"limits": limits});
+            let pod = json!({"apiVersion": "v1", "kind": "Pod",
+                "metadata": {"labels": object["spec"]["selector"]["matchLabels"]},
+                "spec": {"containers": [{"name": "collector", "resources": resources}]},
+                "status": {"podIP": format!("10.0.0.{ordinal}")}});
+            self.server.put(&format!("{folder}/{name}-{ordinal}"), pod);
+        }
+    }
+
     /// Sets what a pod says of itself; `None` is a pod that does not answer.
     #[allow(dead_code)]
     pub(crate) fn set_pod(&self, pod: &str, sample: Option<Sample>) {
