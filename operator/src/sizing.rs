@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use millrace_autoscale::{Aged, Group, Partition, State};
 
 use crate::lag::LagObservation;
+use crate::scrape::PodRates;
 
 /// A pool that was not looked at for this long is gone.
 const FORGOTTEN_AFTER: SignedDuration = SignedDuration::from_secs(600);
@@ -22,6 +23,10 @@ pub struct Kept {
     pub state: Option<State>,
     /// The newest look at the group, with rates since the one before.
     pub group: Option<Aged<Group>>,
+    /// What its pods said.
+    pub pods: PodRates,
+    /// Who else sizes its StatefulSet, and when that was looked for.
+    pub scaler: Option<(Timestamp, Option<String>)>,
     last: Option<LagObservation>,
 }
 
@@ -43,6 +48,23 @@ impl Kept {
             },
         });
         self.last = Some(lag.clone());
+    }
+
+    /// The newest look at the group, with who reads which partition as far as pods told.
+    #[must_use]
+    pub fn group(&self) -> Option<Aged<Group>> {
+        let mut group = self.group.clone()?;
+        let offsets = self.last.iter().flat_map(|lag| &lag.offsets);
+        for (partition, of) in group.value.partitions.iter_mut().zip(offsets) {
+            partition.owner = self.pods.owners.get(&(of.topic.clone(), of.partition)).copied();
+        }
+        Some(group)
+    }
+
+    /// Who else sizes the pool's StatefulSet.
+    #[must_use]
+    pub fn sized_by(&self) -> Option<&str> {
+        self.scaler.as_ref().and_then(|(_, scaler)| scaler.as_deref())
     }
 }
 

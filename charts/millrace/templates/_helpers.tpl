@@ -52,9 +52,13 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]
-# Why pods are not ready.
+# Why pods are not ready, and where to ask them how busy they are.
 - apiGroups: [""]
   resources: [pods]
+  verbs: [list]
+# Whether another autoscaler sizes a pool already (KEDA acts through these too).
+- apiGroups: [autoscaling]
+  resources: [horizontalpodautoscalers]
   verbs: [list]
 # The Secrets that specs name, one by one: content is read to hash it and to sign in to Kafka and
 # ClickHouse. No list and no watch, so that other Secrets can't be found; a changed Secret is seen

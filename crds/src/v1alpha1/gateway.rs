@@ -336,6 +336,14 @@ pub struct SizingStatus {
     /// Partitions of all topics read, at that time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partitions: Option<i32>,
+    /// Who sets the size instead, such as HorizontalPodAutoscaler prod: this decision is then only a
+    /// recommendation, and wanted is what it would be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 320))]
+    pub sized_by: Option<String>,
+    /// What the pods said of themselves, at that time. Absent while none was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signals: Option<SizingSignals>,
     /// What the decision rests on. Absent while arrivals or a pod's capacity are not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terms: Option<SizingTerms>,
@@ -370,6 +378,26 @@ pub struct SizingStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4))]
     pub capacities: Vec<LearnedCapacity>,
+}
+
+/// What a pool's pods said of themselves, none of it older than a minute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SizingSignals {
+    /// Pods that were asked.
+    pub pods: i32,
+    /// Pods that answered on their admin port.
+    pub pods_told: i32,
+    /// The memory of the fullest pod, in percent of its limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_percent: Option<i32>,
+    /// The processor time of the busiest pod, in percent of its limit. Absent without a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_percent: Option<i32>,
+    /// Inserts that ClickHouse did not take, in percent of those tried since the look before. Absent
+    /// when none was tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sink_refused_percent: Option<i32>,
 }
 
 /// The terms of a sizing decision. Rates are in messages per second.

@@ -28,7 +28,8 @@ pub use edge::{
 };
 pub use gateway::{
     Delivery, GatewayPool, GatewayPoolSpec, GatewayPoolStatus, GatewaySettings, GatewaySignal,
-    GroupProtocol, HotPartition, LearnedCapacity, Scaling, SizingStatus, SizingTerms,
+    GroupProtocol, HotPartition, LearnedCapacity, Scaling, SizingSignals, SizingStatus,
+    SizingTerms,
 };
 pub use pipeline::{
     CanarySettings, ChildStatus, PipelineSignal, RolloutSettings, TelemetryPipeline,

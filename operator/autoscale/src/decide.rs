@@ -84,6 +84,11 @@ impl<'a> Look<'a> {
         self.sink.is_some_and(|sink| sink.pressure >= self.policy.sink_veto_pressure)
     }
 
+    /// A pod that told about itself no longer does: what it would say is not known.
+    fn a_pod_fell_silent(&self) -> bool {
+        self.pods.len() < self.seen.pods.len()
+    }
+
     fn memory_is_short(&self) -> bool {
         let share = |pod: &&Pod| Some(pod.memory_bytes? as f64 / pod.memory_limit_bytes? as f64);
         self.pods.iter().filter_map(share).any(|share| share > self.policy.memory_veto_share)
@@ -293,6 +298,9 @@ fn weigh_shrinking(look: &Look<'_>, state: &State, found: Verdict, due: i64) -> 
     }
     if look.memory_is_short() {
         return found.held(look.current, Reason::HoldMemory);
+    }
+    if look.a_pod_fell_silent() {
+        return found.held(look.current, Reason::HoldSignalMissing);
     }
     // What was just added is given time to be of use.
     let policy = look.policy;

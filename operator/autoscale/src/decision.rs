@@ -129,7 +129,10 @@ impl Reason {
             Self::HoldRate => "the size was changed too often within the hour",
             Self::HoldRollout => "pods are being replaced or started",
             Self::HoldMigration => "a schema migration is under way",
-            Self::HoldSignalMissing => "the lag is not known, which is never taken for none",
+            Self::HoldSignalMissing => {
+                "the lag is not known, or a pod no longer tells of itself before the pool shrinks; \
+                 that is never taken for none"
+            }
             Self::HoldSinkBusy => "ClickHouse can't take more; more pods would make it slower",
             Self::HoldMemory => "pods are near their memory limit; fewer would hold more each",
             Self::HoldIneffective => "growing did not help twice; look at keys and ClickHouse",

@@ -35,7 +35,7 @@ pub struct Observation {
     pub capacity_key: String,
     /// The consumer group; `None` when the broker has not told.
     pub group: Option<Aged<Group>>,
-    /// The pods that told about themselves.
+    /// The pods that told about themselves; one that no longer does stays, with its age.
     pub pods: Vec<Aged<Pod>>,
     /// The sink; `None` when no pod told about it.
     pub sink: Option<Aged<Sink>>,
@@ -101,7 +101,7 @@ pub struct Pod {
 /// What the pods say of the sink they write to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sink {
-    /// Share of inserts, 0 to 1, that the sink refused for being busy, delayed, or answered later
-    /// than the policy's limit.
+    /// Share of inserts, 0 to 1, that the sink did not take: busy, away, or in need of a person.
+    /// Rows it can't store for what is in them don't count.
     pub pressure: f64,
 }

@@ -6,9 +6,11 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::FieldsV1;
 use millrace_crds::v1alpha1::SizingStatus;
 
 use super::validate::Validated;
+use crate::apply::CHILDREN_MANAGER;
 use crate::pool::names::PoolNames;
 use crate::pool::objects;
 use crate::pool::template::{ADMIN_PORT, PodPlan, pod_template};
@@ -56,7 +58,7 @@ pub(super) fn build<'a>(validated: &'a Validated<'a>) -> Prepared<'a> {
         service: headless_service(names),
         budget: objects::disruption_budget(names),
         policy: policy.then(|| objects::network_policy(names, &[])),
-        stateful_set: stateful_set(names, sizing, template),
+        stateful_set: stateful_set(names, sizing, observed.live.as_ref(), template),
     }
 }
 
@@ -72,12 +74,13 @@ fn headless_service(names: &PoolNames) -> Service {
 fn stateful_set(
     names: &PoolNames,
     sizing: &SizingStatus,
+    live: Option<&StatefulSet>,
     template: PodTemplateSpec,
 ) -> StatefulSet {
     StatefulSet {
         metadata: objects::metadata(names, &names.base),
         spec: Some(StatefulSetSpec {
-            replicas: Some(sizing.replicas),
+            replicas: (!is_sized_elsewhere(live, sizing)).then_some(sizing.replicas),
             service_name: Some(names.base.clone()),
             selector: objects::selector(names),
             pod_management_policy: Some("Parallel".into()),
@@ -91,4 +94,16 @@ fn stateful_set(
         }),
         status: None,
     }
+}
+
+/// Whether `spec.replicas` is left to another autoscaler. Only once somebody else owns the field:
+/// given up earlier it would fall back to 1. Until then it is written as it is.
+fn is_sized_elsewhere(live: Option<&StatefulSet>, sizing: &SizingStatus) -> bool {
+    let managers = live.and_then(|set| set.metadata.managed_fields.as_deref()).unwrap_or_default();
+    let owns = |fields: &FieldsV1| !fields.0["f:spec"]["f:replicas"].is_null();
+    sizing.sized_by.is_some()
+        && managers.iter().any(|entry| {
+            let others = entry.manager.as_deref() != Some(CHILDREN_MANAGER);
+            others && entry.fields_v1.as_ref().is_some_and(owns)
+        })
 }

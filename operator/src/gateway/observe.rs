@@ -1,13 +1,26 @@
-//! Reads what a gateway pool's spec refers to: Secrets, the live StatefulSet, the consumer lag.
+//! Reads what a gateway pool's spec refers to: Secrets, the live StatefulSet, the consumer lag; and
+//! what its pods say of themselves.
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kube::ResourceExt;
+use kube::api::{Api, ListParams};
 use millrace_crds::v1alpha1::GatewayPool;
 
 use super::validate::{Draft, Observed};
 use crate::apply::api;
 use crate::context::Context;
 use crate::error::{Step, StepError};
+use crate::pool::names::PoolNames;
 use crate::pool::observe;
+use crate::scrape::{self, PodRates};
+use crate::sizing::Kept;
+
+/// Other autoscalers are looked for this often: they come and go by hand.
+const SCALER_FRESH: SignedDuration = SignedDuration::from_secs(30);
+/// One page of them; no namespace has more pools than that by far.
+const SCALERS_MAX: u32 = 500;
 
 /// Reads all of it. A lag that cannot be observed is part of the observation, not a failure: pods
 /// are kept right even while the broker is away.
@@ -31,5 +44,48 @@ pub(super) async fn observe(
     if let Ok(lag) = &lag {
         kept.note(lag);
     }
-    Ok(Observed { draft, found, live, lag, kept, now: context.clock.now() })
+    let now = context.clock.now();
+    match pool.spec.settings.replicas.is_none() && live.is_some() {
+        true => signals(context, &draft.names, &mut kept, now).await?,
+        false => (kept.pods, kept.scaler) = (PodRates::default(), None),
+    }
+    Ok(Observed { draft, found, live, lag, kept, now })
+}
+
+/// Reads what sizing asks besides the lag. A pod that does not answer is part of what is seen.
+async fn signals(
+    context: &Context,
+    names: &PoolNames,
+    kept: &mut Kept,
+    now: Timestamp,
+) -> Result<(), StepError> {
+    let pods = scrape::pods(context, &names.namespace, &names.selector_text()).await?;
+    let targets: Vec<_> = pods.iter().filter_map(scrape::PodFacts::target).collect();
+    let look = context.pods.look(&targets, now).await;
+    for error in look.values().filter_map(|answer| answer.as_ref().err()) {
+        tracing::debug!(pool = %names.pool, namespace = %names.namespace, %error, "no figures");
+    }
+    kept.pods.note(&pods, &look);
+    let fresh = |(at, _): &(Timestamp, _)| now.duration_since(*at) < SCALER_FRESH;
+    if !kept.scaler.as_ref().is_some_and(fresh) {
+        kept.scaler = Some((now, scaler(context, names).await?));
+    }
+    Ok(())
+}
+
+/// The HorizontalPodAutoscaler that sizes the StatefulSet itself, if there is one. KEDA acts through
+/// one too: each ScaledObject makes its own.
+async fn scaler(context: &Context, names: &PoolNames) -> Result<Option<String>, StepError> {
+    let namespace = &names.namespace;
+    let api: Api<HorizontalPodAutoscaler> = Api::namespaced(context.client.clone(), namespace);
+    let scalers = api.list(&ListParams::default().limit(SCALERS_MAX)).await.map_err(|error| {
+        let what = format!("list HorizontalPodAutoscalers in {namespace}");
+        StepError::api(Step::Observe, what, error)
+    })?;
+    let targets = |scaler: &&HorizontalPodAutoscaler| {
+        let target = scaler.spec.as_ref().map(|spec| &spec.scale_target_ref);
+        target.is_some_and(|it| it.kind == "StatefulSet" && it.name == names.base)
+    };
+    let found = scalers.items.iter().filter(|it| it.metadata.deletion_timestamp.is_none());
+    Ok(found.clone().find(targets).map(|it| format!("HorizontalPodAutoscaler {}", it.name_any())))
 }

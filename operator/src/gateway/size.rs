@@ -9,19 +9,22 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use millrace_autoscale as rule;
 use millrace_autoscale::{Capacities, Capacity, Change, Memory, Mode, State, Transition};
 use millrace_crds::v1alpha1::{
-    GatewayPool, HotPartition, LearnedCapacity, SizingStatus, SizingTerms,
+    GatewayPool, HotPartition, LearnedCapacity, SizingSignals, SizingStatus, SizingTerms,
 };
 use millrace_rollout::{Observation, Verdict, judge};
 
 use super::validate::Observed;
 use crate::apply::{hash_of, is_paused};
 use crate::pool::status::as_i32;
+use crate::scrape::PodRates;
 use crate::sizing::Kept;
 
 /// Figures that moved are written anew this often at most.
 const FIGURES_REFRESH: SignedDuration = SignedDuration::from_secs(60);
 /// A figure that moved by less than this share says nothing new.
 const FIGURES_SHARE: f64 = 0.2;
+/// What a pod said longer ago than this counts as missing: six looks. The rule's own limit.
+const STALE_SECONDS: i64 = 60;
 
 /// Decides the size; gives the decision for the status and what to remember. While nothing about
 /// the decision changes, the earlier one is given back as it was.
@@ -33,7 +36,7 @@ pub(super) fn decide(pool: &GatewayPool, observed: &Observed) -> (SizingStatus, 
     }
     let last = kept.state.take().unwrap_or_else(|| remembered(before));
     let seen = seen(pool, before, observed);
-    let decision = rule::decide(&seen, &policy(pool), &last);
+    let decision = rule::decide(&seen, &policy(pool, observed), &last);
     let sizing = sizing_of(&decision, &seen, observed);
     kept.state = Some(decision.state);
     match before {
@@ -42,36 +45,41 @@ pub(super) fn decide(pool: &GatewayPool, observed: &Observed) -> (SizingStatus, 
     }
 }
 
-fn policy(pool: &GatewayPool) -> rule::Policy {
+fn policy(pool: &GatewayPool, observed: &Observed) -> rule::Policy {
     let settings = &pool.spec.settings;
     let scaling = &settings.scaling;
     rule::Policy {
-        mode: settings.replicas.map_or(Mode::Act, Mode::Fixed),
+        mode: match (settings.replicas, observed.kept.sized_by()) {
+            (Some(size), _) => Mode::Fixed(size),
+            (None, Some(_)) => Mode::Recommend,
+            (None, None) => Mode::Act,
+        },
         lag_bound_seconds: f64::from(scaling.lag_bound_seconds),
         catch_up_seconds: f64::from(scaling.catch_up_seconds),
+        stale_after_seconds: STALE_SECONDS,
         ..rule::Policy::between(scaling.min_replicas, scaling.max_replicas)
     }
 }
 
 /// What is seen. The size that counts as the present one is the one last decided on: a StatefulSet
-/// scaled by hand is drift, not a decision.
+/// scaled by hand is drift, not a decision; unless another autoscaler sizes it.
 fn seen(
     pool: &GatewayPool,
     before: Option<&SizingStatus>,
     observed: &Observed,
 ) -> rule::Observation {
     let figures = observed.figures();
+    let live = figures.as_ref().map(|figures| figures.wanted);
+    let decided = before.and_then(|before| u32::try_from(before.replicas).ok());
     rule::Observation {
         now: observed.now.as_second(),
-        current: before
-            .and_then(|before| u32::try_from(before.replicas).ok())
-            .or(figures.as_ref().map(|figures| figures.wanted)),
+        current: if observed.kept.sized_by().is_some() { live } else { decided.or(live) },
         transition: figures.as_ref().map_or(Transition::Settled, transition),
         capacity_key: capacity_key(pool, observed),
         // A lag that was asked for and not told is missing, however young the answer before is.
-        group: observed.kept.group.clone().filter(|_| observed.lag.is_ok()),
-        pods: Vec::new(),
-        sink: None,
+        group: observed.kept.group().filter(|_| observed.lag.is_ok()),
+        pods: observed.kept.pods.pods.clone(),
+        sink: observed.kept.pods.sink.clone(),
     }
 }
 
@@ -145,6 +153,8 @@ fn sizing_of(
         decided_at: at(observed.now.as_second()).unwrap_or(Time(observed.now)),
         earliest_change_at: time(decision.earliest_change),
         partitions: partitions.map(|count| i32::try_from(count).unwrap_or(i32::MAX)),
+        sized_by: observed.kept.sized_by().map(ToOwned::to_owned),
+        signals: signals(observed),
         terms: decision.terms.as_ref().map(terms_of),
         hot_partition: decision.hot.as_ref().and_then(|hot| hot_of(hot, observed)),
         more_needed_since: time(*over_since),
@@ -155,6 +165,26 @@ fn sizing_of(
         back_off_until: time(memory.back_off_until),
         capacities: memory.capacities.known().iter().map(learned).collect(),
     }
+}
+
+/// What the pods said, in whole percents; `None` when none was asked.
+fn signals(observed: &Observed) -> Option<SizingSignals> {
+    let PodRates { pods, sink, listed, .. } = &observed.kept.pods;
+    let percent = |share: f64| (share * 100.0).round() as i32;
+    let most = |shares: &mut dyn Iterator<Item = f64>| shares.reduce(f64::max).map(percent);
+    let now = observed.now.as_second();
+    let told = pods.iter().filter_map(|pod| pod.fresh(now, STALE_SECONDS));
+    let memory = |pod: &rule::Pod| Some(pod.memory_bytes? as f64 / pod.memory_limit_bytes? as f64);
+    (*listed > 0).then(|| SizingSignals {
+        pods: i32::try_from(*listed).unwrap_or(i32::MAX),
+        pods_told: i32::try_from(told.clone().count()).unwrap_or(i32::MAX),
+        memory_percent: most(&mut told.clone().filter_map(memory)),
+        cpu_percent: most(&mut told.filter_map(|pod| pod.busy)),
+        sink_refused_percent: sink
+            .as_ref()
+            .and_then(|sink| sink.fresh(now, STALE_SECONDS))
+            .map(|sink| percent(sink.pressure)),
+    })
 }
 
 fn terms_of(terms: &rule::Terms) -> SizingTerms {
@@ -205,6 +235,7 @@ fn says_the_same(before: &SizingStatus, now: &SizingStatus) -> bool {
         && before.partitions == now.partitions
         && before.changed_at == now.changed_at
         && before.back_off_until == now.back_off_until
+        && before.sized_by == now.sized_by
         && before.regrets == now.regrets;
     if !same {
         return false;
@@ -258,5 +289,24 @@ fn message(decision: &rule::Decision, observed: &Observed) -> String {
         .earliest_change
         .and_then(at)
         .map_or_else(String::new, |time| format!("; earliest change {}", time.0));
-    format!("{decision}; {lag}{earliest}")
+    let only_told = observed
+        .kept
+        .sized_by()
+        .map_or_else(String::new, |scaler| format!("only recommended, {scaler} sets the size: "));
+    let pods = signals(observed).map_or_else(String::new, |it| pods_text(&it));
+    format!("{only_told}{decision}; {lag}{pods}{earliest}")
+}
+
+fn pods_text(signals: &SizingSignals) -> String {
+    let SizingSignals { pods, pods_told, memory_percent, cpu_percent, sink_refused_percent } =
+        signals;
+    let figure = |what: &str, percent: &Option<i32>| {
+        percent.map_or_else(String::new, |percent| format!(", {what} {percent} %"))
+    };
+    format!(
+        "; {pods_told} of {pods} pods told{}{}{}",
+        figure("most memory", memory_percent),
+        figure("most processor time", cpu_percent),
+        figure("inserts refused", sink_refused_percent)
+    )
 }

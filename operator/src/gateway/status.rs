@@ -3,7 +3,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::Resource;
+use kube::{Resource, ResourceExt};
 use millrace_crds::v1alpha1::{GatewayPool, GatewayPoolStatus, LagStatus, SizingStatus};
 use millrace_crds::{ConditionType, Reason};
 use millrace_rollout::{Observation, Verdict};
@@ -38,6 +38,11 @@ pub(super) async fn report(
     let settled = matches!(outcome, Outcome::Applied(it) if it.verdict == Verdict::Complete);
     if let Some(sizing) = &status.sizing {
         context.metrics.decided(&sizing.reason);
+        if before.sizing.as_ref().is_none_or(|before| before.reason != sizing.reason) {
+            let (namespace, name) = (pool.namespace(), pool.name_any());
+            let SizingStatus { replicas, wanted, reason, message, .. } = sizing;
+            tracing::info!(?namespace, name, replicas, wanted, reason, message, "sizing decision");
+        }
     }
     if patch_status(context, pool, pool.status.as_ref(), &status).await? {
         let resized = resized(before.sizing.as_ref(), status.sizing.as_ref());
@@ -147,6 +152,17 @@ fn lag_status(before: Option<&LagStatus>, lag: &LagObservation, bound_seconds: i
 /// The event of a changed size.
 fn resized(before: Option<&SizingStatus>, now: Option<&SizingStatus>) -> Option<Notice> {
     let now = now?;
+    let scaler = |it: Option<&SizingStatus>| it.and_then(|it| it.sized_by.clone());
+    if scaler(before) != scaler(Some(now)) {
+        let message = match &now.sized_by {
+            Some(other) => format!("{other} sets the size; this pool only recommends one"),
+            None => "no other autoscaler sets the size any longer; this pool does".to_owned(),
+        };
+        return Some(Notice::normal("SizedElsewhere".to_owned(), "Scale", message));
+    }
+    if now.sized_by.is_some() {
+        return None;
+    }
     let changed = before.is_none_or(|before| before.replicas != now.replicas);
     changed.then(|| Notice::normal(format!("Sized{}", now.reason), "Scale", now.message.clone()))
 }

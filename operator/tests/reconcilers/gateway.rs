@@ -1,6 +1,7 @@
 //! What the gateway pool's reconciler does against an API server in memory.
 
 use millrace_operator::gateway::GatewayPools;
+use millrace_operator::scrape::Sample;
 use serde_json::{Value, json};
 
 use crate::support::world::World;
@@ -134,6 +135,137 @@ async fn lasting_lag_grows_the_pool_and_the_status_says_why() {
     let sized = world.server.take_event_reasons();
     let sized = sized.iter().filter(|reason| *reason == "SizedLagAboveBound").count();
     assert_eq!(sized, 4);
+}
+
+/// What a pod says that has been up for so long, and is this busy.
+fn sample(world: &World, cpu_share: f64, memory: u64, refused: u64) -> Sample {
+    let up = world.context.clock.now().as_second() - 1_790_000_000;
+    let count = u64::try_from(up).unwrap();
+    Sample {
+        cpu_seconds: up as f64 * cpu_share,
+        resident_bytes: Some(memory),
+        inserts: count * 100,
+        insert_retries: [("slow_down".to_owned(), count * refused)].into(),
+        ..Sample::default()
+    }
+}
+
+/// Like `play`, with the first pods telling of themselves at each look.
+async fn play_telling(
+    world: &World,
+    seconds: i64,
+    tell: impl Fn(&World) -> Option<Sample>,
+) -> Vec<i64> {
+    let mut sizes = vec![replicas(world)];
+    for _ in 0..seconds / 10 {
+        world.run_pods(SET, json!({"memory": "1000", "cpu": "1"}));
+        for ordinal in 0..12 {
+            world.set_pod(&format!("prod-gateway-{ordinal}"), tell(world));
+        }
+        sizes.append(&mut play(world, 10).await);
+    }
+    sizes.dedup();
+    sizes
+}
+
+fn sizing(world: &World) -> Value {
+    world.server.get(POOL).unwrap()["status"]["sizing"].clone()
+}
+
+/// Scenario: lag above its bound for half an hour while ClickHouse refuses a third of the inserts,
+/// then none. Guarantee: the pool does not grow against a busy sink, says so with the share, and
+/// grows once the sink takes inserts.
+#[tokio::test]
+async fn a_busy_sink_holds_growth_until_it_takes_inserts_again() {
+    let world = world();
+    settle(&world).await;
+    world.set_lag(BEHIND);
+    let refused = |world: &World| Some(sample(world, 0.5, 300, 33));
+    assert_eq!(play_telling(&world, 1800, refused).await, [2]);
+    assert_eq!(sizing(&world)["reason"], "HoldSinkBusy");
+    assert_eq!(sizing(&world)["signals"]["sinkRefusedPercent"], 33);
+    let events = world.server.take_event_reasons();
+    assert!(!events.iter().any(|reason| reason.starts_with("SizedLag")), "{events:?}");
+    let taken = |world: &World| {
+        let mut sample = sample(world, 0.5, 300, 0);
+        sample.insert_retries = [("slow_down".to_owned(), 60_000)].into();
+        Some(sample)
+    };
+    let sizes = play_telling(&world, 300, taken).await;
+    assert!(sizes.len() > 1, "{sizes:?}");
+}
+
+/// Scenario: a pool that grew and has been idle for long, its pods first near their memory
+/// limit, then silent, then fine. Guarantee: it does not shrink until they tell that there is room.
+#[tokio::test]
+async fn full_or_silent_pods_hold_shrinking() {
+    let world = world();
+    settle(&world).await;
+    world.set_lag(BEHIND);
+    let full = |world: &World| Some(sample(world, 0.5, 900, 0));
+    let sizes = play_telling(&world, 900, full).await;
+    let large = *sizes.last().unwrap();
+    assert!(large > 2, "{sizes:?}");
+    world.set_lag(CAUGHT_UP);
+    assert_eq!(play_telling(&world, 3600, full).await, [large]);
+    assert_eq!(sizing(&world)["reason"], "HoldMemory");
+    assert_eq!(sizing(&world)["signals"]["memoryPercent"], 90);
+    assert_eq!(play_telling(&world, 600, |_| None).await, [large]);
+    assert_eq!(sizing(&world)["reason"], "HoldSignalMissing");
+    assert_eq!(sizing(&world)["signals"]["podsTold"], 0);
+    let fine = |world: &World| Some(sample(world, 0.1, 300, 0));
+    let sizes = play_telling(&world, 3600, fine).await;
+    assert!(*sizes.last().unwrap() < large, "{sizes:?}");
+}
+
+/// Scenario: the pods of a settled pool tell of themselves for four minutes, with figures that move.
+/// Guarantee: nothing is written for that.
+#[tokio::test]
+async fn pods_that_tell_of_themselves_cause_no_writes() {
+    let world = world();
+    settle(&world).await;
+    let tell = |world: &World| Some(sample(world, 0.3, 300, 0));
+    play_telling(&world, 30, tell).await;
+    world.server.take_writes();
+    play_telling(&world, 240, tell).await;
+    assert_eq!(world.server.take_writes(), []);
+}
+
+/// Scenario: a HorizontalPodAutoscaler comes for the StatefulSet, sets a size, and goes while the
+/// lag is above its bound. Guarantee: while it is there its size stays, the rule's own is told, and
+/// the field is its own; afterwards the pool is sized by the rule again, from where it stands.
+#[tokio::test]
+async fn another_autoscaler_makes_the_rule_recommend_only() {
+    const HPA: &str = "/apis/autoscaling/v2/namespaces/telemetry/horizontalpodautoscalers/ours";
+    let world = world();
+    settle(&world).await;
+    let target = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "prod-gateway"});
+    world.server.put(
+        HPA,
+        json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {}, "spec": {"maxReplicas": 9, "scaleTargetRef": target}}),
+    );
+    world.set_lag(BEHIND);
+    assert_eq!(play(&world, 60).await, [2]);
+    assert_eq!(sizing(&world)["sizedBy"], "HorizontalPodAutoscaler ours");
+    world.server.edit(SET, |set| {
+        set["spec"]["replicas"] = json!(5);
+        let fields = json!({"f:spec": {"f:replicas": {}}});
+        set["metadata"]["managedFields"] = json!([{"manager": "kube-controller-manager",
+            "operation": "Update", "subresource": "scale", "fieldsV1": fields}]);
+    });
+    world.server.take_event_reasons();
+    assert_eq!(play(&world, 1800).await, [5]);
+    let sizing_now = sizing(&world);
+    assert_eq!((&sizing_now["replicas"], &sizing_now["wanted"]), (&json!(5), &json!(6)));
+    assert!(sizing_now["message"].as_str().unwrap().starts_with("only recommended"));
+    let events = world.server.take_event_reasons();
+    assert!(!events.iter().any(|reason| reason.starts_with("Sized")), "{events:?}");
+    world.server.delete(HPA);
+    world.server.edit(SET, |set| set["metadata"]["managedFields"] = json!([]));
+    assert_eq!(play(&world, 600).await.first(), Some(&5));
+    assert!(replicas(&world) > 5);
+    assert!(sizing(&world)["sizedBy"].is_null());
 }
 
 /// Scenario: the broker is away for an hour, and the operator is restarted. Guarantee: the size is

@@ -340,6 +340,12 @@ impl State {
         if let Some(before) = applied.get(&manager) {
             remove_given_up(&mut value, before, &wanted);
         }
+        // Of the fields others own only this one matters here: an autoscaler's.
+        if value["metadata"]["managedFields"].to_string().contains("f:replicas")
+            && let Some(replicas) = old.as_ref().map(|old| old["spec"]["replicas"].clone())
+        {
+            value["spec"]["replicas"] = replicas;
+        }
         merge(&mut value, &wanted);
         applied.insert(manager, wanted);
         self.complete(path, old.as_ref(), &mut value);
