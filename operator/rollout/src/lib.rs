@@ -1,15 +1,28 @@
-//! Whether a rollout is complete, moving or stuck: a pure function. No clock, no I/O.
+//! Rollouts, as pure functions. No clock, no I/O.
+//!
+//! [`step`] brings a new unit to a pool's pods in stages, judges it, and takes it back;
+//! [`judge`] says whether a workload is complete, moving or stuck.
 //!
 //! The caller reads a Deployment, StatefulSet or DaemonSet and its pods, and hands the figures
-//! over;
-//! [`judge`] says what they mean. `Complete` is only ever said when every wanted pod runs the
+//! over; [`judge`] says what they mean. `Complete` is only ever said when every wanted pod runs the
 //! newest template, is available, no pod too many is left, and the workload's own controller has
 //! seen the newest generation. Numbers come before pod troubles: a pod of an old revision that
 //! crashes while it is replaced does not make a complete rollout incomplete.
 
+mod fault;
+mod machine;
 mod pod;
+mod trial;
+mod unit;
 
+pub use fault::{Fault, FaultKind, Member};
+pub use machine::{
+    Canary, Cause, EXTENSIONS_MAX, Plan, Point, Policy, STEP_SECONDS, Seen, Stage, State, Step,
+    Wish, step,
+};
 pub use pod::{PodFigures, Trouble};
+pub use trial::{Judgement, Load, RECORDS_MIN, Sum, compare};
+pub use unit::Unit;
 
 /// What was read of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
