@@ -303,6 +303,38 @@ words!(
         PodsRefused,
         /// The rollout passed its deadline.
         RolloutDeadlineExceeded,
+        /// A change was taken back: pods run what they ran before. It is tried again when the spec
+        /// changes.
+        RolledBack,
+        /// A rollout is held by the annotation millrace.dev/rollout.
+        RolloutPaused,
+        /// A rollout was taken back by the annotation millrace.dev/rollout.
+        RolloutAborted,
+        /// Event: a rollout began; status.rollout has the units before and after.
+        RolloutStarted,
+        /// Event: a held rollout goes on.
+        RolloutResumed,
+        /// Event: new pods are watched.
+        RolloutJudging,
+        /// Event: more pods get the change.
+        RolloutPromoting,
+        /// Event: all pods run the change; status.rollout.report has the figures.
+        RolloutCompleted,
+        /// Event: new pods took too few records to compare; the change goes on, as nothing speaks
+        /// against it.
+        RolloutTooFewRecords,
+        /// The collector refuses its configuration; the message has the field.
+        SettingsRefused,
+        /// Records that new pods took are neither stored, nor dead letters, nor held.
+        CanaryUnaccounted,
+        /// New pods do fewer records per CPU-second.
+        CanarySlower,
+        /// New pods use more memory.
+        CanaryMemory,
+        /// Inserts of new pods fail.
+        CanaryInsertsFail,
+        /// Lag of the new pods' partitions grows.
+        CanaryLagGrows,
         /// Lag is inside its bound.
         LagInBound,
         /// Lag is above its bound.

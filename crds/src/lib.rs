@@ -38,6 +38,10 @@ pub const MANAGED_BY: &str = "millrace-operator";
 /// Annotation that pauses an object: no write but to its status while it is `"true"`.
 pub const PAUSED_ANNOTATION: &str = "millrace.dev/paused";
 
+/// Annotation on a GatewayPool that holds or takes back its rollout: `pause`, `resume` (the same as
+/// none) or `abort`.
+pub const ROLLOUT_ANNOTATION: &str = "millrace.dev/rollout";
+
 /// Finalizer of objects whose deletion removes something outside Kubernetes (a topic, tables).
 /// Set only while `deletionPolicy` is `Delete`.
 pub const FINALIZER: &str = "millrace.dev/external";

@@ -38,6 +38,10 @@ pub struct Wish {
     pub allocator: &'static str,
     /// The collector's version; the operator's own when absent.
     pub version: Option<&'static str>,
+    /// A fixed number of gateways; sized by lag, 1 or 2, when absent.
+    pub gateways: Option<u32>,
+    /// How long one changed gateway is watched first; changes are not judged when absent.
+    pub canary_seconds: Option<u32>,
 }
 
 impl Wish {
@@ -51,6 +55,8 @@ impl Wish {
             partitions: 4,
             allocator: "system",
             version: None,
+            gateways: None,
+            canary_seconds: None,
         }
     }
 }
@@ -109,12 +115,8 @@ impl<'c> Pipeline<'c> {
 
     fn document(&self) -> String {
         let Wish { kafka, clickhouse, partitions, allocator, version, .. } = &self.wish;
-        let collector = match version {
-            None => json!({"allocator": allocator}),
-            Some(version) => json!({"allocator": allocator, "version": version}),
-        };
         let database = self.database();
-        json!({
+        let mut document = json!({
             "apiVersion": "millrace.dev/v1alpha1",
             "kind": "TelemetryPipeline",
             "metadata": {"name": NAME},
@@ -135,10 +137,20 @@ impl<'c> Pipeline<'c> {
                 }},
                 "edge": {"replicas": 1},
                 "gateway": {"scaling": {"minReplicas": 1, "maxReplicas": 2}},
-                "collector": collector,
+                "collector": {"allocator": allocator},
             },
-        })
-        .to_string()
+        });
+        let spec = &mut document["spec"];
+        if let Some(version) = version {
+            spec["collector"]["version"] = (*version).into();
+        }
+        if let Some(gateways) = self.wish.gateways {
+            spec["gateway"]["replicas"] = gateways.into();
+        }
+        if let Some(seconds) = self.wish.canary_seconds {
+            spec["rollout"] = json!({"canary": {"pods": 1, "judgeSeconds": seconds}});
+        }
+        document.to_string()
     }
 
     /// Wait for Ready=True of the newest generation.

@@ -3,6 +3,8 @@
 //! The world outside comes as trait objects so that tests can stand in for it. What it holds
 //! of objects (failures in a row, what sizing remembers, which children were verified) only saves
 //! work: losing it changes no outcome.
+//! The world outside comes as trait objects so that tests can stand in for it. It holds no state of
+//! any object but counts of failures in a row, what sizing remembers, and what pods did so far.
 
 use std::sync::Arc;
 
@@ -18,6 +20,7 @@ use crate::scrape::PodSource;
 use crate::seen::Seen;
 use crate::sizing::Sizings;
 use crate::stores::Stores;
+use crate::trials::Trials;
 use crate::wakes::Wakes;
 
 /// Tells the time; conditions and sizing windows are made of it.
@@ -75,4 +78,6 @@ pub struct Context {
     pub wakes: Arc<Wakes>,
     /// Objects of our own kinds, as their controllers hold them.
     pub stores: Stores,
+    /// What pods did, for judging rollouts.
+    pub trials: Trials,
 }

@@ -32,5 +32,6 @@ pub mod sizing;
 pub mod stores;
 pub mod telemetry;
 pub mod topic;
+pub mod trials;
 pub mod wakes;
 pub mod watch;

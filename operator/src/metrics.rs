@@ -8,6 +8,8 @@ use prometheus::{
 };
 use std::time::Duration;
 
+use millrace_crds::v1alpha1::RolloutStage;
+
 use crate::error::Category;
 
 /// Reconciles take from a few milliseconds (cached, converged) to the time-out of an outside call.
@@ -27,6 +29,7 @@ pub struct Metrics {
     conflicts: IntCounterVec,
     unparsable: IntCounterVec,
     scaling_decisions: IntCounterVec,
+    rollouts: IntCounterVec,
     events: IntCounterVec,
     watch_errors: IntCounterVec,
     failing: IntGauge,
@@ -102,6 +105,7 @@ impl Metrics {
                 "Sizing decisions for gateway pools, by reason.",
                 &["reason"],
             )?,
+            rollouts: counter("rollout_stages_total", "Stages of rollouts, by stage.", &["stage"])?,
             events: counter("events_total", "Events published, by result.", &["result"])?,
             watch_errors: counter(
                 "watch_errors_total",
@@ -159,6 +163,11 @@ impl Metrics {
     /// A sizing decision was made for `reason`.
     pub fn decided(&self, reason: &str) {
         self.scaling_decisions.with_label_values(&[reason]).inc();
+    }
+
+    /// A rollout came to a stage.
+    pub fn rollout_is_at(&self, stage: RolloutStage) {
+        self.rollouts.with_label_values(&[stage.as_str()]).inc();
     }
 
     /// An event was published, or could not be.

@@ -143,6 +143,7 @@ async fn lead(
         seen: Arc::default(),
         wakes: Arc::default(),
         stores: crate::stores::Stores::default(),
+        trials: crate::trials::Trials::default(),
         client: client.clone(),
     });
 

@@ -10,8 +10,8 @@ use crate::names::{ImageRepository, Version};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CollectorSettings {
-    /// Collector version, for example 0.1.0. Default: the operator's own version; pods then roll
-    /// when the operator is upgraded.
+    /// Collector version, for example 0.1.0. Default: the operator's own version when the pool is
+    /// made, and then the version it runs: upgrading the operator restarts no pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<Version>,
     /// Memory allocator the image is built with: system (the C library's; measured fastest and
@@ -45,6 +45,9 @@ pub enum Allocator {
 }
 
 impl Allocator {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::System, Self::Jemalloc, Self::Mimalloc];
+
     /// The name as it stands in image tags and cargo features.
     pub const fn as_str(self) -> &'static str {
         match self {

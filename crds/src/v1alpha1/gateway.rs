@@ -11,6 +11,7 @@ use super::collector::CollectorSettings;
 use super::connection::{ClickHouseTarget, KafkaConnection};
 use super::edge::NetworkPolicySettings;
 use super::pods::{PodSettings, Resources};
+use super::rollout::{RolloutSettings, RolloutStatus};
 use super::rules;
 use super::signals::PerSignal;
 use super::status::LagStatus;
@@ -60,6 +61,12 @@ use crate::names::{ConsumerGroup, TopicName};
         json_path = ".status.sizing.reason",
         priority = 1
     ),
+    printcolumn(
+        name = "Rollout",
+        type_ = "string",
+        json_path = ".status.rollout.stage",
+        priority = 1
+    ),
     printcolumn(name = "Image", type_ = "string", json_path = ".status.image", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
@@ -74,6 +81,9 @@ pub struct GatewayPoolSpec {
     /// Which collector image runs.
     #[serde(default)]
     pub collector: CollectorSettings,
+    /// How a change of image or configuration reaches the pods.
+    #[serde(default)]
+    pub rollout: RolloutSettings,
     /// How the pool runs.
     #[serde(flatten)]
     pub settings: GatewaySettings,
@@ -304,10 +314,13 @@ pub struct GatewayPoolStatus {
     /// The last decision about the pool's size, whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sizing: Option<SizingStatus>,
-    /// The image the pods run.
+    /// The image the pods run; while a change is under way, the one from before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub image: Option<String>,
+    /// The rollout under way, or the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<RolloutStatus>,
 }
 
 /// A decision about a pool's size: what was seen, what was decided, and why.

@@ -9,6 +9,7 @@ mod edge;
 mod gateway;
 mod pipeline;
 mod pods;
+mod rollout;
 pub(crate) mod rules;
 mod schema;
 mod signals;
@@ -32,10 +33,13 @@ pub use gateway::{
     SizingTerms,
 };
 pub use pipeline::{
-    CanarySettings, ChildStatus, PipelineSignal, RolloutSettings, TelemetryPipeline,
-    TelemetryPipelineSpec, TelemetryPipelineStatus,
+    ChildStatus, PipelineSignal, TelemetryPipeline, TelemetryPipelineSpec, TelemetryPipelineStatus,
 };
 pub use pods::{CpuRange, MemoryRange, PodSettings, Resources, Toleration};
+pub use rollout::{
+    CanarySettings, RolloutFigures, RolloutReport, RolloutSettings, RolloutStage, RolloutStatus,
+    RolloutUnit,
+};
 pub use schema::{
     ChangePolicy, SchemaDifference, TelemetrySchema, TelemetrySchemaSpec, TelemetrySchemaStatus,
 };

@@ -8,6 +8,7 @@ use super::collector::CollectorSettings;
 use super::connection::{ClickHouseTarget, KafkaConnection};
 use super::edge::EdgeSettings;
 use super::gateway::GatewaySettings;
+use super::rollout::RolloutSettings;
 use super::rules;
 use super::signals::{PerSignal, Signal, TopicSettings};
 use super::status::{LagStatus, PodCount};
@@ -72,7 +73,8 @@ pub struct TelemetryPipelineSpec {
     /// Which collector image both pools run.
     #[serde(default)]
     pub collector: CollectorSettings,
-    /// How a change of image or configuration reaches the pods.
+    /// How a change of image or configuration reaches the gateways' pods. Edge pods are replaced
+    /// one after another, as their Deployment or DaemonSet does it.
     #[serde(default)]
     pub rollout: RolloutSettings,
 }
@@ -131,53 +133,6 @@ fn topics_differ(schema: &mut Schema) {
         &format!("{traces} != {logs} && {traces} != {metrics} && {logs} != {metrics}"),
         "two signals have the same topicName: write a different topicName for each",
     );
-}
-
-/// How a change of image or configuration reaches the pods.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RolloutSettings {
-    /// Try the change on a few pods first. Default: all pods by rolling update. Version 0.1.0
-    /// takes this setting but does not act on it yet: every change is a rolling update.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub canary: Option<CanarySettings>,
-    /// Go back to what ran before when the canary does worse. Not acted on in version 0.1.0.
-    #[serde(default = "yes")]
-    pub auto_rollback: bool,
-}
-
-impl Default for RolloutSettings {
-    fn default() -> Self {
-        Self { canary: None, auto_rollback: yes() }
-    }
-}
-
-fn yes() -> bool {
-    true
-}
-
-/// A change tried on a few pods.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct CanarySettings {
-    /// Number of pods that get the change first, 1 to 100.
-    #[serde(default = "CanarySettings::default_pods")]
-    #[schemars(range(min = 1, max = 100))]
-    pub pods: u32,
-    /// How long they are watched, 10 to 86400 seconds.
-    #[serde(default = "CanarySettings::default_judge_seconds")]
-    #[schemars(range(min = 10, max = 86_400))]
-    pub judge_seconds: u32,
-}
-
-impl CanarySettings {
-    fn default_pods() -> u32 {
-        1
-    }
-
-    fn default_judge_seconds() -> u32 {
-        300
-    }
 }
 
 /// What was observed of a pipeline: its children's status, summed up.

@@ -13,7 +13,7 @@ const NOT_READY_SECONDS_MAX: i64 = 150;
 /// Restarts that pass: one may be a broker that was not there yet.
 const RESTARTS_MAX: u32 = 1;
 /// The collector's exit code for settings that it can't use.
-const EXIT_SETTINGS: i32 = 64;
+pub const EXIT_SETTINGS: i32 = 64;
 
 macro_rules! kinds {
     ($( $(#[doc = $doc:literal])+ $kind:ident, )+) => {

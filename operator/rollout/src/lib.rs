@@ -15,7 +15,7 @@ mod pod;
 mod trial;
 mod unit;
 
-pub use fault::{Fault, FaultKind, Member};
+pub use fault::{EXIT_SETTINGS, Fault, FaultKind, Member};
 pub use machine::{
     Canary, Cause, EXTENSIONS_MAX, Plan, Point, Policy, STEP_SECONDS, Seen, Stage, State, Step,
     Wish, step,

@@ -63,7 +63,10 @@ fn work_out(
             count(&mut status, Some(seen));
             status.selector = Some(names.selector_text());
             status.endpoint = Some(format!("{}:{OTLP_GRPC_PORT}", names.service_host()));
-            status.image = Some(image.clone());
+            // A version left out is the one that runs: one that never came up doesn't count.
+            if *verdict == Verdict::Complete && !withheld {
+                status.image = Some(image.clone());
+            }
         }
     }
     state_paused(&mut facts, is_paused(pool));

@@ -55,6 +55,7 @@ pub(super) struct Validated<'a> {
 /// # Errors
 /// When the spec cannot work as written.
 pub(super) fn draft(pool: &EdgePool, images: &Images) -> Result<Draft, Invalid> {
+    let running = pool.status.as_ref().and_then(|status| status.image.as_deref());
     let namespace = pool.metadata.namespace.as_deref().unwrap_or_default();
     let name = pool.metadata.name.as_deref().unwrap_or_default();
     let names = PoolNames::new(namespace, name, Role::Edge)?;
@@ -62,7 +63,7 @@ pub(super) fn draft(pool: &EdgePool, images: &Images) -> Result<Draft, Invalid> 
     let settings = settings(pool, &mut secrets)?;
     Ok(Draft {
         names,
-        image: template::image(&pool.spec.collector, images),
+        image: template::image(&pool.spec.collector, images, running),
         config: connection::render(settings)?,
         secrets,
     })

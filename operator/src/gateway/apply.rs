@@ -1,5 +1,5 @@
 //! Writes the objects of a gateway pool, the StatefulSet last, and prunes what is no longer wanted.
-//! Another image waits until the tables the pool writes to are at the revision of this release.
+//! A configuration stays while any pod, or the template that a rollout goes back to, may need it.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -9,29 +9,28 @@ use millrace_crds::{ConditionType, is_true};
 use millrace_rollout::{Observation, Verdict, judge};
 
 use super::build::Prepared;
+use super::rollout::{self, Decision};
 use super::validate::Validated;
-use crate::apply::{ApplyError, Change, Children, is_paused};
+use crate::apply::{ApplyError, Change, Children};
 use crate::context::Context;
 use crate::error::StepError;
 use crate::lag::LagObservation;
 use crate::pool::names::PoolNames;
 use crate::pool::status::Outcome;
 use crate::pool::{observe, workload};
-use crate::schema::tables_behind;
 
 /// What was found after writing.
 #[derive(Clone, Debug)]
 pub(super) struct Applied {
     pub(super) names: PoolNames,
-    pub(super) image: String,
     /// The StatefulSet's figures, with its pods' troubles unless it is complete.
     pub(super) seen: Observation,
     /// What the figures mean.
     pub(super) verdict: Verdict,
     /// Something differs from the spec and was left so because the pool is paused.
     pub(super) withheld: bool,
-    /// What must be at its revision before the pods get another image.
-    pub(super) waits_for: Option<String>,
+    /// The decision about the rollout, whole.
+    pub(super) rollout: Decision,
     /// The decision about the size, whole.
     pub(super) sizing: SizingStatus,
     /// The lag, or the reason and message of why it is not known.
@@ -57,12 +56,12 @@ async fn write(
 ) -> Result<Applied, StepError> {
     let Prepared { validated, account, config_map, service, budget, policy, stateful_set } =
         prepared;
-    let Validated { pool: _, observed, config_map: _, secrets_digest: _, sizing, kept: _ } =
-        validated;
+    let Validated { pool: _, observed, secrets_digest: _, sizing, rollout, kept: _ } = validated;
     let names = &observed.draft.names;
     let children =
         Children::of(context, pool).ok_or_else(|| ApplyError::not_stored("GatewayPool"))?;
-    let kept_config = config_map.name_any();
+    let mut kept_configs = rollout::config_maps(&stateful_set);
+    kept_configs.insert(config_map.name_any());
     let keeps_policy = policy.is_some();
     let mut changes = vec![
         children.keep(account).await?,
@@ -73,18 +72,8 @@ async fn write(
     if let Some(policy) = policy {
         changes.push(children.keep(policy).await?);
     }
-    let is_new_image =
-        workload::image(&stateful_set) != observed.live.as_ref().and_then(workload::image);
-    let behind = match is_new_image {
-        true => tables_behind(context, pool).await?,
-        false => None,
-    };
-    let ensured = match &behind {
-        None => children.ensure(stateful_set).await?,
-        Some(_) => children.withheld().ensure(stateful_set).await?,
-    };
-    let waits_for = behind.filter(|_| ensured.change == Change::Withheld && !is_paused(pool));
-    changes.push(if waits_for.is_some() { Change::None } else { ensured.change });
+    let ensured = children.ensure(stateful_set).await?;
+    changes.push(ensured.change.clone());
     let mut seen = workload::stateful_set(&ensured.object);
     let mut verdict = judge(&seen);
     if verdict != Verdict::Complete {
@@ -92,15 +81,19 @@ async fn write(
         verdict = judge(&seen);
     }
     let complete = verdict == Verdict::Complete;
-    prune(&children, pool, names, &kept_config, keeps_policy, complete).await?;
+    let kept = Kept {
+        configs: complete.then(|| kept_configs.iter().map(String::as_str).collect()),
+        policy: keeps_policy,
+        settled: ensured.change == Change::None,
+    };
+    prune(&children, pool, names, kept).await?;
     children.finish().await;
     Ok(Applied {
         names: names.clone(),
-        image: observed.draft.image.clone(),
         seen,
         verdict,
         withheld: changes.contains(&Change::Withheld),
-        waits_for,
+        rollout: rollout.clone(),
         sizing: sizing.clone(),
         lag: match &observed.lag {
             Ok(lag) => Ok(lag.clone()),
@@ -109,29 +102,40 @@ async fn write(
     })
 }
 
-/// Deletes what an earlier spec made. A pool that was settled at this generation before, and of
-/// which watches show nothing left over, is not looked at. Old configurations stay until no pod can still need one.
+/// What pruning leaves.
+struct Kept<'a> {
+    /// These configurations; `None`: all, as pods may still need one.
+    configs: Option<Vec<&'a str>>,
+    /// The network policy.
+    policy: bool,
+    /// The StatefulSet was as wanted.
+    settled: bool,
+}
+
+/// Deletes what an earlier spec made. A pool that was settled at this generation before, whose
+/// StatefulSet is as wanted, and of which watches show nothing left over, is not looked at.
 async fn prune(
     children: &Children<'_>,
     pool: &GatewayPool,
     names: &PoolNames,
-    config_map: &str,
-    keeps_policy: bool,
-    complete: bool,
+    kept: Kept<'_>,
 ) -> Result<(), ApplyError> {
     let generation = pool.metadata.generation.unwrap_or(0);
     let conditions = pool.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    let surplus = children.has_more_than::<GatewayPool, ConfigMap>(1)
-        || children.has_more_than::<GatewayPool, NetworkPolicy>(usize::from(keeps_policy));
-    if is_true(conditions, ConditionType::PodsReady, generation) && !surplus {
+    let surplus = children.has_more_than::<GatewayPool, NetworkPolicy>(usize::from(kept.policy))
+        || kept
+            .configs
+            .as_ref()
+            .is_some_and(|configs| children.has_more_than::<GatewayPool, ConfigMap>(configs.len()));
+    if kept.settled && is_true(conditions, ConditionType::PodsReady, generation) && !surplus {
         return Ok(());
     }
     let labels = names.selector_text();
-    if !keeps_policy {
+    if !kept.policy {
         children.prune::<NetworkPolicy>(&labels, &[]).await?;
     }
-    if complete {
-        children.prune::<ConfigMap>(&labels, &[config_map]).await?;
+    if let Some(configs) = kept.configs {
+        children.prune::<ConfigMap>(&labels, &configs).await?;
     }
     Ok(())
 }

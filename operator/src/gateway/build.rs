@@ -1,14 +1,13 @@
 //! From checked values to the objects of a gateway pool. Pure: no client.
 
-use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetUpdateStrategy};
-use k8s_openapi::api::core::v1::{
-    ConfigMap, PodTemplateSpec, Service, ServiceAccount, ServiceSpec,
-};
+use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
+use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount, ServiceSpec};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::FieldsV1;
 use millrace_crds::v1alpha1::SizingStatus;
 
+use super::rollout::{self, BASELINE_ANNOTATION, Rolled};
 use super::validate::Validated;
 use crate::apply::CHILDREN_MANAGER;
 use crate::pool::names::PoolNames;
@@ -32,8 +31,9 @@ pub(super) struct Prepared<'a> {
 
 /// Builds the objects.
 pub(super) fn build<'a>(validated: &'a Validated<'a>) -> Prepared<'a> {
-    let Validated { pool, observed, config_map, secrets_digest, sizing, kept: _ } = validated;
+    let Validated { pool, observed, secrets_digest, sizing, rollout, kept: _ } = validated;
     let draft = &observed.draft;
+    let config_map = &draft.config_map;
     let settings = &pool.spec.settings;
     let names = &draft.names;
     let template = pod_template(&PodPlan {
@@ -50,6 +50,7 @@ pub(super) fn build<'a>(validated: &'a Validated<'a>) -> Prepared<'a> {
         ports: &[],
         revision_label: None,
     });
+    let rolled = rollout::roll(rollout, pool, observed.live.as_ref(), template, sizing.replicas);
     let policy = settings.network_policy.enabled;
     Prepared {
         validated,
@@ -58,7 +59,7 @@ pub(super) fn build<'a>(validated: &'a Validated<'a>) -> Prepared<'a> {
         service: headless_service(names),
         budget: objects::disruption_budget(names),
         policy: policy.then(|| objects::network_policy(names, &[])),
-        stateful_set: stateful_set(names, sizing, observed.live.as_ref(), template),
+        stateful_set: stateful_set(names, sizing, observed.live.as_ref(), rolled),
     }
 }
 
@@ -70,24 +71,24 @@ fn headless_service(names: &PoolNames) -> Service {
 
 /// Fixed pod names are the members' fixed names in the consumer group: a pod that is replaced gets
 /// its partitions back without a rebalance. Pods start and stop in parallel; only a rolling update
-/// goes one by one.
+/// goes one by one, through as many pods as the rollout allows.
 fn stateful_set(
     names: &PoolNames,
     sizing: &SizingStatus,
     live: Option<&StatefulSet>,
-    template: PodTemplateSpec,
+    rolled: Rolled,
 ) -> StatefulSet {
+    let Rolled { template, strategy, baseline } = rolled;
+    let mut metadata = objects::metadata(names, &names.base);
+    metadata.annotations = baseline.map(|text| [(BASELINE_ANNOTATION.to_owned(), text)].into());
     StatefulSet {
-        metadata: objects::metadata(names, &names.base),
+        metadata,
         spec: Some(StatefulSetSpec {
             replicas: (!is_sized_elsewhere(live, sizing)).then_some(sizing.replicas),
             service_name: Some(names.base.clone()),
             selector: objects::selector(names),
             pod_management_policy: Some("Parallel".into()),
-            update_strategy: Some(StatefulSetUpdateStrategy {
-                type_: Some("RollingUpdate".into()),
-                rolling_update: None,
-            }),
+            update_strategy: Some(strategy),
             revision_history_limit: Some(REVISIONS_KEPT),
             template,
             ..StatefulSetSpec::default()

@@ -1,13 +1,14 @@
 //! GatewayPool: collectors that read Kafka and write to ClickHouse, sized from consumer lag.
 //!
 //! The steps in order: `validate::draft` says what the spec alone means, `observe` reads Secrets,
-//! the live StatefulSet and the lag, `validate` joins them and lets `size` decide the number of
-//! pods, `build` makes the objects, `apply` writes the difference, `status` says what is so. Only
-//! observe, apply and status hold a client.
+//! the live StatefulSet, its pods and the lag, `validate` joins them, lets `size` decide the number
+//! of pods and `rollout` how many of them may have a change, `build` makes the objects, `apply`
+//! writes the difference, `status` says what is so. Only observe, apply and status hold a client.
 
 mod apply;
 mod build;
 mod observe;
+mod rollout;
 mod size;
 mod status;
 mod validate;
@@ -64,6 +65,7 @@ impl Reconciler for GatewayPools {
                         outcome.into_failure().map_or(Ok(()), Err)?;
                         let uid = pool.metadata.uid.as_deref().unwrap_or_default();
                         context.sizings.put(uid, validated.kept, observed.now);
+                        context.trials.put(uid, observed.watched.trial, observed.now);
                         return Ok(next_look(settled));
                     }
                     Err(invalid) => Outcome::Invalid { invalid, live: observed.figures() },

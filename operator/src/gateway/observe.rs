@@ -1,21 +1,25 @@
-//! Reads what a gateway pool's spec refers to: Secrets, the live StatefulSet, the consumer lag; and
-//! what its pods say of themselves.
+//! Reads what a gateway pool's spec refers to: Secrets, the live StatefulSet, its pods and what
+//! they say of themselves, the consumer lag.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use millrace_crds::v1alpha1::GatewayPool;
 
+use super::rollout::{self, Watch, Watched};
 use super::validate::{Draft, Observed};
 use crate::apply::api;
 use crate::context::Context;
 use crate::error::{Step, StepError};
 use crate::pool::names::PoolNames;
 use crate::pool::observe;
-use crate::scrape::{self, PodRates};
+use crate::schema::tables;
+use crate::scrape::{self, Look, PodFacts, PodRates};
 use crate::sizing::Kept;
+use crate::trials;
 
 /// Other autoscalers are looked for this often: they come and go by hand.
 const SCALER_FRESH: SignedDuration = SignedDuration::from_secs(30);
@@ -40,32 +44,74 @@ pub(super) async fn observe(
             StepError::api(Step::Observe, format!("get StatefulSet {namespace}/{name}"), error)
         })?;
     let lag = context.lag.observe(&draft.lag).await;
+    let now = context.clock.now();
+    let pods = match &live {
+        Some(_) => observe::list_pods(context, namespace, &draft.names.selector()).await?,
+        None => Vec::new(),
+    };
+    let (facts, look) = look(context, &draft.names, &pods, now).await;
+    let watched = watched(context, pool, &draft, live.as_ref(), pods, &look).await?;
     let mut kept = context.sizings.get(salt);
     if let Ok(lag) = &lag {
         kept.note(lag);
     }
-    let now = context.clock.now();
     match pool.spec.settings.replicas.is_none() && live.is_some() {
-        true => signals(context, &draft.names, &mut kept, now).await?,
+        true => signals(context, &draft.names, &facts, &look, &mut kept, now).await?,
         false => (kept.pods, kept.scaler) = (PodRates::default(), None),
     }
-    Ok(Observed { draft, found, live, lag, kept, now })
+    Ok(Observed { draft, found, live, lag, watched, kept, now })
 }
 
-/// Reads what sizing asks besides the lag. A pod that does not answer is part of what is seen.
-async fn signals(
+/// Asks the pods that are to stay. One that does not answer is part of what is seen.
+async fn look(
     context: &Context,
     names: &PoolNames,
-    kept: &mut Kept,
+    pods: &[Pod],
     now: Timestamp,
-) -> Result<(), StepError> {
-    let pods = scrape::pods(context, &names.namespace, &names.selector_text()).await?;
-    let targets: Vec<_> = pods.iter().filter_map(scrape::PodFacts::target).collect();
+) -> (Vec<PodFacts>, Look) {
+    let staying = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    let facts: Vec<PodFacts> = staying.map(scrape::facts).collect();
+    let targets: Vec<_> = facts.iter().filter_map(PodFacts::target).collect();
     let look = context.pods.look(&targets, now).await;
     for error in look.values().filter_map(|answer| answer.as_ref().err()) {
         tracing::debug!(pool = %names.pool, namespace = %names.namespace, %error, "no figures");
     }
-    kept.pods.note(&pods, &look);
+    (facts, look)
+}
+
+/// Reads what the pool's rollout needs at its stage.
+async fn watched(
+    context: &Context,
+    pool: &GatewayPool,
+    draft: &Draft,
+    live: Option<&StatefulSet>,
+    pods: Vec<Pod>,
+    look: &Look,
+) -> Result<Watched, StepError> {
+    let tables = match rollout::needs_tables(pool, draft, live) {
+        true => Some(tables(context, pool).await?),
+        false => None,
+    };
+    let mut trial = context.trials.get(pool.metadata.uid.as_deref().unwrap_or_default());
+    let counters = trials::counters(look);
+    match rollout::watch(pool) {
+        Watch::Rest => trial.rest(counters),
+        Watch::Nothing => {}
+        Watch::Try(name) => trial.watch(&name, counters),
+    }
+    Ok(Watched { pods, tables, trial })
+}
+
+/// Keeps what sizing asks besides the lag.
+async fn signals(
+    context: &Context,
+    names: &PoolNames,
+    facts: &[PodFacts],
+    look: &Look,
+    kept: &mut Kept,
+    now: Timestamp,
+) -> Result<(), StepError> {
+    kept.pods.note(facts, look);
     let fresh = |(at, _): &(Timestamp, _)| now.duration_since(*at) < SCALER_FRESH;
     if !kept.scaler.as_ref().is_some_and(fresh) {
         kept.scaler = Some((now, scaler(context, names).await?));

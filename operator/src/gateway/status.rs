@@ -9,6 +9,7 @@ use millrace_crds::{ConditionType, Reason};
 use millrace_rollout::{Observation, Verdict};
 
 use super::apply::Applied;
+use super::rollout;
 use crate::apply::{is_paused, patch_status};
 use crate::context::Context;
 use crate::error::StepError;
@@ -35,7 +36,9 @@ pub(super) async fn report(
 ) -> Result<bool, StepError> {
     let before = pool.status.clone().unwrap_or_default();
     let (status, facts) = work_out(pool, &before, outcome, context.clock.now());
-    let settled = matches!(outcome, Outcome::Applied(it) if it.verdict == Verdict::Complete);
+    let (told, tells) = (before.rollout.as_ref(), status.rollout.as_ref());
+    let settled = matches!(outcome, Outcome::Applied(it) if it.verdict == Verdict::Complete)
+        && tells.is_some_and(|tells| rollout::is_settled(told, tells));
     if let Some(sizing) = &status.sizing {
         context.metrics.decided(&sizing.reason);
         if before.sizing.as_ref().is_none_or(|before| before.reason != sizing.reason) {
@@ -46,7 +49,11 @@ pub(super) async fn report(
     }
     if patch_status(context, pool, pool.status.as_ref(), &status).await? {
         let resized = resized(before.sizing.as_ref(), status.sizing.as_ref());
-        for notice in facts.notices().into_iter().chain(resized) {
+        let rolled = tells.map_or_else(Vec::new, |tells| rollout::notices(told, tells));
+        if let Some(tells) = tells.filter(|it| told.is_none_or(|told| told.stage != it.stage)) {
+            context.metrics.rollout_is_at(tells.stage);
+        }
+        for notice in rolled.into_iter().chain(facts.notices()).chain(resized) {
             context.events.publish(&pool.object_ref(&()), notice).await;
         }
     }
@@ -75,17 +82,19 @@ fn work_out(
             facts.unknown(ConditionType::LagWithinBound, Reason::LagUnknown, "not looked at");
         }
         Outcome::Applied(applied) => {
-            let Applied { names, image, seen, verdict, withheld, waits_for, sizing, lag } =
-                applied.as_ref();
+            let Applied { names, seen, verdict, withheld, rollout, sizing, lag } = applied.as_ref();
             state_secrets(&mut facts, None);
-            let rollout = match waits_for {
-                None => Rollout::of(verdict, *withheld),
-                Some(first) => Rollout::waits_for(first),
+            let stands = match withheld {
+                true => Rollout::of(verdict, true),
+                false => {
+                    rollout::condition(&rollout.status, pool.spec.rollout.auto_rollback, verdict)
+                }
             };
-            state_pods(&mut facts, &rollout, Some(seen));
+            state_pods(&mut facts, &stands, Some(seen));
             count(&mut status, Some(seen));
             status.selector = Some(names.selector_text());
-            status.image = Some(image.clone());
+            status.image = Some(rollout::image(&rollout.status).to_owned());
+            status.rollout = Some(rollout.status.clone());
             status.sizing = Some(sizing.clone());
             let bound_seconds = i64::from(pool.spec.settings.scaling.lag_bound_seconds);
             state_lag(&mut facts, lag, bound_seconds);

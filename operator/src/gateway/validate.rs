@@ -8,6 +8,7 @@ use millrace_config as config;
 use millrace_crds::v1alpha1::{Attributes, Delivery, GatewayPool, GroupProtocol, SizingStatus};
 use millrace_rollout::Observation;
 
+use super::rollout::{self, Decision, Watched};
 use super::size;
 use crate::apply::hash_of;
 use crate::context::Images;
@@ -27,6 +28,8 @@ pub(super) struct Draft {
     pub(super) image: String,
     /// The collector's configuration, as YAML.
     pub(super) config: String,
+    /// The name of the ConfigMap for this configuration.
+    pub(super) config_map: String,
     /// The Secrets it refers to.
     pub(super) secrets: SecretUses,
     /// Whose lag counts.
@@ -44,6 +47,8 @@ pub(super) struct Observed {
     pub(super) live: Option<StatefulSet>,
     /// The lag, or why it is not known.
     pub(super) lag: Result<LagObservation, StepError>,
+    /// What is read for its rollout.
+    pub(super) watched: Watched,
     /// What is remembered of its sizing, the newest look at the group included.
     pub(super) kept: Kept,
     /// When all this was seen.
@@ -64,12 +69,12 @@ pub(super) struct Validated<'a> {
     pub(super) pool: &'a GatewayPool,
     /// What was found.
     pub(super) observed: &'a Observed,
-    /// The name of the ConfigMap for this configuration.
-    pub(super) config_map: String,
     /// Digest of the Secrets' content.
     pub(super) secrets_digest: Option<String>,
     /// The decision about the pool's size, whole.
     pub(super) sizing: SizingStatus,
+    /// The decision about its rollout, whole.
+    pub(super) rollout: Decision,
     /// What is to be remembered of it, once it is applied and told.
     pub(super) kept: Kept,
 }
@@ -79,6 +84,7 @@ pub(super) struct Validated<'a> {
 /// # Errors
 /// When the spec cannot work as written.
 pub(super) fn draft(pool: &GatewayPool, images: &Images) -> Result<Draft, Invalid> {
+    let running = pool.status.as_ref().and_then(|status| status.image.as_deref());
     let namespace = pool.metadata.namespace.as_deref().unwrap_or_default();
     let name = pool.metadata.name.as_deref().unwrap_or_default();
     let names = PoolNames::new(namespace, name, Role::Gateway)?;
@@ -101,10 +107,12 @@ pub(super) fn draft(pool: &GatewayPool, images: &Images) -> Result<Draft, Invali
             .collect(),
         bound: Duration::from_secs(u64::from(pool.spec.settings.scaling.lag_bound_seconds)),
     };
+    let config = connection::render(settings)?;
     Ok(Draft {
+        config_map: names.config_map(&hash_of(&config.as_str().into())),
         names,
-        image: template::image(&pool.spec.collector, images),
-        config: connection::render(settings)?,
+        image: template::image(&pool.spec.collector, images, running),
+        config,
         secrets,
         lag,
     })
@@ -170,7 +178,7 @@ fn attributes(pool: &GatewayPool) -> Result<config::Attributes, Invalid> {
     })
 }
 
-/// Joins the spec with what was found and decides the size.
+/// Joins the spec with what was found, decides the size and the rollout's next step.
 ///
 /// # Errors
 /// When a Secret or a key of one is missing.
@@ -178,14 +186,8 @@ pub(super) fn validate<'a>(
     pool: &'a GatewayPool,
     observed: &'a Observed,
 ) -> Result<Validated<'a>, Invalid> {
-    let hash = hash_of(&observed.draft.config.as_str().into());
+    let secrets_digest = observed.found.digest()?;
     let (sizing, kept) = size::decide(pool, observed);
-    Ok(Validated {
-        pool,
-        observed,
-        config_map: observed.draft.names.config_map(&hash),
-        secrets_digest: observed.found.digest()?,
-        sizing,
-        kept,
-    })
+    let rollout = rollout::decide(pool, observed, secrets_digest.as_deref(), sizing.replicas);
+    Ok(Validated { pool, observed, secrets_digest, sizing, rollout, kept })
 }

@@ -28,16 +28,8 @@ pub(super) struct Prepared {
 
 /// Builds the children.
 pub(super) fn build(validated: &Validated<'_>) -> Prepared {
-    let TelemetryPipelineSpec {
-        kafka,
-        clickhouse,
-        signals,
-        edge,
-        gateway,
-        collector,
-        // Version 0.1.0 rolls every change out as a rolling update.
-        rollout: _,
-    } = &validated.pipeline.spec;
+    let TelemetryPipelineSpec { kafka, clickhouse, signals, edge, gateway, collector, rollout } =
+        &validated.pipeline.spec;
     let name = validated.name;
     let topics = signals.iter().flat_map(|(signal, is)| {
         let PipelineSignal { topic_name, topic, table: _ } = is;
@@ -92,6 +84,7 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
                     attributes: is.table.attributes,
                 }),
                 collector: collector.clone(),
+                rollout: rollout.clone(),
                 settings: gateway.clone(),
             },
             status: None,

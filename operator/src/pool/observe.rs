@@ -49,6 +49,21 @@ pub async fn pods(
     namespace: &str,
     selector: &BTreeMap<String, String>,
 ) -> Result<Vec<millrace_rollout::PodFigures>, StepError> {
+    let pods = list_pods(context, namespace, selector).await?;
+    // A pod on its way out says nothing about the rollout.
+    let staying = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    Ok(staying.map(pod_figures).collect())
+}
+
+/// Reads the pods of a pool.
+///
+/// # Errors
+/// When the API server refuses or is away.
+pub async fn list_pods(
+    context: &Context,
+    namespace: &str,
+    selector: &BTreeMap<String, String>,
+) -> Result<Vec<Pod>, StepError> {
     let api: Api<Pod> = Api::namespaced(context.client.clone(), namespace);
     let selector: Vec<String> =
         selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -56,7 +71,5 @@ pub async fn pods(
     let pods = api.list(&params).await.map_err(|error| {
         StepError::api(Step::Observe, format!("list pods in {namespace}"), error)
     })?;
-    // A pod on its way out says nothing about the rollout.
-    let staying = pods.items.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-    Ok(staying.map(pod_figures).collect())
+    Ok(pods.items)
 }

@@ -19,6 +19,17 @@ pub enum Rollout {
         /// Why, for people.
         message: String,
     },
+    /// Not all pods have what the spec asks for, and the rollout says why.
+    Told {
+        /// Why.
+        reason: Reason,
+        /// Why, for people.
+        message: String,
+        /// It goes on by itself.
+        progressing: bool,
+        /// It goes on only with a change by a person.
+        stalled: bool,
+    },
 }
 
 impl Rollout {
@@ -30,13 +41,6 @@ impl Rollout {
             return Self::NotApplied { reason: Reason::PausedByAnnotation, message };
         }
         Self::Judged(verdict.clone())
-    }
-
-    /// A rollout that another object must come before.
-    #[must_use]
-    pub fn waits_for(first: &str) -> Self {
-        let message = format!("the new image waits until {first} is at its revision");
-        Self::NotApplied { reason: Reason::Waiting, message }
     }
 
     /// A rollout that could not be applied.
@@ -110,6 +114,15 @@ pub fn state_pods(facts: &mut Facts, rollout: &Rollout, seen: Option<&Observatio
             facts.fails(Progressing, reason, message.as_str());
             facts.holds(Stalled, reason, message.as_str());
         }
+        Rollout::Told { reason, message, progressing, stalled } => {
+            facts.fails(PodsReady, *reason, message.as_str());
+            for (fact, holds) in [(Progressing, *progressing), (Stalled, *stalled)] {
+                match holds {
+                    true => facts.holds(fact, *reason, message.as_str()),
+                    false => facts.fails(fact, *reason, message.as_str()),
+                }
+            }
+        }
         Rollout::NotApplied { reason, message } => {
             let stalled = *reason == Reason::SpecInvalid;
             facts.fails(PodsReady, *reason, message.as_str());
@@ -132,7 +145,9 @@ fn moving_text(moving: &Moving) -> String {
     }
 }
 
-fn stuck_text(stuck: &Stuck) -> (Reason, String) {
+/// Why a rollout is stuck: the reason, and for people.
+#[must_use]
+pub fn stuck_text(stuck: &Stuck) -> (Reason, String) {
     match stuck {
         Stuck::Pods { trouble, pod, message, count } => {
             // The kubelet's words about images and crashes hold ports, times and back-offs that

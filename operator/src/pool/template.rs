@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use millrace_crds::v1alpha1::{CollectorSettings, EdgeBuffer, PodSettings, Resources};
+use millrace_crds::v1alpha1::{Allocator, CollectorSettings, EdgeBuffer, PodSettings, Resources};
 
 use super::names::PoolNames;
 use super::secrets::SecretUses;
@@ -41,6 +41,8 @@ const BUFFER_VOLUME: &str = "buffer";
 const BUFFER_SPARE_BYTES: u64 = 64 << 20;
 /// And as a part of it: what common file systems take for themselves, with their reserve.
 const BUFFER_SPARE_SHARE: u64 = 8;
+/// The volume with the configuration.
+pub const CONFIG_VOLUME: &str = "config";
 /// The configuration's file name in its ConfigMap.
 pub const CONFIG_KEY: &str = "collector.yaml";
 /// The environment variable with the pod's own name; a gateway's fixed name in its group.
@@ -83,18 +85,28 @@ pub struct PodPlan<'a> {
     pub revision_label: Option<&'a str>,
 }
 
-/// The image a spec asks for: repository, version and allocator.
+/// The image a spec asks for: repository, version and allocator. A version that is left out is the
+/// one of `running`, the image that the pool's pods run: another release of the operator asks for
+/// no other image. A pool that runs none yet gets this release's.
 #[must_use]
-pub fn image(collector: &CollectorSettings, images: &Images) -> String {
+pub fn image(collector: &CollectorSettings, images: &Images, running: Option<&str>) -> String {
     let repository = collector
         .image_repository
         .as_ref()
         .map_or(images.collector_repository.as_str(), |r| r.as_str());
-    let version = collector
-        .version
-        .as_ref()
-        .map_or(images.collector_version_default.as_str(), |v| v.as_str());
+    let version = match &collector.version {
+        Some(version) => version.as_str(),
+        None => running.and_then(version_of).unwrap_or(&images.collector_version_default),
+    };
     format!("{repository}:{version}-{}", collector.allocator.as_str())
+}
+
+/// The version in an image's tag, which ends in its allocator.
+fn version_of(image: &str) -> Option<&str> {
+    let (_, tag) = image.rsplit_once(':')?;
+    let (version, allocator) = tag.rsplit_once('-')?;
+    let known = Allocator::ALL.iter().any(|it| it.as_str() == allocator);
+    (known && !version.is_empty()).then_some(version)
 }
 
 /// The pod template.
@@ -119,7 +131,7 @@ pub fn pod_template(plan: &PodPlan<'_>) -> PodTemplateSpec {
 
 fn pod_spec(plan: &PodPlan<'_>) -> PodSpec {
     let mut volumes = vec![Volume {
-        name: "config".into(),
+        name: CONFIG_VOLUME.into(),
         config_map: Some(ConfigMapVolumeSource {
             name: plan.config_map.into(),
             ..ConfigMapVolumeSource::default()
@@ -127,7 +139,7 @@ fn pod_spec(plan: &PodPlan<'_>) -> PodSpec {
         ..Volume::default()
     }];
     let mut mounts = vec![VolumeMount {
-        name: "config".into(),
+        name: CONFIG_VOLUME.into(),
         mount_path: CONFIG_FOLDER.into(),
         read_only: Some(true),
         ..VolumeMount::default()
@@ -234,6 +246,8 @@ fn container(plan: &PodPlan<'_>, mounts: Vec<VolumeMount>) -> Container {
                 .collect(),
         ),
         resources: Some(resources(plan.resources)),
+        // What a container that failed said last stands in its pod's status: a rollout tells it.
+        termination_message_policy: Some("FallbackToLogsOnError".into()),
         startup_probe: Some(probe("/livez", 2, STARTUP_ATTEMPTS)),
         liveness_probe: Some(probe("/livez", 10, 3)),
         readiness_probe: Some(probe("/readyz", 3, 2)),
@@ -330,6 +344,25 @@ fn non_empty(map: &BTreeMap<String, String>) -> Option<BTreeMap<String, String>>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Scenario: a spec without a version, for a new pool and for pools that run something.
+    /// Guarantee: the version that runs is kept, by whichever repository and allocator; a version
+    /// that is written counts.
+    #[test]
+    fn a_version_left_out_is_the_one_that_runs() {
+        let images = Images {
+            collector_repository: "millrace/collector".into(),
+            collector_version_default: "0.2.0".into(),
+        };
+        let mut collector = CollectorSettings::default();
+        let asked = |collector: &_, running| image(collector, &images, running);
+        assert_eq!(asked(&collector, None), "millrace/collector:0.2.0-system");
+        let running = Some("host:5000/c:0.1.0-rc.1-mimalloc");
+        assert_eq!(asked(&collector, running), "millrace/collector:0.1.0-rc.1-system");
+        assert_eq!(asked(&collector, Some("host:5000/c")), "millrace/collector:0.2.0-system");
+        collector.version = "0.3.0".parse().ok();
+        assert_eq!(asked(&collector, running), "millrace/collector:0.3.0-system");
+    }
 
     /// Scenario: amounts as users write them. Guarantee: written as the API server would, so that
     /// reading them back shows no drift.

@@ -1,5 +1,5 @@
 //! The order of expand, roll, contract. A gateway pool gets another image once the tables it writes
-//! to are at the revision asked for (`tables_behind`); what takes away runs once no pool runs an
+//! to are at the revision asked for (`tables`); what takes away runs once no pool runs an
 //! older collector (`outdated`). Only these two hold a client; judging is pure.
 //!
 //! Limits: sees the gateway pools of the object's own namespace that write to its tables. Pools
@@ -25,26 +25,34 @@ pub(crate) fn is_at_revision(schema: &TelemetrySchema) -> bool {
     found.is_some() && found == asked.as_deref()
 }
 
-/// The first schema in the pool's namespace whose tables the pool writes to, and that are not at
-/// their revision; `None`: there is none.
+/// The tables that a pool writes to, as the schemas in its namespace tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tables {
+    /// The first schema whose tables are not at their revision; `None`: there is none.
+    pub(crate) behind: Option<String>,
+    /// The revision that the first schema found its tables at.
+    pub(crate) revision: Option<String>,
+}
+
+/// What the schemas in the pool's namespace tell of its tables.
 ///
 /// # Errors
 /// When the API server refuses or is away.
-pub(crate) async fn tables_behind(
-    context: &Context,
-    pool: &GatewayPool,
-) -> Result<Option<String>, StepError> {
+pub(crate) async fn tables(context: &Context, pool: &GatewayPool) -> Result<Tables, StepError> {
     let namespace = pool.namespace().unwrap_or_default();
     let schemas = api::<TelemetrySchema>(&context.client, &namespace);
     let schemas = schemas.list(&ListParams::default()).await.map_err(|error| {
         StepError::api(Step::Observe, format!("list TelemetrySchemas in {namespace}"), error)
     })?;
-    let behind = schemas.items.iter().find(|schema| {
-        is_same_place(schema, pool)
-            && schema.metadata.deletion_timestamp.is_none()
-            && !is_at_revision(schema)
-    });
-    Ok(behind.map(|schema| format!("TelemetrySchema {}", schema.name_any())))
+    let theirs = || {
+        let schemas = schemas.items.iter().filter(|schema| is_same_place(schema, pool));
+        schemas.filter(|schema| schema.metadata.deletion_timestamp.is_none())
+    };
+    let behind = theirs().find(|schema| !is_at_revision(schema));
+    Ok(Tables {
+        behind: behind.map(|schema| format!("TelemetrySchema {}", schema.name_any())),
+        revision: theirs().find_map(|schema| schema.status.as_ref()?.revision.clone()),
+    })
 }
 
 /// The first gateway pool that may still run an older collector, and why; `None`: there is none, or
@@ -95,7 +103,7 @@ fn why_outdated(pool: &GatewayPool, images: &Images) -> Option<String> {
         let asked = asked.unwrap_or_default();
         return Some(format!("is pinned to collector {asked}, older than {current}"));
     }
-    let wanted = template::image(&pool.spec.collector, images);
+    let wanted = template::image(&pool.spec.collector, images, None);
     let status = pool.status.as_ref();
     let is_rolled = status.is_some_and(|status| {
         let generation = pool.metadata.generation.unwrap_or(i64::MAX);

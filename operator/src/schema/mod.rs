@@ -13,7 +13,7 @@ mod plan;
 mod status;
 mod validate;
 
-pub(crate) use gate::{is_at_revision, tables_behind};
+pub(crate) use gate::{Tables, is_at_revision, tables};
 
 use std::time::Duration;
 

@@ -381,11 +381,13 @@ async fn tables_that_are_behind_hold_no_size() {
     assert_eq!(replicas(&world), 5);
 }
 
-/// Scenario: a new image cannot be pulled. Guarantee: Stalled with the reason, and not Ready.
+/// Scenario: a new image cannot be pulled, and going back is left to a person. Guarantee: Stalled
+/// with the reason, and not Ready.
 #[tokio::test]
 async fn an_image_that_cannot_be_pulled_is_told() {
     let world = world();
     settle(&world).await;
+    world.server.edit(POOL, |pool| pool["spec"]["rollout"] = json!({"autoRollback": false}));
     world.server.edit(POOL, |pool| pool["spec"]["collector"] = json!({"version": "9.9.9"}));
     world.reconcile::<GatewayPools>(POOL).await.unwrap();
     let generation = world.server.get(SET).unwrap()["metadata"]["generation"].clone();

@@ -6,4 +6,5 @@ mod gateway;
 mod lease;
 mod outside;
 mod pipeline;
+mod rollout;
 mod support;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use futures::future::{BoxFuture, FutureExt};
 use jiff::Timestamp;
+use kube::Client;
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
 use millrace_crds::Reason;
@@ -19,6 +20,7 @@ use millrace_operator::outside::Outside;
 use millrace_operator::scrape::{Look, PodSource, Sample, ScrapeError, Target};
 use millrace_operator::sizing::Sizings;
 use millrace_operator::stores::Stores;
+use millrace_operator::trials::Trials;
 use serde_json::{Value, json};
 
 use super::apiserver::ApiServer;
@@ -103,6 +105,37 @@ pub(crate) struct World {
     pods: Arc<SetPods>,
 }
 
+/// What a process of this release that has just started touches.
+fn context(
+    client: Client,
+    clock: &Arc<SetClock>,
+    lag: &Arc<SetLag>,
+    pods: &Arc<SetPods>,
+    release: &str,
+) -> Context {
+    let metrics = Metrics::new().unwrap();
+    Context {
+        events: Events::new(client.clone(), "test".into(), metrics.clone()),
+        client,
+        clock: clock.clone(),
+        metrics,
+        failures: Failures::default(),
+        images: Images {
+            collector_repository: "millrace/collector".into(),
+            collector_version_default: release.into(),
+        },
+        lag: lag.clone(),
+        pods: pods.clone(),
+        sizings: Sizings::default(),
+        brokers: Arc::new(Outside),
+        tables: Arc::new(Outside),
+        seen: Arc::default(),
+        wakes: Arc::default(),
+        stores: Stores::default(),
+        trials: Trials::default(),
+    }
+}
+
 impl World {
     /// An empty world at the year 2026 with a caught-up broker.
     pub(crate) fn new() -> Self {
@@ -111,27 +144,14 @@ impl World {
         let clock = Arc::new(SetClock { second: Mutex::new(1_790_000_000) });
         let lag = Arc::new(SetLag { clock: clock.clone(), lag: Mutex::new(Some((0, true))) });
         let pods = Arc::new(SetPods::default());
-        let metrics = Metrics::new().unwrap();
-        let context = Context {
-            events: Events::new(client.clone(), "test".into(), metrics.clone()),
-            client,
-            clock: clock.clone(),
-            metrics,
-            failures: Failures::default(),
-            images: Images {
-                collector_repository: "millrace/collector".into(),
-                collector_version_default: "0.1.0".into(),
-            },
-            lag: lag.clone(),
-            pods: pods.clone(),
-            sizings: Sizings::default(),
-            brokers: Arc::new(Outside),
-            tables: Arc::new(Outside),
-            seen: Arc::default(),
-            wakes: Arc::default(),
-            stores: Stores::default(),
-        };
-        Self { server, context: Arc::new(context), clock, lag, pods }
+        let context = Arc::new(context(client, &clock, &lag, &pods, "0.1.0"));
+        Self { server, context, clock, lag, pods }
+    }
+
+    /// The same world, looked after by another process: what was kept in the old one is gone.
+    pub(crate) fn restart(&mut self, release: &str) {
+        let client = self.server.client();
+        self.context = Arc::new(context(client, &self.clock, &self.lag, &self.pods, release));
     }
 
     /// Lets time pass.

@@ -1,0 +1,82 @@
+//! Rollouts on a real cluster under load: an image that does not exist is taken back, another
+//! allocator gets to its end, and no acknowledged span is missing in either.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::time::{Duration, Instant};
+
+use millrace_e2e::cluster::Cluster;
+use millrace_e2e::pipeline::{NAME, Pipeline, Wish};
+use millrace_e2e::wait;
+use millrace_stack::Stack;
+use serde_json::Value;
+
+/// Spans of a load and their rate: two minutes, with the rollout in it.
+const SPANS: u64 = 1_200_000;
+const RATE: u64 = 10_000;
+/// What is promised for a bad image.
+const ROLLBACK_LIMIT: Duration = Duration::from_secs(180);
+/// A canary watched for 20 s, up to three times that, two steps, and pods that drain in between.
+const ROLLOUT_LIMIT: Duration = Duration::from_secs(300);
+/// For a load to be stored and looked up.
+const LIMIT: Duration = Duration::from_secs(300);
+
+fn rollout(cluster: &Cluster, pipeline: &Pipeline<'_>) -> Value {
+    let pool = cluster.get(&pipeline.namespace.name, "gatewaypool", NAME).unwrap();
+    pool["status"]["rollout"].clone()
+}
+
+fn images(cluster: &Cluster, pipeline: &Pipeline<'_>) -> Vec<String> {
+    let selector = "app.kubernetes.io/component=gateway";
+    let pods = cluster.list(&pipeline.namespace.name, "pods", selector).unwrap();
+    let image = |pod: &Value| pod["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
+    pods.iter().map(image).collect()
+}
+
+/// Scenario: two gateways under load; the gateways are asked to run a version that no node has, then
+/// the one that ran; then both pools another allocator. Guarantee: the bad image is taken back within
+/// three minutes and says why, the other gateway is never touched, the allocator's rollout ends with
+/// a report; missing=0 and nothing doubled.
+#[test]
+fn a_bad_image_is_taken_back_and_an_allocator_rolled_out_without_loss() {
+    let stack = Stack::open().unwrap();
+    let cluster = Cluster::of(&stack).unwrap();
+    let wish = Wish { gateways: Some(2), canary_seconds: Some(20), ..Wish::usual(&stack) };
+    let mut pipeline = Pipeline::apply(&stack, &cluster, "rollout", wish).unwrap();
+    pipeline.ready().unwrap();
+    let before = images(&cluster, &pipeline);
+    let folder = tempfile::tempdir().unwrap();
+    let load = pipeline.load(&stack, 61, SPANS, Some(RATE)).unwrap();
+    let mut running = load.start(folder.path()).unwrap();
+    running.reached(SPANS / 20, LIMIT).unwrap();
+
+    let asked = Instant::now();
+    pipeline.change(|wish| wish.version = Some("9.9.9")).unwrap();
+    wait::until("the bad image to be taken back", ROLLBACK_LIMIT, || {
+        let told = rollout(&cluster, &pipeline);
+        (told["stage"] == "RolledBack").then_some(()).ok_or_else(|| anyhow::anyhow!("{told}"))
+    })
+    .unwrap();
+    let took = asked.elapsed();
+    let told = rollout(&cluster, &pipeline);
+    assert_eq!(told["reason"], "ImagePullFailed", "{told}");
+    assert_eq!(images(&cluster, &pipeline), before);
+    println!("rolled back in {} s", took.as_secs());
+
+    pipeline.change(|wish| (wish.version, wish.allocator) = (None, "mimalloc")).unwrap();
+    wait::until("the allocator to be rolled out", ROLLOUT_LIMIT, || {
+        let told = rollout(&cluster, &pipeline);
+        let done = told["stage"] == "Stable" && told["after"]["allocator"] == "mimalloc";
+        done.then_some(()).ok_or_else(|| anyhow::anyhow!("{told}"))
+    })
+    .unwrap();
+    let told = rollout(&cluster, &pipeline);
+    assert_eq!(told["before"]["allocator"], "system", "{told}");
+    assert!(told["report"]["after"]["memoryBytes"].is_i64(), "{told}");
+    println!("report: {}", told["report"]);
+    pipeline.ready().unwrap();
+    assert!(images(&cluster, &pipeline).iter().all(|image| image.ends_with("-mimalloc")));
+
+    let verdict = running.verdict(LIMIT).unwrap();
+    assert_eq!((verdict.missing, verdict.altered), (0, 0), "{}", verdict.line);
+    assert_eq!((verdict.duplicated, verdict.sent), (0, SPANS), "{}", verdict.line);
+}

@@ -1,0 +1,275 @@
+//! A gateway pool's rollout: from what is seen to the template and the number of pods that may have
+//! it. Pure; the rule itself is `millrace_rollout`.
+//!
+//! What a rollout must not forget stands in the pool's status and in the StatefulSet, so that a
+//! restarted operator goes on where the last one was; what pods did so far is kept in the process.
+//! Limits: one StatefulSet per pool; pods get a change from the highest number down, by the update
+//! strategy's partition.
+
+mod members;
+mod template;
+mod told;
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::apps::v1::{
+    RollingUpdateStatefulSetStrategy, StatefulSet, StatefulSetUpdateStrategy,
+};
+use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
+use kube::ResourceExt;
+use millrace_crds::ROLLOUT_ANNOTATION;
+use millrace_crds::v1alpha1::{GatewayPool, RolloutStage, RolloutStatus};
+use millrace_rollout::{
+    Canary, Load, Member, Plan, Policy, Seen, Stage, Step, Unit, Verdict, Wish, judge, step,
+};
+
+pub(super) use template::BASELINE_ANNOTATION;
+pub(super) use told::{condition, is_settled, notices};
+
+use super::validate::{Draft, Observed};
+use crate::apply::{hash_of, is_paused};
+use crate::schema::Tables;
+use crate::trials::Trial;
+
+/// What only a rollout needs to be read; empty while none is under way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watched {
+    /// The pool's pods.
+    pub(super) pods: Vec<Pod>,
+    /// Its tables; `None` unless a change is about to begin.
+    pub(super) tables: Option<Tables>,
+    /// What its pods did so far.
+    pub(super) trial: Trial,
+}
+
+/// What the pods' figures are read for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Watch {
+    /// Nothing is under way: they become the pool's past.
+    Rest,
+    /// The first pods change just now.
+    Nothing,
+    /// A try is watched.
+    Try(String),
+}
+
+/// What a rollout asks to be written and told.
+#[derive(Clone, Debug)]
+pub(super) struct Decision {
+    /// The step, whole.
+    pub(super) step: Step,
+    /// What stands in the status.
+    pub(super) status: RolloutStatus,
+}
+
+/// The StatefulSet's part that a rollout decides.
+pub(super) struct Rolled {
+    pub(super) template: PodTemplateSpec,
+    pub(super) strategy: StatefulSetUpdateStrategy,
+    /// The template gone back to, as text, while it is needed.
+    pub(super) baseline: Option<String>,
+}
+
+/// Whether a change is about to begin, so that its tables matter.
+pub(super) fn needs_tables(pool: &GatewayPool, draft: &Draft, live: Option<&StatefulSet>) -> bool {
+    use RolloutStage::{Paused, Waiting};
+    let told = told(pool);
+    let runs = told.map(|told| told::unit(&told.after));
+    let begins = runs
+        .or_else(|| live.and_then(template::live_unit))
+        .is_some_and(|runs| !runs.runs_as(&wanted(pool, draft, None)));
+    begins || told.is_some_and(|told| [Waiting, Paused].contains(&told.stage))
+}
+
+/// What the pods' figures are read for at this stage; each try is a watch of its own.
+pub(super) fn watch(pool: &GatewayPool) -> Watch {
+    use RolloutStage::{Canary, Judging, Paused, Promoting, RollingBack};
+    let Some(told) = told(pool) else { return Watch::Rest };
+    match told.stage {
+        Judging | Promoting => Watch::Try(format!("{}/{}", told.digest, told.attempts)),
+        Canary | Paused | RollingBack => Watch::Nothing,
+        _ => Watch::Rest,
+    }
+}
+
+fn told(pool: &GatewayPool) -> Option<&RolloutStatus> {
+    pool.status.as_ref()?.rollout.as_ref()
+}
+
+fn wanted(pool: &GatewayPool, draft: &Draft, revision: Option<String>) -> Unit {
+    Unit {
+        image: draft.image.clone(),
+        allocator: pool.spec.collector.allocator.as_str().to_owned(),
+        config: draft.config_map.clone(),
+        schema_revision: revision,
+    }
+}
+
+/// What tells one try from another: the unit, and all else in the spec that may be what a failed
+/// unit needed.
+fn key(pool: &GatewayPool, unit: &Unit, secrets_digest: Option<&str>) -> String {
+    let settings = &pool.spec.settings;
+    // As JSON: fields that a later release adds and nobody writes change nothing.
+    hash_of(&serde_json::json!({
+        "image": unit.image,
+        "config": unit.config,
+        "resources": settings.resources,
+        "pods": settings.pods,
+        "secrets": secrets_digest,
+    }))
+}
+
+/// The user's word. One that isn't known holds the rollout: it was meant to say something.
+fn wish(pool: &GatewayPool) -> Wish {
+    match pool.annotations().get(ROLLOUT_ANNOTATION).map(String::as_str) {
+        None | Some("" | "resume") => Wish::Go,
+        Some("abort") => Wish::Abort,
+        Some(_) => Wish::Pause,
+    }
+}
+
+fn policy(pool: &GatewayPool) -> Policy {
+    let settings = &pool.spec.rollout;
+    Policy {
+        canary: settings.canary.as_ref().map(|canary| Canary {
+            pods: canary.pods,
+            judge_seconds: i64::from(canary.judge_seconds),
+        }),
+        rolls_back: settings.auto_rollback,
+    }
+}
+
+/// Decides the next step. A pool that is paused as a whole stays where it is.
+pub(super) fn decide(
+    pool: &GatewayPool,
+    observed: &Observed,
+    secrets_digest: Option<&str>,
+    size: i32,
+) -> Decision {
+    let before = told(pool);
+    let last = before.and_then(told::state);
+    let tables = observed.watched.tables.clone().unwrap_or_default();
+    let unit = wanted(pool, &observed.draft, tables.revision);
+    let mut seen = seen(pool, observed, unit, secrets_digest, size);
+    // Only another image waits for the tables: a configuration may be what mends them.
+    let runs = last.as_ref().map(|last| match &last.stage {
+        Stage::Stable => &last.after,
+        _ => last.before.as_ref().unwrap_or(&last.after),
+    });
+    let is_new_image =
+        runs.or(seen.running.as_ref()).is_some_and(|runs| runs.image != seen.wanted.image);
+    let behind = tables.behind.filter(|_| is_new_image);
+    seen.may_begin = behind.is_none();
+    if is_paused(pool) {
+        seen.wish = if seen.wish == Wish::Go { Wish::Pause } else { seen.wish };
+    }
+    let mut step = step(last.as_ref(), &seen, &policy(pool));
+    if let (true, Some(last)) = (is_paused(pool), &last) {
+        step.state = last.clone();
+    }
+    let waits_for = behind.filter(|_| step.plan == Plan::Old && told::is_waiting(&step.state));
+    let status = told::status(before, last.as_ref(), &step, &seen, waits_for.as_deref());
+    Decision { step, status }
+}
+
+fn seen(
+    pool: &GatewayPool,
+    observed: &Observed,
+    wanted: Unit,
+    secrets_digest: Option<&str>,
+    size: i32,
+) -> Seen {
+    let live = observed.live.as_ref();
+    let figures = observed.figures();
+    let members = live
+        .map_or_else(Vec::new, |live| members::members(live, &observed.watched.pods, observed.now));
+    let (new_loads, old_loads) = loads(&observed.watched.trial, &members);
+    let running = live.and_then(template::live_unit);
+    // What was written last is what is there: a StatefulSet changed by hand says nothing.
+    let holds = told(pool).zip(running.as_ref()).is_none_or(|(told, running)| {
+        let back = matches!(told.stage, RolloutStage::RollingBack);
+        let unit = told.before.as_ref().filter(|_| back).unwrap_or(&told.after);
+        told::unit(unit).runs_as(running)
+    });
+    let verdict = figures.as_ref().map(judge);
+    Seen {
+        now: observed.now.as_second(),
+        key: key(pool, &wanted, secrets_digest),
+        wanted,
+        running,
+        wish: wish(pool),
+        may_begin: true,
+        size: u32::try_from(size).unwrap_or(0),
+        taken_up: holds && figures.is_some_and(|it| it.observed_generation == Some(it.generation)),
+        complete: verdict == Some(Verdict::Complete),
+        members,
+        new_loads,
+        old_loads,
+    }
+}
+
+/// What pods of the new unit did, and those of the old one: in the same time if there are some
+/// left, else before the rollout.
+fn loads(trial: &Trial, members: &[Member]) -> (Vec<Load>, Vec<Load>) {
+    let updated: BTreeSet<&str> =
+        members.iter().filter(|it| it.updated).map(|it| it.figures.name.as_str()).collect();
+    let all = trial.loads();
+    let (new, old): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|(pod, _)| updated.contains(pod.as_str()));
+    let only = |pods: Vec<(String, Load)>| pods.into_iter().map(|(_, load)| load).collect();
+    let old = if old.is_empty() { trial.past() } else { only(old) };
+    (only(new), old)
+}
+
+/// The template, strategy and baseline of the StatefulSet by a decision.
+pub(super) fn roll(
+    decision: &Decision,
+    pool: &GatewayPool,
+    live: Option<&StatefulSet>,
+    wanted: PodTemplateSpec,
+    size: i32,
+) -> Rolled {
+    let Step { state, plan, .. } = &decision.step;
+    // A rollout that has just ended keeps what it came from until its end is told: an operator that
+    // ends before that goes on with the rollout.
+    let was_moving = told(pool).is_some_and(|told| told.stage != RolloutStage::Stable);
+    let is_moving = state.stage != Stage::Stable;
+    let before = state.before.as_ref().filter(|_| is_moving);
+    let old = before.map(|unit| template::baseline(live, unit, &wanted));
+    let kept = live.and_then(template::kept).map(|(text, _)| text);
+    let text = |old: &PodTemplateSpec| {
+        let same = live.and_then(template::kept).filter(|(_, kept)| kept == old);
+        same.map(|(text, _)| text).or_else(|| serde_json::to_string(old).ok())
+    };
+    let baseline = old.as_ref().map_or(kept.filter(|_| was_moving), text);
+    let partition = match plan {
+        Plan::Split { pods } => Some((size - i32::try_from(*pods).unwrap_or(i32::MAX)).max(0)),
+        Plan::Whole | Plan::Old => None,
+    };
+    let template = match (plan, old) {
+        (Plan::Old, Some(old)) => old,
+        _ => wanted,
+    };
+    let rolling_update = partition.map(|partition| RollingUpdateStatefulSetStrategy {
+        partition: Some(partition),
+        ..RollingUpdateStatefulSetStrategy::default()
+    });
+    let strategy =
+        StatefulSetUpdateStrategy { type_: Some("RollingUpdate".into()), rolling_update };
+    Rolled { template, strategy, baseline }
+}
+
+/// The ConfigMaps that a StatefulSet's pods may still need: its template's, and the one gone back
+/// to.
+pub(super) fn config_maps(set: &StatefulSet) -> BTreeSet<String> {
+    let own = set.spec.as_ref().and_then(|spec| template::config_map(&spec.template));
+    let kept = template::kept(set);
+    let kept = kept.as_ref().and_then(|(_, kept)| template::config_map(kept));
+    own.into_iter().chain(kept).map(str::to_owned).collect()
+}
+
+/// The image that the pods run: the one before, while a change is under way or taken back.
+pub(super) fn image(status: &RolloutStatus) -> &str {
+    let before = status.before.as_ref().filter(|_| status.stage != RolloutStage::Stable);
+    &before.unwrap_or(&status.after).image
+}

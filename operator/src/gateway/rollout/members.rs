@@ -1,0 +1,100 @@
+//! A pool's pods as a rollout sees them. Pure.
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
+use millrace_rollout::{EXIT_SETTINGS, Member};
+
+use crate::pool::workload::pod_figures;
+
+/// A StatefulSet's pods carry the revision they were made from.
+const REVISION_LABEL: &str = "controller-revision-hash";
+/// Last words told; more is in the pod's log.
+const WORDS_BYTES_MAX: usize = 400;
+
+/// The pods, without those on their way out.
+pub(super) fn members(live: &StatefulSet, pods: &[Pod], now: Timestamp) -> Vec<Member> {
+    let newest = live.status.as_ref().and_then(|status| status.update_revision.as_deref());
+    let staying = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    staying.map(|pod| member(pod, newest, now)).collect()
+}
+
+fn member(pod: &Pod, newest: Option<&str>, now: Timestamp) -> Member {
+    let labels = pod.metadata.labels.as_ref();
+    let revision = labels.and_then(|labels| labels.get(REVISION_LABEL)).map(String::as_str);
+    let status = pod.status.clone().unwrap_or_default();
+    let conditions = status.conditions.unwrap_or_default();
+    let ready = conditions.iter().find(|condition| condition.type_ == "Ready");
+    let is_ready = ready.is_some_and(|ready| ready.status == "True");
+    let made = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let since = ready.and_then(|ready| ready.last_transition_time.as_ref()).map(|time| time.0);
+    // A pod that says neither was made just now.
+    let since = since.max(made).unwrap_or(now);
+    let mut member = Member {
+        figures: pod_figures(pod),
+        updated: revision.is_some() && revision == newest,
+        ready: is_ready,
+        not_ready_seconds: if is_ready { 0 } else { now.duration_since(since).as_secs().max(0) },
+        ..Member::default()
+    };
+    for container in status.container_statuses.iter().flatten() {
+        member.restarts = member.restarts.max(u32::try_from(container.restart_count).unwrap_or(0));
+        let states = [container.state.as_ref(), container.last_state.as_ref()];
+        let ended = states.into_iter().flatten().find_map(|state| state.terminated.as_ref());
+        if let Some(ended) = ended {
+            member.exit_code = Some(ended.exit_code);
+            member.last_words = last_words(ended);
+        }
+    }
+    member
+}
+
+/// What a container said last: all of it when it refused its settings, as it says nothing else
+/// then; otherwise the last line, which has the cause.
+fn last_words(ended: &ContainerStateTerminated) -> String {
+    let message = ended.message.as_deref().unwrap_or_default();
+    let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
+    let words = match ended.exit_code {
+        EXIT_SETTINGS => lines.collect::<Vec<_>>().join("; "),
+        _ => lines.next_back().unwrap_or_default().to_owned(),
+    };
+    let end = words.char_indices().map(|(at, c)| at + c.len_utf8());
+    let end = end.take_while(|end| *end <= WORDS_BYTES_MAX).last().unwrap_or(0);
+    words[..end].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millrace_rollout::FaultKind;
+    use serde_json::json;
+
+    /// Scenario: a pod of the newest revision that ended with exit code 64 and its last log lines.
+    /// Guarantee: told apart from pods of the old one, and the fault holds the collector's words.
+    #[test]
+    fn a_refused_configuration_is_told_in_the_collectors_words() {
+        let live: StatefulSet = serde_json::from_value(json!({
+            "metadata": {}, "status": {"replicas": 2, "updateRevision": "new"}}))
+        .unwrap();
+        let pod = |revision: &str, message: Option<&str>| -> Pod {
+            let ended = message.map(|message| {
+                json!({"terminated": {"exitCode": 64,
+                "reason": "Error", "message": message}})
+            });
+            serde_json::from_value(json!({
+                "metadata": {"name": "p", "labels": {REVISION_LABEL: revision},
+                    "creationTimestamp": "2026-01-01T00:00:00Z"},
+                "status": {"containerStatuses": [{"name": "collector", "ready": false,
+                    "image": "x", "imageID": "", "restartCount": 1, "lastState": ended}]}}))
+            .unwrap()
+        };
+        let now: Timestamp = "2026-01-01T00:00:50Z".parse().unwrap();
+        let pods = [pod("old", None), pod("new", Some("f: no field x\nf: no field y\n\n"))];
+        let members = members(&live, &pods, now);
+        assert_eq!(members.iter().map(|it| it.updated).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(members[0].not_ready_seconds, 50);
+        let fault = members[1].fault().unwrap();
+        assert_eq!(fault.kind, FaultKind::SettingsRefused);
+        assert!(fault.text.ends_with("f: no field x; f: no field y"), "{}", fault.text);
+    }
+}

@@ -1,0 +1,426 @@
+//! How a gateway pool's reconciler rolls a change out, against an API server in memory and a
+//! stand-in for the StatefulSet's controller that honours the partition.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+
+use millrace_operator::gateway::GatewayPools;
+use millrace_operator::scrape::Sample;
+use serde_json::{Value, json};
+
+use crate::support::world::World;
+
+const POOL: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/gatewaypools/prod";
+const SET: &str = "/apis/apps/v1/namespaces/telemetry/statefulsets/prod-gateway";
+const PODS: &str = "/api/v1/namespaces/telemetry/pods/prod-gateway-";
+const BASELINE: &str = "millrace.dev/rollout-baseline";
+const ROLLOUT: &str = "millrace.dev/rollout";
+
+/// Three pods and what becomes of those with another image.
+struct Cluster {
+    world: World,
+    /// What the container of a pod with this image says instead of being ready.
+    spoil: fn(&str) -> Option<Value>,
+    /// Processor seconds for a million records in pods with this image.
+    cost: fn(&str) -> f64,
+    at: u64,
+}
+
+impl Cluster {
+    async fn settled(replicas: u32) -> Self {
+        let world = World::new();
+        world.server.put(
+            POOL,
+            json!({
+                "apiVersion": "millrace.dev/v1alpha1", "kind": "GatewayPool", "metadata": {},
+                "spec": {
+                    "kafka": {"bootstrapServers": ["kafka:9092"]},
+                    "clickhouse": {"endpoints": ["http://clickhouse:8123"]},
+                    "signals": {"traces": {}},
+                    "replicas": replicas,
+                    "collector": {"version": "1.0.0"},
+                    "rollout": {"canary": {"pods": 1, "judgeSeconds": 60}},
+                }
+            }),
+        );
+        let mut cluster = Self { world, spoil: |_| None, cost: |_| 5.0, at: 0 };
+        cluster.play(30).await;
+        assert!(cluster.world.is_ready(POOL), "{:?}", cluster.world.condition(POOL, "Ready"));
+        cluster.world.server.take_writes();
+        cluster.world.server.take_event_reasons();
+        cluster
+    }
+
+    /// Reconciles every five seconds, the StatefulSet's controller in between; gives the stages.
+    async fn play(&mut self, seconds: i64) -> Vec<String> {
+        let mut stages: Vec<String> = Vec::new();
+        for _ in 0..seconds / 5 {
+            let _ = self.world.reconcile::<GatewayPools>(POOL).await;
+            self.turn();
+            self.world.pass(5);
+            let stage = self.told()["stage"].as_str().unwrap_or("").to_owned();
+            if stages.last() != Some(&stage) {
+                stages.push(stage);
+            }
+        }
+        stages
+    }
+
+    /// What the StatefulSet's controller and the kubelet do; and what pods say of themselves.
+    fn turn(&mut self) {
+        self.at += 1;
+        let server = &self.world.server;
+        let Some(set) = server.get(SET) else { return };
+        let template = &set["spec"]["template"];
+        let revision = revision(template);
+        let image = template["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
+        let replicas = set["spec"]["replicas"].as_i64().unwrap();
+        let strategy = &set["spec"]["updateStrategy"]["rollingUpdate"];
+        let partition = strategy["partition"].as_i64().unwrap_or(0);
+        let now = self.world.context.clock.now().to_string();
+        for ordinal in (0..replicas).rev() {
+            let path = format!("{PODS}{ordinal}");
+            let old = server.get(&path);
+            let is_new =
+                |pod: &Value| pod["metadata"]["labels"]["controller-revision-hash"] == revision;
+            if old.is_none() || (ordinal >= partition && !old.as_ref().is_some_and(is_new)) {
+                let spoiled = (self.spoil)(&image);
+                let ready = if spoiled.is_none() { "True" } else { "False" };
+                let container = spoiled.unwrap_or_else(|| json!({}));
+                let mut labels = template["metadata"]["labels"].clone();
+                labels["controller-revision-hash"] = revision.clone().into();
+                let mut status = json!({
+                    "podIP": format!("10.0.0.{}", ordinal + 1),
+                    "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": now}],
+                    "containerStatuses": [{"name": "collector", "ready": ready == "True",
+                        "image": image, "imageID": "", "restartCount": 0}],
+                });
+                let fields = status["containerStatuses"][0].as_object_mut().unwrap();
+                fields.extend(container.as_object().unwrap().clone());
+                server.put(
+                    &path,
+                    json!({
+                    "apiVersion": "v1", "kind": "Pod",
+                    "metadata": {"labels": labels, "creationTimestamp": now},
+                    "spec": {"containers": [{"name": "collector", "image": image}]},
+                    "status": status}),
+                );
+                self.world.set_pod(&format!("prod-gateway-{ordinal}"), None);
+                // One at a time: the next one waits until this one is ready.
+                if ready == "False" {
+                    break;
+                }
+            }
+        }
+        self.report(&set, &revision, replicas);
+    }
+
+    fn report(&self, set: &Value, revision: &str, replicas: i64) {
+        let server = &self.world.server;
+        let pods: Vec<Value> =
+            (0..replicas).filter_map(|it| server.get(&format!("{PODS}{it}"))).collect();
+        let ready = |pod: &&Value| pod["status"]["conditions"][0]["status"] == "True";
+        let newest =
+            |pod: &&Value| pod["metadata"]["labels"]["controller-revision-hash"] == revision;
+        let updated = pods.iter().filter(newest).count();
+        let available = pods.iter().filter(ready).count();
+        let whole = updated == pods.len() && available == pods.len();
+        let before = set["status"]["currentRevision"].clone();
+        let current = if whole || before.is_null() { json!(revision) } else { before };
+        server.edit(SET, |set| {
+            set["status"] = json!({
+                "observedGeneration": set["metadata"]["generation"], "replicas": pods.len(),
+                "updatedReplicas": updated, "readyReplicas": available,
+                "availableReplicas": available, "updateRevision": revision,
+                "currentRevision": current});
+        });
+        for (ordinal, pod) in pods.iter().enumerate() {
+            let image = pod["spec"]["containers"][0]["image"].as_str().unwrap();
+            let records = self.at * 1_000_000;
+            let sample = Sample {
+                records_in: records,
+                records_out: records,
+                cpu_seconds: (self.cost)(image) * self.at as f64,
+                resident_bytes: Some(200 << 20),
+                ..Sample::default()
+            };
+            self.world.set_pod(&format!("prod-gateway-{ordinal}"), Some(sample));
+        }
+    }
+
+    fn told(&self) -> Value {
+        self.world.server.get(POOL).unwrap()["status"]["rollout"].clone()
+    }
+
+    fn wants(&self, version: &str) {
+        let version = version.to_owned();
+        self.world.server.edit(POOL, |it| it["spec"]["collector"]["version"] = version.into());
+    }
+
+    fn says(&self, word: Option<&str>) {
+        self.world.server.edit(POOL, |pool| {
+            pool["metadata"]["annotations"] = word.map_or(json!({}), |word| json!({ROLLOUT: word}));
+        });
+    }
+
+    /// The image of each pod.
+    fn images(&self) -> Vec<String> {
+        let paths = self.world.server.paths();
+        let pods = paths.iter().filter(|path| path.starts_with(PODS));
+        let image = |path: &String| {
+            let pod = self.world.server.get(path).unwrap();
+            let image = pod["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
+            image.rsplit(':').next().unwrap().to_owned()
+        };
+        pods.map(image).collect()
+    }
+
+    /// Writes to all but the status, whose lag is dated anew every five minutes.
+    fn children_written(&self) -> Vec<String> {
+        let writes = self.world.server.take_writes().into_iter().map(|write| write.path);
+        writes.filter(|path| !path.ends_with("/status")).collect()
+    }
+
+    fn config_maps(&self) -> usize {
+        self.world.server.paths().iter().filter(|path| path.contains("/configmaps/")).count()
+    }
+
+    fn ready(&self) -> (String, String) {
+        let (status, reason, _) = self.world.condition(POOL, "Ready").unwrap();
+        (status, reason)
+    }
+}
+
+fn revision(template: &Value) -> String {
+    let mut hasher = DefaultHasher::new();
+    template.to_string().hash(&mut hasher);
+    format!("{:x}", hasher.finish())
+}
+
+fn pull_fails(image: &str) -> Option<Value> {
+    let waiting =
+        json!({"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such"}}});
+    image.contains("bad").then_some(waiting)
+}
+
+fn all(image: &str) -> Vec<String> {
+    vec![image.to_owned(); 3]
+}
+
+/// Scenario: another version that is as good. Guarantee: one pod first and watched, then two, then
+/// all; the old template is kept meanwhile and let go after it; not Ready before its end; then a
+/// converged pool that writes nothing.
+#[tokio::test]
+async fn a_good_canary_is_promoted() {
+    let mut cluster = Cluster::settled(3).await;
+    cluster.wants("2.0.0");
+    assert_eq!(cluster.play(40).await, ["Canary", "Judging"]);
+    assert_eq!(cluster.images(), ["1.0.0-system", "1.0.0-system", "2.0.0-system"]);
+    assert_eq!(cluster.ready().0, "False");
+    let set = cluster.world.server.get(SET).unwrap();
+    assert!(set["metadata"]["annotations"][BASELINE].as_str().unwrap().contains("1.0.0-system"));
+    assert_eq!(cluster.play(300).await, ["Judging", "Promoting", "Stable"]);
+    assert_eq!(cluster.images(), all("2.0.0-system"));
+    assert_eq!(cluster.ready(), ("True".into(), "AsAsked".into()));
+    let set = cluster.world.server.get(SET).unwrap();
+    assert_eq!(set["metadata"]["annotations"][BASELINE], Value::Null);
+    let events = cluster.world.server.take_event_reasons();
+    for reason in ["RolloutStarted", "RolloutJudging", "RolloutPromoting", "RolloutCompleted"] {
+        assert!(events.contains(&reason.to_owned()), "{reason} in {events:?}");
+    }
+    cluster.world.server.take_writes();
+    cluster.play(120).await;
+    assert_eq!(cluster.world.server.take_writes(), []);
+}
+
+/// Scenario: a version whose image can't be pulled, then a good one. Guarantee: the pod is back in
+/// the old version within three minutes, no other was touched, the pool says RolledBack and is
+/// stalled, and the bad version is not tried again; the good one is.
+#[tokio::test]
+async fn a_bad_image_is_rolled_back() {
+    let mut cluster = Cluster::settled(3).await;
+    cluster.spoil = pull_fails;
+    cluster.wants("2.0.0-bad");
+    let stages = cluster.play(180).await;
+    assert_eq!(stages, ["Canary", "RollingBack", "RolledBack"]);
+    assert_eq!(cluster.images(), all("1.0.0-system"));
+    assert_eq!(cluster.ready(), ("False".into(), "RolledBack".into()));
+    let (stalled, reason, _) = cluster.world.condition(POOL, "Stalled").unwrap();
+    assert_eq!((stalled.as_str(), reason.as_str()), ("True", "RolledBack"));
+    assert_eq!(cluster.told()["reason"], "ImagePullFailed");
+    assert!(cluster.world.server.take_event_reasons().contains(&"RolledBack".to_owned()));
+    cluster.world.server.take_writes();
+    assert_eq!(cluster.play(1800).await, ["RolledBack"]);
+    assert_eq!(cluster.children_written(), Vec::<String>::new());
+    cluster.wants("3.0.0");
+    assert_eq!(*cluster.play(300).await.last().unwrap(), "Stable");
+    assert_eq!(cluster.images(), all("3.0.0-system"));
+}
+
+/// Scenario: the same without a canary: pods one after another. Guarantee: the same.
+#[tokio::test]
+async fn a_bad_image_is_rolled_back_without_a_canary_too() {
+    let mut cluster = Cluster::settled(3).await;
+    cluster.world.server.edit(POOL, |pool| pool["spec"]["rollout"] = json!({}));
+    cluster.spoil = pull_fails;
+    cluster.wants("2.0.0-bad");
+    assert_eq!(cluster.play(180).await, ["Promoting", "RollingBack", "RolledBack"]);
+    assert_eq!(cluster.images(), all("1.0.0-system"));
+}
+
+/// Scenario: a version that takes twice the processor time. Guarantee: rolled back with the reason
+/// and both figures, from its first pod.
+#[tokio::test]
+async fn a_worse_canary_is_rolled_back_with_the_reason() {
+    let mut cluster = Cluster::settled(3).await;
+    cluster.cost = |image| if image.contains("2.0.0") { 10.0 } else { 5.0 };
+    cluster.wants("2.0.0");
+    assert_eq!(cluster.play(180).await, ["Canary", "Judging", "RollingBack", "RolledBack"]);
+    let told = cluster.told();
+    assert_eq!(
+        (&told["reason"], &told["report"]["verdict"]),
+        (&json!("CanarySlower"), &json!("CanarySlower"))
+    );
+    let rate = |side: &str| told["report"][side]["recordsPerCpuSecond"].as_i64().unwrap();
+    assert_eq!((rate("before"), rate("after")), (200_000, 100_000));
+    assert_eq!(cluster.images(), all("1.0.0-system"));
+}
+
+/// Scenario: a configuration that the collector of the new version refuses. Guarantee: taken back
+/// at the first look at the ended pod, with the collector's words; the old configuration is there.
+#[tokio::test]
+async fn a_configuration_that_is_refused_is_told_in_the_collectors_words() {
+    let mut cluster = Cluster::settled(3).await;
+    cluster.spoil = |image| {
+        let ended = json!({"restartCount": 1, "lastState": {"terminated": {"exitCode": 64,
+            "reason": "Error", "message": "collector.yaml: exporters.x: unknown field\n"}}});
+        image.contains("0.9").then_some(ended)
+    };
+    cluster.wants("0.9.0");
+    cluster.world.server.edit(POOL, |pool| pool["spec"]["drainSeconds"] = 30.into());
+    assert_eq!(cluster.play(20).await.last().unwrap(), "RolledBack");
+    let told = cluster.told();
+    assert_eq!(told["reason"], "SettingsRefused");
+    assert!(told["message"].as_str().unwrap().contains("exporters.x: unknown field"), "{told}");
+    let map = told["before"]["configMap"].as_str().unwrap();
+    let path = format!("/api/v1/namespaces/telemetry/configmaps/{map}");
+    assert!(cluster.world.server.get(&path).is_some());
+    cluster.wants("1.0.0");
+    assert_eq!(*cluster.play(300).await.last().unwrap(), "Stable");
+    assert_eq!(cluster.config_maps(), 1, "the old configuration is pruned at the end");
+}
+
+/// Scenario: paused while judged, resumed; another one aborted. Guarantee: no pod moves while it is
+/// paused; it ends after it; an aborted one goes back and stays.
+#[tokio::test]
+async fn a_rollout_is_paused_resumed_and_aborted() {
+    let mut cluster = Cluster::settled(3).await;
+    cluster.wants("2.0.0");
+    cluster.play(40).await;
+    cluster.says(Some("pause"));
+    assert_eq!(cluster.play(600).await, ["Paused"]);
+    assert_eq!(cluster.images(), ["1.0.0-system", "1.0.0-system", "2.0.0-system"]);
+    assert_eq!(cluster.ready(), ("False".into(), "RolloutPaused".into()));
+    cluster.says(Some("resume"));
+    assert_eq!(*cluster.play(300).await.last().unwrap(), "Stable");
+    assert!(cluster.world.server.take_event_reasons().contains(&"RolloutResumed".to_owned()));
+    cluster.wants("3.0.0");
+    cluster.play(40).await;
+    cluster.says(Some("abort"));
+    assert_eq!(cluster.play(60).await, ["RollingBack", "Aborted"]);
+    cluster.says(None);
+    assert_eq!(cluster.play(600).await, ["Aborted"]);
+    assert_eq!(cluster.images(), all("2.0.0-system"));
+    assert_eq!(cluster.ready(), ("False".into(), "RolloutAborted".into()));
+}
+
+/// Scenario: another allocator, in a pool of three and in a pool of one. Guarantee: rolled out with
+/// a report of both sides that stays in the status.
+#[tokio::test]
+async fn another_allocator_is_rolled_out_and_reported() {
+    for replicas in [3, 1] {
+        let mut cluster = Cluster::settled(replicas).await;
+        cluster.play(900).await;
+        cluster.cost = |image| if image.ends_with("jemalloc") { 4.0 } else { 5.0 };
+        let change = |pool: &mut Value| pool["spec"]["collector"]["allocator"] = "jemalloc".into();
+        cluster.world.server.edit(POOL, change);
+        assert_eq!(*cluster.play(400).await.last().unwrap(), "Stable");
+        cluster.play(600).await;
+        let told = cluster.told();
+        assert_eq!(told["before"]["allocator"], "system");
+        assert_eq!(told["after"]["allocator"], "jemalloc");
+        assert_eq!(told["report"]["verdict"], "Passed");
+        let rate = |side: &str| told["report"][side]["recordsPerCpuSecond"].as_i64().unwrap();
+        assert_eq!((rate("before"), rate("after")), (200_000, 250_000), "{replicas}");
+        assert!(cluster.images().iter().all(|image| image == "1.0.0-jemalloc"));
+    }
+}
+
+/// Scenario: the operator is restarted at every look of a rollout, good and bad. Guarantee: it ends
+/// as it would have.
+#[tokio::test]
+async fn a_restarted_operator_goes_on() {
+    for (version, end) in [("2.0.0", "Stable"), ("2.0.0-bad", "RolledBack")] {
+        let mut cluster = Cluster::settled(3).await;
+        cluster.spoil = pull_fails;
+        cluster.wants(version);
+        for _ in 0..120 {
+            cluster.play(5).await;
+            cluster.world.restart("0.1.0");
+        }
+        assert_eq!(cluster.told()["stage"], end);
+        let image = if end == "Stable" { "2.0.0-system" } else { "1.0.0-system" };
+        assert_eq!(cluster.images(), all(image));
+    }
+}
+
+/// Scenario: the status can't be written for the first half minute of a rollout to a bad image.
+/// Guarantee: the old template is not lost; it is gone back to.
+#[tokio::test]
+async fn a_status_that_is_not_written_loses_no_way_back() {
+    let mut cluster = Cluster::settled(3).await;
+    cluster.spoil = pull_fails;
+    cluster.wants("2.0.0-bad");
+    let fault = |_: &http::Method, path: &str| path.ends_with("/status").then_some(500);
+    cluster.world.server.set_fault(Some(Box::new(fault)));
+    cluster.play(30).await;
+    assert!(cluster.images().contains(&"2.0.0-bad-system".to_owned()));
+    cluster.world.server.set_fault(None);
+    assert_eq!(*cluster.play(180).await.last().unwrap(), "RolledBack");
+    assert_eq!(cluster.images(), all("1.0.0-system"));
+}
+
+/// Scenario: another version is asked for while one is judged, then the first again. Guarantee: the
+/// newest wins each time.
+#[tokio::test]
+async fn an_edit_during_a_rollout_wins() {
+    let mut cluster = Cluster::settled(3).await;
+    cluster.wants("2.0.0");
+    cluster.play(80).await;
+    cluster.wants("3.0.0");
+    let stages = cluster.play(300).await;
+    assert_eq!(stages, ["Canary", "Judging", "Promoting", "Stable"]);
+    assert_eq!(cluster.images(), all("3.0.0-system"));
+    assert_eq!(cluster.told()["before"]["image"], "millrace/collector:1.0.0-system");
+    cluster.wants("4.0.0");
+    cluster.play(40).await;
+    cluster.wants("3.0.0");
+    assert_eq!(*cluster.play(60).await.last().unwrap(), "Stable");
+    assert_eq!(cluster.images(), all("3.0.0-system"));
+}
+
+/// Scenario: the operator is upgraded to another release, for a pool with and one without a version.
+/// Guarantee: nothing is written.
+#[tokio::test]
+async fn an_operator_upgrade_alone_restarts_nothing() {
+    for version in [json!("1.0.0"), Value::Null] {
+        let mut cluster = Cluster::settled(3).await;
+        cluster.world.server.edit(POOL, |it| it["spec"]["collector"]["version"] = version.clone());
+        cluster.play(30).await;
+        cluster.world.server.take_writes();
+        cluster.world.restart("9.9.9");
+        cluster.play(600).await;
+        assert_eq!(cluster.children_written(), Vec::<String>::new());
+        assert_eq!(cluster.images(), all("1.0.0-system"));
+    }
+}
