@@ -32,6 +32,7 @@ use millrace_operator::schema::Schemas;
 use millrace_operator::sizing::Sizings;
 use millrace_operator::stores::Stores;
 use millrace_operator::topic::Topics;
+use millrace_operator::trials::Trials;
 use millrace_operator::watch::{Tell, noted};
 use serde_json::{Value, json};
 
@@ -257,7 +258,9 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         lag: Arc::new(beyond.clone()),
         brokers: Arc::new(beyond.clone()),
         tables: Arc::new(beyond.clone()),
+        pods: Arc::new(beyond.clone()),
         sizings: Sizings::default(),
+        trials: Trials::default(),
         seen: Arc::default(),
         wakes: Arc::default(),
         stores: Stores::default(),
