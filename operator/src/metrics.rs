@@ -30,6 +30,7 @@ pub struct Metrics {
     unparsable: IntCounterVec,
     scaling_decisions: IntCounterVec,
     rollouts: IntCounterVec,
+    pod_resizes: IntCounterVec,
     events: IntCounterVec,
     watch_errors: IntCounterVec,
     failing: IntGauge,
@@ -106,6 +107,7 @@ impl Metrics {
                 &["reason"],
             )?,
             rollouts: counter("rollout_stages_total", "Stages of rollouts, by stage.", &["stage"])?,
+            pod_resizes: counter("pod_resizes_total", "Pods resized, by result.", &["result"])?,
             events: counter("events_total", "Events published, by result.", &["result"])?,
             watch_errors: counter(
                 "watch_errors_total",
@@ -168,6 +170,11 @@ impl Metrics {
     /// A rollout came to a stage.
     pub fn rollout_is_at(&self, stage: RolloutStage) {
         self.rollouts.with_label_values(&[stage.as_str()]).inc();
+    }
+
+    /// A pod's memory limit was changed in place, or could not be.
+    pub fn resized(&self, done: bool) {
+        self.pod_resizes.with_label_values(&[if done { "ok" } else { "refused" }]).inc();
     }
 
     /// An event was published, or could not be.

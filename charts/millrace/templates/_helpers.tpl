@@ -56,6 +56,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [list]
+# More memory for running pods, in place.
+- apiGroups: [""]
+  resources: [pods/resize]
+  verbs: [patch]
 # Whether another autoscaler sizes a pool already (KEDA acts through these too).
 - apiGroups: [autoscaling]
   resources: [horizontalpodautoscalers]

@@ -16,6 +16,7 @@ use super::rules;
 use super::signals::PerSignal;
 use super::status::LagStatus;
 use super::table::Attributes;
+use crate::amounts::MemoryQuantity;
 use crate::conditions::Condition;
 use crate::names::{ConsumerGroup, TopicName};
 
@@ -192,6 +193,15 @@ fn gateway_rules(schema: &mut Schema) {
         "pods of both kinds don't work in one group. Keep it, or delete the pool and make one with \
          the same consumerGroup, which goes on where that one stopped",
     );
+    rules::rule(
+        schema,
+        "!has(self.scaling) || !has(self.scaling.memoryMax) || !has(self.resources) \
+         || !has(self.resources.memory) || !has(self.resources.memory.max) \
+         || !isQuantity(self.scaling.memoryMax) || !isQuantity(self.resources.memory.max) \
+         || quantity(self.scaling.memoryMax).compareTo(quantity(self.resources.memory.max)) >= 0",
+        "scaling.memoryMax is below resources.memory.max, where pods start: write a memoryMax that is \
+         at least that",
+    );
 }
 
 /// How a consumer group agrees on who reads what.
@@ -228,6 +238,14 @@ pub struct Scaling {
     #[serde(default = "Scaling::default_catch_up_seconds")]
     #[schemars(range(min = 10, max = 86_400))]
     pub catch_up_seconds: u32,
+    /// Memory limit up to which pods may grow in place, for example 4Gi: when the memory they use
+    /// comes
+    /// near their limit, or one was ended for it, the limit of the running pods is raised, without
+    /// a restart and without a rebalance; after six calm hours it goes back towards
+    /// resources.memory.max, where pods start. Needs Kubernetes 1.33. Default: pods stay as they
+    /// start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_max: Option<MemoryQuantity>,
 }
 
 impl Scaling {
@@ -256,6 +274,7 @@ impl Default for Scaling {
             max_replicas: Self::default_max_replicas(),
             lag_bound_seconds: Self::default_lag_bound_seconds(),
             catch_up_seconds: Self::default_catch_up_seconds(),
+            memory_max: None,
         }
     }
 }
@@ -349,11 +368,15 @@ pub struct SizingStatus {
     /// Partitions of all topics read, at that time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partitions: Option<i32>,
-    /// Who sets the size instead, such as HorizontalPodAutoscaler prod: this decision is then only a
-    /// recommendation, and wanted is what it would be.
+    /// Who sets the size instead, such as HorizontalPodAutoscaler prod: this decision is then only
+    /// a recommendation, and wanted is what it would be.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 320))]
     pub sized_by: Option<String>,
+    /// The memory limit decided on for each pod, where scaling.memoryMax lets it grow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub memory_limit: Option<String>,
     /// What the pods said of themselves, at that time. Absent while none was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signals: Option<SizingSignals>,
@@ -407,8 +430,8 @@ pub struct SizingSignals {
     /// The processor time of the busiest pod, in percent of its limit. Absent without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_percent: Option<i32>,
-    /// Inserts that ClickHouse did not take, in percent of those tried since the look before. Absent
-    /// when none was tried.
+    /// Inserts that ClickHouse did not take, in percent of those tried since the look before.
+    /// Absent when none was tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sink_refused_percent: Option<i32>,
 }

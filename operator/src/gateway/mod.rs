@@ -8,6 +8,7 @@
 mod apply;
 mod build;
 mod observe;
+mod resize;
 mod rollout;
 mod size;
 mod status;
@@ -60,6 +61,7 @@ impl Reconciler for GatewayPools {
                     Ok(validated) => {
                         let built = build::build(&validated);
                         let outcome = apply::apply(context, pool, built).await;
+                        resize::resize(context, pool, &observed, &validated.sizing).await;
                         let settled = status::report(context, pool, &outcome).await?;
                         // A decision is remembered once it is applied and told, not before.
                         outcome.into_failure().map_or(Ok(()), Err)?;

@@ -8,14 +8,17 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use millrace_autoscale as rule;
 use millrace_autoscale::{Capacities, Capacity, Change, Memory, Mode, State, Transition};
+use millrace_autoscale::{VerticalPolicy, VerticalReason, VerticalState};
 use millrace_crds::v1alpha1::{
     GatewayPool, HotPartition, LearnedCapacity, SizingSignals, SizingStatus, SizingTerms,
 };
 use millrace_rollout::{Observation, Verdict, judge};
 
 use super::validate::Observed;
+use crate::apply::compare::quantity;
 use crate::apply::{hash_of, is_paused};
 use crate::pool::status::as_i32;
+use crate::pool::template::memory_text;
 use crate::scrape::PodRates;
 use crate::sizing::Kept;
 
@@ -37,7 +40,8 @@ pub(super) fn decide(pool: &GatewayPool, observed: &Observed) -> (SizingStatus, 
     let last = kept.state.take().unwrap_or_else(|| remembered(before));
     let seen = seen(pool, before, observed);
     let decision = rule::decide(&seen, &policy(pool, observed), &last);
-    let sizing = sizing_of(&decision, &seen, observed);
+    let mut sizing = sizing_of(&decision, &seen, observed);
+    sizing.memory_limit = memory_limit(pool, &decision.state);
     kept.state = Some(decision.state);
     match before {
         Some(before) if says_the_same(before, &sizing) => (before.clone(), kept),
@@ -57,8 +61,45 @@ fn policy(pool: &GatewayPool, observed: &Observed) -> rule::Policy {
         lag_bound_seconds: f64::from(scaling.lag_bound_seconds),
         catch_up_seconds: f64::from(scaling.catch_up_seconds),
         stale_after_seconds: STALE_SECONDS,
+        vertical: vertical(pool, observed),
         ..rule::Policy::between(scaling.min_replicas, scaling.max_replicas)
     }
+}
+
+/// Memory may grow from where pods start to `memoryMax`; processor time stays as it is written.
+/// Only while pods tell of themselves: without their figures there is nothing to go by.
+fn vertical(pool: &GatewayPool, observed: &Observed) -> Option<VerticalPolicy> {
+    let settings = &pool.spec.settings;
+    let most = settings.scaling.memory_max.as_ref()?.bytes();
+    let (_, start) = settings.resources.memory.bytes();
+    let (cpu_min_millicores, cpu_max_millicores) = settings.resources.cpu.millicores();
+    let now = observed.now.as_second();
+    let told = observed.kept.pods.pods.iter().any(|pod| pod.fresh(now, STALE_SECONDS).is_some());
+    told.then_some(VerticalPolicy {
+        memory_min_bytes: start,
+        memory_max_bytes: most,
+        cpu_min_millicores,
+        cpu_max_millicores,
+    })
+}
+
+/// The limit decided on, also while pods are silent; nothing where memory is not to grow.
+fn memory_limit(pool: &GatewayPool, state: &State) -> Option<String> {
+    pool.spec.settings.scaling.memory_max.as_ref()?;
+    state.memory.vertical.resources.map(|it| memory_text(it.memory_limit_bytes))
+}
+
+/// What is remembered of memory; processor time is the spec's.
+fn vertical_state(before: &SizingStatus) -> VerticalState {
+    let limit = before.memory_limit.as_deref().and_then(quantity);
+    let resources =
+        limit.and_then(|millis| u64::try_from(millis / 1_000).ok()).map(|limit| rule::Resources {
+            memory_request_bytes: 0,
+            memory_limit_bytes: limit,
+            cpu_request_millicores: 0,
+            cpu_limit_millicores: None,
+        });
+    VerticalState { resources, ..VerticalState::default() }
 }
 
 /// What is seen. The size that counts as the present one is the one last decided on: a StatefulSet
@@ -128,6 +169,7 @@ fn remembered(before: Option<&SizingStatus>) -> State {
         last_change,
         regrets: u32::try_from(before.regrets).unwrap_or(0),
         back_off_until: second(&before.back_off_until),
+        vertical: vertical_state(before),
         ..Memory::default()
     };
     State {
@@ -154,6 +196,7 @@ fn sizing_of(
         earliest_change_at: time(decision.earliest_change),
         partitions: partitions.map(|count| i32::try_from(count).unwrap_or(i32::MAX)),
         sized_by: observed.kept.sized_by().map(ToOwned::to_owned),
+        memory_limit: None,
         signals: signals(observed),
         terms: decision.terms.as_ref().map(terms_of),
         hot_partition: decision.hot.as_ref().and_then(|hot| hot_of(hot, observed)),
@@ -236,6 +279,7 @@ fn says_the_same(before: &SizingStatus, now: &SizingStatus) -> bool {
         && before.changed_at == now.changed_at
         && before.back_off_until == now.back_off_until
         && before.sized_by == now.sized_by
+        && before.memory_limit == now.memory_limit
         && before.regrets == now.regrets;
     if !same {
         return false;
@@ -294,7 +338,11 @@ fn message(decision: &rule::Decision, observed: &Observed) -> String {
         .sized_by()
         .map_or_else(String::new, |scaler| format!("only recommended, {scaler} sets the size: "));
     let pods = signals(observed).map_or_else(String::new, |it| pods_text(&it));
-    format!("{only_told}{decision}; {lag}{pods}{earliest}")
+    let memory = decision.resources.filter(|(_, why)| *why != VerticalReason::Steady);
+    let memory = memory.map_or_else(String::new, |(resources, why)| {
+        format!("; memory {} a pod: {}", memory_text(resources.memory_limit_bytes), why.as_str())
+    });
+    format!("{only_told}{decision}; {lag}{pods}{memory}{earliest}")
 }
 
 fn pods_text(signals: &SizingSignals) -> String {

@@ -49,11 +49,12 @@ pub(super) async fn report(
     }
     if patch_status(context, pool, pool.status.as_ref(), &status).await? {
         let resized = resized(before.sizing.as_ref(), status.sizing.as_ref());
+        let memory = memory_changed(before.sizing.as_ref(), status.sizing.as_ref());
         let rolled = tells.map_or_else(Vec::new, |tells| rollout::notices(told, tells));
         if let Some(tells) = tells.filter(|it| told.is_none_or(|told| told.stage != it.stage)) {
             context.metrics.rollout_is_at(tells.stage);
         }
-        for notice in rolled.into_iter().chain(facts.notices()).chain(resized) {
+        for notice in rolled.into_iter().chain(facts.notices()).chain(resized).chain(memory) {
             context.events.publish(&pool.object_ref(&()), notice).await;
         }
     }
@@ -156,6 +157,15 @@ fn lag_status(before: Option<&LagStatus>, lag: &LagObservation, bound_seconds: i
     let same_figures = before.messages == messages && before.seconds == seconds;
     let young = age < if same_figures { LAG_REDATE } else { LAG_REFRESH };
     if same_verdict && young && age >= SignedDuration::ZERO { before.clone() } else { now }
+}
+
+/// The event of a changed memory limit; the first one is where pods start, and no change.
+fn memory_changed(before: Option<&SizingStatus>, now: Option<&SizingStatus>) -> Option<Notice> {
+    let (before, now) = (before?.memory_limit.as_ref()?, now?);
+    let limit = now.memory_limit.as_ref().filter(|limit| *limit != before)?;
+    let message =
+        format!("memory limit of each pod {before} -> {limit}, in place; {}", now.message);
+    Some(Notice::normal("MemoryResized".to_owned(), "Resize", message))
 }
 
 /// The event of a changed size.

@@ -291,7 +291,8 @@ fn resources(wanted: &Resources) -> ResourceRequirements {
 }
 
 /// Bytes in the form the API server itself would write.
-fn memory_text(bytes: u64) -> String {
+#[must_use]
+pub fn memory_text(bytes: u64) -> String {
     [("Gi", 30u32), ("Mi", 20), ("Ki", 10)]
         .into_iter()
         .find(|(_, shift)| bytes != 0 && bytes.trailing_zeros() >= *shift)

@@ -2,8 +2,8 @@
 //!
 //! So pods that hang (a policy that drops their packets, a node that is gone) keep no reconcile
 //! waiting. A figure is as old as the look before the present one, and says so. Limits: a pod is
-//! asked once at a time and at most every [`FRESH`]; [`LOOKS_MAX`] looks go on at once; a pod nobody
-//! asked for in ten minutes is forgotten.
+//! asked once at a time and at most every [`FRESH`]; [`LOOKS_MAX`] looks go on at once; a pod
+//! nobody asked for in ten minutes is forgotten.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

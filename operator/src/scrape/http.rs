@@ -1,7 +1,7 @@
-//! Asks pods over HTTP. Plain: the admin port carries figures only, and serves the kubelet's probes.
+//! Asks pods over HTTP. Plain: the admin port carries figures only, and serves the kubelet's
+//! probes.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt, join_all};
@@ -17,9 +17,6 @@ use super::{
 use crate::error::chain;
 use crate::pool::template::ADMIN_PORT;
 
-/// A connection that isn't used for two looks is closed.
-const IDLE_MAX: Duration = Duration::from_secs(25);
-
 /// Asks pods on one port.
 pub struct HttpPods {
     client: Client<HttpConnector, Empty<Bytes>>,
@@ -31,7 +28,8 @@ impl HttpPods {
     #[must_use]
     pub fn new(port: u16) -> Self {
         let mut builder = Client::builder(TokioExecutor::new());
-        builder.pool_idle_timeout(IDLE_MAX).pool_max_idle_per_host(1);
+        // A connection for each look: kept open they would be as many as there are pods.
+        builder.pool_max_idle_per_host(0);
         Self { client: builder.build_http(), port }
     }
 
@@ -96,7 +94,8 @@ mod tests {
         Target { pod: pod.to_owned(), address: HOST }
     }
 
-    /// Scenario: a pod that answers, then one that takes the connection and says nothing. Guarantee:
+    /// Scenario: a pod that answers, then one that takes the connection and says nothing.
+    /// Guarantee:
     /// figures of the first; of the second an error that names it, after the time of one look.
     #[tokio::test]
     async fn a_pod_that_hangs_costs_one_look_and_is_named() {

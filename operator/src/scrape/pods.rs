@@ -167,8 +167,8 @@ mod tests {
         assert_eq!(facts, expected);
     }
 
-    /// Scenario: amounts in the API server's units, and texts that are none. Guarantee: their value,
-    /// or nothing; never a zero for what can't be read.
+    /// Scenario: amounts in the API server's units, and texts that are none. Guarantee: their
+    /// value, or nothing; never a zero for what can't be read.
     #[test]
     fn amounts_are_read_or_left_out() {
         let read = |text: &str| amount(&Quantity(text.into()));

@@ -1,4 +1,5 @@
-//! From two looks at a pool's pods to what sizing asks: how busy, how full, how the sink does. Pure.
+//! From two looks at a pool's pods to what sizing asks: how busy, how full, how the sink does.
+//! Pure.
 //!
 //! What a pod said counts as seen when it said it; a pod that no longer answers keeps what it said
 //! with its age, so that the rule can tell missing from calm. Limits: as many pods as are listed.
@@ -28,6 +29,7 @@ pub struct PodRates {
 
 #[derive(Clone, Debug, Default)]
 struct Seen {
+    known: bool,
     sample: Option<Sample>,
     told: Option<Aged<Pod>>,
     out_of_memory_at: Option<i64>,
@@ -65,10 +67,11 @@ impl PodRates {
 
 fn seen(facts: &PodFacts, was: Seen, sample: Option<&Sample>, inserts: &mut Inserts) -> Seen {
     let mut now = was.clone();
-    if facts.out_of_memory_at > was.out_of_memory_at {
-        now.out_of_memory_at = facts.out_of_memory_at;
+    // What a pod went through before it was first seen may be long past, and was counted then.
+    if was.known && facts.out_of_memory_at > was.out_of_memory_at {
         now.oom_kills = was.oom_kills.saturating_add(1);
     }
+    (now.known, now.out_of_memory_at) = (true, facts.out_of_memory_at.max(was.out_of_memory_at));
     let (Some(sample), Some(ordinal)) = (sample, facts.ordinal) else { return now };
     let last = was.sample.as_ref();
     if last.is_some_and(|last| last.at >= sample.at) {
@@ -164,8 +167,8 @@ mod tests {
         assert_eq!(rates.sink.as_ref().map(|sink| sink.seen_at), Some(10));
     }
 
-    /// Scenario: a pod stops answering, starts anew, and is gone. Guarantee: what it said stays with
-    /// its age; a new process' counters make no rate; a pod that isn't listed is forgotten.
+    /// Scenario: a pod stops answering, starts anew, and is gone. Guarantee: what it said stays
+    /// with its age; a new process' counters make no rate; a pod that isn't listed is forgotten.
     #[test]
     fn a_pod_that_does_not_answer_keeps_what_it_said_with_its_age() {
         let mut rates = PodRates::default();

@@ -170,8 +170,8 @@ process_resident_memory_bytes 4096
 millrace_of_a_later_release NaN
 "#;
 
-    /// Scenario: what a collector writes, with labels that hold brackets and quotes. Guarantee: every
-    /// figure is found; sums are over all labels; what can't be below nothing isn't.
+    /// Scenario: what a collector writes, with labels that hold brackets and quotes. Guarantee:
+    /// every figure is found; sums are over all labels; what can't be below nothing isn't.
     #[test]
     fn a_collectors_metrics_are_read() {
         let sample = sample(TEXT, 9).unwrap();
@@ -184,8 +184,8 @@ millrace_of_a_later_release NaN
         assert_eq!((sample.cpu_seconds, sample.insert_seconds), (12.25, 1.5));
     }
 
-    /// Scenario: answers that aren't metrics, or not a collector's. Guarantee: each is refused, with
-    /// the line.
+    /// Scenario: answers that aren't metrics, or not a collector's. Guarantee: each is refused,
+    /// with the line.
     #[test]
     fn what_is_not_a_collectors_is_refused() {
         assert_eq!(sample("", 0), Err(TextError::Foreign));

@@ -231,6 +231,56 @@ async fn pods_that_tell_of_themselves_cause_no_writes() {
     assert_eq!(world.server.take_writes(), []);
 }
 
+/// Scenario: pods that may grow use nearly all of their memory; then the operator starts anew and the
+/// pool is paused. Guarantee: the limit of the running pods is raised, not the template's; status and
+/// an event say so; it is remembered; a paused pool's pods are left alone.
+#[tokio::test]
+async fn memory_grows_in_place_and_the_template_stays() {
+    let pod = |ordinal: u32| format!("/api/v1/namespaces/telemetry/pods/prod-gateway-{ordinal}");
+    let limit = |world: &World, ordinal: u32| {
+        let pod = world.server.get(&pod(ordinal)).unwrap();
+        pod["spec"]["containers"][0]["resources"].clone()
+    };
+    let world = world();
+    world.server.edit(POOL, |pool| {
+        pool["spec"]["resources"] = json!({"memory": {"min": "256Mi", "max": "512Mi"}});
+        pool["spec"]["scaling"]["memoryMax"] = json!("2Gi");
+    });
+    settle(&world).await;
+    world.run_pods(SET, json!({"memory": "512Mi"}));
+    let look = async |used: u64| {
+        for ordinal in 0..2 {
+            let name = format!("prod-gateway-{ordinal}");
+            world.set_pod(&name, Some(sample(&world, 0.1, used << 20, 0)));
+        }
+        play(&world, 10).await;
+    };
+    look(200).await;
+    assert_eq!(sizing(&world)["memoryLimit"], "512Mi");
+    world.server.take_event_reasons();
+    look(480).await;
+    let expected = json!({"requests": {"memory": "320Mi"}, "limits": {"memory": "640Mi"}});
+    assert_eq!((limit(&world, 0), limit(&world, 1)), (expected.clone(), expected));
+    assert_eq!(sizing(&world)["memoryLimit"], "640Mi");
+    assert_eq!(world.server.take_event_reasons(), ["MemoryResized"]);
+    let template = world.server.get(SET).unwrap()["spec"]["template"]["spec"].clone();
+    assert_eq!(template["containers"][0]["resources"]["limits"]["memory"], "512Mi");
+    // Nothing more to do: nothing more is written.
+    world.server.take_writes();
+    look(480).await;
+    assert_eq!(world.server.take_writes(), []);
+    // A pod made anew starts as written and is raised again.
+    world.run_pods(SET, json!({"memory": "512Mi"}));
+    look(300).await;
+    assert_eq!(limit(&world, 1)["limits"]["memory"], "640Mi");
+    // Paused: not touched.
+    world.run_pods(SET, json!({"memory": "512Mi"}));
+    let paused = json!({"millrace.dev/paused": "true"});
+    world.server.edit(POOL, |pool| pool["metadata"]["annotations"] = paused);
+    look(300).await;
+    assert_eq!(limit(&world, 1)["limits"]["memory"], "512Mi");
+}
+
 /// Scenario: a HorizontalPodAutoscaler comes for the StatefulSet, sets a size, and goes while the
 /// lag is above its bound. Guarantee: while it is there its size stays, the rule's own is told, and
 /// the field is its own; afterwards the pool is sized by the rule again, from where it stands.

@@ -323,6 +323,7 @@ impl State {
     fn patch(&mut self, path: &str, query: &str, body: Value) -> Result<Value, u16> {
         self.writes.push(Write { method: "PATCH".into(), path: path.into() });
         let manager = parameter(query, "fieldManager").ok_or(400u16)?;
+        let path = path.strip_suffix("/resize").unwrap_or(path);
         let (path, status) = match path.strip_suffix("/status") {
             Some(path) => (path, true),
             None => (path, false),
