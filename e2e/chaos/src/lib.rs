@@ -2,8 +2,9 @@
 //! every record is judged. Links nothing of the product.
 //!
 //! `world` is what faults happen to, `proxy` the network in between, `faults` what happens, `run`
-//! the rounds and the judgement, `report` the figures.
+//! the rounds and the judgement, `report` the figures, `commits` and `watch` what the group does.
 
+pub mod commits;
 pub mod faults;
 pub mod proxy;
 pub mod random;

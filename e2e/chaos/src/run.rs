@@ -122,7 +122,14 @@ fn settle(
     let (rss_mib_max, whose) = world.take_memory();
     outcome.rss_mib_max = rss_mib_max;
     hold("MiB resident", rss_mib_max, MEMORY_LIMIT_MIB, &whose, outcome);
-    for what in world.watch.seen().went_back {
+    let seen = world.watch.seen();
+    if seen.stale.0 > 0 {
+        let (count, longest) = seen.stale;
+        say::progress(&format!(
+            "{count} answers about commits were old, the longest came forward after {longest:.1?}"
+        ));
+    }
+    for what in seen.went_back {
         outcome.broken.push(format!("a commit went back: {what}"));
     }
     Ok(())

@@ -1,5 +1,9 @@
 //! An eye on the gateways' group while faults happen: what is committed, whether a commit ever
 //! went back, how long a partition stood still. It asks the broker directly, past every proxy.
+//!
+//! Two things are told apart. A commit went back if Kafka's topic of commits says so (`commits`).
+//! An answer about what is committed may lie below one before without that: it is old, and comes
+//! forward again by itself; one that stays back breaks the promise too.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,16 +15,25 @@ use millrace_e2e::wait;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
+use crate::commits::{Commit, Commits, Falls};
+
 /// Between two looks; short against the time between two commits.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// A broker that doesn't answer in this is down, which is a fault's business.
 const TIMEOUT: Duration = Duration::from_secs(3);
+/// The longest that one look reads commits: they are some dozens a second.
+const READ_LIMIT: Duration = Duration::from_secs(1);
+/// An answer that stays below an earlier one for this long isn't just old. Gateways commit every
+/// second, and may need all of the time in which they have to be ready again.
+const STALE_LIMIT: Duration = Duration::from_secs(60);
 
 /// What was seen since the last [`Watch::reset`].
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// Commits that named a lower offset than one before.
+    /// Commits that named a lower offset than one before, and answers that stayed below one.
     pub went_back: Vec<String>,
+    /// Answers that lay below one before: how many, and the longest until they came forward again.
+    pub stale: (u32, Duration),
     /// The longest time that a partition with uncommitted messages had no new commit.
     pub longest_stand: Duration,
 }
@@ -28,8 +41,21 @@ pub struct Seen {
 #[derive(Debug, Default)]
 struct State {
     seen: Seen,
-    /// By partition: what was committed last, and when that changed or nothing was left.
-    last: Vec<(i64, Instant)>,
+    /// By partition.
+    last: Vec<Last>,
+    falls: Falls,
+}
+
+/// What was answered last about a partition.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    committed: i64,
+    /// When that changed or nothing was left to do.
+    since: Instant,
+    /// The most that was ever answered.
+    most: i64,
+    /// Since when less than that is answered.
+    below: Option<Instant>,
 }
 
 /// The eye. It closes when this is dropped.
@@ -46,17 +72,20 @@ impl Watch {
     ///
     /// # Errors
     /// When no client or thread can be had.
-    pub fn start(bootstrap: &str, group: &str, topic: &str, partitions: i32) -> Result<Self> {
-        let group = || Group::new(bootstrap, group, topic, partitions);
+    pub fn start(bootstrap: &str, name: &str, topic: &str, partitions: i32) -> Result<Self> {
+        let group = || Group::new(bootstrap, name, topic, partitions);
         let (asking, looking) = (group()?, group()?);
+        let mut commits = Commits::new(bootstrap, name, topic)?;
         let state = Arc::new(Mutex::new(State::default()));
         let closing = Arc::new(AtomicBool::new(false));
         let (noted, closes) = (Arc::clone(&state), Arc::clone(&closing));
         let body = move || {
             while !closes.load(Ordering::Acquire) {
                 if let (Ok(committed), Ok(ends)) = (looking.committed(), looking.ends()) {
-                    lock(&noted).note(&committed, &ends);
+                    lock(&noted).note(&committed, &ends, Instant::now());
                 }
+                let read = commits.read(READ_LIMIT);
+                lock(&noted).hold(read);
                 thread::sleep(LOOK_EVERY);
             }
         };
@@ -69,7 +98,7 @@ impl Watch {
         let mut state = lock(&self.state);
         state.seen = Seen::default();
         let now = Instant::now();
-        state.last.iter_mut().for_each(|(_, since)| *since = now);
+        state.last.iter_mut().for_each(|last| last.since = now);
     }
 
     /// What was seen.
@@ -112,22 +141,45 @@ impl Drop for Watch {
 }
 
 impl State {
-    fn note(&mut self, committed: &[i64], ends: &[i64]) {
-        let now = Instant::now();
+    /// Takes note of answers.
+    fn note(&mut self, committed: &[i64], ends: &[i64], now: Instant) {
         if self.last.len() != committed.len() {
-            self.last = committed.iter().map(|offset| (*offset, now)).collect();
+            let last = |committed| Last { committed, since: now, most: committed, below: None };
+            self.last = committed.iter().copied().map(last).collect();
         }
-        for (partition, (offset, end)) in committed.iter().zip(ends).enumerate() {
-            let (last, since) = &mut self.last[partition];
-            if offset < last {
-                let what = format!("partition {partition}: {last} was committed, then {offset}");
-                self.seen.went_back.push(what);
+        let Self { seen, last, .. } = self;
+        for (partition, ((offset, end), last)) in committed.iter().zip(ends).zip(last).enumerate() {
+            if *offset < last.most {
+                if last.below.is_none() {
+                    seen.stale.0 += 1;
+                }
+                let since = *last.below.get_or_insert(now);
+                if now - since > STALE_LIMIT {
+                    let most = last.most;
+                    seen.went_back.push(format!(
+                        "partition {partition}: {most} was committed, and then for long {offset}"
+                    ));
+                    (last.most, last.below) = (*offset, None);
+                }
+            } else {
+                if let Some(since) = last.below.take() {
+                    seen.stale.1 = seen.stale.1.max(now - since);
+                }
+                last.most = *offset;
             }
-            if offset != last || offset >= end {
-                *since = now;
+            if *offset != last.committed || offset >= end {
+                last.since = now;
             }
-            *last = *offset;
-            self.seen.longest_stand = self.seen.longest_stand.max(now - *since);
+            last.committed = *offset;
+            seen.longest_stand = seen.longest_stand.max(now - last.since);
+        }
+    }
+
+    /// Holds commits as they were written against the promise.
+    fn hold(&mut self, commits: Result<Vec<Commit>>) {
+        match commits {
+            Ok(commits) => self.seen.went_back.extend(self.falls.among(&commits)),
+            Err(error) => self.seen.went_back.push(format!("{error:#}")),
         }
     }
 }
@@ -187,21 +239,48 @@ impl Group {
 mod tests {
     use super::*;
 
-    /// Scenario: commits that grow, one that falls, a partition that stands still and one that has
-    /// nothing to do. Guarantee: the fall is named; only standing with work left counts.
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Scenario: answers that grow; one that falls and comes forward again after three seconds; one
+    /// that falls and stays. Guarantee: the first is counted as old, only the second is named.
     #[test]
-    fn a_commit_that_goes_back_is_seen_and_so_is_standing_still() {
+    fn an_old_answer_is_counted_and_one_that_stays_back_is_named() {
+        let (mut state, start) = (State::default(), Instant::now());
+        state.note(&[5, 7], &[9, 9], start);
+        state.note(&[3, 2], &[9, 9], start + SECOND);
+        state.note(&[4, 3], &[9, 9], start + 2 * SECOND);
+        state.note(&[5, 4], &[9, 9], start + 4 * SECOND);
+        assert_eq!(state.seen.stale, (2, 3 * SECOND));
+        assert!(state.seen.went_back.is_empty());
+        state.note(&[6, 4], &[9, 9], start + STALE_LIMIT + 2 * SECOND);
+        let named = "partition 1: 7 was committed, and then for long 4";
+        assert_eq!(state.seen.went_back, [named]);
+    }
+
+    /// Scenario: a commit that is written below the one before; a topic of commits that was cut.
+    /// Guarantee: both are named.
+    #[test]
+    fn a_commit_that_goes_back_is_seen() {
         let mut state = State::default();
-        state.note(&[5, 7, 3], &[9, 7, 9]);
-        state.note(&[6, 7, 2], &[9, 7, 9]);
-        assert_eq!(state.seen.went_back, ["partition 2: 3 was committed, then 2"]);
-        let before = Instant::now() - Duration::from_secs(40);
-        state.last[0].1 = before;
-        state.last[1].1 = before;
-        state.note(&[6, 7, 2], &[9, 7, 9]);
-        assert!(state.seen.longest_stand >= Duration::from_secs(40));
-        let mut idle = State { last: vec![(7, before)], seen: Seen::default() };
-        idle.note(&[7], &[7]);
-        assert!(idle.seen.longest_stand < Duration::from_secs(1));
+        let commit = |offset| Commit { partition: 2, offset };
+        state.hold(Ok(vec![commit(3), commit(4)]));
+        state.hold(Ok(vec![commit(2)]));
+        state.hold(Err(anyhow::anyhow!("cut")));
+        assert_eq!(state.seen.went_back, ["partition 2: 4 was committed, then 2", "cut"]);
+    }
+
+    /// Scenario: a partition that has work and stands, one that has none. Guarantee: only standing
+    /// with work left counts.
+    #[test]
+    fn standing_still_with_work_left_is_seen() {
+        let start = Instant::now();
+        let later = start + Duration::from_secs(40);
+        let (mut busy, mut idle) = (State::default(), State::default());
+        busy.note(&[6], &[9], start);
+        busy.note(&[6], &[9], later);
+        assert_eq!(busy.seen.longest_stand, later - start);
+        idle.note(&[7], &[7], start);
+        idle.note(&[7], &[7], later);
+        assert_eq!(idle.seen.longest_stand, Duration::ZERO);
     }
 }
