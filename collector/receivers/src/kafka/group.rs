@@ -27,6 +27,10 @@ const LEAVE_DEADLINE: Duration = Duration::from_secs(10);
 const CLOSE_MARGIN: Duration = Duration::from_millis(300);
 /// How long the broker may take to say what is committed.
 const COMMITTED_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long an answer is doubted that lies below what this process has committed itself. A broker
+/// that was killed answers with all of its commits once it has read its own topic of them; within
+/// this it has, or somebody has committed less on purpose.
+const DOUBT_TIME: Duration = Duration::from_secs(10);
 /// Between a refused commit and the next.
 const COMMIT_RETRY: Duration = Duration::from_millis(500);
 /// Between questions for committed offsets that weren't answered.
@@ -38,6 +42,8 @@ pub(super) struct Joining {
     keys: Vec<Key>,
     next_try: Instant,
     backoff: Backoff,
+    /// Until when an answer that lies too low is asked for again.
+    doubted_until: Option<Instant>,
 }
 
 /// Partitions being given up.
@@ -54,7 +60,8 @@ impl<M: Member> Session<M> {
                 tracing::info!(worker = self.worker, ?partitions, "partitions assigned");
                 let seed = u64::from(self.worker);
                 let backoff = Backoff::new(JOIN_BACKOFF, seed);
-                self.joining = Some(Joining { keys, next_try: self.now, backoff });
+                let next_try = self.now;
+                self.joining = Some(Joining { keys, next_try, backoff, doubted_until: None });
             }
             Event::Revoked { partitions, lost } => {
                 tracing::info!(worker = self.worker, ?partitions, lost, "partitions revoked");
@@ -80,6 +87,9 @@ impl<M: Member> Session<M> {
             Ok(known) => known,
             Err(error) => return self.try_joining_later(&error),
         };
+        if self.is_doubtful(&known) {
+            return;
+        }
         self.joining = None;
         list = TopicPartitionList::new();
         for entry in known {
@@ -114,6 +124,33 @@ impl<M: Member> Session<M> {
         }
     }
 
+    /// Whether the answer has to be asked for again: it names less than the broker has named to
+    /// this session, or confirmed to it, before. Beginning at it would read again what is stored, in other
+    /// batches.
+    fn is_doubtful(&mut self, known: &[Committed]) -> bool {
+        let below = known.iter().find_map(|entry| {
+            let key = self.key_of(&entry.topic, entry.partition)?;
+            let own = *self.confirmed.get(&key)?;
+            entry.offset.is_none_or(|offset| offset < own).then_some((entry, own))
+        });
+        let Some((Committed { topic, partition, offset, .. }, own)) = below else { return false };
+        let Some(joining) = self.joining.as_mut() else { return false };
+        let until = *joining.doubted_until.get_or_insert(self.now + DOUBT_TIME);
+        let doubted = self.now < until;
+        tracing::warn!(
+            topic,
+            partition,
+            offset,
+            own,
+            doubted,
+            "the broker names a lower offset than was committed from here"
+        );
+        if doubted {
+            joining.next_try = self.now + joining.backoff.next_wait();
+        }
+        doubted
+    }
+
     fn begin_partition(&mut self, entry: Committed) {
         let Some(key) = self.key_of(&entry.topic, entry.partition) else { return };
         let Committed { topic, partition, offset, metadata } = entry;
@@ -131,6 +168,10 @@ impl<M: Member> Session<M> {
             (None, _) => Vec::new(),
         };
         tracing::info!(topic, partition, offset, repeats = promised.len(), "partition begins");
+        match offset {
+            Some(offset) => self.confirmed.insert(key, offset),
+            None => self.confirmed.remove(&key),
+        };
         self.ledger.assign(key, offset, promised);
         self.partitions.insert(key, Partition::new(offset));
         if self.ledger.has_promises(key) {
@@ -342,6 +383,9 @@ impl<M: Member> Session<M> {
         }
         for commit in &commits {
             self.ledger.commit_answered(commit, result.is_ok());
+            if result.is_ok() {
+                self.confirmed.insert(commit.key, commit.offset);
+            }
         }
         self.release_held();
     }

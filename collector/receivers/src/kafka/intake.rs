@@ -117,6 +117,7 @@ impl<M: Member> Session<M> {
             );
         }
         self.repeating.retain(|other| *other != key);
+        self.confirmed.remove(&key);
         self.ledger.assign(key, Some(offset), Vec::new());
         self.partitions.insert(key, Partition::new(Some(offset)));
     }

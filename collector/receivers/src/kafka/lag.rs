@@ -223,6 +223,26 @@ mod tests {
         assert_eq!(future.1, Duration::ZERO, "a producer's clock may be ahead");
     }
 
+    /// Scenario: the machine's clock steps back by a day, then ahead by one. Guarantee: the number
+    /// of messages doesn't change; the age is zero, or the step too long, never an error.
+    #[test]
+    fn a_clock_that_steps_changes_ages_alone() {
+        let day = Duration::from_secs(86_400);
+        let noon = at(10 * 86_400);
+        let point = |oldest| Point {
+            commit_point: Some(40),
+            oldest_millis: oldest,
+            since: noon,
+            gap: None,
+        };
+        let stamp = i64::try_from(10 * 86_400_000_u64 - 5_000).ok();
+        for (oldest, age) in [(None, Duration::ZERO), (stamp, Duration::from_secs(5))] {
+            assert_eq!(lag(&point(oldest), 0, 100, noon), (60, age));
+            assert_eq!(lag(&point(oldest), 0, 100, noon - day), (60, Duration::ZERO));
+            assert_eq!(lag(&point(oldest), 0, 100, noon + day), (60, age + day));
+        }
+    }
+
     /// Scenario: gaps before, across and behind a partition's beginning. Guarantee: what lies
     /// before it is lost, and nothing else.
     #[test]

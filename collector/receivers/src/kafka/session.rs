@@ -113,6 +113,9 @@ pub(super) struct Session<M> {
     /// How much that has to be: more while a long message waits.
     pub(super) headroom_bytes: u64,
     pub(super) commits: Commits,
+    /// What the broker has last named or confirmed as committed to this session, by partition,
+    /// whoever reads that now. Bounded by the topics' partitions.
+    pub(super) confirmed: BTreeMap<Key, i64>,
     pub(super) joining: Option<Joining>,
     pub(super) leaving: Option<Leaving>,
     /// Partitions with batches to repeat. Only the first of them is read: such a batch can't be
@@ -160,6 +163,7 @@ impl<M: Member> Session<M> {
             headroom: None,
             headroom_bytes: HEADROOM_BYTES,
             commits: Commits { in_flight: Vec::new(), next: now, not_before: now },
+            confirmed: BTreeMap::new(),
             joining: None,
             leaving: None,
             repeating: VecDeque::new(),

@@ -20,6 +20,10 @@ pub(super) type Slot = (usize, u16);
 
 /// How long the group waits for a member that isn't heard of.
 pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long the broker may answer with what was committed before: less than sessions doubt it.
+const MAX_STALE_MILLIS: u64 = 6_000;
+/// Between the end of such a time and the next.
+const STALE_APART: Duration = Duration::from_secs(12);
 /// Messages that a client fetches ahead.
 const FETCH: usize = 6;
 
@@ -57,6 +61,8 @@ pub(super) struct Place {
     told: Option<Told>,
     pub(super) news: VecDeque<(Duration, Event)>,
     commit: Option<InFlight>,
+    /// What it was told is committed of its own.
+    pub(super) confirmed: BTreeMap<i32, i64>,
     pub(super) fetched: VecDeque<(i32, i64)>,
 }
 
@@ -118,6 +124,7 @@ impl World {
             told: None,
             news: VecDeque::new(),
             commit: None,
+            confirmed: BTreeMap::new(),
             fetched: VecDeque::new(),
         };
         let same = |place: &Place| group.is_static && place.slot == slot && !place.evicted;
@@ -369,6 +376,9 @@ impl World {
         }
         let Some(place) = self.group.members.get_mut(&id) else { return };
         if answered && let Some(commit) = place.commit.take() {
+            if commit.result.is_ok() {
+                place.confirmed.extend(commit.entries.iter().map(|(p, offset, _)| (*p, *offset)));
+            }
             place.news.push_back((now, Event::Committed(commit.result)));
         }
     }
@@ -399,6 +409,29 @@ impl World {
         }
     }
 
+    /// What the broker says is committed. For some seconds after trouble it may answer with what was
+    /// committed before; never to a process that knows of nothing newer, because the group has
+    /// written since it let that one in, and what is written later is read later.
+    pub(super) fn committed(&mut self, id: MemberId, partition: i32) -> Option<(i64, String)> {
+        let now = self.now;
+        let begins = self.fault_in(6).then(|| self.random.between(1, MAX_STALE_MILLIS));
+        let place = self.group.members.get(&id);
+        let own = place.and_then(|place| place.confirmed.get(&partition).copied());
+        let log = self.log(partition)?;
+        if let Some(millis) = begins
+            && now > log.stale_until + STALE_APART
+        {
+            log.stale_until = now + Duration::from_millis(millis);
+        }
+        let is_known = own.is_some_and(|own| log.before.as_ref().is_none_or(|(at, _)| *at < own));
+        if now < log.stale_until && is_known {
+            let before = log.before.clone();
+            self.events.stale += 1;
+            return before;
+        }
+        log.committed.clone()
+    }
+
     /// Keeps what is committed, and looks whether it may be.
     fn write_commit(&mut self, entries: &[(i32, i64, String)]) {
         for (partition, offset, metadata) in entries {
@@ -406,6 +439,9 @@ impl World {
             tracing::info!(partition, offset, metadata, "committed");
             let Some(log) = self.log(*partition) else { continue };
             let before = log.committed.as_ref().map_or(0, |(offset, _)| *offset);
+            if *offset > before {
+                log.before = log.committed.take();
+            }
             log.committed = Some((*offset, metadata.clone()));
             if *offset < before {
                 let text = format!("the commit of {partition} goes back: {before} to {offset}");

@@ -48,6 +48,7 @@ pub(super) struct Tally {
     pub(super) commits: u64,
     /// Rows stored more often than once, with at-least-once delivery.
     pub(super) copies: u64,
+    pub(super) stale: u64,
     pub(super) turns: u64,
 }
 
@@ -65,6 +66,7 @@ impl Tally {
         self.letters += letters;
         self.commits += other.commits;
         self.copies += other.copies;
+        self.stale += other.stale;
         self.turns += other.turns;
     }
 }
@@ -352,10 +354,10 @@ impl Driver {
     /// Everything that was produced is where it belongs, as often as promised.
     fn judge(mut self) -> Result<Tally, String> {
         let copies = copies(&self.world())?;
-        let Events { evictions, repeats, letters, commits } = self.world().events;
+        let Events { evictions, repeats, letters, commits, stale } = self.world().events;
         self.tally.copies = copies;
         (self.tally.evictions, self.tally.repeats) = (evictions, repeats);
-        (self.tally.letters, self.tally.commits) = (letters, commits);
+        (self.tally.letters, self.tally.commits, self.tally.stale) = (letters, commits, stale);
         Ok(self.tally)
     }
 }

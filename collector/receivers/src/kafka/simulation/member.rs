@@ -135,13 +135,13 @@ impl Member for SimMember {
         if world.fault_in(8) {
             return Err(KafkaError::OffsetFetch(RDKafkaErrorCode::RequestTimedOut));
         }
-        let known = |partition: i32| {
-            let found = world.log(partition).and_then(|log| log.committed.clone());
+        let mut known = |partition: i32| {
+            let found = world.committed(self.id, partition);
             let topic = TOPIC.to_owned();
             let (offset, metadata) = found.map_or((None, String::new()), |(o, m)| (Some(o), m));
             Committed { topic, partition, offset, metadata: Some(metadata) }
         };
-        Ok(partitions(&list).into_iter().map(known).collect())
+        Ok(partitions(&list).into_iter().map(&mut known).collect())
     }
 
     fn commit(&self, list: TopicPartitionList) -> bool {

@@ -51,6 +51,9 @@ pub(super) struct Log {
     pub(super) end: i64,
     /// The group's commit.
     pub(super) committed: Option<(i64, String)>,
+    /// The one before, and until when the broker may answer with it.
+    pub(super) before: Option<(i64, String)>,
+    pub(super) stale_until: Duration,
 }
 
 /// An insert, or a letter, on its way.
@@ -102,6 +105,8 @@ pub(super) struct Events {
     pub(super) repeats: u64,
     pub(super) letters: u64,
     pub(super) commits: u64,
+    /// Answers with what was committed before.
+    pub(super) stale: u64,
 }
 
 pub(super) struct World {
