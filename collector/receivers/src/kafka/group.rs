@@ -125,8 +125,8 @@ impl<M: Member> Session<M> {
     }
 
     /// Whether the answer has to be asked for again: it names less than the broker has named to
-    /// this session, or confirmed to it, before. Beginning at it would read again what is stored, in other
-    /// batches.
+    /// this session, or confirmed to it, before. Beginning at it would read again what is stored,
+    /// in other batches.
     fn is_doubtful(&mut self, known: &[Committed]) -> bool {
         let below = known.iter().find_map(|entry| {
             let key = self.key_of(&entry.topic, entry.partition)?;

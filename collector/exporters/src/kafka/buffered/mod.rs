@@ -32,8 +32,8 @@ use sender::Sender;
 /// one waits: a sync takes milliseconds, and all that wait share it.
 const QUEUE_LENGTH: usize = 256;
 
-/// The part of the time for flushing that is left for what is on its way to Kafka when a buffer that
-/// ends with its process is emptied first.
+/// The part of the time for flushing that is left for what is on its way to Kafka when a buffer
+/// that ends with its process is emptied first.
 const FLUSH_SHARE: u32 = 4;
 
 /// How long a message from the disk may take, in seconds: the longest there is. Nobody waits for

@@ -22,8 +22,9 @@ pub(super) type Slot = (usize, u16);
 pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long the broker may answer with what was committed before: less than sessions doubt it.
 const MAX_STALE_MILLIS: u64 = 6_000;
-/// Between the end of such a time and the next.
-const STALE_APART: Duration = Duration::from_secs(12);
+/// Between the end of such a time and the next: brokers aren't killed more often, and no process is
+/// frozen for so long that it asks first in the one and then in the other.
+const STALE_APART: Duration = Duration::from_secs(60);
 /// Messages that a client fetches ahead.
 const FETCH: usize = 6;
 
@@ -409,22 +410,23 @@ impl World {
         }
     }
 
-    /// What the broker says is committed. For some seconds after trouble it may answer with what was
-    /// committed before; never to a process that knows of nothing newer, because the group has
+    /// What the broker says is committed. For some seconds after trouble it may answer with what
+    /// was committed before; never to a process that knows of nothing newer, because the group has
     /// written since it let that one in, and what is written later is read later.
     pub(super) fn committed(&mut self, id: MemberId, partition: i32) -> Option<(i64, String)> {
         let now = self.now;
         let begins = self.fault_in(6).then(|| self.random.between(1, MAX_STALE_MILLIS));
         let place = self.group.members.get(&id);
         let own = place.and_then(|place| place.confirmed.get(&partition).copied());
-        let log = self.log(partition)?;
         if let Some(millis) = begins
-            && now > log.stale_until + STALE_APART
+            && self.stale_until.is_none_or(|last| now > last + STALE_APART)
         {
-            log.stale_until = now + Duration::from_millis(millis);
+            self.stale_until = Some(now + Duration::from_millis(millis));
         }
+        let is_stale = self.stale_until.is_some_and(|until| now < until);
+        let log = self.log(partition)?;
         let is_known = own.is_some_and(|own| log.before.as_ref().is_none_or(|(at, _)| *at < own));
-        if now < log.stale_until && is_known {
+        if is_stale && is_known {
             let before = log.before.clone();
             self.events.stale += 1;
             return before;

@@ -150,6 +150,7 @@ impl Driver {
             faults: true,
             logs,
             group,
+            stale_until: None,
             stored: Stored::default(),
             flights: Vec::new(),
             blocked: [Duration::ZERO; 2],

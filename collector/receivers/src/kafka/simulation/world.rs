@@ -51,9 +51,8 @@ pub(super) struct Log {
     pub(super) end: i64,
     /// The group's commit.
     pub(super) committed: Option<(i64, String)>,
-    /// The one before, and until when the broker may answer with it.
+    /// The one before.
     pub(super) before: Option<(i64, String)>,
-    pub(super) stale_until: Duration,
 }
 
 /// An insert, or a letter, on its way.
@@ -119,6 +118,8 @@ pub(super) struct World {
     pub(super) faults: bool,
     pub(super) logs: Vec<Log>,
     pub(super) group: Group,
+    /// Until when the broker may answer with what was committed before.
+    pub(super) stale_until: Option<Duration>,
     pub(super) stored: Stored,
     pub(super) flights: Vec<Flight>,
     /// Until when a table takes no inserts.
