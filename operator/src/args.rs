@@ -17,6 +17,11 @@ pub struct Args {
     #[arg(long = "watch-namespace", env = "MILLRACE_WATCH_NAMESPACES", value_delimiter = ',')]
     pub watch_namespaces: Vec<String>,
 
+    /// Watch Secrets (their metadata), so that a changed one reaches edge pools at once. Needs the
+    /// rights to list and watch them. Without it they are read by name every 30 s.
+    #[arg(long, env = "MILLRACE_WATCH_SECRETS")]
+    pub watch_secrets: bool,
+
     /// Repository of collector images; the tag is made of the version and the allocator.
     #[arg(
         long,

@@ -16,6 +16,7 @@ use crate::events::Events;
 use crate::lag::LagSource;
 use crate::metrics::Metrics;
 use crate::outside::{Brokers, Tables};
+use crate::references::References;
 use crate::scrape::PodSource;
 use crate::seen::Seen;
 use crate::sizing::Sizings;
@@ -74,6 +75,10 @@ pub struct Context {
     pub sizings: Sizings,
     /// What watches have seen of children, and which were verified since.
     pub seen: Arc<Seen>,
+    /// Which pools refer to which Secrets.
+    pub references: Arc<References>,
+    /// Whether the operator may watch Secrets, and does.
+    pub watches_secrets: bool,
     /// Since when objects wait for their reconcile.
     pub wakes: Arc<Wakes>,
     /// Objects of our own kinds, as their controllers hold them.

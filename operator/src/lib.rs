@@ -24,6 +24,7 @@ pub mod metrics;
 pub mod outside;
 pub mod pipeline;
 pub mod pool;
+pub mod references;
 pub mod run;
 pub mod schema;
 pub mod scrape;

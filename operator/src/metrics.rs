@@ -55,21 +55,13 @@ impl Metrics {
             registry.register(Box::new(made.clone()))?;
             Ok::<_, prometheus::Error>(made)
         };
-        let reconcile_seconds = HistogramVec::new(
-            HistogramOpts::new("reconcile_seconds", "How long a reconcile took, by kind.")
-                .buckets(RECONCILE_BUCKETS_SECONDS.to_vec()),
-            &["kind"],
-        )?;
-        registry.register(Box::new(reconcile_seconds.clone()))?;
-        let queue_seconds = HistogramVec::new(
-            HistogramOpts::new(
-                "queue_seconds",
-                "From a watch's event to the start of the reconcile it led to, by kind.",
-            )
-            .buckets(RECONCILE_BUCKETS_SECONDS.to_vec()),
-            &["kind"],
-        )?;
-        registry.register(Box::new(queue_seconds.clone()))?;
+        let seconds = |name: &str, help: &str| {
+            let options = HistogramOpts::new(name, help);
+            let buckets = RECONCILE_BUCKETS_SECONDS.to_vec();
+            let made = HistogramVec::new(options.buckets(buckets), &["kind"])?;
+            registry.register(Box::new(made.clone()))?;
+            Ok::<_, prometheus::Error>(made)
+        };
         let running = prometheus::IntGaugeVec::new(
             Opts::new("reconciles_running", "Reconciles running now, by kind."),
             &["kind"],
@@ -117,8 +109,8 @@ impl Metrics {
             failing: gauge("objects_failing", "Objects whose last reconcile failed.")?,
             leader: gauge("leader", "1 while this replica holds the lease.")?,
             resident_bytes: gauge("resident_memory_bytes", "Resident memory of the process.")?,
-            reconcile_seconds,
-            queue_seconds,
+            reconcile_seconds: seconds("reconcile_seconds", "How long a reconcile took, by kind.")?,
+            queue_seconds: seconds("queue_seconds", "From an event to its reconcile, by kind.")?,
             running,
             registry,
         })

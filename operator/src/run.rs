@@ -142,6 +142,8 @@ async fn lead(
         tables: Arc::new(Outside),
         seen: Arc::default(),
         wakes: Arc::default(),
+        references: Arc::default(),
+        watches_secrets: args.watch_secrets,
         stores: crate::stores::Stores::default(),
         trials: crate::trials::Trials::default(),
         client: client.clone(),

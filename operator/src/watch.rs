@@ -10,13 +10,18 @@ use std::sync::Arc;
 
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::{ObjectMeta, PartialObjectMeta, PartialObjectMetaExt};
-use kube::runtime::watcher;
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
-use crate::controller::{self, KindController, Place};
+use crate::context::Context;
+use crate::controller::{self, KindController, PAGE_SIZE, Place};
+use crate::error::chain;
+use crate::references::References;
 use crate::seen::{Gone, Key, Mark, Round, Seen};
 use crate::wakes::Wakes;
 
@@ -37,6 +42,23 @@ pub struct Tell {
     pub seen: Arc<Seen>,
     /// Since when owners wait.
     pub wakes: Arc<Wakes>,
+    /// Which pools refer to which Secrets.
+    pub references: Arc<References>,
+    /// Whether Secrets may be watched.
+    pub watches_secrets: bool,
+}
+
+impl Tell {
+    /// What a context holds of it.
+    #[must_use]
+    pub fn of(context: &Context) -> Self {
+        Self {
+            seen: context.seen.clone(),
+            wakes: context.wakes.clone(),
+            references: context.references.clone(),
+            watches_secrets: context.watches_secrets,
+        }
+    }
 }
 
 impl<K> Watching<K>
@@ -69,6 +91,33 @@ where
         let events = watcher(self.place.api::<PartialObjectMeta<C>>(), config);
         let noted = noted::<K, C>(self.tell.clone(), events);
         Self { controller: self.controller.owns_stream(noted), ..self }
+    }
+
+    /// Adds a watch of Secrets, if there may be one: their metadata alone, and of what it tells
+    /// only what someone refers to goes further. One that is refused is tried again ever more
+    /// rarely, and holds up nothing: pools look at their Secrets by themselves too.
+    #[must_use]
+    pub fn refers_to_secrets(self) -> Self {
+        if !self.tell.watches_secrets {
+            return self;
+        }
+        let secrets = self.place.api::<PartialObjectMeta<Secret>>();
+        let events = watcher(secrets, watcher::Config::default().page_size(PAGE_SIZE));
+        let changed = events.default_backoff().touched_objects().filter_map(|secret| {
+            let secret = secret.inspect_err(|error| {
+                tracing::warn!(error = %chain(error), "the watch of Secrets broke and starts again");
+            });
+            std::future::ready(secret.ok().map(Ok))
+        });
+        let tell = self.tell.clone();
+        let referring = move |secret: PartialObjectMeta<Secret>| {
+            let namespace = secret.namespace().unwrap_or_default();
+            let pools = tell.references.pools(&namespace, &secret.name_any());
+            let kind = K::kind(&());
+            pools.iter().for_each(|it| tell.wakes.woken(controller::key(&kind, &namespace, it)));
+            pools.into_iter().map(move |pool| ObjectRef::new(&pool).within(&namespace))
+        };
+        Self { controller: self.controller.watches_stream(changed, referring), ..self }
     }
 
     /// The controller with all its watches.

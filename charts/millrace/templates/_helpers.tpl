@@ -67,9 +67,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 # The Secrets that specs name, one by one: content is read to hash it and to sign in to Kafka and
 # ClickHouse. No list and no watch, so that other Secrets can't be found; a changed Secret is seen
 # when its object is looked at again (at least every minute).
+{{- /* With secrets.watch it is seen at once, and this role may list them all. */}}
 - apiGroups: [""]
   resources: [secrets]
-  verbs: [get]
+  verbs: [get{{ if .Values.secrets.watch }}, list, watch{{ end }}]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]

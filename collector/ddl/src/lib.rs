@@ -30,6 +30,7 @@ mod client;
 mod declared;
 mod drift;
 #[cfg(any(test, feature = "testing"))]
+#[path = "render/exactly.rs"]
 pub mod exactly;
 mod explain;
 mod fit;

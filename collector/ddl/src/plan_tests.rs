@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::exactly::exactly;
-use crate::observe::{ObservedColumn, ObservedTable};
+use crate::observe::ObservedTable;
 use crate::options::{Engine, Replication, Signals, TableOptions};
 use millrace_schema::Attributes;
 

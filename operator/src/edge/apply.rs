@@ -94,7 +94,8 @@ struct Wanted {
 }
 
 /// Deletes what an earlier spec made. A pool that was settled at this generation before, and of
-/// which watches show nothing left over, is not looked at. Old configurations stay until no pod can still need one.
+/// which watches show nothing left over, is not looked at. Old configurations stay until no pod can
+/// still need one.
 async fn prune(
     children: &Children<'_>,
     pool: &EdgePool,

@@ -27,8 +27,8 @@ use crate::watch::Watching;
 
 /// A settled pool is looked at again this often; it bounds how late a changed Secret is seen.
 const RESYNC: Duration = Duration::from_secs(30);
-/// One that refers to no Secret: its watches tell of everything, this covers what they missed. As
-/// long as a child stays verified at most.
+/// One that refers to no Secret, or whose Secrets are watched: its watches tell of everything, this
+/// covers what they missed. As long as a child stays verified at most.
 const RESYNC_QUIET: Duration = Duration::from_secs(300);
 /// While pods move, their troubles are looked for this often: no watch tells of them.
 const RESYNC_MOVING: Duration = Duration::from_secs(5);
@@ -49,6 +49,7 @@ impl Reconciler for EdgePools {
             .owns::<ServiceAccount>(owned())
             .owns::<PodDisruptionBudget>(owned())
             .owns::<NetworkPolicy>(owned())
+            .refers_to_secrets()
     }
 
     async fn reconcile(context: &Context, pool: &EdgePool) -> Result<Next, StepError> {
@@ -56,7 +57,9 @@ impl Reconciler for EdgePools {
         let outcome = match validate::draft(pool, &context.images) {
             Err(invalid) => Outcome::Invalid { invalid, live: None },
             Ok(draft) => {
-                if draft.secrets.iter().next().is_none() {
+                let secrets = draft.secrets.iter().map(|(secret, _)| secret);
+                context.references.set(&draft.names.namespace, &draft.names.pool, secrets);
+                if context.watches_secrets || draft.secrets.iter().next().is_none() {
                     resync = RESYNC_QUIET;
                 }
                 let observed = observe::observe(context, pool, draft).await?;

@@ -151,8 +151,8 @@ fn tables_are_there(schema: &TelemetrySchema) -> bool {
 }
 
 /// Deletes the topics' objects of signals that are no longer handled (the topics themselves stay).
-/// A pipeline that was ready at this generation before, and of which watches show nothing left over,
-/// is not looked at.
+/// A pipeline that was ready at this generation before, and of which watches show nothing left
+/// over, is not looked at.
 async fn prune(
     children: &Children<'_>,
     pipeline: &TelemetryPipeline,

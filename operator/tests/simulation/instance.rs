@@ -263,12 +263,14 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         trials: Trials::default(),
         seen: Arc::default(),
         wakes: Arc::default(),
+        references: Arc::default(),
+        watches_secrets: false,
         stores: Stores::default(),
     }
 }
 
 fn watches(context: &Arc<Context>) -> Vec<Watch> {
-    let tell = Tell { seen: context.seen.clone(), wakes: context.wakes.clone() };
+    let tell = Tell::of(context);
     let watch = |plural, component, sink| Watch {
         plural,
         component,

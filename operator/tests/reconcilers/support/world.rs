@@ -131,6 +131,8 @@ fn context(
         tables: Arc::new(Outside),
         seen: Arc::default(),
         wakes: Arc::default(),
+        references: Arc::default(),
+        watches_secrets: false,
         stores: Stores::default(),
         trials: Trials::default(),
     }

@@ -1,0 +1,80 @@
+//! Which pools refer to which Secrets, so that a changed Secret wakes them at once where the
+//! operator may watch Secrets (`--watch-secrets`). It holds names only.
+//!
+//! Limits: one entry per reference of a pool that exists.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+/// References by Secret, and the other way round.
+#[derive(Debug, Default)]
+pub struct References {
+    names: Mutex<Names>,
+}
+
+/// A Secret or a pool, as `namespace/name`.
+type Path = String;
+
+#[derive(Debug, Default)]
+struct Names {
+    by_secret: HashMap<Path, BTreeSet<String>>,
+    by_pool: HashMap<Path, BTreeSet<String>>,
+}
+
+impl References {
+    /// Notes all Secrets that `pool` refers to by now; earlier ones are forgotten.
+    pub fn set<'a>(&self, namespace: &str, pool: &str, secrets: impl Iterator<Item = &'a str>) {
+        let path = format!("{namespace}/{pool}");
+        let now: BTreeSet<String> = secrets.map(str::to_owned).collect();
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = names.by_pool.remove(&path).unwrap_or_default();
+        for gone in before.difference(&now) {
+            let secret = format!("{namespace}/{gone}");
+            if let Some(pools) = names.by_secret.get_mut(&secret) {
+                pools.remove(pool);
+                if pools.is_empty() {
+                    names.by_secret.remove(&secret);
+                }
+            }
+        }
+        for new in now.difference(&before) {
+            let secret = format!("{namespace}/{new}");
+            names.by_secret.entry(secret).or_default().insert(pool.to_owned());
+        }
+        if !now.is_empty() {
+            names.by_pool.insert(path, now);
+        }
+    }
+
+    /// The pools that refer to `secret`.
+    #[must_use]
+    pub fn pools(&self, namespace: &str, secret: &str) -> Vec<String> {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let pools = names.by_secret.get(&format!("{namespace}/{secret}"));
+        pools.into_iter().flatten().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: pools come to refer to other Secrets, then to none. Guarantee: exactly those that
+    /// refer to a Secret are named, and nothing is kept of a pool that refers to none.
+    #[test]
+    fn the_pools_of_a_secret_are_those_that_refer_to_it_now() {
+        let references = References::default();
+        references.set("ns", "a", ["user", "ca"].into_iter());
+        references.set("ns", "b", ["user"].into_iter());
+        references.set("other", "c", ["user"].into_iter());
+        assert_eq!(references.pools("ns", "user"), ["a", "b"]);
+        references.set("ns", "a", ["ca"].into_iter());
+        assert_eq!(references.pools("ns", "user"), ["b"]);
+        assert_eq!(references.pools("ns", "ca"), ["a"]);
+        for (namespace, pool) in [("ns", "a"), ("ns", "b"), ("other", "c")] {
+            references.set(namespace, pool, std::iter::empty());
+        }
+        let names = references.names.into_inner().unwrap();
+        assert!(names.by_secret.is_empty() && names.by_pool.is_empty());
+    }
+}
