@@ -126,28 +126,7 @@ async fn lead(
         () = elector.acquire() => metrics.set_leader(true),
         () = stop.clone() => return Ok(()),
     }
-    let context = Arc::new(Context {
-        events: Events::new(client.clone(), args.identity(), metrics.clone()),
-        metrics: metrics.clone(),
-        clock: Arc::new(SystemClock),
-        failures: crate::backoff::Failures::default(),
-        images: Images {
-            collector_repository: args.collector_image_repository.clone(),
-            collector_version_default: env!("CARGO_PKG_VERSION").to_owned(),
-        },
-        lag: Arc::new(LagBoard::new(Arc::new(KafkaLag::new(client.clone())))),
-        pods: Arc::new(PodBoard::new(Arc::new(HttpPods::default()))),
-        sizings: crate::sizing::Sizings::default(),
-        brokers: Arc::new(Outside),
-        tables: Arc::new(Outside),
-        seen: Arc::default(),
-        wakes: Arc::default(),
-        references: Arc::default(),
-        watches_secrets: args.watch_secrets,
-        stores: crate::stores::Stores::default(),
-        trials: crate::trials::Trials::default(),
-        client: client.clone(),
-    });
+    let context = Arc::new(context(args, client.clone(), &metrics));
 
     // The lease is held until the controllers are done, so that nobody else starts beside them.
     let (drained_sender, drained) = watch::channel(false);
@@ -182,6 +161,32 @@ async fn lead(
             Err(RunError::ControllerEnded)
         }
         (Ending::Released, false) => Ok(()),
+    }
+}
+
+/// What the reconcilers of this process touch.
+fn context(args: &Args, client: Client, metrics: &Metrics) -> Context {
+    Context {
+        events: Events::new(client.clone(), args.identity(), metrics.clone()),
+        metrics: metrics.clone(),
+        clock: Arc::new(SystemClock),
+        failures: crate::backoff::Failures::default(),
+        images: Images {
+            collector_repository: args.collector_image_repository.clone(),
+            collector_version_default: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        lag: Arc::new(LagBoard::new(Arc::new(KafkaLag::new(client.clone())))),
+        pods: Arc::new(PodBoard::new(Arc::new(HttpPods::default()))),
+        sizings: crate::sizing::Sizings::default(),
+        brokers: Arc::new(Outside),
+        tables: Arc::new(Outside),
+        seen: Arc::default(),
+        wakes: Arc::default(),
+        references: Arc::default(),
+        watches_secrets: args.watch_secrets,
+        stores: crate::stores::Stores::default(),
+        trials: crate::trials::Trials::default(),
+        client,
     }
 }
 

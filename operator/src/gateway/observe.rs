@@ -119,8 +119,8 @@ async fn signals(
     Ok(())
 }
 
-/// The HorizontalPodAutoscaler that sizes the StatefulSet itself, if there is one. KEDA acts through
-/// one too: each ScaledObject makes its own.
+/// The HorizontalPodAutoscaler that sizes the StatefulSet itself, if there is one. KEDA acts
+/// through one too: each ScaledObject makes its own.
 async fn scaler(context: &Context, names: &PoolNames) -> Result<Option<String>, StepError> {
     let namespace = &names.namespace;
     let api: Api<HorizontalPodAutoscaler> = Api::namespaced(context.client.clone(), namespace);
