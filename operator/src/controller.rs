@@ -199,7 +199,8 @@ pub async fn reconcile<R: Reconciler>(
     let running = context.metrics.reconcile_started(&kind);
     let started = Instant::now();
     let limit = Duration::from_secs(RECONCILE_SECONDS_MAX);
-    let outcome = match tokio::time::timeout(limit, R::reconcile(&context, object)).await {
+    let outcome = match tokio::time::timeout(limit, Box::pin(R::reconcile(&context, object))).await
+    {
         Ok(outcome) => outcome,
         Err(_elapsed) => Err(StepError::new(
             Step::Observe,

@@ -72,9 +72,8 @@ async fn write(
     if let Some(policy) = policy {
         changes.push(children.keep(policy).await?);
     }
-    let ensured = children.ensure(stateful_set).await?;
-    changes.push(ensured.change.clone());
-    let mut seen = workload::stateful_set(&ensured.object);
+    let (mut seen, change) = children.keep_workload(stateful_set, workload::stateful_set).await?;
+    changes.push(change.clone());
     let mut verdict = judge(&seen);
     if verdict != Verdict::Complete {
         seen.pods = observe::pods(context, &names.namespace, &names.selector()).await?;
@@ -84,7 +83,7 @@ async fn write(
     let kept = Kept {
         configs: complete.then(|| kept_configs.iter().map(String::as_str).collect()),
         policy: keeps_policy,
-        settled: ensured.change == Change::None,
+        settled: change == Change::None,
     };
     prune(&children, pool, names, kept).await?;
     children.finish().await;

@@ -56,13 +56,14 @@ impl Reconciler for GatewayPools {
         let outcome = match validate::draft(pool, &context.images) {
             Err(invalid) => Outcome::Invalid { invalid, live: None },
             Ok(draft) => {
-                let observed = observe::observe(context, pool, draft).await?;
+                // Each step's future lies on the heap: together they are larger than a stack likes.
+                let observed = Box::pin(observe::observe(context, pool, draft)).await?;
                 match validate::validate(pool, &observed) {
                     Ok(validated) => {
                         let built = build::build(&validated);
-                        let outcome = apply::apply(context, pool, built).await;
-                        resize::resize(context, pool, &observed, &validated.sizing).await;
-                        let settled = status::report(context, pool, &outcome).await?;
+                        let outcome = Box::pin(apply::apply(context, pool, built)).await;
+                        Box::pin(resize::resize(context, pool, &observed, &validated.sizing)).await;
+                        let settled = Box::pin(status::report(context, pool, &outcome)).await?;
                         // A decision is remembered once it is applied and told, not before.
                         outcome.into_failure().map_or(Ok(()), Err)?;
                         let uid = pool.metadata.uid.as_deref().unwrap_or_default();
@@ -74,7 +75,7 @@ impl Reconciler for GatewayPools {
                 }
             }
         };
-        let settled = status::report(context, pool, &outcome).await?;
+        let settled = Box::pin(status::report(context, pool, &outcome)).await?;
         outcome.into_failure().map_or(Ok(()), Err)?;
         Ok(next_look(settled))
     }

@@ -147,7 +147,7 @@ fn is_taken_away(value: &Value) -> bool {
 }
 
 /// Fields that tell of the way and not of the end: ids, times, salted digests, what was learned.
-const OF_THE_WAY: [&str; 14] = [
+const OF_THE_WAY: [&str; 15] = [
     "uid",
     "generation",
     "observedGeneration",
@@ -157,6 +157,8 @@ const OF_THE_WAY: [&str; 14] = [
     "decidedAt",
     "observedAt",
     "sizing",
+    // What came of it stands in the StatefulSet; this says how, and in how many tries.
+    "rollout",
     "lag",
     "resourceVersion",
     "planHash",

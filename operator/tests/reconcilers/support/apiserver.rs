@@ -323,7 +323,6 @@ impl State {
     fn patch(&mut self, path: &str, query: &str, body: Value) -> Result<Value, u16> {
         self.writes.push(Write { method: "PATCH".into(), path: path.into() });
         let manager = parameter(query, "fieldManager").ok_or(400u16)?;
-        let path = path.strip_suffix("/resize").unwrap_or(path);
         let (path, status) = match path.strip_suffix("/status") {
             Some(path) => (path, true),
             None => (path, false),
@@ -357,6 +356,7 @@ impl State {
     /// A JSON merge patch, refused when it names another version than the newest.
     fn merge_patch(&mut self, path: &str, body: &Value) -> Result<Value, u16> {
         self.writes.push(Write { method: "PATCH".into(), path: path.into() });
+        let path = path.strip_suffix("/resize").unwrap_or(path);
         let stored = self.objects.get(path).ok_or(404u16)?;
         let (old, applied) = (stored.value.clone(), stored.applied.clone());
         let version = &body["metadata"]["resourceVersion"];
