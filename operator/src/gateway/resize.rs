@@ -1,8 +1,8 @@
 //! Gives running pods the memory limit decided on, in place: no restart, no rebalance.
 //!
-//! The StatefulSet's template stays as the spec writes it, so that nothing rolls for it: a pod
-//! that is made anew starts there and is raised at the first look after. The collector follows its
-//! limit by itself. A refusal (no room on the node, a server before 1.33) is logged and counted, fails
+//! The StatefulSet's template stays as the spec writes it, so that nothing rolls for it: a pod made
+//! anew starts there and is raised at the first look after. The collector follows its limit by
+//! itself. A refusal (no room on the node, a server before 1.33) is logged and counted, fails
 //! nothing, and is tried again at the next look. Limits: the pods listed at one look.
 
 use k8s_openapi::api::core::v1::Pod;
