@@ -123,10 +123,14 @@ impl Sink for FakeSink {
         if mode == Mode::Full {
             return Err(Box::new(Returned { work: insert, completion }));
         }
-        self.seen.try_send((insert.token(), insert.block.body.to_vec())).unwrap();
-        match mode {
-            Mode::Hold => self.held.lock().unwrap().push((insert, completion)),
-            _ => Self::answer(&insert, completion),
+        let sight = (insert.token(), insert.block.body.to_vec());
+        if mode == Mode::Hold {
+            // Held before it is seen: who sees it may let it go at once.
+            self.held.lock().unwrap().push((insert, completion));
+            self.seen.try_send(sight).unwrap();
+        } else {
+            self.seen.try_send(sight).unwrap();
+            Self::answer(&insert, completion);
         }
         Ok(())
     }
