@@ -25,8 +25,8 @@ images: prerequisites ## The operator's and the collectors' images, as OCI archi
 check: prerequisites ## Structure rules, formatting, lints, dependency policy, generated files
 	@$(XTASK) check
 
-test: prerequisites ## Everything: unit, integration (real broker and engine), cluster
-	@$(XTASK) test
+test: prerequisites ## Everything: unit, integration (real broker and engine), faults, cluster; FROM=cluster begins there
+	@$(XTASK) test $(if $(FROM),--from $(FROM))
 
 conformance: prerequisites ## Ours beside the OpenTelemetry Collector's: rows compared, topics exchanged (builds it)
 	@$(XTASK) conformance

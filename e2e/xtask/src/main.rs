@@ -81,7 +81,11 @@ enum Task {
         no_build: bool,
     },
     /// Every test there is.
-    Test,
+    Test {
+        /// Begin with this phase; what comes before it is taken for done.
+        #[arg(long, value_enum, default_value = "check")]
+        from: test::Phase,
+    },
     /// What ours and the OpenTelemetry Collector's exporter write, row by row.
     Conformance,
     /// Fuzz targets: build, run, and keep the corpus small.
@@ -108,7 +112,7 @@ fn main() -> ExitCode {
         Task::Sim => sim::run(),
         Task::Chaos { no_build: true } => chaos::strike(),
         Task::Chaos { no_build: false } => chaos::run(Binaries::Built),
-        Task::Test => test::run(),
+        Task::Test { from } => test::run(from),
         Task::Conformance => conformance::run(),
         Task::Bench { peers, no_build: true } => bench::run(peers, Binaries::AsTheyAre),
         Task::Bench { peers, no_build: false } => bench::run(peers, Binaries::Built),

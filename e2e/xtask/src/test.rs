@@ -30,29 +30,81 @@ struct Tally {
     ignored: u64,
 }
 
-/// Checks, unit tests, tests against a real broker and engine, faults under load, tests on a real
-/// cluster.
-pub(crate) fn run() -> Result<()> {
+/// The phases, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub(crate) enum Phase {
+    /// Structure, formatting, lints, dependencies, generated files.
+    Check,
+    /// Unit, property and model tests.
+    Unit,
+    /// Binaries and images.
+    Build,
+    /// The stack's own tests: broker, engine front.
+    Stack,
+    /// Integration: real binaries, broker and engine.
+    Integration,
+    /// Faults under load.
+    Faults,
+    /// A real Kubernetes.
+    Cluster,
+}
+
+impl Phase {
+    const ALL: [Self; 7] = [
+        Self::Check,
+        Self::Unit,
+        Self::Build,
+        Self::Stack,
+        Self::Integration,
+        Self::Faults,
+        Self::Cluster,
+    ];
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Check => "checks",
+            Self::Unit => "unit, property and model tests",
+            Self::Build => "binaries and images",
+            Self::Stack => "the stack's own tests: broker, engine front",
+            Self::Integration => "integration: real binaries, broker and engine",
+            Self::Faults => "faults under load",
+            Self::Cluster => "cluster: a real Kubernetes",
+        }
+    }
+
+    fn run(self, suites: &[Suite], tally: &mut Tally) -> Result<()> {
+        match self {
+            Self::Check => check::run(),
+            Self::Unit => {
+                let mut unit = strings(&["--lib", "--bins"]);
+                let product = suites.iter().filter(|suite| suite.is_of_product());
+                unit.extend(product.flat_map(Suite::arguments));
+                cargo_test(&unit, &[], tally)
+            }
+            Self::Build => build::images(Binaries::Built).map(drop),
+            Self::Stack => {
+                let own =
+                    |suite: &&Suite| suite.package == "millrace-stack" && suite.name != LIFECYCLE;
+                let own: Vec<String> =
+                    suites.iter().filter(own).flat_map(Suite::arguments).collect();
+                cargo_test(&own, &["--test-threads=2"], tally)
+            }
+            Self::Integration => cargo_test(&of_class(suites, false), &["--test-threads=1"], tally),
+            Self::Faults => chaos::run(Binaries::AsTheyAre),
+            Self::Cluster => cluster(suites, tally),
+        }
+    }
+}
+
+/// Runs every phase from this one on.
+pub(crate) fn run(from: Phase) -> Result<()> {
     let started = Instant::now();
     let mut tally = Tally::default();
-    check::run()?;
     let suites = suites()?;
-    phase("unit, property and model tests", &started);
-    let mut unit = strings(&["--lib", "--bins"]);
-    unit.extend(suites.iter().filter(|suite| suite.is_of_product()).flat_map(Suite::arguments));
-    cargo_test(&unit, &[], &mut tally)?;
-    phase("binaries and images", &started);
-    build::images(Binaries::Built)?;
-    phase("the stack's own tests: broker, engine front", &started);
-    let own = |suite: &&Suite| suite.package == "millrace-stack" && suite.name != LIFECYCLE;
-    let own: Vec<String> = suites.iter().filter(own).flat_map(Suite::arguments).collect();
-    cargo_test(&own, &["--test-threads=2"], &mut tally)?;
-    phase("integration: real binaries, broker and engine", &started);
-    cargo_test(&of_class(&suites, false), &["--test-threads=1"], &mut tally)?;
-    phase("faults under load", &started);
-    chaos::run(Binaries::AsTheyAre)?;
-    phase("cluster: a real Kubernetes", &started);
-    cluster(&suites, &mut tally)?;
+    for phase in Phase::ALL.into_iter().filter(|phase| *phase >= from) {
+        say::step(&format!("[{:.0} s] {}", started.elapsed().as_secs_f64(), phase.title()));
+        phase.run(&suites, &mut tally)?;
+    }
     say::step(&format!("all phases done in {:.0} s", started.elapsed().as_secs_f64()));
     say::line(&format!(
         "{} passed, {} failed, {} skipped",
@@ -79,10 +131,6 @@ fn cluster(suites: &[Suite], tally: &mut Tally) -> Result<()> {
     outcome?;
     let lifecycle = strings(&["--test", LIFECYCLE]);
     cargo_test(&lifecycle, &["--ignored", "--test-threads=1"], tally)
-}
-
-fn phase(name: &str, started: &Instant) {
-    say::step(&format!("[{:.0} s] {name}", started.elapsed().as_secs_f64()));
 }
 
 /// Every test file of the workspace. All phases select from the whole workspace, so that cargo
