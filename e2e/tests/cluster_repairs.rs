@@ -52,7 +52,10 @@ fn a_table_without_a_column_is_told_and_mended() {
 
 /// The tables of the pipeline's database for logs, of which somebody reads one attribute often.
 fn logs_schema(pipeline: &Pipeline<'_>, materialized: &Value, consent: &[String]) -> String {
-    let layout = json!({"materialized": materialized});
+    let mut logs = json!({"ttl": "30d"});
+    if materialized.as_array().is_some_and(|columns| !columns.is_empty()) {
+        logs["layout"] = json!({"materialized": materialized});
+    }
     json!({
         "apiVersion": "millrace.dev/v1alpha1",
         "kind": "TelemetrySchema",
@@ -63,7 +66,7 @@ fn logs_schema(pipeline: &Pipeline<'_>, materialized: &Value, consent: &[String]
                 "database": pipeline.database(),
                 "credentialsSecretRef": {"name": "clickhouse-user"},
             },
-            "signals": {"logs": {"layout": layout}},
+            "signals": {"logs": logs},
             "consent": consent,
         },
     })
@@ -81,7 +84,8 @@ fn a_column_goes_once_no_older_collector_is_left() {
     let mut pipeline = Pipeline::apply(&stack, &cluster, "contract", Wish::usual(&stack)).unwrap();
     pipeline.ready().unwrap();
     let namespace = pipeline.namespace.name.clone();
-    let declared = json!([{"name": "Route", "from": "Record", "path": "http.route"}]);
+    let declared =
+        json!([{"name": "Route", "from": "Record", "path": "http.route", "type": "Name"}]);
     cluster.apply(&namespace, &logs_schema(&pipeline, &declared, &[])).unwrap();
     let schema = (&*namespace, "telemetryschema", "logs");
     cluster.wait_for(schema, ("Ready", "True", ""), LOOK_LIMIT).unwrap();

@@ -11,6 +11,9 @@ use millrace_pipeline::kafka_client::{Property, properties};
 use millrace_wire::Signal;
 use rdkafka::ClientConfig;
 
+/// Members learn of a rebalance by their next heartbeat, and while one is awaited the others' commits
+/// wait with their requests to join: what this takes everybody stands still for. Kafka's own default.
+const HEARTBEAT_MAX: Duration = Duration::from_secs(3);
 /// The longest answer of a broker that is received: 512 MiB. Brokers send no more than
 /// `fetch.max.bytes` unless a single batch is longer.
 const MAX_ANSWER_BYTES: u64 = 512 << 20;
@@ -51,6 +54,12 @@ pub struct SourceSettings {
 }
 
 impl SourceSettings {
+    /// Three misses before the group gives up on a member, and never longer than
+    /// [`HEARTBEAT_MAX`].
+    fn heartbeat(&self) -> Duration {
+        (self.session_timeout / 4).min(HEARTBEAT_MAX)
+    }
+
     /// From the configuration. `instance` is the value of the variable that
     /// `groupInstanceIdEnv` names; `cores` decides the number of workers where the configuration
     /// doesn't. Secret files are read now.
@@ -92,11 +101,7 @@ impl SourceSettings {
                 client
                     .set("partition.assignment.strategy", "cooperative-sticky")
                     .set("session.timeout.ms", self.session_timeout.as_millis().to_string())
-                    // Three misses before the group gives up on a member.
-                    .set(
-                        "heartbeat.interval.ms",
-                        (self.session_timeout.as_millis() / 4).to_string(),
-                    );
+                    .set("heartbeat.interval.ms", self.heartbeat().as_millis().to_string());
             }
             // Time-outs and the way of assigning are the broker's.
             GroupProtocol::Consumer => {
