@@ -11,8 +11,9 @@ use millrace_pipeline::kafka_client::{Property, properties};
 use millrace_wire::Signal;
 use rdkafka::ClientConfig;
 
-/// Members learn of a rebalance by their next heartbeat, and while one is awaited the others' commits
-/// wait with their requests to join: what this takes everybody stands still for. Kafka's own default.
+/// Members learn of a rebalance by their next heartbeat, and while one is awaited the others'
+/// commits wait with their requests to join: everybody stands still for so long. Kafka's own
+/// default.
 const HEARTBEAT_MAX: Duration = Duration::from_secs(3);
 /// The longest answer of a broker that is received: 512 MiB. Brokers send no more than
 /// `fetch.max.bytes` unless a single batch is longer.
