@@ -9,6 +9,7 @@ use anyhow::{Result, ensure};
 use millrace_e2e::collector::Collector;
 use millrace_e2e::lab::{DEAD_LETTERS, DRAIN_LIMIT, GROUP, Lab, TOPIC};
 use millrace_e2e::loadgen::Load;
+use millrace_e2e::process::signal;
 use millrace_e2e::{http, topics, wait};
 
 const SPANS: u64 = 100_000;
@@ -86,6 +87,34 @@ fn a_topic_made_again_under_a_running_gateway_is_read_from_its_beginning() {
     assert_eq!(rows(&lab).unwrap(), SPANS + SPANS / 2);
     lab.committed(LIMIT).unwrap();
     edge.process().still_runs().unwrap();
+    gateway.process().still_runs().unwrap();
+}
+
+/// Scenario: the topic is deleted and made again while the gateway is stopped, and by the time it
+/// goes on, still in its group, every partition holds more than was read of the old topic: no
+/// offset tells. Guarantee: it is read from its first message all the same, and stored once.
+#[test]
+fn a_topic_that_outgrew_the_one_before_is_read_from_its_beginning_too() {
+    let lab = Lab::start().unwrap();
+    let bootstrap = lab.broker.bootstrap();
+    let edge = lab.edge().unwrap();
+    let mut gateway = lab.gateway("gateway", "").unwrap();
+    lab.load(&edge, 48, SPANS / 10).run(lab.folder(), LIMIT).unwrap();
+    lab.committed(LIMIT).unwrap();
+    let before = topics::watermarks(&bootstrap, TOPIC).unwrap();
+    let pid = gateway.process().pid();
+    signal(pid, "STOP").unwrap();
+    topics::make_again(&bootstrap, TOPIC).unwrap();
+    let load = lab.load(&edge, 49, SPANS * 2);
+    let sent = load.send(lab.folder(), LIMIT).unwrap();
+    let after = topics::watermarks(&bootstrap, TOPIC).unwrap();
+    signal(pid, "CONT").unwrap();
+    let outgrown = after.iter().zip(&before).filter(|((_, now), (_, then))| now > then);
+    assert!(outgrown.count() > 0, "{before:?} {after:?}: nothing to tell apart");
+    let verdict = load.check(&sent, lab.folder(), LIMIT).unwrap();
+    let bad = (verdict.missing, verdict.duplicated, verdict.altered);
+    assert_eq!((verdict.sent, bad), (SPANS * 2, (0, 0, 0)), "{}", verdict.line);
+    lab.committed(LIMIT).unwrap();
     gateway.process().still_runs().unwrap();
 }
 

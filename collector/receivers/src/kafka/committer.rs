@@ -4,47 +4,96 @@
 //! client library polls, never serves (librdkafka 2.12, `rd_kafka_cgrp_propagate_commit_result`).
 //! So each worker has a thread that commits synchronously and posts the answer into the worker's
 //! mailbox. It sleeps but for about one round trip a second.
+//!
+//! With each commit it asks which topics the names mean, at the same time. That answer comes first:
+//! whatever was named in a commit is of the topic that was there after it was read.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use rdkafka::consumer::{CommitMode, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::TopicPartitionList;
 
 use super::context::{Event, GroupConsumer};
+use super::topics::{self, TopicNames};
+
+/// What the thread is to do.
+enum Task {
+    Commit(TopicPartitionList),
+    /// Only ask for the topics' ids.
+    Look,
+}
 
 pub(super) struct Committer {
-    lists: SyncSender<TopicPartitionList>,
+    tasks: SyncSender<Task>,
+    /// Tasks that were given and aren't done.
+    under_way: Arc<AtomicUsize>,
     thread: JoinHandle<()>,
 }
 
 impl Committer {
-    pub(super) fn start(worker: u16, consumer: Arc<GroupConsumer>) -> std::io::Result<Self> {
-        // A worker has one commit in flight.
-        let (lists, inbox) = sync_channel::<TopicPartitionList>(1);
+    pub(super) fn start(
+        worker: u16,
+        consumer: Arc<GroupConsumer>,
+        names: Arc<TopicNames>,
+    ) -> std::io::Result<Self> {
+        // A worker has one commit in flight. A look may be before it.
+        let (tasks, inbox) = sync_channel::<Task>(1);
+        let under_way = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&under_way);
         let body = move || {
-            while let Ok(list) = inbox.recv() {
-                let result = consumer.commit(&list, CommitMode::Sync);
-                consumer.context().push(Event::Committed(result));
+            while let Ok(task) = inbox.recv() {
+                let question = topics::ask(&consumer, &names);
+                let result = match task {
+                    Task::Commit(list) => Some(consumer.commit(&list, CommitMode::Sync)),
+                    Task::Look => None,
+                };
+                let ids = question.answer();
+                // A commit of nobody knows which topic isn't done: it is asked for again.
+                let unknown = KafkaError::ConsumerCommit(RDKafkaErrorCode::RequestTimedOut);
+                let result = result.map(|done| if ids.is_some() { done } else { Err(unknown) });
+                let events = ids.map(Event::Topics).into_iter();
+                for event in events.chain(result.map(Event::Committed)) {
+                    consumer.context().push(event);
+                }
+                count.fetch_sub(1, Ordering::Release);
             }
         };
         let name = format!("kafka-commit-{worker}");
         let thread = std::thread::Builder::new().name(name).spawn(body)?;
-        Ok(Self { lists, thread })
+        Ok(Self { tasks, under_way, thread })
     }
 
     /// Asks for a commit, to be answered by [`Event::Committed`]. False when one is in flight.
     pub(super) fn commit(&self, list: TopicPartitionList) -> bool {
-        self.lists.try_send(list).is_ok()
+        self.give(Task::Commit(list))
+    }
+
+    /// Asks which topics there are, to be answered by [`Event::Topics`] if a broker does. Does
+    /// nothing when there is something in flight that does the same.
+    pub(super) fn look(&self) {
+        self.give(Task::Look);
+    }
+
+    fn give(&self, task: Task) -> bool {
+        self.under_way.fetch_add(1, Ordering::AcqRel);
+        let given = self.tasks.try_send(task).is_ok();
+        if !given {
+            self.under_way.fetch_sub(1, Ordering::AcqRel);
+        }
+        given
     }
 
     /// Ends the thread. One that waits for a broker is left to itself: it ends with its answer or
     /// with the process.
     pub(super) fn close(self, in_flight: bool) {
-        let Self { lists, thread } = self;
-        drop(lists);
-        if !in_flight && thread.join().is_err() {
+        let Self { tasks, under_way, thread } = self;
+        drop(tasks);
+        let is_idle = !in_flight && under_way.load(Ordering::Acquire) == 0;
+        if is_idle && thread.join().is_err() {
             tracing::error!("the committing thread panicked");
         }
     }

@@ -5,7 +5,7 @@
 //! `unassign` when it is done: librdkafka waits for that call, and heartbeats go on meanwhile.
 //!
 //! The mailbox is short by nature: librdkafka sends the next rebalance only after the last was
-//! answered, and a worker has one commit in flight.
+//! answered, and a worker has one commit and one question for topics in flight.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +17,8 @@ use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, RebalanceProtoc
 use rdkafka::error::KafkaError;
 use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka::types::RDKafkaRespErr;
+
+use super::topics::TopicIds;
 
 /// A consumer of the group.
 pub(super) type GroupConsumer = BaseConsumer<Mailbox>;
@@ -33,6 +35,9 @@ pub(super) enum Event {
         /// They belong to somebody else already: nothing may be committed for them.
         lost: bool,
     },
+    /// Which topics the names of the settings mean, in their order. Comes before the answer to the
+    /// commit it was asked with.
+    Topics(TopicIds),
     /// The answer to the commit in flight.
     Committed(Result<(), KafkaError>),
 }

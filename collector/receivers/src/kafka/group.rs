@@ -67,6 +67,7 @@ impl<M: Member> Session<M> {
                 tracing::info!(worker = self.worker, ?partitions, lost, "partitions revoked");
                 self.begin_leaving(&partitions, lost);
             }
+            Event::Topics(ids) => self.topics_are(&ids),
             Event::Committed(result) => self.committed(result),
         }
     }
@@ -78,6 +79,11 @@ impl<M: Member> Session<M> {
             return;
         }
         let mut list = self.list(joining.keys.iter().copied());
+        // Before what is committed in them: whichever is older, the next look tells.
+        match self.member.topics() {
+            Some(ids) => self.topics_are(&ids),
+            None => return self.try_joining_later("no broker says which topics there are"),
+        }
         let known = if list.count() == 0 {
             Ok(Vec::new())
         } else {
@@ -85,7 +91,7 @@ impl<M: Member> Session<M> {
         };
         let known = match known {
             Ok(known) => known,
-            Err(error) => return self.try_joining_later(&error),
+            Err(error) => return self.try_joining_later(&error.to_string()),
         };
         if self.is_doubtful(&known) {
             return;
@@ -116,7 +122,7 @@ impl<M: Member> Session<M> {
         }
     }
 
-    fn try_joining_later(&mut self, error: &KafkaError) {
+    fn try_joining_later(&mut self, error: &str) {
         tracing::warn!(worker = self.worker, %error, "cannot read committed offsets, will retry");
         self.shared.status.trouble(self.worker, format!("reading committed offsets: {error}"));
         if let Some(joining) = self.joining.as_mut() {
@@ -383,7 +389,8 @@ impl<M: Member> Session<M> {
         }
         for commit in &commits {
             self.ledger.commit_answered(commit, result.is_ok());
-            if result.is_ok() {
+            // Of an earlier generation: another owner's, or another topic's by now.
+            if result.is_ok() && self.ledger.generation(commit.key) == Some(commit.generation) {
                 self.confirmed.insert(commit.key, commit.offset);
             }
         }

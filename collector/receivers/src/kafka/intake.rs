@@ -103,25 +103,6 @@ impl<M: Member> Session<M> {
         self.cut_if_due(key);
     }
 
-    /// The partition begins again below what was taken of it: its topic was deleted and made again,
-    /// or what was committed is of another one. What is open of the old one is forgotten: if it is
-    /// stored, no offset tells any more.
-    fn begin_anew(&mut self, key: Key, offset: i64) {
-        self.discard_open(key);
-        self.drop_work(key);
-        let expected = self.partitions.get(&key).map(|partition| partition.next_offset);
-        if let Some(topic) = self.topic(key) {
-            tracing::warn!(
-                topic = %topic.name, partition = key.partition, expected, offset,
-                "the partition begins again: its topic was made anew"
-            );
-        }
-        self.repeating.retain(|other| *other != key);
-        self.confirmed.remove(&key);
-        self.ledger.assign(key, Some(offset), Vec::new());
-        self.partitions.insert(key, Partition::new(Some(offset)));
-    }
-
     /// Messages may have been passed over. Whether they are lost is for who knows the partition's
     /// beginning.
     fn note_gap(&self, key: Key, got: i64) {

@@ -22,6 +22,7 @@ use super::headers::{RawHeader, headers};
 use super::metadata::{Committed, committed};
 use super::session::SessionError;
 use super::settings::SourceSettings;
+use super::topics::{self, TopicIds, TopicNames};
 
 /// A message as it was fetched.
 pub(super) trait Fetched: Message {
@@ -75,8 +76,15 @@ pub(super) trait Member {
     /// What is committed for partitions, waiting for it at most `wait`.
     fn committed(&self, list: TopicPartitionList, wait: Duration) -> KafkaResult<Vec<Committed>>;
 
-    /// Asks for a commit, to be answered by [`Event::Committed`]. False when one is in flight.
+    /// Asks for a commit, to be answered by [`Event::Committed`], and before it, if a broker says
+    /// so, by [`Event::Topics`]. False when one is in flight.
     fn commit(&self, list: TopicPartitionList) -> bool;
+
+    /// Which topics the names mean, waiting for seconds at most; `None` when no broker says.
+    fn topics(&self) -> Option<TopicIds>;
+
+    /// Asks the same without waiting, to be answered by [`Event::Topics`].
+    fn look_at_topics(&self);
 
     /// Asks for a commit that nobody waits for.
     fn commit_and_forget(&self, list: &TopicPartitionList) -> KafkaResult<()>;
@@ -88,6 +96,7 @@ pub(super) trait Member {
 /// A member by librdkafka.
 pub(super) struct KafkaMember {
     consumer: Arc<GroupConsumer>,
+    names: Arc<TopicNames>,
     /// None once closed.
     committer: RefCell<Option<Committer>>,
 }
@@ -100,8 +109,10 @@ impl KafkaMember {
         let topics: Vec<&str> = settings.topics.iter().map(|t| t.name.as_ref()).collect();
         consumer.subscribe(&topics)?;
         let consumer = Arc::new(consumer);
-        let committer = RefCell::new(Some(Committer::start(worker, Arc::clone(&consumer))?));
-        Ok(Self { consumer, committer })
+        let names = settings.topics.iter().map(|topic| Arc::clone(&topic.name));
+        let names = Arc::new(TopicNames::new(names));
+        let committer = Committer::start(worker, Arc::clone(&consumer), Arc::clone(&names))?;
+        Ok(Self { consumer, names, committer: RefCell::new(Some(committer)) })
     }
 
     fn is_cooperative(&self) -> bool {
@@ -170,6 +181,16 @@ impl Member for KafkaMember {
 
     fn commit(&self, list: TopicPartitionList) -> bool {
         self.committer.borrow().as_ref().is_some_and(|committer| committer.commit(list))
+    }
+
+    fn topics(&self) -> Option<TopicIds> {
+        topics::ask(&self.consumer, &self.names).answer()
+    }
+
+    fn look_at_topics(&self) {
+        if let Some(committer) = self.committer.borrow().as_ref() {
+            committer.look();
+        }
     }
 
     fn commit_and_forget(&self, list: &TopicPartitionList) -> KafkaResult<()> {

@@ -26,6 +26,7 @@ mod letter;
 mod member;
 mod metadata;
 mod partition;
+mod remade;
 mod salvage;
 mod session;
 mod settings;
@@ -33,6 +34,7 @@ mod settings;
 #[allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 mod simulation;
 mod status;
+mod topics;
 
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};

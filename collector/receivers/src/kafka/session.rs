@@ -7,7 +7,8 @@
 //! asking the broker for committed offsets ([`super::group`]).
 //!
 //! The parts of the session lie in the modules beside it: `intake` (messages to batches),
-//! `flight` (batches to answers), `group` (assignment, revocation, commits).
+//! `flight` (batches to answers), `group` (assignment, revocation, commits), `remade` (topics that
+//! were deleted and made again).
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
@@ -25,7 +26,9 @@ use super::group::{Joining, Leaving};
 use super::intake::Spares;
 use super::member::{KafkaMember, Member};
 use super::partition::{Key, Partition};
+use super::remade::LOOK_INTERVAL;
 use super::salvage::Job;
+use super::topics::TopicIds;
 
 /// Parts of batches that may wait for their answer at once, per worker. Inserts are bounded lower
 /// by the sink; this leaves room for a burst of dead letters. An answer takes about 100 bytes of
@@ -116,6 +119,10 @@ pub(super) struct Session<M> {
     /// What the broker has last named or confirmed as committed to this session, by partition,
     /// whoever reads that now. Bounded by the topics' partitions.
     pub(super) confirmed: BTreeMap<Key, i64>,
+    /// The topics that are being read, in the order of the settings, as far as brokers have said.
+    pub(super) topic_ids: TopicIds,
+    /// When to ask for them if no commit does.
+    pub(super) next_look: Instant,
     pub(super) joining: Option<Joining>,
     pub(super) leaving: Option<Leaving>,
     /// Partitions with batches to repeat. Only the first of them is read: such a batch can't be
@@ -144,6 +151,7 @@ impl<M: Member> Session<M> {
     /// The session of a member that has just asked to be let in.
     pub(super) fn of(shared: Arc<Shared>, worker: u16, member: M) -> Self {
         let now = member.now();
+        let topics = shared.settings.topics.len();
         Self {
             shared,
             worker,
@@ -164,6 +172,8 @@ impl<M: Member> Session<M> {
             headroom_bytes: HEADROOM_BYTES,
             commits: Commits { in_flight: Vec::new(), next: now, not_before: now },
             confirmed: BTreeMap::new(),
+            topic_ids: vec![None; topics],
+            next_look: now + LOOK_INTERVAL,
             joining: None,
             leaving: None,
             repeating: VecDeque::new(),
@@ -228,6 +238,7 @@ impl<M: Member> Session<M> {
             self.cut_aged();
         }
         self.commit_if_due();
+        self.look_at_topics();
         self.look_at_blocked();
         self.submit();
         self.go_on_leaving();

@@ -11,7 +11,8 @@ use std::time::Duration;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 
 use super::super::context::Event;
-use super::world::{TOPIC, World};
+use super::super::topics::TopicId;
+use super::world::{TOPIC, World, millis};
 
 /// A client's number; a process that comes back has another one.
 pub(super) type MemberId = usize;
@@ -41,9 +42,21 @@ enum Told {
     Revoke,
 }
 
+/// A message as a client has fetched it.
+pub(super) struct Message {
+    pub(super) partition: i32,
+    pub(super) offset: i64,
+    pub(super) millis: i64,
+    pub(super) payload: Vec<u8>,
+}
+
 /// A commit on its way.
 struct InFlight {
     entries: Vec<(i32, i64, String)>,
+    /// The topic when it was asked for, which is told with its answer.
+    topic: TopicId,
+    /// What its sender takes the topic for.
+    meant: Option<TopicId>,
     lands: Option<Duration>,
     answered: Duration,
     result: KafkaResult<()>,
@@ -64,7 +77,9 @@ pub(super) struct Place {
     commit: Option<InFlight>,
     /// What it was told is committed of its own.
     pub(super) confirmed: BTreeMap<i32, i64>,
-    pub(super) fetched: VecDeque<(i32, i64)>,
+    pub(super) fetched: VecDeque<Message>,
+    /// The topic that it was last told of.
+    pub(super) knows: Option<TopicId>,
 }
 
 #[derive(Default)]
@@ -127,6 +142,7 @@ impl World {
             commit: None,
             confirmed: BTreeMap::new(),
             fetched: VecDeque::new(),
+            knows: None,
         };
         let same = |place: &Place| group.is_static && place.slot == slot && !place.evicted;
         let before = group.members.iter().find(|(_, place)| same(place)).map(|(id, _)| *id);
@@ -195,7 +211,7 @@ impl World {
         if matches!(place.told, Some(Told::Revoke)) {
             // What it was asked to give up is lost now, with all the rest.
             place.told = None;
-            place.news.retain(|(_, event)| matches!(event, Event::Committed(_)));
+            place.news.retain(|(_, event)| matches!(event, Event::Committed(_) | Event::Topics(_)));
         }
         self.group.owners.retain(|_, owner| *owner != id);
         self.group.changed = true;
@@ -295,7 +311,7 @@ impl World {
             if eager { place.owned.keys().copied().collect() } else { partitions.to_vec() };
         for partition in gone {
             place.owned.remove(&partition);
-            place.fetched.retain(|(fetched, _)| *fetched != partition);
+            place.fetched.retain(|message| message.partition != partition);
             if group.owners.get(&partition) == Some(&id) {
                 group.owners.remove(&partition);
             }
@@ -318,7 +334,7 @@ impl World {
     }
 
     /// Fetches ahead, and hands out the next message.
-    pub(super) fn fetch(&mut self, id: MemberId) -> Option<(i32, i64, Vec<u8>)> {
+    pub(super) fn fetch(&mut self, id: MemberId) -> Option<Message> {
         let place = self.group.members.get(&id)?;
         if place.fetched.is_empty() {
             let read: Vec<i32> =
@@ -326,25 +342,38 @@ impl World {
             let partition = self.random.pick(&read)?;
             let log = self.logs.get(partition as usize)?;
             let fetch = self.group.members.get_mut(&id)?.owned.get_mut(&partition)?;
-            let ahead: Vec<i64> =
-                log.messages.range(fetch.position..).take(FETCH).map(|(at, _)| *at).collect();
-            fetch.position = ahead.last().map_or(fetch.position, |last| last + 1);
-            let place = self.group.members.get_mut(&id)?;
-            place.fetched.extend(ahead.into_iter().map(|at| (partition, at)));
+            if fetch.position > log.end {
+                // Out of range: the client goes to the earliest.
+                fetch.position = 0;
+            }
+            let message = |(at, payload): (&i64, &Vec<u8>)| Message {
+                partition,
+                offset: *at,
+                millis: millis(self.topic, *at),
+                payload: payload.clone(),
+            };
+            let ahead: Vec<Message> =
+                log.messages.range(fetch.position..).take(FETCH).map(message).collect();
+            fetch.position = ahead.last().map_or(fetch.position, |last| last.offset + 1);
+            self.group.members.get_mut(&id)?.fetched.extend(ahead);
         }
-        let (partition, offset) = self.group.members.get_mut(&id)?.fetched.pop_front()?;
-        let payload = self.logs.get(partition as usize)?.messages.get(&offset)?.clone();
-        Some((partition, offset, payload))
+        self.group.members.get_mut(&id)?.fetched.pop_front()
     }
 
     /// Puts a partition's reading elsewhere; what was fetched of it is thrown away.
     pub(super) fn reposition(&mut self, id: MemberId, partition: i32, to: Option<i64>) {
         let Some(place) = self.group.members.get_mut(&id) else { return };
-        let fetched = place.fetched.iter().find(|(p, _)| *p == partition).map(|(_, at)| *at);
-        place.fetched.retain(|(fetched, _)| *fetched != partition);
+        let fetched = place.fetched.iter().find(|message| message.partition == partition);
+        let fetched = fetched.map(|message| message.offset);
+        place.fetched.retain(|message| message.partition != partition);
         if let Some(fetch) = place.owned.get_mut(&partition) {
             fetch.position = to.or(fetched).unwrap_or(fetch.position);
         }
+    }
+
+    /// The topic's id as brokers tell it.
+    pub(super) fn topic_id(&self) -> TopicId {
+        TopicId(self.topic.unsigned_abs().into())
     }
 
     /// Sends a commit on its way. False when one is on it.
@@ -358,7 +387,10 @@ impl World {
             true => refused(RDKafkaErrorCode::RequestTimedOut),
             false => Ok(()),
         };
-        let commit = InFlight { entries, lands, answered: self.now + way + back, result };
+        let (topic, answered) = (self.topic_id(), self.now + way + back);
+        // Who was told nothing yet takes it for what it is.
+        let meant = self.group.members.get(&id).and_then(|place| place.knows).or(Some(topic));
+        let commit = InFlight { entries, topic, meant, lands, answered, result };
         match self.group.members.get_mut(&id) {
             Some(place) if place.commit.is_none() => place.commit = Some(commit),
             _ => return false,
@@ -377,9 +409,11 @@ impl World {
         }
         let Some(place) = self.group.members.get_mut(&id) else { return };
         if answered && let Some(commit) = place.commit.take() {
-            if commit.result.is_ok() {
+            let is_of = commit.meant == Some(TopicId(self.topic.unsigned_abs().into()));
+            if commit.result.is_ok() && is_of {
                 place.confirmed.extend(commit.entries.iter().map(|(p, offset, _)| (*p, *offset)));
             }
+            place.news.push_back((now, Event::Topics(vec![Some(commit.topic)])));
             place.news.push_back((now, Event::Committed(commit.result)));
         }
     }
@@ -396,8 +430,8 @@ impl World {
             commit.result = refused(RDKafkaErrorCode::IllegalGeneration);
             return;
         }
-        let entries = commit.entries.clone();
-        self.write_commit(&entries);
+        let (entries, meant) = (commit.entries.clone(), commit.meant);
+        self.write_commit(meant, &entries);
     }
 
     /// A commit that nobody waits for.
@@ -405,8 +439,9 @@ impl World {
         // One connection: what was asked for before is done before.
         self.land_commit(id);
         let Some(place) = self.group.members.get(&id) else { return };
+        let knows = place.knows.or(Some(self.topic_id()));
         if place.joined && !place.evicted && !self.fault_in(8) {
-            self.write_commit(entries);
+            self.write_commit(knows, entries);
         }
     }
 
@@ -425,6 +460,11 @@ impl World {
         }
         let is_stale = self.stale_until.is_some_and(|until| now < until);
         let log = self.log(partition)?;
+        if log.is_stale {
+            // Real brokers answer with it. That a process is killed before it has replaced such a
+            // commit is a known limit (`remade`), not modelled.
+            return None;
+        }
         let is_known = own.is_some_and(|own| log.before.as_ref().is_none_or(|(at, _)| *at < own));
         if is_stale && is_known {
             let before = log.before.clone();
@@ -435,11 +475,21 @@ impl World {
     }
 
     /// Keeps what is committed, and looks whether it may be.
-    fn write_commit(&mut self, entries: &[(i32, i64, String)]) {
+    fn write_commit(&mut self, meant: Option<TopicId>, entries: &[(i32, i64, String)]) {
+        let is_stale = meant != Some(self.topic_id());
         for (partition, offset, metadata) in entries {
             self.events.commits += 1;
-            tracing::info!(partition, offset, metadata, "committed");
+            tracing::info!(partition, offset, metadata, is_stale, "committed");
             let Some(log) = self.log(*partition) else { continue };
+            if is_stale || std::mem::take(&mut log.is_stale) {
+                log.before = None;
+                log.committed = None;
+            }
+            if is_stale {
+                log.committed = Some((*offset, metadata.clone()));
+                log.is_stale = true;
+                continue;
+            }
             let before = log.committed.as_ref().map_or(0, |(offset, _)| *offset);
             if *offset > before {
                 log.before = log.committed.take();

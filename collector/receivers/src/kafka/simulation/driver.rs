@@ -24,7 +24,7 @@ use super::cluster::{Group, MemberId};
 use super::member::SimMember;
 use super::random::Random;
 use super::sink::SimSink;
-use super::world::{Events, Log, Row, Shape, Stored, TOPIC, World};
+use super::world::{Events, Log, Row, Shape, Stored, TOPIC, World, topic_at};
 
 /// Once nothing goes wrong any more, everything is committed within this (P4: 180 s to serve, 120 s
 /// to have no lag).
@@ -49,6 +49,7 @@ pub(super) struct Tally {
     /// Rows stored more often than once, with at-least-once delivery.
     pub(super) copies: u64,
     pub(super) stale: u64,
+    pub(super) remade: u64,
     pub(super) turns: u64,
 }
 
@@ -67,6 +68,7 @@ impl Tally {
         self.commits += other.commits;
         self.copies += other.copies;
         self.stale += other.stale;
+        self.remade += other.remade;
         self.turns += other.turns;
     }
 }
@@ -148,7 +150,9 @@ impl Driver {
             start: Instant::now(),
             now: Duration::ZERO,
             faults: true,
+            topic: 0,
             logs,
+            gone: Vec::new(),
             group,
             stale_until: None,
             stored: Stored::default(),
@@ -247,6 +251,9 @@ impl Driver {
             let (table, millis) = (world.random.below(2) as usize, world.random.between(1, 9000));
             world.blocked[table] = now + Duration::from_millis(millis);
         }
+        if world.fault_in(500) {
+            world.make_topic_again();
+        }
         let at = world.random.below(self.processes.len() as u64) as usize;
         let Some(process) = self.processes.get_mut(at) else { return };
         if process.state != State::Running {
@@ -316,7 +323,8 @@ impl Driver {
             self.tick();
             self.holds()?;
             let world = self.world();
-            let at = |log: &Log| log.committed.as_ref().map_or(0, |(offset, _)| *offset);
+            let own = |log: &Log| log.committed.as_ref().filter(|_| !log.is_stale).map(|c| c.0);
+            let at = |log: &Log| own(log).unwrap_or(0);
             let behind = world.logs.iter().position(|log| at(log) < log.end);
             let Some(behind) = behind.or((self.to_produce > 0).then_some(0)) else {
                 return Ok(());
@@ -355,7 +363,8 @@ impl Driver {
     /// Everything that was produced is where it belongs, as often as promised.
     fn judge(mut self) -> Result<Tally, String> {
         let copies = copies(&self.world())?;
-        let Events { evictions, repeats, letters, commits, stale } = self.world().events;
+        let Events { evictions, repeats, letters, commits, stale, remade } = self.world().events;
+        self.tally.remade = remade;
         self.tally.copies = copies;
         (self.tally.evictions, self.tally.repeats) = (evictions, repeats);
         (self.tally.letters, self.tally.commits, self.tally.stale) = (letters, commits, stale);
@@ -369,7 +378,8 @@ fn copies(world: &World) -> Result<u64, String> {
     for (partition, log) in world.logs.iter().enumerate() {
         for (offset, payload) in &log.messages {
             let what = format!("message {offset} of partition {partition}");
-            let lettered = world.stored.letters.contains(&(partition as i32, *offset));
+            let place = (world.topic, partition as i32, *offset);
+            let lettered = world.stored.letters.contains(&place);
             let Some(rows) = Row::read(payload) else {
                 if !lettered {
                     return Err(format!("{what} can't be read and is no dead letter"));
@@ -391,6 +401,15 @@ fn copies(world: &World) -> Result<u64, String> {
                 copies += times.saturating_sub(1);
             }
         }
+    }
+    // What is deleted with its topic may be stored, in the same way.
+    for row in world.gone.iter().filter_map(|payload| Row::read(payload)).flatten() {
+        let times = world.stored.rows.get(&row.id).copied().unwrap_or(0);
+        good += u64::from(times > 0);
+        if times > 1 && world.shape.effectively_once {
+            return Err(format!("row {} of a deleted topic is stored {times} times", row.id));
+        }
+        copies += times.saturating_sub(1);
     }
     match world.stored.rows.len() as u64 == good {
         true => Ok(copies),
@@ -426,7 +445,11 @@ fn produce(world: &mut World) -> u64 {
 /// What the salvage does, message by message, under tokens that only the messages decide.
 fn tell_apart(world: &mut World, job: Job) {
     let Job { origin, table, day, rejection: _, completion } = job;
-    let partition = origin.partition;
+    let (partition, topic) = (origin.partition, world.topic);
+    if topic_at(origin.first_timestamp_millis) != topic {
+        completion.finish(Outcome::Abandoned);
+        return;
+    }
     let Some(log) = world.log(partition) else { return };
     let range = origin.range.first()..origin.range.next();
     let messages: Vec<(i64, Vec<u8>)> =
@@ -440,9 +463,10 @@ fn tell_apart(world: &mut World, job: Job) {
         let rows: Vec<Row> = Row::read(&payload).unwrap_or_default();
         let rows: Vec<Row> = rows.into_iter().filter(ours).collect();
         if rows.iter().any(|row| row.bad) {
-            world.bury(partition, offset);
+            world.bury(topic, partition, offset);
         } else if !rows.is_empty() {
-            world.store(&format!("{partition}:{offset}:{}:{day}", table.0), &rows);
+            let token = format!("{topic}:{partition}:{offset}:{}:{day}", table.0);
+            world.store(&token, &rows);
         }
     }
     completion.finish(Outcome::Stored);

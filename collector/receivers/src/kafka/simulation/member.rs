@@ -13,11 +13,9 @@ use super::super::context::Event;
 use super::super::headers::RawHeader;
 use super::super::member::{Fetched, Member};
 use super::super::metadata::{Committed, committed};
-use super::cluster::MemberId;
+use super::super::topics::TopicIds;
+use super::cluster::{MemberId, Message};
 use super::world::{TOPIC, World};
-
-/// Time of the world's start, in milliseconds since 1970.
-const EPOCH_MILLIS: i64 = 1_700_000_000_000;
 
 pub(super) struct SimMember {
     pub(super) world: Arc<Mutex<World>>,
@@ -79,9 +77,8 @@ impl Member for SimMember {
             let code = RDKafkaErrorCode::FencedInstanceId;
             return Some(Err(KafkaError::MessageConsumptionFatal(code)));
         }
-        let (partition, offset, payload) = world.fetch(self.id)?;
-        // Decided by the message alone: a second reader sees the same.
-        let time = Timestamp::CreateTime(EPOCH_MILLIS + offset * 1000);
+        let Message { partition, offset, millis, payload } = world.fetch(self.id)?;
+        let time = Timestamp::CreateTime(millis);
         let topic = TOPIC.to_owned();
         Some(Ok(OwnedMessage::new(Some(payload), None, topic, time, partition, offset, None)))
     }
@@ -95,7 +92,11 @@ impl Member for SimMember {
         let now = world.now;
         let place = world.group.members.get_mut(&self.id)?;
         let due = place.news.front().is_some_and(|(at, _)| *at <= now);
-        due.then(|| place.news.pop_front()).flatten().map(|(_, event)| event)
+        let (_, event) = due.then(|| place.news.pop_front()).flatten()?;
+        if let Event::Topics(ids) = &event {
+            place.knows = ids.first().copied().flatten();
+        }
+        Some(event)
     }
 
     fn has_joined(&self) -> bool {
@@ -146,6 +147,27 @@ impl Member for SimMember {
 
     fn commit(&self, list: TopicPartitionList) -> bool {
         self.world().commit(self.id, entries(&list))
+    }
+
+    fn topics(&self) -> Option<TopicIds> {
+        let mut world = self.world();
+        let ids = vec![Some(world.topic_id())];
+        if world.fault_in(8) {
+            return None;
+        }
+        let place = world.group.members.get_mut(&self.id)?;
+        place.knows = ids[0];
+        Some(ids)
+    }
+
+    fn look_at_topics(&self) {
+        let mut world = self.world();
+        let news = (world.now, Event::Topics(vec![Some(world.topic_id())]));
+        if !world.fault_in(8)
+            && let Some(place) = world.group.members.get_mut(&self.id)
+        {
+            place.news.push_back(news);
+        }
     }
 
     fn commit_and_forget(&self, list: &TopicPartitionList) -> KafkaResult<()> {

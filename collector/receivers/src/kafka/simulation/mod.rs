@@ -58,7 +58,7 @@ fn run_all(seeds: &Range<u64>) -> (Tally, Vec<String>) {
     })
 }
 
-/// Scenario: kills, freezes past the session's time-out, drains, scaling, refused and lost commits,
+/// Scenario: kills, freezes past the session's time-out, drains, scaling, a topic made again, refused and lost commits,
 /// answers about commits that are old to whoever knows better, late, repeated, lost and refusing
 /// sinks, blocked tables, little memory; eager and cooperative
 /// groups, both kinds of delivery. Guarantee, at every commit: nothing is committed that isn't
@@ -92,6 +92,7 @@ fn no_seed_loses_or_doubles_a_record() {
             ("dead letters", all.letters),
             // They are rarer: a tenth of the others is enough.
             ("old answers about commits, tenfold", 10 * all.stale),
+            ("topics made again", all.remade),
         ] {
             assert!(happened >= count / 10, "{what}: only {happened} in {count} seeds");
         }

@@ -12,6 +12,21 @@ use super::random::Random;
 /// The one topic there is.
 pub(super) const TOPIC: &str = "otlp_traces";
 
+/// Time of the world's start, in milliseconds since 1970.
+const EPOCH_MILLIS: i64 = 1_700_000_000_000;
+/// The first messages of a topic and of the next one are this far apart.
+const TOPIC_MILLIS: i64 = 1_000_000_000;
+
+/// A message's time. Decided by the message alone: a second reader sees the same.
+pub(super) fn millis(topic: i64, offset: i64) -> i64 {
+    EPOCH_MILLIS + topic * TOPIC_MILLIS + offset * 1000
+}
+
+/// The topic that a message with this time is of.
+pub(super) fn topic_at(millis: i64) -> i64 {
+    (millis - EPOCH_MILLIS) / TOPIC_MILLIS
+}
+
 /// A row, as it is written in a message: 12 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Row {
@@ -53,6 +68,8 @@ pub(super) struct Log {
     pub(super) committed: Option<(i64, String)>,
     /// The one before.
     pub(super) before: Option<(i64, String)>,
+    /// The commit is of the topic that was here before, by somebody who didn't know.
+    pub(super) is_stale: bool,
 }
 
 /// An insert, or a letter, on its way.
@@ -78,8 +95,8 @@ pub(super) struct Stored {
     pub(super) rows: BTreeMap<u64, u64>,
     /// What every token stood for.
     tokens: BTreeMap<String, Vec<Row>>,
-    /// Messages in the dead-letter topic, by partition and offset.
-    pub(super) letters: BTreeSet<(i32, i64)>,
+    /// Messages in the dead-letter topic, by topic, partition and offset.
+    pub(super) letters: BTreeSet<(i64, i32, i64)>,
 }
 
 /// How one seed's world is made.
@@ -106,6 +123,8 @@ pub(super) struct Events {
     pub(super) commits: u64,
     /// Answers with what was committed before.
     pub(super) stale: u64,
+    /// Topics deleted and made again.
+    pub(super) remade: u64,
 }
 
 pub(super) struct World {
@@ -116,7 +135,11 @@ pub(super) struct World {
     pub(super) now: Duration,
     /// Whether anything still goes wrong.
     pub(super) faults: bool,
+    /// How often the topic was made again.
+    pub(super) topic: i64,
     pub(super) logs: Vec<Log>,
+    /// Messages of the topics before it.
+    pub(super) gone: Vec<Vec<u8>>,
     pub(super) group: Group,
     /// Until when the broker may answer with what was committed before.
     pub(super) stale_until: Option<Duration>,
@@ -162,9 +185,23 @@ impl World {
         }
     }
 
-    pub(super) fn bury(&mut self, partition: i32, offset: i64) {
+    pub(super) fn bury(&mut self, topic: i64, partition: i32, offset: i64) {
         self.events.letters += 1;
-        self.stored.letters.insert((partition, offset));
+        self.stored.letters.insert((topic, partition, offset));
+    }
+
+    /// The topic is deleted and made again. Readers stay where they were, with what they fetched:
+    /// the client library goes on in the new one, unless its offsets don't reach as far.
+    pub(super) fn make_topic_again(&mut self) {
+        self.topic += 1;
+        self.events.remade += 1;
+        for log in &mut self.logs {
+            let Log { messages, .. } = std::mem::take(log);
+            self.gone.extend(messages.into_values());
+        }
+        // What was committed is deleted with it.
+        self.group.members.values_mut().for_each(|place| place.confirmed.clear());
+        tracing::info!(topic = self.topic, now = ?self.now, "the topic is made again");
     }
 
     /// Everything whose time has come.
@@ -177,7 +214,10 @@ impl World {
                 match &flight.what {
                     Cargo::Rows { rows, .. } if rows.iter().any(|row| row.bad) => {}
                     Cargo::Rows { token, rows, .. } => self.store(token, rows),
-                    Cargo::Letter(letter) => self.bury(letter.partition, letter.offset),
+                    Cargo::Letter(letter) => {
+                        let topic = topic_at(letter.timestamp_millis.unwrap_or(0));
+                        self.bury(topic, letter.partition, letter.offset);
+                    }
                 }
             }
             if flight.answered <= now
@@ -214,7 +254,7 @@ impl World {
     pub(super) fn missing(&self, partition: i32, from: i64, to: i64) -> Option<String> {
         let log = self.logs.get(usize::try_from(partition).ok()?)?;
         let is_there = |offset: i64, payload: &[u8]| {
-            let lettered = self.stored.letters.contains(&(partition, offset));
+            let lettered = self.stored.letters.contains(&(self.topic, partition, offset));
             let stored = |row: &Row| self.stored.rows.contains_key(&row.id);
             lettered || Row::read(payload).is_some_and(|rows| rows.iter().all(stored))
         };

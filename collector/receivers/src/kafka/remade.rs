@@ -1,0 +1,109 @@
+//! Topics that are deleted and made again while they are read.
+//!
+//! Two things tell of it. A partition whose offsets begin again below what was taken of it: seen
+//! with its next message, if the new topic is shorter than the old one was. And the topic's id,
+//! which is asked for with every commit: a batch is named by a commit after its last message was
+//! taken, and sent once that commit and the ids are answered, so what is sent with effectively-once
+//! delivery is of the topic it was read for. Batches that wait then are of nobody knows which of
+//! the two topics: they are dropped, and the new one is read from its first message.
+//!
+//! Limits: with at-least-once delivery, batches are sent before the answer, and what they held of
+//! the new topic is stored again. A broker whose metadata lag behind tells the old id for that long.
+//! A commit for the old topic that is taken for one of the new is replaced as soon as the id is
+//! known; a process killed between the two leaves it behind.
+
+use std::time::Duration;
+
+use rdkafka::error::KafkaResult;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+
+use super::member::Member;
+use super::partition::{Key, Partition};
+use super::session::Session;
+use super::topics::TopicId;
+
+/// How long nobody asks for the topics' ids while nothing is committed: what comes into a topic
+/// made again may lie below where the old one was read, so no message tells.
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+
+impl<M: Member> Session<M> {
+    /// Asks for the topics' ids, if no commit has for a while.
+    pub(super) fn look_at_topics(&mut self) {
+        if self.now < self.next_look || self.partitions.is_empty() {
+            return;
+        }
+        self.next_look = self.now + LOOK_INTERVAL;
+        if self.commits.in_flight.is_empty() {
+            self.member.look_at_topics();
+        }
+    }
+
+    /// What the topics' names mean now.
+    pub(super) fn topics_are(&mut self, ids: &[Option<TopicId>]) {
+        self.next_look = self.now + LOOK_INTERVAL;
+        for (topic, id) in (0_u16..).zip(ids) {
+            let Some(known) = self.topic_ids.get_mut(usize::from(topic)) else { continue };
+            let Some(id) = *id else { continue };
+            if known.replace(id).is_some_and(|before| before != id) {
+                self.topic_is_another(topic);
+            }
+        }
+    }
+
+    fn topic_is_another(&mut self, topic: u16) {
+        // What is committed of the old one says nothing about the new one.
+        self.confirmed.retain(|key, _| key.topic != topic);
+        let keys = self.partitions.keys().copied().filter(|key| key.topic == topic);
+        let mut beginnings = TopicPartitionList::new();
+        for key in keys.collect::<Vec<Key>>() {
+            let sought = self.go_to_the_beginning(key);
+            let Some(topic) = self.topic(key) else { continue };
+            let zero = Offset::Offset(0);
+            let added = beginnings.add_partition_offset(&topic.name, key.partition, zero);
+            if let Err(error) = sought.and(added) {
+                tracing::error!(%error, "cannot go to the beginning; the next assignment will");
+            }
+        }
+        if beginnings.count() == 0 {
+            return;
+        }
+        // An offset of the old topic may have been committed, and taken for one of the new.
+        if let Err(error) = self.member.commit_and_forget(&beginnings) {
+            tracing::warn!(worker = self.worker, %error, "cannot commit the beginning");
+        }
+    }
+
+    fn go_to_the_beginning(&mut self, key: Key) -> KafkaResult<()> {
+        self.begin_anew(key, 0);
+        let Some(partition) = self.partitions.get(&key) else { return Ok(()) };
+        if partition.leaving || self.shared.drain.is_begun() {
+            return Ok(());
+        }
+        let Some(topic) = self.topic(key) else { return Ok(()) };
+        self.member.seek(&topic.name, key.partition, Offset::Beginning)
+    }
+
+    /// The partition begins again: its topic was deleted and made again, or what was committed is
+    /// of another one. What is open of the old one is forgotten: if it is stored, no offset tells
+    /// any more.
+    pub(super) fn begin_anew(&mut self, key: Key, offset: i64) {
+        self.discard_open(key);
+        self.drop_work(key);
+        let Some(Partition { next_offset: expected, leaving, kept_back, .. }) =
+            self.partitions.remove(&key)
+        else {
+            return;
+        };
+        if let Some(topic) = self.topic(key) {
+            tracing::warn!(
+                topic = %topic.name, partition = key.partition, expected, offset,
+                "the partition begins again: its topic was made anew"
+            );
+        }
+        self.confirmed.remove(&key);
+        self.ledger.assign(key, Some(offset), Vec::new());
+        let partition = Partition::new(Some(offset));
+        let partition = Partition { leaving, kept_back, ..partition };
+        self.partitions.insert(key, partition);
+    }
+}

@@ -1,0 +1,175 @@
+//! Which topics the names mean: the ids that brokers give topics when they are made.
+//!
+//! A topic that is deleted and made again has its old name and another id. The client library goes
+//! on reading it where it was in the old one (librdkafka 2.12, `rd_kafka_topic_metadata_update`:
+//! "an offset reset must be triggered"), so if the new one has grown as far before the next fetch,
+//! its first messages are passed over without a word. The ids tell. The library's safe interface
+//! doesn't have them: like `headers`, this module is unsafe. It decides nothing.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString, c_char};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdkafka::bindings::{
+    rd_kafka_AdminOptions_destroy, rd_kafka_AdminOptions_new,
+    rd_kafka_AdminOptions_set_request_timeout, rd_kafka_DescribeTopics,
+    rd_kafka_DescribeTopics_result_topics, rd_kafka_TopicCollection_destroy,
+    rd_kafka_TopicCollection_of_topic_names, rd_kafka_TopicDescription_name,
+    rd_kafka_TopicDescription_t, rd_kafka_TopicDescription_topic_id,
+    rd_kafka_Uuid_least_significant_bits, rd_kafka_Uuid_most_significant_bits, rd_kafka_admin_op_t,
+    rd_kafka_event_DescribeTopics_result, rd_kafka_event_destroy, rd_kafka_event_error,
+    rd_kafka_queue_destroy, rd_kafka_queue_new, rd_kafka_queue_poll, rd_kafka_queue_t,
+    rd_kafka_resp_err_t,
+};
+use rdkafka::client::ClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+
+/// How long brokers may take to answer, in milliseconds: an answer that comes later is asked for
+/// again with the next commit.
+const ANSWER_MILLIS: i32 = 2_000;
+
+/// A topic's id: 128 random bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TopicId(pub(super) u128);
+
+/// The ids of topics, in the order in which they were asked for; `None` where the broker gives none
+/// (before Kafka 2.8), or has no such topic now.
+pub(super) type TopicIds = Vec<Option<TopicId>>;
+
+/// The names of topics as the library takes them.
+pub(super) struct TopicNames(Vec<CString>);
+
+impl TopicNames {
+    /// Names of topics hold no zero bytes; one that does stands for no topic.
+    pub(super) fn new(names: impl Iterator<Item = Arc<str>>) -> Self {
+        Self(names.map(|name| CString::new(&*name).unwrap_or_default()).collect())
+    }
+}
+
+/// A question on its way to a broker.
+pub(super) struct Question<'a> {
+    queue: *mut rd_kafka_queue_t,
+    names: &'a TopicNames,
+    /// The queue belongs to a client, which must outlive it.
+    client: PhantomData<&'a ()>,
+}
+
+/// Asks for the ids of topics, without waiting.
+pub(super) fn ask<'a, C: ClientContext + ConsumerContext>(
+    consumer: &'a BaseConsumer<C>,
+    names: &'a TopicNames,
+) -> Question<'a> {
+    let client = consumer.client().native_ptr();
+    let mut list: Vec<*const c_char> = names.0.iter().map(|name| name.as_ptr()).collect();
+    // SAFETY: `client` is valid while the consumer is borrowed, which is longer than the question
+    // lives. The library copies names and options, which are freed here, each once.
+    let queue = unsafe {
+        let queue = rd_kafka_queue_new(client);
+        let topics = rd_kafka_TopicCollection_of_topic_names(list.as_mut_ptr(), list.len());
+        let operation = rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS;
+        let options = rd_kafka_AdminOptions_new(client, operation);
+        // Within the range that is allowed, so there is no error to read.
+        rd_kafka_AdminOptions_set_request_timeout(options, ANSWER_MILLIS, std::ptr::null_mut(), 0);
+        rd_kafka_DescribeTopics(client, topics, options, queue);
+        rd_kafka_AdminOptions_destroy(options);
+        rd_kafka_TopicCollection_destroy(topics);
+        queue
+    };
+    Question { queue, names, client: PhantomData }
+}
+
+impl Question<'_> {
+    /// The longest that an answer is waited for.
+    pub(super) const PATIENCE: Duration = Duration::from_millis(ANSWER_MILLIS as u64 + 500);
+
+    /// Waits for the answer, no longer than [`Question::PATIENCE`]. `None` when there is none.
+    pub(super) fn answer(self) -> Option<TopicIds> {
+        let wait = i32::try_from(Self::PATIENCE.as_millis()).unwrap_or(i32::MAX);
+        // SAFETY: the queue is valid until `self` is dropped. The event is ours from here on; what
+        // the result points to lives as long as the event, which is destroyed last, once.
+        unsafe {
+            let event = rd_kafka_queue_poll(self.queue, wait);
+            if event.is_null() {
+                return None;
+            }
+            let result = rd_kafka_event_DescribeTopics_result(event);
+            let code = rd_kafka_event_error(event);
+            let answered = match code {
+                rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR
+                | rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE => true,
+                _ => false,
+            };
+            let ids = (answered && !result.is_null()).then(|| {
+                let mut count = 0;
+                let topics = rd_kafka_DescribeTopics_result_topics(result, &raw mut count);
+                let topics = match topics.is_null() {
+                    true => &[][..],
+                    false => std::slice::from_raw_parts(topics, count),
+                };
+                let found: Vec<(&CStr, Option<TopicId>)> =
+                    topics.iter().map(|topic| id(*topic)).collect();
+                let of = |name: &CString| found.iter().find(|(known, _)| *known == &**name);
+                self.names.0.iter().map(|name| of(name).and_then(|(_, id)| *id)).collect()
+            });
+            rd_kafka_event_destroy(event);
+            ids
+        }
+    }
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by `ask`, destroyed here alone. An answer still on its way is dropped by the
+        // library, which counts who holds the queue.
+        unsafe { rd_kafka_queue_destroy(self.queue) };
+    }
+}
+
+/// A described topic's name and id.
+///
+/// # Safety
+/// `topic` belongs to a result that lives for `'a`.
+unsafe fn id<'a>(topic: *const rd_kafka_TopicDescription_t) -> (&'a CStr, Option<TopicId>) {
+    // SAFETY: by the contract above; the library ends names with a zero byte. An id that isn't null
+    // is read and not kept.
+    unsafe {
+        let name = CStr::from_ptr(rd_kafka_TopicDescription_name(topic));
+        let id = rd_kafka_TopicDescription_topic_id(topic);
+        if id.is_null() {
+            return (name, None);
+        }
+        let high = rd_kafka_Uuid_most_significant_bits(id).cast_unsigned();
+        let low = rd_kafka_Uuid_least_significant_bits(id).cast_unsigned();
+        let bits = u128::from(high) << 64 | u128::from(low);
+        (name, (bits != 0).then_some(TopicId(bits)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use rdkafka::ClientConfig;
+
+    use super::*;
+
+    fn consumer(servers: &str) -> BaseConsumer {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", servers).set("group.id", "g").create().unwrap()
+    }
+
+    fn names(names: &[&str]) -> TopicNames {
+        TopicNames::new(names.iter().map(|name| Arc::from(*name)))
+    }
+
+    /// Scenario: no broker answers. Guarantee: neither does this, in bounded time.
+    #[test]
+    fn without_a_broker_there_is_no_answer() {
+        let consumer = consumer("127.0.0.1:9");
+        let began = Instant::now();
+        assert_eq!(ask(&consumer, &names(&["a"])).answer(), None);
+        assert!(began.elapsed() < Question::PATIENCE * 4, "{:?}", began.elapsed());
+    }
+}
