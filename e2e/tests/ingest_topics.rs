@@ -16,6 +16,8 @@ const SPANS: u64 = 100_000;
 const RATE: u64 = 10_000;
 /// For a load of a hundred thousand spans on a busy machine, rebalances included.
 const LIMIT: Duration = Duration::from_secs(240);
+/// For a gateway that has nothing twice.
+const ONCE: &str = "    delivery: EffectivelyOnce\n";
 
 fn rows(lab: &Lab) -> Result<u64> {
     Ok(lab.engine.query("SELECT count() FROM otel.otel_traces")?.trim().parse()?)
@@ -70,14 +72,14 @@ fn messages_deleted_unread_are_counted_and_the_rest_is_stored() {
     assert!(said.starts_with("ok") && said.contains(&note), "{said}");
 }
 
-/// Scenario: the topic is deleted and made again while edge and gateway run. Guarantee: what comes
-/// afterwards is stored once, from the first message on, and committed; both go on by themselves.
+/// Scenario: the topic is deleted and made again while edge and gateway run, effectively once.
+/// Guarantee: what comes afterwards is stored once, from the first message on, and committed; both go on by themselves.
 #[test]
 fn a_topic_made_again_under_a_running_gateway_is_read_from_its_beginning() {
     let lab = Lab::start().unwrap();
     let bootstrap = lab.broker.bootstrap();
     let mut edge = lab.edge().unwrap();
-    let mut gateway = lab.gateway("gateway", "").unwrap();
+    let mut gateway = lab.gateway_with("gateway", ONCE, "").unwrap();
     lab.load(&edge, 44, SPANS).run(lab.folder(), LIMIT).unwrap();
     lab.committed(LIMIT).unwrap();
     topics::make_again(&bootstrap, TOPIC).unwrap();
@@ -98,7 +100,7 @@ fn a_topic_that_outgrew_the_one_before_is_read_from_its_beginning_too() {
     let lab = Lab::start().unwrap();
     let bootstrap = lab.broker.bootstrap();
     let edge = lab.edge().unwrap();
-    let mut gateway = lab.gateway("gateway", "").unwrap();
+    let mut gateway = lab.gateway_with("gateway", ONCE, "").unwrap();
     lab.load(&edge, 48, SPANS / 10).run(lab.folder(), LIMIT).unwrap();
     lab.committed(LIMIT).unwrap();
     let before = topics::watermarks(&bootstrap, TOPIC).unwrap();
