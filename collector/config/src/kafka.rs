@@ -123,7 +123,7 @@ section! {
         /// protocol it is the broker's `group.consumer.session.timeout.ms` that counts.
         pub session_timeout_seconds: u32 = 45,
         /// What a crash may do to rows.
-        pub delivery: Delivery = Delivery::AtLeastOnce,
+        pub delivery: Delivery = Delivery::EffectivelyOnce,
     }
 }
 
