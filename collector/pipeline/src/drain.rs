@@ -43,18 +43,24 @@ impl Drain {
 
     /// Sets the deadline and says that the signal will be given soon. Later calls change nothing.
     pub fn announce(&self) {
-        self.advance(false);
+        self.advance(false, || Instant::now() + self.shared.allowed);
     }
 
     /// Gives the signal. The second and later calls change nothing: there is one deadline.
     pub fn begin(&self) {
-        self.advance(true);
+        self.advance(true, || Instant::now() + self.shared.allowed);
     }
 
-    fn advance(&self, begin: bool) {
+    /// Gives the signal with this deadline, for whoever has a clock of its own. Changes nothing
+    /// about a deadline that stands.
+    pub fn begin_by(&self, deadline: Instant) {
+        self.advance(true, || deadline);
+    }
+
+    fn advance(&self, begin: bool, deadline: impl FnOnce() -> Instant) {
         self.shared.state.send_if_modified(|state| {
             let before = (state.deadline, state.begun);
-            state.deadline.get_or_insert_with(|| Instant::now() + self.shared.allowed);
+            state.deadline.get_or_insert_with(deadline);
             state.begun |= begin;
             if state.begun {
                 self.shared.begun.store(true, Ordering::Release);
@@ -107,7 +113,7 @@ impl Drain {
 #[cfg(test)]
 mod tests {
     use super::Drain;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     /// Scenario: the signal is given twice. Guarantee: the first deadline stands.
     #[test]
@@ -120,6 +126,19 @@ mod tests {
         drain.clone().begin();
         assert_eq!(drain.deadline(), deadline);
         assert!(drain.is_begun());
+    }
+
+    /// Scenario: the signal is given with a deadline of the giver's, then again with another.
+    /// Guarantee: the first deadline stands, whatever the signal was made with.
+    #[test]
+    fn a_deadline_that_is_given_with_the_signal_stands() {
+        let drain = Drain::new(Duration::from_secs(60));
+        let deadline = Instant::now() + Duration::from_secs(7);
+        drain.begin_by(deadline);
+        drain.begin_by(deadline + Duration::from_secs(1));
+        drain.begin();
+        assert!(drain.is_begun());
+        assert_eq!(drain.deadline(), Some(deadline));
     }
 
     /// Scenario: the end is announced, and begins later. Guarantee: nobody stops at the

@@ -405,7 +405,13 @@ impl<M: Member> Session<M> {
         failpoint::hit("in-drain");
         let idle = self.partitions.keys().all(|key| self.ledger.is_idle(*key));
         let committed = self.commits.in_flight.is_empty() && !self.ledger.has_commits_due();
-        (idle && committed) || self.shared.drain.remaining() <= CLOSE_MARGIN
+        (idle && committed) || self.is_deadline_near()
+    }
+
+    /// Whether what isn't done by now won't be. Held against the member's clock.
+    fn is_deadline_near(&self) -> bool {
+        let deadline = self.shared.drain.deadline();
+        deadline.is_some_and(|at| at.saturating_duration_since(self.now) <= CLOSE_MARGIN)
     }
 
     fn publish_lag(&mut self) {

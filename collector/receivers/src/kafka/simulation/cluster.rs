@@ -4,6 +4,11 @@
 //! taken over, or given back, what the last one named. Members are static or dynamic, the group is
 //! cooperative or eager. A member that isn't heard of is given up on; its partitions go to others
 //! at once, and it learns of that only when it is back.
+//!
+//! In a world that parks, a rebalance begins with a round: members hear of it one by one, with
+//! their heartbeats, and ask to join again; nobody is answered before all have asked. A client has
+//! one connection to the coordinator, so commits wait behind that request, and are of an old
+//! generation when it is answered.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -21,6 +26,10 @@ pub(super) type Slot = (usize, u16);
 
 /// How long the group waits for a member that isn't heard of.
 pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
+/// Between heartbeats: the longest that a member doesn't know of a rebalance.
+const HEARTBEAT_MILLIS: u64 = 3_000;
+/// Later than anything: the answer to what waits behind a request to join.
+const NOT_YET: Duration = Duration::MAX;
 /// How long the broker may answer with what was committed before: less than sessions doubt it.
 const MAX_STALE_MILLIS: u64 = 6_000;
 /// Between the end of such a time and the next: brokers aren't killed more often, and no process is
@@ -69,6 +78,10 @@ pub(super) struct Place {
     seen: Duration,
     joins: Duration,
     pub(super) joined: bool,
+    /// When it hears of the round, at the latest; none for who comes while it goes on.
+    hears: Option<Duration>,
+    /// It has asked to join again, and waits for the others to.
+    pub(super) parked: bool,
     /// The group has given up on it.
     evicted: bool,
     pub(super) owned: BTreeMap<i32, Fetch>,
@@ -82,6 +95,23 @@ pub(super) struct Place {
     pub(super) knows: Option<TopicId>,
 }
 
+impl Place {
+    /// Whether it is there to know of the round, and knows.
+    fn has_heard(&self, now: Duration) -> bool {
+        let inside = self.joined && !self.evicted;
+        inside && self.seen == now && self.hears.is_none_or(|at| at <= now)
+    }
+
+    /// Its request to join is answered, and so is what waited behind it.
+    fn unpark(&mut self, now: Duration) {
+        self.parked = false;
+        self.hears = None;
+        if let Some(commit) = self.commit.as_mut().filter(|commit| commit.answered == NOT_YET) {
+            commit.answered = now;
+        }
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Group {
     pub(super) members: BTreeMap<MemberId, Place>,
@@ -90,6 +120,12 @@ pub(super) struct Group {
     owners: BTreeMap<i32, MemberId>,
     targets: BTreeMap<i32, MemberId>,
     changed: bool,
+    /// Something was given back that others wait for: its owner asks to join again.
+    again: bool,
+    /// A round goes on.
+    preparing: bool,
+    /// At the end of the round it is decided anew who reads what.
+    reshare: bool,
     /// An eager rebalance: nobody is given anything before everybody has given up everything.
     giving_up: bool,
     /// Members keep their place by name.
@@ -114,10 +150,10 @@ impl Group {
             Some(Told::Revoke) => " told to give up".to_owned(),
         };
         let owned: Vec<_> = place.owned.iter().map(|(p, f)| (*p, f.position, f.paused)).collect();
-        let Place { joined, evicted, .. } = place;
+        let Place { joined, evicted, parked, .. } = place;
         let commit = place.commit.is_some();
         format!(
-            "member {id} joined {joined} evicted {evicted}{told} reads {owned:?} commits {commit}"
+            "member {id} joined {joined} parked {parked} evicted {evicted}{told} reads {owned:?} commits {commit}"
         )
     }
 }
@@ -135,6 +171,8 @@ impl World {
             seen: now,
             joins: now + delay,
             joined: false,
+            hears: None,
+            parked: false,
             evicted: false,
             owned: BTreeMap::new(),
             told: None,
@@ -205,9 +243,11 @@ impl World {
     }
 
     fn evict(&mut self, id: MemberId) {
-        tracing::info!(id, now = ?self.now, "given up on");
+        let now = self.now;
+        tracing::info!(id, ?now, "given up on");
         let Some(place) = self.group.members.get_mut(&id) else { return };
         place.evicted = true;
+        place.unpark(now);
         if matches!(place.told, Some(Told::Revoke)) {
             // What it was asked to give up is lost now, with all the rest.
             place.told = None;
@@ -231,11 +271,56 @@ impl World {
                 self.group.changed = true;
             }
         }
-        if std::mem::take(&mut self.group.changed) {
+        let changed = std::mem::take(&mut self.group.changed);
+        if self.shape.parks {
+            self.serve_round(changed);
+        } else if changed {
             self.share_out();
         }
         for id in ids {
             self.tell(id);
+        }
+    }
+
+    /// Begins a round, goes on with it, or ends it.
+    fn serve_round(&mut self, changed: bool) {
+        let now = self.now;
+        let again = std::mem::take(&mut self.group.again);
+        self.group.reshare |= changed;
+        let ids: Vec<MemberId> = self.group.members.keys().copied().collect();
+        if (changed || again) && !std::mem::replace(&mut self.group.preparing, true) {
+            for id in &ids {
+                let hears = now + Duration::from_millis(self.random.below(HEARTBEAT_MILLIS));
+                if let Some(place) = self.group.members.get_mut(id) {
+                    place.hears = Some(hears);
+                }
+            }
+        }
+        if !self.group.preparing {
+            return;
+        }
+        for id in ids {
+            let Some(place) = self.group.members.get(&id) else { continue };
+            let may_ask = place.has_heard(now)
+                && place.told.is_none()
+                && (place.owned.is_empty() || !self.shape.eager);
+            if may_ask && !place.parked {
+                // What it asked for before is served before.
+                self.land_commit(id);
+                if let Some(place) = self.group.members.get_mut(&id) {
+                    place.parked = true;
+                }
+            }
+        }
+        let group = &mut self.group;
+        let waits = |place: &Place| place.joined && !place.evicted && !place.parked;
+        if group.members.values().any(waits) {
+            return;
+        }
+        group.preparing = false;
+        group.members.values_mut().for_each(|place| place.unpark(now));
+        if std::mem::take(&mut group.reshare) {
+            self.share_out();
         }
     }
 
@@ -263,9 +348,13 @@ impl World {
         let busy =
             |place: &Place| !place.evicted && (!place.owned.is_empty() || place.told.is_some());
         group.giving_up &= group.members.values().any(busy);
-        let giving_up = group.giving_up;
+        let (eager, preparing) = (self.shape.eager, group.preparing);
+        let giving_up = group.giving_up || (eager && preparing);
         let Some(place) = group.members.get_mut(&id) else { return };
-        if place.evicted || !place.joined || place.told.is_some() {
+        if place.evicted || !place.joined || place.told.is_some() || place.parked {
+            return;
+        }
+        if preparing && !(eager && place.has_heard(now)) {
             return;
         }
         let gone = |p: &&i32| group.targets.get(*p) != Some(&id);
@@ -306,6 +395,7 @@ impl World {
         }
         let (eager, joins) = (self.shape.eager, self.now + Duration::from_millis(50));
         let group = &mut self.group;
+        group.again |= !eager;
         let Some(place) = group.members.get_mut(&id) else { return };
         let gone: Vec<i32> =
             if eager { place.owned.keys().copied().collect() } else { partitions.to_vec() };
@@ -390,11 +480,18 @@ impl World {
         let (topic, answered) = (self.topic_id(), self.now + way + back);
         // Who was told nothing yet takes it for what it is.
         let meant = self.group.members.get(&id).and_then(|place| place.knows).or(Some(topic));
-        let commit = InFlight { entries, topic, meant, lands, answered, result };
-        match self.group.members.get_mut(&id) {
-            Some(place) if place.commit.is_none() => place.commit = Some(commit),
-            _ => return false,
+        let mut commit = InFlight { entries, topic, meant, lands, answered, result };
+        let Some(place) = self.group.members.get_mut(&id) else { return false };
+        if place.commit.is_some() {
+            return false;
         }
+        if place.parked {
+            commit.lands = None;
+            commit.answered = NOT_YET;
+            commit.result = refused(RDKafkaErrorCode::IllegalGeneration);
+            self.events.parked += 1;
+        }
+        place.commit = Some(commit);
         true
     }
 
@@ -440,7 +537,7 @@ impl World {
         self.land_commit(id);
         let Some(place) = self.group.members.get(&id) else { return };
         let knows = place.knows.or(Some(self.topic_id()));
-        if place.joined && !place.evicted && !self.fault_in(8) {
+        if place.joined && !place.parked && !place.evicted && !self.fault_in(8) {
             self.write_commit(knows, entries);
         }
     }

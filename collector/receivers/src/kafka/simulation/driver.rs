@@ -29,8 +29,8 @@ use super::world::{Events, Log, Row, Shape, Stored, TOPIC, World, topic_at};
 /// Once nothing goes wrong any more, everything is committed within this (P4: 180 s to serve, 120 s
 /// to have no lag).
 const RECOVERY: Duration = Duration::from_secs(300);
-/// A drain's deadline: the clock that it is held against is the real one, which a seed doesn't see.
-const DRAIN: Duration = Duration::from_secs(3600);
+/// How long a drain may take: less than the group waits for a member that is gone.
+const DRAIN: Duration = Duration::from_secs(15);
 /// Turns in which everything has ended that drains.
 const DRAIN_TURNS: u64 = 100_000;
 
@@ -46,6 +46,7 @@ pub(super) struct Tally {
     pub(super) salvages: u64,
     pub(super) letters: u64,
     pub(super) commits: u64,
+    pub(super) parked: u64,
     /// Rows stored more often than once, with at-least-once delivery.
     pub(super) copies: u64,
     pub(super) stale: u64,
@@ -66,6 +67,7 @@ impl Tally {
         self.salvages += salvages;
         self.letters += letters;
         self.commits += other.commits;
+        self.parked += other.parked;
         self.copies += other.copies;
         self.stale += other.stale;
         self.remade += other.remade;
@@ -127,6 +129,7 @@ fn shape(random: &mut Random) -> Shape {
         processes: random.between(1, 3) as usize,
         workers: random.between(1, 2) as u16,
         eager: random.once_in(4),
+        parks: random.once_in(2),
         effectively_once: !random.once_in(4),
         budget_bytes: random.between(24, 96) << 20,
         max_rows: random.between(1, 40) as usize,
@@ -182,7 +185,8 @@ impl Driver {
                 (0..count).for_each(|_| self.tally.rows += produce(&mut world));
             }
             for process in self.processes.iter().filter(|p| p.state == State::Running) {
-                process.workers.iter().for_each(|worker| world.hear(worker.id));
+                let there = process.workers.iter().filter(|worker| worker.session.is_some());
+                there.for_each(|worker| world.hear(worker.id));
             }
             world.step();
         }
@@ -276,7 +280,7 @@ impl Driver {
             self.tally.freezes += 1;
             tracing::info!(process = at, ?now, long, "frozen");
         } else if world.fault_in(250) && !process.shared.drain.is_begun() {
-            process.shared.drain.begin();
+            process.shared.drain.begin_by(world.instant() + DRAIN);
             self.tally.drains += 1;
             tracing::info!(process = at, ?now, "drains");
         }
@@ -341,8 +345,9 @@ impl Driver {
     /// Every process drains; none holds memory afterwards.
     fn end(&mut self) -> Result<(), String> {
         self.ending = true;
+        let deadline = self.world().instant() + DRAIN;
         for process in &self.processes {
-            process.shared.drain.begin();
+            process.shared.drain.begin_by(deadline);
         }
         for _ in 0..DRAIN_TURNS {
             self.tick();
@@ -363,11 +368,13 @@ impl Driver {
     /// Everything that was produced is where it belongs, as often as promised.
     fn judge(mut self) -> Result<Tally, String> {
         let copies = copies(&self.world())?;
-        let Events { evictions, repeats, letters, commits, stale, remade } = self.world().events;
+        let Events { evictions, repeats, letters, commits, parked, stale, remade } =
+            self.world().events;
         self.tally.remade = remade;
         self.tally.copies = copies;
         (self.tally.evictions, self.tally.repeats) = (evictions, repeats);
         (self.tally.letters, self.tally.commits, self.tally.stale) = (letters, commits, stale);
+        self.tally.parked = parked;
         Ok(self.tally)
     }
 }

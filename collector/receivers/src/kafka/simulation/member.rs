@@ -133,7 +133,8 @@ impl Member for SimMember {
 
     fn committed(&self, list: TopicPartitionList, _: Duration) -> KafkaResult<Vec<Committed>> {
         let mut world = self.world();
-        if world.fault_in(8) {
+        let parked = world.group.members.get(&self.id).is_some_and(|place| place.parked);
+        if world.fault_in(8) || parked {
             return Err(KafkaError::OffsetFetch(RDKafkaErrorCode::RequestTimedOut));
         }
         let mut known = |partition: i32| {

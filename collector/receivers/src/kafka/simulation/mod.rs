@@ -90,6 +90,7 @@ fn no_seed_loses_or_doubles_a_record() {
             ("inserts repeated under their token", repeats),
             ("inserts told apart", salvages),
             ("dead letters", all.letters),
+            ("commits behind a request to join", all.parked),
             // They are rarer: a tenth of the others is enough.
             ("old answers about commits, tenfold", 10 * all.stale),
             ("topics made again", all.remade),

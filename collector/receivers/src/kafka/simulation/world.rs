@@ -106,6 +106,9 @@ pub(super) struct Shape {
     pub(super) processes: usize,
     pub(super) workers: u16,
     pub(super) eager: bool,
+    /// Whoever has asked to join again waits until every member has asked, and what it asks for
+    /// meanwhile waits behind that.
+    pub(super) parks: bool,
     pub(super) effectively_once: bool,
     pub(super) budget_bytes: u64,
     pub(super) max_rows: usize,
@@ -121,6 +124,8 @@ pub(super) struct Events {
     pub(super) repeats: u64,
     pub(super) letters: u64,
     pub(super) commits: u64,
+    /// Commits that waited behind a request to join.
+    pub(super) parked: u64,
     /// Answers with what was committed before.
     pub(super) stale: u64,
     /// Topics deleted and made again.
