@@ -13,6 +13,7 @@ use millrace_wire::Signal;
 use rdkafka::error::KafkaResult;
 use rdkafka::topic_partition_list::Offset;
 
+use super::finish::Why;
 use super::member::Member;
 use super::partition::{Key, OpenBatch};
 use super::salvage::Job;
@@ -275,6 +276,7 @@ impl<M: Member> Session<M> {
 
     /// Goes back to the partition's commit point and reads from there again.
     pub(super) fn rewind(&mut self, key: Key) {
+        self.leave_behind(key, Why::GivenUp);
         self.discard_open(key);
         self.drop_work(key);
         let Some(rewound) = self.ledger.rewind(key) else { return };

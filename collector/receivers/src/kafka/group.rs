@@ -3,7 +3,11 @@
 //! A partition that is given up is first drained: nothing more is read from it, its open batch is
 //! cut, and it leaves once everything of it is stored and committed, or at the deadline. What
 //! isn't stored by then is the next owner's, which reads it again.
+//!
+//! When the process drains, a worker that is done goes on answering the group, taking nothing new,
+//! until all workers of the process are ([`super::finish`]).
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millrace_ledger::{Commit, Cut, Generation, decode, encode};
@@ -14,6 +18,7 @@ use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::context::Event;
+use super::finish::{LeftBehind, Why};
 use super::member::Member;
 use super::metadata::Committed;
 use super::partition::{Key, Partition};
@@ -48,7 +53,8 @@ pub(super) struct Joining {
 
 /// Partitions being given up.
 pub(super) struct Leaving {
-    keys: Vec<(Key, Generation)>,
+    /// Without a generation: taken over while the process drained, and never read.
+    keys: Vec<(Key, Option<Generation>)>,
     deadline: Instant,
 }
 
@@ -75,6 +81,9 @@ impl<M: Member> Session<M> {
     /// Asks what is committed, and begins there.
     pub(super) fn go_on_joining(&mut self) {
         let Some(joining) = self.joining.as_ref() else { return };
+        if self.shared.drain.is_begun() {
+            return self.join_unread();
+        }
         if joining.next_try > self.now {
             return;
         }
@@ -119,6 +128,26 @@ impl<M: Member> Session<M> {
             if let Err(error) = done {
                 tracing::warn!(worker = self.worker, %error, pause, "new partitions");
             }
+        }
+    }
+
+    /// Answers an assignment at once, while the process drains: others wait for that answer. As
+    /// nothing will be read from it, nobody needs to be asked where it would begin.
+    fn join_unread(&mut self) {
+        let Some(joining) = self.joining.take() else { return };
+        let mut list = TopicPartitionList::new();
+        for key in joining.keys {
+            let Some(topic) = self.topic(key) else { continue };
+            // Where nothing is there to be fetched.
+            if let Err(error) = list.add_partition_offset(&topic.name, key.partition, Offset::End) {
+                tracing::error!(%error, "cannot name an assigned partition");
+            }
+        }
+        if let Err(error) = self.member.assign(&list) {
+            tracing::warn!(worker = self.worker, %error, "taking partitions over while draining");
+        }
+        if let Err(error) = self.member.pause(&list) {
+            tracing::debug!(worker = self.worker, %error, "cannot pause what won't be read");
         }
     }
 
@@ -221,6 +250,7 @@ impl<M: Member> Session<M> {
         let keys = self.keys(partitions);
         if lost {
             for key in &keys {
+                self.leave_behind(*key, Why::TakenAway);
                 self.drop_partition(*key);
             }
             self.unassign(&keys);
@@ -237,8 +267,9 @@ impl<M: Member> Session<M> {
             }
         }
         failpoint::hit("in-revoke");
-        let generation = |key: Key| Some((key, self.ledger.generation(key)?));
-        let keys = keys.into_iter().filter_map(generation).collect();
+        let unread = self.shared.drain.is_begun();
+        let with_generation = keys.into_iter().map(|key| (key, self.ledger.generation(key)));
+        let keys = with_generation.filter(|(_, known)| known.is_some() || unread).collect();
         // A refusal of the old generation says nothing about the new one.
         self.commits.not_before = self.now;
         self.leaving = Some(Leaving { keys, deadline: self.now + LEAVE_DEADLINE });
@@ -257,6 +288,8 @@ impl<M: Member> Session<M> {
         let announce = self.shared.settings.delivery == Delivery::EffectivelyOnce;
         let mut last = Vec::new();
         for (key, generation) in &leaving.keys {
+            let Some(generation) = generation else { continue };
+            self.leave_behind(*key, Why::TakenAway);
             let revoked = self.ledger.revoke(*key, *generation, announce);
             last.extend(revoked.and_then(|revoked| revoked.final_commit));
             self.drop_partition(*key);
@@ -397,7 +430,28 @@ impl<M: Member> Session<M> {
         self.release_held();
     }
 
-    /// Cuts and waits: true once nothing is left to store and commit, or the deadline is near.
+    /// Notes what of the partition isn't safe, if the process is at its end: nobody here will see
+    /// to it any more.
+    pub(super) fn leave_behind(&self, key: Key, why: Why) {
+        let (Some(topic), Some(now)) = (self.topic(key), self.ledger.snapshot(key)) else { return };
+        let Some(point) = now.commit_point.filter(|_| self.shared.drain.is_begun()) else { return };
+        let end = point.saturating_add(now.open_offsets);
+        let uncommitted = end.saturating_sub(now.committed.unwrap_or(0));
+        let uncommitted_offsets = u64::try_from(uncommitted).unwrap_or(0);
+        if uncommitted_offsets == 0 {
+            return;
+        }
+        self.shared.finish.leave(LeftBehind {
+            topic: Arc::clone(&topic.name),
+            partition: key.partition,
+            unanswered_batches: now.open_ranges as u64,
+            uncommitted_offsets,
+            why,
+        });
+    }
+
+    /// Cuts and waits: true once nothing is left to store and commit, in any worker of the process,
+    /// or the deadline is near.
     pub(super) fn drained(&mut self) -> bool {
         for key in self.partitions.keys().copied().collect::<Vec<_>>() {
             self.finish_open(key);
@@ -405,7 +459,10 @@ impl<M: Member> Session<M> {
         failpoint::hit("in-drain");
         let idle = self.partitions.keys().all(|key| self.ledger.is_idle(*key));
         let committed = self.commits.in_flight.is_empty() && !self.ledger.has_commits_due();
-        (idle && committed) || self.is_deadline_near()
+        if idle && committed {
+            self.shared.finish.done(self.worker);
+        }
+        self.shared.finish.all_done() || self.is_deadline_near()
     }
 
     /// Whether what isn't done by now won't be. Held against the member's clock.

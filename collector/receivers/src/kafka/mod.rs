@@ -17,6 +17,7 @@
 
 mod committer;
 mod context;
+mod finish;
 mod flight;
 mod group;
 mod headers;
@@ -48,6 +49,8 @@ use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::sink::{DeadLetters, Sink};
 use millrace_pipeline::telemetry::Telemetry;
 
+use finish::Finish;
+pub use finish::{LeftBehind, Why};
 pub use headers::{RawHeader, headers};
 use lag::LagBoard;
 use member::KafkaMember;
@@ -115,13 +118,27 @@ struct Shared {
     telemetry: Arc<Telemetry>,
     drain: Drain,
     status: Status,
+    finish: Finish,
     lag: LagBoard,
     salvage: SyncSender<salvage::Job>,
+}
+
+/// What a source leaves behind, for whoever can't wait for its end: a worker says so before it lets
+/// go of its consumer, which may take longer than there is time.
+pub struct LastWords(Arc<Shared>);
+
+impl LastWords {
+    /// What isn't known to be stored and committed, by topic and partition, of workers that ended.
+    #[must_use]
+    pub fn left(&self) -> Vec<LeftBehind> {
+        self.0.finish.left()
+    }
 }
 
 /// A running source.
 pub struct KafkaSource {
     threads: Vec<JoinHandle<()>>,
+    shared: Arc<Shared>,
     /// What the workers' clients may have fetched ahead.
     _fetch_queues: Reservation,
 }
@@ -155,6 +172,7 @@ impl KafkaSource {
             telemetry,
             drain,
             status: Status::new(readiness.part("kafka source"), workers),
+            finish: Finish::new(workers),
             lag: LagBoard::default(),
             salvage,
         });
@@ -165,18 +183,29 @@ impl KafkaSource {
         }
         let measuring = Arc::clone(&shared);
         threads.push(spawn("kafka-lag".to_owned(), move || lag::measure(&measuring))?);
-        threads.push(spawn("kafka-salvage".to_owned(), move || salvage::work(&shared, &jobs))?);
-        Ok(Self { threads, _fetch_queues: fetch_queues })
+        let salvaging = Arc::clone(&shared);
+        threads.push(spawn("kafka-salvage".to_owned(), move || salvage::work(&salvaging, &jobs))?);
+        Ok(Self { threads, shared, _fetch_queues: fetch_queues })
     }
 
-    /// Waits until every worker has ended, which they do once the drain has begun.
-    pub fn join(self) {
+    /// What to ask for what isn't safe while somebody waits in [`KafkaSource::join`].
+    #[must_use]
+    pub fn last_words(&self) -> LastWords {
+        LastWords(Arc::clone(&self.shared))
+    }
+
+    /// Waits until every worker has ended, which they do once the drain has begun. What isn't
+    /// known to be stored and committed, by topic and partition: nothing if all that was taken is
+    /// safe.
+    #[must_use = "it says whether everything is safe"]
+    pub fn join(self) -> Vec<LeftBehind> {
         for thread in self.threads {
             let name = thread.thread().name().unwrap_or("?").to_owned();
             if thread.join().is_err() {
                 tracing::error!(thread = name, "a thread of the kafka source panicked");
             }
         }
+        self.shared.finish.left()
     }
 }
 
@@ -184,8 +213,14 @@ fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<
     std::thread::Builder::new().name(name).spawn(body)
 }
 
-/// A worker's life: a session, and after a fatal error another one.
+/// A worker's life. Whatever ended it, the others needn't wait for it any more.
 fn run(shared: &Arc<Shared>, worker: u16) {
+    keep_running(shared, worker);
+    shared.finish.done(worker);
+}
+
+/// A session, and after a fatal error another one.
+fn keep_running(shared: &Arc<Shared>, worker: u16) {
     let mut backoff = Backoff::new(RESTART_BACKOFF, u64::from(worker));
     while !shared.drain.is_begun() {
         let error = match Session::new(Arc::clone(shared), worker).map(Session::<KafkaMember>::run)

@@ -21,6 +21,7 @@ use millrace_pipeline::sink::{Answers, Completion, PartId};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use super::Shared;
+use super::finish::Why;
 use super::flight::{OpenPart, Work};
 use super::group::{Joining, Leaving};
 use super::intake::Spares;
@@ -53,7 +54,7 @@ pub(super) const HEADROOM_BYTES: u64 = 4 << 20;
 /// How a session ended.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// The process ends; everything that could be finished is.
+    /// The process ends; everything that could be finished is, by all its workers.
     Drained,
     /// librdkafka can't go on with this consumer: a new one has to be made.
     Fatal(KafkaError),
@@ -190,7 +191,7 @@ impl<M: Member> Session<M> {
     pub(super) fn run(mut self) -> Ended {
         loop {
             if let Some(ended) = self.turn() {
-                self.close();
+                self.close(&ended);
                 return ended;
             }
         }
@@ -353,7 +354,12 @@ impl<M: Member> Session<M> {
     }
 
     /// Gives everything back and leaves the group (a static member keeps its place in it).
-    pub(super) fn close(mut self) {
+    pub(super) fn close(mut self, ended: &Ended) {
+        let why = match ended {
+            Ended::Drained => Why::Deadline,
+            Ended::Fatal(_) => Why::ConsumerFailed,
+        };
+        self.partitions.keys().for_each(|key| self.leave_behind(*key, why));
         self.drop_all_partitions();
         self.member.close(!self.commits.in_flight.is_empty());
         // Dropping the consumer closes it, which takes a round trip or the session's time-out.

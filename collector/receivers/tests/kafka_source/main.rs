@@ -17,7 +17,9 @@ use millrace_pipeline::drain::Drain;
 use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::sink::{DeadLetters, Sink};
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_receivers::kafka::{Delivery, KafkaSource, SourceParts, SourceSettings};
+use millrace_receivers::kafka::{
+    Delivery, KafkaSource, LeftBehind, SourceParts, SourceSettings, Why,
+};
 use millrace_wire::Signal;
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -178,7 +180,7 @@ impl Running {
 
     fn stop(self) {
         self.drain.begin();
-        self.source.join();
+        assert_eq!(self.source.join(), [], "everything taken is safe");
         assert_eq!(self.budget.used_bytes(), 0, "everything reserved is given back");
     }
 }
@@ -476,8 +478,8 @@ fn a_drain_stores_and_commits_what_was_read() {
 }
 
 /// Scenario: effectively once; a process ends with inserts nobody answered, the next one has other
-/// batch limits. Guarantee: it repeats the same inserts, token by token, before it cuts its own
-/// way.
+/// batch limits. Guarantee: the first says what it leaves behind; the next repeats the same
+/// inserts, token by token, before it cuts its own way.
 #[test]
 fn a_restart_repeats_the_inserts_that_were_announced() {
     let kafka = Kafka::new(1);
@@ -493,7 +495,13 @@ fn a_restart_repeats_the_inserts_that_were_announced() {
     eventually("four inserts", || sink.held().len() == 4);
     let tried = sink.held();
     running.drain.begin();
-    running.source.join();
+    let left = running.source.join();
+    let [LeftBehind { partition: 0, unanswered_batches: 4, uncommitted_offsets: 35, why, .. }] =
+        left[..]
+    else {
+        panic!("{left:?}");
+    };
+    assert_eq!(why, Why::Deadline);
     assert_eq!(kafka.committed(0), Some(0), "named, and not passed");
     kafka.send(0, messages("n", 10));
     let next = FakeSink::new(Mode::Store);

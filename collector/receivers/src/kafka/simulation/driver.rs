@@ -14,9 +14,10 @@ use millrace_pipeline::sink::Outcome;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::Signal;
 
+use super::super::finish::Finish;
 use super::super::lag::LagBoard;
 use super::super::salvage::{Job, MAX_JOBS};
-use super::super::session::{Ended, Session};
+use super::super::session::Session;
 use super::super::settings::{Delivery, SourceSettings, SourceTopic};
 use super::super::status::Status;
 use super::super::{Shared, SourceParts};
@@ -30,7 +31,7 @@ use super::world::{Events, Log, Row, Shape, Stored, TOPIC, World, topic_at};
 /// to have no lag).
 const RECOVERY: Duration = Duration::from_secs(300);
 /// How long a drain may take: less than the group waits for a member that is gone.
-const DRAIN: Duration = Duration::from_secs(15);
+pub(super) const DRAIN: Duration = Duration::from_secs(15);
 /// Turns in which everything has ended that drains.
 const DRAIN_TURNS: u64 = 100_000;
 
@@ -41,6 +42,8 @@ pub(super) struct Tally {
     pub(super) kills: u64,
     pub(super) freezes: u64,
     pub(super) drains: u64,
+    /// Drains after which everything was safe.
+    pub(super) safe: u64,
     pub(super) evictions: u64,
     pub(super) repeats: u64,
     pub(super) salvages: u64,
@@ -62,6 +65,7 @@ impl Tally {
         self.kills += kills;
         self.freezes += freezes;
         self.drains += drains;
+        self.safe += other.safe;
         self.evictions += evictions;
         self.repeats += repeats;
         self.salvages += salvages;
@@ -76,7 +80,7 @@ impl Tally {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     Running,
     /// Stopped by a signal: it goes on at this time as if nothing had been.
     Frozen(Duration),
@@ -84,29 +88,29 @@ enum State {
     Down(Duration),
 }
 
-struct Worker {
-    id: MemberId,
+pub(super) struct Worker {
+    pub(super) id: MemberId,
     /// None once it has drained.
-    session: Option<Session<SimMember>>,
+    pub(super) session: Option<Session<SimMember>>,
 }
 
 /// A gateway.
-struct Process {
-    state: State,
-    shared: Arc<Shared>,
+pub(super) struct Process {
+    pub(super) state: State,
+    pub(super) shared: Arc<Shared>,
     jobs: Receiver<Job>,
     /// The refused insert that is being told apart, and when it will be.
     job: Option<(Duration, Job)>,
-    workers: Vec<Worker>,
+    pub(super) workers: Vec<Worker>,
 }
 
-struct Driver {
-    world: Arc<Mutex<World>>,
-    processes: Vec<Process>,
+pub(super) struct Driver {
+    pub(super) world: Arc<Mutex<World>>,
+    pub(super) processes: Vec<Process>,
     tally: Tally,
     to_produce: u64,
     /// Nothing is started any more.
-    ending: bool,
+    pub(super) ending: bool,
 }
 
 /// Runs one seed.
@@ -140,8 +144,14 @@ fn shape(random: &mut Random) -> Shape {
 
 impl Driver {
     fn new(seed: u64) -> Self {
+        Self::with(seed, |_| {})
+    }
+
+    /// The driver of a seed, whose shape is changed before anything begins.
+    pub(super) fn with(seed: u64, change: impl FnOnce(&mut Shape)) -> Self {
         let mut random = Random::new(seed);
-        let shape = shape(&mut random);
+        let mut shape = shape(&mut random);
+        change(&mut shape);
         let mut group = Group::default();
         group.is_static = !random.once_in(3);
         let to_produce = random.between(20, 400);
@@ -160,6 +170,7 @@ impl Driver {
             stale_until: None,
             stored: Stored::default(),
             flights: Vec::new(),
+            sent_draining: Vec::new(),
             blocked: [Duration::ZERO; 2],
             events: Events::default(),
             broken: Vec::new(),
@@ -168,12 +179,12 @@ impl Driver {
         Self { world, processes, tally: Tally::default(), to_produce, ending: false }
     }
 
-    fn world(&self) -> MutexGuard<'_, World> {
+    pub(super) fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock().unwrap()
     }
 
     /// Time goes on, messages come, answers arrive, and some sessions take turns.
-    fn tick(&mut self) {
+    pub(super) fn tick(&mut self) {
         {
             let mut world = self.world.lock().unwrap();
             let jump = world.fault_in(20);
@@ -211,11 +222,14 @@ impl Driver {
         let _turn = tracing::info_span!("turn", process = at, member = worker.id).entered();
         match session.turn() {
             None => worker.session = Some(session),
-            Some(Ended::Drained) => session.close(),
-            // As a worker's thread does it: another consumer.
-            Some(Ended::Fatal(_)) => {
-                session.close();
+            Some(ended) => {
+                session.close(&ended);
                 let number = u16::try_from(pick).unwrap_or(0);
+                if process.shared.drain.is_begun() {
+                    process.shared.finish.done(number);
+                    return;
+                }
+                // As a worker's thread does it: another consumer.
                 *worker = member(&world, &process.shared, at, number);
             }
         }
@@ -242,6 +256,9 @@ impl Driver {
         let drained = process.workers.iter().all(|worker| worker.session.is_none());
         if drained && !self.ending {
             let mut world = self.world.lock().unwrap();
+            let is_safe = process.shared.finish.left().is_empty();
+            self.tally.safe += u64::from(is_safe);
+            world.hold_to_its_word(at, is_safe);
             let away = world.random.between(100, 40_000);
             process.state = State::Down(now + Duration::from_millis(away));
         }
@@ -286,14 +303,14 @@ impl Driver {
         }
     }
 
-    fn holds(&self) -> Result<(), String> {
+    pub(super) fn holds(&self) -> Result<(), String> {
         match self.world().broken.first() {
             Some(broken) => Err(format!("{broken}; {}", self.describe())),
             None => Ok(()),
         }
     }
 
-    fn describe(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let Ok(world) = self.world.try_lock() else { return String::new() };
         let mut text =
             format!("{:?} at {:?}, {} in flight", world.shape, world.now, world.flights.len());
@@ -309,7 +326,7 @@ impl Driver {
     }
 
     /// Nothing goes wrong any more: everything is committed before long.
-    fn recover(&mut self) -> Result<(), String> {
+    pub(super) fn recover(&mut self) -> Result<(), String> {
         let limit = {
             let mut world = self.world();
             world.faults = false;
@@ -343,7 +360,7 @@ impl Driver {
     }
 
     /// Every process drains; none holds memory afterwards.
-    fn end(&mut self) -> Result<(), String> {
+    pub(super) fn end(&mut self) -> Result<(), String> {
         self.ending = true;
         let deadline = self.world().instant() + DRAIN;
         for process in &self.processes {
@@ -366,7 +383,7 @@ impl Driver {
     }
 
     /// Everything that was produced is where it belongs, as often as promised.
-    fn judge(mut self) -> Result<Tally, String> {
+    pub(super) fn judge(mut self) -> Result<Tally, String> {
         let copies = copies(&self.world())?;
         let Events { evictions, repeats, letters, commits, parked, stale, remade } =
             self.world().events;
@@ -483,14 +500,16 @@ fn start(world: &Arc<Mutex<World>>, at: usize) -> Process {
     let shape = world.lock().unwrap().shape;
     let budget = Budget::new(shape.budget_bytes);
     let (salvage, jobs) = sync_channel(MAX_JOBS);
-    let sink = Arc::new(SimSink { world: Arc::clone(world), process: at });
+    let drain = Drain::new(DRAIN);
+    let sink = SimSink { world: Arc::clone(world), process: at, drain: drain.clone() };
+    let sink = Arc::new(sink);
     let parts = SourceParts {
         sink: Arc::clone(&sink) as _,
         dead_letters: sink,
         budget: budget.clone(),
         telemetry: Arc::new(Telemetry::new(budget, "simulated", "system").unwrap()),
         readiness: Readiness::default(),
-        drain: Drain::new(DRAIN),
+        drain,
     };
     let SourceParts { sink, dead_letters, budget, telemetry, readiness, drain } = parts;
     let shared = Arc::new(Shared {
@@ -501,6 +520,7 @@ fn start(world: &Arc<Mutex<World>>, at: usize) -> Process {
         telemetry,
         drain,
         status: Status::new(readiness.part("kafka source"), shape.workers),
+        finish: Finish::new(shape.workers),
         lag: LagBoard::default(),
         salvage,
     });

@@ -16,6 +16,7 @@
 //! ```
 
 mod cluster;
+mod drains;
 mod driver;
 mod member;
 mod random;
@@ -62,7 +63,8 @@ fn run_all(seeds: &Range<u64>) -> (Tally, Vec<String>) {
 /// answers about commits that are old to whoever knows better, late, repeated, lost and refusing
 /// sinks, blocked tables, little memory; eager and cooperative
 /// groups, both kinds of delivery. Guarantee, at every commit: nothing is committed that isn't
-/// stored or dead-lettered, and no commit goes back. Guarantee, in the end: every row is stored,
+/// stored or dead-lettered, and no commit goes back. Guarantee, at the end of a drain: where it says
+/// that everything is safe, all that it sent is committed. Guarantee, in the end: every row is stored,
 /// with effectively-once delivery exactly once, within bounded time; no memory is held any more.
 #[test]
 fn no_seed_loses_or_doubles_a_record() {
@@ -86,6 +88,7 @@ fn no_seed_loses_or_doubles_a_record() {
             ("kills", kills),
             ("freezes", freezes),
             ("drains", drains),
+            ("drains after which everything was safe", 2 * all.safe),
             ("evictions", evictions),
             ("inserts repeated under their token", repeats),
             ("inserts told apart", salvages),

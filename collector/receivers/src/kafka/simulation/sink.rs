@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use millrace_pipeline::drain::Drain;
 use millrace_pipeline::sink::{
     Appended, Block, Completion, DeadLetter, DeadLetters, Encoder, Insert, Rejection, Returned,
     Sink, Slice, TableIndex,
@@ -22,9 +23,17 @@ const ROW_BYTES: usize = 20_000;
 pub(super) struct SimSink {
     pub(super) world: Arc<Mutex<World>>,
     pub(super) process: usize,
+    pub(super) drain: Drain,
 }
 
 impl SimSink {
+    /// Remembers what is sent while the process drains: its last words are held against it.
+    fn note(&self, world: &mut World, partition: i32, next: i64) {
+        if self.drain.is_begun() {
+            world.sent_draining.push((self.process, partition, next));
+        }
+    }
+
     fn world(&self) -> std::sync::MutexGuard<'_, World> {
         self.world.lock().unwrap()
     }
@@ -72,6 +81,7 @@ impl Sink for SimSink {
         let Some(flight) = world.send(self.process, window, false) else {
             return Err(Box::new(Returned { work: insert, completion }));
         };
+        self.note(&mut world, insert.origin.partition, insert.origin.range.next());
         let token = insert.token();
         let rows = Row::read(&insert.block.body).unwrap_or_default();
         let what = Cargo::Rows { token, rows, _insert: Some(Box::new(insert)) };
@@ -90,6 +100,7 @@ impl DeadLetters for SimSink {
         let Some(flight) = world.send(self.process, MAX_LETTERS, true) else {
             return Err(Box::new(Returned { work: letter, completion }));
         };
+        self.note(&mut world, letter.partition, letter.offset + 1);
         let what = Cargo::Letter(Box::new(letter));
         world.flights.push(Flight { what, completion: Some(completion), ..flight });
         Ok(())

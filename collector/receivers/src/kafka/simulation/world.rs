@@ -150,6 +150,8 @@ pub(super) struct World {
     pub(super) stale_until: Option<Duration>,
     pub(super) stored: Stored,
     pub(super) flights: Vec<Flight>,
+    /// What was sent by processes that drain: by process and partition, the offset after it.
+    pub(super) sent_draining: Vec<(usize, i32, i64)>,
     /// Until when a table takes no inserts.
     pub(super) blocked: [Duration; 2],
     pub(super) events: Events,
@@ -238,8 +240,25 @@ impl World {
         self.serve_group();
     }
 
+    /// A process has drained. If it says that everything is safe, then it is committed.
+    pub(super) fn hold_to_its_word(&mut self, process: usize, is_safe: bool) {
+        let (own, others) =
+            std::mem::take(&mut self.sent_draining).into_iter().partition(|sent| sent.0 == process);
+        self.sent_draining = others;
+        let own: Vec<(usize, i32, i64)> = own;
+        for (_, partition, next) in own.into_iter().filter(|_| is_safe) {
+            let log = self.log(partition);
+            let committed = log.and_then(|log| log.committed.as_ref().map(|(offset, _)| *offset));
+            if committed.is_none_or(|offset| offset < next) {
+                let text = format!("{process} says that {next} of {partition} is committed");
+                self.broken.push(text);
+            }
+        }
+    }
+
     /// The process is gone: what it had sent may land all the same, nobody hears of it.
     pub(super) fn forget_process(&mut self, process: usize) {
+        self.sent_draining.retain(|sent| sent.0 != process);
         for mut flight in std::mem::take(&mut self.flights) {
             if flight.process == process {
                 flight.completion = None;
