@@ -1,7 +1,8 @@
 //! The gateway: Kafka to ClickHouse.
 //!
 //! Order at the end: stop reading, finish inserts, produce dead letters, commit, leave the group.
-//! The source sees to all of it, so that when it has ended there is nothing left to do.
+//! The source sees to all of it, so that when it has ended there is nothing left to do but to say
+//! what isn't safe, if anything.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use millrace_config::{ClickHouseExporter, Delivery, KafkaReceiver};
 use millrace_exporters::clickhouse::{ClickHouseSink, SinkParts, SinkSettings};
 use millrace_exporters::kafka::KafkaDeadLetters;
-use millrace_receivers::kafka::{self, KafkaSource, SourceParts, SourceSettings};
+use millrace_receivers::kafka::{self, KafkaSource, LeftBehind, SourceParts, SourceSettings};
 use tokio::runtime::Handle;
 
 use crate::run::{Common, RunError, VERSION};
@@ -52,6 +53,7 @@ pub(crate) async fn run(
     )?;
     starting.ready();
     drain.begun().await;
+    let last_words = source.last_words();
     let ended = tokio::task::spawn_blocking(move || source.join());
     // The source keeps to the deadline by itself; this is for one that can't.
     let late = async {
@@ -59,9 +61,30 @@ pub(crate) async fn run(
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     };
     tokio::select! {
-        joined = ended => joined.map_err(|_| RunError::Failed),
-        () = late => Err(RunError::Deadline),
+        joined = ended => safe(&joined.map_err(|_| RunError::Failed)?, receiver.delivery),
+        () = late => safe(&last_words.left(), receiver.delivery).and(Err(RunError::Deadline)),
     }
+}
+
+/// Whether everything taken is safe; says what isn't, by topic, and what follows from that.
+fn safe(left: &[LeftBehind], delivery: Delivery) -> Result<(), RunError> {
+    let stored_already = match delivery {
+        Delivery::AtLeastOnce => "is stored twice",
+        Delivery::EffectivelyOnce => "is dropped by its table",
+    };
+    for topic in left.chunk_by(|one, next| one.topic == next.topic) {
+        let Some(first) = topic.first() else { continue };
+        tracing::warn!(
+            topic = %first.topic,
+            partitions = topic.len(),
+            unanswered_batches = topic.iter().map(|left| left.unanswered_batches).sum::<u64>(),
+            uncommitted_offsets = topic.iter().map(|left| left.uncommitted_offsets).sum::<u64>(),
+            why = %first.why,
+            "not everything taken is known to be stored and committed; its next owner reads it \
+             again, and what was stored already {stored_already}"
+        );
+    }
+    if left.is_empty() { Ok(()) } else { Err(RunError::LeftBehind { partitions: left.len() }) }
 }
 
 /// The member's fixed name, if the settings name a variable for it.

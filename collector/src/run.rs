@@ -91,6 +91,15 @@ pub(crate) enum RunError {
     /// The deadline came before everything was safe.
     #[error("the drain's deadline came before everything was safe; what wasn't is sent again")]
     Deadline,
+    /// A gateway ended before all it had taken was stored and committed.
+    #[error(
+        "of {partitions} partitions, not everything taken is known to be stored and committed; \
+         their next owners read it again"
+    )]
+    LeftBehind {
+        /// How many.
+        partitions: usize,
+    },
 }
 
 /// What all modes work with.

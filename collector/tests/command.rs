@@ -384,6 +384,47 @@ fn a_gateway_without_anything_is_alive_and_says_what_it_lacks() {
     assert_eq!(status.code(), Some(0), "{log}");
 }
 
+/// Scenario: a gateway has read records that no ClickHouse takes, and is told to end. Guarantee: at its
+/// deadline it says of which topic what isn't safe and what follows, not that everything is, and its
+/// exit code is 1.
+#[test]
+fn a_gateway_says_what_it_leaves_behind() {
+    let mock = MockCluster::new(1).unwrap();
+    mock.create_topic("otlp_traces", 1, 1).unwrap();
+    let servers = mock.bootstrap_servers();
+    let edge_settings = edge(&servers);
+    let mut edge = Running::start(&edge_settings);
+    edge.wait_for_readiness(200, "ok");
+    assert_eq!(post_span(&edge.http()), 200);
+    let settings = Settings::new(&format!(
+        "admin: {{address: '127.0.0.1:0'}}\nmemory: {{limitBytes: 512Mi}}\n\
+         shutdown: {{deadlineSeconds: 2}}\n\
+         receivers:\n  kafka:\n    workers: 2\n    topics: {{traces: otlp_traces}}\n    \
+         connection: {{bootstrapServers: ['{servers}']}}\n\
+         exporters: {{clickhouse: {{endpoints: ['http://127.0.0.1:1']}}}}\n",
+    ));
+    let mut gateway = Running::start(&settings);
+    let admin = gateway.admin();
+    let start = Instant::now();
+    let read = "millrace_records_in_total{signal=\"traces\"} 1";
+    while !request(&admin, "GET", "/metrics", &[], b"").1.contains(read) {
+        assert!(start.elapsed() < PATIENCE, "the span is never read");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (status, log) = gateway.end();
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(!log.contains("everything taken is safe"), "{log}");
+    for text in [
+        "not everything taken is known to be stored and committed",
+        "is stored twice",
+        "\"partitions\":1,",
+        "\"unanswered_batches\":1,",
+        "\"uncommitted_offsets\":1,",
+    ] {
+        assert!(log.contains(text), "{text} is not in\n{log}");
+    }
+}
+
 /// Scenario: an edge that announces its end gets SIGTERM. Guarantee: it is unready at once, yet new
 /// connections are served until the announcement is over; then it ends in order.
 #[test]
