@@ -384,9 +384,9 @@ fn a_gateway_without_anything_is_alive_and_says_what_it_lacks() {
     assert_eq!(status.code(), Some(0), "{log}");
 }
 
-/// Scenario: a gateway has read records that no ClickHouse takes, and is told to end. Guarantee: at its
-/// deadline it says of which topic what isn't safe and what follows, not that everything is, and its
-/// exit code is 1.
+/// Scenario: a gateway has read records that no ClickHouse takes, and is told to end. Guarantee: at
+/// its deadline it says of which topic what isn't safe and what follows, not that everything is,
+/// and its exit code is 1.
 #[test]
 fn a_gateway_says_what_it_leaves_behind() {
     let mock = MockCluster::new(1).unwrap();

@@ -153,7 +153,8 @@ impl Group {
         let Place { joined, evicted, parked, .. } = place;
         let commit = place.commit.is_some();
         format!(
-            "member {id} joined {joined} parked {parked} evicted {evicted}{told} reads {owned:?} commits {commit}"
+            "member {id} joined {joined} parked {parked} evicted {evicted}{told} reads {owned:?} \
+             commits {commit}"
         )
     }
 }

@@ -171,6 +171,7 @@ impl Driver {
             stored: Stored::default(),
             flights: Vec::new(),
             sent_draining: Vec::new(),
+            remade_at: None,
             blocked: [Duration::ZERO; 2],
             events: Events::default(),
             broken: Vec::new(),

@@ -27,6 +27,10 @@ pub(super) fn topic_at(millis: i64) -> i64 {
     (millis - EPOCH_MILLIS) / TOPIC_MILLIS
 }
 
+/// How long after the topic was made again somebody may still send what was read of the old one: a
+/// freeze, and a drain.
+const TOPIC_SETTLES: Duration = Duration::from_secs(120);
+
 /// A row, as it is written in a message: 12 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Row {
@@ -152,6 +156,8 @@ pub(super) struct World {
     pub(super) flights: Vec<Flight>,
     /// What was sent by processes that drain: by process and partition, the offset after it.
     pub(super) sent_draining: Vec<(usize, i32, i64)>,
+    /// When the topic was last made again.
+    pub(super) remade_at: Option<Duration>,
     /// Until when a table takes no inserts.
     pub(super) blocked: [Duration; 2],
     pub(super) events: Events,
@@ -201,6 +207,7 @@ impl World {
     /// the client library goes on in the new one, unless its offsets don't reach as far.
     pub(super) fn make_topic_again(&mut self) {
         self.topic += 1;
+        self.remade_at = Some(self.now);
         self.events.remade += 1;
         for log in &mut self.logs {
             let Log { messages, .. } = std::mem::take(log);
@@ -246,7 +253,9 @@ impl World {
             std::mem::take(&mut self.sent_draining).into_iter().partition(|sent| sent.0 == process);
         self.sent_draining = others;
         let own: Vec<(usize, i32, i64)> = own;
-        for (_, partition, next) in own.into_iter().filter(|_| is_safe) {
+        let now = self.now;
+        let is_settled = self.remade_at.is_none_or(|at| now > at + TOPIC_SETTLES);
+        for (_, partition, next) in own.into_iter().filter(|_| is_safe && is_settled) {
             let log = self.log(partition);
             let committed = log.and_then(|log| log.committed.as_ref().map(|(offset, _)| *offset));
             if committed.is_none_or(|offset| offset < next) {
