@@ -159,8 +159,8 @@ macro_rules! words {
 }
 
 words!(
-    /// The facts a status states. `Stalled`, `Drifted` and `Blocked` are bad when true; all others
-    /// are good when true, `Progressing` is neither.
+    /// The facts a status states. `Stalled`, `Drifted`, `Blocked`, `DataLost` and `DeadLettersKept`
+    /// are bad when true; all others are good when true, `Progressing` is neither.
     ConditionType {
         /// Everything asked for at this generation is there and works.
         Ready,
@@ -191,6 +191,12 @@ words!(
         PodsReady,
         /// The gateway's lag is inside its bound.
         LagWithinBound,
+        /// Kafka deleted messages before a gateway read them, and nobody has acknowledged it.
+        /// Ready does not wait for it: what is gone stays gone.
+        DataLost,
+        /// Records were kept as dead letters, and nobody has acknowledged it. Ready does not wait
+        /// for it.
+        DeadLettersKept,
         /// Every Secret that is referred to exists and has its keys.
         SecretsFound,
         /// Reconciling is paused by annotation; the status is still kept up to date.
@@ -341,6 +347,18 @@ words!(
         LagAboveBound,
         /// Lag could not be observed; it is not taken for none.
         LagUnknown,
+        /// No gateway has told of a message that was deleted before it was read.
+        NothingLost,
+        /// Kafka's retention deleted messages before they were read; the message has their number.
+        MessagesLostToRetention,
+        /// All messages lost so far are acknowledged by millrace.dev/acknowledge-data-lost.
+        LossAcknowledged,
+        /// No gateway has told of a dead letter.
+        NoDeadLetters,
+        /// Records could not be stored and are kept as dead letters; the message has their number.
+        RecordsDeadLettered,
+        /// All dead letters so far are acknowledged by millrace.dev/acknowledge-dead-letters.
+        DeadLettersAcknowledged,
         /// A child is not ready; the message names it.
         ChildNotReady,
         /// A child's status is of an older generation.
@@ -361,7 +379,10 @@ words!(
 impl ConditionType {
     /// Whether the fact is bad news when it holds.
     pub const fn is_bad_when_true(self) -> bool {
-        matches!(self, Self::Stalled | Self::Drifted | Self::Blocked)
+        matches!(
+            self,
+            Self::Stalled | Self::Drifted | Self::Blocked | Self::DataLost | Self::DeadLettersKept
+        )
     }
 }
 

@@ -42,6 +42,14 @@ pub const PAUSED_ANNOTATION: &str = "millrace.dev/paused";
 /// none) or `abort`.
 pub const ROLLOUT_ANNOTATION: &str = "millrace.dev/rollout";
 
+/// Annotation on a GatewayPool: so many messages lost to retention are known and need no more
+/// telling. Its value is the number that status.dataLost.total has.
+pub const ACKNOWLEDGE_DATA_LOST_ANNOTATION: &str = "millrace.dev/acknowledge-data-lost";
+
+/// Annotation on a GatewayPool: so many dead letters are known and need no more telling. Its value
+/// is the number that status.deadLetters.total has.
+pub const ACKNOWLEDGE_DEAD_LETTERS_ANNOTATION: &str = "millrace.dev/acknowledge-dead-letters";
+
 /// Finalizer of objects whose deletion removes something outside Kubernetes (a topic, tables).
 /// Set only while `deletionPolicy` is `Delete`.
 pub const FINALIZER: &str = "millrace.dev/external";

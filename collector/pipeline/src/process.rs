@@ -1,4 +1,4 @@
-//! What the kernel counts for this process: processor time and resident memory.
+//! What the kernel counts for this process: processor time and resident memory; and when it began.
 //!
 //! Two small reads of `/proc` per scrape; absent where there is no `/proc`.
 
@@ -23,6 +23,24 @@ pub(crate) fn usage() -> Option<Usage> {
     Some(Usage { cpu_seconds: cpu_seconds(&stat)?, resident_bytes: resident_bytes(&status)? })
 }
 
+/// When this process began, in seconds since 1970; none where the kernel does not say. Asked once:
+/// the kernel's own answer moves with the machine's clock.
+pub(crate) fn started_at_seconds() -> Option<u64> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    let machine = fs::read_to_string("/proc/stat").ok()?;
+    start_seconds(&stat, &machine)
+}
+
+/// Field 22, in ticks since the machine began, which is the line `btime` of the other file.
+fn start_seconds(stat: &str, machine: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let ticks: f64 = rest.split_ascii_whitespace().nth(19)?.parse().ok()?;
+    let began = machine.lines().find_map(|line| line.strip_prefix("btime "))?;
+    let began: u64 = began.trim().parse().ok()?;
+    // The cast saturates, and a NaN becomes 0.
+    Some(began + (ticks / TICKS_PER_SECOND) as u64)
+}
+
 /// Fields 14 and 15. The second field is the program's name in parentheses and may hold blanks, so
 /// counting starts behind its last parenthesis.
 fn cpu_seconds(stat: &str) -> Option<f64> {
@@ -42,7 +60,7 @@ fn resident_bytes(status: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{cpu_seconds, resident_bytes, usage};
+    use super::{cpu_seconds, resident_bytes, start_seconds, started_at_seconds, usage};
 
     /// Scenario: a program's name with blanks and parentheses. Guarantee: the right fields.
     #[test]
@@ -51,5 +69,16 @@ mod tests {
         assert_eq!(cpu_seconds(stat), Some(2.0));
         assert_eq!(resident_bytes("VmHWM: 9 kB\nVmRSS:\t  12 kB\n"), Some(12 * 1024));
         assert!(usage().is_some_and(|usage| usage.resident_bytes > 0));
+    }
+
+    /// Scenario: a process that began 250 s after its machine, and this one. Guarantee: the sum of
+    /// both times; nothing where the kernel doesn't give one of them.
+    #[test]
+    fn a_process_knows_when_it_began() {
+        let stat = "42 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20 0 9 0 25099 1 1";
+        let machine = "cpu 1 2\nbtime 1790000000\nprocesses 7\n";
+        assert_eq!(start_seconds(stat, machine), Some(1_790_000_250));
+        assert_eq!(start_seconds(stat, "cpu 1 2\n"), None);
+        assert!(started_at_seconds().is_some_and(|at| at > 1_700_000_000));
     }
 }

@@ -364,6 +364,13 @@ impl Register {
             &["version", "allocator"],
         )?;
         build_info.with_label_values(&[version, allocator]).set(1);
+        if let Some(at) = process::started_at_seconds() {
+            let began = self.gauge(
+                "process_start_time_seconds",
+                "When the process began, in seconds since 1970.",
+            )?;
+            began.set(i64::try_from(at).unwrap_or(i64::MAX));
+        }
         Ok(())
     }
 
@@ -519,6 +526,7 @@ mod tests {
             assert_eq!(line(&text, name), expected);
         }
         assert!(text.contains("process_cpu_seconds_total"));
+        assert!(text.contains("process_start_time_seconds"));
         drop(held);
     }
 

@@ -14,7 +14,7 @@ use super::pods::{PodSettings, Resources};
 use super::rollout::{RolloutSettings, RolloutStatus};
 use super::rules;
 use super::signals::PerSignal;
-use super::status::LagStatus;
+use super::status::{LagStatus, TallyStatus};
 use super::table::Attributes;
 use crate::amounts::MemoryQuantity;
 use crate::conditions::Condition;
@@ -67,6 +67,13 @@ use crate::names::{ConsumerGroup, TopicName};
         type_ = "string",
         json_path = ".status.rollout.stage",
         priority = 1
+    ),
+    printcolumn(
+        name = "Lost",
+        type_ = "integer",
+        json_path = ".status.dataLost.total",
+        priority = 1,
+        description = "Messages that Kafka deleted before they were read"
     ),
     printcolumn(name = "Image", type_ = "string", json_path = ".status.image", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
@@ -307,7 +314,8 @@ pub struct GatewayPoolStatus {
     /// The generation of the spec that this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Facts: Ready, Progressing, Stalled, PodsReady, SecretsFound, LagWithinBound.
+    /// Facts: Ready, Progressing, Stalled, PodsReady, SecretsFound, LagWithinBound, DataLost,
+    /// DeadLettersKept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),
@@ -331,6 +339,13 @@ pub struct GatewayPoolStatus {
     /// How far the pool is behind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lag: Option<LagStatus>,
+    /// Messages that Kafka's retention deleted before they were read, by topic. Absent while there
+    /// are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_lost: Option<TallyStatus>,
+    /// Records kept as dead letters, by signal. Absent while there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead_letters: Option<TallyStatus>,
     /// The last decision about the pool's size, whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sizing: Option<SizingStatus>,

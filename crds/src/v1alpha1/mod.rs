@@ -44,7 +44,7 @@ pub use schema::{
     ChangePolicy, SchemaDifference, TelemetrySchema, TelemetrySchemaSpec, TelemetrySchemaStatus,
 };
 pub use signals::{DeletionPolicy, PerSignal, Signal, TopicSettings};
-pub use status::{LagStatus, PodCount};
+pub use status::{LagStatus, PodCount, TallyCounted, TallyPart, TallyStatus};
 pub use table::{
     AttributeIndex, AttributeOf, Attributes, BodyIndex, Compression as TableCompression, Engine,
     Indexes, Layout, Materialized, MaterializedType, OrderBy, PartitionBy as TablePartitionBy,

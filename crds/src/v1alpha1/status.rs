@@ -24,6 +24,54 @@ pub struct LagStatus {
     pub observed_at: Time,
 }
 
+/// A count that must not be forgotten, summed up over the pool's pods and their restarts. What a
+/// process counts after it was last asked and before it ends is missing in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TallyStatus {
+    /// All of them since the pool was made.
+    pub total: i64,
+    /// When it was last seen to have grown.
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub grew_at: Time,
+    /// The total by topic or signal, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub parts: Vec<TallyPart>,
+    /// What is in the total already of each process that counted some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 300))]
+    pub counted: Vec<TallyCounted>,
+}
+
+/// A topic's or signal's part of a count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TallyPart {
+    /// The topic, or the signal.
+    #[schemars(length(max = 249))]
+    pub name: String,
+    /// Its part of the total.
+    pub count: i64,
+}
+
+/// What one process had counted of one topic or signal when it was last added.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TallyCounted {
+    /// Its pod.
+    #[schemars(length(max = 253))]
+    pub pod: String,
+    /// The topic, or the signal.
+    #[schemars(length(max = 249))]
+    pub name: String,
+    /// When the process began, in seconds since 1970, if it says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<i64>,
+    /// Its count.
+    pub count: i64,
+}
+
 /// Pods of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -7,6 +7,7 @@
 
 mod apply;
 mod build;
+mod losses;
 mod observe;
 mod resize;
 mod rollout;
@@ -22,6 +23,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use millrace_crds::v1alpha1::GatewayPool;
 
+use self::losses::Losses;
 use crate::context::Context;
 use crate::controller::{Next, Place, Reconciler};
 use crate::error::StepError;
@@ -53,17 +55,20 @@ impl Reconciler for GatewayPools {
     }
 
     async fn reconcile(context: &Context, pool: &GatewayPool) -> Result<Next, StepError> {
+        let mut losses = Losses::told(pool.status.as_ref());
         let outcome = match validate::draft(pool, &context.images) {
             Err(invalid) => Outcome::Invalid { invalid, live: None },
             Ok(draft) => {
                 // Each step's future lies on the heap: together they are larger than a stack likes.
                 let observed = Box::pin(observe::observe(context, pool, draft)).await?;
+                losses = observed.losses.clone();
                 match validate::validate(pool, &observed) {
                     Ok(validated) => {
                         let built = build::build(&validated);
                         let outcome = Box::pin(apply::apply(context, pool, built)).await;
                         Box::pin(resize::resize(context, pool, &observed, &validated.sizing)).await;
-                        let settled = Box::pin(status::report(context, pool, &outcome)).await?;
+                        let settled =
+                            Box::pin(status::report(context, pool, &outcome, &losses)).await?;
                         // A decision is remembered once it is applied and told, not before.
                         outcome.into_failure().map_or(Ok(()), Err)?;
                         let uid = pool.metadata.uid.as_deref().unwrap_or_default();
@@ -75,7 +80,7 @@ impl Reconciler for GatewayPools {
                 }
             }
         };
-        let settled = Box::pin(status::report(context, pool, &outcome)).await?;
+        let settled = Box::pin(status::report(context, pool, &outcome, &losses)).await?;
         outcome.into_failure().map_or(Ok(()), Err)?;
         Ok(next_look(settled))
     }

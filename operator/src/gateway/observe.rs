@@ -9,6 +9,7 @@ use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use millrace_crds::v1alpha1::GatewayPool;
 
+use super::losses::Losses;
 use super::rollout::{self, Watch, Watched};
 use super::validate::{Draft, Observed};
 use crate::apply::api;
@@ -50,6 +51,8 @@ pub(super) async fn observe(
         None => Vec::new(),
     };
     let (facts, look) = look(context, &draft.names, &pods, now).await;
+    let mut losses = Losses::told(pool.status.as_ref());
+    losses.note(&look, now);
     let watched = watched(context, pool, &draft, live.as_ref(), pods, &look).await?;
     let mut kept = context.sizings.get(salt);
     if let Ok(lag) = &lag {
@@ -59,7 +62,7 @@ pub(super) async fn observe(
         true => signals(context, &draft.names, &facts, &look, &mut kept, now).await?,
         false => (kept.pods, kept.scaler) = (PodRates::default(), None),
     }
-    Ok(Observed { draft, found, live, lag, watched, kept, now })
+    Ok(Observed { draft, found, live, lag, losses, watched, kept, now })
 }
 
 /// Asks the pods that are to stay. One that does not answer is part of what is seen.

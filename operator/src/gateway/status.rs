@@ -9,6 +9,7 @@ use millrace_crds::{ConditionType, Reason};
 use millrace_rollout::{Observation, Verdict};
 
 use super::apply::Applied;
+use super::losses::Losses;
 use super::rollout;
 use crate::apply::{is_paused, patch_status};
 use crate::context::Context;
@@ -33,9 +34,10 @@ pub(super) async fn report(
     context: &Context,
     pool: &GatewayPool,
     outcome: &Outcome<Applied>,
+    losses: &Losses,
 ) -> Result<bool, StepError> {
     let before = pool.status.clone().unwrap_or_default();
-    let (status, facts) = work_out(pool, &before, outcome, context.clock.now());
+    let (status, facts) = work_out(pool, &before, outcome, losses, context.clock.now());
     let (told, tells) = (before.rollout.as_ref(), status.rollout.as_ref());
     let settled = matches!(outcome, Outcome::Applied(it) if it.verdict == Verdict::Complete)
         && tells.is_some_and(|tells| rollout::is_settled(told, tells));
@@ -54,7 +56,9 @@ pub(super) async fn report(
         if let Some(tells) = tells.filter(|it| told.is_none_or(|told| told.stage != it.stage)) {
             context.metrics.rollout_is_at(tells.stage);
         }
-        for notice in rolled.into_iter().chain(facts.notices()).chain(resized).chain(memory) {
+        let lost = losses.notices(&before);
+        let sized = resized.into_iter().chain(memory);
+        for notice in rolled.into_iter().chain(facts.notices()).chain(lost).chain(sized) {
             context.events.publish(&pool.object_ref(&()), notice).await;
         }
     }
@@ -65,6 +69,7 @@ fn work_out(
     pool: &GatewayPool,
     before: &GatewayPoolStatus,
     outcome: &Outcome<Applied>,
+    losses: &Losses,
     now: Timestamp,
 ) -> (GatewayPoolStatus, Facts) {
     let generation = pool.metadata.generation;
@@ -104,6 +109,9 @@ fn work_out(
             }
         }
     }
+    losses.state(&mut facts, pool);
+    status.data_lost.clone_from(&losses.lost);
+    status.dead_letters.clone_from(&losses.letters);
     state_paused(&mut facts, is_paused(pool));
     facts.conclude(&[
         ConditionType::SecretsFound,

@@ -8,6 +8,7 @@ use millrace_config as config;
 use millrace_crds::v1alpha1::{Attributes, Delivery, GatewayPool, GroupProtocol, SizingStatus};
 use millrace_rollout::Observation;
 
+use super::losses::Losses;
 use super::rollout::{self, Decision, Watched};
 use super::size;
 use crate::apply::hash_of;
@@ -47,6 +48,8 @@ pub(super) struct Observed {
     pub(super) live: Option<StatefulSet>,
     /// The lag, or why it is not known.
     pub(super) lag: Result<LagObservation, StepError>,
+    /// What its pods lost so far.
+    pub(super) losses: Losses,
     /// What is read for its rollout.
     pub(super) watched: Watched,
     /// What is remembered of its sizing, the newest look at the group included.

@@ -129,6 +129,16 @@ impl Child {
         }
     }
 
+    /// What the child says about `type_`, of whichever spec: for what has happened and stays so.
+    pub(super) fn history(&self, type_: ConditionType) -> Option<Fact> {
+        let condition = find(&self.conditions, type_)?;
+        Some(Fact {
+            status: condition.status,
+            reason: Reason::parse(&condition.reason).unwrap_or(Reason::NotObserved),
+            message: format!("{} {}: {}", self.kind, self.name, condition.message),
+        })
+    }
+
     /// Whether the child says `type_` at all, is up to date, and it is false.
     pub(super) fn denies(&self, type_: ConditionType) -> bool {
         self.up_to_date()

@@ -124,6 +124,12 @@ fn state_facts(facts: &mut Facts, applied: &Applied) {
             waiting = Some(fact);
         }
     }
+    for type_ in [ConditionType::DataLost, ConditionType::DeadLettersKept] {
+        match gateway.history(type_) {
+            Some(fact) => facts.state(type_, fact.status, fact.reason, fact.message),
+            None => facts.drop(type_),
+        }
+    }
     state_progress(facts, waiting, all.iter().find(|child| child.stalled()).copied());
 }
 

@@ -52,8 +52,12 @@ pub struct Sample {
     pub records_apart: u64,
     /// Records held now.
     pub records_held: u64,
-    /// Messages that Kafka deleted before they were read.
-    pub lost_to_retention: u64,
+    /// When its process began, in seconds, if it says so.
+    pub started_at: Option<i64>,
+    /// Messages that Kafka deleted before they were read, by topic.
+    pub lost_to_retention: BTreeMap<String, u64>,
+    /// Records kept as dead letters, by signal; they are among `records_apart`.
+    pub dead_lettered: BTreeMap<String, u64>,
     /// Processor time, in seconds.
     pub cpu_seconds: f64,
     /// Resident memory now, in bytes.

@@ -2,6 +2,8 @@
 //!
 //! Families that are not known are passed over, so that another release's collectors can be read.
 
+use std::collections::BTreeMap;
+
 use super::Sample;
 
 /// Series read at most; a collector with 200 partitions of three topics writes 2,000.
@@ -50,11 +52,16 @@ fn note(sample: &mut Sample, series: &Series<'_>) {
     match *name {
         "millrace_records_in_total" => sample.records_in += count,
         "millrace_records_out_total" => sample.records_out += count,
-        "millrace_records_refused_total" | "millrace_records_dead_lettered_total" => {
+        "millrace_records_refused_total" => sample.records_apart += count,
+        "millrace_records_dead_lettered_total" => {
             sample.records_apart += count;
+            add(&mut sample.dead_lettered, series.label("signal"), count);
         }
         "millrace_records_buffered" => sample.records_held += count,
-        "millrace_records_lost_to_retention_total" => sample.lost_to_retention += count,
+        "millrace_records_lost_to_retention_total" => {
+            add(&mut sample.lost_to_retention, series.label("topic"), count);
+        }
+        "process_start_time_seconds" => sample.started_at = i64::try_from(count).ok(),
         "process_cpu_seconds_total" => sample.cpu_seconds = value,
         "process_resident_memory_bytes" => sample.resident_bytes = Some(count),
         "millrace_budget_bytes" => sample.budget_bytes = Some(count),
@@ -62,9 +69,7 @@ fn note(sample: &mut Sample, series: &Series<'_>) {
         "millrace_insert_seconds_count" => sample.inserts += count,
         "millrace_insert_seconds_sum" => sample.insert_seconds += value,
         "millrace_insert_retries_total" => {
-            if let Some(class) = series.label("class") {
-                *sample.insert_retries.entry(class.to_owned()).or_default() += count;
-            }
+            add(&mut sample.insert_retries, series.label("class"), count);
         }
         "millrace_consumer_lag_messages" => {
             let partition = series.label("partition").and_then(|text| text.parse().ok());
@@ -73,6 +78,14 @@ fn note(sample: &mut Sample, series: &Series<'_>) {
             }
         }
         _ => {}
+    }
+}
+
+/// Adds to the sum of a label's value; a series without that label is no part of any.
+fn add(sums: &mut BTreeMap<String, u64>, of: Option<&str>, count: u64) {
+    if let Some(of) = of {
+        let sum = sums.entry(of.to_owned()).or_default();
+        *sum = sum.saturating_add(count);
     }
 }
 
@@ -157,6 +170,9 @@ millrace_records_in_total{signal="traces"} 100
 millrace_records_out_total{signal="traces"} 90 1700000000000
 millrace_records_dead_lettered_total{signal="traces",reason="malformed"} 2
 millrace_records_refused_total{signal="traces",reason="too } \" long"} 1
+millrace_records_dead_lettered_total{signal="traces",reason="too_long"} 3
+millrace_records_dead_lettered_total{signal="logs",reason="malformed"} 1
+millrace_records_lost_to_retention_total{topic="otlp_traces"} 40
 millrace_records_buffered{signal="traces"} -3
 millrace_consumer_lag_messages{topic="otlp_traces",partition="4"} 12
 millrace_insert_seconds_bucket{le="+Inf"} 5
@@ -166,6 +182,7 @@ millrace_insert_retries_total{class="slow_down"} 3
 millrace_budget_bytes 1.048576e6
 millrace_bytes_in_flight 10
 process_cpu_seconds_total 12.25
+process_start_time_seconds 1790000000
 process_resident_memory_bytes 4096
 millrace_of_a_later_release NaN
 "#;
@@ -176,7 +193,13 @@ millrace_of_a_later_release NaN
     fn a_collectors_metrics_are_read() {
         let sample = sample(TEXT, 9).unwrap();
         assert_eq!((sample.at, sample.records_in, sample.records_out), (9, 107, 90));
-        assert_eq!((sample.records_apart, sample.records_held), (3, 0));
+        assert_eq!((sample.records_apart, sample.records_held), (7, 0));
+        let sums = |sums: &[(&str, u64)]| {
+            sums.iter().map(|(of, sum)| ((*of).to_owned(), *sum)).collect::<BTreeMap<_, _>>()
+        };
+        assert_eq!(sample.dead_lettered, sums(&[("logs", 1), ("traces", 5)]));
+        assert_eq!(sample.lost_to_retention, sums(&[("otlp_traces", 40)]));
+        assert_eq!(sample.started_at, Some(1_790_000_000));
         assert_eq!((sample.inserts, sample.insert_failures()), (5, 3));
         assert_eq!(sample.insert_retries.get("slow_down"), Some(&3));
         assert_eq!(sample.lag_messages.get(&("otlp_traces".to_owned(), 4)), Some(&12));

@@ -4,10 +4,7 @@ use millrace_operator::gateway::GatewayPools;
 use millrace_operator::scrape::Sample;
 use serde_json::{Value, json};
 
-use crate::support::world::World;
-
-const POOL: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/gatewaypools/prod";
-const SET: &str = "/apis/apps/v1/namespaces/telemetry/statefulsets/prod-gateway";
+use crate::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, world::World};
 
 const CAUGHT_UP: Option<(u64, bool)> = Some((0, true));
 const BEHIND: Option<(u64, bool)> = Some((5_000_000, false));

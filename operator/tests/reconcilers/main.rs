@@ -4,6 +4,7 @@
 mod edge;
 mod gateway;
 mod lease;
+mod losses;
 mod outside;
 mod pipeline;
 mod rollout;

@@ -276,3 +276,36 @@ async fn a_stuck_child_is_named() {
     let ready = ready.iter().find(|condition| condition["type"] == "Ready").unwrap();
     assert!(ready["message"].as_str().unwrap().contains("TelemetrySchema prod"), "{ready}");
 }
+
+/// Scenario: a ready pipeline's gateway tells of lost data, then of none; its spec changes in
+/// between. Guarantee: the pipeline says the same with the child's name, tells it once, and stays
+/// ready; a change of the spec doesn't take it back.
+#[tokio::test]
+async fn lost_data_is_passed_on_and_holds_nothing_up() {
+    let world = ready().await;
+    let says = |holds: bool, older_by: i64| {
+        let facts = [
+            ("Ready", true),
+            ("PodsReady", true),
+            ("LagWithinBound", true),
+            ("SecretsFound", true),
+            ("DataLost", holds),
+        ];
+        let more = json!({"replicas": 1, "readyReplicas": 1});
+        world.say(&child("gateway"), older_by, &facts, more);
+    };
+    assert_eq!(world.condition(PIPELINE, "DataLost"), None);
+    says(true, 0);
+    reconcile(&world).await;
+    assert_eq!(world.condition(PIPELINE, "DataLost").unwrap().0, "True");
+    assert!(world.is_ready(PIPELINE));
+    assert_eq!(world.server.take_event_reasons().len(), 1);
+    says(true, 1);
+    reconcile(&world).await;
+    assert!(!world.is_ready(PIPELINE));
+    assert_eq!(world.condition(PIPELINE, "DataLost").unwrap().0, "True");
+    says(false, 0);
+    reconcile(&world).await;
+    assert_eq!(world.condition(PIPELINE, "DataLost").unwrap().0, "False");
+    assert!(world.is_ready(PIPELINE));
+}

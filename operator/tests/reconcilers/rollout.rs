@@ -8,10 +8,8 @@ use millrace_operator::gateway::GatewayPools;
 use millrace_operator::scrape::Sample;
 use serde_json::{Value, json};
 
-use crate::support::world::World;
+use crate::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, world::World};
 
-const POOL: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/gatewaypools/prod";
-const SET: &str = "/apis/apps/v1/namespaces/telemetry/statefulsets/prod-gateway";
 const PODS: &str = "/api/v1/namespaces/telemetry/pods/prod-gateway-";
 const BASELINE: &str = "millrace.dev/rollout-baseline";
 const ROLLOUT: &str = "millrace.dev/rollout";

@@ -5,3 +5,9 @@
 #[allow(dead_code)]
 pub(crate) mod apiserver;
 pub(crate) mod world;
+
+/// The gateway pool of the tests.
+pub(crate) const GATEWAY_POOL: &str =
+    "/apis/millrace.dev/v1alpha1/namespaces/telemetry/gatewaypools/prod";
+/// Its StatefulSet.
+pub(crate) const GATEWAY_SET: &str = "/apis/apps/v1/namespaces/telemetry/statefulsets/prod-gateway";
