@@ -2,9 +2,7 @@
 //!
 //! The world outside comes as trait objects so that tests can stand in for it. What it holds
 //! of objects (failures in a row, what sizing remembers, which children were verified) only saves
-//! work: losing it changes no outcome.
-//! The world outside comes as trait objects so that tests can stand in for it. It holds no state of
-//! any object but counts of failures in a row, what sizing remembers, and what pods did so far.
+//! work, or what pods did so far: losing it takes nothing back.
 
 use std::sync::Arc;
 
@@ -13,15 +11,16 @@ use kube::Client;
 
 use crate::backoff::Failures;
 use crate::events::Events;
+use crate::kept::Kept;
 use crate::lag::LagSource;
 use crate::metrics::Metrics;
 use crate::outside::{Brokers, Tables};
 use crate::references::References;
 use crate::scrape::PodSource;
 use crate::seen::Seen;
-use crate::sizing::Sizings;
+use crate::sizing::Sizing;
 use crate::stores::Stores;
-use crate::trials::Trials;
+use crate::trials::Trial;
 use crate::wakes::Wakes;
 
 /// Tells the time; conditions and sizing windows are made of it.
@@ -72,7 +71,7 @@ pub struct Context {
     /// What pods say of themselves.
     pub pods: Arc<dyn PodSource>,
     /// What is remembered of each pool's sizing.
-    pub sizings: Sizings,
+    pub sizings: Kept<Sizing>,
     /// What watches have seen of children, and which were verified since.
     pub seen: Arc<Seen>,
     /// Which pools refer to which Secrets.
@@ -84,5 +83,5 @@ pub struct Context {
     /// Objects of our own kinds, as their controllers hold them.
     pub stores: Stores,
     /// What pods did, for judging rollouts.
-    pub trials: Trials,
+    pub trials: Kept<Trial>,
 }

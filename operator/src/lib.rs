@@ -18,6 +18,7 @@ pub mod facts;
 pub mod finalizer;
 pub mod gateway;
 pub mod kafka;
+pub mod kept;
 pub mod lag;
 pub mod lease;
 pub mod metrics;

@@ -23,6 +23,7 @@ use crate::controller::{self, Place};
 use crate::error::chain;
 use crate::events::Events;
 use crate::kafka::KafkaLag;
+use crate::kept::Kept;
 use crate::lag::LagBoard;
 use crate::lease::{Elector, Ending};
 use crate::metrics::Metrics;
@@ -177,7 +178,7 @@ fn context(args: &Args, client: Client, metrics: &Metrics) -> Context {
         },
         lag: Arc::new(LagBoard::new(Arc::new(KafkaLag::new(client.clone())))),
         pods: Arc::new(PodBoard::new(Arc::new(HttpPods::default()))),
-        sizings: crate::sizing::Sizings::default(),
+        sizings: Kept::default(),
         brokers: Arc::new(Outside),
         tables: Arc::new(Outside),
         seen: Arc::default(),
@@ -185,7 +186,7 @@ fn context(args: &Args, client: Client, metrics: &Metrics) -> Context {
         references: Arc::default(),
         watches_secrets: args.watch_secrets,
         stores: crate::stores::Stores::default(),
-        trials: crate::trials::Trials::default(),
+        trials: Kept::default(),
         client,
     }
 }

@@ -1,24 +1,17 @@
 //! What is remembered of each pool's sizing between reconciles, and the rates between two looks.
 //!
 //! Kept in the process: losing it is safe, because what must last stands in the pool's status (see
-//! `gateway::size`); windows then start again. Nothing is decided here. Limits: pools not looked at
-//! for ten minutes are forgotten.
+//! `gateway::size`); windows then start again. Nothing is decided here.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use millrace_autoscale::{Aged, Group, Partition, State};
 
 use crate::lag::LagObservation;
 use crate::scrape::PodRates;
 
-/// A pool that was not looked at for this long is gone.
-const FORGOTTEN_AFTER: SignedDuration = SignedDuration::from_secs(600);
-
 /// What is kept of one pool.
 #[derive(Clone, Debug, Default)]
-pub struct Kept {
+pub struct Sizing {
     /// The rule's memory; `None` until the first decision.
     pub state: Option<State>,
     /// The newest look at the group, with rates since the one before.
@@ -30,7 +23,7 @@ pub struct Kept {
     last: Option<LagObservation>,
 }
 
-impl Kept {
+impl Sizing {
     /// Takes a look at the lag: rates come from it and the one before. The same look again changes
     /// nothing.
     pub fn note(&mut self, lag: &LagObservation) {
@@ -92,27 +85,6 @@ fn partitions(before: Option<&LagObservation>, now: &LagObservation) -> Vec<Part
     now.offsets.iter().map(of).collect()
 }
 
-/// What is kept of all pools.
-#[derive(Debug, Default)]
-pub struct Sizings {
-    pools: Mutex<HashMap<String, (Timestamp, Kept)>>,
-}
-
-impl Sizings {
-    /// What is kept of a pool.
-    pub fn get(&self, uid: &str) -> Kept {
-        let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        pools.get(uid).map(|(_, kept)| kept.clone()).unwrap_or_default()
-    }
-
-    /// Keeps it.
-    pub fn put(&self, uid: &str, kept: Kept, now: Timestamp) {
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        pools.retain(|_, (at, _)| now.duration_since(*at) < FORGOTTEN_AFTER);
-        pools.insert(uid.to_owned(), (now, kept));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,7 +108,7 @@ mod tests {
         }
     }
 
-    fn rates(kept: &Kept) -> Vec<(Option<f64>, Option<f64>)> {
+    fn rates(kept: &Sizing) -> Vec<(Option<f64>, Option<f64>)> {
         let partitions = &kept.group.as_ref().unwrap().value.partitions;
         partitions.iter().map(|it| (it.arrival_per_second, it.commit_per_second)).collect()
     }
@@ -146,7 +118,7 @@ mod tests {
     /// there is no such pair; never negative.
     #[test]
     fn rates_are_those_between_two_looks() {
-        let mut kept = Kept::default();
+        let mut kept = Sizing::default();
         kept.note(&look(100, &[(0, 40, 50)]));
         assert_eq!(rates(&kept), [(None, None)]);
         kept.note(&look(110, &[(0, 90, 150)]));
@@ -154,15 +126,5 @@ mod tests {
         assert_eq!(rates(&kept), [(Some(10.0), Some(5.0))]);
         kept.note(&look(120, &[(0, 0, 7), (1, 0, 5)]));
         assert_eq!(rates(&kept), [(None, None), (None, None)]);
-    }
-
-    /// Scenario: a pool is no longer looked at. Guarantee: it is forgotten.
-    #[test]
-    fn pools_that_are_gone_are_forgotten() {
-        let sizings = Sizings::default();
-        let at = |second| Timestamp::from_second(second).unwrap();
-        sizings.put("gone", Kept::default(), at(0));
-        sizings.put("here", Kept::default(), at(700));
-        assert_eq!(sizings.pools.lock().unwrap().len(), 1);
     }
 }

@@ -2,71 +2,27 @@
 //! watch, and what pods did while nothing was under way.
 //!
 //! Kept in the process. Losing it is safe: a watch then begins again with the next look, and a pool
-//! of one pod is judged without its past. Nothing is judged here. Limits: pools not looked at for
-//! ten minutes are forgotten.
+//! of one pod is judged without its past. Nothing is judged here.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeMap;
 
-use jiff::{SignedDuration, Timestamp};
 use millrace_rollout::Load;
 
 use crate::scrape::{self, Sample};
 
-/// A pool that was not looked at for this long is gone.
-const FORGOTTEN_AFTER: SignedDuration = SignedDuration::from_secs(600);
 /// The past of a pool reaches back for one to two of these: as long as a canary is watched by
 /// default, so that both saw a like time.
 const PAST_SECONDS: i64 = 300;
 
-/// The counters of one pod at one look.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Counters {
-    /// When they were read, in seconds.
-    pub at: i64,
-    /// Records taken.
-    pub records_in: u64,
-    /// Records stored.
-    pub records_out: u64,
-    /// Records kept as dead letters, or refused.
-    pub records_apart: u64,
-    /// Records held now.
-    pub records_held: u64,
-    /// Processor time, in seconds.
-    pub cpu_seconds: f64,
-    /// Resident memory now, in bytes.
-    pub resident_bytes: u64,
-    /// Inserts that failed.
-    pub insert_failures: u64,
-    /// Lag of its partitions now, in messages, by topic and partition.
-    pub lag_messages: BTreeMap<(String, i32), u64>,
-}
-
-impl From<&Sample> for Counters {
-    fn from(sample: &Sample) -> Self {
-        Self {
-            at: sample.at,
-            records_in: sample.records_in,
-            records_out: sample.records_out,
-            records_apart: sample.records_apart,
-            records_held: sample.records_held,
-            cpu_seconds: sample.cpu_seconds,
-            resident_bytes: sample.resident_bytes.unwrap_or(0),
-            insert_failures: sample.insert_failures(),
-            lag_messages: sample.lag_messages.clone(),
-        }
-    }
-}
-
-/// The counters of the pods that answered.
+/// What the pods said that answered.
 #[must_use]
-pub fn counters(look: &scrape::Look) -> Look {
-    let answered = look.iter().filter_map(|(pod, sample)| Some((pod, sample.as_ref().ok()?)));
-    answered.map(|(pod, sample)| (pod.clone(), Counters::from(sample))).collect()
+pub fn answered(look: &scrape::Look) -> Look {
+    let answered = look.iter().filter_map(|(pod, answer)| Some((pod, answer.as_ref().ok()?)));
+    answered.map(|(pod, sample)| (pod.clone(), sample.clone())).collect()
 }
 
-/// Counters of all pods at one look, by pod.
-pub type Look = BTreeMap<String, Counters>;
+/// Sample of all pods that answered at one look, by pod.
+pub type Look = BTreeMap<String, Sample>;
 
 /// What is kept of one pool.
 #[derive(Clone, Debug, Default)]
@@ -134,17 +90,17 @@ fn is_apart(before: &Look, now: &Look) -> bool {
     }
 }
 
-/// Pods that both looks saw. A pod whose counters went backwards was started anew in between and
-/// has counted from nothing.
+/// Pods that both looks saw. A pod that says so, or whose counters went backwards, was started anew
+/// in between and has counted from nothing.
 fn between(base: &Look, now: &Look) -> Vec<(String, Load)> {
-    let load = |(pod, now): (&String, &Counters)| {
+    let load = |(pod, now): (&String, &Sample)| {
         let base = base.get(pod)?;
-        let restarted = now.records_in < base.records_in || now.cpu_seconds < base.cpu_seconds;
-        let nothing = Counters {
-            at: base.at,
-            lag_messages: base.lag_messages.clone(),
-            ..Counters::default()
-        };
+        let began = now.started_at.zip(base.started_at);
+        let restarted = began.is_some_and(|(now, before)| now != before)
+            || now.records_in < base.records_in
+            || now.cpu_seconds < base.cpu_seconds;
+        let nothing =
+            Sample { at: base.at, lag_messages: base.lag_messages.clone(), ..Sample::default() };
         let base = if restarted { &nothing } else { base };
         let seconds = now.at.saturating_sub(base.at);
         if seconds <= 0 {
@@ -164,34 +120,13 @@ fn between(base: &Look, now: &Look) -> Vec<(String, Load)> {
             records_apart: now.records_apart.saturating_sub(base.records_apart),
             held_change: change(now.records_held, base.records_held),
             cpu_seconds: now.cpu_seconds - base.cpu_seconds,
-            resident_bytes: now.resident_bytes,
-            insert_failures: now.insert_failures.saturating_sub(base.insert_failures),
+            resident_bytes: now.resident_bytes.unwrap_or(0),
+            insert_failures: now.insert_failures().saturating_sub(base.insert_failures()),
             lag_change: (!lags.is_empty()).then(|| lags.iter().sum()),
         };
         Some((pod.clone(), load))
     };
     now.iter().filter_map(load).collect()
-}
-
-/// What is kept of all pools.
-#[derive(Debug, Default)]
-pub struct Trials {
-    pools: Mutex<HashMap<String, (Timestamp, Trial)>>,
-}
-
-impl Trials {
-    /// What is kept of a pool.
-    pub fn get(&self, uid: &str) -> Trial {
-        let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        pools.get(uid).map(|(_, trial)| trial.clone()).unwrap_or_default()
-    }
-
-    /// Keeps it.
-    pub fn put(&self, uid: &str, trial: Trial, now: Timestamp) {
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        pools.retain(|_, (at, _)| now.duration_since(*at) < FORGOTTEN_AFTER);
-        pools.insert(uid.to_owned(), (now, trial));
-    }
 }
 
 #[cfg(test)]
@@ -200,11 +135,11 @@ mod tests {
 
     fn look(at: i64, pods: &[(&str, u64)]) -> Look {
         let of = |(pod, records): &(&str, u64)| {
-            let counters = Counters {
+            let counters = Sample {
                 at,
                 records_in: *records,
                 cpu_seconds: *records as f64,
-                ..Counters::default()
+                ..Sample::default()
             };
             ((*pod).to_owned(), counters)
         };

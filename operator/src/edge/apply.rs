@@ -76,7 +76,8 @@ async fn write(
     changes.push(change);
     let mut verdict = judge(&seen);
     if verdict != Verdict::Complete {
-        seen.pods = observe::pods(context, &names.namespace, &names.selector()).await?;
+        let pods = observe::pods(context, &names.namespace, &names.selector()).await?;
+        seen.pods = figures::staying(&pods);
         verdict = judge(&seen);
     }
     prune(&children, pool, &names, &wanted, verdict == Verdict::Complete).await?;

@@ -17,7 +17,7 @@ use crate::error::StepError;
 use crate::lag::LagObservation;
 use crate::pool::names::PoolNames;
 use crate::pool::status::Outcome;
-use crate::pool::{observe, workload};
+use crate::pool::workload;
 
 /// What was found after writing.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ async fn write(
     changes.push(change.clone());
     let mut verdict = judge(&seen);
     if verdict != Verdict::Complete {
-        seen.pods = observe::pods(context, &names.namespace, &names.selector()).await?;
+        seen.pods = workload::staying(&observed.watched.pods);
         verdict = judge(&seen);
     }
     let complete = verdict == Verdict::Complete;

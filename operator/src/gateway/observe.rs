@@ -19,7 +19,7 @@ use crate::pool::names::PoolNames;
 use crate::pool::observe;
 use crate::schema::tables;
 use crate::scrape::{self, Look, PodFacts, PodRates};
-use crate::sizing::Kept;
+use crate::sizing::Sizing;
 use crate::trials;
 
 /// Other autoscalers are looked for this often: they come and go by hand.
@@ -47,7 +47,7 @@ pub(super) async fn observe(
     let lag = context.lag.observe(&draft.lag).await;
     let now = context.clock.now();
     let pods = match &live {
-        Some(_) => observe::list_pods(context, namespace, &draft.names.selector()).await?,
+        Some(_) => observe::pods(context, namespace, &draft.names.selector()).await?,
         None => Vec::new(),
     };
     let (facts, look) = look(context, &draft.names, &pods, now).await;
@@ -96,7 +96,7 @@ async fn watched(
         false => None,
     };
     let mut trial = context.trials.get(pool.metadata.uid.as_deref().unwrap_or_default());
-    let counters = trials::counters(look);
+    let counters = trials::answered(look);
     match rollout::watch(pool) {
         Watch::Rest => trial.rest(counters),
         Watch::Nothing => {}
@@ -111,7 +111,7 @@ async fn signals(
     names: &PoolNames,
     facts: &[PodFacts],
     look: &Look,
-    kept: &mut Kept,
+    kept: &mut Sizing,
     now: Timestamp,
 ) -> Result<(), StepError> {
     kept.pods.note(facts, look);

@@ -20,7 +20,7 @@ use crate::apply::{hash_of, is_paused};
 use crate::pool::status::as_i32;
 use crate::pool::template::memory_text;
 use crate::scrape::PodRates;
-use crate::sizing::Kept;
+use crate::sizing::Sizing;
 
 /// Figures that moved are written anew this often at most.
 const FIGURES_REFRESH: SignedDuration = SignedDuration::from_secs(60);
@@ -31,7 +31,7 @@ const STALE_SECONDS: i64 = 60;
 
 /// Decides the size; gives the decision for the status and what to remember. While nothing about
 /// the decision changes, the earlier one is given back as it was.
-pub(super) fn decide(pool: &GatewayPool, observed: &Observed) -> (SizingStatus, Kept) {
+pub(super) fn decide(pool: &GatewayPool, observed: &Observed) -> (SizingStatus, Sizing) {
     let before = pool.status.as_ref().and_then(|status| status.sizing.as_ref());
     let mut kept = observed.kept.clone();
     if let (true, Some(before)) = (is_paused(pool), before) {

@@ -18,7 +18,7 @@ use crate::lag::{LagObservation, LagQuery};
 use crate::pool::names::{PoolNames, Role};
 use crate::pool::secrets::{SecretUses, SecretsSeen};
 use crate::pool::{Invalid, connection, template, workload};
-use crate::sizing::Kept;
+use crate::sizing::Sizing;
 
 /// What the spec alone says.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ pub(super) struct Observed {
     /// What is read for its rollout.
     pub(super) watched: Watched,
     /// What is remembered of its sizing, the newest look at the group included.
-    pub(super) kept: Kept,
+    pub(super) kept: Sizing,
     /// When all this was seen.
     pub(super) now: Timestamp,
 }
@@ -79,7 +79,7 @@ pub(super) struct Validated<'a> {
     /// The decision about its rollout, whole.
     pub(super) rollout: Decision,
     /// What is to be remembered of it, once it is applied and told.
-    pub(super) kept: Kept,
+    pub(super) kept: Sizing,
 }
 
 /// Says what the spec alone means.

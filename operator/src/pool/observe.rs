@@ -9,12 +9,9 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{Api, ListParams};
 
 use super::secrets::{SecretUses, SecretsSeen};
-use super::workload::pod_figures;
 use crate::context::Context;
 use crate::error::{Step, StepError};
-
-/// Pods looked at when a rollout is not complete; one page. Trouble shows in the first hundred.
-const PODS_MAX: u32 = 100;
+use crate::scrape::PODS_MAX;
 
 /// Reads the Secrets needed; `salt` is the pool's uid.
 ///
@@ -40,7 +37,8 @@ pub async fn secrets(
     Ok(seen)
 }
 
-/// Reads what the pods of a pool say about themselves.
+/// Reads the pods of a pool, one page of them: trouble shows in the first [`PODS_MAX`], and no more
+/// are asked.
 ///
 /// # Errors
 /// When the API server refuses or is away.
@@ -48,26 +46,11 @@ pub async fn pods(
     context: &Context,
     namespace: &str,
     selector: &BTreeMap<String, String>,
-) -> Result<Vec<millrace_rollout::PodFigures>, StepError> {
-    let pods = list_pods(context, namespace, selector).await?;
-    // A pod on its way out says nothing about the rollout.
-    let staying = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-    Ok(staying.map(pod_figures).collect())
-}
-
-/// Reads the pods of a pool.
-///
-/// # Errors
-/// When the API server refuses or is away.
-pub async fn list_pods(
-    context: &Context,
-    namespace: &str,
-    selector: &BTreeMap<String, String>,
 ) -> Result<Vec<Pod>, StepError> {
     let api: Api<Pod> = Api::namespaced(context.client.clone(), namespace);
     let selector: Vec<String> =
         selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let params = ListParams::default().labels(&selector.join(",")).limit(PODS_MAX);
+    let params = ListParams::default().labels(&selector.join(",")).limit(PODS_MAX as u32);
     let pods = api.list(&params).await.map_err(|error| {
         StepError::api(Step::Observe, format!("list pods in {namespace}"), error)
     })?;

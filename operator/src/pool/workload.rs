@@ -81,6 +81,13 @@ pub fn daemon_set(live: &DaemonSet) -> Observation {
     }
 }
 
+/// Figures of the pods that are to stay: one on its way out says nothing about a rollout.
+#[must_use]
+pub fn staying(pods: &[Pod]) -> Vec<PodFigures> {
+    let staying = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    staying.map(pod_figures).collect()
+}
+
 /// Figures of a pod: what its collector container waits for, and whether it found a node.
 #[must_use]
 pub fn pod_figures(pod: &Pod) -> PodFigures {

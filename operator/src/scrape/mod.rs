@@ -19,7 +19,7 @@ use jiff::Timestamp;
 
 pub use board::PodBoard;
 pub use http::HttpPods;
-pub use pods::{PodFacts, facts, pods};
+pub use pods::{PodFacts, facts};
 pub use rates::PodRates;
 pub use text::{TextError, sample};
 

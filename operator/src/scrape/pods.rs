@@ -1,16 +1,12 @@
-//! What the API server says of a pool's pods, as far as sizing and rollouts need it.
-//!
-//! Judges nothing. Limits: one page of [`PODS_MAX`] pods.
+//! What the API server says of a pool's pod, as far as sizing and rollouts need it. Pure; judges
+//! nothing.
 
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use kube::api::{Api, ListParams};
 
-use super::{PODS_MAX, Target};
-use crate::context::Context;
-use crate::error::{Step, StepError};
+use super::Target;
 use crate::pool::template::CONTAINER;
 
 /// One pod that is to stay.
@@ -42,25 +38,6 @@ impl PodFacts {
     pub fn target(&self) -> Option<Target> {
         self.address.map(|address| Target { pod: self.name.clone(), address })
     }
-}
-
-/// The pods of a pool that are to stay.
-///
-/// # Errors
-/// When the API server refuses or is away.
-pub async fn pods(
-    context: &Context,
-    namespace: &str,
-    selector: &str,
-) -> Result<Vec<PodFacts>, StepError> {
-    let api: Api<Pod> = Api::namespaced(context.client.clone(), namespace);
-    let limit = u32::try_from(PODS_MAX).unwrap_or(u32::MAX);
-    let params = ListParams::default().labels(selector).limit(limit);
-    let pods = api.list(&params).await.map_err(|error| {
-        StepError::api(Step::Observe, format!("list pods in {namespace}"), error)
-    })?;
-    let staying = pods.items.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-    Ok(staying.map(facts).collect())
 }
 
 /// What one pod's object says.

@@ -26,13 +26,12 @@ use millrace_operator::edge::EdgePools;
 use millrace_operator::error::StepError;
 use millrace_operator::events::Events;
 use millrace_operator::gateway::GatewayPools;
+use millrace_operator::kept::Kept;
 use millrace_operator::metrics::Metrics;
 use millrace_operator::pipeline::Pipelines;
 use millrace_operator::schema::Schemas;
-use millrace_operator::sizing::Sizings;
 use millrace_operator::stores::Stores;
 use millrace_operator::topic::Topics;
-use millrace_operator::trials::Trials;
 use millrace_operator::watch::{Tell, noted};
 use serde_json::{Value, json};
 
@@ -259,8 +258,8 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         brokers: Arc::new(beyond.clone()),
         tables: Arc::new(beyond.clone()),
         pods: Arc::new(beyond.clone()),
-        sizings: Sizings::default(),
-        trials: Trials::default(),
+        sizings: Kept::default(),
+        trials: Kept::default(),
         seen: Arc::default(),
         wakes: Arc::default(),
         references: Arc::default(),

@@ -14,13 +14,12 @@ use millrace_operator::context::{Clock, Context, Images};
 use millrace_operator::controller::{self, Reconciler};
 use millrace_operator::error::{Category, Step, StepError};
 use millrace_operator::events::Events;
+use millrace_operator::kept::Kept;
 use millrace_operator::lag::{LagObservation, LagQuery, LagSource, PartitionOffsets};
 use millrace_operator::metrics::Metrics;
 use millrace_operator::outside::Outside;
 use millrace_operator::scrape::{Look, PodSource, Sample, ScrapeError, Target};
-use millrace_operator::sizing::Sizings;
 use millrace_operator::stores::Stores;
-use millrace_operator::trials::Trials;
 use serde_json::{Value, json};
 
 use super::apiserver::ApiServer;
@@ -126,7 +125,7 @@ fn context(
         },
         lag: lag.clone(),
         pods: pods.clone(),
-        sizings: Sizings::default(),
+        sizings: Kept::default(),
         brokers: Arc::new(Outside),
         tables: Arc::new(Outside),
         seen: Arc::default(),
@@ -134,7 +133,7 @@ fn context(
         references: Arc::default(),
         watches_secrets: false,
         stores: Stores::default(),
-        trials: Trials::default(),
+        trials: Kept::default(),
     }
 }
 
