@@ -18,6 +18,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
+{{- define "millrace.monitoringLabels" -}}
+{{ include "millrace.labels" . }}
+{{- with .Values.monitoring.labels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
 {{- define "millrace.serviceAccount" -}}
 {{ .Values.serviceAccount.name | default (include "millrace.name" .) }}
 {{- end }}

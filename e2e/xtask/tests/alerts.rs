@@ -1,0 +1,70 @@
+//! The alerts that the chart brings, against the code and the docs they speak of. They are read
+//! from `manifests/monitoring.yaml`, which `manifests/render --check` holds to the chart.
+//!
+//! Must not judge the expressions: only Prometheus can.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+fn read(path: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The words of a text that begin so.
+fn words(text: &str, start: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with(start)).map(str::to_owned).collect()
+}
+
+/// Scenario: every metric that an alert asks for. Guarantee: a collector or the operator has one of
+/// that name; an alert on a metric that was renamed would never fire again.
+#[test]
+fn alerts_ask_only_for_metrics_that_exist() {
+    let collector = read("collector/pipeline/src/telemetry.rs");
+    let operator = read("operator/src/metrics.rs");
+    let metrics = words(&read("manifests/monitoring.yaml"), "millrace_");
+    assert!(metrics.len() >= 6, "{metrics:?}");
+    for metric in metrics {
+        let family = metric.trim_end_matches("_count").trim_end_matches("_sum");
+        let exists = match family.strip_prefix("millrace_operator_") {
+            Some(own) => operator.contains(&format!("\"{own}\"")),
+            None => collector.contains(&format!("\"{family}\"")),
+        };
+        assert!(exists, "no part has the metric {metric}");
+    }
+}
+
+/// Scenario: every alert. Guarantee: the operations page tells what it means.
+#[test]
+fn every_alert_is_documented() {
+    let monitoring = read("manifests/monitoring.yaml");
+    let page = read("docs/operations.md");
+    let alerts: Vec<&str> =
+        monitoring.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(alerts.len() >= 6, "{alerts:?}");
+    for alert in alerts {
+        assert!(page.contains(&format!("| `{alert}` |")), "docs/operations.md lacks {alert}");
+    }
+}
+
+/// Scenario: the labels by which the collectors are found and told apart. Guarantee: the operator
+/// gives its pods these very labels.
+#[test]
+fn the_collectors_are_found_by_labels_they_have() {
+    let monitoring = read("manifests/monitoring.yaml");
+    let names = read("operator/src/pool/names.rs");
+    for (label, value, meta) in [
+        ("app.kubernetes.io/name", "millrace-collector", None),
+        ("app.kubernetes.io/instance", "", Some("app_kubernetes_io_instance")),
+        ("app.kubernetes.io/component", "", Some("app_kubernetes_io_component")),
+    ] {
+        assert!(names.contains(&format!("\"{label}\"")), "{label}");
+        let asked = match meta {
+            Some(meta) => format!("[__meta_kubernetes_pod_label_{meta}]"),
+            None => format!("{label}: {value}"),
+        };
+        assert!(monitoring.contains(&asked), "{asked}");
+    }
+}
