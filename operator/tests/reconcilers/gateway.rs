@@ -4,24 +4,19 @@ use millrace_operator::gateway::GatewayPools;
 use millrace_operator::scrape::Sample;
 use serde_json::{Value, json};
 
-use crate::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, world::World};
+use crate::support::world::World;
+use crate::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, gateway_pool};
 
 const CAUGHT_UP: Option<(u64, bool)> = Some((0, true));
 const BEHIND: Option<(u64, bool)> = Some((5_000_000, false));
 
 fn pool() -> Value {
-    json!({
-        "apiVersion": "millrace.dev/v1alpha1", "kind": "GatewayPool", "metadata": {},
-        "spec": {
-            "kafka": {"bootstrapServers": ["kafka:9092"]},
-            "clickhouse": {"endpoints": ["http://clickhouse:8123"]},
-            "signals": {"traces": {}},
-            "scaling": {"minReplicas": 2, "maxReplicas": 24},
-            "delivery": "EffectivelyOnce",
-            "groupProtocol": "Consumer",
-            "nestedDepth": 3,
-        }
-    })
+    gateway_pool(json!({
+        "scaling": {"minReplicas": 2, "maxReplicas": 24},
+        "delivery": "EffectivelyOnce",
+        "groupProtocol": "Consumer",
+        "nestedDepth": 3,
+    }))
 }
 
 fn world() -> World {

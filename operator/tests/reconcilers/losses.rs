@@ -4,23 +4,13 @@ use millrace_operator::gateway::GatewayPools;
 use millrace_operator::scrape::Sample;
 use serde_json::{Value, json};
 
-use crate::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, world::World};
+use crate::support::world::World;
+use crate::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, gateway_pool};
 
 /// A settled pool of two pods that answer.
 async fn settled() -> World {
     let world = World::new();
-    world.server.put(
-        POOL,
-        json!({
-            "apiVersion": "millrace.dev/v1alpha1", "kind": "GatewayPool", "metadata": {},
-            "spec": {
-                "kafka": {"bootstrapServers": ["kafka:9092"]},
-                "clickhouse": {"endpoints": ["http://clickhouse:8123"]},
-                "signals": {"traces": {}},
-                "replicas": 2,
-            }
-        }),
-    );
+    world.server.put(POOL, gateway_pool(json!({"replicas": 2})));
     for _ in 0..3 {
         world.reconcile::<GatewayPools>(POOL).await.unwrap();
         world.finish_rollouts();

@@ -8,7 +8,8 @@ use millrace_operator::gateway::GatewayPools;
 use millrace_operator::scrape::Sample;
 use serde_json::{Value, json};
 
-use crate::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, world::World};
+use crate::support::world::World;
+use crate::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, gateway_pool};
 
 const PODS: &str = "/api/v1/namespaces/telemetry/pods/prod-gateway-";
 const BASELINE: &str = "millrace.dev/rollout-baseline";
@@ -27,20 +28,12 @@ struct Cluster {
 impl Cluster {
     async fn settled(replicas: u32) -> Self {
         let world = World::new();
-        world.server.put(
-            POOL,
-            json!({
-                "apiVersion": "millrace.dev/v1alpha1", "kind": "GatewayPool", "metadata": {},
-                "spec": {
-                    "kafka": {"bootstrapServers": ["kafka:9092"]},
-                    "clickhouse": {"endpoints": ["http://clickhouse:8123"]},
-                    "signals": {"traces": {}},
-                    "replicas": replicas,
-                    "collector": {"version": "1.0.0"},
-                    "rollout": {"canary": {"pods": 1, "judgeSeconds": 60}},
-                }
-            }),
-        );
+        let pool = gateway_pool(json!({
+            "replicas": replicas,
+            "collector": {"version": "1.0.0"},
+            "rollout": {"canary": {"pods": 1, "judgeSeconds": 60}},
+        }));
+        world.server.put(POOL, pool);
         let mut cluster = Self { world, spoil: |_| None, cost: |_| 5.0, at: 0 };
         cluster.play(30).await;
         assert!(cluster.world.is_ready(POOL), "{:?}", cluster.world.condition(POOL, "Ready"));
