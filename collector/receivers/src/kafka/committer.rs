@@ -18,7 +18,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::TopicPartitionList;
 
 use super::context::{Event, GroupConsumer};
-use super::topics::{self, TopicNames};
+use super::topics::{self, Question, TopicNames};
 
 /// What the thread is to do.
 enum Task {
@@ -51,7 +51,7 @@ impl Committer {
                     Task::Commit(list) => Some(consumer.commit(&list, CommitMode::Sync)),
                     Task::Look => None,
                 };
-                let ids = question.answer();
+                let ids = question.and_then(Question::answer);
                 // A commit of nobody knows which topic isn't done: it is asked for again.
                 let unknown = KafkaError::ConsumerCommit(RDKafkaErrorCode::RequestTimedOut);
                 let result = result.map(|done| if ids.is_some() { done } else { Err(unknown) });

@@ -22,7 +22,7 @@ use super::headers::{RawHeader, headers};
 use super::metadata::{Committed, committed};
 use super::session::SessionError;
 use super::settings::SourceSettings;
-use super::topics::{self, TopicIds, TopicNames};
+use super::topics::{self, Question, TopicIds, TopicNames};
 
 /// A message as it was fetched.
 pub(super) trait Fetched: Message {
@@ -184,7 +184,7 @@ impl Member for KafkaMember {
     }
 
     fn topics(&self) -> Option<TopicIds> {
-        topics::ask(&self.consumer, &self.names).answer()
+        topics::ask(&self.consumer, &self.names).and_then(Question::answer)
     }
 
     fn look_at_topics(&self) {

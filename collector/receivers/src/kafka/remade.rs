@@ -8,7 +8,7 @@
 //! the two topics: they are dropped, and the new one is read from its first message.
 //!
 //! Limits: with at-least-once delivery, batches are sent before the answer, and what they held of
-//! the new topic is stored again. A broker whose metadata lag behind tells the old id for that long.
+//! the new topic is stored again. A broker whose metadata lag behind tells the old id for as long.
 //! A commit for the old topic that is taken for one of the new is replaced as soon as the id is
 //! known; a process killed between the two leaves it behind.
 

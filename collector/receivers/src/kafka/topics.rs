@@ -10,10 +10,11 @@
 use std::ffi::{CStr, CString, c_char};
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rdkafka::bindings::{
-    rd_kafka_AdminOptions_destroy, rd_kafka_AdminOptions_new,
+    rd_kafka_AdminOptions_destroy, rd_kafka_AdminOptions_new, rd_kafka_AdminOptions_set_broker,
     rd_kafka_AdminOptions_set_request_timeout, rd_kafka_DescribeTopics,
     rd_kafka_DescribeTopics_result_topics, rd_kafka_TopicCollection_destroy,
     rd_kafka_TopicCollection_of_topic_names, rd_kafka_TopicDescription_name,
@@ -23,12 +24,14 @@ use rdkafka::bindings::{
     rd_kafka_queue_destroy, rd_kafka_queue_new, rd_kafka_queue_poll, rd_kafka_queue_t,
     rd_kafka_resp_err_t,
 };
-use rdkafka::client::ClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 
 /// How long brokers may take to answer, in milliseconds: an answer that comes later is asked for
 /// again with the next commit.
 const ANSWER_MILLIS: i32 = 2_000;
+
+/// No broker's number.
+const NOBODY: i32 = -1;
 
 /// A topic's id: 128 random bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +41,37 @@ pub(super) struct TopicId(pub(super) u128);
 /// (before Kafka 2.8), or has no such topic now.
 pub(super) type TopicIds = Vec<Option<TopicId>>;
 
-/// The names of topics as the library takes them.
-pub(super) struct TopicNames(Vec<CString>);
+/// The names of topics as the library takes them, and who is asked for them.
+pub(super) struct TopicNames {
+    names: Vec<CString>,
+    /// The broker that answers; below zero: not found yet. Left to itself the library asks the
+    /// controller, and waits for one where there is none.
+    broker: AtomicI32,
+    /// How often one was looked for, so that it is another one each time.
+    searches: AtomicUsize,
+}
 
 impl TopicNames {
     /// Names of topics hold no zero bytes; one that does stands for no topic.
     pub(super) fn new(names: impl Iterator<Item = Arc<str>>) -> Self {
-        Self(names.map(|name| CString::new(&*name).unwrap_or_default()).collect())
+        let names = names.map(|name| CString::new(&*name).unwrap_or_default()).collect();
+        Self { names, broker: AtomicI32::new(NOBODY), searches: AtomicUsize::new(0) }
+    }
+
+    /// Whom to ask.
+    fn broker<C: ConsumerContext>(&self, consumer: &BaseConsumer<C>) -> Option<i32> {
+        let known = self.broker.load(Ordering::Relaxed);
+        if known != NOBODY {
+            return Some(known);
+        }
+        let name = self.names.first()?.to_str().ok()?;
+        let patience = Duration::from_millis(ANSWER_MILLIS.unsigned_abs().into());
+        let metadata = consumer.fetch_metadata(Some(name), patience).ok()?;
+        let brokers = metadata.brokers();
+        let search = self.searches.fetch_add(1, Ordering::Relaxed);
+        let found = brokers.get(search.checked_rem(brokers.len())?)?.id();
+        self.broker.store(found, Ordering::Relaxed);
+        Some(found)
     }
 }
 
@@ -56,13 +83,15 @@ pub(super) struct Question<'a> {
     client: PhantomData<&'a ()>,
 }
 
-/// Asks for the ids of topics, without waiting.
-pub(super) fn ask<'a, C: ClientContext + ConsumerContext>(
+/// Asks for the ids of topics, without waiting for the answer. `None` when nobody can be asked; to
+/// find somebody the first time, and again after an answer that didn't come, takes a round trip.
+pub(super) fn ask<'a, C: ConsumerContext>(
     consumer: &'a BaseConsumer<C>,
     names: &'a TopicNames,
-) -> Question<'a> {
+) -> Option<Question<'a>> {
+    let broker = names.broker(consumer)?;
     let client = consumer.client().native_ptr();
-    let mut list: Vec<*const c_char> = names.0.iter().map(|name| name.as_ptr()).collect();
+    let mut list: Vec<*const c_char> = names.names.iter().map(|name| name.as_ptr()).collect();
     // SAFETY: `client` is valid while the consumer is borrowed, which is longer than the question
     // lives. The library copies names and options, which are freed here, each once.
     let queue = unsafe {
@@ -70,22 +99,32 @@ pub(super) fn ask<'a, C: ClientContext + ConsumerContext>(
         let topics = rd_kafka_TopicCollection_of_topic_names(list.as_mut_ptr(), list.len());
         let operation = rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS;
         let options = rd_kafka_AdminOptions_new(client, operation);
-        // Within the range that is allowed, so there is no error to read.
+        // Both are within the ranges that are allowed, so there is no error to read.
         rd_kafka_AdminOptions_set_request_timeout(options, ANSWER_MILLIS, std::ptr::null_mut(), 0);
+        rd_kafka_AdminOptions_set_broker(options, broker, std::ptr::null_mut(), 0);
         rd_kafka_DescribeTopics(client, topics, options, queue);
         rd_kafka_AdminOptions_destroy(options);
         rd_kafka_TopicCollection_destroy(topics);
         queue
     };
-    Question { queue, names, client: PhantomData }
+    Some(Question { queue, names, client: PhantomData })
 }
 
 impl Question<'_> {
     /// The longest that an answer is waited for.
     pub(super) const PATIENCE: Duration = Duration::from_millis(ANSWER_MILLIS as u64 + 500);
 
-    /// Waits for the answer, no longer than [`Question::PATIENCE`]. `None` when there is none.
+    /// Waits for the answer, no longer than [`Question::PATIENCE`]. `None` when there is none:
+    /// another broker is asked the next time.
     pub(super) fn answer(self) -> Option<TopicIds> {
+        let ids = self.read();
+        if ids.is_none() {
+            self.names.broker.store(NOBODY, Ordering::Relaxed);
+        }
+        ids
+    }
+
+    fn read(&self) -> Option<TopicIds> {
         let wait = i32::try_from(Self::PATIENCE.as_millis()).unwrap_or(i32::MAX);
         // SAFETY: the queue is valid until `self` is dropped. The event is ours from here on; what
         // the result points to lives as long as the event, which is destroyed last, once.
@@ -95,12 +134,12 @@ impl Question<'_> {
                 return None;
             }
             let result = rd_kafka_event_DescribeTopics_result(event);
-            let code = rd_kafka_event_error(event);
-            let answered = match code {
+            // A broker too old to be asked has answered, too: it gives no ids.
+            let answered = matches!(
+                rd_kafka_event_error(event),
                 rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR
-                | rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE => true,
-                _ => false,
-            };
+                    | rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE
+            );
             let ids = (answered && !result.is_null()).then(|| {
                 let mut count = 0;
                 let topics = rd_kafka_DescribeTopics_result_topics(result, &raw mut count);
@@ -111,7 +150,8 @@ impl Question<'_> {
                 let found: Vec<(&CStr, Option<TopicId>)> =
                     topics.iter().map(|topic| id(*topic)).collect();
                 let of = |name: &CString| found.iter().find(|(known, _)| *known == &**name);
-                self.names.0.iter().map(|name| of(name).and_then(|(_, id)| *id)).collect()
+                let names = self.names.names.iter();
+                names.map(|name| of(name).and_then(|(_, id)| *id)).collect()
             });
             rd_kafka_event_destroy(event);
             ids
@@ -152,6 +192,7 @@ mod tests {
     use std::time::Instant;
 
     use rdkafka::ClientConfig;
+    use rdkafka::mocking::MockCluster;
 
     use super::*;
 
@@ -164,12 +205,28 @@ mod tests {
         TopicNames::new(names.iter().map(|name| Arc::from(*name)))
     }
 
+    /// Scenario: two topics, asked for twice, the second time in another
+    /// order. Guarantee: each topic keeps its id, and no two share one.
+    #[test]
+    fn topics_have_ids_in_the_order_asked_for() {
+        let mock = MockCluster::new(1).unwrap();
+        mock.create_topic("a", 1, 1).unwrap();
+        mock.create_topic("b", 1, 1).unwrap();
+        let consumer = consumer(&mock.bootstrap_servers());
+        let names = [names(&["a", "b"]), names(&["b", "a"])];
+        let there = ask(&consumer, &names[0]).and_then(Question::answer).unwrap();
+        let [Some(first), Some(second)] = there[..] else { panic!("{there:?}") };
+        assert_ne!(first, second);
+        let again = ask(&consumer, &names[1]).and_then(Question::answer).unwrap();
+        assert_eq!(again, [Some(second), Some(first)]);
+    }
+
     /// Scenario: no broker answers. Guarantee: neither does this, in bounded time.
     #[test]
     fn without_a_broker_there_is_no_answer() {
         let consumer = consumer("127.0.0.1:9");
         let began = Instant::now();
-        assert_eq!(ask(&consumer, &names(&["a"])).answer(), None);
+        assert_eq!(ask(&consumer, &names(&["a"])).and_then(Question::answer), None);
         assert!(began.elapsed() < Question::PATIENCE * 4, "{:?}", began.elapsed());
     }
 }
