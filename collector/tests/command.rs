@@ -399,7 +399,8 @@ fn a_gateway_says_what_it_leaves_behind() {
     let settings = Settings::new(&format!(
         "admin: {{address: '127.0.0.1:0'}}\nmemory: {{limitBytes: 512Mi}}\n\
          shutdown: {{deadlineSeconds: 2}}\n\
-         receivers:\n  kafka:\n    workers: 2\n    topics: {{traces: otlp_traces}}\n    \
+         receivers:\n  kafka:\n    workers: 2\n    delivery: AtLeastOnce\n    \
+         topics: {{traces: otlp_traces}}\n    \
          connection: {{bootstrapServers: ['{servers}']}}\n\
          exporters: {{clickhouse: {{endpoints: ['http://127.0.0.1:1']}}}}\n",
     ));
