@@ -43,7 +43,6 @@ fn drain_amid_a_rebalance(seed: u64) -> Result<Duration, String> {
         // Work for each worker; enough memory to take it.
         (shape.partitions, shape.budget_bytes) = (shape.partitions.max(4), 96 << 20);
     });
-    driver.ending = true;
     {
         let second = &mut driver.processes[1];
         second.state = State::Down(Duration::MAX);
@@ -57,6 +56,7 @@ fn drain_amid_a_rebalance(seed: u64) -> Result<Duration, String> {
     })?;
     driver.processes[1].state = State::Down(Duration::ZERO);
     driver.until("one worker knows of the rebalance", |driver| driver.parked(0) > 0)?;
+    driver.ending = true;
     let begun = driver.world().now;
     let deadline = driver.world().instant() + DRAIN;
     let shared = Arc::clone(&driver.processes[0].shared);

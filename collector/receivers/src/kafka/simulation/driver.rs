@@ -242,7 +242,9 @@ impl Driver {
         let Some(process) = self.processes.get_mut(at) else { return };
         match process.state {
             State::Frozen(until) if until <= now => process.state = State::Running,
-            State::Down(until) if until <= now => *process = start(&self.world, at),
+            State::Down(until) if until <= now && !self.ending => {
+                *process = start(&self.world, at);
+            }
             State::Frozen(_) | State::Down(_) => return,
             State::Running => {}
         }
