@@ -17,7 +17,7 @@ use crate::error::StepError;
 use crate::lag::LagObservation;
 use crate::pool::names::PoolNames;
 use crate::pool::status::Outcome;
-use crate::pool::workload;
+use crate::pool::{observe, workload};
 
 /// What was found after writing.
 #[derive(Clone, Debug)]
@@ -76,7 +76,8 @@ async fn write(
     changes.push(change.clone());
     let mut verdict = judge(&seen);
     if verdict != Verdict::Complete {
-        seen.pods = workload::staying(&observed.watched.pods);
+        let pods = observe::pods(context, &names.namespace, &names.selector()).await?;
+        seen.pods = workload::staying(&pods);
         verdict = judge(&seen);
     }
     let complete = verdict == Verdict::Complete;

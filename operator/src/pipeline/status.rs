@@ -124,10 +124,14 @@ fn state_facts(facts: &mut Facts, applied: &Applied) {
             waiting = Some(fact);
         }
     }
-    for type_ in [ConditionType::DataLost, ConditionType::DeadLettersKept] {
-        match gateway.history(type_) {
+    // What a pool that isn't there yet has told of is nothing, as with one that is.
+    for (type_, none) in [
+        (ConditionType::DataLost, Reason::NothingLost),
+        (ConditionType::DeadLettersKept, Reason::NoDeadLetters),
+    ] {
+        match gateway.history(type_).filter(|fact| fact.reason != none) {
             Some(fact) => facts.state(type_, fact.status, fact.reason, fact.message),
-            None => facts.drop(type_),
+            None => facts.fails(type_, none, "no gateway has told of any"),
         }
     }
     state_progress(facts, waiting, all.iter().find(|child| child.stalled()).copied());

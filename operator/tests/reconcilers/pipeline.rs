@@ -294,7 +294,7 @@ async fn lost_data_is_passed_on_and_holds_nothing_up() {
         let more = json!({"replicas": 1, "readyReplicas": 1});
         world.say(&child("gateway"), older_by, &facts, more);
     };
-    assert_eq!(world.condition(PIPELINE, "DataLost"), None);
+    assert_eq!(world.condition(PIPELINE, "DataLost").unwrap().1, "NothingLost");
     says(true, 0);
     reconcile(&world).await;
     assert_eq!(world.condition(PIPELINE, "DataLost").unwrap().0, "True");
