@@ -414,6 +414,7 @@ impl<M: Member> Session<M> {
 
     fn committed(&mut self, result: Result<(), KafkaError>) {
         let commits = std::mem::take(&mut self.commits.in_flight);
+        let outdated = std::mem::take(&mut self.commits.outdated);
         tracing::debug!(worker = self.worker, ?commits, ?result, "commit answered");
         if let Err(error) = &result {
             // Ordinary while the group rebalances; the offsets are due again.
@@ -422,8 +423,7 @@ impl<M: Member> Session<M> {
         }
         for commit in &commits {
             self.ledger.commit_answered(commit, result.is_ok());
-            // Of an earlier generation: another owner's, or another topic's by now.
-            if result.is_ok() && self.ledger.generation(commit.key) == Some(commit.generation) {
+            if result.is_ok() && !outdated.contains(&commit.key.topic) {
                 self.confirmed.insert(commit.key, commit.offset);
             }
         }

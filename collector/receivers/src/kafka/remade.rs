@@ -53,6 +53,9 @@ impl<M: Member> Session<M> {
     fn topic_is_another(&mut self, topic: u16) {
         // What is committed of the old one says nothing about the new one.
         self.confirmed.retain(|key, _| key.topic != topic);
+        if !self.commits.in_flight.is_empty() {
+            self.commits.outdated.insert(topic);
+        }
         let keys = self.partitions.keys().copied().filter(|key| key.topic == topic);
         let mut beginnings = TopicPartitionList::new();
         for key in keys.collect::<Vec<Key>>() {

@@ -10,7 +10,7 @@
 //! `flight` (batches to answers), `group` (assignment, revocation, commits), `remade` (topics that
 //! were deleted and made again).
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -82,6 +82,8 @@ enum Flow {
 pub(super) struct Commits {
     /// Asked for and not answered.
     pub(super) in_flight: Vec<Commit<Key>>,
+    /// Topics that were found to be others since: what is committed of them says nothing.
+    pub(super) outdated: BTreeSet<u16>,
     /// When to look whether something changed.
     pub(super) next: Instant,
     /// After a refusal: not earlier than this.
@@ -171,7 +173,12 @@ impl<M: Member> Session<M> {
             spares: Spares::default(),
             headroom: None,
             headroom_bytes: HEADROOM_BYTES,
-            commits: Commits { in_flight: Vec::new(), next: now, not_before: now },
+            commits: Commits {
+                in_flight: Vec::new(),
+                outdated: BTreeSet::new(),
+                next: now,
+                not_before: now,
+            },
             confirmed: BTreeMap::new(),
             topic_ids: vec![None; topics],
             next_look: now + LOOK_INTERVAL,
