@@ -18,7 +18,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::TopicPartitionList;
 
 use super::context::{Event, GroupConsumer};
-use super::topics::{self, Question, TopicNames};
+use super::topics::{Question, Topics};
 
 /// What the thread is to do.
 enum Task {
@@ -38,7 +38,7 @@ impl Committer {
     pub(super) fn start(
         worker: u16,
         consumer: Arc<GroupConsumer>,
-        names: Arc<TopicNames>,
+        topics: Arc<Topics>,
     ) -> std::io::Result<Self> {
         // A worker has one commit in flight. A look may be before it.
         let (tasks, inbox) = sync_channel::<Task>(1);
@@ -46,7 +46,7 @@ impl Committer {
         let count = Arc::clone(&under_way);
         let body = move || {
             while let Ok(task) = inbox.recv() {
-                let question = topics::ask(&consumer, &names);
+                let question = topics.ask();
                 let result = match task {
                     Task::Commit(list) => Some(consumer.commit(&list, CommitMode::Sync)),
                     Task::Look => None,

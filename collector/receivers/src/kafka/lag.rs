@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use millrace_pipeline::telemetry::Telemetry;
-use rdkafka::consumer::{BaseConsumer, Consumer, DefaultConsumerContext};
-use rdkafka::error::KafkaError;
+use rdkafka::consumer::Consumer;
 use rdkafka::metadata::Metadata;
 
 use super::Shared;
+use super::asker::Client;
 
 /// How often the ends are asked for. A sizing decision looks at minutes.
 const LAG_INTERVAL: Duration = Duration::from_secs(3);
@@ -134,7 +134,7 @@ fn tell_lost(shared: &Shared, (topic, partition): &(Arc<str>, i32), messages: u6
 
 /// Measures until the process drains.
 pub(super) fn measure(shared: &Shared) {
-    let client = match client(shared) {
+    let client = match shared.asker.client(&shared.settings) {
         Ok(client) => client,
         Err(error) => {
             tracing::error!(%error, "lag will not be measured");
@@ -175,7 +175,7 @@ pub(super) fn measure(shared: &Shared) {
 }
 
 /// Says so when the brokers answer again: the workers' own clients never do.
-fn look_for_brokers(shared: &Shared, client: &BaseConsumer<DefaultConsumerContext>) {
+fn look_for_brokers(shared: &Shared, client: &Client) {
     if !shared.status.is_troubled() {
         return;
     }
@@ -188,12 +188,6 @@ fn look_for_brokers(shared: &Shared, client: &BaseConsumer<DefaultConsumerContex
     if answer.as_ref().is_ok_and(known) {
         shared.status.recovered();
     }
-}
-
-fn client(shared: &Shared) -> Result<BaseConsumer<DefaultConsumerContext>, KafkaError> {
-    let mut client = shared.settings.reading_client();
-    client.remove("group.id");
-    client.create()
 }
 
 #[cfg(test)]

@@ -16,13 +16,14 @@ use rdkafka::error::KafkaResult;
 use rdkafka::message::BorrowedMessage;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
+use super::asker::Asker;
 use super::committer::Committer;
 use super::context::{Event, GroupConsumer, Mailbox};
 use super::headers::{RawHeader, headers};
 use super::metadata::{Committed, committed};
 use super::session::SessionError;
 use super::settings::SourceSettings;
-use super::topics::{self, Question, TopicIds, TopicNames};
+use super::topics::{Question, TopicIds, Topics};
 
 /// A message as it was fetched.
 pub(super) trait Fetched: Message {
@@ -96,23 +97,27 @@ pub(super) trait Member {
 /// A member by librdkafka.
 pub(super) struct KafkaMember {
     consumer: Arc<GroupConsumer>,
-    names: Arc<TopicNames>,
+    topics: Arc<Topics>,
     /// None once closed.
     committer: RefCell<Option<Committer>>,
 }
 
 impl KafkaMember {
     /// Makes the consumer and subscribes it.
-    pub(super) fn join(settings: &SourceSettings, worker: u16) -> Result<Self, SessionError> {
+    pub(super) fn join(
+        settings: &SourceSettings,
+        worker: u16,
+        asker: &Asker,
+    ) -> Result<Self, SessionError> {
         let client = settings.group_client(worker);
         let consumer: GroupConsumer = client.create_with_context(Mailbox::default())?;
         let topics: Vec<&str> = settings.topics.iter().map(|t| t.name.as_ref()).collect();
         consumer.subscribe(&topics)?;
         let consumer = Arc::new(consumer);
         let names = settings.topics.iter().map(|topic| Arc::clone(&topic.name));
-        let names = Arc::new(TopicNames::new(names));
-        let committer = Committer::start(worker, Arc::clone(&consumer), Arc::clone(&names))?;
-        Ok(Self { consumer, names, committer: RefCell::new(Some(committer)) })
+        let topics = Arc::new(Topics::new(asker.client(settings)?, names));
+        let committer = Committer::start(worker, Arc::clone(&consumer), Arc::clone(&topics))?;
+        Ok(Self { consumer, topics, committer: RefCell::new(Some(committer)) })
     }
 
     fn is_cooperative(&self) -> bool {
@@ -184,7 +189,7 @@ impl Member for KafkaMember {
     }
 
     fn topics(&self) -> Option<TopicIds> {
-        topics::ask(&self.consumer, &self.names).and_then(Question::answer)
+        self.topics.ask().and_then(Question::answer)
     }
 
     fn look_at_topics(&self) {

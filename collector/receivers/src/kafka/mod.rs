@@ -15,6 +15,7 @@
 //!
 //! This module doesn't know ClickHouse, SQL, or how a table looks.
 
+mod asker;
 mod committer;
 mod context;
 mod finish;
@@ -49,6 +50,7 @@ use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::sink::{DeadLetters, Sink};
 use millrace_pipeline::telemetry::Telemetry;
 
+use asker::Asker;
 use finish::Finish;
 pub use finish::{LeftBehind, Why};
 pub use headers::{RawHeader, headers};
@@ -118,6 +120,7 @@ struct Shared {
     telemetry: Arc<Telemetry>,
     drain: Drain,
     status: Status,
+    asker: Asker,
     finish: Finish,
     lag: LagBoard,
     salvage: SyncSender<salvage::Job>,
@@ -172,6 +175,7 @@ impl KafkaSource {
             telemetry,
             drain,
             status: Status::new(readiness.part("kafka source"), workers),
+            asker: Asker::default(),
             finish: Finish::new(workers),
             lag: LagBoard::default(),
             salvage,

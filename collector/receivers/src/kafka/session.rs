@@ -145,7 +145,7 @@ pub(super) struct Session<M> {
 impl Session<KafkaMember> {
     /// Makes the consumer and subscribes it. Nothing is read before [`Session::run`].
     pub(super) fn new(shared: Arc<Shared>, worker: u16) -> Result<Self, SessionError> {
-        let member = KafkaMember::join(&shared.settings, worker)?;
+        let member = KafkaMember::join(&shared.settings, worker, &shared.asker)?;
         Ok(Self::of(shared, worker, member))
     }
 }

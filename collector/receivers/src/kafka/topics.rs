@@ -8,7 +8,6 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char};
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -24,7 +23,9 @@ use rdkafka::bindings::{
     rd_kafka_queue_destroy, rd_kafka_queue_new, rd_kafka_queue_poll, rd_kafka_queue_t,
     rd_kafka_resp_err_t,
 };
-use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::consumer::Consumer;
+
+use super::asker::Client;
 
 /// How long brokers may take to answer, in milliseconds: an answer that comes later is asked for
 /// again with the next commit.
@@ -41,8 +42,9 @@ pub(super) struct TopicId(pub(super) u128);
 /// (before Kafka 2.8), or has no such topic now.
 pub(super) type TopicIds = Vec<Option<TopicId>>;
 
-/// The names of topics as the library takes them, and who is asked for them.
-pub(super) struct TopicNames {
+/// The topics of a source, and who is asked for them.
+pub(super) struct Topics {
+    client: Arc<Client>,
     names: Vec<CString>,
     /// The broker that answers; below zero: not found yet. Left to itself the library asks the
     /// controller, and waits for one where there is none.
@@ -51,63 +53,62 @@ pub(super) struct TopicNames {
     searches: AtomicUsize,
 }
 
-impl TopicNames {
+impl Topics {
     /// Names of topics hold no zero bytes; one that does stands for no topic.
-    pub(super) fn new(names: impl Iterator<Item = Arc<str>>) -> Self {
+    pub(super) fn new(client: Arc<Client>, names: impl Iterator<Item = Arc<str>>) -> Self {
         let names = names.map(|name| CString::new(&*name).unwrap_or_default()).collect();
-        Self { names, broker: AtomicI32::new(NOBODY), searches: AtomicUsize::new(0) }
+        let (broker, searches) = (AtomicI32::new(NOBODY), AtomicUsize::new(0));
+        Self { client, names, broker, searches }
     }
 
     /// Whom to ask.
-    fn broker<C: ConsumerContext>(&self, consumer: &BaseConsumer<C>) -> Option<i32> {
+    fn broker(&self) -> Option<i32> {
         let known = self.broker.load(Ordering::Relaxed);
         if known != NOBODY {
             return Some(known);
         }
         let name = self.names.first()?.to_str().ok()?;
         let patience = Duration::from_millis(ANSWER_MILLIS.unsigned_abs().into());
-        let metadata = consumer.fetch_metadata(Some(name), patience).ok()?;
+        let metadata = self.client.fetch_metadata(Some(name), patience).ok()?;
         let brokers = metadata.brokers();
         let search = self.searches.fetch_add(1, Ordering::Relaxed);
         let found = brokers.get(search.checked_rem(brokers.len())?)?.id();
         self.broker.store(found, Ordering::Relaxed);
         Some(found)
     }
+
+    /// Asks for the topics' ids, without waiting for the answer. `None` when nobody can be asked;
+    /// to find somebody the first time, and again after an answer that didn't come, takes a round
+    /// trip.
+    pub(super) fn ask(&self) -> Option<Question<'_>> {
+        let broker = self.broker()?;
+        let client = self.client.client().native_ptr();
+        let mut list: Vec<*const c_char> = self.names.iter().map(|name| name.as_ptr()).collect();
+        // SAFETY: `client` is valid while `self` is borrowed, which is longer than the question
+        // lives. The library copies names and options, which are freed here, each once.
+        let queue = unsafe {
+            let queue = rd_kafka_queue_new(client);
+            let topics = rd_kafka_TopicCollection_of_topic_names(list.as_mut_ptr(), list.len());
+            let operation = rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS;
+            let options = rd_kafka_AdminOptions_new(client, operation);
+            // Both are within the ranges that are allowed, so there is no error to read.
+            let no_text = std::ptr::null_mut();
+            rd_kafka_AdminOptions_set_request_timeout(options, ANSWER_MILLIS, no_text, 0);
+            rd_kafka_AdminOptions_set_broker(options, broker, no_text, 0);
+            rd_kafka_DescribeTopics(client, topics, options, queue);
+            rd_kafka_AdminOptions_destroy(options);
+            rd_kafka_TopicCollection_destroy(topics);
+            queue
+        };
+        Some(Question { queue, topics: self })
+    }
 }
 
 /// A question on its way to a broker.
 pub(super) struct Question<'a> {
+    /// Belongs to the client of `topics`, which outlives it.
     queue: *mut rd_kafka_queue_t,
-    names: &'a TopicNames,
-    /// The queue belongs to a client, which must outlive it.
-    client: PhantomData<&'a ()>,
-}
-
-/// Asks for the ids of topics, without waiting for the answer. `None` when nobody can be asked; to
-/// find somebody the first time, and again after an answer that didn't come, takes a round trip.
-pub(super) fn ask<'a, C: ConsumerContext>(
-    consumer: &'a BaseConsumer<C>,
-    names: &'a TopicNames,
-) -> Option<Question<'a>> {
-    let broker = names.broker(consumer)?;
-    let client = consumer.client().native_ptr();
-    let mut list: Vec<*const c_char> = names.names.iter().map(|name| name.as_ptr()).collect();
-    // SAFETY: `client` is valid while the consumer is borrowed, which is longer than the question
-    // lives. The library copies names and options, which are freed here, each once.
-    let queue = unsafe {
-        let queue = rd_kafka_queue_new(client);
-        let topics = rd_kafka_TopicCollection_of_topic_names(list.as_mut_ptr(), list.len());
-        let operation = rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS;
-        let options = rd_kafka_AdminOptions_new(client, operation);
-        // Both are within the ranges that are allowed, so there is no error to read.
-        rd_kafka_AdminOptions_set_request_timeout(options, ANSWER_MILLIS, std::ptr::null_mut(), 0);
-        rd_kafka_AdminOptions_set_broker(options, broker, std::ptr::null_mut(), 0);
-        rd_kafka_DescribeTopics(client, topics, options, queue);
-        rd_kafka_AdminOptions_destroy(options);
-        rd_kafka_TopicCollection_destroy(topics);
-        queue
-    };
-    Some(Question { queue, names, client: PhantomData })
+    topics: &'a Topics,
 }
 
 impl Question<'_> {
@@ -119,7 +120,7 @@ impl Question<'_> {
     pub(super) fn answer(self) -> Option<TopicIds> {
         let ids = self.read();
         if ids.is_none() {
-            self.names.broker.store(NOBODY, Ordering::Relaxed);
+            self.topics.broker.store(NOBODY, Ordering::Relaxed);
         }
         ids
     }
@@ -150,7 +151,7 @@ impl Question<'_> {
                 let found: Vec<(&CStr, Option<TopicId>)> =
                     topics.iter().map(|topic| id(*topic)).collect();
                 let of = |name: &CString| found.iter().find(|(known, _)| *known == &**name);
-                let names = self.names.names.iter();
+                let names = self.topics.names.iter();
                 names.map(|name| of(name).and_then(|(_, id)| *id)).collect()
             });
             rd_kafka_event_destroy(event);
@@ -196,13 +197,10 @@ mod tests {
 
     use super::*;
 
-    fn consumer(servers: &str) -> BaseConsumer {
-        let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", servers).set("group.id", "g").create().unwrap()
-    }
-
-    fn names(names: &[&str]) -> TopicNames {
-        TopicNames::new(names.iter().map(|name| Arc::from(*name)))
+    fn topics(servers: &str, names: &[&str]) -> Topics {
+        let client: Client =
+            ClientConfig::new().set("bootstrap.servers", servers).create().unwrap();
+        Topics::new(Arc::new(client), names.iter().map(|name| Arc::from(*name)))
     }
 
     /// Scenario: two topics, asked for twice, the second time in another
@@ -212,21 +210,21 @@ mod tests {
         let mock = MockCluster::new(1).unwrap();
         mock.create_topic("a", 1, 1).unwrap();
         mock.create_topic("b", 1, 1).unwrap();
-        let consumer = consumer(&mock.bootstrap_servers());
-        let names = [names(&["a", "b"]), names(&["b", "a"])];
-        let there = ask(&consumer, &names[0]).and_then(Question::answer).unwrap();
+        let servers = mock.bootstrap_servers();
+        let ask = |names: &[&str]| topics(&servers, names).ask().and_then(Question::answer);
+        let there = ask(&["a", "b"]).unwrap();
         let [Some(first), Some(second)] = there[..] else { panic!("{there:?}") };
         assert_ne!(first, second);
-        let again = ask(&consumer, &names[1]).and_then(Question::answer).unwrap();
+        let again = ask(&["b", "a"]).unwrap();
         assert_eq!(again, [Some(second), Some(first)]);
     }
 
     /// Scenario: no broker answers. Guarantee: neither does this, in bounded time.
     #[test]
     fn without_a_broker_there_is_no_answer() {
-        let consumer = consumer("127.0.0.1:9");
+        let topics = topics("127.0.0.1:9", &["a"]);
         let began = Instant::now();
-        assert_eq!(ask(&consumer, &names(&["a"])).and_then(Question::answer), None);
+        assert_eq!(topics.ask().and_then(Question::answer), None);
         assert!(began.elapsed() < Question::PATIENCE * 4, "{:?}", began.elapsed());
     }
 }

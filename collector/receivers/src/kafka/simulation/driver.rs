@@ -14,6 +14,7 @@ use millrace_pipeline::sink::Outcome;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::Signal;
 
+use super::super::asker::Asker;
 use super::super::finish::Finish;
 use super::super::lag::LagBoard;
 use super::super::salvage::{Job, MAX_JOBS};
@@ -523,6 +524,7 @@ fn start(world: &Arc<Mutex<World>>, at: usize) -> Process {
         telemetry,
         drain,
         status: Status::new(readiness.part("kafka source"), shape.workers),
+        asker: Asker::default(),
         finish: Finish::new(shape.workers),
         lag: LagBoard::default(),
         salvage,
