@@ -36,7 +36,7 @@ fn run(encoding: Encoding, data: &[u8], wrap: fn(&[u8], usize) -> Vec<u8>) {
         let first = answer(&mut kept, encoding, rest, limit_bytes);
         if control & 24 == 0 {
             let fresh = answer(&mut Decompressor::new(), encoding, rest, limit_bytes);
-            assert_eq!(first, fresh, "a used context answers otherwise");
+            assert_same(&first, &fresh);
         }
         // Whatever happened before, a good body is read.
         if control & 24 == 8 {
@@ -53,6 +53,18 @@ fn run(encoding: Encoding, data: &[u8], wrap: fn(&[u8], usize) -> Vec<u8>) {
         }
     }
     KEPT.with(|place| place.put(kept));
+}
+
+/// Both give the same bytes, or refuse in the same way. What libzstd finds wrong with a corrupt body
+/// depends on the buffers that its context has already; that it is corrupt doesn't.
+fn assert_same(used: &Result<Vec<u8>, DecompressError>, fresh: &Result<Vec<u8>, DecompressError>) {
+    use DecompressError::Corrupt;
+    match (used, fresh) {
+        (Err(Corrupt { encoding: used, .. }), Err(Corrupt { encoding: fresh, .. })) => {
+            assert_eq!(used, fresh);
+        }
+        _ => assert_eq!(used, fresh, "a used context answers otherwise"),
+    }
 }
 
 fn answer(
