@@ -55,15 +55,11 @@ fn run(encoding: Encoding, data: &[u8], wrap: fn(&[u8], usize) -> Vec<u8>) {
     KEPT.with(|place| place.put(kept));
 }
 
-/// Both give the same bytes, or refuse in the same way. What libzstd finds wrong with a corrupt body
-/// depends on the buffers that its context has already; that it is corrupt doesn't.
+/// Both give the same bytes, or both refuse. Why libzstd refuses a corrupt body, and whether it does
+/// before or after the cap is met, depends on what its context has read before.
 fn assert_same(used: &Result<Vec<u8>, DecompressError>, fresh: &Result<Vec<u8>, DecompressError>) {
-    use DecompressError::Corrupt;
-    match (used, fresh) {
-        (Err(Corrupt { encoding: used, .. }), Err(Corrupt { encoding: fresh, .. })) => {
-            assert_eq!(used, fresh);
-        }
-        _ => assert_eq!(used, fresh, "a used context answers otherwise"),
+    if used.is_ok() || fresh.is_ok() {
+        assert_eq!(used, fresh, "a used context answers otherwise");
     }
 }
 
