@@ -2,7 +2,7 @@
 //!
 //! The world outside comes as trait objects so that tests can stand in for it. What it holds
 //! of objects (failures in a row, what sizing remembers, which children were verified) only saves
-//! work, or what pods did so far: losing it takes nothing back.
+//! work, and what pods did so far is counted anew: losing it takes nothing back.
 
 use std::sync::Arc;
 

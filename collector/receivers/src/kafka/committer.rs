@@ -89,11 +89,10 @@ impl Committer {
 
     /// Ends the thread. One that waits for a broker is left to itself: it ends with its answer or
     /// with the process.
-    pub(super) fn close(self, in_flight: bool) {
+    pub(super) fn close(self) {
         let Self { tasks, under_way, thread } = self;
         drop(tasks);
-        let is_idle = !in_flight && under_way.load(Ordering::Acquire) == 0;
-        if is_idle && thread.join().is_err() {
+        if under_way.load(Ordering::Acquire) == 0 && thread.join().is_err() {
             tracing::error!("the committing thread panicked");
         }
     }

@@ -91,7 +91,7 @@ pub(super) trait Member {
     fn commit_and_forget(&self, list: &TopicPartitionList) -> KafkaResult<()>;
 
     /// Before the end: rebalances are answered without the session from here on.
-    fn close(&self, commit_in_flight: bool);
+    fn close(&self);
 }
 
 /// A member by librdkafka.
@@ -202,10 +202,10 @@ impl Member for KafkaMember {
         self.consumer.commit(list, CommitMode::Async)
     }
 
-    fn close(&self, commit_in_flight: bool) {
+    fn close(&self) {
         self.consumer.context().close();
         if let Some(committer) = self.committer.take() {
-            committer.close(commit_in_flight);
+            committer.close();
         }
     }
 }

@@ -368,7 +368,7 @@ impl<M: Member> Session<M> {
         };
         self.partitions.keys().for_each(|key| self.leave_behind(*key, why));
         self.drop_all_partitions();
-        self.member.close(!self.commits.in_flight.is_empty());
+        self.member.close();
         // Dropping the consumer closes it, which takes a round trip or the session's time-out.
         drop(self);
     }

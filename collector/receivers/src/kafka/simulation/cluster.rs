@@ -497,7 +497,7 @@ impl World {
     }
 
     fn serve_commit(&mut self, id: MemberId) {
-        let now = self.now;
+        let (now, topic) = (self.now, self.topic_id());
         let Some(commit) = self.group.members.get(&id).and_then(|p| p.commit.as_ref()) else {
             return;
         };
@@ -507,8 +507,7 @@ impl World {
         }
         let Some(place) = self.group.members.get_mut(&id) else { return };
         if answered && let Some(commit) = place.commit.take() {
-            let is_of = commit.meant == Some(TopicId(self.topic.unsigned_abs().into()));
-            if commit.result.is_ok() && is_of {
+            if commit.result.is_ok() && commit.meant == Some(topic) {
                 place.confirmed.extend(commit.entries.iter().map(|(p, offset, _)| (*p, *offset)));
             }
             place.news.push_back((now, Event::Topics(vec![Some(commit.topic)])));

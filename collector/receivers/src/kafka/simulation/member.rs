@@ -176,7 +176,7 @@ impl Member for SimMember {
         Ok(())
     }
 
-    fn close(&self, _: bool) {
+    fn close(&self) {
         self.world().leave(self.id);
     }
 }
