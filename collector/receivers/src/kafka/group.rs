@@ -292,7 +292,10 @@ impl<M: Member> Session<M> {
             let Some(generation) = generation else { continue };
             self.leave_behind(*key, Why::TakenAway);
             let revoked = self.ledger.revoke(*key, *generation, announce);
-            last.extend(revoked.and_then(|revoked| revoked.final_commit));
+            if let Some(commit) = revoked.and_then(|revoked| revoked.final_commit) {
+                self.note_committed(&commit);
+                last.push(commit);
+            }
             self.drop_partition(*key);
         }
         self.commit_and_forget(&last);
@@ -426,9 +429,17 @@ impl<M: Member> Session<M> {
             self.ledger.commit_answered(commit, result.is_ok());
             if result.is_ok() && !outdated.contains(&commit.key.topic) {
                 self.confirmed.insert(commit.key, commit.offset);
+                self.note_committed(commit);
             }
         }
         self.release_held();
+    }
+
+    /// What was passed over before it won't be met again.
+    fn note_committed(&self, commit: &Commit<Key>) {
+        if let Some(topic) = self.topic(commit.key) {
+            self.shared.lag.committed(&topic.name, commit.key.partition, commit.offset);
+        }
     }
 
     /// Notes what of the partition isn't safe, if the process is at its end: nobody here will see

@@ -4,11 +4,12 @@
 //! client of its own, because a paused consumer hears nothing about the partitions it holds back:
 //! just when lag matters most.
 //!
-//! Where a worker passed messages over, the partition's beginning tells whether they were deleted
-//! unread: those are counted as lost to retention. Gaps behind the beginning are Kafka's own
-//! (markers of transactions, compaction) and mean nothing.
+//! Where messages were passed over ([`super::gaps`]), the partition's beginning tells whether they
+//! were deleted unread: those are counted as lost to retention. Gaps behind the beginning are
+//! Kafka's own (markers of transactions, compaction) and mean nothing. A process that ends looks
+//! once more: nobody after it would tell.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -18,6 +19,7 @@ use rdkafka::metadata::Metadata;
 
 use super::Shared;
 use super::asker::Client;
+use super::gaps::{Gap, Gaps, Place};
 
 /// How often the ends are asked for. A sizing decision looks at minutes.
 const LAG_INTERVAL: Duration = Duration::from_secs(3);
@@ -32,20 +34,18 @@ struct Point {
     commit_point: Option<i64>,
     oldest_millis: Option<i64>,
     since: SystemTime,
-    /// The largest gap met since the beginning was last asked for: the offset wanted, and the one
-    /// that came.
-    gap: Option<(i64, i64)>,
 }
 
 /// How long a loss stands beside readiness.
 const NOTE_TIME: Duration = Duration::from_secs(600);
 
-type Points = BTreeMap<(Arc<str>, i32), Point>;
+type Points = BTreeMap<Place, Point>;
 
 /// What the workers know, by partition.
 #[derive(Debug, Default)]
 pub(super) struct LagBoard {
     points: Mutex<Points>,
+    gaps: Mutex<Gaps>,
 }
 
 impl LagBoard {
@@ -57,37 +57,39 @@ impl LagBoard {
         oldest_millis: Option<i64>,
     ) {
         let since = SystemTime::now();
-        let point = Point { commit_point, oldest_millis, since, gap: None };
+        let point = Point { commit_point, oldest_millis, since };
         let mut points = self.points();
         let known = points.entry((Arc::clone(topic), partition)).or_insert(point);
-        *known = Point { since: known.since, gap: known.gap, ..point };
+        *known = Point { since: known.since, ..point };
     }
 
     /// A worker wanted the message at one offset and got that at a later one.
     pub(super) fn passed_over(&self, topic: &Arc<str>, partition: i32, wanted: i64, got: i64) {
-        let since = SystemTime::now();
-        let point = Point { commit_point: None, oldest_millis: None, since, gap: None };
-        let mut points = self.points();
-        let known = points.entry((Arc::clone(topic), partition)).or_insert(point);
-        if known.gap.is_none_or(|(from, to)| to - from < got - wanted) {
-            known.gap = Some((wanted, got));
-        }
+        self.gaps().met((Arc::clone(topic), partition), Gap { wanted, got });
     }
 
-    /// The messages of a partition's last gap that were deleted, once.
-    fn take_lost(&self, key: &(Arc<str>, i32), low: i64) -> u64 {
-        let gap = self.points().get_mut(key).and_then(|point| point.gap.take());
-        gap.map_or(0, |gap| lost(gap, low))
+    /// A worker's partition is committed up to here, or will be without anybody hearing of it.
+    pub(super) fn committed(&self, topic: &Arc<str>, partition: i32, offset: i64) {
+        self.gaps().committed(&(Arc::clone(topic), partition), offset);
+    }
+
+    /// Partitions with anything to look for.
+    fn places(&self) -> BTreeSet<Place> {
+        let points = self.points();
+        let gaps = self.gaps();
+        points.keys().chain(gaps.untold()).cloned().collect()
     }
 
     pub(super) fn forget(&self, topic: &Arc<str>, partition: i32, telemetry: &Telemetry) {
+        let place = (Arc::clone(topic), partition);
+        self.gaps().left(&place);
         let mut points = self.points();
-        points.remove(&(Arc::clone(topic), partition));
+        points.remove(&place);
         telemetry.forget_lag(topic, partition);
     }
 
     /// Sets the gauges of a partition, unless it left meanwhile.
-    fn tell(&self, key: &(Arc<str>, i32), low: i64, high: i64, telemetry: &Telemetry) {
+    fn tell(&self, key: &Place, low: i64, high: i64, telemetry: &Telemetry) {
         let points = self.points();
         let Some(point) = points.get(key) else { return };
         let (messages, age) = lag(point, low, high, SystemTime::now());
@@ -97,6 +99,11 @@ impl LagBoard {
     fn points(&self) -> MutexGuard<'_, Points> {
         // Writers replace whole entries.
         self.points.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn gaps(&self) -> MutexGuard<'_, Gaps> {
+        // A panic ends the process, so a poisoned lock is not seen outside tests.
+        self.gaps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -115,13 +122,8 @@ fn lag(point: &Point, low: i64, high: i64, now: SystemTime) -> (u64, Duration) {
     (messages, now.duration_since(oldest).unwrap_or_default())
 }
 
-/// Messages of a gap that lie before the partition's beginning.
-fn lost((wanted, got): (i64, i64), low: i64) -> u64 {
-    u64::try_from(low.min(got) - wanted).unwrap_or(0)
-}
-
 /// Counts and tells messages that were deleted unread. Until when that stays told.
-fn tell_lost(shared: &Shared, (topic, partition): &(Arc<str>, i32), messages: u64) -> Instant {
+fn tell_lost(shared: &Shared, (topic, partition): &Place, messages: u64) -> Instant {
     tracing::error!(
         %topic, partition, messages,
         "messages were deleted before they were read: keep them longer, or read faster"
@@ -132,7 +134,7 @@ fn tell_lost(shared: &Shared, (topic, partition): &(Arc<str>, i32), messages: u6
     Instant::now() + NOTE_TIME
 }
 
-/// Measures until the process drains.
+/// Measures until the process drains, and tells what is left to tell when its workers are done.
 pub(super) fn measure(shared: &Shared) {
     let client = match shared.asker.client(&shared.settings) {
         Ok(client) => client,
@@ -153,23 +155,35 @@ pub(super) fn measure(shared: &Shared) {
         if noted_until.take_if(|until| *until <= Instant::now()).is_some() {
             shared.status.note(None);
         }
-        let keys: Vec<(Arc<str>, i32)> = shared.lag.points().keys().cloned().collect();
-        for key in keys {
-            if shared.drain.is_begun() {
-                return;
-            }
-            match client.fetch_watermarks(&key.0, key.1, ASK_TIMEOUT) {
-                Ok((low, high)) => {
-                    shared.lag.tell(&key, low, high, &shared.telemetry);
-                    let messages = shared.lag.take_lost(&key, low);
-                    if messages > 0 {
-                        noted_until = Some(tell_lost(shared, &key, messages));
-                    }
-                }
-                Err(error) => {
-                    tracing::debug!(topic = %key.0, partition = key.1, %error, "asking for lag");
-                }
-            }
+        let places = shared.lag.places();
+        let now = places.iter().take_while(|_| !shared.drain.is_begun());
+        let told = now.filter_map(|place| look(shared, &client, place)).max();
+        noted_until = noted_until.max(told);
+    }
+    while !shared.finish.all_done() && !shared.drain.remaining().is_zero() {
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+    let untold: Vec<Place> = shared.lag.gaps().untold().cloned().collect();
+    for place in &untold {
+        look(shared, &client, place);
+    }
+}
+
+/// Asks for a partition's beginning and end, and tells what they mean. Until when a loss is noted
+/// beside readiness, if there is one.
+fn look(shared: &Shared, client: &Client, place: &Place) -> Option<Instant> {
+    if shared.drain.remaining().is_zero() {
+        return None;
+    }
+    match client.fetch_watermarks(&place.0, place.1, ASK_TIMEOUT) {
+        Ok((low, high)) => {
+            shared.lag.tell(place, low, high, &shared.telemetry);
+            let messages = shared.lag.gaps().tell(place).map_or(0, |gap| gap.lost(low));
+            (messages > 0).then(|| tell_lost(shared, place, messages))
+        }
+        Err(error) => {
+            tracing::debug!(topic = %place.0, partition = place.1, %error, "asking for lag");
+            None
         }
     }
 }
@@ -202,12 +216,8 @@ mod tests {
     /// Guarantee: messages that exist and aren't stored, and the age of the oldest.
     #[test]
     fn lag_counts_what_exists_and_is_not_stored() {
-        let point = |commit_point, oldest_millis| Point {
-            commit_point,
-            oldest_millis,
-            since: at(90),
-            gap: None,
-        };
+        let point =
+            |commit_point, oldest_millis| Point { commit_point, oldest_millis, since: at(90) };
         let behind = lag(&point(Some(40), Some(70_000)), 0, 100, at(100));
         assert_eq!(behind, (60, Duration::from_secs(30)));
         assert_eq!(lag(&point(Some(100), Some(70_000)), 0, 100, at(100)), (0, Duration::ZERO));
@@ -223,38 +233,12 @@ mod tests {
     fn a_clock_that_steps_changes_ages_alone() {
         let day = Duration::from_secs(86_400);
         let noon = at(10 * 86_400);
-        let point = |oldest| Point {
-            commit_point: Some(40),
-            oldest_millis: oldest,
-            since: noon,
-            gap: None,
-        };
+        let point = |oldest| Point { commit_point: Some(40), oldest_millis: oldest, since: noon };
         let stamp = i64::try_from(10 * 86_400_000_u64 - 5_000).ok();
         for (oldest, age) in [(None, Duration::ZERO), (stamp, Duration::from_secs(5))] {
             assert_eq!(lag(&point(oldest), 0, 100, noon), (60, age));
             assert_eq!(lag(&point(oldest), 0, 100, noon - day), (60, Duration::ZERO));
             assert_eq!(lag(&point(oldest), 0, 100, noon + day), (60, age + day));
         }
-    }
-
-    /// Scenario: gaps before, across and behind a partition's beginning. Guarantee: what lies
-    /// before it is lost, and nothing else.
-    #[test]
-    fn what_was_deleted_unread_is_lost() {
-        assert_eq!(lost((40, 100), 100), 60);
-        assert_eq!(lost((40, 100), 70), 30, "the rest was passed over for another reason");
-        assert_eq!(lost((40, 100), 500), 60, "more was deleted since, but it was read");
-        assert_eq!(lost((40, 41), 0), 0);
-    }
-
-    /// Scenario: two gaps between two looks, then a look. Guarantee: the larger one counts, once.
-    #[test]
-    fn a_gap_is_counted_once() {
-        let (board, topic) = (LagBoard::default(), Arc::from("t"));
-        board.passed_over(&topic, 3, 10, 60);
-        board.passed_over(&topic, 3, 90, 91);
-        board.publish(&topic, 3, Some(92), None);
-        let key = (topic, 3);
-        assert_eq!((board.take_lost(&key, 60), board.take_lost(&key, 60)), (50, 0));
     }
 }

@@ -20,6 +20,7 @@ mod committer;
 mod context;
 mod finish;
 mod flight;
+mod gaps;
 mod group;
 mod headers;
 mod intake;

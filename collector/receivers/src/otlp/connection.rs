@@ -39,8 +39,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// of 10 ms at 100 MB/s. What arrives is moved into budgeted buffers at once.
 const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
 
-/// The same for a whole connection.
-const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+/// The same for a whole connection: until tasks have read it, nobody's budget covers it.
+const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 
 /// The largest HTTP/2 frame taken, in bytes: fewer, larger pieces cost less than the default 16
 /// KiB.

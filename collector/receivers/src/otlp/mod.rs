@@ -28,8 +28,10 @@ use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::Publish;
 use millrace_pipeline::telemetry::Telemetry;
+use millrace_wire::framing::GRPC_PREFIX_BYTES;
 use tokio::net::TcpListener;
 
+use body::Intake;
 use connection::{Host, Listener, Protocol};
 use service::Service;
 use work::{Pool, Shared};
@@ -94,7 +96,9 @@ impl Otlp {
     pub async fn bind(settings: &OtlpReceiver, parts: Parts) -> Result<Self, OtlpError> {
         let OtlpReceiver { grpc, http, limits } = settings;
         let Parts { budget, drain, telemetry, publisher, threads } = parts;
-        let shared = Arc::new(Shared { budget, telemetry, publisher });
+        let longest = limits.grpc_message_bytes.get().max(limits.http_body_bytes.get());
+        let intake = Intake::new(budget.clone(), longest + GRPC_PREFIX_BYTES as u64);
+        let shared = Arc::new(Shared { budget, intake, telemetry, publisher });
         let pool = Pool::start(threads.max(LEAST_THREADS), Arc::clone(&shared))
             .map_err(OtlpError::Threads)?;
         let request_time = Duration::from_secs(u64::from(limits.request_seconds));

@@ -69,7 +69,7 @@ impl Service {
             return Err(self.unread_as(signal, Refusal::Draining, Refused::Draining.into()));
         }
         let deadline = Instant::now() + self.request_time;
-        let collecting = body::collect(body, limit_bytes + F::OVERHEAD_BYTES, &self.shared.budget);
+        let collecting = body::collect(body, limit_bytes + F::OVERHEAD_BYTES, &self.shared.intake);
         let body = match timeout_at(deadline, collecting).await {
             Ok(collected) => collected.map_err(|denied| self.unread(signal, denied))?,
             Err(_) => {

@@ -20,7 +20,7 @@ use millrace_wire::otlp::json::{self, JsonErrorKind};
 use millrace_wire::{Signal, otlp};
 use tokio::sync::oneshot;
 
-use super::body::Collected;
+use super::body::{Collected, Intake, Room};
 use super::denied::{Denied, reason};
 use super::scratch::{Scratch, Unreadable};
 use super::service::Layout;
@@ -54,6 +54,7 @@ pub(crate) struct Job {
 /// What all threads share.
 pub(crate) struct Shared {
     pub(crate) budget: Budget,
+    pub(crate) intake: Intake,
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) publisher: Arc<dyn Publish>,
 }
@@ -130,7 +131,7 @@ impl Worker {
             // The client is gone or was told to come back: don't store what it will send again.
             return;
         }
-        let Collected { bytes, reservation } = body;
+        let Collected { bytes, room: Room { reservation, unread } } = body;
         let message = bytes.get(layout.start..).unwrap_or_default();
         let Self { shared, reader, .. } = self;
         let result = reader
@@ -146,6 +147,7 @@ impl Worker {
             denied
         });
         // Before the answer: whoever has it may count on the memory being given back.
+        drop((bytes, unread));
         self.reader.plain.trim(self.kept_bytes);
         self.reader.protobuf.trim(self.kept_bytes);
         // Nobody there any more: the delivery goes on and is counted by the publisher.
