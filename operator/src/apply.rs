@@ -1,4 +1,4 @@
-//! Writing children and status: server-side apply, and only when something differs.
+//! Writing children: server-side apply, and only when something differs. Statuses: [`status`].
 //!
 //! A child is read, compared with what is wanted, and written only if it is missing, was built from
 //! another wanted state (its hash annotation), or was changed by someone else. So a converged
@@ -6,6 +6,7 @@
 //! concern. A child that exists but belongs to someone else is refused, never taken over.
 
 pub mod compare;
+pub mod status;
 
 use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
@@ -29,10 +30,10 @@ use crate::error::{ApiError, Category, Step, StepError};
 use crate::events::Notice;
 use crate::seen::{Key, Mark};
 
+pub use status::{STATUS_MANAGER, patch_status};
+
 /// Owns the fields of children.
 pub const CHILDREN_MANAGER: &str = "millrace-operator/children";
-/// Owns the status of our own kinds.
-pub const STATUS_MANAGER: &str = "millrace-operator/status";
 /// Carries the hash of the wanted state a child was last applied from.
 pub const APPLIED_HASH_ANNOTATION: &str = "millrace.dev/applied-hash";
 
@@ -453,51 +454,6 @@ impl<'a> Children<'a> {
 pub fn is_paused<K: Resource>(object: &K) -> bool {
     let value = object.annotations().get(millrace_crds::PAUSED_ANNOTATION);
     value.is_some_and(|value| value == "true")
-}
-
-/// Writes `wanted` as the status of `object` unless `current` is the same; tells whether it wrote.
-///
-/// # Errors
-/// When the API server refuses or is away.
-pub async fn patch_status<K: Applicable, S: Serialize>(
-    context: &Context,
-    object: &K,
-    current: Option<&S>,
-    wanted: &S,
-) -> Result<bool, StepError> {
-    let kind = K::kind(&()).into_owned();
-    let name = object.name_any();
-    let namespace = object.namespace().unwrap_or_default();
-    let encode = |source| ApplyError::Encode { kind: kind.clone(), name: name.clone(), source };
-    let wanted = serde_json::to_value(wanted).map_err(|e| at_status(encode(e)))?;
-    let current = serde_json::to_value(current).map_err(|e| at_status(encode(e)))?;
-    if wanted == current {
-        return Ok(false);
-    }
-    let api: Api<K> = Api::namespaced(context.client.clone(), &namespace);
-    let body = serde_json::json!({
-        "apiVersion": K::api_version(&()),
-        "kind": kind,
-        "metadata": { "name": name, "namespace": namespace },
-        "status": wanted,
-    });
-    let params = PatchParams::apply(STATUS_MANAGER).force();
-    match api.patch_status(&name, &params, &Patch::Apply(&body)).await {
-        Ok(_) => {
-            context.metrics.wrote(&kind, "status");
-            Ok(true)
-        }
-        // Deleted while we looked: there is nobody left to tell.
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(false),
-        Err(source) => {
-            let what = format!("patch status of {kind} {namespace}/{name}");
-            Err(StepError::api(Step::Status, what, source))
-        }
-    }
-}
-
-fn at_status(error: ApplyError) -> StepError {
-    StepError::new(Step::Status, error.category(), error.reason(), error)
 }
 
 /// The first 16 bytes of the SHA-256 of a JSON value with sorted keys, in hexadecimal.

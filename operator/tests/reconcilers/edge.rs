@@ -2,6 +2,8 @@
 
 use crate::support::apiserver::Write;
 use crate::support::world::World;
+use millrace_crds::v1alpha1::EdgePool;
+use millrace_operator::apply::patch_status;
 use millrace_operator::edge::EdgePools;
 use serde_json::json;
 
@@ -67,6 +69,28 @@ async fn a_new_pool_gets_its_objects_and_is_ready_only_with_its_pods() {
     assert_eq!(status["pods"], "3/3");
     assert_eq!(status["endpoint"], "prod-edge.telemetry.svc:4317");
     assert_eq!(status["image"], "millrace/collector:0.1.0-system");
+}
+
+/// Scenario: a ready pool is deleted and made again under its name, with the same spec, before its
+/// reconcile writes what it found. Guarantee: the new pool's status isn't touched; the old one's
+/// was until then.
+#[tokio::test]
+async fn a_status_is_written_only_onto_the_object_it_was_found_for() {
+    let world = world();
+    settle(&world).await;
+    let object = world.server.get(POOL).unwrap();
+    let pool: EdgePool = serde_json::from_value(object).unwrap();
+    let mut found = pool.status.clone().unwrap();
+    found.pods = Some("2/3".to_owned());
+    let write = async || patch_status(&world.context, &pool, pool.status.as_ref(), &found).await;
+    assert!(write().await.unwrap());
+    assert_eq!(world.server.get(POOL).unwrap()["status"]["pods"], "2/3");
+
+    world.server.delete(POOL);
+    assert!(!write().await.unwrap(), "there is none");
+    world.server.put(POOL, self::pool());
+    assert!(!write().await.unwrap(), "it is another");
+    assert_eq!(world.server.get(POOL).unwrap()["status"], serde_json::Value::Null);
 }
 
 /// Scenario: the ConfigMap of a new pool. Guarantee: the collector itself accepts it, and it names

@@ -1,5 +1,5 @@
-//! An API server in memory: get, list by label, server-side apply, merge patches, status, delete
-//! with finalizers and preconditions, events.
+//! An API server in memory: get, list by label, server-side apply, merge patches, JSON patches of
+//! statuses, delete with finalizers and preconditions, events.
 //!
 //! It keeps what matters for reconcilers honest: uids, resource versions that move only when an
 //! object changes, generations that move only with the spec, fields that a manager no longer
@@ -38,6 +38,14 @@ pub(crate) enum Verdict {
     DieBefore,
     /// Whoever asked dies before the answer.
     DieAfter,
+}
+
+/// What a patch's body is.
+#[derive(Clone, Copy, Debug)]
+enum PatchKind {
+    Apply,
+    Merge,
+    Json,
 }
 
 /// Decides on each request: what becomes of it, and for how many turns of the others it waits.
@@ -219,7 +227,11 @@ impl ApiServer {
         let accept = parts.headers.get("accept").and_then(|v| v.to_str().ok()).unwrap_or("");
         let metadata_only = accept.contains("PartialObjectMetadata");
         let content = parts.headers.get("content-type").and_then(|v| v.to_str().ok()).unwrap_or("");
-        let is_merge = content.contains("merge-patch");
+        let patch = match content {
+            content if content.contains("merge-patch") => PatchKind::Merge,
+            content if content.contains("json-patch") => PatchKind::Json,
+            _ => PatchKind::Apply,
+        };
         let verdict = self.judge(&parts.method, &path).await;
         if let Verdict::Refuse(code) = verdict {
             return failure(code, "made to fail");
@@ -227,7 +239,7 @@ impl ApiServer {
         if verdict == Verdict::DieBefore {
             return self.die().await;
         }
-        let answer = self.act(&parts.method, &path, &query, metadata_only, is_merge, body);
+        let answer = self.act(&parts.method, &path, &query, metadata_only, patch, body);
         match verdict {
             Verdict::Lose => failure(504, "made to get lost"),
             Verdict::DieAfter => self.die().await,
@@ -255,7 +267,7 @@ impl ApiServer {
         path: &str,
         query: &str,
         metadata_only: bool,
-        is_merge: bool,
+        patch: PatchKind,
         body: Value,
     ) -> Response<Body> {
         let mut state = self.state.lock().unwrap();
@@ -271,8 +283,11 @@ impl ApiServer {
         }
         let answer = match *method {
             Method::GET => state.read(path, query, metadata_only),
-            Method::PATCH if is_merge => state.merge_patch(path, &body),
-            Method::PATCH => state.patch(path, query, body),
+            Method::PATCH => match patch {
+                PatchKind::Merge => state.merge_patch(path, &body),
+                PatchKind::Json => state.json_patch_status(path, &body),
+                PatchKind::Apply => state.patch(path, query, body),
+            },
             Method::POST => state.create(path, body),
             Method::PUT => state.replace(path, body),
             Method::DELETE => {
@@ -323,20 +338,12 @@ impl State {
     fn patch(&mut self, path: &str, query: &str, body: Value) -> Result<Value, u16> {
         self.writes.push(Write { method: "PATCH".into(), path: path.into() });
         let manager = parameter(query, "fieldManager").ok_or(400u16)?;
-        let (path, status) = match path.strip_suffix("/status") {
-            Some(path) => (path, true),
-            None => (path, false),
-        };
         let (old, mut applied) = match self.objects.remove(path) {
             Some(stored) => (Some(stored.value), stored.applied),
-            None if status => return Err(404),
             None => (None, BTreeMap::new()),
         };
         let mut value = old.clone().unwrap_or_else(|| json!({}));
-        let mut wanted = body;
-        if status {
-            wanted = json!({"status": wanted["status"]});
-        }
+        let wanted = body;
         if let Some(before) = applied.get(&manager) {
             remove_given_up(&mut value, before, &wanted);
         }
@@ -349,6 +356,28 @@ impl State {
         merge(&mut value, &wanted);
         applied.insert(manager, wanted);
         self.complete(path, old.as_ref(), &mut value);
+        self.keep(path, Stored { value: value.clone(), applied }, true);
+        Ok(value)
+    }
+
+    /// A JSON patch of a status, with tests of other fields. The body of a status has no say in
+    /// metadata, as on a real server.
+    fn json_patch_status(&mut self, path: &str, operations: &Value) -> Result<Value, u16> {
+        self.writes.push(Write { method: "PATCH".into(), path: path.into() });
+        let path = path.strip_suffix("/status").ok_or(400u16)?;
+        let stored = self.objects.get(path).ok_or(404u16)?;
+        let (old, applied) = (stored.value.clone(), stored.applied.clone());
+        let mut value = old.clone();
+        for operation in operations.as_array().ok_or(400u16)? {
+            let at = operation["path"].as_str().ok_or(400u16)?;
+            match operation["op"].as_str() {
+                Some("test") if value.pointer(at) == Some(&operation["value"]) => {}
+                Some("test") => return Err(422),
+                Some("add") if at == "/status" => value["status"] = operation["value"].clone(),
+                _ => return Err(400),
+            }
+        }
+        self.complete(path, Some(&old), &mut value);
         self.keep(path, Stored { value: value.clone(), applied }, true);
         Ok(value)
     }
