@@ -1,4 +1,4 @@
-//! The one way a status is written: only when it differs, and only onto the object it was found for.
+//! The one way a status is written: only when it differs, and only onto the object it is of.
 
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
