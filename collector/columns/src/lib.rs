@@ -3,7 +3,7 @@
 //!
 //! [`BlockSet`] is the whole interface: append requests, ask how much is in, take the inserts.
 //! One insert holds rows of one table and one partition (day), so that a deduplication token never
-//! covers several partitions.
+//! covers several partitions, and at most [`INSERT_ROWS`].
 //!
 //! ```
 //! # use millrace_columns::{BlockSet, Compression, Options};
@@ -65,4 +65,4 @@ mod traces;
 pub use append::{AppendError, Appended, MAX_DAYS};
 pub use body::Compression;
 pub use frame::{FRAME_BYTES, checksum};
-pub use set::{BlockSet, Day, Insert, Options};
+pub use set::{BlockSet, Day, INSERT_ROWS, Insert, Options};

@@ -16,6 +16,12 @@ use crate::traces::TraceBlock;
 /// rows x keys. A path counts for 1,024 rows at least, so a block of few rows ends at 16,384 paths.
 const MAX_CELLS: usize = 16 * 1024 * 1024;
 
+/// Most rows of one insert, just below the 1,048,449 that a server takes as one block by default
+/// (`max_insert_block_size`, `min_insert_block_size_rows`): so an insert is one part, stored whole
+/// or not at all. Batches stay below it; a message of more rows becomes several inserts. Where they
+/// are cut depends on the number of rows alone, so the same messages are cut alike at any time.
+pub const INSERT_ROWS: u32 = 1_000_000;
+
 /// What an open block counts beside its values: about the memory that its empty builders take. It
 /// makes a batch of many days end early.
 const BLOCK_BYTES: usize = 16 * 1024;
@@ -72,7 +78,9 @@ pub struct Insert {
     pub table: TableKind,
     /// The partition.
     pub day: Day,
-    /// Rows in it.
+    /// Which of the inserts for this table and day, from 0.
+    pub number: u16,
+    /// Rows in it, at most [`INSERT_ROWS`].
     pub rows: u64,
     /// Native blocks, one or more, in the compression asked for.
     pub body: Vec<u8>,
@@ -213,6 +221,8 @@ pub(crate) struct Partitions<B> {
     days: Vec<DayBlocks<B>>,
     /// The day that the last row went to.
     last: usize,
+    /// The rows at which its last block is full.
+    last_rows: u32,
     spare: Vec<B>,
     /// The request being appended, by a number of its own, and how many days it has touched.
     request: u64,
@@ -236,6 +246,7 @@ impl<B: Block> Partitions<B> {
             table: table(kind, options.attributes),
             days: Vec::new(),
             last: 0,
+            last_rows: 0,
             spare: Vec::new(),
             request: 0,
             touched: 0,
@@ -253,7 +264,9 @@ impl<B: Block> Partitions<B> {
         let hit = self.days.get(self.last).is_some_and(|last| {
             last.day == day
                 && last.request == self.request
-                && last.blocks.last().is_some_and(|block| block.cells() < MAX_CELLS)
+                && last.blocks.last().is_some_and(|block| {
+                    block.cells() < MAX_CELLS && block.levels().rows < self.last_rows
+                })
         });
         if !hit {
             self.last = self.open(day)?;
@@ -267,7 +280,7 @@ impl<B: Block> Partitions<B> {
 
     #[cold]
     fn open(&mut self, day: Day) -> Result<usize, Refusal> {
-        let Self { options, table, days, spare, request, touched, .. } = self;
+        let Self { options, table, days, spare, request, touched, last_rows, .. } = self;
         let found = days.iter().position(|blocks| blocks.day == day);
         let index = found.unwrap_or(days.len());
         if found.is_none_or(|index| days[index].request != *request) {
@@ -282,9 +295,17 @@ impl<B: Block> Partitions<B> {
         }
         let blocks = &mut days[index];
         blocks.request = *request;
-        if blocks.blocks.last().is_none_or(|block| block.cells() >= MAX_CELLS) {
+        let rows: u64 = blocks.blocks.iter().map(|block| u64::from(block.levels().rows)).sum();
+        let left = INSERT_ROWS - (rows % u64::from(INSERT_ROWS)) as u32;
+        let last = blocks.blocks.last();
+        // A whole number of inserts is full: the next begins with a block of its own.
+        let is_full = last.is_none_or(|last| {
+            last.cells() >= MAX_CELLS || (left == INSERT_ROWS && last.levels().rows > 0)
+        });
+        if is_full {
             blocks.blocks.push(spare.pop().unwrap_or_else(|| B::new(table.kind, options)));
         }
+        *last_rows = left + blocks.blocks.last().map_or(0, |last| last.levels().rows);
         Ok(index)
     }
 
@@ -348,19 +369,27 @@ impl<B: Block> AnyPartitions for Partitions<B> {
 
     fn take(&mut self, compression: Compression, writer: &mut BodyWriter, out: &mut Vec<Insert>) {
         self.days.sort_by_key(|day| day.day);
-        for day in self.days.drain(..) {
-            let mut rows = 0;
-            writer.begin(compression);
-            for block in day.blocks {
-                rows += u64::from(block.levels().rows);
-                if block.levels().rows > 0 {
-                    block.write(&self.table, writer);
+        for DayBlocks { day, blocks, .. } in self.days.drain(..) {
+            let mut blocks = blocks.into_iter().peekable();
+            for number in 0.. {
+                if blocks.peek().is_none() {
+                    break;
                 }
-                Self::retire(&mut self.spare, block);
-            }
-            let (body, plain_bytes) = writer.finish();
-            if rows > 0 {
-                out.push(Insert { table: self.table.kind, day: day.day, rows, body, plain_bytes });
+                let mut rows = 0;
+                writer.begin(compression);
+                // Blocks end where an insert does, so it is never more.
+                while let Some(block) = blocks.next_if(|_| rows < u64::from(INSERT_ROWS)) {
+                    rows += u64::from(block.levels().rows);
+                    if block.levels().rows > 0 {
+                        block.write(&self.table, writer);
+                    }
+                    Self::retire(&mut self.spare, block);
+                }
+                let (body, plain_bytes) = writer.finish();
+                if rows > 0 {
+                    let table = self.table.kind;
+                    out.push(Insert { table, day, number, rows, body, plain_bytes });
+                }
             }
         }
         self.last = 0;

@@ -7,7 +7,7 @@ mod oracle;
 
 use std::collections::BTreeMap;
 
-use millrace_columns::{AppendError, BlockSet, Compression, Day, MAX_DAYS, Options};
+use millrace_columns::{AppendError, BlockSet, Compression, Day, INSERT_ROWS, MAX_DAYS, Options};
 use millrace_schema::Attributes;
 use millrace_wire::Signal;
 use native::Value;
@@ -158,6 +158,27 @@ fn midnight_divides_inserts() {
     let options = Options::default();
     let mut set = BlockSet::new(Signal::Traces, &options);
     assert_eq!(verify(&mut set, &request(spans), options), 2);
+}
+
+/// A million and a half rows of one day come as one request, and as three of which the second is
+/// refused after a hundred days: both make the same two inserts, cut by their number of rows alone.
+#[test]
+fn a_message_of_many_rows_becomes_several_inserts_at_fixed_rows() {
+    let all = u64::from(INSERT_ROWS) * 3 / 2;
+    let spans = |count: u64| request(vec![Span::default(); count as usize]).encode_to_vec();
+    let mut whole = BlockSet::new(Signal::Traces, &Options::default());
+    whole.append(&spans(all)).unwrap();
+    let whole = whole.take(Compression::Lz4);
+    let found: Vec<(u16, u64)> = whole.iter().map(|it| (it.number, it.rows)).collect();
+    assert_eq!(found, [(0, u64::from(INSERT_ROWS)), (1, all - u64::from(INSERT_ROWS))]);
+
+    let mut parts = BlockSet::new(Signal::Traces, &Options::default());
+    parts.append(&spans(all / 2)).unwrap();
+    let bad = (0..=MAX_DAYS as u64)
+        .map(|day| Span { start_time_unix_nano: day * NANOS_PER_DAY, ..Span::default() });
+    parts.append(&request(bad.collect()).encode_to_vec()).unwrap_err();
+    parts.append(&spans(all - all / 2)).unwrap();
+    assert!(parts.take(Compression::Lz4) == whole, "cut elsewhere, or other bytes");
 }
 
 /// A set that has grown to its batch's size takes no more memory for further batches like it.

@@ -16,7 +16,9 @@ use prost::Message;
 
 fn rows(inserts: &[Insert], attributes: Attributes) -> Rows {
     let mut rows = Rows::new();
-    for Insert { table: kind, day: Day(day), rows: count, body, plain_bytes } in inserts {
+    for insert in inserts {
+        let Insert { table: kind, day: Day(day), number, rows: count, body, plain_bytes } = insert;
+        assert_eq!(*number, 0, "one insert per table and day");
         assert_eq!(*plain_bytes, body.len() as u64);
         let definition = table(*kind, attributes);
         let names: Vec<&str> = definition.insert_columns().map(|column| column.name).collect();

@@ -436,7 +436,7 @@ impl Judge<'_> {
         }
         // 30 levels is all that a request may have.
         self.range(&field("nestedDepth"), *nested_depth, 0..=30);
-        self.range(&field("batch.maxRows"), batch.max_rows, 1..=1_048_576);
+        self.range(&field("batch.maxRows"), batch.max_rows, 1..=750_000);
         let bytes = ByteSize::kib(64)..=ByteSize::mib(1024);
         self.range(&field("batch.maxBytes"), batch.max_bytes, bytes);
         self.range(&field("batch.maxAgeMillis"), batch.max_age_millis, 1..=60_000);

@@ -74,8 +74,8 @@ pub enum Attributes {
 section! {
     /// When a batch is sent: at the first of these.
     pub struct Batch {
-        /// Rows, 1 to 1,048,576. Few and big inserts are what ClickHouse likes; more rows than this
-        /// gain it little, and memory grows with them.
+        /// Rows, 1 to 750,000. Few and big inserts are what ClickHouse likes; more rows than this
+        /// gain it little, and memory grows with them. A server takes up to 1,048,449 as one block.
         pub max_rows: u32 = 50_000,
         /// Bytes of columns before compression, 64 KiB to 1 GiB.
         pub max_bytes: ByteSize = ByteSize::mib(16),

@@ -159,7 +159,9 @@ static COLUMNS: LazyLock<BTreeMap<(TableKind, bool), Columns>> = LazyLock::new(|
 /// are the table's, and there is one insert per table and day.
 fn read_back(inserts: &[Insert], attributes: Attributes) -> Rows {
     let mut all = Rows::new();
-    for Insert { table: kind, day: Day(day), rows: count, body, plain_bytes } in inserts {
+    for insert in inserts {
+        let Insert { table: kind, day: Day(day), number, rows: count, body, plain_bytes } = insert;
+        assert_eq!(*number, 0, "one insert per table and day");
         assert_eq!(*plain_bytes, body.len() as u64);
         let columns = &COLUMNS[&(*kind, attributes == Attributes::Json)];
         let mut rows = Vec::new();

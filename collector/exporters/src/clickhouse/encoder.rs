@@ -89,8 +89,7 @@ impl Encoder for ColumnsEncoder {
             Block {
                 table: table.index,
                 table_name: Arc::clone(&table.name),
-                // One insert per table and day: its number among those is 0.
-                slice: Slice { day: i32::from(insert.day.0), number: 0 },
+                slice: Slice { day: i32::from(insert.day.0), number: insert.number },
                 rows: insert.rows,
                 records: insert.rows,
                 body: insert.body.into(),

@@ -36,6 +36,10 @@ const STUCK_AFTER: Duration = Duration::from_secs(30);
 /// The longest message that is decoded, whatever the budget: 64 MiB, sixty times what brokers take
 /// unless they are told otherwise.
 const MAX_MESSAGE_BYTES: u64 = 64 << 20;
+/// A longer message is a batch of its own, twice what brokers take unless they are told otherwise:
+/// it may make several inserts, and were one of them refused, its neighbours' rows in the others
+/// couldn't be told from those that are stored.
+const ALONE_BYTES: usize = 2 << 20;
 /// What a byte of a message may become in memory: columns with ids in text, and bodies beside them.
 const GROWTH: u64 = 4;
 /// One message may take this part of the budget: a quarter is what consumers fetch ahead, so that
@@ -95,12 +99,21 @@ impl<M: Member> Session<M> {
         self.note_gap(key, offset);
         let cut = self.ledger.cut_at(key, offset);
         let open = self.partitions.get(&key).and_then(|partition| partition.open.as_ref());
+        // A batch that is repeated holds what it held before.
+        let alone = message.payload().map_or(0, <[u8]>::len) > ALONE_BYTES
+            && !matches!(cut, Cut::Exactly(_));
         if open.is_some_and(|open| ends_before(open.cut, cut)) {
             self.cut(key, CutReason::Repeat);
+        } else if alone {
+            self.cut(key, CutReason::Bytes);
         }
         self.open_batch(key, offset, message, cut);
         self.append(key, offset, message);
-        self.cut_if_due(key);
+        if alone {
+            self.cut(key, CutReason::Bytes);
+        } else {
+            self.cut_if_due(key);
+        }
     }
 
     /// Messages may have been passed over. Whether they are lost is for who knows the partition's

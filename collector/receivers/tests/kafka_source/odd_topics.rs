@@ -133,3 +133,21 @@ fn long_messages_wait_for_memory_and_too_long_ones_are_dead_letters() {
     assert!(letters[0].rejection.detail.starts_with("3000000 bytes are more than the 2097152 "));
     running.stop();
 }
+
+/// Scenario: a message of 3 MB between short ones. Guarantee: it is a batch of its own, so that no
+/// neighbour is in the several inserts it may make; all are stored once.
+#[test]
+fn a_long_message_is_a_batch_of_its_own() {
+    let kafka = Kafka::new(1);
+    let long = "x".repeat(3_000_000);
+    kafka.send(0, ["a".to_owned(), "b".to_owned(), long.clone(), "c".to_owned(), "d".to_owned()]);
+    let sink = FakeSink::new(Mode::Store);
+    let running = Running::start(&kafka, &sink, Options::default());
+    eventually("committed", || kafka.committed(0) == Some(5));
+    let batches: Vec<Vec<String>> = sink.stored().into_iter().map(|seen| seen.messages).collect();
+    let found: Vec<usize> = batches.iter().flatten().map(String::len).collect();
+    assert_eq!(found, [1, 1, long.len(), 1, 1]);
+    let alone = batches.iter().find(|batch| batch.contains(&long)).map(Vec::len);
+    assert_eq!(alone, Some(1));
+    running.stop();
+}
