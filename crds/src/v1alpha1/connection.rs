@@ -136,9 +136,16 @@ impl SaslMechanism {
 #[schemars(transform = clickhouse_rules)]
 pub struct ClickHouseTarget {
     /// HTTP interfaces, http://host:8123 or https://host:8443. Each is taken for a full writer:
-    /// inserts go to one and move on to the next when it fails. 1 to 64.
+    /// inserts go to one and move on to the next of its shard when it fails. With several shards
+    /// as many for each, shard by shard. 1 to 64.
     #[schemars(length(min = 1, max = 64))]
     pub endpoints: Vec<ClickHouseEndpoint>,
+    /// Shards that the endpoints belong to. The rows of a Kafka partition go to one shard, always
+    /// the same; with another number of shards they go elsewhere from then on, and what was under
+    /// way just then may be stored on both. 1 to 64. Default: 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 64))]
+    pub shards: Option<u16>,
     /// Database of the tables, made if missing. Can't be changed afterwards. Default: otel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database: Option<DatabaseName>,
@@ -167,6 +174,14 @@ impl ClickHouseTarget {
 
     /// Table prefix used when none is named.
     pub const DEFAULT_TABLE_PREFIX: &'static str = "otel";
+
+    /// Shards when none are named: every endpoint has all of the rows, or replicates them.
+    pub const DEFAULT_SHARDS: u16 = 1;
+
+    /// The number of shards, the default filled in.
+    pub fn shards(&self) -> u16 {
+        self.shards.unwrap_or(Self::DEFAULT_SHARDS)
+    }
 
     /// The database, the default filled in.
     pub fn database(&self) -> &str {
@@ -202,5 +217,11 @@ fn clickhouse_rules(schema: &mut Schema) {
         schema,
         "self.endpoints.all(e, self.endpoints.exists_one(o, o == e))",
         "an endpoint is named twice: name each once",
+    );
+    rules::rule(
+        schema,
+        "!has(self.shards) || size(self.endpoints) % self.shards == 0",
+        "the endpoints can't be shared out evenly among the shards: write as many for each, shard \
+         by shard",
     );
 }

@@ -83,6 +83,7 @@ pub fn clickhouse(
 ) -> Result<config::ClickHouseExporter, Invalid> {
     let crds::ClickHouseTarget {
         endpoints,
+        shards: _,
         database: _,
         table_prefix: _,
         // Only DDL runs on the cluster; rows go to the endpoints.
@@ -112,6 +113,7 @@ pub fn clickhouse(
     };
     Ok(config::ClickHouseExporter {
         endpoints,
+        shards: spec.shards(),
         database: checked("clickhouse.database", spec.database())?,
         table_prefix: checked("clickhouse.tablePrefix", spec.table_prefix())?,
         credentials,

@@ -51,6 +51,8 @@ pub(super) async fn connection(
 ) -> Result<ddl::Client, StepError> {
     let ClickHouseTarget {
         endpoints,
+        // Every server has the tables, whichever shard it is of.
+        shards: _,
         database: _,
         table_prefix: _,
         cluster: _,

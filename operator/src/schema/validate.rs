@@ -19,6 +19,7 @@ pub(super) fn validate(schema: &crds::TelemetrySchema) -> Result<ddl::Declared, 
         &schema.spec;
     let crds::ClickHouseTarget {
         endpoints: _,
+        shards: _,
         database: _,
         table_prefix: _,
         cluster,

@@ -357,6 +357,26 @@ async fn two_ways_of_attributes_in_one_pool_are_refused() {
     assert!(world.server.get(SET).is_none());
 }
 
+/// Scenario: four servers in two shards. Guarantee: the collector is told of the shards, and takes
+/// it.
+#[tokio::test]
+async fn a_pools_shards_reach_its_collectors() {
+    let world = World::new();
+    let mut pool = pool();
+    let servers = ["a-1", "a-2", "b-1", "b-2"].map(|host| format!("http://{host}:8123"));
+    pool["spec"]["clickhouse"] = json!({"endpoints": servers, "shards": 2});
+    world.server.put(POOL, pool);
+    world.reconcile::<GatewayPools>(POOL).await.unwrap();
+    let paths = world.server.paths();
+    let map = paths.iter().find(|path| path.contains("/configmaps/")).unwrap();
+    let text = world.server.get(map).unwrap()["data"]["collector.yaml"].clone();
+    let settings = millrace_config::Config::load(text.as_str().unwrap()).unwrap();
+    let millrace_config::Mode::Gateway { clickhouse, .. } = settings.mode else {
+        panic!("no gateway")
+    };
+    assert_eq!((clickhouse.shards, clickhouse.endpoints.len()), (2, 4));
+}
+
 /// What the tables of a schema in the pool's namespace are found to be.
 fn tables_are_at(world: &World, database: &str, revision: Option<&str>) {
     let path = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/telemetryschemas/tables";
