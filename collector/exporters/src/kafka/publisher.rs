@@ -27,6 +27,11 @@ use super::ticket::Ticket;
 /// is repeated around its spans, at most twice the request. What it really took is known then.
 const SORTED_FACTOR: u64 = 3;
 
+/// What a message takes from the hand-over to its answer, as a quarter of its bytes: the client
+/// library keeps it, and beside it, once it was sent, its compressed form. OTLP is compressed to a
+/// fifth or less of its length, what can't be is rare.
+const KEPT_QUARTERS: u64 = 5;
+
 /// Publishes requests to Kafka. Everything it started ends when it is dropped.
 pub struct KafkaPublisher {
     // Dropped in this order: no new questions, no new messages, then the producer with the lanes.
@@ -169,8 +174,8 @@ impl KafkaPublisher {
         }
         let Load { messages, rejected_records, .. } = load;
         // Parts repeat what lies around their records.
-        if !reservation.try_resize(messages.iter().map(|message| message.bytes.len() as u64).sum())
-        {
+        let bytes: u64 = messages.iter().map(|message| message.bytes.len() as u64).sum();
+        if !reservation.try_resize(bytes * KEPT_QUARTERS / 4) {
             return Err(Refused::Full);
         }
         lanes.reject(rejected_records);
