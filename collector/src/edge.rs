@@ -80,9 +80,8 @@ pub(crate) async fn finish(flush: impl FnOnce() -> bool + Send + 'static) -> Res
 
 /// Whether the budget holds the largest request that the limits allow, `copies` times over.
 pub(crate) fn fits(budget: &Budget, receiver: &OtlpReceiver, copies: u64) -> Result<(), RunError> {
-    let limits = &receiver.limits;
-    let longest = limits.grpc_message_bytes.get().max(limits.http_body_bytes.get());
-    let (budget_bytes, needed_bytes) = (budget.limit_bytes(), longest * copies);
+    let needed_bytes = receiver.limits.longest_bytes() * copies;
+    let budget_bytes = budget.limit_bytes();
     if budget_bytes < needed_bytes {
         return Err(RunError::SmallBudget { budget_bytes, needed_bytes });
     }

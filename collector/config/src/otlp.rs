@@ -81,3 +81,11 @@ section! {
         pub idle_seconds: u32 = 60,
     }
 }
+
+impl OtlpLimits {
+    /// The longest request that any listener takes, in bytes.
+    #[must_use]
+    pub fn longest_bytes(&self) -> u64 {
+        self.grpc_message_bytes.get().max(self.http_body_bytes.get())
+    }
+}

@@ -10,9 +10,11 @@ use millrace_stack::image::{ImageName, ImageSpec};
 
 use crate::{say, shell};
 
-/// One image tag each; the last is the default and stays in the release folder, where every test
-/// takes its collector from.
-const ALLOCATORS: [&str; 3] = ["mimalloc", "jemalloc", "system"];
+/// The collectors' default. It is built last, so that it stays in the release folder, where every
+/// test takes its collector from.
+const DEFAULT_ALLOCATOR: &str = "system";
+/// One image tag each.
+const ALLOCATORS: [&str; 3] = ["mimalloc", "jemalloc", DEFAULT_ALLOCATOR];
 /// The version of everything in this workspace.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -66,15 +68,12 @@ pub(crate) fn operator_bench() -> Result<()> {
 /// What faults are done to: the tools, and the collector with the allocator of the plain tag.
 pub(crate) fn struck() -> Result<()> {
     cargo_build(&["-p", "millrace-ddl", "-p", "millrace-loadgen"])?;
-    let allocator = ["-p", "millrace-collector", "--no-default-features", "--features", "system"];
-    cargo_build(&allocator)
+    collector(DEFAULT_ALLOCATOR)
 }
 
 fn collectors() -> Result<()> {
     for allocator in ALLOCATORS {
-        let package =
-            ["-p", "millrace-collector", "--no-default-features", "--features", allocator];
-        cargo_build(&package)?;
+        collector(allocator)?;
         let built = target().join("release/millrace-collector");
         let kept = target().join("dist").join(allocator);
         fs::create_dir_all(&kept).with_context(|| format!("cannot make {}", kept.display()))?;
@@ -82,6 +81,10 @@ fn collectors() -> Result<()> {
             .with_context(|| format!("cannot copy {}", built.display()))?;
     }
     Ok(())
+}
+
+fn collector(allocator: &str) -> Result<()> {
+    cargo_build(&["-p", "millrace-collector", "--no-default-features", "--features", allocator])
 }
 
 fn cargo_build(select: &[&str]) -> Result<()> {

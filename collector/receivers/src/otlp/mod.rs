@@ -96,8 +96,8 @@ impl Otlp {
     pub async fn bind(settings: &OtlpReceiver, parts: Parts) -> Result<Self, OtlpError> {
         let OtlpReceiver { grpc, http, limits } = settings;
         let Parts { budget, drain, telemetry, publisher, threads } = parts;
-        let longest = limits.grpc_message_bytes.get().max(limits.http_body_bytes.get());
-        let intake = Intake::new(budget.clone(), longest + GRPC_PREFIX_BYTES as u64);
+        let longest_bytes = limits.longest_bytes() + GRPC_PREFIX_BYTES as u64;
+        let intake = Intake::new(budget.clone(), longest_bytes);
         let shared = Arc::new(Shared { budget, intake, telemetry, publisher });
         let pool = Pool::start(threads.max(LEAST_THREADS), Arc::clone(&shared))
             .map_err(OtlpError::Threads)?;
