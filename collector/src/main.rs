@@ -24,6 +24,7 @@ use args::{Args, Command};
 use millrace_pipeline::failpoint;
 
 fn main() -> ExitCode {
+    millrace_steady::link();
     failpoint::hit("start");
     match Args::parse().command {
         Command::Run { config } => run::run(&config),

@@ -10,6 +10,9 @@ use millrace_pipeline::drain::Drain;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+/// How long a part may hang after a drain's deadline: pods are given at least this much more.
+const PAST_DEADLINE: Duration = Duration::from_secs(3);
+
 /// Sends the log to standard error as JSON lines. `RUST_LOG` filters; the default is `info`.
 pub(crate) fn start_log() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
@@ -88,6 +91,22 @@ impl Signals {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
         }
+    }
+}
+
+/// Ends the process a little after a drain's deadline, if a part of it hangs. Parts give up by
+/// themselves at the deadline; this is for what they can't leave, such as a thread of a library.
+pub(crate) async fn end_past_deadline(drain: Drain) {
+    drain.begun().await;
+    let limit = drain.remaining() + PAST_DEADLINE;
+    // A thread of its own: what hangs may be what would wake a task.
+    let waits = thread::Builder::new().name("deadline".to_owned()).spawn(move || {
+        thread::sleep(limit);
+        tracing::error!("a part has not ended at the deadline: ending the process without it");
+        std::process::exit(1);
+    });
+    if let Err(error) = waits {
+        tracing::warn!(%error, "nothing ends the process if a part hangs past the deadline");
     }
 }
 

@@ -248,6 +248,7 @@ async fn serve(
     let signals = Signals::listen()?;
     let asked = Arc::new(AtomicBool::new(false));
     tokio::spawn(signals.watch(common.drain.clone(), announce, Arc::clone(&asked)));
+    tokio::spawn(process::end_past_deadline(common.drain.clone()));
     let listener = admin::bind(settings.address).await?;
     let address = listener.local_addr()?;
     let served = Admin {

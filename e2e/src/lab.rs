@@ -65,11 +65,13 @@ pub struct LabOptions {
     pub broker: BrokerOptions,
     /// Partitions of each signal's topic.
     pub partitions: i32,
+    /// Where the engine keeps its data, instead of a folder that ends with it.
+    pub engine_dir: Option<PathBuf>,
 }
 
 impl Default for LabOptions {
     fn default() -> Self {
-        Self { broker: BrokerOptions::default(), partitions: PARTITIONS }
+        Self { broker: BrokerOptions::default(), partitions: PARTITIONS, engine_dir: None }
     }
 }
 
@@ -97,12 +99,13 @@ impl Lab {
     /// # Errors
     /// When any of them doesn't come up.
     pub fn with(options: LabOptions) -> Result<Self> {
-        let LabOptions { broker, partitions } = options;
+        let LabOptions { broker, partitions, engine_dir } = options;
         let folder = TempDir::new().context("no temporary folder")?;
-        let dir = Some(folder.path().join("broker"));
-        let broker = BrokerOptions { dir, ..broker };
+        let dir = broker.dir.unwrap_or_else(|| folder.path().join("broker"));
+        let broker = BrokerOptions { dir: Some(dir), ..broker };
         let broker = Broker::start(broker).context("no broker")?;
-        let options = EngineOptions { test_faults: true, ..EngineOptions::default() };
+        let options =
+            EngineOptions { dir: engine_dir, test_faults: true, ..EngineOptions::default() };
         let engine = Engine::start(options).context("no engine")?;
         let lab = Self { broker, engine, folder };
         lab.make_topics(partitions)?;
@@ -134,7 +137,7 @@ impl Lab {
 
     /// The folder in which the broker keeps its topics.
     pub fn broker_data(&self) -> PathBuf {
-        self.folder.path().join("broker").join("data")
+        self.broker.dir().join("data")
     }
 
     fn make_topics(&self, partitions: i32) -> Result<()> {
@@ -143,7 +146,10 @@ impl Lab {
         let admin: AdminClient<DefaultClientContext> = config.create()?;
         let topics = SIGNALS.map(|signal| format!("otlp_{signal}"));
         let letters = SIGNALS.map(|signal| format!("otlp_{signal}_dead_letter"));
-        let topic = |name, count| NewTopic::new(name, count, TopicReplication::Fixed(1));
+        let topic = |name, count| {
+            let topic = NewTopic::new(name, count, TopicReplication::Fixed(1));
+            topic.set("message.timestamp.type", "LogAppendTime")
+        };
         let topics = topics.iter().map(|name| topic(name, partitions));
         let topics: Vec<_> = topics.chain(letters.iter().map(|name| topic(name, 1))).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use millrace_stack::Stack;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Condition, Namespace};
 use crate::http;
@@ -40,6 +40,8 @@ pub struct Wish {
     pub version: Option<&'static str>,
     /// A fixed number of gateways; sized by lag, 1 or 2, when absent.
     pub gateways: Option<u32>,
+    /// The whole of spec.gateway; the usual when absent.
+    pub gateway: Option<Value>,
     /// How long one changed gateway is watched first; changes are not judged when absent.
     pub canary_seconds: Option<u32>,
 }
@@ -56,6 +58,7 @@ impl Wish {
             allocator: "system",
             version: None,
             gateways: None,
+            gateway: None,
             canary_seconds: None,
         }
     }
@@ -143,6 +146,9 @@ impl<'c> Pipeline<'c> {
         let spec = &mut document["spec"];
         if let Some(version) = version {
             spec["collector"]["version"] = (*version).into();
+        }
+        if let Some(gateway) = &self.wish.gateway {
+            spec["gateway"] = gateway.clone();
         }
         if let Some(gateways) = self.wish.gateways {
             spec["gateway"]["replicas"] = gateways.into();

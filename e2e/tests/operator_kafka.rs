@@ -8,9 +8,7 @@ use std::time::Duration;
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::SaslMechanism;
 use millrace_operator::credentials::Login;
-use millrace_operator::kafka::{
-    Settings, TopicChange, TopicSeen, change_topic, delete_topic, observe_lag, observe_topic,
-};
+use millrace_operator::kafka::{Pace, Sessions, Settings, TopicChange, TopicSeen};
 use millrace_stack::kafka::{Broker, BrokerOptions, Credentials, Listener};
 use millrace_stack::service::Secret;
 use rdkafka::ClientConfig;
@@ -29,9 +27,14 @@ fn create(partitions: u32, settings: &[(&str, &str)]) -> TopicChange {
 }
 
 /// Asks until the broker's metadata has caught up with a change just made.
-async fn seen(settings: &Settings, topic: &str, wanted: impl Fn(&TopicSeen) -> bool) -> TopicSeen {
+async fn seen(
+    sessions: &Sessions,
+    settings: &Settings,
+    topic: &str,
+    wanted: impl Fn(&TopicSeen) -> bool,
+) -> TopicSeen {
     for _ in 0..50 {
-        let seen = observe_topic(settings.clone(), topic.to_owned()).await.unwrap();
+        let seen = sessions.observe_topic(settings.clone(), topic).await.unwrap();
         if wanted(&seen) {
             return seen;
         }
@@ -41,7 +44,7 @@ async fn seen(settings: &Settings, topic: &str, wanted: impl Fn(&TopicSeen) -> b
 
 fn partitions(seen: &TopicSeen) -> Option<u32> {
     match seen {
-        TopicSeen::Missing { .. } => None,
+        TopicSeen::Missing => None,
         TopicSeen::Found { partitions, .. } => Some(*partitions),
     }
 }
@@ -52,30 +55,30 @@ fn partitions(seen: &TopicSeen) -> Option<u32> {
 async fn a_topic_is_made_grown_adjusted_and_deleted() {
     let broker = Broker::start(BrokerOptions::default()).unwrap();
     let settings = Settings::direct(&broker.bootstrap(), None);
-    let topic = || "life".to_owned();
-    let change = |change| change_topic(settings.clone(), topic(), change);
-    let missing = observe_topic(settings.clone(), topic()).await.unwrap();
-    assert_eq!(missing, TopicSeen::Missing { brokers: 1 });
+    let sessions = Sessions::new(Pace::AT_ONCE);
+    let change = |change| sessions.change_topic(settings.clone(), "life", change);
+    let missing = sessions.observe_topic(settings.clone(), "life").await.unwrap();
+    assert_eq!(missing, TopicSeen::Missing);
 
     change(create(3, &[("retention.ms", "60000"), ("cleanup.policy", "compact")])).await.unwrap();
     change(create(3, &[])).await.unwrap();
-    let made = seen(&settings, "life", |seen| partitions(seen) == Some(3)).await;
+    let made = seen(&sessions, &settings, "life", |seen| partitions(seen) == Some(3)).await;
     let TopicSeen::Found { replication_factor, own_settings, .. } = made else { panic!() };
     assert_eq!(replication_factor, 1);
     assert_eq!(own_settings, map(&[("retention.ms", "60000"), ("cleanup.policy", "compact")]));
 
     change(TopicChange::Grow { partitions: 5 }).await.unwrap();
-    seen(&settings, "life", |seen| partitions(seen) == Some(5)).await;
+    seen(&sessions, &settings, "life", |seen| partitions(seen) == Some(5)).await;
 
     let mut own_settings = own_settings;
     own_settings.insert("retention.ms".into(), "120000".into());
     change(TopicChange::Set { own_settings: own_settings.clone() }).await.unwrap();
     let set = |seen: &TopicSeen| matches!(seen, TopicSeen::Found { own_settings: own, .. } if *own == own_settings);
-    seen(&settings, "life", set).await;
+    seen(&sessions, &settings, "life", set).await;
 
-    delete_topic(settings.clone(), topic()).await.unwrap();
-    seen(&settings, "life", |seen| partitions(seen).is_none()).await;
-    delete_topic(settings.clone(), topic()).await.unwrap();
+    sessions.delete_topic(settings.clone(), "life").await.unwrap();
+    seen(&sessions, &settings, "life", |seen| partitions(seen).is_none()).await;
+    sessions.delete_topic(settings.clone(), "life").await.unwrap();
 }
 
 /// Scenario: what a broker refuses. Guarantee: each has its stable reason.
@@ -83,8 +86,9 @@ async fn a_topic_is_made_grown_adjusted_and_deleted() {
 async fn refusals_of_a_broker_have_stable_reasons() {
     let broker = Broker::start(BrokerOptions::default()).unwrap();
     let settings = Settings::direct(&broker.bootstrap(), None);
+    let sessions = Sessions::new(Pace::AT_ONCE);
     let refused =
-        async |change| change_topic(settings.clone(), "no".to_owned(), change).await.unwrap_err();
+        async |change| sessions.change_topic(settings.clone(), "no", change).await.unwrap_err();
     let copies = TopicChange::Create {
         partitions: 1,
         replication_factor: Some(3),
@@ -93,7 +97,8 @@ async fn refusals_of_a_broker_have_stable_reasons() {
     assert_eq!(refused(copies).await.reason, Reason::ReplicationImpossible);
     let setting = create(1, &[("no.such.setting", "1")]);
     assert_eq!(refused(setting).await.reason, Reason::TopicSettingRefused);
-    let lag = observe_lag(settings, "g".into(), vec!["no".into()], Duration::from_secs(60)).await;
+    let topics = ["no".to_owned()];
+    let lag = sessions.observe_lag(settings.clone(), "g", &topics, Duration::from_secs(60)).await;
     assert_eq!(lag.unwrap_err().reason, Reason::TopicMissing);
 }
 
@@ -111,7 +116,8 @@ async fn failures_to_get_in_are_told_apart() {
         let login = Login { username: "operator".into(), password: password.into() };
         Some((SaslMechanism::ScramSha512, login))
     };
-    let ask = async |settings: Settings| observe_topic(settings, "t".to_owned()).await;
+    let sessions = Sessions::new(Pace::AT_ONCE);
+    let ask = async |settings: Settings| sessions.observe_topic(settings, "t").await;
 
     assert!(ask(Settings::direct(&address, login(&password))).await.is_ok());
     let wrong = ask(Settings::direct(&address, login("wrong"))).await.unwrap_err();
@@ -123,6 +129,9 @@ async fn failures_to_get_in_are_told_apart() {
     assert_eq!(nobody.reason, Reason::KafkaUnreachable, "{nobody}");
     let again = ask(Settings::direct("127.0.0.1:1", None)).await.unwrap_err();
     assert_eq!(nobody, again);
+    let good = ask(Settings::direct(&address, login(&password))).await;
+    assert!(good.is_ok(), "one connection's trouble became another's");
+    assert_eq!(sessions.count(), 4, "one session for each connection");
 }
 
 fn produce(broker: &Broker, topic: &str, partition: i32, ages_millis: &[i64]) {
@@ -157,11 +166,13 @@ fn commit(broker: &Broker, group: &str, topic: &str, partition: i32, offset: i64
 async fn lag_is_told_by_count_and_by_age() {
     let broker = Broker::start(BrokerOptions::default()).unwrap();
     let settings = Settings::direct(&broker.bootstrap(), None);
-    change_topic(settings.clone(), "lag".into(), create(2, &[])).await.unwrap();
-    seen(&settings, "lag", |seen| partitions(seen) == Some(2)).await;
+    let sessions = Sessions::new(Pace::AT_ONCE);
+    sessions.change_topic(settings.clone(), "lag", create(2, &[])).await.unwrap();
+    seen(&sessions, &settings, "lag", |seen| partitions(seen) == Some(2)).await;
     let observe = async |bound_seconds| {
         let bound = Duration::from_secs(bound_seconds);
-        observe_lag(settings.clone(), "gateway".into(), vec!["lag".into()], bound).await.unwrap()
+        let topics = ["lag".to_owned()];
+        sessions.observe_lag(settings.clone(), "gateway", &topics, bound).await.unwrap()
     };
 
     let empty = observe(60).await;
@@ -194,4 +205,23 @@ async fn lag_is_told_by_count_and_by_age() {
     commit(&broker, "gateway", "lag", 1, 1);
     let none = observe(1).await;
     assert_eq!((none.messages, none.seconds, none.within_bound), (0, Some(0.0), true));
+
+    // What the session has learned of the topic is not true any more, one thing after the other.
+    sessions
+        .change_topic(settings.clone(), "lag", TopicChange::Grow { partitions: 3 })
+        .await
+        .unwrap();
+    seen(&sessions, &settings, "lag", |seen| partitions(seen) == Some(3)).await;
+    produce(&broker, "lag", 2, &[HOUR_MILLIS]);
+    let grown = observe(60).await;
+    assert_eq!((grown.partitions, grown.messages, grown.within_bound), (3, 1, false));
+    near(grown.seconds, 3_600.0);
+    sessions.delete_topic(settings.clone(), "lag").await.unwrap();
+    seen(&sessions, &settings, "lag", |seen| partitions(seen).is_none()).await;
+    sessions.change_topic(settings.clone(), "lag", create(3, &[])).await.unwrap();
+    seen(&sessions, &settings, "lag", |seen| partitions(seen) == Some(3)).await;
+    produce(&broker, "lag", 2, &[2 * HOUR_MILLIS, 2 * HOUR_MILLIS]);
+    let again = observe(60).await;
+    assert_eq!((again.messages, again.within_bound), (2, false));
+    near(again.seconds, 7_200.0);
 }

@@ -5,6 +5,7 @@
 //! reconcile writes nothing and an edit by hand is put right at once. One field manager per
 //! concern. A child that exists but belongs to someone else is refused, never taken over.
 
+pub mod claim;
 pub mod compare;
 pub mod status;
 
@@ -15,7 +16,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{
-    Api, DeleteParams, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy,
+    Api, DeleteParams, GetParams, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy,
 };
 use kube::{Client, Resource, ResourceExt};
 use millrace_crds::Reason;
@@ -29,6 +30,8 @@ use crate::context::Context;
 use crate::error::{ApiError, Category, Step, StepError};
 use crate::events::Notice;
 use crate::seen::{Key, Mark};
+
+use claim::Claim;
 
 pub use status::{STATUS_MANAGER, patch_status};
 
@@ -212,20 +215,25 @@ impl<'a> Children<'a> {
     }
 
     /// Makes the live child hold everything `wanted` says, writing only when it does not. A child
-    /// that its watch shows unchanged since it was last verified is not even read.
+    /// that its watch shows unchanged since it was last verified, or applied, is not even read.
     ///
     /// # Errors
     /// When the API server refuses or is away, or the name is taken by someone else's object.
     pub async fn keep<K: Applicable>(&self, wanted: K) -> Result<Change, ApplyError> {
         let wanted = self.prepare(wanted)?;
         let now = self.context.clock.now();
-        if self.context.seen.is_as_wanted(&wanted.key, &wanted.hash, now) {
+        let seen = &self.context.seen;
+        let claim = || Claim::expected(&wanted.json, &wanted.hash);
+        if seen.is_as_wanted(&wanted.key, &wanted.hash, now)
+            || seen.is_claimed(&wanted.key, &wanted.hash, claim, now)
+        {
             return Ok(Change::None);
         }
         Ok(self.ensure_prepared(wanted, |_| None).await?.change)
     }
 
-    /// As [`Self::keep`], for a workload; gives its figures too.
+    /// As [`Self::keep`], for a workload; gives its figures too. They are read unless a watch that
+    /// tells of whole workloads has told them.
     ///
     /// # Errors
     /// As [`Self::keep`].
@@ -235,9 +243,12 @@ impl<'a> Children<'a> {
         figures: fn(&K) -> Observation,
     ) -> Result<(Observation, Change), ApplyError> {
         let wanted = self.prepare(wanted)?;
-        let now = self.context.clock.now();
-        if let Some(seen) = self.context.seen.figures(&wanted.key, &wanted.hash, now) {
-            return Ok((seen, Change::None));
+        let (seen, now) = (&self.context.seen, self.context.clock.now());
+        let claim = || Claim::expected(&wanted.json, &wanted.hash);
+        let known = || seen.figures(&wanted.key, &wanted.hash, now);
+        let is_claimed = || seen.is_claimed(&wanted.key, &wanted.hash, claim, now);
+        if let Some(figures) = known().or_else(|| is_claimed().then(known).flatten()) {
+            return Ok((figures, Change::None));
         }
         let ensured = self.ensure_prepared(wanted, |live| Some(figures(live))).await?;
         Ok((figures(&ensured.object), ensured.change))
@@ -258,12 +269,10 @@ impl<'a> Children<'a> {
 
     /// The child as its own controller holds it, if that is the state that was verified.
     fn held<K: Applicable>(&self, wanted: &Wanted<K>) -> Option<K> {
-        let held = self.context.stores.get::<K>(&self.namespace, &wanted.name)?;
-        let object = held.0.as_ref().ok()?;
-        let now = self.context.clock.now();
-        let seen = &self.context.seen;
-        seen.is_as_wanted_in(&wanted.key, &wanted.hash, Mark::of(object), now)
-            .then(|| object.clone())
+        let packed = self.context.stores.get::<K>(&self.namespace, &wanted.name)?;
+        let (state, now) = (Mark::of(packed.as_ref()), self.context.clock.now());
+        let verified = self.context.seen.is_as_wanted_in(&wanted.key, &wanted.hash, state, now);
+        verified.then(|| packed.unpack().0.ok()).flatten()
     }
 
     /// Completes what is wanted of a child by what all children of this owner carry.
@@ -288,11 +297,17 @@ impl<'a> Children<'a> {
         let Wanted { object: wanted, json: wanted_json, hash, key, kind, name } = wanted;
         let encode = |source| ApplyError::Encode { kind: kind.clone(), name: name.clone(), source };
         let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.namespace);
-        let live =
-            api.get_opt(&name).await.map_err(|source| self.failed("get", &kind, &name, source))?;
+        let now = self.context.clock.now();
+        // Nobody has touched it since it was verified: there is no edit to find, and it is ours.
+        let live = if !self.look_only && self.context.seen.is_outdated(&key, &hash, now) {
+            None
+        } else {
+            Some(self.read(&api, &key, &kind, &name).await?)
+        };
         let change = match &live {
-            None => Change::Created,
-            Some(live) => {
+            None => Change::Updated,
+            Some(None) => Change::Created,
+            Some(Some(live)) => {
                 self.check_ours(live, &kind, &name)?;
                 let live_json = serde_json::to_value(live).map_err(encode)?;
                 let fields = compare::differences(&wanted_json, &live_json);
@@ -305,6 +320,7 @@ impl<'a> Children<'a> {
                 }
             }
         };
+        let live = live.flatten();
         if self.look_only && change != Change::None {
             let object = live.unwrap_or(wanted);
             return Ok(Ensured { object, change: Change::Withheld });
@@ -313,10 +329,33 @@ impl<'a> Children<'a> {
             (Some(object), Change::None) => object,
             _ => self.write(&api, &kind, &name, &wanted_json).await?,
         };
-        let now = self.context.clock.now();
         self.context.seen.verify(key, &hash, Mark::of(&object), figures(&object), now);
         self.tell(&kind, &name, &change).await;
         Ok(Ensured { object, change })
+    }
+
+    /// The live child. One that its watch has told of is asked for from the API server's memory,
+    /// and counts if it is what the watch told of; anything else is read from its store.
+    async fn read<K: Applicable>(
+        &self,
+        api: &Api<K>,
+        key: &Key,
+        kind: &str,
+        name: &str,
+    ) -> Result<Option<K>, ApplyError> {
+        let failed = |source| self.failed("get", kind, name, source);
+        if self.context.seen.is_known(key) {
+            let held = api.get_with(name, &GetParams::any()).await;
+            match held {
+                Ok(held) if self.context.seen.is_newest(key, Mark::of(&held)) => {
+                    return Ok(Some(held));
+                }
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.is_not_found() => {}
+                Err(source) => return Err(failed(source)),
+            }
+        }
+        api.get_opt(name).await.map_err(failed)
     }
 
     /// Deletes our children of type `K` that carry `labels` and are not named in `keep`.
@@ -366,6 +405,12 @@ impl<'a> Children<'a> {
     /// an earlier leader, left behind.
     pub fn has_more_than<K: Applicable, C: Applicable>(&self, wanted: usize) -> bool {
         self.context.seen.count::<K, C>(&self.namespace, &self.owner.name) > wanted
+    }
+
+    /// Whether a watch has told of our child of kind `C` called `name`: what else there is of ours
+    /// is then told too, or about to be.
+    pub fn is_known<C: Applicable>(&self, name: &str) -> bool {
+        self.context.seen.is_known(&Key::new::<C>(&self.namespace, name))
     }
 
     /// Publishes one event about everything that was created, updated and deleted.

@@ -22,15 +22,17 @@ use serde::de::DeserializeOwned;
 use crate::context::Context;
 use crate::error::{Category, Step, StepError, chain};
 use crate::events::Notice;
+use crate::packed::Packed;
 use crate::pool::names::Role;
 use crate::watch::{Tell, Watching};
 
 /// A reconcile that takes longer is given up and tried again: an endpoint that hangs must not hold
 /// a slot for ever. The slowest honest step, a schema migration, resumes where it stopped.
 const RECONCILE_SECONDS_MAX: u64 = 120;
-/// Reconciles of one kind at once. Each holds a few API answers (under 100 KiB), so the bound also
-/// bounds memory: 5 kinds * 16 * 100 KiB = 8 MiB. A reconcile that writes waits for about six
-/// answers in a row, so at 15 ms each sixteen at once are 170 a second.
+/// Reconciles of one kind at once, unless it says otherwise. Each holds a few API answers (under
+/// 100 KiB), so the bound also bounds memory: (4 kinds * 16 + 64 topics) * 100 KiB = 13 MiB. A
+/// reconcile that writes waits for about six answers in a row, so at 15 ms each sixteen at once are
+/// 170 a second.
 const CONCURRENCY: u16 = 16;
 /// Objects per page of a list; bounds the memory of a cold start.
 pub(crate) const PAGE_SIZE: u32 = 100;
@@ -84,7 +86,7 @@ impl Place {
 }
 
 /// A controller of objects that may not parse.
-pub type KindController<K> = Controller<DeserializeGuard<K>>;
+pub type KindController<K> = Controller<Packed<K>>;
 
 /// What a kind brings: which children it watches and how it reconciles one object.
 pub trait Reconciler: Send + Sync + 'static {
@@ -99,6 +101,9 @@ pub trait Reconciler: Send + Sync + 'static {
 
     /// Whether the kind has finalizers and so wants to see objects being deleted.
     const HANDLES_DELETION: bool = false;
+
+    /// How many objects of the kind are reconciled at once.
+    const CONCURRENCY: u16 = CONCURRENCY;
 
     /// Adds the watches of children, one for each of their kinds.
     fn watches(watching: Watching<Self::Object>) -> Watching<Self::Object>;
@@ -119,10 +124,7 @@ pub async fn run<R: Reconciler>(
     let kind = R::Object::kind(&()).into_owned();
     let (store, writer) = reflector::store();
     let own = watcher::Config::default().page_size(PAGE_SIZE);
-    let own = watcher(place.api::<DeserializeGuardOf<R>>(), own)
-        // Who owns which field is for the API server; here it would be half of the memory.
-        .modify(|object| object.managed_fields_mut().clear())
-        .reflect(writer);
+    let own = watcher(place.api::<Packed<R::Object>>(), own).reflect(writer);
     let wakes = context.wakes.clone();
     let own = own.touched_objects().inspect_ok(move |object| wakes.woken(key_of(object)));
     context.stores.add::<R::Object>(store.clone());
@@ -130,12 +132,12 @@ pub async fn run<R: Reconciler>(
     let watching = Watching::new(controller, place, Tell::of(&context));
     let controller = R::watches(watching)
         .into_controller()
-        .with_config(controller::Config::default().concurrency(CONCURRENCY))
+        .with_config(controller::Config::default().concurrency(R::CONCURRENCY))
         .graceful_shutdown_on(stop);
     let figures = context.metrics.clone();
     let forget = context.clone();
     controller
-        .run(reconcile::<R>, error_policy::<R>, context)
+        .run(unpacked::<R>, error_policy::<R>, context)
         .for_each(|outcome| {
             match outcome {
                 Ok(_) | Err(controller::Error::ReconcilerFailed(..)) => {}
@@ -158,8 +160,13 @@ pub async fn run<R: Reconciler>(
         .await;
 }
 
-/// The guarded object of a reconciler, named for the turbofish above.
-type DeserializeGuardOf<R> = DeserializeGuard<<R as Reconciler>::Object>;
+/// One run of a reconciler, for an object as its store keeps it.
+async fn unpacked<R: Reconciler>(
+    packed: Arc<Packed<R::Object>>,
+    context: Arc<Context>,
+) -> Result<Action, StepError> {
+    reconcile::<R>(Arc::new(packed.unpack()), context).await
+}
 
 /// What an object is called in logs and counts.
 pub(crate) fn key(kind: &str, namespace: &str, name: &str) -> String {
@@ -223,11 +230,11 @@ pub async fn reconcile<R: Reconciler>(
 
 /// What follows a failed reconcile: a log line, and another attempt after a growing delay.
 fn error_policy<R: Reconciler>(
-    guarded: Arc<DeserializeGuard<R::Object>>,
+    object: Arc<Packed<R::Object>>,
     error: &StepError,
     context: Arc<Context>,
 ) -> Action {
-    let key = key_of(guarded.as_ref());
+    let key = key_of(object.as_ref());
     let delay = context.failures.failed(&key, error.category);
     context.metrics.set_failing(context.failures.failing());
     let delay_seconds = delay.as_secs_f64();

@@ -6,6 +6,7 @@
 //! zero.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -97,6 +98,8 @@ struct Entry {
     latest: watch::Receiver<Option<Answer>>,
     answered: watch::Sender<Option<Answer>>,
     asked_at: Option<Instant>,
+    /// A question is under way.
+    asking: Arc<AtomicBool>,
     wanted_at: Instant,
 }
 
@@ -147,12 +150,12 @@ impl LagBoard {
             *entry = Entry::new(query, now);
         }
         entry.wanted_at = now;
-        if entry.asked_at.is_none_or(|asked| now.duration_since(asked) >= FRESH) {
+        let old = entry.asked_at.is_none_or(|asked| now.duration_since(asked) >= FRESH);
+        // One question at a time and query. The source gathers those of all pools.
+        if old && !entry.asking.swap(true, Ordering::AcqRel) {
             entry.asked_at = Some(now);
             let (source, answered) = (self.source.clone(), entry.answered.clone());
-            let query = query.clone();
-            // One question at a time and query: the next is asked no earlier than `FRESH` later,
-            // and the source bounds how many run at once.
+            let (query, asking) = (query.clone(), entry.asking.clone());
             tokio::spawn(async move {
                 let outcome = match tokio::time::timeout(ANSWER_MAX, source.observe(&query)).await {
                     Ok(outcome) => outcome,
@@ -164,6 +167,7 @@ impl LagBoard {
                     )),
                 };
                 answered.send_replace(Some(Answer::of(outcome)));
+                asking.store(false, Ordering::Release);
             });
         }
         entry.latest.clone()
@@ -173,7 +177,8 @@ impl LagBoard {
 impl Entry {
     fn new(query: &LagQuery, now: Instant) -> Self {
         let (answered, latest) = watch::channel(None);
-        Self { query: query.clone(), latest, answered, asked_at: None, wanted_at: now }
+        let asking = Arc::default();
+        Self { query: query.clone(), latest, answered, asked_at: None, asking, wanted_at: now }
     }
 }
 
@@ -206,7 +211,7 @@ impl LagSource for LagBoard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     /// A source that never answers its first question and counts them all.
     #[derive(Default)]

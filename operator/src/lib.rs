@@ -23,6 +23,7 @@ pub mod lag;
 pub mod lease;
 pub mod metrics;
 pub mod outside;
+pub mod packed;
 pub mod pipeline;
 pub mod pool;
 pub mod references;

@@ -14,7 +14,7 @@ use crate::error::Category;
 
 /// Reconciles take from a few milliseconds (cached, converged) to the time-out of an outside call.
 const RECONCILE_BUCKETS_SECONDS: &[f64] =
-    &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+    &[0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
 /// Every figure, registered once.
 #[derive(Clone, Debug)]
@@ -30,6 +30,7 @@ pub struct Metrics {
     unparsable: IntCounterVec,
     scaling_decisions: IntCounterVec,
     rollouts: IntCounterVec,
+    resource_decisions: IntCounterVec,
     pod_resizes: IntCounterVec,
     events: IntCounterVec,
     watch_errors: IntCounterVec,
@@ -37,6 +38,10 @@ pub struct Metrics {
     leader: IntGauge,
     resident_bytes: IntGauge,
 }
+
+const RESOURCES_HELP: &str =
+    "Changes decided of the memory and processor time of a pool's pods, by reason.";
+const WATCHES_HELP: &str = "Watches that broke and were started again, by kind.";
 
 impl Metrics {
     /// Makes and registers every figure.
@@ -99,13 +104,10 @@ impl Metrics {
                 &["reason"],
             )?,
             rollouts: counter("rollout_stages_total", "Stages of rollouts, by stage.", &["stage"])?,
+            resource_decisions: counter("resource_decisions_total", RESOURCES_HELP, &["reason"])?,
             pod_resizes: counter("pod_resizes_total", "Pods resized, by result.", &["result"])?,
             events: counter("events_total", "Events published, by result.", &["result"])?,
-            watch_errors: counter(
-                "watch_errors_total",
-                "Watches that broke and were started again, by kind.",
-                &["kind"],
-            )?,
+            watch_errors: counter("watch_errors_total", WATCHES_HELP, &["kind"])?,
             failing: gauge("objects_failing", "Objects whose last reconcile failed.")?,
             leader: gauge("leader", "1 while this replica holds the lease.")?,
             resident_bytes: gauge("resident_memory_bytes", "Resident memory of the process.")?,
@@ -164,7 +166,12 @@ impl Metrics {
         self.rollouts.with_label_values(&[stage.as_str()]).inc();
     }
 
-    /// A pod's memory limit was changed in place, or could not be.
+    /// Other resources were decided on for a pool's pods, for `reason`.
+    pub fn resources_decided(&self, reason: &str) {
+        self.resource_decisions.with_label_values(&[reason]).inc();
+    }
+
+    /// A pod's memory or processor time was changed in place, or could not be.
     pub fn resized(&self, done: bool) {
         self.pod_resizes.with_label_values(&[if done { "ok" } else { "refused" }]).inc();
     }

@@ -1,10 +1,10 @@
 //! Kafka and ClickHouse as the reconcilers of topics and schemas reach them: traits, so that tests
-//! stand in for both, and the one implementation that is shipped. It decides nothing.
+//! stand in for both, and the implementations that are shipped. It decides nothing.
 
 use futures::future::{BoxFuture, FutureExt};
 use millrace_ddl as ddl;
 
-use crate::kafka::{self, Failure, Settings, TopicChange, TopicSeen};
+use crate::kafka::{Failure, Sessions, Settings, TopicChange, TopicSeen};
 
 /// Topics of Kafka clusters.
 pub trait Brokers: Send + Sync {
@@ -48,13 +48,9 @@ pub trait Tables: Send + Sync {
     ) -> BoxFuture<'a, Result<(), ddl::ClientError>>;
 }
 
-/// The real ones.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Outside;
-
-impl Brokers for Outside {
+impl Brokers for Sessions {
     fn observe(&self, to: Settings, topic: String) -> BoxFuture<'_, Result<TopicSeen, Failure>> {
-        kafka::observe_topic(to, topic).boxed()
+        async move { self.observe_topic(to, &topic).await }.boxed()
     }
 
     fn change(
@@ -63,13 +59,17 @@ impl Brokers for Outside {
         topic: String,
         change: TopicChange,
     ) -> BoxFuture<'_, Result<(), Failure>> {
-        kafka::change_topic(to, topic, change).boxed()
+        async move { self.change_topic(to, &topic, change).await }.boxed()
     }
 
     fn delete(&self, to: Settings, topic: String) -> BoxFuture<'_, Result<(), Failure>> {
-        kafka::delete_topic(to, topic).boxed()
+        async move { self.delete_topic(to, &topic).await }.boxed()
     }
 }
+
+/// The real ClickHouse servers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outside;
 
 impl Tables for Outside {
     fn observe<'a>(

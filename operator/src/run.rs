@@ -22,7 +22,7 @@ use crate::context::{Context, Images, SystemClock};
 use crate::controller::{self, Place};
 use crate::error::chain;
 use crate::events::Events;
-use crate::kafka::KafkaLag;
+use crate::kafka::{KafkaLag, Pace, Sessions};
 use crate::kept::Kept;
 use crate::lag::LagBoard;
 use crate::lease::{Elector, Ending};
@@ -31,6 +31,9 @@ use crate::outside::Outside;
 use crate::scrape::{HttpPods, PodBoard};
 use crate::{edge, gateway, pipeline, schema, telemetry, topic};
 
+/// Reconciles wait for answers more than they compute; two threads also bound the allocator's
+/// arenas.
+const WORKER_THREADS: usize = 2;
 /// How often a kind that is not served yet is looked for again.
 const CRD_POLL: Duration = Duration::from_secs(2);
 /// Running reconciles get this long to finish after SIGTERM. The chart grants 20 s in all, of which
@@ -40,6 +43,9 @@ const DRAIN_SECONDS_MAX: u64 = 12;
 /// Why the operator could not start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
+    /// The threads could not be made.
+    #[error("failed to start the async runtime: {0}")]
+    Runtime(#[source] std::io::Error),
     /// The log filter is wrong.
     #[error(transparent)]
     Log(#[from] telemetry::FilterError),
@@ -70,9 +76,21 @@ pub enum RunError {
 
 /// Runs the operator until it is asked to stop.
 ///
+/// It is no `async` function on purpose: who polls one compiles all that it awaits, so that the
+/// binary would compile every reconciler a second time.
+///
 /// # Errors
 /// When it cannot start, loses the lease, or a controller ends on its own.
-pub async fn run(args: Args) -> Result<(), RunError> {
+pub fn to_the_end(args: Args) -> Result<(), RunError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKER_THREADS)
+        .enable_all()
+        .build()
+        .map_err(RunError::Runtime)?;
+    runtime.block_on(run(args))
+}
+
+async fn run(args: Args) -> Result<(), RunError> {
     telemetry::start(&args.log)?;
     let client = Client::try_default().await.map_err(RunError::Client)?;
     let metrics = Metrics::new()?;
@@ -167,6 +185,7 @@ async fn lead(
 
 /// What the reconcilers of this process touch.
 fn context(args: &Args, client: Client, metrics: &Metrics) -> Context {
+    let sessions = Sessions::new(Pace::default());
     Context {
         events: Events::new(client.clone(), args.identity(), metrics.clone()),
         metrics: metrics.clone(),
@@ -176,10 +195,10 @@ fn context(args: &Args, client: Client, metrics: &Metrics) -> Context {
             collector_repository: args.collector_image_repository.clone(),
             collector_version_default: env!("CARGO_PKG_VERSION").to_owned(),
         },
-        lag: Arc::new(LagBoard::new(Arc::new(KafkaLag::new(client.clone())))),
+        lag: Arc::new(LagBoard::new(Arc::new(KafkaLag::new(client.clone(), sessions.clone())))),
         pods: Arc::new(PodBoard::new(Arc::new(HttpPods::default()))),
         sizings: Kept::default(),
-        brokers: Arc::new(Outside),
+        brokers: Arc::new(sessions),
         tables: Arc::new(Outside),
         seen: Arc::default(),
         wakes: Arc::default(),

@@ -20,6 +20,11 @@ pub struct Sizing {
     pub pods: PodRates,
     /// Who else sizes its StatefulSet, and when that was looked for.
     pub scaler: Option<(Timestamp, Option<String>)>,
+    /// When the API server last refused for good to give a pod more, and in what words; `None` once
+    /// it did it.
+    pub resize_refused: Option<(Timestamp, String)>,
+    /// When it last refused for good to give a pod less.
+    pub shrink_refused_at: Option<Timestamp>,
     last: Option<LagObservation>,
 }
 

@@ -11,8 +11,9 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kube::Resource;
-use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{ObjectRef, Store};
+
+use crate::packed::Packed;
 
 type Shelf = Vec<Box<dyn Any + Send + Sync>>;
 
@@ -30,26 +31,25 @@ impl Debug for Stores {
 
 impl Stores {
     /// Adds the store of a controller that begins.
-    pub fn add<K>(&self, store: Store<DeserializeGuard<K>>)
+    pub fn add<K>(&self, store: Store<Packed<K>>)
     where
-        K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
+        K: Resource<DynamicType = ()> + 'static,
     {
         let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
         shelves.entry(TypeId::of::<K>()).or_default().push(Box::new(store));
     }
 
-    /// The object as its controller last saw it, if its kind has a controller and it parses.
+    /// The object as its controller last saw it, if its kind has a controller.
     #[must_use]
-    pub fn get<K>(&self, namespace: &str, name: &str) -> Option<Arc<DeserializeGuard<K>>>
+    pub fn get<K>(&self, namespace: &str, name: &str) -> Option<Arc<Packed<K>>>
     where
-        K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
+        K: Resource<DynamicType = ()> + 'static,
     {
         let shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = ObjectRef::<DeserializeGuard<K>>::new(name).within(namespace);
+        let wanted = ObjectRef::<Packed<K>>::new(name).within(namespace);
         let stores = shelves.get(&TypeId::of::<K>())?.iter();
         stores
-            .filter_map(|store| store.downcast_ref::<Store<DeserializeGuard<K>>>())
+            .filter_map(|store| store.downcast_ref::<Store<Packed<K>>>())
             .find_map(|store| store.get(&wanted))
-            .filter(|object| object.0.is_ok())
     }
 }

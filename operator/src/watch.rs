@@ -1,4 +1,5 @@
-//! What a controller watches besides its own objects: children, by their metadata alone.
+//! What a controller watches besides its own objects: children, by their metadata alone, but for
+//! workloads whose figures go into a status.
 //!
 //! Each event is noted in [`Seen`] before it wakes the owner, so that the reconcile it starts never
 //! takes an edited child for a verified one. A list made after a watch broke is compared with what
@@ -16,13 +17,15 @@ use kube::core::{ObjectMeta, PartialObjectMeta, PartialObjectMetaExt};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Resource, ResourceExt};
+use millrace_rollout::Observation;
 use serde::de::DeserializeOwned;
 
+use crate::apply::Applicable;
 use crate::context::Context;
 use crate::controller::{self, KindController, PAGE_SIZE, Place};
 use crate::error::chain;
 use crate::references::References;
-use crate::seen::{Gone, Key, Mark, Round, Seen};
+use crate::seen::{Gone, Key, Round, Seen, State};
 use crate::wakes::Wakes;
 
 /// A controller while its watches are added.
@@ -79,17 +82,29 @@ where
 
     /// Adds a watch of children of kind `C`, as selected by `config`.
     #[must_use]
-    pub fn owns<C>(self, config: watcher::Config) -> Self
-    where
-        C: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + DeserializeOwned
-            + Send
-            + 'static,
-    {
+    pub fn owns<C: Applicable>(self, config: watcher::Config) -> Self {
         let events = watcher(self.place.api::<PartialObjectMeta<C>>(), config);
-        let noted = noted::<K, C>(self.tell.clone(), events);
+        self.told_of::<C, _>(events, |_| None)
+    }
+
+    /// Adds a watch of workloads of kind `C`, whole: their own controllers count in them all the
+    /// time, and each count would cost a read otherwise.
+    #[must_use]
+    pub fn owns_workload<C: Applicable>(
+        self,
+        config: watcher::Config,
+        figures: fn(&C) -> Observation,
+    ) -> Self {
+        let events = watcher(self.place.api::<C>(), config);
+        self.told_of::<C, _>(events, move |workload| Some(figures(workload)))
+    }
+
+    fn told_of<C: Applicable, O: Resource + Send + 'static>(
+        self,
+        events: impl Stream<Item = Result<watcher::Event<O>, watcher::Error>> + Send + 'static,
+        figures: impl Fn(&O) -> Option<Observation> + Send + 'static,
+    ) -> Self {
+        let noted = noted::<K, C, O>(self.tell.clone(), events, figures);
         Self { controller: self.controller.owns_stream(noted), ..self }
     }
 
@@ -127,23 +142,24 @@ where
     }
 }
 
-/// The children that events are about, each noted first. Public so that tests can feed it.
-pub fn noted<K, C>(
+/// The children of kind `C` that events are about, each noted first, with what `figures` finds in
+/// it; what is told of a child is an `O`. Public so that tests can feed it.
+pub fn noted<K, C, O>(
     tell: Tell,
-    events: impl Stream<Item = Result<watcher::Event<PartialObjectMeta<C>>, watcher::Error>>
-    + Send
-    + 'static,
+    events: impl Stream<Item = Result<watcher::Event<O>, watcher::Error>> + Send + 'static,
+    figures: impl Fn(&O) -> Option<Observation> + Send + 'static,
 ) -> impl Stream<Item = Result<PartialObjectMeta<C>, watcher::Error>> + Send + 'static
 where
     K: Resource<DynamicType = ()>,
     C: Resource<DynamicType = ()> + Send + 'static,
+    O: Resource + Send + 'static,
 {
     let mut round = tell.seen.begin();
     events.flat_map(move |event| {
         let children = match event {
             Err(error) => vec![Err(error)],
             Ok(event) => {
-                let children = note::<K, C>(&tell.seen, &mut round, event);
+                let children = note::<K, C, O>(&tell.seen, &mut round, event, &figures);
                 children.iter().for_each(|child| wake::<K, C>(&tell.wakes, child));
                 children.into_iter().map(Ok).collect()
             }
@@ -173,29 +189,35 @@ where
     owner.map(|owner| owner.name.as_str())
 }
 
-fn note<K, C>(
+fn note<K, C, O>(
     seen: &Seen,
     round: &mut Round,
-    event: watcher::Event<PartialObjectMeta<C>>,
+    event: watcher::Event<O>,
+    figures: impl Fn(&O) -> Option<Observation>,
 ) -> Vec<PartialObjectMeta<C>>
 where
     K: Resource<DynamicType = ()>,
     C: Resource<DynamicType = ()>,
+    O: Resource,
 {
-    let key = |child: &PartialObjectMeta<C>| {
-        Key::new::<C>(&child.namespace().unwrap_or_default(), &child.name_any())
-    };
+    let metadata = |mut told: O| std::mem::take(told.meta_mut()).into_request_partial::<C>();
     match event {
         watcher::Event::Init => {
             *round = round.next();
             Vec::new()
         }
-        watcher::Event::Apply(child) | watcher::Event::InitApply(child) => {
-            seen.note::<K>(key(&child), Mark::of(&child), owner::<K, C>(&child), *round);
+        watcher::Event::Apply(told) | watcher::Event::InitApply(told) => {
+            let state = State::of(&told, figures(&told));
+            let child = metadata(told);
+            let (namespace, name) = (child.namespace().unwrap_or_default(), child.name_any());
+            let owner = owner::<K, C>(&child);
+            seen.note::<K, C>((&namespace, &name), state, owner, *round);
             vec![child]
         }
-        watcher::Event::Delete(child) => {
-            seen.forget(&key(&child));
+        watcher::Event::Delete(told) => {
+            let child = metadata(told);
+            let namespace = child.namespace().unwrap_or_default();
+            seen.forget(&Key::new::<C>(&namespace, &child.name_any()));
             vec![child]
         }
         watcher::Event::InitDone => {
@@ -210,7 +232,7 @@ where
     K: Resource<DynamicType = ()>,
     C: Resource<DynamicType = ()>,
 {
-    let Gone { namespace, name, owner } = gone;
+    let Gone { namespace, owner } = gone;
     let owner = OwnerReference {
         api_version: K::api_version(&()).into_owned(),
         kind: K::kind(&()).into_owned(),
@@ -219,7 +241,6 @@ where
         ..OwnerReference::default()
     };
     ObjectMeta {
-        name: Some(name),
         namespace: Some(namespace),
         owner_references: Some(vec![owner]),
         ..ObjectMeta::default()

@@ -187,7 +187,8 @@ section! {
         /// When the client is answered.
         pub acknowledge: Acknowledge = Acknowledge::AfterKafka,
         /// How long a message may take to be stored, in seconds, 1 to 600; the client is then told
-        /// to send again. Keep it under the receiver's `requestSeconds`.
+        /// to send again, and whether its records may be stored already. Keep it under the
+        /// receiver's `requestSeconds`.
         pub delivery_timeout_seconds: u32 = 25,
         /// A buffer on disk for when Kafka is away. None when absent: clients keep their records
         /// then.

@@ -70,6 +70,7 @@ pub fn resend(
         compression: Compression::Zstd,
         max_message_bytes: MAX_MESSAGE_BYTES,
         delivery_timeout: Some(DELIVERY_TIMEOUT),
+        answer_timeout: DELIVERY_TIMEOUT,
     };
     let producer = create(&desk.connection, &traits)?;
     let mut done = Resent::default();

@@ -55,6 +55,12 @@ pub enum Refused {
     /// The next system does not take records now.
     #[error("the records were not taken: {0}; send again later")]
     Unavailable(String),
+    /// The next system didn't say whether it stored them.
+    #[error(
+        "whether the records were stored is not known: {0}; send them again, and what was stored \
+         may then be there twice"
+    )]
+    Unconfirmed(String),
     /// The process is shutting down.
     #[error("the collector is shutting down; send again")]
     Draining,
@@ -71,7 +77,8 @@ pub struct Delivered {
 #[derive(Debug)]
 pub struct Delivery(oneshot::Receiver<Result<Delivered, Refused>>);
 
-/// The other end of a [`Delivery`]. Dropping it unanswered answers [`Refused::Unavailable`].
+/// The other end of a [`Delivery`]. Dropping it unanswered answers
+/// [`Refused::Unconfirmed`].
 #[derive(Debug)]
 pub struct DeliverySender(oneshot::Sender<Result<Delivered, Refused>>);
 
@@ -102,7 +109,7 @@ impl Future for Delivery {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.0).poll(context).map(|answer| {
-            answer.unwrap_or_else(|_| Err(Refused::Unavailable("its delivery was given up".into())))
+            answer.unwrap_or_else(|_| Err(Refused::Unconfirmed("its delivery was given up".into())))
         })
     }
 }
@@ -116,7 +123,7 @@ mod tests {
     async fn a_lost_delivery_is_an_answer_that_asks_for_another_try() {
         let (sender, delivery) = Delivery::pair();
         drop(sender);
-        assert!(matches!(delivery.await, Err(Refused::Unavailable(_))));
+        assert!(matches!(delivery.await, Err(Refused::Unconfirmed(_))));
         let (sender, delivery) = Delivery::pair();
         sender.finish(Ok(Delivered::default()));
         assert_eq!(delivery.await, Ok(Delivered { rejected_records: 0 }));

@@ -16,7 +16,7 @@ use super::rules;
 use super::signals::PerSignal;
 use super::status::{LagStatus, TallyStatus};
 use super::table::Attributes;
-use crate::amounts::MemoryQuantity;
+use crate::amounts::{CpuQuantity, MemoryQuantity};
 use crate::conditions::Condition;
 use crate::names::{ConsumerGroup, TopicName};
 
@@ -210,6 +210,22 @@ fn gateway_rules(schema: &mut Schema) {
         "scaling.memoryMax is below resources.memory.max, where pods start: write a memoryMax that is \
          at least that",
     );
+    for end in ["min", "max"] {
+        rules::rule(
+            schema,
+            &format!(
+                "!has(self.scaling) || !has(self.scaling.cpuMax) || !has(self.resources) \
+                 || !has(self.resources.cpu) || !has(self.resources.cpu.{end}) \
+                 || !isQuantity(self.scaling.cpuMax) || !isQuantity(self.resources.cpu.{end}) \
+                 || quantity(self.scaling.cpuMax).compareTo(quantity(self.resources.cpu.{end})) \
+                 >= 0"
+            ),
+            &format!(
+                "scaling.cpuMax is below resources.cpu.{end}, where pods start: write a cpuMax that \
+                 is at least that"
+            ),
+        );
+    }
 }
 
 /// How a consumer group agrees on who reads what.
@@ -246,14 +262,25 @@ pub struct Scaling {
     #[serde(default = "Scaling::default_catch_up_seconds")]
     #[schemars(range(min = 10, max = 86_400))]
     pub catch_up_seconds: u32,
-    /// Memory limit up to which pods may grow in place, for example 4Gi: when the memory they use
-    /// comes
-    /// near their limit, or one was ended for it, the limit of the running pods is raised, without
-    /// a restart and without a rebalance; after six calm hours it goes back towards
-    /// resources.memory.max, where pods start. Needs Kubernetes 1.33. Default: pods stay as they
-    /// start.
+    /// How long one pod fewer of many must have sufficed before the pool shrinks to that, 30 to
+    /// 86400 seconds; half of the pods go after half of it, and nothing sooner than a sixth of it.
+    /// Shorter saves pods between peaks and costs rebalances.
+    #[serde(default = "Scaling::default_shrink_after_seconds")]
+    #[schemars(range(min = 30, max = 86_400))]
+    pub shrink_after_seconds: u32,
+    /// Memory limit up to which pods may grow, for example 4Gi: when the memory they use comes
+    /// near their limit, or one was ended for it, the limit of the running pods is raised in
+    /// place, without a restart and without a rebalance; after six calm hours it goes back towards
+    /// resources.memory.max, where pods start. Default: pods stay as they start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_max: Option<MemoryQuantity>,
+    /// Processor time up to which pods may grow, for example "4". With resources.cpu.max their
+    /// limit is raised in place, from there to this, while they use all of it and messages wait,
+    /// before there are more pods; pods then have a worker thread for each core they may grow to.
+    /// Without, what is requested for them follows what they use, from resources.cpu.min to this.
+    /// After six calm hours it goes back. Default: pods stay as they start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_max: Option<CpuQuantity>,
 }
 
 impl Scaling {
@@ -273,6 +300,12 @@ impl Scaling {
     fn default_catch_up_seconds() -> u32 {
         300
     }
+
+    /// The next peak often comes within half an hour, and a pod too many for so long costs less
+    /// than two rebalances and a late start.
+    fn default_shrink_after_seconds() -> u32 {
+        1_800
+    }
 }
 
 impl Default for Scaling {
@@ -282,7 +315,9 @@ impl Default for Scaling {
             max_replicas: Self::default_max_replicas(),
             lag_bound_seconds: Self::default_lag_bound_seconds(),
             catch_up_seconds: Self::default_catch_up_seconds(),
+            shrink_after_seconds: Self::default_shrink_after_seconds(),
             memory_max: None,
+            cpu_max: None,
         }
     }
 }
@@ -393,6 +428,26 @@ pub struct SizingStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub memory_limit: Option<String>,
+    /// The memory requested for each pod beside that limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub memory_request: Option<String>,
+    /// The limit of processor time decided on for each pod, where scaling.cpuMax lets it grow and
+    /// resources.cpu.max sets one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub cpu_limit: Option<String>,
+    /// The processor time decided to be requested for each pod, where scaling.cpuMax lets it grow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub cpu_request: Option<String>,
+    /// Why memory or processor time were last changed, as one stable word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub resources_reason: Option<String>,
+    /// How such changes reach the pods. Absent until there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resize: Option<ResizeStatus>,
     /// What the pods said of themselves, at that time. Absent while none was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signals: Option<SizingSignals>,
@@ -432,6 +487,30 @@ pub struct SizingStatus {
     pub capacities: Vec<LearnedCapacity>,
 }
 
+/// How changes of memory and processor time reach a pool's pods.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResizeStatus {
+    /// InPlace (running pods are resized) or Rolling (pods are replaced one after another, because
+    /// they can't be).
+    pub way: ResizeWay,
+    /// Why, as one stable word: Resized, Pending; Refused, Infeasible, Deferred, NoNode.
+    #[schemars(length(max = 63))]
+    pub reason: String,
+    /// Why, for people.
+    #[schemars(length(max = 1024))]
+    pub message: String,
+}
+
+/// A way in which changes of resources reach the pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ResizeWay {
+    /// Running pods are resized.
+    InPlace,
+    /// Pods are replaced.
+    Rolling,
+}
+
 /// What a pool's pods said of themselves, none of it older than a minute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -446,6 +525,9 @@ pub struct SizingSignals {
     /// The processor time of the busiest pod, in percent of its limit. Absent without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_percent: Option<i32>,
+    /// The processor time of the busiest pod, in thousandths of a core.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_millicores: Option<i32>,
     /// Inserts that ClickHouse did not take, in percent of those tried since the look before.
     /// Absent when none was tried.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -32,6 +32,7 @@ pub use gateway::{
     GroupProtocol, HotPartition, LearnedCapacity, Scaling, SizingSignals, SizingStatus,
     SizingTerms,
 };
+pub use gateway::{ResizeStatus, ResizeWay};
 pub use pipeline::{
     ChildStatus, PipelineSignal, TelemetryPipeline, TelemetryPipelineSpec, TelemetryPipelineStatus,
 };

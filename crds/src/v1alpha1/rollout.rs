@@ -148,6 +148,11 @@ pub struct RolloutUnit {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub schema_revision: Option<String>,
+    /// The builds of the image that pods were seen to run, by digest. More than one: its tag was
+    /// moved under running pods.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 4), inner(length(max = 160)))]
+    pub image_digests: Vec<String>,
 }
 
 /// What new and old pods did in the time they were watched.

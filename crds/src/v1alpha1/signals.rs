@@ -115,7 +115,9 @@ pub struct TopicSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<Period>,
     /// Other topic settings by Kafka's own names, for example {"min.insync.replicas": "2"}. Values
-    /// are text. At most 32; settings not named here are left alone.
+    /// are text. At most 32; settings not named here are left alone. Only
+    /// message.timestamp.type is LogAppendTime unless named here: a sender's wrong clock matters
+    /// to nobody then.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(transform = rules::map::<32, 1_024>)]
     pub settings: BTreeMap<String, String>,

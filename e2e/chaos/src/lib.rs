@@ -4,7 +4,9 @@
 //! `world` is what faults happen to, `proxy` the network in between, `faults` what happens, `run`
 //! the rounds and the judgement, `report` the figures, `commits` and `watch` what the group does.
 
+pub mod clock;
 pub mod commits;
+pub mod disk;
 pub mod faults;
 pub mod proxy;
 pub mod random;

@@ -6,7 +6,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
 use clap::Parser;
-use millrace_chaos::faults::{Budget, Fault, TABLE};
+use millrace_chaos::disk::{self, Disks};
+use millrace_chaos::faults::{Budget, DISK_FULL, Fault, TABLE};
 use millrace_chaos::report::Outcome;
 use millrace_chaos::world::World;
 use millrace_chaos::{run, say};
@@ -52,11 +53,15 @@ fn chaos(args: &Args) -> Result<bool> {
         }
         return Ok(true);
     }
+    let fills_disks = faults.iter().any(|fault| fault.name == DISK_FULL);
+    if fills_disks {
+        disk::in_own_namespace()?;
+    }
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let seed = args.seed.unwrap_or_else(clock);
     let began = Instant::now();
     say::progress(&format!("SEED={seed}; starting broker, engine, edge and gateways"));
-    let mut world = World::start()?;
+    let mut world = World::start(fills_disks.then(Disks::mount).transpose()?)?;
     say::progress(&format!("all up after {:.1} s", began.elapsed().as_secs_f64()));
     let mut sum = Outcome::default();
     for fault in faults {

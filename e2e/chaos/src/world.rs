@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -14,6 +15,7 @@ use millrace_stack::kafka::{BrokerOptions, Listener};
 use millrace_stack::service;
 use tokio::runtime::Runtime;
 
+use crate::disk::{Disk, Disks};
 use crate::proxy::http::HttpProxy;
 use crate::proxy::{Mode, Proxy};
 use crate::watch::Watch;
@@ -88,6 +90,8 @@ pub struct World {
     pub answers: HttpProxy,
     /// Broker, engine, topics, tables.
     pub lab: Lab,
+    /// What broker and engine keep their data on, if these may be filled.
+    pub disks: Option<Disks>,
     /// The most resident memory of any collector since the last fault, in MiB, and whose.
     rss_mib_max: (u64, String),
     _runtime: Runtime,
@@ -98,14 +102,16 @@ pub struct World {
 pub struct Flow {
     running: Running,
     is_stopped: bool,
+    /// What it goes through, if that ends with it.
+    through: Option<Collector>,
 }
 
 impl World {
-    /// Starts everything.
+    /// Starts everything, broker and engine on disks of their own if there are any.
     ///
     /// # Errors
     /// When a part doesn't come up.
-    pub fn start() -> Result<Self> {
+    pub fn start(disks: Option<Disks>) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("proxy")
@@ -117,9 +123,14 @@ impl World {
         let broker = BrokerOptions {
             plaintext: Some(broker),
             advertised: Some(kafka.address()),
+            dir: disks.as_ref().map(|disks| folder_on(&disks.broker)),
             ..BrokerOptions::default()
         };
-        let lab = Lab::with(LabOptions { broker, partitions: PARTITIONS })?;
+        let lab = Lab::with(LabOptions {
+            broker,
+            partitions: PARTITIONS,
+            engine_dir: disks.as_ref().map(|disks| folder_on(&disks.engine)),
+        })?;
         let engine = lab.engine.url();
         let engine = engine.trim_start_matches("http://").parse().context("the engine's URL")?;
         let answers = HttpProxy::start(runtime.handle(), engine)?;
@@ -127,7 +138,7 @@ impl World {
         let internal = lab.broker.internal_bootstrap();
         let watch = Watch::start(&internal, GROUP, TOPIC, PARTITIONS)?;
         let ports = Ports::free()?;
-        let settings = edge_settings(&ports, &kafka);
+        let settings = edge_settings(&ports, &kafka, "");
         let edge = Collector::launch(lab.folder(), "edge", ports, &settings, Launch::default())?;
         let mut world = Self {
             edge,
@@ -137,6 +148,7 @@ impl World {
             sink,
             answers,
             lab,
+            disks,
             rss_mib_max: (0, String::new()),
             _runtime: runtime,
         };
@@ -186,19 +198,42 @@ impl World {
         self.lab.launch(name, &settings, Launch { binary: None, variables })
     }
 
+    /// Starts another edge, which keeps what Kafka doesn't take in `folder`.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn buffering_edge(&self, folder: &Path) -> Result<Collector> {
+        let ports = Ports::free()?;
+        let buffer = format!(
+            "    deliveryTimeoutSeconds: 5\n    buffer: {{path: \"{}\", maxBytes: 256Mi}}\n",
+            folder.display()
+        );
+        let settings = edge_settings(&ports, &self.kafka, &buffer);
+        let (folder, launch) = (self.lab.folder(), Launch::default());
+        Collector::launch(folder, "edge-buffering", ports, &settings, launch)
+    }
+
     /// Begins a load and returns when it flows.
     ///
     /// # Errors
     /// When it doesn't.
     pub fn flow(&self, seed: u64) -> Result<Flow> {
+        self.flow_into(&self.edge, seed)
+    }
+
+    /// The same, into an edge of one's own.
+    ///
+    /// # Errors
+    /// When it doesn't flow.
+    pub fn flow_into(&self, edge: &Collector, seed: u64) -> Result<Flow> {
         let load = Load {
             rate: Some(RATE),
             request: Some(REQUEST),
-            ..self.lab.load(&self.edge, seed, RATE * LOAD_SECONDS)
+            ..self.lab.load(edge, seed, RATE * LOAD_SECONDS)
         };
         let mut running = load.start(self.lab.folder())?;
         running.reached(RATE / 2, READY_LIMIT)?;
-        Ok(Flow { running, is_stopped: false })
+        Ok(Flow { running, is_stopped: false, through: None })
     }
 
     /// Begins a second load, of clients that send as much as is taken.
@@ -214,7 +249,7 @@ impl World {
             compression: "none",
             ..self.lab.load(&self.edge, seed, count)
         };
-        Ok(Flow { running: load.start(self.lab.folder())?, is_stopped: false })
+        Ok(Flow { running: load.start(self.lab.folder())?, is_stopped: false, through: None })
     }
 
     /// Waits until everything is well: every collector ready, and what was in the topic by then
@@ -284,6 +319,12 @@ impl World {
         self.lab.folder().display().to_string()
     }
 
+    /// Whether the broker answers, asked past every proxy.
+    pub fn broker_serves(&self) -> bool {
+        let address = self.lab.broker.internal_bootstrap().parse();
+        address.is_ok_and(|address| millrace_stack::kafka::answers(address).is_ok())
+    }
+
     /// Whatever a fault left behind is undone: proxies pass, ended processes run again.
     ///
     /// # Errors
@@ -292,7 +333,10 @@ impl World {
         self.kafka.set(Mode::Pass);
         self.sink.set(Mode::Pass);
         self.answers.set(None);
-        if !service_answers(&self.lab.broker.internal_bootstrap()) {
+        if let Some(Disks { broker, engine, buffer, .. }) = &self.disks {
+            [broker, engine, buffer].into_iter().try_for_each(Disk::free)?;
+        }
+        if !self.broker_serves() {
             self.lab.broker.restart()?;
         }
         if self.lab.engine.query("SELECT 1").is_err() {
@@ -336,26 +380,37 @@ impl Flow {
         Ok(())
     }
 
+    /// A load through an edge that drains once there is a verdict.
+    pub fn through(self, edge: Collector) -> Self {
+        Self { through: Some(edge), ..self }
+    }
+
     /// Ends the load and has everything it sent compared.
     ///
     /// # Errors
-    /// When there is no verdict in time.
+    /// When there is no verdict in time, or what it went through doesn't drain.
     pub fn verdict(mut self) -> Result<Verdict> {
         self.stop()?;
-        self.running.verdict(VERDICT_LIMIT)
+        let verdict = self.running.verdict(VERDICT_LIMIT)?;
+        if let Some(mut edge) = self.through {
+            let status = edge.process().terminate(millrace_e2e::lab::DRAIN_LIMIT)?;
+            anyhow::ensure!(status.success(), "{} drained with {status}", edge.name());
+        }
+        Ok(verdict)
     }
 }
 
-fn service_answers(address: &str) -> bool {
-    address.parse().is_ok_and(|address| millrace_stack::kafka::answers(address).is_ok())
+/// Servers want a folder that is theirs alone.
+fn folder_on(disk: &Disk) -> PathBuf {
+    disk.path().join("server")
 }
 
-fn edge_settings(ports: &Ports, kafka: &Proxy) -> String {
+fn edge_settings(ports: &Ports, kafka: &Proxy, more: &str) -> String {
     format!(
         "memory: {{limitBytes: {MEMORY_LIMIT_MIB}Mi}}\nreceivers:\n  otlp:\n    \
          grpc: {{address: \"{}\"}}\n    http: {{address: \"{}\"}}\n\
          exporters:\n  kafka:\n    connection: {{bootstrapServers: [\"{}\"]}}\n    \
-         topics: {{traces: {TOPIC}}}\n",
+         topics: {{traces: {TOPIC}}}\n{more}",
         ports.grpc,
         ports.http,
         kafka.address(),

@@ -1,5 +1,6 @@
-//! What one operator costs and how fast it is with thousands of objects on a real API server, as
-//! JSON lines. `cargo xtask bench-operator` builds and calls it (docs/operator-performance.md).
+//! What one operator costs and how fast it is with thousands of objects on a real API server, or
+//! on one that costs next to nothing, as JSON lines. `cargo xtask bench-operator` builds and calls
+//! it (docs/operator-performance.md).
 //!
 //! The objects are edge pools in DaemonSet mode that fit on no node: every object of theirs is
 //! real and the real controllers act on it, but no pod runs. Steps: bring all about, start again
@@ -10,6 +11,7 @@ mod figures;
 mod operator;
 mod say;
 mod settings;
+mod standin;
 mod steps;
 
 use std::process::ExitCode;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,8 +17,17 @@ use crate::settings::Settings;
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// The operator itself allows 12 s for running reconciles and 4 s for its lease.
 const STOP_MAX: Duration = Duration::from_secs(25);
+/// Where everything of a run is.
+pub(crate) const NAMESPACE: &str = "operator-bench";
 /// The lease all operators of a run share.
 pub(crate) const LEASE: &str = "operator-bench";
+
+/// What the chart sets for its memory.
+const AS_IN_THE_CHART: [(&str, &str); 3] = [
+    ("MALLOC_ARENA_MAX", "2"),
+    ("MIMALLOC_ARENA_EAGER_COMMIT", "0"),
+    ("MIMALLOC_PURGE_DELAY", "0"),
+];
 
 /// A running operator.
 pub(crate) struct Operator {
@@ -31,19 +41,30 @@ pub(crate) struct Operator {
 pub(crate) type Metrics = BTreeMap<String, f64>;
 
 impl Operator {
-    /// Starts an operator that looks after `namespace` only.
+    /// Starts an operator that looks after the bench's namespace only, with a lease of so many
+    /// seconds; of the cluster that `kubeconfig` names, or the environment.
     ///
     /// # Errors
     /// When the binary cannot be started.
-    pub(crate) fn start(settings: &Settings, namespace: &str, name: &str) -> Result<Self> {
+    pub(crate) fn start(
+        settings: &Settings,
+        kubeconfig: Option<&Path>,
+        name: &str,
+        lease_seconds: u32,
+    ) -> Result<Self> {
         let free = TcpListener::bind("127.0.0.1:0").context("no free port")?.local_addr()?;
         let log = std::env::temp_dir().join(format!("{LEASE}-{name}-{}.log", std::process::id()));
         let log = File::create(&log).with_context(|| format!("cannot make {}", log.display()))?;
-        let child = Command::new(&settings.operator)
-            .args(["--watch-namespace", namespace, "--lease-name", LEASE])
-            .args(["--lease-namespace", namespace, "--admin-address", &free.to_string()])
-            .args(["--lease-duration-seconds", &settings.lease_seconds.to_string()])
+        let mut command = Command::new(&settings.operator);
+        if let Some(kubeconfig) = kubeconfig {
+            command.env("KUBECONFIG", kubeconfig);
+        }
+        let child = command
+            .args(["--watch-namespace", NAMESPACE, "--lease-name", LEASE])
+            .args(["--lease-namespace", NAMESPACE, "--admin-address", &free.to_string()])
+            .args(["--lease-duration-seconds", &lease_seconds.to_string()])
             .env("POD_NAME", name)
+            .envs(AS_IN_THE_CHART)
             .stdin(Stdio::null())
             .stderr(log.try_clone()?)
             .stdout(log)

@@ -3,14 +3,18 @@
 
 use serde_json::{Value, json};
 
+use crate::settings::Settings;
+
 /// What is going on.
 pub(crate) fn progress(text: &str) {
     eprintln!("operator-bench: {text}");
 }
 
 /// The figures of one step, as a JSON line.
-pub(crate) fn figures(step: &str, build: &str, figures: Value) {
-    let mut line = json!({ "bench": "operator", "step": step, "build": build });
+pub(crate) fn figures(step: &str, settings: &Settings, figures: Value) {
+    let api = settings.api.name();
+    let mut line =
+        json!({ "bench": "operator", "step": step, "build": settings.build, "api": api });
     if let (Some(line), Value::Object(figures)) = (line.as_object_mut(), figures) {
         line.extend(figures);
     }

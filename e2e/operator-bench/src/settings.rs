@@ -3,7 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+
+/// What an answer of the stand-in takes: about that of a real server that isn't busy, with its
+/// store on a disk of its own.
+const LATENCY_MS: u64 = 5;
 
 /// What to measure, and with which operator.
 #[derive(Clone, Debug)]
@@ -26,17 +30,45 @@ pub(crate) struct Settings {
     pub(crate) lease_seconds: u32,
     /// Leave everything in the cluster.
     pub(crate) keep: bool,
+    /// Which API server.
+    pub(crate) api: ApiServer,
+}
+
+/// The API server the operator is measured with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ApiServer {
+    /// The cluster's that `KUBECONFIG` names.
+    Real,
+    /// The bench's own, each of whose answers takes this long.
+    StandIn(Duration),
+}
+
+impl ApiServer {
+    /// As it is said with every figure.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Real => "real",
+            Self::StandIn(_) => "standin",
+        }
+    }
 }
 
 impl Settings {
     /// Reads `COUNT`, `RATE`, `SECONDS`, `DRIFTS`, `PATIENCE`, `LEASE_SECONDS`, `KEEP`,
-    /// `MILLRACE_OPERATOR_BIN` and `MILLRACE_BUILD`.
+    /// `API`, `LATENCY_MS`, `MILLRACE_OPERATOR_BIN` and `MILLRACE_BUILD`.
     ///
     /// # Errors
-    /// A number that is none, or no binary named.
+    /// A number that is none, an API server that is none, or no binary named.
     pub(crate) fn from_env() -> Result<Self> {
         let operator = std::env::var_os("MILLRACE_OPERATOR_BIN");
         let operator = operator.context("MILLRACE_OPERATOR_BIN names no operator binary")?;
+        let api = match std::env::var("API").unwrap_or_default().as_str() {
+            "" | "real" => ApiServer::Real,
+            "standin" => {
+                ApiServer::StandIn(Duration::from_millis(number("LATENCY_MS", LATENCY_MS)?))
+            }
+            other => bail!("API={other} is neither `real` nor `standin`"),
+        };
         Ok(Self {
             count: number("COUNT", 10_000)?,
             rate: number("RATE", 160)?,
@@ -46,6 +78,7 @@ impl Settings {
             patience: Duration::from_secs(number("PATIENCE", 1800)?),
             operator: operator.into(),
             build: std::env::var("MILLRACE_BUILD").unwrap_or_else(|_| "unknown".into()),
+            api,
             keep: std::env::var_os("KEEP").is_some(),
         })
     }

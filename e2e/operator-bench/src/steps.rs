@@ -12,24 +12,27 @@ use serde_json::{Value, json};
 
 use crate::board::Board;
 use crate::figures::{histogram_ms, percentile_ms};
-use crate::operator::{Metrics, Operator, sum};
+use crate::operator::{Metrics, NAMESPACE, Operator, sum};
 use crate::say;
-use crate::settings::Settings;
+use crate::settings::{ApiServer, Settings};
+use crate::standin::StandIn;
 
-/// Where everything of a run is.
-const NAMESPACE: &str = "operator-bench";
 /// Requests of the bench at once.
 const IN_FLIGHT: usize = 16;
 /// How often something that is waited for is asked.
 const POLL: Duration = Duration::from_millis(25);
 /// A drift that takes longer to be put right is called lost.
 const REPAIR_MAX: Duration = Duration::from_secs(60);
+/// The lease of operators that are not to be taken over: an API server that shares its processors
+/// with the bench may take seconds to renew one.
+const LEASE_SECONDS: u32 = 30;
 /// How long a converged operator is watched for writes.
 const RESYNC_FOR: Duration = Duration::from_secs(40);
 
 /// The cluster as the bench uses it.
 struct World {
     settings: Settings,
+    standin: Option<StandIn>,
     client: Client,
     pools: Api<DynamicObject>,
     board: Board,
@@ -40,7 +43,16 @@ struct World {
 /// # Errors
 /// The first step that could not be done.
 pub(crate) async fn run(settings: Settings) -> Result<()> {
-    let client = Client::try_default().await.context("no cluster; run `cargo xtask up`")?;
+    let (standin, client) = match settings.api {
+        ApiServer::Real => {
+            (None, Client::try_default().await.context("no cluster; run `cargo xtask up`")?)
+        }
+        ApiServer::StandIn(latency) => {
+            let standin = StandIn::start(latency).await?;
+            let client = standin.client().await?;
+            (Some(standin), client)
+        }
+    };
     let namespaces: Api<DynamicObject> = Api::all_with(client.clone(), &resource("", "Namespace"));
     let made = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     let params = PatchParams::apply("operator-bench").force();
@@ -51,9 +63,9 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         &resource("millrace.dev/v1alpha1", "EdgePool"),
     );
     let board = Board::watch(pools.clone());
-    let world = World { settings, client, pools, board };
+    let world = World { settings, standin, client, pools, board };
     let outcome = world.steps().await;
-    if !world.settings.keep {
+    if !world.settings.keep && world.standin.is_none() {
         say::progress("removing the namespace");
         namespaces.delete(NAMESPACE, &DeleteParams::background()).await?;
     }
@@ -84,14 +96,19 @@ impl World {
     }
 
     fn say(&self, step: &str, figures: Value) {
-        say::figures(step, &self.settings.build, figures);
+        say::figures(step, &self.settings, figures);
+    }
+
+    fn operator(&self, name: &str, lease_seconds: u32) -> Result<Operator> {
+        let kubeconfig = self.standin.as_ref().map(StandIn::kubeconfig);
+        Operator::start(&self.settings, kubeconfig, name, lease_seconds)
     }
 
     /// All pools are written while an operator runs, which brings them about.
     async fn bring_about(&self) -> Result<()> {
         let count = self.settings.count;
         say::progress(&format!("making {count} pools"));
-        let operator = Operator::start(&self.settings, NAMESPACE, "first")?;
+        let operator = self.operator("first", LEASE_SECONDS)?;
         let began = Instant::now();
         stream::iter(0..count)
             .map(|index| async move {
@@ -125,7 +142,7 @@ impl World {
     async fn start_again(&self) -> Result<Operator> {
         let count = self.settings.count;
         say::progress("cold start");
-        let operator = Operator::start(&self.settings, NAMESPACE, "second")?;
+        let operator = self.operator("second", LEASE_SECONDS)?;
         let metrics = loop {
             tokio::time::sleep(POLL).await;
             match operator.metrics() {
@@ -173,7 +190,7 @@ impl World {
     async fn change(&self, operator: &Operator) -> Result<()> {
         let Settings { rate, change_for, count, .. } = self.settings;
         say::progress(&format!("{rate} changes a second"));
-        let before = operator.metrics()?;
+        let (before, cpu) = (operator.metrics()?, operator.cpu_seconds()?);
         let total = (f64::from(rate) * change_for.as_secs_f64()) as usize;
         let began = Instant::now();
         let mut ticks = tokio::time::interval(Duration::from_secs(1) / rate);
@@ -181,7 +198,7 @@ impl World {
         for change in 0..total {
             ticks.tick().await;
             let (pools, board) = (self.pools.clone(), self.board.clone());
-            let (name, patience) = (name(change % count), REPAIR_MAX);
+            let (name, patience) = (name(change % count), self.settings.patience);
             running.spawn(async move { changed(&pools, &board, &name, change, patience).await });
         }
         let sent = began.elapsed();
@@ -192,6 +209,7 @@ impl World {
             writes.push(write);
             times.push(time);
         }
+        let taken_up = began.elapsed();
         let after = operator.metrics()?;
         let p99 = histogram_ms(&before, &after, "reconcile_seconds", "EdgePool", 99.0);
         self.say(
@@ -199,6 +217,9 @@ impl World {
             json!({
                 "changes": total,
                 "sent_per_s": (total as f64 / sent.as_secs_f64()).round(),
+                "all_taken_up_s": seconds(taken_up),
+                "writes": sum(&after, "writes_total") - sum(&before, "writes_total"),
+                "cpu_s": operator.cpu_seconds()? - cpu,
                 "change_to_status_p50_ms": percentile_ms(&times, 50.0),
                 "change_to_status_p99_ms": percentile_ms(&times, 99.0),
                 "change_written_p99_ms": percentile_ms(&writes, 99.0),
@@ -242,12 +263,19 @@ impl World {
         Ok(())
     }
 
-    /// The leader is killed while another stands by; a child is deleted at that moment.
-    async fn take_over(&self, leader: Operator) -> Result<()> {
+    /// The leader is killed while another stands by; a child is deleted at that moment. Both have
+    /// the lease that is asked for.
+    async fn take_over(&self, operator: Operator) -> Result<()> {
         say::progress("take-over");
-        let standby = Operator::start(&self.settings, NAMESPACE, "third")?;
+        operator.end("-TERM")?;
+        let start = |name| self.operator(name, self.settings.lease_seconds);
+        let leader = start("third")?;
+        let count = self.settings.count as f64;
+        let looked = || leader.metrics().is_ok_and(|metrics| reconciled(&metrics) >= count);
+        wait_for("the leader has looked at everything", self.settings.patience, looked).await?;
+        let standby = start("fourth")?;
         // It stands by once it has looked at the lease, which it does as soon as it answers.
-        wait_for("the standby answers", || standby.metrics().is_ok()).await?;
+        wait_for("the standby answers", REPAIR_MAX, || standby.metrics().is_ok()).await?;
         let services = self.children("v1", "Service");
         let killed = Instant::now();
         leader.end("-KILL")?;
@@ -255,7 +283,7 @@ impl World {
         let leads = || {
             standby.metrics().is_ok_and(|metrics| metrics.get("leader").is_some_and(|it| *it > 0.0))
         };
-        wait_for("the standby leads", leads).await?;
+        wait_for("the standby leads", REPAIR_MAX, leads).await?;
         let led = killed.elapsed();
         back.await??;
         let repaired = killed.elapsed();
@@ -352,11 +380,11 @@ where
     Ok(began.elapsed())
 }
 
-async fn wait_for(what: &str, mut holds: impl FnMut() -> bool) -> Result<()> {
+async fn wait_for(what: &str, patience: Duration, mut holds: impl FnMut() -> bool) -> Result<()> {
     let began = Instant::now();
     while !holds() {
-        if began.elapsed() > REPAIR_MAX {
-            bail!("waited {REPAIR_MAX:?} in vain until {what}");
+        if began.elapsed() > patience {
+            bail!("waited {patience:?} in vain until {what}");
         }
         tokio::time::sleep(POLL).await;
     }

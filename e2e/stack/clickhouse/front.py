@@ -29,6 +29,8 @@ from handler import Handler
 
 # Requests that run when the end is asked for get this long.
 _DRAIN_SECONDS = 10
+# Kept free on the disk for merges and inserts under way.
+_KEPT_FREE_BYTES = 64 << 20
 # How soon the listener notices that it is to end.
 _POLL_SECONDS = 0.05
 
@@ -64,6 +66,11 @@ def write_engine_settings(config, path):
         "background_common_pool_size": 2,
     }
     lines = [f"  <{name}>{escape(str(value))}</{name}>" for name, value in settings.items()]
+    # As a server should have it: it refuses work for want of room while what it does still has some.
+    lines.append(
+        "  <storage_configuration><disks><default><keep_free_space_bytes>"
+        f"{_KEPT_FREE_BYTES}</keep_free_space_bytes></default></disks></storage_configuration>"
+    )
     with open(path, "w", encoding="utf-8") as file:
         file.write("<clickhouse>\n" + "\n".join(lines) + "\n</clickhouse>\n")
 

@@ -28,7 +28,7 @@ pub(crate) fn strike() -> Result<()> {
     shell::run_command(&mut command)
 }
 
-/// The harness, and the collector with named points. Both come as by-products of building their
+/// The harness, the clock that it moves, and the collector with named points. Two of them come as by-products of building their
 /// packages' tests, so that everything they need is what `make test` has built anyway.
 fn harness() -> Result<()> {
     let command = ["test", "--locked", "--workspace", "--no-run", "--test", "command"];
@@ -39,6 +39,7 @@ fn harness() -> Result<()> {
     let built = dev("millrace-collector");
     fs::copy(&built, kept.join("millrace-collector"))
         .with_context(|| format!("cannot copy {built}"))?;
+    shell::run("cargo", &["build", "--locked", "-p", "millrace-clock"])?;
     // The usual collector takes its place in the folder again.
     shell::run("cargo", &[&command[..], &["--test", "chaos_proxy"]].concat())
 }

@@ -90,6 +90,8 @@ pub struct Pod {
     pub busy: Option<f64>,
     /// Processor time used, in thousandths of a core.
     pub cpu_millicores: Option<f64>,
+    /// Its limit of processor time, in thousandths of a core, if it has one.
+    pub cpu_limit_millicores: Option<u64>,
     /// Memory in use, in bytes.
     pub memory_bytes: Option<u64>,
     /// Its memory limit, in bytes.

@@ -3,6 +3,8 @@
 //! Each default says where it comes from. The simulator (`millrace-sim`) plays them against other
 //! rules; docs/autoscaling.md has the table. Limits: see each field.
 
+use crate::vertical::Resources;
+
 /// Who changes the size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -58,13 +60,15 @@ pub struct Policy {
 /// Ranges for the resources of one pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerticalPolicy {
-    /// Least memory, in bytes.
+    /// What is written down: pods start with it and never have less processor time. What is
+    /// requested of a limit stays this share of it.
+    pub written: Resources,
+    /// The least memory limit, in bytes.
     pub memory_min_bytes: u64,
-    /// Most memory, in bytes: the limit is never above it.
+    /// The largest memory limit, in bytes; no more than the least leaves it as it is.
     pub memory_max_bytes: u64,
-    /// Least processor time, in thousandths of a core.
-    pub cpu_min_millicores: u64,
-    /// Most processor time, in thousandths of a core; `None` is no limit.
+    /// The most processor time, in thousandths of a core: the largest limit, or where none is
+    /// written the most that is requested; `None` leaves both as written.
     pub cpu_max_millicores: Option<u64>,
 }
 

@@ -41,6 +41,7 @@ fn any_pod() -> impl Strategy<Value = Aged<Pod>> {
                 ordinal,
                 busy,
                 cpu_millicores: None,
+                cpu_limit_millicores: None,
                 memory_bytes: Some(memory),
                 memory_limit_bytes: Some(1 << 30),
                 oom_kills,

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use millrace_autoscale::{
-    Aged, Decision, Group, Mode, Observation, Partition, Pod, Policy, Reason, Sink, State,
-    Transition, VerticalPolicy, VerticalReason, decide,
+    Aged, Decision, Group, Mode, Observation, Partition, Pod, Policy, Reason, Resources, Sink,
+    State, Transition, VerticalPolicy, VerticalReason, decide,
 };
 
 const PARTITIONS: u32 = 12;
@@ -284,20 +284,25 @@ fn a_size_outside_its_bounds_is_put_inside_at_once() {
 #[test]
 fn pods_grow_before_there_are_more_of_them() {
     let mut pool = Pool::new(1, 24, Some(2));
+    let written = Resources {
+        memory_request_bytes: 256 << 20,
+        memory_limit_bytes: 1 << 30,
+        cpu_request_millicores: 500,
+        cpu_limit_millicores: Some(1_000),
+    };
     pool.policy.vertical = Some(VerticalPolicy {
-        memory_min_bytes: 256 << 20,
+        written,
+        memory_min_bytes: 1 << 30,
         memory_max_bytes: 1 << 30,
-        cpu_min_millicores: 500,
         cpu_max_millicores: Some(4_000),
     });
     pool.run(60, 1.0);
-    let low = pool.state.memory.vertical.resources.as_mut().unwrap();
-    low.cpu_limit_millicores = Some(1_000);
     let mut held = None;
     for _ in 0..30 {
         let decision = pool.tick(6.0);
         if let Some((resources, VerticalReason::CpuAtLimit)) = decision.resources {
             assert_eq!(resources.cpu_limit_millicores, Some(1_500));
+            assert_eq!(resources.cpu_request_millicores, 750);
             held = Some(decision);
             break;
         }

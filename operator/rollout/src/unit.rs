@@ -11,11 +11,15 @@ pub struct Unit {
     pub config: String,
     /// The revision of the tables when the unit began; `None` when no schema is declared for them.
     pub schema_revision: Option<String>,
+    /// The builds of the image that pods were seen to run, by digest; more than one after its tag
+    /// was moved. Only told.
+    pub digests: Vec<String>,
 }
 
 impl Unit {
     /// Whether pods of one need no change to be pods of the other. Tables are not part of it: pods
-    /// look at their tables by themselves and need no start for another revision.
+    /// look at their tables by themselves and need no start for another revision. Nor are digests:
+    /// pods that run already are not replaced because a tag was moved.
     #[must_use]
     pub fn runs_as(&self, other: &Self) -> bool {
         self.image == other.image && self.config == other.config

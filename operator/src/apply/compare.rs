@@ -68,7 +68,7 @@ fn is_nothing(wanted: &Value) -> bool {
 
 /// The keys by which the API merges the list at `path`, from the `listMapKey` markers of the types
 /// we apply. Lists not named here are atomic or sets.
-fn merge_keys(path: &str) -> Option<&'static [&'static str]> {
+pub(super) fn merge_keys(path: &str) -> Option<&'static [&'static str]> {
     match path.rsplit('.').next().unwrap_or(path) {
         "containers" | "initContainers" | "env" | "volumes" | "imagePullSecrets" => Some(&["name"]),
         "volumeMounts" => Some(&["mountPath"]),
@@ -137,7 +137,8 @@ pub fn quantity(text: &str) -> Option<i128> {
     Some(whole.checked_mul(factor_millis)? + fraction * factor_millis / scale)
 }
 
-fn within(path: &mut String, key: &str, then: impl FnOnce(&mut String)) {
+/// Does something at the field `key` of `path`.
+pub(super) fn within(path: &mut String, key: &str, then: impl FnOnce(&mut String)) {
     let length = path.len();
     if !path.is_empty() {
         path.push('.');

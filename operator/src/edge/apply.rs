@@ -6,8 +6,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use millrace_crds::v1alpha1::EdgePool;
-use millrace_crds::{ConditionType, is_true};
-use millrace_rollout::{Observation, Verdict, judge};
+use millrace_rollout::{Moving, Observation, Verdict, judge};
 
 use super::build::{Prepared, Workload};
 use crate::apply::{ApplyError, Change, Children};
@@ -75,12 +74,13 @@ async fn write(
     };
     changes.push(change);
     let mut verdict = judge(&seen);
-    if verdict != Verdict::Complete {
+    // What its controller has not looked at yet has no pods in trouble.
+    if !matches!(verdict, Verdict::Complete | Verdict::Moving(Moving::NotSeen)) {
         let pods = observe::pods(context, &names.namespace, &names.selector()).await?;
         seen.pods = figures::staying(&pods);
         verdict = judge(&seen);
     }
-    prune(&children, pool, &names, &wanted, verdict == Verdict::Complete).await?;
+    prune(&children, &names, &wanted, verdict == Verdict::Complete).await?;
     children.finish().await;
     let withheld = changes.contains(&Change::Withheld);
     Ok(Applied { names, image, seen, verdict, withheld })
@@ -94,35 +94,38 @@ struct Wanted {
     policy: bool,
 }
 
-/// Deletes what an earlier spec made. A pool that was settled at this generation before, and of
-/// which watches show nothing left over, is not looked at. Old configurations stay until no pod can
+/// Deletes what an earlier spec made, once watches show it: the event that tells of it wakes the
+/// pool. Where they have not even told of what is in use, it is looked for at the end: a list costs
+/// the API server a look at all objects of the namespace. Old configurations stay until no pod can
 /// still need one.
 async fn prune(
     children: &Children<'_>,
-    pool: &EdgePool,
     names: &PoolNames,
     wanted: &Wanted,
     complete: bool,
 ) -> Result<(), ApplyError> {
-    let generation = pool.metadata.generation.unwrap_or(0);
-    let conditions = pool.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    let surplus = children.has_more_than::<EdgePool, ConfigMap>(1)
-        || children.has_more_than::<EdgePool, Deployment>(usize::from(wanted.deployment))
-        || children.has_more_than::<EdgePool, DaemonSet>(usize::from(!wanted.deployment))
-        || children.has_more_than::<EdgePool, PodDisruptionBudget>(usize::from(wanted.budget))
-        || children.has_more_than::<EdgePool, NetworkPolicy>(usize::from(wanted.policy));
-    if is_true(conditions, ConditionType::PodsReady, generation) && !surplus {
-        return Ok(());
-    }
+    let blind = complete && !children.is_known::<ConfigMap>(&wanted.config_map);
     let labels = names.selector_text();
     let keep: &[&str] = &[&names.base];
     let kept = |stays: bool| if stays { keep } else { &[] };
-    children.prune::<PodDisruptionBudget>(&labels, kept(wanted.budget)).await?;
-    children.prune::<NetworkPolicy>(&labels, kept(wanted.policy)).await?;
-    if complete {
+    let Wanted { deployment, budget, policy, .. } = *wanted;
+    if blind || children.has_more_than::<EdgePool, PodDisruptionBudget>(usize::from(budget)) {
+        children.prune::<PodDisruptionBudget>(&labels, kept(budget)).await?;
+    }
+    if blind || children.has_more_than::<EdgePool, NetworkPolicy>(usize::from(policy)) {
+        children.prune::<NetworkPolicy>(&labels, kept(policy)).await?;
+    }
+    if !complete {
         // Not before the new pods are up: clients must always find some.
-        children.prune::<Deployment>(&labels, kept(wanted.deployment)).await?;
-        children.prune::<DaemonSet>(&labels, kept(!wanted.deployment)).await?;
+        return Ok(());
+    }
+    if blind || children.has_more_than::<EdgePool, Deployment>(usize::from(deployment)) {
+        children.prune::<Deployment>(&labels, kept(deployment)).await?;
+    }
+    if blind || children.has_more_than::<EdgePool, DaemonSet>(usize::from(!deployment)) {
+        children.prune::<DaemonSet>(&labels, kept(!deployment)).await?;
+    }
+    if blind || children.has_more_than::<EdgePool, ConfigMap>(1) {
         children.prune::<ConfigMap>(&labels, &[&wanted.config_map]).await?;
     }
     Ok(())

@@ -16,7 +16,7 @@ use super::validate::Validated;
 use crate::pool::names::PoolNames;
 use crate::pool::objects;
 use crate::pool::status::as_i32;
-use crate::pool::template::{OTLP_GRPC_PORT, OTLP_HTTP_PORT, PodPlan, pod_template};
+use crate::pool::template::{self, OTLP_GRPC_PORT, OTLP_HTTP_PORT, PodPlan, pod_template};
 
 /// A rollout without progress for this long is called stuck.
 const PROGRESS_DEADLINE_SECONDS: i32 = 300;
@@ -52,11 +52,11 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
     let Validated { pool, draft, config_map, secrets_digest } = validated;
     let settings = &pool.spec.settings;
     let names = &draft.names;
-    let template = pod_template(&PodPlan {
+    let pods = pod_template(&PodPlan {
         names,
         image: &draft.image,
         collector: &pool.spec.collector,
-        resources: &settings.resources,
+        resources: template::written(&settings.resources),
         pods: &settings.pods,
         config_map,
         secrets: &draft.secrets,
@@ -78,9 +78,9 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
         policy: policy.then(|| objects::network_policy(names, PORTS)),
         workload: match settings.mode {
             EdgeMode::Deployment => {
-                Workload::Deployment(Box::new(deployment(names, settings, template)))
+                Workload::Deployment(Box::new(deployment(names, settings, pods)))
             }
-            EdgeMode::DaemonSet => Workload::DaemonSet(Box::new(daemon_set(names, template))),
+            EdgeMode::DaemonSet => Workload::DaemonSet(Box::new(daemon_set(names, pods))),
         },
     }
 }

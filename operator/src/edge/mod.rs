@@ -23,6 +23,7 @@ use crate::controller::{Next, Place, Reconciler};
 use crate::error::StepError;
 use crate::pool::names::Role;
 use crate::pool::status::Outcome;
+use crate::pool::workload;
 use crate::watch::Watching;
 
 /// A settled pool is looked at again this often; it bounds how late a changed Secret is seen.
@@ -42,8 +43,8 @@ impl Reconciler for EdgePools {
     fn watches(watching: Watching<EdgePool>) -> Watching<EdgePool> {
         let owned = || Place::owned_by(Role::Edge);
         watching
-            .owns::<Deployment>(owned())
-            .owns::<DaemonSet>(owned())
+            .owns_workload::<Deployment>(owned(), workload::deployment)
+            .owns_workload::<DaemonSet>(owned(), workload::daemon_set)
             .owns::<Service>(owned())
             .owns::<ConfigMap>(owned())
             .owns::<ServiceAccount>(owned())

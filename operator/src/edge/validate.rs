@@ -9,11 +9,15 @@ use crate::apply::hash_of;
 use crate::context::Images;
 use crate::pool::names::{PoolNames, Role};
 use crate::pool::secrets::{SecretUses, SecretsSeen};
-use crate::pool::{Invalid, connection, template};
+use crate::pool::{Invalid, connection, memory, template};
 
 /// How long a pod that stops goes on serving clients that haven't heard of it yet: endpoints,
 /// proxies and load balancers follow readiness within a second or two, and some poll.
 const ANNOUNCE_SECONDS: u32 = 5;
+
+/// The longest requests that an edge must have room for: one that is read, and one on its way to
+/// Kafka. The collector's own rule.
+const REQUESTS_HELD: u64 = 2;
 
 /// What the spec alone says.
 #[derive(Clone, Debug)]
@@ -78,6 +82,7 @@ fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config,
         compression,
         buffer,
         drain_seconds,
+        resources,
         ..
     } = &pool.spec.settings;
     let mut receiver = config::OtlpReceiver::default();
@@ -109,7 +114,10 @@ fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config,
         }),
         ..config::KafkaExporter::default()
     };
+    let (_, limit_bytes) = resources.memory.bytes();
+    let least_bytes = receiver.limits.longest_bytes() * REQUESTS_HELD;
     Ok(config::Config {
+        memory: memory::settings(pool.spec.collector.allocator, limit_bytes, least_bytes)?,
         shutdown: config::Shutdown {
             deadline_seconds: *drain_seconds,
             announce_seconds: ANNOUNCE_SECONDS.min(drain_seconds / 2),

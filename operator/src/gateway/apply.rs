@@ -56,7 +56,7 @@ async fn write(
 ) -> Result<Applied, StepError> {
     let Prepared { validated, account, config_map, service, budget, policy, stateful_set } =
         prepared;
-    let Validated { pool: _, observed, secrets_digest: _, sizing, rollout, kept: _ } = validated;
+    let Validated { observed, sizing, rollout, .. } = validated;
     let names = &observed.draft.names;
     let children =
         Children::of(context, pool).ok_or_else(|| ApplyError::not_stored("GatewayPool"))?;

@@ -1,5 +1,7 @@
 //! From checked values to the objects of a gateway pool. Pure: no client.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount, ServiceSpec};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -8,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::FieldsV1;
 use millrace_crds::v1alpha1::SizingStatus;
 
 use super::rollout::{self, BASELINE_ANNOTATION, Rolled};
+use super::template_resources::{RESOURCES_ANNOTATION, TemplateResources};
 use super::validate::Validated;
 use crate::apply::CHILDREN_MANAGER;
 use crate::pool::names::PoolNames;
@@ -31,7 +34,9 @@ pub(super) struct Prepared<'a> {
 
 /// Builds the objects.
 pub(super) fn build<'a>(validated: &'a Validated<'a>) -> Prepared<'a> {
-    let Validated { pool, observed, secrets_digest, sizing, rollout, kept: _ } = validated;
+    let Validated { pool, observed, secrets_digest, sizing, rollout, template, kept: _ } =
+        validated;
+    let TemplateResources { resources, annotation } = template;
     let draft = &observed.draft;
     let config_map = &draft.config_map;
     let settings = &pool.spec.settings;
@@ -40,7 +45,7 @@ pub(super) fn build<'a>(validated: &'a Validated<'a>) -> Prepared<'a> {
         names,
         image: &draft.image,
         collector: &pool.spec.collector,
-        resources: &settings.resources,
+        resources: *resources,
         pods: &settings.pods,
         config_map,
         secrets: &draft.secrets,
@@ -59,7 +64,13 @@ pub(super) fn build<'a>(validated: &'a Validated<'a>) -> Prepared<'a> {
         service: headless_service(names),
         budget: objects::disruption_budget(names),
         policy: policy.then(|| objects::network_policy(names, &[])),
-        stateful_set: stateful_set(names, sizing, observed.live.as_ref(), rolled),
+        stateful_set: stateful_set(
+            names,
+            sizing,
+            observed.live.as_ref(),
+            rolled,
+            annotation.clone(),
+        ),
     }
 }
 
@@ -77,10 +88,14 @@ fn stateful_set(
     sizing: &SizingStatus,
     live: Option<&StatefulSet>,
     rolled: Rolled,
+    resources: Option<String>,
 ) -> StatefulSet {
     let Rolled { template, strategy, baseline } = rolled;
     let mut metadata = objects::metadata(names, &names.base);
-    metadata.annotations = baseline.map(|text| [(BASELINE_ANNOTATION.to_owned(), text)].into());
+    let kept = [(BASELINE_ANNOTATION, baseline), (RESOURCES_ANNOTATION, resources)];
+    let kept = kept.into_iter().filter_map(|(key, text)| Some((key.to_owned(), text?)));
+    let kept: BTreeMap<_, _> = kept.collect();
+    metadata.annotations = (!kept.is_empty()).then_some(kept);
     StatefulSet {
         metadata,
         spec: Some(StatefulSetSpec {

@@ -10,9 +10,11 @@ mod build;
 mod losses;
 mod observe;
 mod resize;
+mod resources;
 mod rollout;
 mod size;
 mod status;
+mod template_resources;
 mod validate;
 
 use std::time::Duration;
@@ -66,13 +68,15 @@ impl Reconciler for GatewayPools {
                     Ok(validated) => {
                         let built = build::build(&validated);
                         let outcome = Box::pin(apply::apply(context, pool, built)).await;
-                        Box::pin(resize::resize(context, pool, &observed, &validated.sizing)).await;
+                        let mut kept = validated.kept;
+                        let sizing = &validated.sizing;
+                        Box::pin(resize::resize(context, pool, &observed, sizing, &mut kept)).await;
                         let settled =
                             Box::pin(status::report(context, pool, &outcome, &losses)).await?;
                         // A decision is remembered once it is applied and told, not before.
                         outcome.into_failure().map_or(Ok(()), Err)?;
                         let uid = pool.metadata.uid.as_deref().unwrap_or_default();
-                        context.sizings.put(uid, validated.kept, observed.now);
+                        context.sizings.put(uid, kept, observed.now);
                         context.trials.put(uid, observed.watched.trial, observed.now);
                         return Ok(next_look(settled));
                     }

@@ -6,6 +6,7 @@
 //! Limits: one StatefulSet per pool; pods get a change from the highest number down, by the update
 //! strategy's partition.
 
+mod digests;
 mod members;
 mod template;
 mod told;
@@ -102,6 +103,7 @@ fn wanted(pool: &GatewayPool, draft: &Draft, revision: Option<String>) -> Unit {
         allocator: pool.spec.collector.allocator.as_str().to_owned(),
         config: draft.config_map.clone(),
         schema_revision: revision,
+        digests: Vec::new(),
     }
 }
 
@@ -167,6 +169,7 @@ pub(super) fn decide(
     if let (true, Some(last)) = (is_paused(pool), &last) {
         step.state = last.clone();
     }
+    digests::note(&mut step.state.after, &observed.watched.pods);
     let waits_for = behind.filter(|_| step.plan == Plan::Old && told::is_waiting(&step.state));
     let status = told::status(before, last.as_ref(), &step, &seen, waits_for.as_deref());
     Decision { step, status }
@@ -257,6 +260,21 @@ pub(super) fn roll(
     let strategy =
         StatefulSetUpdateStrategy { type_: Some("RollingUpdate".into()), rolling_update };
     Rolled { template, strategy, baseline }
+}
+
+/// Whether this decision brings a new unit into the StatefulSet's template, which doesn't hold it
+/// yet.
+pub(super) fn brings(live: Option<&StatefulSet>, decision: &Decision) -> bool {
+    let Step { state, plan, .. } = &decision.step;
+    let held = live.and_then(template::live_unit);
+    matches!(plan, Plan::Split { .. }) && held.is_some_and(|held| !held.runs_as(&state.after))
+}
+
+/// Whether no rollout is under way or taken back, and no word of the user's holds pods.
+pub(super) fn is_at_rest(pool: &GatewayPool, decision: &Decision) -> bool {
+    let Step { state, plan, .. } = &decision.step;
+    let was = told(pool).is_none_or(|told| told.stage == RolloutStage::Stable);
+    was && state.stage == Stage::Stable && *plan == Plan::Whole && wish(pool) == Wish::Go
 }
 
 /// The ConfigMaps that a StatefulSet's pods may still need: its template's, and the one gone back

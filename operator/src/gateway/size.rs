@@ -8,17 +8,15 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use millrace_autoscale as rule;
 use millrace_autoscale::{Capacities, Capacity, Change, Memory, Mode, State, Transition};
-use millrace_autoscale::{VerticalPolicy, VerticalReason, VerticalState};
 use millrace_crds::v1alpha1::{
     GatewayPool, HotPartition, LearnedCapacity, SizingSignals, SizingStatus, SizingTerms,
 };
 use millrace_rollout::{Observation, Verdict, judge};
 
+use super::resources;
 use super::validate::Observed;
-use crate::apply::compare::quantity;
 use crate::apply::{hash_of, is_paused};
 use crate::pool::status::as_i32;
-use crate::pool::template::memory_text;
 use crate::scrape::PodRates;
 use crate::sizing::Sizing;
 
@@ -26,8 +24,10 @@ use crate::sizing::Sizing;
 const FIGURES_REFRESH: SignedDuration = SignedDuration::from_secs(60);
 /// A figure that moved by less than this share says nothing new.
 const FIGURES_SHARE: f64 = 0.2;
+/// However much is idle, nothing shrinks before this part of the window: five minutes of thirty.
+const SHRINK_MIN_SHARE: i64 = 6;
 /// What a pod said longer ago than this counts as missing: six looks. The rule's own limit.
-const STALE_SECONDS: i64 = 60;
+pub(super) const STALE_SECONDS: i64 = 60;
 
 /// Decides the size; gives the decision for the status and what to remember. While nothing about
 /// the decision changes, the earlier one is given back as it was.
@@ -41,7 +41,7 @@ pub(super) fn decide(pool: &GatewayPool, observed: &Observed) -> (SizingStatus, 
     let seen = seen(pool, before, observed);
     let decision = rule::decide(&seen, &policy(pool, observed), &last);
     let mut sizing = sizing_of(&decision, &seen, observed);
-    sizing.memory_limit = memory_limit(pool, &decision.state);
+    resources::tell(&mut sizing, before, pool, &decision);
     kept.state = Some(decision.state);
     match before {
         Some(before) if says_the_same(before, &sizing) => (before.clone(), kept),
@@ -60,46 +60,12 @@ fn policy(pool: &GatewayPool, observed: &Observed) -> rule::Policy {
         },
         lag_bound_seconds: f64::from(scaling.lag_bound_seconds),
         catch_up_seconds: f64::from(scaling.catch_up_seconds),
+        shrink_after_seconds: i64::from(scaling.shrink_after_seconds),
+        shrink_after_min_seconds: i64::from(scaling.shrink_after_seconds) / SHRINK_MIN_SHARE,
         stale_after_seconds: STALE_SECONDS,
-        vertical: vertical(pool, observed),
+        vertical: resources::policy(pool, observed),
         ..rule::Policy::between(scaling.min_replicas, scaling.max_replicas)
     }
-}
-
-/// Memory may grow from where pods start to `memoryMax`; processor time stays as it is written.
-/// Only while pods tell of themselves: without their figures there is nothing to go by.
-fn vertical(pool: &GatewayPool, observed: &Observed) -> Option<VerticalPolicy> {
-    let settings = &pool.spec.settings;
-    let most = settings.scaling.memory_max.as_ref()?.bytes();
-    let (_, start) = settings.resources.memory.bytes();
-    let (cpu_min_millicores, cpu_max_millicores) = settings.resources.cpu.millicores();
-    let now = observed.now.as_second();
-    let told = observed.kept.pods.pods.iter().any(|pod| pod.fresh(now, STALE_SECONDS).is_some());
-    told.then_some(VerticalPolicy {
-        memory_min_bytes: start,
-        memory_max_bytes: most,
-        cpu_min_millicores,
-        cpu_max_millicores,
-    })
-}
-
-/// The limit decided on, also while pods are silent; nothing where memory is not to grow.
-fn memory_limit(pool: &GatewayPool, state: &State) -> Option<String> {
-    pool.spec.settings.scaling.memory_max.as_ref()?;
-    state.memory.vertical.resources.map(|it| memory_text(it.memory_limit_bytes))
-}
-
-/// What is remembered of memory; processor time is the spec's.
-fn vertical_state(before: &SizingStatus) -> VerticalState {
-    let limit = before.memory_limit.as_deref().and_then(quantity);
-    let resources =
-        limit.and_then(|millis| u64::try_from(millis / 1_000).ok()).map(|limit| rule::Resources {
-            memory_request_bytes: 0,
-            memory_limit_bytes: limit,
-            cpu_request_millicores: 0,
-            cpu_limit_millicores: None,
-        });
-    VerticalState { resources, ..VerticalState::default() }
 }
 
 /// What is seen. The size that counts as the present one is the one last decided on: a StatefulSet
@@ -135,15 +101,26 @@ fn transition(figures: &Observation) -> Transition {
     }
 }
 
+/// Whether no pod is being replaced, as far as the StatefulSet tells.
+pub(super) fn is_settled(observed: &Observed) -> bool {
+    observed.figures().is_some_and(|figures| transition(&figures) != Transition::Rollout)
+}
+
 /// What a pod's speed depends on, in one word.
 fn capacity_key(pool: &GatewayPool, observed: &Observed) -> String {
     let resources = &pool.spec.settings.resources;
     let (memory, cpu) = (resources.memory.bytes(), resources.cpu.millicores());
     let allocator = pool.spec.collector.allocator;
-    let text = format!(
+    let mut text = format!(
         "{}|{allocator:?}|{memory:?}|{cpu:?}|{}",
         observed.draft.image, observed.draft.config
     );
+    // Pods that grew do more; what the slowest of them has counts.
+    let pods = &observed.kept.pods.pods;
+    let in_force = pods.iter().filter_map(|pod| pod.value.cpu_limit_millicores).min();
+    if let Some(limit) = in_force.filter(|limit| Some(*limit) != cpu.1) {
+        text.push_str(&format!("|{limit}"));
+    }
     hash_of(&text.into())
 }
 
@@ -169,7 +146,7 @@ fn remembered(before: Option<&SizingStatus>) -> State {
         last_change,
         regrets: u32::try_from(before.regrets).unwrap_or(0),
         back_off_until: second(&before.back_off_until),
-        vertical: vertical_state(before),
+        vertical: resources::remembered(before),
         ..Memory::default()
     };
     State {
@@ -197,6 +174,11 @@ fn sizing_of(
         partitions: partitions.map(|count| i32::try_from(count).unwrap_or(i32::MAX)),
         sized_by: observed.kept.sized_by().map(ToOwned::to_owned),
         memory_limit: None,
+        memory_request: None,
+        cpu_limit: None,
+        cpu_request: None,
+        resources_reason: None,
+        resize: None,
         signals: signals(observed),
         terms: decision.terms.as_ref().map(terms_of),
         hot_partition: decision.hot.as_ref().and_then(|hot| hot_of(hot, observed)),
@@ -222,7 +204,11 @@ fn signals(observed: &Observed) -> Option<SizingSignals> {
         pods: i32::try_from(*listed).unwrap_or(i32::MAX),
         pods_told: i32::try_from(told.clone().count()).unwrap_or(i32::MAX),
         memory_percent: most(&mut told.clone().filter_map(memory)),
-        cpu_percent: most(&mut told.filter_map(|pod| pod.busy)),
+        cpu_percent: most(&mut told.clone().filter_map(|pod| pod.busy)),
+        cpu_millicores: told
+            .filter_map(|pod| pod.cpu_millicores)
+            .reduce(f64::max)
+            .map(|used| used.round() as i32),
         sink_refused_percent: sink
             .as_ref()
             .and_then(|sink| sink.fresh(now, STALE_SECONDS))
@@ -279,7 +265,7 @@ fn says_the_same(before: &SizingStatus, now: &SizingStatus) -> bool {
         && before.changed_at == now.changed_at
         && before.back_off_until == now.back_off_until
         && before.sized_by == now.sized_by
-        && before.memory_limit == now.memory_limit
+        && resources::same(before, now)
         && before.regrets == now.regrets;
     if !same {
         return false;
@@ -338,16 +324,14 @@ fn message(decision: &rule::Decision, observed: &Observed) -> String {
         .sized_by()
         .map_or_else(String::new, |scaler| format!("only recommended, {scaler} sets the size: "));
     let pods = signals(observed).map_or_else(String::new, |it| pods_text(&it));
-    let memory = decision.resources.filter(|(_, why)| *why != VerticalReason::Steady);
-    let memory = memory.map_or_else(String::new, |(resources, why)| {
-        format!("; memory {} a pod: {}", memory_text(resources.memory_limit_bytes), why.as_str())
-    });
-    format!("{only_told}{decision}; {lag}{pods}{memory}{earliest}")
+    let resources = resources::text(decision);
+    format!("{only_told}{decision}; {lag}{pods}{resources}{earliest}")
 }
 
 fn pods_text(signals: &SizingSignals) -> String {
-    let SizingSignals { pods, pods_told, memory_percent, cpu_percent, sink_refused_percent } =
-        signals;
+    let SizingSignals {
+        pods, pods_told, memory_percent, cpu_percent, sink_refused_percent, ..
+    } = signals;
     let figure = |what: &str, percent: &Option<i32>| {
         percent.map_or_else(String::new, |percent| format!(", {what} {percent} %"))
     };

@@ -4,13 +4,16 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Resource, ResourceExt};
-use millrace_crds::v1alpha1::{GatewayPool, GatewayPoolStatus, LagStatus, SizingStatus};
+use millrace_crds::v1alpha1::{
+    GatewayPool, GatewayPoolStatus, LagStatus, ResizeStatus, ResizeWay, SizingStatus,
+};
 use millrace_crds::{ConditionType, Reason};
 use millrace_rollout::{Observation, Verdict};
 
 use super::apply::Applied;
 use super::losses::Losses;
 use super::rollout;
+use super::template_resources::NO_NODE;
 use crate::apply::{is_paused, patch_status};
 use crate::context::Context;
 use crate::error::StepError;
@@ -51,18 +54,40 @@ pub(super) async fn report(
     }
     if patch_status(context, pool, pool.status.as_ref(), &status).await? {
         let resized = resized(before.sizing.as_ref(), status.sizing.as_ref());
-        let memory = memory_changed(before.sizing.as_ref(), status.sizing.as_ref());
+        let resources = resources_changed(before.sizing.as_ref(), status.sizing.as_ref());
+        if let (false, Some(sizing)) = (resources.is_empty(), &status.sizing) {
+            resources_told(context, pool, sizing);
+        }
         let rolled = tells.map_or_else(Vec::new, |tells| rollout::notices(told, tells));
         if let Some(tells) = tells.filter(|it| told.is_none_or(|told| told.stage != it.stage)) {
             context.metrics.rollout_is_at(tells.stage);
         }
         let lost = losses.notices(&before);
-        let sized = resized.into_iter().chain(memory);
+        let sized = resized.into_iter().chain(resources);
         for notice in rolled.into_iter().chain(facts.notices()).chain(lost).chain(sized) {
             context.events.publish(&pool.object_ref(&()), notice).await;
         }
     }
     Ok(settled)
+}
+
+/// Counts and logs changed memory or processor time.
+fn resources_told(context: &Context, pool: &GatewayPool, sizing: &SizingStatus) {
+    let SizingStatus { memory_limit, memory_request, cpu_limit, cpu_request, .. } = sizing;
+    let (namespace, name) = (pool.namespace(), pool.name_any());
+    let reason = sizing.resources_reason.as_deref().unwrap_or_default();
+    context.metrics.resources_decided(reason);
+    tracing::info!(
+        ?namespace,
+        name,
+        reason,
+        memory_limit,
+        memory_request,
+        cpu_limit,
+        cpu_request,
+        message = sizing.message,
+        "resources of each pod decided"
+    );
 }
 
 fn work_out(
@@ -167,13 +192,37 @@ fn lag_status(before: Option<&LagStatus>, lag: &LagObservation, bound_seconds: i
     if same_verdict && young && age >= SignedDuration::ZERO { before.clone() } else { now }
 }
 
-/// The event of a changed memory limit; the first one is where pods start, and no change.
-fn memory_changed(before: Option<&SizingStatus>, now: Option<&SizingStatus>) -> Option<Notice> {
-    let (before, now) = (before?.memory_limit.as_ref()?, now?);
-    let limit = now.memory_limit.as_ref().filter(|limit| *limit != before)?;
-    let message =
-        format!("memory limit of each pod {before} -> {limit}, in place; {}", now.message);
-    Some(Notice::normal("MemoryResized".to_owned(), "Resize", message))
+/// The events of changed memory and processor time; the first are where pods start, and no change.
+fn resources_changed(before: Option<&SizingStatus>, now: Option<&SizingStatus>) -> Vec<Notice> {
+    let (Some(before), Some(now)) = (before, now) else { return Vec::new() };
+    let rolls = now.resize.as_ref().is_some_and(|it| it.way == ResizeWay::Rolling);
+    let way = if rolls { "by replacing pods one after another" } else { "in place" };
+    let changed = |reason: &str, what: &str, was: &Option<String>, is: &Option<String>| {
+        let (was, is) = (was.as_ref()?, is.as_ref()?);
+        let note = format!("{what} of each pod {was} -> {is}, {way}; {}", now.message);
+        (was != is).then(|| Notice::normal(reason, "Resize", note))
+    };
+    let memory = changed("MemoryResized", "memory limit", &before.memory_limit, &now.memory_limit);
+    let cpu = match now.cpu_limit {
+        Some(_) => ("limit of processor time", &before.cpu_limit, &now.cpu_limit),
+        None => ("processor time requested", &before.cpu_request, &now.cpu_request),
+    };
+    let cpu = changed("CpuResized", cpu.0, cpu.1, cpu.2);
+    let way = resize_changed(before.resize.as_ref(), now.resize.as_ref());
+    memory.into_iter().chain(cpu).chain(way).collect()
+}
+
+/// The event of another way in which resources reach the pods. In place is what is expected.
+fn resize_changed(before: Option<&ResizeStatus>, now: Option<&ResizeStatus>) -> Option<Notice> {
+    let now = now.filter(|now| now.way == ResizeWay::Rolling)?;
+    if before.is_some_and(|before| before.way == now.way && before.reason == now.reason) {
+        return None;
+    }
+    let note = now.message.clone();
+    Some(match now.reason.as_str() {
+        NO_NODE => Notice::warning("ResizeTakenBack", "Resize", note),
+        _ => Notice::normal("ResizeRolling", "Resize", note),
+    })
 }
 
 /// The event of a changed size.

@@ -1,5 +1,6 @@
 //! From a spec to checked values. Pure: no client.
 
+use std::num::NonZeroU16;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -11,14 +12,21 @@ use millrace_rollout::Observation;
 use super::losses::Losses;
 use super::rollout::{self, Decision, Watched};
 use super::size;
+use super::template_resources::{self, TemplateResources};
 use crate::apply::hash_of;
 use crate::context::Images;
 use crate::error::StepError;
 use crate::lag::{LagObservation, LagQuery};
 use crate::pool::names::{PoolNames, Role};
 use crate::pool::secrets::{SecretUses, SecretsSeen};
-use crate::pool::{Invalid, connection, template, workload};
+use crate::pool::{Invalid, connection, memory, template, workload};
 use crate::sizing::Sizing;
+
+/// Worker threads of one pod at most: as many as the collector takes.
+const WORKERS_MAX: u64 = 256;
+/// Of the budget for records each worker needs at least: 4 MiB for what it fetches ahead, which is
+/// a quarter of it at most.
+const WORKER_BYTES: u64 = 16 << 20;
 
 /// What the spec alone says.
 #[derive(Clone, Debug)]
@@ -78,6 +86,8 @@ pub(super) struct Validated<'a> {
     pub(super) sizing: SizingStatus,
     /// The decision about its rollout, whole.
     pub(super) rollout: Decision,
+    /// What its template gives each pod.
+    pub(super) template: TemplateResources,
     /// What is to be remembered of it, once it is applied and told.
     pub(super) kept: Sizing,
 }
@@ -136,6 +146,9 @@ fn settings(
     secrets: &mut SecretUses,
 ) -> Result<config::Config, Invalid> {
     let signals = pool.spec.signals.iter();
+    let (_, limit_bytes) = pool.spec.settings.resources.memory.bytes();
+    // A gateway takes no requests: a message too long for it is a dead letter.
+    let memory = memory::settings(pool.spec.collector.allocator, limit_bytes, 0)?;
     let receiver = config::KafkaReceiver {
         connection: connection::kafka(&pool.spec.kafka, secrets)?,
         group_id: connection::checked("consumerGroup", &consumer_group(pool, names))?,
@@ -149,6 +162,7 @@ fn settings(
             GroupProtocol::Classic => config::GroupProtocol::Classic,
             GroupProtocol::Consumer => config::GroupProtocol::Consumer,
         },
+        workers: workers(pool, limit_bytes / 100 * u64::from(memory.budget_percent)),
         ..config::KafkaReceiver::default()
     };
     let nested_depth = u8::try_from(pool.spec.settings.nested_depth);
@@ -158,11 +172,23 @@ fn settings(
     };
     let deadline_seconds = pool.spec.settings.drain_seconds;
     Ok(config::Config {
+        memory,
         shutdown: config::Shutdown { deadline_seconds, ..config::Shutdown::default() },
         receivers: config::Receivers { otlp: None, kafka: Some(receiver) },
         exporters: config::Exporters { kafka: None, clickhouse: Some(exporter) },
         ..config::Config::default()
     })
+}
+
+/// Worker threads for the processor time that pods may grow to: their number is fixed when a
+/// process starts, and what is added in place must find some that can use it. No more than the
+/// budget for records has room for. Where nothing grows, the collector goes by what it finds.
+fn workers(pool: &GatewayPool, budget_bytes: u64) -> Option<NonZeroU16> {
+    let settings = &pool.spec.settings;
+    let most = settings.scaling.cpu_max.as_ref()?.millicores();
+    let (_, start) = settings.resources.cpu.millicores();
+    let cores = most.max(start?).div_ceil(1_000).min(budget_bytes / WORKER_BYTES);
+    u16::try_from(cores.clamp(1, WORKERS_MAX)).ok().and_then(NonZeroU16::new)
 }
 
 /// How attributes are stored; one way for the whole pool.
@@ -190,7 +216,8 @@ pub(super) fn validate<'a>(
     observed: &'a Observed,
 ) -> Result<Validated<'a>, Invalid> {
     let secrets_digest = observed.found.digest()?;
-    let (sizing, kept) = size::decide(pool, observed);
+    let (mut sizing, mut kept) = size::decide(pool, observed);
     let rollout = rollout::decide(pool, observed, secrets_digest.as_deref(), sizing.replicas);
-    Ok(Validated { pool, observed, secrets_digest, sizing, rollout, kept })
+    let template = template_resources::decide(pool, observed, &rollout, &mut sizing, &mut kept);
+    Ok(Validated { pool, observed, secrets_digest, sizing, rollout, template, kept })
 }

@@ -3,6 +3,7 @@
 use kube::Client;
 use millrace_crds::v1alpha1::{KafkaConnection, KafkaSasl, KafkaTls, SaslMechanism};
 use rdkafka::ClientConfig;
+use sha2::{Digest, Sha256};
 
 use crate::credentials::{Login, Secrets};
 use crate::error::StepError;
@@ -64,6 +65,21 @@ impl Settings {
         Self { entries, servers, login_secret: None }
     }
 
+    /// What tells this connection from others: servers, protocol and secrets, none of which can be
+    /// read from it.
+    pub(super) fn identity(&self) -> Identity {
+        let mut hash = Sha256::new();
+        for (key, value) in &self.entries {
+            for part in [key.as_bytes(), value.as_bytes()] {
+                hash.update(part.len().to_le_bytes());
+                hash.update(part);
+            }
+        }
+        // The failures of a connection name its Secret.
+        hash.update(self.login_secret.as_deref().unwrap_or_default());
+        Identity(hash.finalize().into())
+    }
+
     /// Bootstrap servers named.
     pub(super) fn servers(&self) -> usize {
         self.servers
@@ -83,6 +99,10 @@ impl Settings {
         config
     }
 }
+
+/// A hash of everything that makes up a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Identity([u8; 32]);
 
 type Entries = Vec<(&'static str, String)>;
 
@@ -119,4 +139,36 @@ async fn add_tls(
         entries.push(("ssl.key.pem", key));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(servers: &str, login: Option<(&str, &str)>) -> Settings {
+        let login = login.map(|(user, password)| {
+            let login = Login { username: user.to_owned(), password: password.to_owned() };
+            (SaslMechanism::ScramSha512, login)
+        });
+        Settings::direct(servers, login)
+    }
+
+    /// Scenario: connections that differ in one part, or in where one part ends. Guarantee: each is
+    /// another connection; the same one twice is the same.
+    #[test]
+    fn connections_are_told_apart_by_every_part() {
+        let all = [
+            settings("k:9092", None),
+            settings("k:9093", None),
+            settings("k:9092", Some(("u", "p"))),
+            settings("k:9092", Some(("u", "q"))),
+            settings("k:9092", Some(("up", ""))),
+        ];
+        for (at, one) in all.iter().enumerate() {
+            for (other_at, other) in all.iter().enumerate() {
+                assert_eq!(one.identity() == other.identity(), at == other_at);
+            }
+        }
+        assert_eq!(all[3].identity(), settings("k:9092", Some(("u", "q"))).identity());
+    }
 }

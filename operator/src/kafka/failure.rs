@@ -28,6 +28,12 @@ impl Failure {
         Self::new(Reason::KafkaUnreachable, "the conversation with Kafka was interrupted")
     }
 
+    /// More wait for this cluster than the operator lets.
+    pub(super) fn crowded() -> Self {
+        let message = "too many wait for this Kafka cluster already; tried again by itself";
+        Self::new(Reason::KafkaUnreachable, message)
+    }
+
     /// An answer of the broker to `what`, a verb phrase naming the object.
     pub(super) fn answered(what: &str, code: RDKafkaErrorCode) -> Self {
         use RDKafkaErrorCode as Code;
@@ -52,7 +58,13 @@ impl Failure {
             | Code::CoordinatorLoadInProgress
             | Code::CoordinatorNotAvailable
             | Code::NotCoordinator
-            | Code::NetworkException => Reason::KafkaUnreachable,
+            | Code::UnstableOffsetCommit
+            | Code::NetworkException
+            | Code::NoEnt
+            | Code::NotLeaderForPartition
+            | Code::FencedLeaderEpoch
+            | Code::UnknownLeaderEpoch
+            | Code::UnknownPartition => Reason::KafkaUnreachable,
             _ => Reason::KafkaRefused,
         };
         let advice = match reason {
@@ -65,7 +77,10 @@ impl Failure {
         };
         let passes = matches!(
             code,
-            Code::CoordinatorLoadInProgress | Code::CoordinatorNotAvailable | Code::NotCoordinator
+            Code::CoordinatorLoadInProgress
+                | Code::CoordinatorNotAvailable
+                | Code::NotCoordinator
+                | Code::UnstableOffsetCommit
         );
         let message = format!("cannot {what}: {}{advice}", words(code));
         Self { reason, message, passes }
@@ -151,6 +166,8 @@ mod tests {
         assert_eq!(reason(Code::InvalidConfig), Reason::TopicSettingRefused);
         assert_eq!(reason(Code::OperationTimedOut), Reason::KafkaUnreachable);
         assert_eq!(reason(Code::PolicyViolation), Reason::KafkaRefused);
+        // A broker that has just come back does not know yet what it leads.
+        assert_eq!(reason(Code::UnknownLeaderEpoch), Reason::KafkaUnreachable);
         let told = Failure::answered("create topic t", Code::InvalidReplicationFactor).message;
         assert!(told.starts_with("cannot create topic t: "), "{told}");
         assert!(told.contains("at most the number of brokers"), "{told}");

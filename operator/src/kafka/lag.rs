@@ -1,338 +1,284 @@
-//! The lag of a consumer group, as the broker tells it.
+//! One look at the lag of many consumer groups of one cluster.
 //!
-//! Three questions for all partitions at once: what is committed, what is there, and which offset
-//! was the first at a given time. A group is within its bound exactly when every partition's
-//! committed offset is at or past the first offset of `now - bound`. A partition without a commit
-//! counts from its beginning, as the gateways read it. A failed question is an error, never zero.
+//! The topics of all of them are described in one question; first offsets, last offsets and commits
+//! are asked for together; then the groups' searches for the age of their lag go on side by side,
+//! one question for all of them at a time. A group is within its bound exactly when every
+//! partition's committed offset is at or past the first offset of `now - bound`. A partition
+//! without a commit counts from its beginning, as the gateways read it. A failed question is an
+//! error of the groups it was asked for, never zero.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, FutureExt};
 use jiff::Timestamp;
-use kube::Client;
 use millrace_crds::Reason;
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaResult;
-use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rdkafka::error::RDKafkaErrorCode as Code;
 
-use super::connection::Settings;
+use super::Deadline;
+use super::age::{Age, Behind, Next, Offsets, Search};
 use super::failure::Failure;
-use super::probe::{Causes, Reached, reach};
-use super::{Deadline, converse};
-use crate::error::{Step, StepError};
-use crate::lag::{LagObservation, LagQuery, LagSource, PartitionOffsets};
+use super::marks::Marks;
+use super::native::{Answer, EARLIEST, Found, LATEST, Partition, Question, Topic};
+use super::probe::Link;
+use super::questions::{Located, Topics, Want, describe, locate};
+use crate::lag::{LagObservation, PartitionOffsets};
 
-/// Longest wait for one question.
-const QUESTION_MAX: Duration = Duration::from_secs(5);
+/// Questions by time in a row. A search takes at most some twelve; see its tests.
+const WAVES_MAX: usize = 32;
 
-/// Between two questions to a coordinator that isn't ready: it takes about a second to load.
-const ASK_AGAIN: Duration = Duration::from_millis(200);
-
-/// Ages beyond this are told as this: 30 days, more than topics keep.
-const AGE_SECONDS_MAX: u64 = 30 * 86_400;
-
-/// Lag asked of real brokers.
-pub struct KafkaLag {
-    client: Client,
+/// Which group's lag on which topics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// The consumer group.
+    pub(super) group: String,
+    /// The topics it reads.
+    pub(super) topics: Vec<Arc<str>>,
+    /// The age held against it.
+    pub(super) bound: Duration,
 }
 
-impl KafkaLag {
-    /// Secrets of connections are read through `client`.
-    #[must_use]
-    pub fn new(client: Client) -> Self {
-        Self { client }
-    }
-}
+type Seen = Result<LagObservation, Failure>;
 
-impl LagSource for KafkaLag {
-    fn observe<'a>(
-        &'a self,
-        query: &'a LagQuery,
-    ) -> BoxFuture<'a, Result<LagObservation, StepError>> {
-        async move {
-            let LagQuery { namespace, kafka, group, topics, bound } = query;
-            let settings = Settings::resolve(&self.client, namespace, kafka).await?;
-            observe_lag(settings, group.clone(), topics.clone(), *bound)
-                .await
-                .map_err(|failure| failure.at(Step::Observe))
-        }
-        .boxed()
-    }
-}
-
-/// Observes the lag of `group` on `topics`; `bound` is the age held against it, a second at least.
-///
-/// # Errors
-/// When a topic does not exist, or Kafka can't be reached or refuses.
-pub async fn observe_lag(
-    settings: Settings,
-    group: String,
-    topics: Vec<String>,
-    bound: Duration,
-) -> Result<LagObservation, Failure> {
+/// Observes the lag of each group, in their order; what is learned of them goes into `marks`.
+pub(super) fn look(link: &Link, all: &[Asked], marks: &mut Marks, deadline: Deadline) -> Vec<Seen> {
+    let topics = describe(link, all.iter().flat_map(|asked| &asked.topics), deadline);
     let now = Timestamp::now();
-    converse(move |deadline| observe_now(&settings, &group, &topics, bound, now, deadline)).await
+    let mut groups: Vec<Group<'_>> =
+        all.iter().map(|asked| Group::new(asked, &topics, marks, now)).collect();
+    place(link, &mut groups, &topics, deadline);
+    for group in &mut groups {
+        group.note_places(marks);
+    }
+    search(link, &mut groups, marks, deadline);
+    marks.forget();
+    groups.into_iter().map(|group| group.seen(now)).collect()
 }
 
-/// A partition of a topic.
-type Partition = (String, i32);
-
-/// Offsets by partition.
-type Offsets = BTreeMap<Partition, i64>;
-
-fn observe_now(
-    settings: &Settings,
-    group: &str,
-    topics: &[String],
-    bound: Duration,
-    now: Timestamp,
-    deadline: Deadline,
-) -> Result<LagObservation, Failure> {
-    let Some(first) = topics.first() else {
-        return Err(Failure::new(Reason::SpecInvalid, "no topic to read: name a signal"));
-    };
-    let Reached { consumer, metadata: _ } = reach(settings, group, first, deadline)?;
-    let asked = Asked { consumer: &consumer, deadline };
-    let counts = topics
-        .iter()
-        .map(|topic| Ok((topic.clone(), asked.partitions(topic)?)))
-        .collect::<Result<Vec<_>, Failure>>()?;
-    let all: Vec<Partition> = counts
-        .iter()
-        .flat_map(|(topic, count)| (0..*count).map(move |partition| (topic.clone(), partition)))
-        .collect();
-
-    let begins = asked.listed("ask for first offsets", &all, Offset::Beginning)?;
-    let ends = asked.listed("ask for last offsets", &all, Offset::End)?;
-    let committed = asked.committed(&all)?;
-    let behind = Behind::of(&begins, &ends, &committed);
-    let first_at = |age_seconds: u64| -> Result<Offsets, Failure> {
-        let at = now.as_millisecond().saturating_sub_unsigned(age_seconds.saturating_mul(1_000));
-        asked.listed("ask for offsets by time", &behind.partitions(), Offset::Offset(at.max(0)))
-    };
-    let bound_seconds = bound.as_secs().max(1);
-    let within_bound = behind.is_none() || !behind.holds_before(&first_at(bound_seconds)?);
-    let seconds = oldest_age(&behind, bound_seconds, within_bound, first_at)?;
-    let counts = counts.iter().map(|(_, count)| u32::try_from(*count).unwrap_or(0));
-    Ok(LagObservation {
-        partitions: counts.clone().sum(),
-        partitions_max: counts.max().unwrap_or(0),
-        messages: behind.messages(),
-        seconds: Some(seconds),
-        within_bound,
-        offsets: offsets_of(&begins, &ends, &committed),
-        observed_at: now,
-    })
+/// One group on its way through a look.
+struct Group<'a> {
+    asked: &'a Asked,
+    /// Partitions of each topic; the first failure ends the look for this group.
+    partitions: Result<Vec<Partition>, Failure>,
+    partitions_max: u32,
+    begins: Offsets,
+    ends: Offsets,
+    committed: Offsets,
+    behind: Behind,
+    search: Search,
+    age: Option<Age>,
 }
 
-/// Where every partition stands, in the order of topics and numbers.
-fn offsets_of(begins: &Offsets, ends: &Offsets, committed: &Offsets) -> Vec<PartitionOffsets> {
-    let of = |((topic, partition), end): (&Partition, &i64)| {
-        let key = (topic.clone(), *partition);
-        let begin = begins.get(&key).copied().unwrap_or(0);
-        let from = committed.get(&key).copied().unwrap_or(begin).max(begin);
-        let committed = from.min(*end);
-        PartitionOffsets { topic: topic.clone(), partition: *partition, committed, end: *end }
-    };
-    ends.iter().map(of).collect()
-}
-
-/// Partitions with something uncommitted: from where to where.
-struct Behind(BTreeMap<Partition, (i64, i64)>);
-
-impl Behind {
-    fn of(begins: &Offsets, ends: &Offsets, committed: &Offsets) -> Self {
-        let behind = ends.iter().filter_map(|(partition, end)| {
-            let begin = begins.get(partition).copied().unwrap_or(0);
-            // What retention took is not lag any more, and nothing can be past the end.
-            let from = committed.get(partition).copied().unwrap_or(begin).max(begin);
-            (from < *end).then(|| (partition.clone(), (from, *end)))
+impl<'a> Group<'a> {
+    fn new(asked: &'a Asked, topics: &Topics, marks: &mut Marks, now: Timestamp) -> Self {
+        let found: Result<Vec<(&Arc<str>, &Topic)>, Failure> =
+            asked.topics.iter().map(|name| Ok((name, found(name, topics)?))).collect();
+        let found = match asked.topics.is_empty() {
+            true => Err(Failure::new(Reason::SpecInvalid, "no topic to read: name a signal")),
+            false => found,
+        };
+        let counts = found.iter().flatten().map(|(_, topic)| topic.partitions.len()).max();
+        if let Ok(found) = &found {
+            let marks = marks.group(&asked.group);
+            marks.only(&asked.topics);
+            for (name, topic) in found {
+                marks.topic(name, topic.id, topic.partitions.len());
+            }
+        }
+        let partitions = found.map(|found| {
+            let numbered = |(name, topic): (&Arc<str>, &Topic)| {
+                let (name, numbers) = (name.clone(), 0i32..);
+                numbers.take(topic.partitions.len()).map(move |number| (name.clone(), number))
+            };
+            found.into_iter().flat_map(numbered).collect()
         });
-        Self(behind.collect())
+        let none = Offsets::new();
+        Self {
+            asked,
+            partitions,
+            partitions_max: u32::try_from(counts.unwrap_or(0)).unwrap_or(u32::MAX),
+            behind: Behind::of(&none, &none, &none),
+            begins: none.clone(),
+            ends: none.clone(),
+            committed: none,
+            search: Search::new(now.as_millisecond(), asked.bound.as_secs()),
+            age: None,
+        }
     }
 
-    fn is_none(&self) -> bool {
-        self.0.is_empty()
+    fn fail(&mut self, failure: Failure) {
+        self.partitions = Err(failure);
     }
 
-    fn partitions(&self) -> Vec<Partition> {
-        self.0.keys().cloned().collect()
+    /// The question for the group's commits.
+    fn commits(&self) -> Option<Question> {
+        let partitions = self.partitions.as_ref().ok()?.clone();
+        Some(Question::Commits { group: self.asked.group.clone(), partitions })
     }
 
-    fn messages(&self) -> u64 {
-        self.0.values().map(|(from, end)| end.abs_diff(*from)).sum()
+    /// Takes what was found at the beginnings and ends of its partitions.
+    fn take_places(&mut self, located: &Located) {
+        let Ok(partitions) = &self.partitions else { return };
+        let offset = |what, partition: &Partition, spec| {
+            let found = located.get(&(partition.clone(), spec)).copied();
+            let found = found.unwrap_or(Err(Code::OperationTimedOut));
+            let offset = found.and_then(|found| found.offset.ok_or(Code::BadMessage));
+            offset.map_err(|code| Failure::answered(what, code))
+        };
+        let all = |what, spec| -> Result<Offsets, Failure> {
+            partitions.iter().map(|it| Ok((it.clone(), offset(what, it, spec)?))).collect()
+        };
+        let begins = all("ask for first offsets", EARLIEST);
+        match begins.and_then(|begins| Ok((begins, all("ask for last offsets", LATEST)?))) {
+            Ok((begins, ends)) => (self.begins, self.ends) = (begins, ends),
+            Err(failure) => self.fail(failure),
+        }
     }
 
-    /// Whether something uncommitted lies before these offsets; a partition that has none listed
-    /// has no message at or after that time, so all of it does.
-    fn holds_before(&self, first: &Offsets) -> bool {
-        self.0.iter().any(|(partition, (from, end))| {
-            first.get(partition).copied().filter(|offset| *offset >= 0).unwrap_or(*end) > *from
+    /// Takes what was found at a time.
+    fn take_time(&mut self, want: &Want, found: Option<Result<Found, Code>>, marks: &mut Marks) {
+        let (partition, at) = want;
+        match (found.unwrap_or(Err(Code::OperationTimedOut)), self.behind.end(partition)) {
+            (Ok(found), Some(end)) => {
+                marks.group(&self.asked.group).note(partition, *at, found, end);
+            }
+            (Ok(_), None) => {}
+            (Err(code), _) => self.fail(Failure::answered("ask for offsets by time", code)),
+        }
+    }
+
+    /// Takes the group's commits.
+    fn take_commits(&mut self, answer: Result<Answer, Code>) {
+        let what = "ask for committed offsets";
+        let told = match answer {
+            Ok(Answer::Commits(told)) => told,
+            Ok(_) => return self.fail(Failure::answered(what, Code::BadMessage)),
+            Err(code) => return self.fail(Failure::answered(what, code)),
+        };
+        for (partition, offset) in told {
+            match offset {
+                Ok(Some(offset)) => {
+                    self.committed.insert(partition, offset);
+                }
+                Ok(None) => {}
+                Err(code) => return self.fail(Failure::answered(what, code)),
+            }
+        }
+    }
+
+    /// Works out what waits, and drops what is of no more use to know.
+    fn note_places(&mut self, marks: &mut Marks) {
+        if self.partitions.is_err() {
+            return;
+        }
+        self.behind = Behind::of(&self.begins, &self.ends, &self.committed);
+        let known = marks.group(&self.asked.group);
+        for at in self.offsets() {
+            known.keep(&(Arc::from(at.topic.as_str()), at.partition), at.committed, at.end);
+        }
+    }
+
+    /// Where every partition stands, in the order of topics and numbers.
+    fn offsets(&self) -> Vec<PartitionOffsets> {
+        let of = |(key, end): (&Partition, &i64)| {
+            let begin = self.begins.get(key).copied().unwrap_or(0);
+            let from = self.committed.get(key).copied().unwrap_or(begin).max(begin);
+            let (topic, partition) = (key.0.to_string(), key.1);
+            PartitionOffsets { topic, partition, committed: from.min(*end), end: *end }
+        };
+        self.ends.iter().map(of).collect()
+    }
+
+    fn seen(self, now: Timestamp) -> Seen {
+        let offsets = self.offsets();
+        let partitions = self.partitions?;
+        let Some(Age { seconds, within_bound }) = self.age else {
+            // Only a topic that changes faster than it is asked about.
+            return Err(Failure::answered("ask for offsets by time", Code::OperationTimedOut));
+        };
+        Ok(LagObservation {
+            partitions: u32::try_from(partitions.len()).unwrap_or(u32::MAX),
+            partitions_max: self.partitions_max,
+            messages: self.behind.messages(),
+            seconds: Some(seconds),
+            within_bound,
+            offsets,
+            observed_at: now,
         })
     }
 }
 
-/// Age of the oldest uncommitted message in seconds: doubled from one second until nothing is that
-/// old, then halved in between to a tenth. Two questions when there is next to no lag, some twenty
-/// at a month of it.
-fn oldest_age(
-    behind: &Behind,
-    bound_seconds: u64,
-    within_bound: bool,
-    first_at: impl Fn(u64) -> Result<Offsets, Failure>,
-) -> Result<f64, Failure> {
-    let older_than = |age| Ok::<bool, Failure>(behind.holds_before(&first_at(age)?));
-    if behind.is_none() || !older_than(1)? {
-        return Ok(0.0);
-    }
-    // The bound was asked for already: it is one end of the search.
-    let (mut low, mut high) = if within_bound { (1, bound_seconds) } else { (bound_seconds, 0) };
-    if high == 0 {
-        high = low.saturating_mul(2);
-        while high < AGE_SECONDS_MAX && older_than(high)? {
-            low = high;
-            high = high.saturating_mul(2);
+/// A topic that exists and has a leader for each partition.
+fn found<'a>(name: &Arc<str>, topics: &'a Topics) -> Result<&'a Topic, Failure> {
+    let what = format!("describe topic {name}");
+    match topics.get(name) {
+        Some(Ok(topic)) if topic.partitions.is_empty() => Err(missing(name)),
+        Some(Ok(topic)) if topic.partitions.iter().any(|it| it.leader.is_none()) => {
+            // Asking for its offsets would hold up all who ask in the same question.
+            Err(Failure::answered(&what, Code::LeaderNotAvailable))
         }
-        high = high.min(AGE_SECONDS_MAX);
+        Some(Ok(topic)) => Ok(topic),
+        Some(Err(code)) => Err(Failure::answered(&what, *code)),
+        None => Err(missing(name)),
     }
-    while high > low + (low / 10).max(1) {
-        let middle = low + (high - low) / 2;
-        if older_than(middle)? { low = middle } else { high = middle }
-    }
-    Ok(low as f64)
 }
 
-/// A client to put questions to.
-struct Asked<'a> {
-    consumer: &'a BaseConsumer<Causes>,
-    deadline: Deadline,
+fn missing(name: &str) -> Failure {
+    Failure::new(Reason::TopicMissing, format!("topic {name} does not exist"))
 }
 
-impl Asked<'_> {
-    fn partitions(&self, topic: &str) -> Result<i32, Failure> {
-        let what = format!("describe topic {topic}");
-        let metadata = self
-            .consumer
-            .fetch_metadata(Some(topic), self.deadline.at_most(QUESTION_MAX))
-            .map_err(|error| Failure::call(&what, &error))?;
-        let found = metadata.topics().iter().find(|each| each.name() == topic);
-        let count = found.map_or(0, |found| found.partitions().len());
-        match found.and_then(|found| found.error()) {
-            Some(error) if count == 0 => Err(Failure::answered(&what, error.into())),
-            None if count == 0 => {
-                Err(Failure::new(Reason::TopicMissing, format!("topic {topic} does not exist")))
+/// Asks for first offsets, last offsets and commits of all groups, all at once.
+fn place(link: &Link, groups: &mut [Group<'_>], topics: &Topics, deadline: Deadline) {
+    let partitions = groups.iter().filter_map(|group| group.partitions.as_ref().ok()).flatten();
+    let partitions: BTreeSet<&Partition> = partitions.collect();
+    let mut partitions: Vec<Partition> = partitions.into_iter().cloned().collect();
+    // Those of one leader next to each other.
+    partitions.sort_by_key(|(topic, number)| {
+        let number = usize::try_from(*number).ok()?;
+        topics.get(topic)?.as_ref().ok()?.partitions.get(number)?.leader
+    });
+    let specs = [EARLIEST, LATEST].into_iter();
+    let wants = specs.flat_map(|spec| partitions.iter().map(move |it| (it.clone(), spec)));
+    let wants: Vec<Want> = wants.collect();
+    let commits: Vec<Question> = groups.iter().filter_map(Group::commits).collect();
+    let (located, commits) = locate(link, &wants, commits, deadline);
+    let mut commits = commits.into_iter();
+    for group in groups.iter_mut().filter(|group| group.partitions.is_ok()) {
+        let commits = commits.next();
+        group.take_places(&located);
+        if group.partitions.is_ok() {
+            group.take_commits(commits.unwrap_or(Err(Code::OperationTimedOut)));
+        }
+    }
+}
+
+/// Finds the age of each group's lag, all of them side by side.
+fn search(link: &Link, groups: &mut [Group<'_>], marks: &mut Marks, deadline: Deadline) {
+    for _ in 0..WAVES_MAX {
+        let mut asking: Vec<(&mut Group<'_>, Vec<Want>)> = Vec::new();
+        for group in groups.iter_mut().filter(|group| group.age.is_none()) {
+            if group.partitions.is_err() {
+                continue;
             }
-            _ => Ok(i32::try_from(count).unwrap_or(i32::MAX)),
-        }
-    }
-
-    /// The offsets that a time, the beginning or the end stands for.
-    fn listed(&self, what: &str, all: &[Partition], at: Offset) -> Result<Offsets, Failure> {
-        let list = list_of(all, at).map_err(|error| Failure::call(what, &error))?;
-        let answer = self
-            .consumer
-            .offsets_for_times(list, self.deadline.at_most(QUESTION_MAX))
-            .map_err(|error| Failure::call(what, &error))?;
-        offsets_in(what, &answer)
-    }
-
-    /// The group's commits. Its coordinator may still be loading or moving (a broker just started,
-    /// the first group of a cluster): that is asked again while the conversation's time lasts.
-    fn committed(&self, all: &[Partition]) -> Result<Offsets, Failure> {
-        loop {
-            match self.committed_once(all) {
-                Err(failure) if failure.passes && !self.deadline.left().is_zero() => {
-                    std::thread::sleep(self.deadline.at_most(ASK_AGAIN));
+            match group.search.next(&group.behind, marks.group(&group.asked.group)) {
+                Next::Known(age) => group.age = Some(age),
+                Next::Ask(at, partitions) => {
+                    let wants = partitions.into_iter().map(|partition| (partition, at));
+                    asking.push((group, wants.collect()));
                 }
-                answer => return answer,
             }
         }
-    }
-
-    fn committed_once(&self, all: &[Partition]) -> Result<Offsets, Failure> {
-        let what = "ask for committed offsets";
-        let list = list_of(all, Offset::Invalid).map_err(|error| Failure::call(what, &error))?;
-        let answer = self
-            .consumer
-            .committed_offsets(list, self.deadline.at_most(QUESTION_MAX))
-            .map_err(|error| Failure::call(what, &error))?;
-        offsets_in(what, &answer)
-    }
-}
-
-fn list_of(all: &[Partition], at: Offset) -> KafkaResult<TopicPartitionList> {
-    let mut list = TopicPartitionList::with_capacity(all.len());
-    for (topic, partition) in all {
-        list.add_partition_offset(topic, *partition, at)?;
-    }
-    Ok(list)
-}
-
-/// Real offsets of an answer; what has none (no commit, no message that late) is left out.
-fn offsets_in(what: &str, answer: &TopicPartitionList) -> Result<Offsets, Failure> {
-    let mut offsets = BTreeMap::new();
-    for element in answer.elements() {
-        element.error().map_err(|error| Failure::call(what, &error))?;
-        if let Offset::Offset(offset) = element.offset() {
-            offsets.insert((element.topic().to_owned(), element.partition()), offset);
+        if asking.is_empty() {
+            return;
         }
-    }
-    Ok(offsets)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn offsets(values: &[i64]) -> Offsets {
-        let numbered = values.iter().zip(0..).map(|(offset, at)| (("t".to_owned(), at), *offset));
-        numbered.collect()
-    }
-
-    /// Scenario: no commit yet, retention past the commit, and nothing left. Guarantee: lag counts
-    /// from what can still be read.
-    #[test]
-    fn lag_counts_from_what_can_still_be_read() {
-        let behind = Behind::of(&offsets(&[0, 50, 9]), &offsets(&[10, 60, 9]), &Offsets::new());
-        assert_eq!(behind.messages(), 20);
-        let committed = offsets(&[4, 20, 9]);
-        let behind = Behind::of(&offsets(&[0, 50, 9]), &offsets(&[10, 60, 9]), &committed);
-        assert_eq!(behind.messages(), 6 + 10);
-        assert_eq!(behind.partitions().len(), 2);
-    }
-
-    /// Scenario: the first offset of a time is the committed one, and one more. Guarantee: at the
-    /// bound counts as within it, past it does not.
-    #[test]
-    fn the_bound_is_kept_when_the_commit_reaches_it() {
-        let behind = Behind::of(&offsets(&[0]), &offsets(&[10]), &offsets(&[5]));
-        assert!(!behind.holds_before(&offsets(&[5])));
-        assert!(behind.holds_before(&offsets(&[6])));
-        assert!(behind.holds_before(&Offsets::new()), "nothing is younger: all of it is older");
-    }
-
-    proptest! {
-        /// Scenario: messages one a second, the oldest uncommitted of any age, any bound.
-        /// Guarantee: the age found is within a tenth of it (or a second), in few questions.
-        #[test]
-        fn the_age_found_is_near_the_true_one(age in 0u64..2_000_000, bound in 1u64..100_000) {
-            let end = 3_000_000i64;
-            let from = end - i64::try_from(age).unwrap();
-            let behind = Behind::of(&offsets(&[0]), &offsets(&[end]), &offsets(&[from]));
-            let questions = std::cell::Cell::new(0);
-            let first_at = |ask: u64| {
-                questions.set(questions.get() + 1);
-                // The message of age `a` has offset `end - a`.
-                Ok(offsets(&[end - i64::try_from(ask).unwrap()]))
-            };
-            let within = !behind.holds_before(&first_at(bound).unwrap());
-            prop_assert_eq!(within, age <= bound);
-            let found = oldest_age(&behind, bound, within, first_at).unwrap();
-            let off = (found - age as f64).abs();
-            prop_assert!(off <= (age as f64 / 10.0).max(1.0) + 1.0, "{} for {}", found, age);
-            prop_assert!(questions.get() <= 48, "{} questions", questions.get());
+        // Groups that read the same topic often ask the same.
+        let wants: BTreeSet<&Want> = asking.iter().flat_map(|(_, wants)| wants).collect();
+        let wants: Vec<Want> = wants.into_iter().cloned().collect();
+        let (located, _) = locate(link, &wants, Vec::new(), deadline);
+        for (group, wants) in asking {
+            for want in wants {
+                group.take_time(&want, located.get(&want).copied(), marks);
+            }
         }
     }
 }

@@ -1,18 +1,18 @@
-//! The first words of a conversation: reach a broker and ask for metadata, or find out why not.
+//! A client that has reached a broker, or the reason why none could be reached.
 //!
 //! librdkafka's calls only say that time ran out; the cause comes by its error events. They are
 //! collected here, so that a wrong password is told from a dead broker within seconds.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use millrace_crds::Reason;
-use rdkafka::client::ClientContext;
+use rdkafka::admin::AdminClient;
+use rdkafka::client::{ClientContext, DefaultClientContext};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::metadata::Metadata;
 
 use super::Deadline;
 use super::connection::Settings;
@@ -129,49 +129,77 @@ impl ClientContext for Causes {
 impl ConsumerContext for Causes {}
 
 /// A client that has reached a broker.
-pub(super) struct Reached {
-    /// The client; it never joins its group.
+pub(super) struct Link {
+    /// Asks; it never joins a group.
     pub(super) consumer: BaseConsumer<Causes>,
-    /// Metadata of the topic asked for.
-    pub(super) metadata: Metadata,
+    /// Whether it names a group, without which it can't ask for any group's commits.
+    pub(super) in_group: bool,
+    /// Changes topics; made when it is first needed.
+    admin: OnceLock<AdminClient<DefaultClientContext>>,
 }
 
-/// Reaches a broker and asks for the metadata of one topic. `group` is whose committed offsets the
-/// client may ask for.
-pub(super) fn reach(
-    settings: &Settings,
-    group: &str,
-    topic: &str,
-    deadline: Deadline,
-) -> Result<Reached, Failure> {
-    let causes = Causes::default();
-    let mut config = settings.client_config();
-    config
-        .set("group.id", group)
-        .set("enable.auto.commit", "false")
-        .set("allow.auto.create.topics", "false");
-    let consumer: BaseConsumer<Causes> =
-        config.create_with_context(causes.clone()).map_err(|error| {
-            Failure::new(Reason::SpecInvalid, format!("unusable Kafka connection: {error}"))
-        })?;
-    let reaching = Deadline::within(deadline.at_most(REACH_MAX));
-    loop {
-        let attempt = consumer.fetch_metadata(Some(topic), reaching.at_most(ATTEMPT));
-        match attempt {
-            Ok(metadata) if !metadata.brokers().is_empty() => {
-                return Ok(Reached { consumer, metadata });
+impl Link {
+    /// Reaches a broker by asking for the metadata of `topic`, which need not exist. `group` is one
+    /// whose commits the log-in may see, if any are to be asked for.
+    ///
+    /// # Errors
+    /// When none can be reached, as far as can be found out why.
+    pub(super) fn reach(
+        settings: &Settings,
+        topic: &str,
+        group: Option<&str>,
+        deadline: Deadline,
+    ) -> Result<Self, Failure> {
+        let causes = Causes::default();
+        let mut config = settings.client_config();
+        config.set("enable.auto.commit", "false").set("allow.auto.create.topics", "false");
+        if let Some(group) = group {
+            config.set("group.id", group);
+        }
+        let consumer: BaseConsumer<Causes> =
+            config.create_with_context(causes.clone()).map_err(|error| unusable(&error))?;
+        let reaching = Deadline::within(deadline.at_most(REACH_MAX));
+        loop {
+            let attempt = consumer.fetch_metadata(Some(topic), reaching.at_most(ATTEMPT));
+            if attempt.is_ok_and(|metadata| !metadata.brokers().is_empty()) {
+                let in_group = group.is_some();
+                return Ok(Self { consumer, in_group, admin: OnceLock::new() });
             }
-            Ok(_) | Err(_) => {}
-        }
-        // Serves the error events; the client is subscribed to nothing.
-        while consumer.poll(Duration::ZERO).is_some() {}
-        if let Some(failure) = causes.verdict(settings.servers(), settings.login_secret()) {
-            return Err(failure);
-        }
-        if reaching.left().is_zero() {
-            return Err(causes.last_word(settings.servers(), settings.login_secret()));
+            serve(&consumer);
+            if let Some(failure) = causes.verdict(settings.servers(), settings.login_secret()) {
+                return Err(failure);
+            }
+            if reaching.left().is_zero() {
+                return Err(causes.last_word(settings.servers(), settings.login_secret()));
+            }
         }
     }
+
+    /// The client that changes topics.
+    pub(super) fn admin(
+        &self,
+        settings: &Settings,
+    ) -> Result<&AdminClient<DefaultClientContext>, Failure> {
+        if let Some(known) = self.admin.get() {
+            return Ok(known);
+        }
+        let made = settings.client_config().create().map_err(|error| unusable(&error))?;
+        Ok(self.admin.get_or_init(|| made))
+    }
+
+    /// Takes in error events, so that they don't pile up in a client that is kept.
+    pub(super) fn serve(&self) {
+        serve(&self.consumer);
+    }
+}
+
+/// Serves the error events; the client is subscribed to nothing.
+fn serve(consumer: &BaseConsumer<Causes>) {
+    while consumer.poll(Duration::ZERO).is_some() {}
+}
+
+fn unusable(error: &KafkaError) -> Failure {
+    Failure::new(Reason::SpecInvalid, format!("unusable Kafka connection: {error}"))
 }
 
 #[cfg(test)]

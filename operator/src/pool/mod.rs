@@ -4,6 +4,7 @@
 //! Only `observe` holds a client. Everything else turns values into values.
 
 pub mod connection;
+pub mod memory;
 pub mod names;
 pub mod objects;
 pub mod observe;

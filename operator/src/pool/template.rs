@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use millrace_autoscale::Resources as PodResources;
 use millrace_crds::v1alpha1::{Allocator, CollectorSettings, EdgeBuffer, PodSettings, Resources};
 
 use super::names::PoolNames;
@@ -66,7 +67,7 @@ pub struct PodPlan<'a> {
     /// Which image, how pulled.
     pub collector: &'a CollectorSettings,
     /// Memory and processor time.
-    pub resources: &'a Resources,
+    pub resources: PodResources,
     /// Placement, labels.
     pub pods: &'a PodSettings,
     /// The ConfigMap's name.
@@ -245,7 +246,7 @@ fn container(plan: &PodPlan<'_>, mounts: Vec<VolumeMount>) -> Container {
                 })
                 .collect(),
         ),
-        resources: Some(resources(plan.resources)),
+        resources: Some(resources(&plan.resources)),
         // What a container that failed said last stands in its pod's status: a rollout tells it.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         startup_probe: Some(probe("/livez", 2, STARTUP_ATTEMPTS)),
@@ -276,17 +277,26 @@ fn probe(path: &str, period_seconds: i32, failures: i32) -> Probe {
     }
 }
 
-fn resources(wanted: &Resources) -> ResourceRequirements {
-    let (memory_min, memory_max) = wanted.memory.bytes();
-    let (cpu_min, cpu_max) = wanted.cpu.millicores();
-    let mut limits = BTreeMap::from([("memory".to_owned(), Quantity(memory_text(memory_max)))]);
-    if let Some(cpu) = cpu_max {
-        limits.insert("cpu".into(), Quantity(cpu_text(cpu)));
+/// What a spec writes of them, defaults filled in.
+#[must_use]
+pub fn written(wanted: &Resources) -> PodResources {
+    let (memory_request_bytes, memory_limit_bytes) = wanted.memory.bytes();
+    let (cpu_request_millicores, cpu_limit_millicores) = wanted.cpu.millicores();
+    PodResources {
+        memory_request_bytes,
+        memory_limit_bytes,
+        cpu_request_millicores,
+        cpu_limit_millicores,
     }
-    let requests = BTreeMap::from([
-        ("memory".to_owned(), Quantity(memory_text(memory_min))),
-        ("cpu".to_owned(), Quantity(cpu_text(cpu_min))),
-    ]);
+}
+
+fn resources(wanted: &PodResources) -> ResourceRequirements {
+    let memory = |bytes| ("memory".to_owned(), Quantity(memory_text(bytes)));
+    let cpu = |millicores| ("cpu".to_owned(), Quantity(cpu_text(millicores)));
+    let limits = BTreeMap::from([memory(wanted.memory_limit_bytes)]);
+    let requests =
+        BTreeMap::from([memory(wanted.memory_request_bytes), cpu(wanted.cpu_request_millicores)]);
+    let limits = limits.into_iter().chain(wanted.cpu_limit_millicores.map(cpu)).collect();
     ResourceRequirements { limits: Some(limits), requests: Some(requests), claims: None }
 }
 
@@ -300,7 +310,8 @@ pub fn memory_text(bytes: u64) -> String {
 }
 
 /// Thousandths of a core in the form the API server itself would write.
-fn cpu_text(millicores: u64) -> String {
+#[must_use]
+pub fn cpu_text(millicores: u64) -> String {
     if millicores.is_multiple_of(1000) {
         (millicores / 1000).to_string()
     } else {

@@ -91,6 +91,7 @@ fn seen(facts: &PodFacts, was: Seen, sample: Option<&Sample>, inserts: &mut Inse
         ordinal,
         busy: cpu_millicores.zip(limit).map(|(used, limit)| (used / limit as f64).min(1.0)),
         cpu_millicores,
+        cpu_limit_millicores: facts.cpu_limit_millicores,
         memory_bytes: sample.resident_bytes,
         memory_limit_bytes: facts.memory_limit_bytes,
         oom_kills: now.oom_kills,

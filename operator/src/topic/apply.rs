@@ -60,7 +60,7 @@ fn notice(wanted: &Wanted, seen: &TopicSeen, change: &TopicChange) -> Notice {
             let note = format!("topic {name} had {had} partitions and was grown to {partitions}");
             Notice::warning(Reason::TopicTooFewPartitions.as_str(), "Apply", note)
         }
-        (TopicChange::Grow { partitions }, TopicSeen::Missing { .. }) => {
+        (TopicChange::Grow { partitions }, TopicSeen::Missing) => {
             let note = format!("topic {name} was grown to {partitions} partitions");
             Notice::normal("TopicGrown", "Apply", note)
         }

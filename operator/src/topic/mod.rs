@@ -35,6 +35,10 @@ impl Reconciler for Topics {
 
     const HANDLES_DELETION: bool = true;
 
+    /// A topic's reconcile mostly waits for Kafka, which takes those that wait together in one
+    /// request; and a cluster that hangs may hold up a few of them.
+    const CONCURRENCY: u16 = 64;
+
     fn watches(watching: Watching<TelemetryTopic>) -> Watching<TelemetryTopic> {
         watching
     }

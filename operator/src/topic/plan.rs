@@ -18,7 +18,7 @@ pub(super) struct Plan {
 pub(super) fn plan(wanted: &Wanted, seen: &TopicSeen) -> Plan {
     let Wanted { name: _, partitions, replication_factor, settings } = wanted;
     let changes = match seen {
-        TopicSeen::Missing { brokers: _ } => vec![TopicChange::Create {
+        TopicSeen::Missing => vec![TopicChange::Create {
             partitions: *partitions,
             replication_factor: *replication_factor,
             settings: settings.clone(),
@@ -111,10 +111,13 @@ mod tests {
     }
 
     fn found(partitions: u32, settings: &[(&str, &str)], own: &[(&str, &str)]) -> TopicSeen {
+        // As declared topics are, where nothing else is said.
+        let mut effective = map(&[("message.timestamp.type", "LogAppendTime")]);
+        effective.extend(map(settings));
         TopicSeen::Found {
             partitions,
             replication_factor: 1,
-            settings: map(settings),
+            settings: effective,
             own_settings: map(own),
         }
     }
@@ -126,7 +129,11 @@ mod tests {
         let wanted = wanted("topicName: t, retention: 1h");
         let live = [("retention.ms", "1"), ("cleanup.policy", "compact")];
         let plan = plan(&wanted, &found(12, &live, &[("cleanup.policy", "compact")]));
-        let own_settings = map(&[("cleanup.policy", "compact"), ("retention.ms", "3600000")]);
+        let own_settings = map(&[
+            ("cleanup.policy", "compact"),
+            ("message.timestamp.type", "LogAppendTime"),
+            ("retention.ms", "3600000"),
+        ]);
         assert_eq!(plan.changes, [TopicChange::Set { own_settings }]);
     }
 

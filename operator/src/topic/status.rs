@@ -53,7 +53,7 @@ pub(super) async fn report(
 fn state_seen(status: &mut TelemetryTopicStatus, applied: &Applied) {
     status.topic_name = Some(applied.wanted.name.to_string());
     (status.partitions, status.replication_factor) = match &applied.seen {
-        TopicSeen::Missing { .. } => (None, None),
+        TopicSeen::Missing => (None, None),
         TopicSeen::Found { partitions, replication_factor, .. } => {
             (i32::try_from(*partitions).ok(), Some(i32::from(*replication_factor)))
         }

@@ -9,6 +9,13 @@ use millrace_crds::{Period, TopicName};
 
 use crate::error::{Category, Step, StepError};
 
+/// Whose clock a topic's messages are dated by. Kafka's default is the producers': it then refuses
+/// what an edge sends whose clock is over an hour ahead, deletes early what one sends whose clock
+/// is behind, and a lag in seconds is one of many clocks.
+const TIMESTAMP_TYPE: &str = "message.timestamp.type";
+/// The brokers'.
+const LOG_APPEND_TIME: &str = "LogAppendTime";
+
 /// A topic as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
@@ -18,7 +25,8 @@ pub(super) struct Wanted {
     pub(super) partitions: u32,
     /// Copies of each partition, if that matters to the user.
     pub(super) replication_factor: Option<u16>,
-    /// Settings by Kafka's names; others are left alone.
+    /// Settings by Kafka's names, with messages dated by the brokers unless the user says
+    /// otherwise; others are left alone.
     pub(super) settings: BTreeMap<String, String>,
 }
 
@@ -39,6 +47,8 @@ pub(super) fn validate(topic: &TelemetryTopic) -> Result<Wanted, StepError> {
     if let Some(retention) = retention {
         settings.insert("retention.ms".to_owned(), milliseconds(retention));
     }
+    let times = || LOG_APPEND_TIME.to_owned();
+    settings.entry(TIMESTAMP_TYPE.to_owned()).or_insert_with(times);
     Ok(Wanted { name, partitions: *partitions, replication_factor: *replication_factor, settings })
 }
 
@@ -65,14 +75,22 @@ mod tests {
     use super::test_support::wanted;
 
     /// Scenario: nothing but the connection. Guarantee: the object's name, the default partitions,
-    /// and no opinion on the rest.
+    /// messages dated by the brokers, and no opinion on the rest.
     #[test]
     fn what_is_not_said_is_left_to_the_broker() {
         let wanted = wanted("");
         assert_eq!(wanted.name.as_str(), "obj");
         assert_eq!(wanted.partitions, 12);
         assert_eq!(wanted.replication_factor, None);
-        assert!(wanted.settings.is_empty());
+        assert_eq!(wanted.settings.len(), 1);
+        assert_eq!(wanted.settings["message.timestamp.type"], "LogAppendTime");
+    }
+
+    /// Scenario: a user who wants messages dated by who sent them. Guarantee: it stays so.
+    #[test]
+    fn whose_clock_dates_messages_can_be_said() {
+        let wanted = wanted("topicName: t, settings: {message.timestamp.type: CreateTime}");
+        assert_eq!(wanted.settings["message.timestamp.type"], "CreateTime");
     }
 
     /// Scenario: a retention beside other settings. Guarantee: it becomes Kafka's own setting.

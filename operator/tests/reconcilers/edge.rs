@@ -401,3 +401,41 @@ async fn every_crash_point_ends_in_the_same_state() {
         }
     }
 }
+
+/// The collector's settings of the pool, as written into its newest ConfigMap.
+fn collector_settings(world: &World) -> millrace_config::Checked {
+    let paths = world.server.paths();
+    let map = paths.iter().find(|path| path.contains("/configmaps/")).unwrap();
+    let text = world.server.get(map).unwrap()["data"]["collector.yaml"].clone();
+    millrace_config::Config::load(text.as_str().unwrap()).unwrap()
+}
+
+/// Scenario: pools of each allocator, with room and with little. Guarantee: records have half of the
+/// limit, with `mimalloc` less than a third of it and room for the longest requests; a limit that
+/// can't hold them is refused with one that can.
+#[tokio::test]
+async fn what_records_may_take_goes_by_the_allocator() {
+    for (allocator, limit, percent) in [
+        ("system", "1Gi", Some(50)),
+        ("jemalloc", "1Gi", Some(50)),
+        ("mimalloc", "1Gi", Some(30)),
+        ("mimalloc", "128Mi", Some(32)),
+        ("mimalloc", "96Mi", None),
+        ("system", "96Mi", Some(50)),
+    ] {
+        let world = World::new();
+        world.server.put(USER, secret("hunter2"));
+        let mut pool = pool();
+        pool["spec"]["collector"] = json!({"allocator": allocator});
+        pool["spec"]["resources"] = json!({"memory": {"max": limit}});
+        world.server.put(POOL, pool);
+        world.reconcile::<EdgePools>(POOL).await.unwrap();
+        match percent {
+            Some(percent) => {
+                let settings = collector_settings(&world);
+                assert_eq!(settings.memory.budget_percent, percent, "{allocator} {limit}");
+            }
+            None => assert_eq!(world.condition(POOL, "Ready").unwrap().1, "SpecInvalid"),
+        }
+    }
+}

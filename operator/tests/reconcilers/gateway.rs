@@ -257,6 +257,8 @@ async fn memory_grows_in_place_and_the_template_stays() {
     assert_eq!(world.server.take_event_reasons(), ["MemoryResized"]);
     let template = world.server.get(SET).unwrap()["spec"]["template"]["spec"].clone();
     assert_eq!(template["containers"][0]["resources"]["limits"]["memory"], "512Mi");
+    look(480).await;
+    assert_eq!(sizing(&world)["resize"]["way"], "InPlace");
     // Nothing more to do: nothing more is written.
     world.server.take_writes();
     look(480).await;

@@ -7,5 +7,6 @@ mod lease;
 mod losses;
 mod outside;
 mod pipeline;
+mod resources;
 mod rollout;
 mod support;

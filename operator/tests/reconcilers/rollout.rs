@@ -22,6 +22,8 @@ struct Cluster {
     spoil: fn(&str) -> Option<Value>,
     /// Processor seconds for a million records in pods with this image.
     cost: fn(&str) -> f64,
+    /// What nodes make of an image's tag now.
+    build: &'static str,
     at: u64,
 }
 
@@ -34,7 +36,7 @@ impl Cluster {
             "rollout": {"canary": {"pods": 1, "judgeSeconds": 60}},
         }));
         world.server.put(POOL, pool);
-        let mut cluster = Self { world, spoil: |_| None, cost: |_| 5.0, at: 0 };
+        let mut cluster = Self { world, spoil: |_| None, cost: |_| 5.0, build: "aa", at: 0 };
         cluster.play(30).await;
         assert!(cluster.world.is_ready(POOL), "{:?}", cluster.world.condition(POOL, "Ready"));
         cluster.world.server.take_writes();
@@ -84,7 +86,8 @@ impl Cluster {
                     "podIP": format!("10.0.0.{}", ordinal + 1),
                     "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": now}],
                     "containerStatuses": [{"name": "collector", "ready": ready == "True",
-                        "image": image, "imageID": "", "restartCount": 0}],
+                        "image": image, "restartCount": 0,
+                        "imageID": format!("docker.io/c@sha256:{}", self.build)}],
                 });
                 let fields = status["containerStatuses"][0].as_object_mut().unwrap();
                 fields.extend(container.as_object().unwrap().clone());
@@ -345,6 +348,30 @@ async fn another_allocator_is_rolled_out_and_reported() {
         assert_eq!((rate("before"), rate("after")), (200_000, 250_000), "{replicas}");
         assert!(cluster.images().iter().all(|image| image == "1.0.0-jemalloc"));
     }
+}
+
+/// Scenario: the tag that pods run is moved, and one pod is made anew; then another version is asked
+/// for. Guarantee: the builds that pods run stand in the status, a warning tells of the second one,
+/// and no pod is replaced for it; the old unit keeps its builds.
+#[tokio::test]
+async fn a_tag_that_was_moved_under_running_pods_is_told() {
+    let mut cluster = Cluster::settled(3).await;
+    cluster.play(10).await;
+    assert_eq!(cluster.told()["after"]["imageDigests"], json!(["sha256:aa"]));
+    cluster.world.server.take_event_reasons();
+    cluster.build = "bb";
+    cluster.world.server.delete(&format!("{PODS}1"));
+    cluster.world.server.take_writes();
+    assert_eq!(cluster.play(60).await, ["Stable"]);
+    assert_eq!(cluster.told()["after"]["imageDigests"], json!(["sha256:aa", "sha256:bb"]));
+    let events = cluster.world.server.take_event_reasons();
+    assert_eq!(events.iter().filter(|it| *it == "ImageTagMoved").count(), 1, "{events:?}");
+    assert_eq!(cluster.children_written(), Vec::<String>::new());
+    cluster.wants("2.0.0");
+    assert_eq!(*cluster.play(300).await.last().unwrap(), "Stable");
+    assert_eq!(cluster.told()["after"]["imageDigests"], json!(["sha256:bb"]));
+    let before = cluster.told()["before"]["imageDigests"].clone();
+    assert_eq!(before, json!(["sha256:aa", "sha256:bb"]));
 }
 
 /// Scenario: the operator is restarted at every look of a rollout, good and bad. Guarantee: it ends

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures::channel::mpsc;
 use futures::{FutureExt, StreamExt};
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -28,11 +28,14 @@ use millrace_operator::events::Events;
 use millrace_operator::gateway::GatewayPools;
 use millrace_operator::kept::Kept;
 use millrace_operator::metrics::Metrics;
+use millrace_operator::packed::Packed;
 use millrace_operator::pipeline::Pipelines;
+use millrace_operator::pool::workload as figures;
 use millrace_operator::schema::Schemas;
 use millrace_operator::stores::Stores;
 use millrace_operator::topic::Topics;
 use millrace_operator::watch::{Tell, noted};
+use millrace_rollout::Observation;
 use serde_json::{Value, json};
 
 use crate::apiserver::{ApiServer, Change};
@@ -286,8 +289,8 @@ fn watches(context: &Arc<Context>) -> Vec<Watch> {
         watch("telemetryschemas", None, own::<TelemetrySchema>(context, OURS[2])),
         watch("edgepools", None, own::<EdgePool>(context, OURS[3])),
         watch("gatewaypools", None, own::<GatewayPool>(context, OURS[4])),
-        watch("deployments", edge, child::<EdgePool, Deployment>(&tell, OURS[3])),
-        watch("daemonsets", edge, child::<EdgePool, DaemonSet>(&tell, OURS[3])),
+        watch("deployments", edge, workload(&tell, figures::deployment)),
+        watch("daemonsets", edge, workload(&tell, figures::daemon_set)),
         watch("services", edge, child::<EdgePool, Service>(&tell, OURS[3])),
         watch("configmaps", edge, child::<EdgePool, ConfigMap>(&tell, OURS[3])),
         watch("serviceaccounts", edge, child::<EdgePool, ServiceAccount>(&tell, OURS[3])),
@@ -329,7 +332,7 @@ where
         + Sync
         + 'static,
 {
-    let (store, mut writer) = reflector::store::<DeserializeGuard<K>>();
+    let (store, mut writer) = reflector::store::<Packed<K>>();
     context.stores.add::<K>(store);
     Box::new(move |event| {
         let woken = match &event {
@@ -339,7 +342,7 @@ where
             }
             _ => Vec::new(),
         };
-        let parsed = |value| serde_json::from_value::<DeserializeGuard<K>>(value).unwrap();
+        let parsed = |value| serde_json::from_value::<Packed<K>>(value).unwrap();
         writer.apply_watcher_event(&mapped(event, parsed));
         woken
     })
@@ -351,15 +354,38 @@ where
     K: Resource<DynamicType = ()> + 'static,
     C: Resource<DynamicType = ()> + Send + 'static,
 {
+    let metadata = |value: Value| -> PartialObjectMeta<C> {
+        let partial = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+            "metadata": value["metadata"]});
+        serde_json::from_value(partial).unwrap()
+    };
+    told::<K, C, _>(tell, owners, metadata, |_| None)
+}
+
+/// A watch of an edge pool's workloads, which tells of them whole, as shipped.
+fn workload<C>(tell: &Tell, figures: fn(&C) -> Observation) -> Sink
+where
+    C: Resource<DynamicType = ()> + serde::de::DeserializeOwned + Send + 'static,
+{
+    let whole = |value: Value| -> C { serde_json::from_value(value).unwrap() };
+    told::<EdgePool, C, C>(tell, OURS[3], whole, move |it| Some(figures(it)))
+}
+
+fn told<K, C, O>(
+    tell: &Tell,
+    owners: &'static str,
+    parse: impl Fn(Value) -> O + Send + 'static,
+    figures: impl Fn(&O) -> Option<Observation> + Send + 'static,
+) -> Sink
+where
+    K: Resource<DynamicType = ()> + 'static,
+    C: Resource<DynamicType = ()> + Send + 'static,
+    O: Resource + Send + 'static,
+{
     let (mut sender, receiver) = mpsc::channel::<Result<_, watcher::Error>>(4);
-    let mut told = Box::pin(noted::<K, C>(tell.clone(), receiver));
+    let mut told = Box::pin(noted::<K, C, O>(tell.clone(), receiver, figures));
     Box::new(move |event| {
-        let metadata = |value: Value| {
-            let partial = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
-                "metadata": value["metadata"]});
-            serde_json::from_value::<PartialObjectMeta<C>>(partial).unwrap()
-        };
-        sender.try_send(Ok(mapped(event, metadata))).unwrap();
+        sender.try_send(Ok(mapped(event, &parse))).unwrap();
         let mut woken = Vec::new();
         while let Some(Some(Ok(child))) = told.next().now_or_never() {
             let owners_of = child.metadata.owner_references.unwrap_or_default();

@@ -88,7 +88,7 @@ impl Brokers for Beyond {
             self.reach()?;
             let state = self.state.lock().unwrap();
             Ok(match state.topics.get(&topic) {
-                None => TopicSeen::Missing { brokers: 3 },
+                None => TopicSeen::Missing,
                 Some(topic) => TopicSeen::Found {
                     partitions: topic.partitions,
                     replication_factor: 3,

@@ -67,16 +67,35 @@ fn pipeline() -> Value {
 
 /// Reads of a settled object's reconcile.
 async fn reads(kind: &str, spec: Value) -> usize {
-    let mut settled = Settled::of(kind, spec).await;
-    let count = Arc::new(AtomicUsize::new(0));
-    let counted = count.clone();
-    settled.server.set_judge(Some(Box::new(move |method, _| {
-        counted.fetch_add(usize::from(*method == http::Method::GET), Ordering::SeqCst);
-        (Verdict::Do, 0)
-    })));
+    reads_of(Settled::of(kind, spec).await, kind).await
+}
+
+/// Reads of its first reconcile by an operator that has just started, and knows nothing.
+async fn first_reads(kind: &str, spec: Value) -> usize {
+    let Settled { server, operator } = Settled::of(kind, spec).await;
+    drop(operator);
+    let operator = Instance::start(&server, &Beyond::new());
+    let mut started = Settled { server, operator };
+    started.operator.catch_up();
+    reads_of(started, kind).await
+}
+
+async fn reads_of(mut settled: Settled, kind: &str) -> usize {
+    let count = counted_reads(&settled.server);
     settled.operator.reconcile(&walked(kind)).await.unwrap();
     assert_eq!(settled.server.take_writes(), []);
     count.load(Ordering::SeqCst)
+}
+
+/// How often the API server is asked for something from now on.
+fn counted_reads(server: &ApiServer) -> Arc<AtomicUsize> {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    server.set_judge(Some(Box::new(move |method, _| {
+        counted.fetch_add(usize::from(*method == http::Method::GET), Ordering::SeqCst);
+        (Verdict::Do, 0)
+    })));
+    count
 }
 
 /// Runs a test's future where there is room for it: in a dev build they are large.
@@ -96,6 +115,40 @@ fn a_converged_reconcile_reads_no_child() {
         assert_eq!(reads("edgepools", edge()).await, 0);
         assert_eq!(reads("telemetrypipelines", pipeline()).await, 0);
         assert_eq!(reads("gatewaypools", gateway()).await, 2);
+    });
+}
+
+/// Scenario: an operator starts and looks at settled objects. Guarantee: it writes nothing, and
+/// reads no child of an edge pool: metadata tells that nobody changed them, and the watch of
+/// workloads what they count. Of a gateway pool it reads the workload alone.
+#[test]
+fn an_operator_that_starts_reads_only_gateways_workloads() {
+    with_room(|| async {
+        assert_eq!(first_reads("edgepools", edge()).await, 0);
+        // The set as its controller holds it isn't verified yet; and its pods.
+        assert_eq!(first_reads("gatewaypools", gateway()).await, 3);
+    });
+}
+
+/// Scenario: the pods of a settled edge pool go away one after the other, as its workload's own
+/// controller counts. Guarantee: each count reaches the pool's status and costs no read.
+#[test]
+fn what_a_workload_counts_is_told_without_a_read() {
+    with_room(|| async {
+        let mut settled = Settled::of("edgepools", edge()).await;
+        let workload = settled.children().into_iter().find(|it| it.contains("/deployments/"));
+        let workload = workload.unwrap();
+        let wanted = settled.server.get(&workload).unwrap()["spec"]["replicas"].as_u64().unwrap();
+        let reads = counted_reads(&settled.server);
+        for ready in (0..wanted).rev() {
+            settled.server.edit(&workload, |it| it["status"]["readyReplicas"] = ready.into());
+            settled.operator.catch_up();
+            assert!(settled.operator.dirty.contains(&walked("edgepools")));
+            settled.operator.reconcile(&walked("edgepools")).await.unwrap();
+            let pool = settled.server.get(&walked("edgepools")).unwrap();
+            assert_eq!(pool["status"]["readyReplicas"], ready, "{}", pool["status"]);
+        }
+        assert_eq!(reads.load(Ordering::SeqCst), 0);
     });
 }
 

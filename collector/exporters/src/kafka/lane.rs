@@ -7,16 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use millrace_config::TopicName;
-use millrace_pipeline::failpoint;
-use millrace_pipeline::publish::Refused;
-use millrace_pipeline::telemetry::{Refusal, Telemetry};
+use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::Signal;
-use rdkafka::error::RDKafkaErrorCode;
-use rdkafka::producer::BaseRecord;
 
-use super::failure::Class;
-use super::producer::{Producer, Shipment, code_of};
+use super::producer::Producer;
 use super::ticket::Ticket;
+use super::way::{Batch, Way};
 
 /// Where a lane leads and how it goes there: the same for all lanes of a signal.
 #[derive(Clone)]
@@ -27,14 +23,17 @@ pub(crate) struct Course {
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) max_message_bytes: usize,
     pub(crate) linger: Duration,
+    /// How long a message may take; none for as long as it takes.
+    pub(crate) patience: Option<Duration>,
 }
 
 /// A signal's way to its topic, or to one partition of it.
 pub(crate) struct Lane {
     course: Course,
-    /// None when the client library may choose.
-    partition: Option<i32>,
+    /// One of many: this one's memory is of one partition.
+    is_of_partition: bool,
     open: Mutex<Open>,
+    way: Arc<Way>,
 }
 
 #[derive(Default)]
@@ -46,15 +45,6 @@ struct Open {
     since: Option<Instant>,
 }
 
-/// What travels in one message.
-pub(crate) struct Batch {
-    signal: Signal,
-    records: u64,
-    tickets: Vec<Ticket>,
-    telemetry: Arc<Telemetry>,
-    handed_over: Instant,
-}
-
 /// When an open message has to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
@@ -64,9 +54,20 @@ pub(crate) enum Due {
     At(Instant),
 }
 
+impl Due {
+    /// The earlier of two.
+    pub(crate) fn min(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::At(a), Self::At(b)) => Self::At(a.min(b)),
+            (Self::Never, due) | (due, Self::Never) => due,
+        }
+    }
+}
+
 impl Lane {
     pub(crate) fn new(course: Course, partition: Option<i32>) -> Self {
-        Self { course, partition, open: Mutex::default() }
+        let way = Way::new(course.clone(), partition);
+        Self { course, is_of_partition: partition.is_some(), open: Mutex::default(), way }
     }
 
     /// Adds a request of at most the message limit. True when it is the first of an open message,
@@ -82,7 +83,7 @@ impl Lane {
         if alone && (linger.is_zero() || bytes.len() > max_message_bytes / 2) {
             // Little would fit beside it: no need to copy it here first.
             drop(open);
-            self.ship(bytes, records, vec![ticket]);
+            self.way.send(bytes, records, vec![ticket]);
             return false;
         }
         open.buffer.extend_from_slice(bytes);
@@ -92,6 +93,11 @@ impl Lane {
             open.since = Some(Instant::now());
         }
         alone
+    }
+
+    /// Closed messages, until Kafka has answered for them.
+    pub(crate) fn way(&self) -> &Way {
+        &self.way
     }
 
     pub(crate) fn course(&self) -> &Course {
@@ -124,58 +130,11 @@ impl Lane {
     fn ship_open(&self, open: &mut Open) {
         if open.since.take().is_some() {
             let tickets = std::mem::take(&mut open.tickets);
-            self.ship(&open.buffer, std::mem::take(&mut open.records), tickets);
+            self.way.send(&open.buffer, std::mem::take(&mut open.records), tickets);
             open.buffer.clear();
-            if self.partition.is_some() {
+            if self.is_of_partition {
                 // One of many lanes: what all of them kept would be memory that nobody counts.
                 open.buffer = Vec::new();
-            }
-        }
-    }
-
-    /// Hands a message to the producer, which copies it.
-    fn ship(&self, payload: &[u8], records: u64, tickets: Vec<Ticket>) {
-        let Course { signal, topic, producer, telemetry, .. } = &self.course;
-        let batch = Box::new(Batch {
-            signal: *signal,
-            records,
-            tickets,
-            telemetry: Arc::clone(telemetry),
-            handed_over: Instant::now(),
-        });
-        let mut record = BaseRecord::<[u8], [u8], _>::with_opaque_to(topic.as_str(), batch);
-        record.partition = self.partition;
-        failpoint::hit("before-produce");
-        if let Err((error, record)) = producer.send(record.payload(payload)) {
-            record.delivery_opaque.ended(Err(code_of(&error)));
-        }
-    }
-}
-
-impl Shipment for Batch {
-    fn ended(self, result: Result<(), RDKafkaErrorCode>) {
-        let Self { signal, records, tickets, telemetry, handed_over } = self;
-        telemetry.buffered(signal, -(records as i64));
-        match result {
-            Ok(()) => {
-                failpoint::hit("after-produce");
-                telemetry.produce_took(handed_over.elapsed());
-                telemetry.records_out(signal, records);
-                tickets.into_iter().for_each(Ticket::delivered);
-            }
-            Err(code) => {
-                let class = Class::of(code);
-                telemetry.produce_failed(class.as_str());
-                let (refusal, why) = match class {
-                    Class::Full => (Refusal::Full, Refused::Full),
-                    _ => (Refusal::Unavailable, Refused::Unavailable(code.to_string())),
-                };
-                telemetry.refused(signal, refusal, records);
-                tracing::warn!(
-                    %signal, records, %code, advice = class.advice(),
-                    "kafka did not take a message"
-                );
-                tickets.into_iter().for_each(|ticket| ticket.failed(why.clone()));
             }
         }
     }

@@ -95,6 +95,7 @@ impl KafkaDeadLetters {
             compression: Compression::Zstd,
             max_message_bytes: MAX_MESSAGE_BYTES,
             delivery_timeout: Some(Duration::from_secs(60)),
+            answer_timeout: Duration::from_secs(60),
         };
         let producer: Producer<Letter> = create(connection, &traits)?;
         let shared = Arc::new(Shared {

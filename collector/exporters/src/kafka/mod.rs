@@ -13,6 +13,7 @@ mod monitor;
 mod producer;
 mod publisher;
 mod ticket;
+mod way;
 
 pub use buffered::{BufferError, BufferedParts, BufferedPublisher};
 pub use letters::KafkaDeadLetters;

@@ -47,6 +47,8 @@ pub struct Traits {
     pub max_message_bytes: usize,
     /// How long a message may take; none for as long as it takes.
     pub delivery_timeout: Option<Duration>,
+    /// How long one answer of a broker may take before its connection is given up.
+    pub answer_timeout: Duration,
 }
 
 /// The queue's limit in kibibytes: the library's own maximum, because the byte budget is what
@@ -64,7 +66,7 @@ pub fn create<S: Shipment>(
     connection: &KafkaConnection,
     traits: &Traits,
 ) -> Result<Producer<S>, ProducerError> {
-    let Traits { compression, max_message_bytes, delivery_timeout } = traits;
+    let Traits { compression, max_message_bytes, delivery_timeout, answer_timeout } = traits;
     let mut config = ClientConfig::new();
     for (name, value) in kafka_client::properties(connection)? {
         config.set(name, value);
@@ -86,6 +88,7 @@ pub fn create<S: Shipment>(
         .set("message.max.bytes", (max_message_bytes + MESSAGE_OVERHEAD_BYTES).to_string())
         .set("batch.size", (max_message_bytes + MESSAGE_OVERHEAD_BYTES).to_string())
         .set("message.timeout.ms", timeout.to_string())
+        .set("socket.timeout.ms", answer_timeout.as_millis().to_string())
         .set("queue.buffering.max.kbytes", QUEUE_KIB)
         .set("queue.buffering.max.messages", "1000000")
         .set("retry.backoff.ms", "100")

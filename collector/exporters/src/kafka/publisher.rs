@@ -15,13 +15,14 @@ use millrace_pipeline::publish::{Delivered, Delivery, DeliverySender, Publish, R
 use millrace_pipeline::readiness::Part;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::{Signal, otlp};
-use rdkafka::producer::Producer as _;
+use rdkafka::producer::{Producer as _, PurgeConfig};
 
-use super::lane::{Batch, Course, Due, Lane};
+use super::lane::{Course, Due, Lane};
 use super::lanes::{Lanes, Ride};
 use super::monitor::Monitor;
 use super::producer::{Producer, ProducerError, Traits, create};
 use super::ticket::Ticket;
+use super::way::Batch;
 
 /// What sorting by trace may take while it goes on, as a multiple of a request: one copy, and what
 /// is repeated around its spans, at most twice the request. What it really took is known then.
@@ -31,6 +32,14 @@ const SORTED_FACTOR: u64 = 3;
 /// library keeps it, and beside it, once it was sent, its compressed form. OTLP is compressed to a
 /// fifth or less of its length, what can't be is rare.
 const KEPT_QUARTERS: u64 = 5;
+
+/// How often what takes too long is looked for; by so much later it may be noticed.
+const TEND_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Bounds of how long one answer of a broker may take before its connection is given up and the
+/// question repeated on another, which doubles nothing. Within them it is the delivery's time-out:
+/// a slow way needs its time, and a dead one should be noticed before everything is given up.
+const ANSWER_TIMEOUT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(60));
 
 /// Publishes requests to Kafka. Everything it started ends when it is dropped.
 pub struct KafkaPublisher {
@@ -88,20 +97,20 @@ impl KafkaPublisher {
             buffer: _,
         } = settings;
         let max_message_bytes = max_message_bytes.as_usize();
-        let producer: Producer<Batch> = create(
-            connection,
-            &Traits {
-                compression: *compression,
-                max_message_bytes,
-                delivery_timeout: match acknowledge {
-                    Acknowledge::AfterKafka => {
-                        Some(Duration::from_secs(u64::from(*delivery_timeout_seconds)))
-                    }
-                    // Nobody will send it again, so it is never given up.
-                    Acknowledge::AfterBuffering => None,
-                },
-            },
-        )?;
+        let delivery_timeout = Duration::from_secs(u64::from(*delivery_timeout_seconds));
+        let patience = match acknowledge {
+            Acknowledge::AfterKafka => Some(delivery_timeout),
+            // Nobody will send it again, so it is never given up.
+            Acknowledge::AfterBuffering => None,
+        };
+        let traits = Traits {
+            compression: *compression,
+            max_message_bytes,
+            // Messages are given up here, all at once: see `way`.
+            delivery_timeout: None,
+            answer_timeout: delivery_timeout.clamp(ANSWER_TIMEOUT.0, ANSWER_TIMEOUT.1),
+        };
+        let producer: Producer<Batch> = create(connection, &traits)?;
         let linger = Duration::from_millis(u64::from(*linger_millis));
         let lanes = Signal::ALL.map(|signal| {
             let course = Course {
@@ -111,6 +120,7 @@ impl KafkaPublisher {
                 telemetry: Arc::clone(telemetry),
                 max_message_bytes,
                 linger,
+                patience,
             };
             Some(match (signal, partition_by) {
                 (Signal::Traces, PartitionBy::TraceId) => Lanes::by_trace(course),
@@ -136,8 +146,9 @@ impl KafkaPublisher {
     pub fn flush(&self, time: Duration) -> bool {
         failpoint::hit("in-drain");
         self.shared.closed.store(true, Ordering::Release);
+        let deadline = Instant::now() + time;
         self.shared.all_lanes().for_each(|lane| lane.ship_now());
-        self.shared.producer.flush(time).is_ok()
+        self.shared.all_lanes().all(|lane| lane.way().wait_idle(deadline))
     }
 
     /// Whether Kafka was reached when it was last asked.
@@ -306,19 +317,27 @@ impl Shared {
         self.lanes.iter().flatten().flat_map(Lanes::all)
     }
 
-    /// The thread: sends off each message when it is due.
+    /// The thread: sends off each message when it is due, and gives up what takes too long.
     fn send_off(&self) {
         let mut due = Due::Never;
-        while self.clock.wait(due) {
+        let mut tend_at = Instant::now() + TEND_INTERVAL;
+        while self.clock.wait(due.min(Due::At(tend_at))) {
             let now = Instant::now();
-            due = self.all_lanes().map(|lane| lane.ship_if_due(now)).fold(
-                Due::Never,
-                |earliest, due| match (earliest, due) {
-                    (Due::At(a), Due::At(b)) => Due::At(a.min(b)),
-                    (Due::Never, due) => due,
-                    (due, Due::Never) => due,
-                },
-            );
+            if now >= tend_at {
+                tend_at = now + TEND_INTERVAL;
+                self.tend(now);
+            }
+            due = self.all_lanes().map(|lane| lane.ship_if_due(now)).fold(Due::Never, Due::min);
+        }
+    }
+
+    /// Gives up what takes too long.
+    fn tend(&self, now: Instant) {
+        let overdue = self.all_lanes().fold(false, |overdue, lane| lane.way().tend(now) | overdue);
+        if overdue {
+            tracing::warn!("kafka does not confirm messages in time; all under way are given up");
+            // Without waiting: the library's threads may be busy, and this one has other work.
+            self.producer.purge(PurgeConfig::default().queue().inflight().non_blocking());
         }
     }
 }

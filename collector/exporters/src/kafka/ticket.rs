@@ -44,6 +44,13 @@ impl Ticket {
         (0..shares).map(move |_| Self(Arc::clone(&claim)))
     }
 
+    /// Whether nobody waits for the request any more. Never so when it was answered when taken:
+    /// nobody will send that again.
+    pub(crate) fn is_given_up(&self) -> bool {
+        let sender = self.0.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        sender.as_ref().is_some_and(DeliverySender::is_given_up)
+    }
+
     /// This share's message is safe.
     pub(crate) fn delivered(self) {
         self.0.delivered.fetch_add(1, Ordering::AcqRel);
@@ -62,11 +69,13 @@ impl Drop for Claim {
         drop(self.reservation.take());
         let sender = self.sender.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let Some(sender) = sender else { return };
-        let complete = *self.delivered.get_mut() == self.shares;
+        let delivered = *self.delivered.get_mut();
         sender.finish(match self.failure.take() {
-            None if complete => Ok(std::mem::take(&mut self.result)),
-            None => Err(Refused::Unavailable("a message was given up".to_owned())),
-            Some(why) => Err(why),
+            None if delivered == self.shares => Ok(std::mem::take(&mut self.result)),
+            None => Err(Refused::Unconfirmed("a message was given up".to_owned())),
+            Some(why) if delivered == 0 => Err(why),
+            // Part of it is stored: no answer may sound as if nothing was.
+            Some(why) => Err(Refused::Unconfirmed(why.to_string())),
         });
     }
 }
@@ -96,17 +105,22 @@ mod tests {
         assert_eq!(budget.used_bytes(), 0);
     }
 
-    /// Scenario: one of two messages fails, or is lost. Guarantee: the client is told to send
-    /// again.
+    /// Scenario: both messages fail; or one of two, or it is lost. Guarantee: the client is told to
+    /// send again, and where part of its records is stored, that this isn't known.
     #[tokio::test]
     async fn one_lost_message_fails_the_request() {
         let (mut tickets, delivery, _) = shares(2);
         tickets.pop().unwrap().failed(Refused::Full);
-        tickets.pop().unwrap().delivered();
+        tickets.pop().unwrap().failed(Refused::Draining);
         assert_eq!(delivery.await, Err(Refused::Full));
-        let (mut tickets, delivery, _) = shares(2);
-        tickets.pop().unwrap().delivered();
-        drop(tickets);
-        assert!(matches!(delivery.await, Err(Refused::Unavailable(_))));
+        for failed in [true, false] {
+            let (mut tickets, delivery, _) = shares(2);
+            tickets.pop().unwrap().delivered();
+            if failed {
+                tickets.pop().unwrap().failed(Refused::Full);
+            }
+            drop(tickets);
+            assert!(matches!(delivery.await, Err(Refused::Unconfirmed(_))));
+        }
     }
 }

@@ -3,8 +3,10 @@
 //! Not proven here: real brokers' timing and replication; the end-to-end tests do that.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod brokers;
 mod buffered;
 mod by_trace;
+mod overdue;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -284,7 +286,7 @@ async fn a_flush_delivers_what_is_open_and_takes_nothing_more() {
 }
 
 /// Scenario: Kafka is gone at the drain. Guarantee: flush says so at its time, and the client is
-/// told to send again when the publisher goes.
+/// told to send again, and that nobody knows, when the publisher goes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn what_cannot_be_flushed_is_given_back_to_its_client() {
     let mock = mock();
@@ -294,7 +296,7 @@ async fn what_cannot_be_flushed_is_given_back_to_its_client() {
     assert!(!rig.publisher.flush(Duration::from_millis(300)));
     let budget = rig.budget.clone();
     drop(rig);
-    assert!(matches!(delivery.await, Err(Refused::Unavailable(_))));
+    assert!(matches!(delivery.await, Err(Refused::Unconfirmed(_))));
     assert_eq!(budget.used_bytes(), 0);
 }
 

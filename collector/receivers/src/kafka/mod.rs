@@ -39,8 +39,8 @@ mod simulation;
 mod status;
 mod topics;
 
-use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -188,8 +188,12 @@ impl KafkaSource {
         }
         let measuring = Arc::clone(&shared);
         threads.push(spawn("kafka-lag".to_owned(), move || lag::measure(&measuring))?);
-        let salvaging = Arc::clone(&shared);
-        threads.push(spawn("kafka-salvage".to_owned(), move || salvage::work(&salvaging, &jobs))?);
+        let jobs = Arc::new(Mutex::new(jobs));
+        for thread in 0..salvage::THREADS {
+            let (shared, jobs) = (Arc::clone(&shared), Arc::clone(&jobs));
+            let work = move || salvage::work(&shared, &jobs);
+            threads.push(spawn(format!("kafka-salvage-{thread}"), work)?);
+        }
         Ok(Self { threads, shared, _fetch_queues: fetch_queues })
     }
 

@@ -62,7 +62,9 @@ impl From<Refused> for Denied {
         let kind = match &refused {
             Refused::Unconfigured(_) => Kind::Unconfigured,
             Refused::Full => Kind::Full(retry_delay()),
-            Refused::Unavailable(_) | Refused::Draining => Kind::Unavailable(retry_delay()),
+            Refused::Unavailable(_) | Refused::Unconfirmed(_) | Refused::Draining => {
+                Kind::Unavailable(retry_delay())
+            }
         };
         Self { kind, message: refused.to_string() }
     }
@@ -73,7 +75,7 @@ pub(crate) fn reason(refused: &Refused) -> Refusal {
     match refused {
         Refused::Unconfigured(_) => Refusal::Unconfigured,
         Refused::Full => Refusal::Full,
-        Refused::Unavailable(_) => Refusal::Unavailable,
+        Refused::Unavailable(_) | Refused::Unconfirmed(_) => Refusal::Unavailable,
         Refused::Draining => Refusal::Draining,
     }
 }
@@ -98,8 +100,10 @@ mod tests {
     fn passing_trouble_always_has_a_delay() {
         assert!(matches!(Denied::from(Refused::Full).kind, Kind::Full(_)));
         assert!(matches!(Denied::from(Refused::Draining).kind, Kind::Unavailable(_)));
-        let away = Refused::Unavailable("away".to_owned());
-        assert!(matches!(Denied::from(away).kind, Kind::Unavailable(_)));
+        for passing in [Refused::Unavailable, Refused::Unconfirmed] {
+            let denied = Denied::from(passing("away".to_owned()));
+            assert!(matches!(denied.kind, Kind::Unavailable(_)));
+        }
         assert_eq!(Denied::from(Refused::Unconfigured(Signal::Logs)).kind, Kind::Unconfigured);
     }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::unwrap_in_result, clippy::expect_used)]
 #![allow(clippy::panic, missing_docs)]
 
+mod brokers;
 mod fake_sink;
 mod odd_topics;
 
@@ -49,10 +50,14 @@ struct Kafka {
 
 impl Kafka {
     fn new(partitions: i32) -> Self {
+        Self::with_brokers(1, partitions)
+    }
+
+    fn with_brokers(brokers: i32, partitions: i32) -> Self {
         // RUST_LOG=debug shows what the workers do, when a test fails.
         let filter = tracing_subscriber::EnvFilter::from_default_env();
         let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().try_init();
-        let cluster = MockCluster::new(1).unwrap();
+        let cluster = MockCluster::new(brokers).unwrap();
         cluster.create_topic(TOPIC, partitions, 1).unwrap();
         cluster.create_topic(LOGS, 1, 1).unwrap();
         let producer = ClientConfig::new()
@@ -143,8 +148,9 @@ impl Running {
             session_timeout_seconds: 6,
             ..KafkaReceiver::default()
         };
+        let servers = kafka.cluster.bootstrap_servers();
         receiver.connection.bootstrap_servers =
-            vec![BootstrapServer::new(kafka.cluster.bootstrap_servers()).unwrap()];
+            servers.split(',').map(|server| BootstrapServer::new(server).unwrap()).collect();
         let batch = Batch {
             max_rows: options.max_rows,
             max_age_millis: options.max_age_millis,

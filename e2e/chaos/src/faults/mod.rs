@@ -3,6 +3,8 @@
 //! (`run`).
 
 mod answers;
+mod clocks;
+mod disks;
 mod group;
 mod network;
 mod points;
@@ -21,7 +23,7 @@ pub use points::NAMES as POINTS;
 pub enum Budget {
     /// With every `make test`: minutes.
     Pr,
-    /// Every night: under two hours on two cores.
+    /// Every night: some two and a half hours on two cores.
     Nightly,
     /// Before a release.
     Release,
@@ -95,6 +97,9 @@ pub struct Notes {
     pub crowds: Vec<Flow>,
 }
 
+/// The fault for which a world needs disks of its own.
+pub const DISK_FULL: &str = "disk_full";
+
 const EFFECTIVELY: Delivery = Delivery::EffectivelyOnce;
 
 /// Every fault, in the order they are run.
@@ -118,7 +123,7 @@ pub const TABLE: &[Fault] = &[
     Fault {
         name: "kill_at_point",
         unit: "abort of a collector at a named point, each in turn",
-        runs: [POINTS.len() as u32, 10 * POINTS.len() as u32, 100 * POINTS.len() as u32],
+        runs: [POINTS.len() as u32, 20 * POINTS.len() as u32, 100 * POINTS.len() as u32],
         per_round: POINTS.len() as u32,
         delivery: EFFECTIVELY,
         strike: points::kill_at_point,
@@ -126,7 +131,7 @@ pub const TABLE: &[Fault] = &[
     Fault {
         name: "drain",
         unit: "rolling restart: SIGTERM to the edge and to each gateway",
-        runs: [2, 30, 200],
+        runs: [3, 50, 200],
         per_round: 3,
         delivery: EFFECTIVELY,
         strike: processes::drain,
@@ -158,7 +163,7 @@ pub const TABLE: &[Fault] = &[
     Fault {
         name: "broker_restart",
         unit: "orderly restart of the broker",
-        runs: [2, 30, 200],
+        runs: [3, 50, 200],
         per_round: 3,
         delivery: EFFECTIVELY,
         strike: servers::broker_restart,
@@ -214,7 +219,7 @@ pub const TABLE: &[Fault] = &[
     Fault {
         name: "network_partition",
         unit: "2 to 8 s without a network to broker or ClickHouse, both ways or answers only",
-        runs: [4, 40, 200],
+        runs: [4, 80, 400],
         per_round: 4,
         delivery: EFFECTIVELY,
         strike: network::partition,
@@ -229,15 +234,15 @@ pub const TABLE: &[Fault] = &[
     },
     Fault {
         name: "slow_sink",
-        unit: "20 s at 1 % of the bandwidth to ClickHouse",
-        runs: [1, 5, 50],
+        unit: "30 s at 1 % of the bandwidth to ClickHouse",
+        runs: [1, 30, 480],
         per_round: 1,
         delivery: EFFECTIVELY,
         strike: network::slow_sink,
     },
     Fault {
         name: "slow_broker",
-        unit: "20 s at 1 % of the bandwidth to the broker",
+        unit: "30 s at 1 % of the bandwidth to the broker",
         runs: [1, 5, 50],
         per_round: 1,
         delivery: EFFECTIVELY,
@@ -246,10 +251,26 @@ pub const TABLE: &[Fault] = &[
     Fault {
         name: "poison",
         unit: "message that is no OTLP, or whose row is refused, among good ones",
-        runs: [100, 5_000, 50_000],
-        per_round: 500,
+        runs: [1_000, 100_000, 1_000_000],
+        per_round: 5_000,
         delivery: EFFECTIVELY,
         strike: servers::poison,
+    },
+    Fault {
+        name: DISK_FULL,
+        unit: "no room for 10 s on the disk of the broker, of ClickHouse, or of an edge's buffer",
+        runs: [3, 15, 60],
+        per_round: 3,
+        delivery: EFFECTIVELY,
+        strike: disks::full,
+    },
+    Fault {
+        name: "clock_step",
+        unit: "wall clocks of some collectors an hour or a day off, either way, and right again",
+        runs: [4, 100, 1_000],
+        per_round: 20,
+        delivery: EFFECTIVELY,
+        strike: clocks::step,
     },
     Fault {
         name: "kill_gateway_at_least_once",

@@ -13,8 +13,11 @@ use crate::world::{RATE, World};
 const PARTITION: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(8));
 /// How long answers are held before a connection is reset: requests have landed by then.
 const HELD: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
-/// How long a way is slow.
-const SLOW: Duration = Duration::from_secs(20);
+/// How long the way to ClickHouse is slow.
+const SLOW_SINK: Duration = Duration::from_secs(30);
+/// How long the way to the broker is: past the edge's delivery time-out (25 s), by which messages
+/// are given up that may have landed (docs/reliability.md, finding 14).
+const SLOW_BROKER: Duration = Duration::from_secs(30);
 /// A lean span takes about 60 bytes of an insert and 25 of a Kafka message, compressed; 1 % of
 /// either at our rate, over the connections a gateway or an edge has.
 const SLOW_BYTES_PER_SECOND: u64 = RATE * 50 / 100;
@@ -63,7 +66,7 @@ pub(super) fn lost_connections(scene: &mut Scene<'_>) -> Result<()> {
 pub(super) fn slow_sink(scene: &mut Scene<'_>) -> Result<()> {
     for _ in 0..scene.runs {
         scene.world.sink.set(Mode::Throttle { bytes_per_second: SLOW_BYTES_PER_SECOND });
-        sleep(SLOW);
+        sleep(SLOW_SINK);
         scene.world.sink.set(Mode::Pass);
         scene.recover()?;
     }
@@ -78,7 +81,7 @@ pub(super) fn slow_broker(scene: &mut Scene<'_>) -> Result<()> {
         let before = refused(scene.world)?;
         scene.world.kafka.set(Mode::Throttle { bytes_per_second: SLOW_BYTES_PER_SECOND });
         let mut crowd = scene.world.crowd(scene.random.number())?;
-        sleep(SLOW);
+        sleep(SLOW_BROKER);
         let turned_away = refused(scene.world)? - before;
         // Enough was asked of it; what is under way comes to its end.
         crowd.stop()?;

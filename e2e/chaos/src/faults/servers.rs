@@ -15,14 +15,15 @@ use crate::world::PARTITIONS;
 const BETWEEN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(2));
 /// How long the load may take to flow again after a server is back.
 const FLOW_LIMIT: Duration = Duration::from_secs(180);
-/// Between two poisoned messages: ten a second.
-const POISON_EVERY: Duration = Duration::from_millis(100);
+/// Between two poisoned messages: a hundred a second, more than there are good ones.
+const POISON_EVERY: Duration = Duration::from_millis(10);
 /// The longest that a partition may stand still because of a message that can't be read.
 const STAND_LIMIT: Duration = Duration::from_secs(30);
 /// A span of this name is refused by the table for as long as messages are poisoned.
 const REFUSED_NAME: &str = "poison";
-/// Letters are produced with the batch that found them.
-const LETTERS_LIMIT: Duration = Duration::from_secs(30);
+/// How long the last letters may take: refused rows, 20 a second of what is poisoned, wait for each
+/// other. That no partition stands still meanwhile is looked at apart.
+const LETTERS_LIMIT: Duration = Duration::from_secs(60);
 
 /// Stops the broker in good order and starts it again.
 pub(super) fn broker_restart(scene: &mut Scene<'_>) -> Result<()> {

@@ -49,10 +49,18 @@ fn cargo_deny() -> Result<PathBuf> {
     let root = service::cache_dir().join(format!("cargo-deny-{CARGO_DENY}"));
     let binary = root.join("bin/cargo-deny");
     if !binary.is_file() {
-        say::step(&format!("installing cargo-deny {CARGO_DENY} (about 3 min)"));
+        say::step(&format!("installing cargo-deny {CARGO_DENY} (about 2 min)"));
         let folder = root.to_string_lossy().into_owned();
-        let args =
-            ["install", "cargo-deny", "--locked", "--version", CARGO_DENY, "--root", &folder];
+        let args = [
+            "install",
+            "cargo-deny",
+            "--locked",
+            "--debug",
+            "--version",
+            CARGO_DENY,
+            "--root",
+            &folder,
+        ];
         shell::run("cargo", &args)?;
     }
     Ok(binary)

@@ -17,11 +17,18 @@ const LAYERS: &[&[&str]] = &[
         "millrace-schema",
         "millrace-config",
     ],
-    &["millrace-columns", "millrace-ddl", "millrace-pipeline", "millrace-buffer", "millrace-sim"],
+    &[
+        "millrace-columns",
+        "millrace-ddl",
+        "millrace-pipeline",
+        "millrace-buffer",
+        "millrace-steady",
+        "millrace-sim",
+    ],
     &["millrace-receivers", "millrace-exporters", "millrace-loadgen"],
     &["millrace-letters"],
     &["millrace-collector", "millrace-operator"],
-    &["millrace-stack"],
+    &["millrace-stack", "millrace-clock"],
     &["millrace-e2e", "millrace-fuzz", "xtask"],
     &["millrace-bench", "millrace-chaos", "millrace-operator-bench"],
 ];
@@ -41,11 +48,12 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("millrace-e2e", &["millrace-collector"]),
     ("millrace-bench", &["millrace-collector", "millrace-operator", "xtask"]),
     ("millrace-chaos", &["millrace-collector", "millrace-operator", "xtask"]),
-    ("millrace-operator-bench", &["millrace-collector", "millrace-operator", "xtask"]),
+    // Of the operator it links the form of managed fields alone, for its API server.
+    ("millrace-operator-bench", &["millrace-collector", "xtask"]),
 ];
 
 /// The stack and the tasks run the products as programs; they link none of their parts.
-const OUTSIDE: &[&str] = &["millrace-stack", "xtask"];
+const OUTSIDE: &[&str] = &["millrace-stack", "millrace-clock", "xtask"];
 /// The products' rooms are the layers before this one.
 const PRODUCT_LAYERS: usize = 5;
 

@@ -153,6 +153,7 @@ impl Watcher {
                     ordinal,
                     busy: Some(busy),
                     cpu_millicores: Some(busy * 1_000.0),
+                    cpu_limit_millicores: Some(1_000),
                     memory_bytes: Some(pod.memory as u64),
                     memory_limit_bytes: Some(world.memory_limit as u64),
                     oom_kills: pod.oom_kills,

@@ -30,6 +30,7 @@ pub(super) fn unit_of(template: &PodTemplateSpec) -> Option<Unit> {
         image,
         config,
         schema_revision: None,
+        digests: Vec::new(),
     })
 }
 

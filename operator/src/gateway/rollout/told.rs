@@ -10,6 +10,7 @@ use millrace_rollout::{
     Cause, Fault, FaultKind, Judgement, Load, Point, Seen, Stage, State, Step, Sum, Unit, Verdict,
 };
 
+use super::digests;
 use crate::events::Notice;
 use crate::pool::status::{Rollout, as_i32};
 
@@ -29,6 +30,7 @@ pub(super) fn unit(told: &RolloutUnit) -> Unit {
         allocator: told.allocator.clone(),
         config: told.config_map.clone(),
         schema_revision: told.schema_revision.clone(),
+        digests: told.image_digests.clone(),
     }
 }
 
@@ -38,6 +40,7 @@ fn told_unit(unit: &Unit) -> RolloutUnit {
         allocator: unit.allocator.clone(),
         config_map: unit.config.clone(),
         schema_revision: unit.schema_revision.clone(),
+        image_digests: unit.digests.clone(),
     }
 }
 
@@ -276,7 +279,7 @@ pub(in crate::gateway) fn notices(
     use RolloutStage::{Canary, Judging, Paused, Promoting, Stable};
     let was = before.map(|before| before.stage);
     let normal = |reason: Reason, note: String| Notice::normal(reason.as_str(), "Rollout", note);
-    let mut notices = Vec::new();
+    let mut notices: Vec<Notice> = digests::moved(before, now).into_iter().collect();
     let another_try = before.is_none_or(|before| {
         before.attempts != now.attempts || (before.stage == Stable && now.stage != Stable)
     });

@@ -3,7 +3,9 @@
 //!
 //! It keeps what matters for reconcilers honest: uids, resource versions that move only when an
 //! object changes, generations that move only with the spec, fields that a manager no longer
-//! applies are removed, every write is recorded, and every state an object had is logged, which is
+//! applies are removed, fields that someone else changes are no longer their manager's (what a
+//! manager applied has the operator's own form, which a test holds against a real server's), every
+//! write is recorded, and every state an object had is logged, which is
 //! what watches are made of. It does not validate or default.
 
 use std::collections::BTreeMap;
@@ -13,6 +15,7 @@ use std::sync::{Arc, Mutex};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use kube::client::Body;
+use millrace_operator::apply::claim;
 use serde_json::{Map, Value, json};
 
 /// A request that changed something, or tried to.
@@ -45,6 +48,7 @@ pub(crate) enum Verdict {
 enum PatchKind {
     Apply,
     Merge,
+    Strategic,
     Json,
 }
 
@@ -210,7 +214,8 @@ impl ApiServer {
         let state = self.state.lock().unwrap();
         let strip = |stored: &Stored| {
             let mut value = stored.value.clone();
-            for field in ["resourceVersion", "uid", "generation"] {
+            // Two ways to one state may leave other owners of its fields.
+            for field in ["resourceVersion", "uid", "generation", "managedFields"] {
                 value["metadata"].as_object_mut().unwrap().remove(field);
             }
             value
@@ -228,6 +233,7 @@ impl ApiServer {
         let metadata_only = accept.contains("PartialObjectMetadata");
         let content = parts.headers.get("content-type").and_then(|v| v.to_str().ok()).unwrap_or("");
         let patch = match content {
+            content if content.contains("strategic") => PatchKind::Strategic,
             content if content.contains("merge-patch") => PatchKind::Merge,
             content if content.contains("json-patch") => PatchKind::Json,
             _ => PatchKind::Apply,
@@ -284,7 +290,8 @@ impl ApiServer {
         let answer = match *method {
             Method::GET => state.read(path, query, metadata_only),
             Method::PATCH => match patch {
-                PatchKind::Merge => state.merge_patch(path, &body),
+                PatchKind::Merge => state.merge_patch(path, &body, merge),
+                PatchKind::Strategic => state.merge_patch(path, &body, merge_by_name),
                 PatchKind::Json => state.json_patch_status(path, &body),
                 PatchKind::Apply => state.patch(path, query, body),
             },
@@ -348,14 +355,23 @@ impl State {
             remove_given_up(&mut value, before, &wanted);
         }
         // Of the fields others own only this one matters here: an autoscaler's.
-        if value["metadata"]["managedFields"].to_string().contains("f:replicas")
+        if managed_by_others(&value, &manager).any(|entry| entry.to_string().contains("f:replicas"))
             && let Some(replicas) = old.as_ref().map(|old| old["spec"]["replicas"].clone())
         {
             value["spec"]["replicas"] = replicas;
         }
         merge(&mut value, &wanted);
-        applied.insert(manager, wanted);
+        let entry = json!({"manager": manager, "operation": "Apply", "apiVersion": "v1",
+            "fieldsType": "FieldsV1", "fieldsV1": claim::fields(&wanted)});
+        let others = managed_by_others(&value, &manager).cloned();
+        let owners: Vec<Value> = others.chain([entry]).collect();
+        value["metadata"]["managedFields"] = owners.clone().into();
+        applied.insert(manager.clone(), wanted);
         self.complete(path, old.as_ref(), &mut value);
+        // What was changed by this is whoever's who applied it.
+        let others: Vec<Value> = managed_by_others(&value, &manager).cloned().collect();
+        let owners: Vec<Value> = others.into_iter().chain(owners.into_iter().last()).collect();
+        value["metadata"]["managedFields"] = owners.into();
         self.keep(path, Stored { value: value.clone(), applied }, true);
         Ok(value)
     }
@@ -383,7 +399,12 @@ impl State {
     }
 
     /// A JSON merge patch, refused when it names another version than the newest.
-    fn merge_patch(&mut self, path: &str, body: &Value) -> Result<Value, u16> {
+    fn merge_patch(
+        &mut self,
+        path: &str,
+        body: &Value,
+        merge: fn(&mut Value, &Value),
+    ) -> Result<Value, u16> {
         self.writes.push(Write { method: "PATCH".into(), path: path.into() });
         let path = path.strip_suffix("/resize").unwrap_or(path);
         let stored = self.objects.get(path).ok_or(404u16)?;
@@ -478,6 +499,9 @@ impl State {
             *self.incarnations.entry(path.to_owned()).or_default() += 1;
         }
         let life = self.incarnations.get(path).copied().unwrap_or_default();
+        if let Some(old) = old {
+            take_over_changed(old, value);
+        }
         let metadata = value["metadata"].as_object_mut().expect("metadata");
         metadata.insert("name".into(), name.into());
         metadata.insert("namespace".into(), namespace.into());
@@ -510,6 +534,52 @@ fn rest_of(value: &Value) -> Map<String, Value> {
     rest
 }
 
+/// Who else owns fields of an object.
+fn managed_by_others<'a>(value: &'a Value, manager: &'a str) -> impl Iterator<Item = &'a Value> {
+    let entries = value["metadata"]["managedFields"].as_array();
+    entries.into_iter().flatten().filter(move |entry| entry["manager"] != *manager)
+}
+
+/// Whoever owned a field that now has another value owns it no longer.
+fn take_over_changed(old: &Value, value: &mut Value) {
+    let mut owners = value["metadata"]["managedFields"].take();
+    for entry in owners.as_array_mut().into_iter().flatten() {
+        give_up_changed(&mut entry["fieldsV1"], old, value);
+    }
+    if !owners.is_null() {
+        value["metadata"]["managedFields"] = owners;
+    }
+}
+
+/// Removes fields whose values differ. True when none is left.
+fn give_up_changed(fields: &mut Value, old: &Value, new: &Value) -> bool {
+    let Some(fields) = fields.as_object_mut() else { return false };
+    if fields.is_empty() {
+        return old != new;
+    }
+    fields.retain(|name, inner| {
+        let child = |of: &Value| match name.split_once(':') {
+            Some(("f", field)) => of[field].clone(),
+            Some(("k", keys)) => {
+                let keys: Value = serde_json::from_str(keys).unwrap();
+                let keys = keys.as_object().unwrap();
+                let is_it = |item: &&Value| {
+                    keys.iter().all(|(key, value)| {
+                        item[key] == *value || (key == "protocol" && item[key].is_null())
+                    })
+                };
+                of.as_array()
+                    .and_then(|items| items.iter().find(is_it))
+                    .cloned()
+                    .unwrap_or_default()
+            }
+            _ => Value::Null,
+        };
+        name == "." || !give_up_changed(inner, &child(old), &child(new))
+    });
+    fields.is_empty()
+}
+
 /// Removes what `before` applied and `now` does not; lists are taken whole.
 fn remove_given_up(value: &mut Value, before: &Value, now: &Value) {
     let (Some(fields), Some(before)) = (value.as_object_mut(), before.as_object()) else { return };
@@ -533,6 +603,28 @@ fn merge(value: &mut Value, wanted: &Value) {
             for (key, field) in wanted {
                 if !field.is_null() {
                     merge(value.entry(key.clone()).or_insert(Value::Null), field);
+                }
+            }
+        }
+        (value, wanted) => *value = wanted.clone(),
+    }
+}
+
+/// As a strategic merge patch does: lists of named things are merged by name.
+fn merge_by_name(value: &mut Value, wanted: &Value) {
+    match (value, wanted) {
+        (Value::Object(value), Value::Object(wanted)) => {
+            for (key, field) in wanted {
+                merge_by_name(value.entry(key.clone()).or_insert(Value::Null), field);
+            }
+        }
+        (Value::Array(value), Value::Array(wanted))
+            if wanted.iter().all(|it| !it["name"].is_null()) =>
+        {
+            for item in wanted {
+                match value.iter_mut().find(|it| it["name"] == item["name"]) {
+                    Some(same) => merge_by_name(same, item),
+                    None => value.push(item.clone()),
                 }
             }
         }

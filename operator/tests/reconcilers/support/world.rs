@@ -14,6 +14,7 @@ use millrace_operator::context::{Clock, Context, Images};
 use millrace_operator::controller::{self, Reconciler};
 use millrace_operator::error::{Category, Step, StepError};
 use millrace_operator::events::Events;
+use millrace_operator::kafka::Sessions;
 use millrace_operator::kept::Kept;
 use millrace_operator::lag::{LagObservation, LagQuery, LagSource, PartitionOffsets};
 use millrace_operator::metrics::Metrics;
@@ -126,7 +127,7 @@ fn context(
         lag: lag.clone(),
         pods: pods.clone(),
         sizings: Kept::default(),
-        brokers: Arc::new(Outside),
+        brokers: Arc::new(Sessions::default()),
         tables: Arc::new(Outside),
         seen: Arc::default(),
         wakes: Arc::default(),

@@ -35,7 +35,7 @@ use millrace_pipeline::sink::{Completion, Insert, Origin, Outcome, PartId, Sink}
 use millrace_pipeline::telemetry::{Refusal, Telemetry};
 use millrace_wire::Signal;
 
-use batch::{Batch, RefusedPart};
+use batch::{Batch, Held, RefusedPart};
 use lane::Lane;
 use outbox::{Outbox, Part};
 
@@ -240,30 +240,36 @@ impl Shared {
     }
 
     /// Everything that can be stored is: answers all, with the requests that can't named in `bad`.
+    /// Counts first: whoever is answered may look at the figures at once.
     fn answer(&self, batch: &Batch, bad: &[usize]) {
-        let mut rejected = 0;
-        for (index, held) in batch.take_requests().into_iter().enumerate() {
-            let rejected_records = if bad.contains(&index) { held.records } else { 0 };
-            rejected += rejected_records;
-            if let Some(sender) = held.sender {
-                sender.finish(Ok(Delivered { rejected_records }));
-            }
-        }
+        let rejected_of = |index, held: &Held| if bad.contains(&index) { held.records } else { 0 };
+        let requests = batch.take_requests();
+        let rejected = requests.iter().enumerate().map(|(index, held)| rejected_of(index, held));
+        let rejected: u64 = rejected.sum();
         if rejected > 0 {
             self.telemetry.refused(batch.signal, Refusal::Malformed, rejected);
         }
         self.telemetry.records_out(batch.signal, batch.records - rejected);
-        self.done(batch);
+        self.telemetry.buffered(batch.signal, -(batch.records as i64));
+        for (index, held) in requests.into_iter().enumerate() {
+            let rejected_records = rejected_of(index, &held);
+            if let Some(sender) = held.sender {
+                sender.finish(Ok(Delivered { rejected_records }));
+            }
+        }
+        self.outbox.done(batch.signal);
     }
 
     /// Whether the rows are stored isn't known, and nobody tries any more: clients send again.
     fn give_up(&self, batch: &Batch) {
+        self.telemetry.refused(batch.signal, Refusal::Unavailable, batch.records);
+        self.telemetry.buffered(batch.signal, -(batch.records as i64));
         let mut lost = 0;
         for held in batch.take_requests() {
             match held.sender {
                 Some(sender) => {
                     let why = "clickhouse did not confirm them".to_owned();
-                    sender.finish(Err(Refused::Unavailable(why)));
+                    sender.finish(Err(Refused::Unconfirmed(why)));
                 }
                 None => lost += held.records,
             }
@@ -274,12 +280,6 @@ impl Shared {
                 "records were answered when buffered and could not be stored in time"
             );
         }
-        self.telemetry.refused(batch.signal, Refusal::Unavailable, batch.records);
-        self.done(batch);
-    }
-
-    fn done(&self, batch: &Batch) {
-        self.telemetry.buffered(batch.signal, -(batch.records as i64));
         self.outbox.done(batch.signal);
     }
 }

@@ -1,10 +1,10 @@
 //! `millrace_autoscale` itself, with its defaults. Memory may move between 512 MiB and 2 GiB.
 
-use millrace_autoscale::{Policy, State, VerticalPolicy, decide};
+use millrace_autoscale::{Policy, Resources, State, VerticalPolicy, decide};
 
 use super::{Rule, Wish};
 use crate::signals::Seen;
-use crate::world::MEMORY_MAX;
+use crate::world::{MEMORY_LIMIT, MEMORY_MAX};
 
 /// Our rule and its memory.
 #[derive(Clone, Debug, Default)]
@@ -23,11 +23,17 @@ impl Rule for Ours {
     }
 
     fn decide(&mut self, seen: &Seen) -> Wish {
+        let written = Resources {
+            memory_request_bytes: 512 << 20,
+            memory_limit_bytes: MEMORY_LIMIT as u64,
+            cpu_request_millicores: 1_000,
+            cpu_limit_millicores: Some(1_000),
+        };
         let vertical = VerticalPolicy {
+            written,
             memory_min_bytes: 512 << 20,
             memory_max_bytes: MEMORY_MAX as u64,
-            cpu_min_millicores: 1_000,
-            cpu_max_millicores: Some(1_000),
+            cpu_max_millicores: None,
         };
         let policy = Policy { vertical: Some(vertical), ..Policy::between(1, seen.partitions) };
         let decision = decide(&seen.observation(), &policy, &self.state);

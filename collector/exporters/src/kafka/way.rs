@@ -1,0 +1,260 @@
+//! A lane's closed messages, until Kafka has answered for them: a few of them with the client
+//! library, the others waiting here.
+//!
+//! The library is never left to give messages up by age. It would then begin a new epoch, and send
+//! whatever else was under way once more under it, stored or not, and Kafka couldn't know the copy
+//! (librdkafka's introduction, "message timeout considerations"): records stored twice of which
+//! nobody was told. So what has waited too long here was never sent, and its clients hear that it
+//! wasn't taken; what is overdue with the library is taken back from it, all at once, and its
+//! clients hear that nobody knows.
+//!
+//! Nothing here looks at a clock by itself or blocks.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+use millrace_pipeline::failpoint;
+use millrace_pipeline::publish::Refused;
+use millrace_pipeline::telemetry::{Refusal, Telemetry};
+use millrace_wire::Signal;
+use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::producer::BaseRecord;
+
+use super::failure::Class;
+use super::lane::Course;
+use super::producer::{Shipment, code_of};
+use super::ticket::Ticket;
+
+/// Messages of a whole topic with the library at once. A connection carries five requests at a
+/// time; with messages of 1 MB, 8 of them are 160 MB a second where an answer takes 50 ms. Beside
+/// each the library has its compressed form, and what is here may be stored twice after a time-out;
+/// 16 of them took 10 MiB more with a slow broker.
+const UNDER_WAY_TOPIC: usize = 8;
+/// Those of one partition, of which a topic has many: one on its way while another is answered.
+const UNDER_WAY_PARTITION: usize = 2;
+
+/// The messages of one lane, in the order in which they were closed.
+pub(crate) struct Way {
+    course: Course,
+    /// None when the client library may choose.
+    partition: Option<i32>,
+    state: Mutex<State>,
+    idle: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Never handed to the library. Bounded by the budget, which every ticket holds a share of.
+    waiting: VecDeque<Parcel>,
+    /// The library's: number and when it was closed, oldest first.
+    under_way: VecDeque<(u64, Instant)>,
+    next: u64,
+}
+
+/// A closed message.
+struct Parcel {
+    payload: Vec<u8>,
+    records: u64,
+    tickets: Vec<Ticket>,
+    since: Instant,
+}
+
+/// What travels with a message.
+pub(crate) struct Batch {
+    signal: Signal,
+    records: u64,
+    tickets: Vec<Ticket>,
+    telemetry: Arc<Telemetry>,
+    handed_over: Instant,
+    number: u64,
+    way: Weak<Way>,
+}
+
+impl Way {
+    pub(crate) fn new(course: Course, partition: Option<i32>) -> Arc<Self> {
+        Arc::new(Self { course, partition, state: Mutex::default(), idle: Condvar::new() })
+    }
+
+    /// Takes a closed message. The caller has counted its records as held.
+    pub(crate) fn send(self: &Arc<Self>, payload: &[u8], records: u64, tickets: Vec<Ticket>) {
+        let since = Instant::now();
+        let mut state = self.lock();
+        if !state.waiting.is_empty() || state.under_way.len() >= self.limit() {
+            let payload = payload.to_vec();
+            state.waiting.push_back(Parcel { payload, records, tickets, since });
+            return;
+        }
+        let number = state.begin(since);
+        drop(state);
+        if !self.hand_over(number, payload, records, tickets) {
+            self.pump();
+        }
+    }
+
+    /// Refuses what has waited too long. True when something that the library has is overdue: the
+    /// caller then takes everything back from it.
+    pub(crate) fn tend(&self, now: Instant) -> bool {
+        let Some(patience) = self.course.patience else { return false };
+        let is_old = |since: Instant| now.saturating_duration_since(since) >= patience;
+        let mut state = self.lock();
+        let old = state.waiting.iter().take_while(|parcel| is_old(parcel.since)).count();
+        let old: Vec<Parcel> = state.waiting.drain(..old).collect();
+        let overdue = state.under_way.front().is_some_and(|(_, since)| is_old(*since));
+        self.tell_if_idle(&state);
+        drop(state);
+        if !old.is_empty() {
+            let seconds = patience.as_secs();
+            tracing::warn!(
+                signal = %self.course.signal, messages = old.len(), seconds,
+                "messages were not sent to kafka in time; their senders are told to come back"
+            );
+            let why = format!("kafka took none of them in {seconds} s");
+            old.into_iter().for_each(|parcel| self.refuse(parcel, &why));
+        }
+        overdue
+    }
+
+    /// Waits until Kafka has answered for everything, at most until `deadline`. False when it
+    /// hasn't by then.
+    pub(crate) fn wait_idle(&self, deadline: Instant) -> bool {
+        let time = deadline.saturating_duration_since(Instant::now());
+        let waited = self.idle.wait_timeout_while(self.lock(), time, |state| !state.is_idle());
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_idle()
+    }
+
+    fn limit(&self) -> usize {
+        if self.partition.is_some() { UNDER_WAY_PARTITION } else { UNDER_WAY_TOPIC }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic ends the process, so a poisoned lock is not seen outside tests.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell_if_idle(&self, state: &State) {
+        if state.is_idle() {
+            self.idle.notify_all();
+        }
+    }
+
+    /// Hands a message to the library, which copies it. False when it took none: the message has
+    /// its answer then.
+    fn hand_over(
+        self: &Arc<Self>,
+        number: u64,
+        payload: &[u8],
+        records: u64,
+        tickets: Vec<Ticket>,
+    ) -> bool {
+        let Course { signal, topic, producer, telemetry, .. } = &self.course;
+        let batch = Box::new(Batch {
+            signal: *signal,
+            records,
+            tickets,
+            telemetry: Arc::clone(telemetry),
+            handed_over: Instant::now(),
+            number,
+            way: Arc::downgrade(self),
+        });
+        let mut record = BaseRecord::<[u8], [u8], _>::with_opaque_to(topic.as_str(), batch);
+        record.partition = self.partition;
+        failpoint::hit("before-produce");
+        let Err((error, record)) = producer.send(record.payload(payload)) else { return true };
+        record.delivery_opaque.settle(Err(code_of(&error)));
+        self.landed(number);
+        false
+    }
+
+    /// The library is rid of a message.
+    fn landed(&self, number: u64) {
+        let mut state = self.lock();
+        state.under_way.retain(|(known, _)| *known != number);
+        self.tell_if_idle(&state);
+    }
+
+    /// Hands over what waits, as much as may be under way.
+    fn pump(self: &Arc<Self>) {
+        loop {
+            let mut state = self.lock();
+            if state.under_way.len() >= self.limit() {
+                return;
+            }
+            let Some(parcel) = state.waiting.pop_front() else { return };
+            if parcel.tickets.iter().all(Ticket::is_given_up) {
+                self.tell_if_idle(&state);
+                drop(state);
+                self.refuse(parcel, "nobody waited for them any more");
+                continue;
+            }
+            let number = state.begin(parcel.since);
+            drop(state);
+            let Parcel { payload, records, tickets, since: _ } = parcel;
+            self.hand_over(number, &payload, records, tickets);
+        }
+    }
+
+    /// Gives a message back that was never sent.
+    fn refuse(&self, parcel: Parcel, why: &str) {
+        let Course { signal, telemetry, .. } = &self.course;
+        let Parcel { payload: _, records, tickets, since: _ } = parcel;
+        telemetry.buffered(*signal, -(records as i64));
+        telemetry.refused(*signal, Refusal::Unavailable, records);
+        tickets.into_iter().for_each(|ticket| ticket.failed(Refused::Unavailable(why.to_owned())));
+    }
+}
+
+impl State {
+    /// Notes a message as the library's.
+    fn begin(&mut self, since: Instant) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.under_way.push_back((number, since));
+        number
+    }
+
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.under_way.is_empty()
+    }
+}
+
+impl Batch {
+    /// Answers for its records.
+    fn settle(self, result: Result<(), RDKafkaErrorCode>) {
+        let Self { signal, records, tickets, telemetry, handed_over, number: _, way: _ } = self;
+        telemetry.buffered(signal, -(records as i64));
+        let Err(code) = result else {
+            failpoint::hit("after-produce");
+            telemetry.produce_took(handed_over.elapsed());
+            telemetry.records_out(signal, records);
+            return tickets.into_iter().for_each(Ticket::delivered);
+        };
+        let class = Class::of(code);
+        telemetry.produce_failed(class.as_str());
+        let (refusal, why) = match class {
+            Class::Full => (Refusal::Full, Refused::Full),
+            Class::TooLarge | Class::Denied | Class::NoTopic => {
+                (Refusal::Unavailable, Refused::Unavailable(code.to_string()))
+            }
+            Class::Passing | Class::Fatal => {
+                (Refusal::Unavailable, Refused::Unconfirmed(code.to_string()))
+            }
+        };
+        telemetry.refused(signal, refusal, records);
+        tracing::warn!(
+            %signal, records, %code, advice = class.advice(), "kafka did not confirm a message"
+        );
+        tickets.into_iter().for_each(|ticket| ticket.failed(why.clone()));
+    }
+}
+
+impl Shipment for Batch {
+    fn ended(self, result: Result<(), RDKafkaErrorCode>) {
+        let (number, way) = (self.number, self.way.upgrade());
+        self.settle(result);
+        if let Some(way) = way {
+            way.landed(number);
+            way.pump();
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Whether a child still is what was last applied, told from its metadata alone.
+//!
+//! Server-side apply keeps in `managedFields` which manager owns which field, and takes a field
+//! from its owner when someone else gives it another value (Kubernetes' documentation, "Server-Side
+//! Apply", field management). So a child that carries the hash of what is wanted, and of which just
+//! the wanted fields are ours, holds what we wrote, and needn't be read to be compared. A child's
+//! watch brings all of that.
+//!
+//! What is not understood here, such as a list that the API server merges by a key unknown to us,
+//! makes two claims differ: the child is then read, as it would be without them.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use kube::ResourceExt;
+use serde_json::{Map, Value, json};
+
+use super::compare::{merge_keys, within};
+use super::{APPLIED_HASH_ANNOTATION, CHILDREN_MANAGER};
+
+/// Objects of which the API server gives the whole to one manager.
+const ATOMIC: [&str; 8] = [
+    "selector",
+    "nodeSelector",
+    "labelSelector",
+    "podSelector",
+    "fieldRef",
+    "resourceFieldRef",
+    "configMapKeyRef",
+    "secretKeyRef",
+];
+/// Lists merged by a key whose items have one manager each.
+const ATOMIC_ITEMS: [&str; 2] = ["ownerReferences", "imagePullSecrets"];
+/// What has no manager, or isn't applied.
+const NOT_MANAGED: [&str; 5] =
+    ["apiVersion", "kind", "status", "metadata.name", "metadata.namespace"];
+
+/// The hash of what was applied and the fields that are ours, as a fingerprint of 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim(u64);
+
+impl Claim {
+    /// The claim that a child's metadata makes. None of one that is being deleted, was never
+    /// applied by us, or doesn't say by whom.
+    #[must_use]
+    pub fn of<K: kube::Resource>(child: &K) -> Option<Self> {
+        if child.meta().deletion_timestamp.is_some() {
+            return None;
+        }
+        let hash = child.annotations().get(APPLIED_HASH_ANNOTATION)?;
+        let mut ours = child.managed_fields().iter().filter(|entry| is_ours(entry));
+        let (entry, other) = (ours.next()?, ours.next());
+        let fields = &entry.fields_v1.as_ref()?.0;
+        other.is_none().then(|| Self::new(hash, fields))
+    }
+
+    /// The claim that `wanted`, applied as a whole with this hash, makes as long as nobody changes
+    /// it.
+    #[must_use]
+    pub fn expected(wanted: &Value, hash: &str) -> Self {
+        Self::new(hash, &fields(wanted))
+    }
+
+    fn new(hash: &str, fields: &Value) -> Self {
+        let mut hasher = DefaultHasher::new();
+        // Objects are printed in the order of their keys.
+        (hash, fields.to_string()).hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
+
+fn is_ours(entry: &ManagedFieldsEntry) -> bool {
+    entry.manager.as_deref() == Some(CHILDREN_MANAGER)
+        && entry.operation.as_deref() == Some("Apply")
+        && entry.subresource.as_deref().unwrap_or("").is_empty()
+}
+
+/// The fields of an applied object in the API server's form (`FieldsV1`).
+#[must_use]
+pub fn fields(applied: &Value) -> Value {
+    owned(applied, &mut String::new())
+}
+
+fn owned(value: &Value, path: &mut String) -> Value {
+    let name = path.rsplit('.').next().unwrap_or("");
+    match value {
+        Value::Object(fields) if !ATOMIC.contains(&name) => {
+            let mut all = Map::new();
+            for (key, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+                within(path, key, |path| {
+                    if !NOT_MANAGED.contains(&path.as_str()) {
+                        all.insert(format!("f:{key}"), owned(value, path));
+                    }
+                });
+            }
+            Value::Object(all)
+        }
+        Value::Array(items) => match merge_keys(path) {
+            Some(keys) => items.iter().map(|item| owned_item(item, keys, path)).collect(),
+            None => json!({}),
+        },
+        _ => json!({}),
+    }
+}
+
+/// An item of a list that is merged by `keys`.
+fn owned_item(item: &Value, keys: &[&str], path: &mut String) -> (String, Value) {
+    let key_of = |key: &&str| match item.get(*key) {
+        Some(value) => ((*key).to_owned(), value.clone()),
+        // The only key with a default.
+        None => ((*key).to_owned(), json!("TCP")),
+    };
+    let label = format!("k:{}", Value::Object(keys.iter().map(key_of).collect()));
+    let list = path.rsplit('.').next().unwrap_or("");
+    if ATOMIC_ITEMS.contains(&list) {
+        return (label, json!({}));
+    }
+    let mut fields = owned(item, path);
+    fields["."] = json!({});
+    (label, fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ObjectMeta};
+    use kube::core::PartialObjectMeta;
+
+    type Child = PartialObjectMeta<k8s_openapi::api::apps::v1::DaemonSet>;
+
+    /// What was applied, and the metadata a watch told of after, of each kind of child, as
+    /// Kubernetes 1.34 had them.
+    const CAPTURED: [&str; 7] = [
+        include_str!("../../testdata/claims/configmap.json"),
+        include_str!("../../testdata/claims/daemonset.json"),
+        include_str!("../../testdata/claims/networkpolicy.json"),
+        include_str!("../../testdata/claims/poddisruptionbudget.json"),
+        include_str!("../../testdata/claims/service.json"),
+        include_str!("../../testdata/claims/serviceaccount.json"),
+        include_str!("../../testdata/claims/statefulset.json"),
+    ];
+
+    fn captured(text: &str) -> (Value, String, Child) {
+        let mut captured: Value = serde_json::from_str(text).unwrap();
+        let metadata: ObjectMeta =
+            serde_json::from_value(captured["live"]["metadata"].take()).unwrap();
+        let live = Child { metadata, ..Child::default() };
+        let hash = live.annotations()[APPLIED_HASH_ANNOTATION].clone();
+        (captured["applied"].take(), hash, live)
+    }
+
+    /// Scenario: children of every kind as a real API server keeps them. Guarantee: what their
+    /// metadata claims is what was expected of what was applied, and of nothing else.
+    #[test]
+    fn what_is_expected_is_what_a_real_server_says() {
+        for text in CAPTURED {
+            let (applied, hash, live) = captured(text);
+            let ours = live.managed_fields().iter().find(|entry| is_ours(entry)).unwrap();
+            assert_eq!(fields(&applied), ours.fields_v1.as_ref().unwrap().0);
+            assert_eq!(Claim::of(&live), Some(Claim::expected(&applied, &hash)));
+            assert_ne!(Claim::of(&live), Some(Claim::expected(&applied, "another")));
+            let mut more = applied;
+            more["spec"]["more"] = json!(1);
+            assert_ne!(Claim::of(&live), Some(Claim::expected(&more, &hash)));
+        }
+    }
+
+    /// Scenario: someone else takes a field, whichever; or the child is on its way out, was never
+    /// applied by us, or we updated it besides. Guarantee: its claim is another, or none.
+    #[test]
+    fn a_child_that_was_touched_makes_no_such_claim() {
+        let (_, _, live) = captured(CAPTURED[1]);
+        let claim = Claim::of(&live);
+        let ours = live.managed_fields().iter().position(is_ours).unwrap();
+        for taken in 0..leaves(&live.managed_fields()[ours].fields_v1.as_ref().unwrap().0) {
+            let mut touched = live.clone();
+            let FieldsV1(fields) = touched.managed_fields_mut()[ours].fields_v1.as_mut().unwrap();
+            take_leaf(fields, &mut taken.clone());
+            assert_ne!(Claim::of(&touched), claim, "field {taken}");
+        }
+        let mut going = live.clone();
+        going.metadata.deletion_timestamp =
+            Some(serde_json::from_value(json!("2026-09-21T14:13:20Z")).unwrap());
+        assert_eq!(Claim::of(&going), None);
+        let mut never = live.clone();
+        never.managed_fields_mut().retain(|entry| !is_ours(entry));
+        assert_eq!(Claim::of(&never), None);
+        let mut twice = live.clone();
+        let entry = twice.managed_fields()[ours].clone();
+        twice.managed_fields_mut().push(entry);
+        assert_eq!(Claim::of(&twice), None);
+    }
+
+    fn leaves(fields: &Value) -> usize {
+        let inner = fields.as_object().unwrap();
+        if inner.is_empty() { 1 } else { inner.values().map(leaves).sum() }
+    }
+
+    /// Removes the leaf of this number.
+    fn take_leaf(fields: &mut Value, number: &mut usize) -> bool {
+        let inner = fields.as_object_mut().unwrap();
+        let mut taken = None;
+        for (name, field) in inner.iter_mut() {
+            if field.as_object().unwrap().is_empty() {
+                if *number == 0 {
+                    taken = Some(name.clone());
+                    break;
+                }
+                *number -= 1;
+            } else if take_leaf(field, number) {
+                return true;
+            }
+        }
+        taken.is_some_and(|name| inner.remove(&name).is_some())
+    }
+}

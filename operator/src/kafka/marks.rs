@@ -1,0 +1,261 @@
+//! What is remembered of a group's partitions, so that the age of its lag takes few questions.
+//! Pure.
+//!
+//! Which message was the first at or after a given time changes little once it is there: each
+//! answer is kept as a [`Mark`]. The first offset of a later time is never smaller, so two marks
+//! enclose the age of any message between them, and a group that falls behind slowly is asked for
+//! one new mark a look. What contradicts a newer answer is dropped, and so is everything about a
+//! topic that was made again. Bounded by [`MARKS_MAX`] a partition.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::native::{Found, Partition};
+
+/// Marks of one partition: 16 between its oldest waiting message and now are some sixteenth of its
+/// age apart, and a tenth is asked for. Of 24 bytes each: 46 MB if each of 120,000 partitions had
+/// so many, which takes a lag in all of them; without one a partition takes 24 bytes.
+const MARKS_MAX: usize = 16;
+
+/// A group that was not asked about in this time is forgotten.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
+
+/// One answer. Times are in milliseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    /// The time that was asked for.
+    at: i64,
+    /// The first message at or after it; without one, what the partition ended with then, which the
+    /// first one is not before.
+    first: i64,
+    /// The first message's own time; before `at`: there was none.
+    until: i64,
+}
+
+impl Mark {
+    fn is_exact(&self) -> bool {
+        self.until >= self.at
+    }
+}
+
+/// Between which times the message at an offset, and all after it, begin: `low` is not after the
+/// oldest of them, `high` is after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Bracket {
+    pub(super) low: Option<i64>,
+    pub(super) high: Option<i64>,
+}
+
+/// Marks of one partition, by time.
+#[derive(Clone, Debug, Default)]
+struct PartitionMarks(Vec<Mark>);
+
+impl PartitionMarks {
+    fn note(&mut self, new: Mark) {
+        // Later times never have earlier messages: what says otherwise is no longer so.
+        self.0.retain(|old| match old.at.cmp(&new.at) {
+            std::cmp::Ordering::Less => old.first <= new.first,
+            std::cmp::Ordering::Equal => false,
+            std::cmp::Ordering::Greater => old.first >= new.first,
+        });
+        let place = self.0.partition_point(|old| old.at < new.at);
+        self.0.insert(place, new);
+    }
+
+    fn bracket(&self, from: i64) -> Bracket {
+        let exact_before = |mark: &&Mark| mark.is_exact() && mark.first <= from;
+        let low = self.0.iter().filter(exact_before).map(|mark| mark.until).max();
+        let after = |mark: &Mark| match mark.first {
+            first if first > from => Some(mark.at),
+            // This very message: nothing before it is younger, so it ends its own bracket.
+            first if first == from && mark.is_exact() => Some(mark.until.saturating_add(1)),
+            _ => None,
+        };
+        Bracket { low, high: self.0.iter().filter_map(after).min() }
+    }
+
+    /// Drops what is of no more use to a group that waits at `from`, and thins out the rest.
+    fn keep(&mut self, from: i64, end: i64) {
+        // Nothing can lie past the end: the topic is not the one it was.
+        if self.0.iter().any(|mark| mark.first > end) {
+            self.0.clear();
+        }
+        let passed = self.0.iter().rposition(|mark| mark.is_exact() && mark.first <= from);
+        let passed = passed.unwrap_or(0);
+        let mut number = 0..;
+        self.0.retain(|mark| {
+            let at_or_after = number.next().is_some_and(|number| number >= passed);
+            at_or_after && (mark.is_exact() || mark.first > from)
+        });
+        while self.0.len() > MARKS_MAX {
+            // The first and the last stay; of the others the one whose neighbours are nearest goes.
+            let gap = |at: usize| self.0[at + 1].at - self.0[at - 1].at;
+            let Some(least) = (1..self.0.len() - 1).min_by_key(|at| gap(*at)) else { break };
+            self.0.remove(least);
+        }
+        self.0.shrink_to(MARKS_MAX);
+    }
+}
+
+/// Marks of one topic, by partition.
+#[derive(Debug, Default)]
+struct TopicMarks {
+    id: u128,
+    partitions: Vec<PartitionMarks>,
+}
+
+/// What one group's partitions have taught.
+#[derive(Debug, Default)]
+pub(super) struct GroupMarks {
+    topics: BTreeMap<Arc<str>, TopicMarks>,
+}
+
+impl GroupMarks {
+    /// Says which topic a name means, and with how many partitions. What was known of another topic
+    /// of that name is dropped.
+    pub(super) fn topic(&mut self, name: &Arc<str>, id: u128, partitions: usize) {
+        let known = self.topics.entry(name.clone()).or_default();
+        if known.id != id {
+            *known = TopicMarks { id, partitions: Vec::new() };
+        }
+        known.partitions.resize_with(partitions, PartitionMarks::default);
+    }
+
+    /// Forgets topics that the group does not read any more.
+    pub(super) fn only(&mut self, names: &[Arc<str>]) {
+        self.topics.retain(|name, _| names.contains(name));
+    }
+
+    fn of(&mut self, (topic, number): &Partition) -> Option<&mut PartitionMarks> {
+        let number = usize::try_from(*number).ok()?;
+        self.topics.get_mut(topic)?.partitions.get_mut(number)
+    }
+
+    /// Notes what was found at `at` in a partition that ended with `end` before it was asked.
+    pub(super) fn note(&mut self, partition: &Partition, at: i64, found: Found, end: i64) {
+        let mark = match found.offset {
+            // A message without a time is no earlier than the time it was found by.
+            Some(first) => Mark { at, first, until: found.at_millis.max(at) },
+            None => Mark { at, first: end, until: i64::MIN },
+        };
+        if let Some(marks) = self.of(partition) {
+            marks.note(mark);
+        }
+    }
+
+    /// What is known of the message at `from` and those after it.
+    pub(super) fn bracket(&self, (topic, number): &Partition, from: i64) -> Bracket {
+        let marks = || self.topics.get(topic)?.partitions.get(usize::try_from(*number).ok()?);
+        marks().map_or_else(Bracket::default, |marks| marks.bracket(from))
+    }
+
+    /// Keeps what is of use to a group that waits at `from` of a partition that ends with `end`.
+    pub(super) fn keep(&mut self, partition: &Partition, from: i64, end: i64) {
+        if let Some(marks) = self.of(partition) {
+            match from < end {
+                true => marks.keep(from, end),
+                false => *marks = PartitionMarks::default(),
+            }
+        }
+    }
+}
+
+/// What all groups' partitions have taught.
+#[derive(Debug, Default)]
+pub(super) struct Marks(HashMap<String, (GroupMarks, Instant)>);
+
+impl Marks {
+    /// What is known of a group, which is forgotten when nobody asks for long.
+    pub(super) fn group(&mut self, name: &str) -> &mut GroupMarks {
+        let now = Instant::now();
+        let known = self.0.entry(name.to_owned()).or_insert((GroupMarks::default(), now));
+        known.1 = now;
+        &mut known.0
+    }
+
+    /// Forgets groups that nobody asks about any more.
+    pub(super) fn forget(&mut self) {
+        let now = Instant::now();
+        self.0.retain(|_, (_, asked)| now.duration_since(*asked) < FORGOTTEN_AFTER);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A partition whose message `n` is of the time `times[n]`.
+    fn first_at(times: &[i64], at: i64) -> Found {
+        let found = times.iter().position(|time| *time >= at);
+        let offset = found.map(|offset| i64::try_from(offset).unwrap());
+        Found { offset, at_millis: found.map_or(-1, |offset| times[offset]) }
+    }
+
+    fn group(partitions: usize) -> (GroupMarks, Arc<str>) {
+        let (mut marks, name) = (GroupMarks::default(), Arc::from("t"));
+        marks.topic(&name, 1, partitions);
+        (marks, name)
+    }
+
+    /// Scenario: a topic is made again under its name. Guarantee: nothing known of the old one is
+    /// held against the new one; more partitions of the same one take nothing away.
+    #[test]
+    fn a_topic_made_again_is_a_stranger() {
+        let (mut marks, name) = group(1);
+        let partition = (name.clone(), 0);
+        marks.note(&partition, 100, Found { offset: Some(5), at_millis: 120 }, 9);
+        marks.topic(&name, 1, 2);
+        assert_eq!(marks.bracket(&partition, 5), Bracket { low: Some(120), high: Some(121) });
+        marks.topic(&name, 2, 2);
+        assert_eq!(marks.bracket(&partition, 5), Bracket::default());
+    }
+
+    /// Scenario: a partition ends before what was found in it, its records having been lost.
+    /// Guarantee: nothing known of it is kept.
+    #[test]
+    fn what_lies_past_the_end_is_forgotten() {
+        let (mut marks, name) = group(1);
+        let partition = (name, 0);
+        marks.note(&partition, 100, Found { offset: Some(50), at_millis: 120 }, 60);
+        marks.keep(&partition, 10, 40);
+        assert_eq!(marks.bracket(&partition, 10), Bracket::default());
+    }
+
+    proptest! {
+        /// Scenario: messages with growing times, any questions by time, among them some about
+        /// times that no message has reached yet, a group that moves on, marks thinned out.
+        /// Guarantee: the bracket always holds the true time of the message that waits, and marks
+        /// stay few.
+        #[test]
+        fn the_bracket_holds_the_true_time(
+            steps in prop::collection::vec(0i64..50, 1..80),
+            looks in prop::collection::vec((0usize..80, 0i64..3_000, 0usize..80), 1..120),
+        ) {
+            let times: Vec<i64> = steps
+                .iter()
+                .scan(1_000, |time, step| { *time += step; Some(*time) })
+                .collect();
+            let (mut marks, name) = group(1);
+            let partition = (name, 0);
+            let (mut from, mut there) = (0, 1);
+            for (moved, at, grown) in looks {
+                there = (there + grown / 8).min(times.len());
+                from = (from + moved / 16).min(there);
+                let (waits, end) = (i64::try_from(from).unwrap(), i64::try_from(there).unwrap());
+                marks.keep(&partition, waits, end);
+                if from == there { continue }
+                marks.note(&partition, at, first_at(&times[..there], at), end);
+                let bracket = marks.bracket(&partition, waits);
+                let truth = times[from];
+                prop_assert!(bracket.low.is_none_or(|low| low <= truth), "{bracket:?}, {truth}");
+                prop_assert!(bracket.high.is_none_or(|high| high > truth), "{bracket:?}, {truth}");
+                marks.keep(&partition, waits, end);
+                let after = marks.bracket(&partition, waits);
+                prop_assert_eq!(after.low, bracket.low);
+                prop_assert!(marks.of(&partition).unwrap().0.len() <= MARKS_MAX);
+            }
+        }
+    }
+}

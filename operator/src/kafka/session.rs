@@ -1,0 +1,156 @@
+//! One connection to one cluster: the clients, and whether they reach anybody.
+//!
+//! Whoever talks takes the link; the first one makes it, the others wait for that. A link over
+//! which nothing was answered any more is made anew, and if that fails the reason is told to all
+//! who asked.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use millrace_crds::Reason;
+
+use super::Deadline;
+use super::connection::Settings;
+use super::failure::Failure;
+use super::lag_queue::LagQueue;
+use super::probe::Link;
+use super::topic_queue::TopicQueues;
+
+/// A link is made anew after this time. Its client for changes keeps what it has to say of brokers
+/// that come and go until then: one that is away is worth some 100 bytes every ten seconds.
+const LINK_AGE_MAX: Duration = Duration::from_secs(3_600);
+
+/// Whoever comes this soon after a failure to reach anybody is told of that one.
+const FAILURE_SHARED: Duration = Duration::from_secs(3);
+
+/// What is known of a cluster.
+#[derive(Clone, Debug)]
+enum Known {
+    Nothing,
+    Up,
+    Down(Failure, Instant),
+}
+
+/// A connection that is kept.
+pub(super) struct Session {
+    settings: Settings,
+    /// Held while a link is being made.
+    link: Mutex<Option<(Arc<Link>, Instant)>>,
+    /// Held for a moment only.
+    known: Mutex<Known>,
+    pub(super) lags: LagQueue,
+    pub(super) topics: TopicQueues,
+    used_at: Mutex<Instant>,
+}
+
+impl Session {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            link: Mutex::default(),
+            known: Mutex::new(Known::Nothing),
+            lags: LagQueue::default(),
+            topics: TopicQueues::default(),
+            used_at: Mutex::new(Instant::now()),
+        }
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Notes that somebody asks now.
+    pub(super) fn used(&self) {
+        *self.used_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// When somebody last asked.
+    pub(super) fn used_at(&self) -> Instant {
+        *self.used_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The link, made if there is none by asking for `topic`; one that names a group if `group` is
+    /// given. Blocks.
+    ///
+    /// # Errors
+    /// When nobody can be reached.
+    pub(super) fn link(
+        &self,
+        topic: &str,
+        group: Option<&str>,
+        deadline: Deadline,
+    ) -> Result<Arc<Link>, Failure> {
+        let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, made)) = link.as_ref()
+            && made.elapsed() < LINK_AGE_MAX
+            && (known.in_group || group.is_none())
+        {
+            return Ok(known.clone());
+        }
+        if let Some(failure) = self.failed_within(FAILURE_SHARED) {
+            return Err(failure);
+        }
+        *link = None;
+        match Link::reach(&self.settings, topic, group, deadline) {
+            Ok(made) => {
+                let made = Arc::new(made);
+                *link = Some((made.clone(), Instant::now()));
+                self.know(Known::Up);
+                Ok(made)
+            }
+            Err(failure) => {
+                self.know(Known::Down(failure.clone(), Instant::now()));
+                Err(failure)
+            }
+        }
+    }
+
+    /// Gives up a link, unless there is another one already.
+    pub(super) fn lose(&self, lost: &Arc<Link>) {
+        let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+        if link.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, lost)) {
+            *link = None;
+            self.know(Known::Nothing);
+        }
+    }
+
+    /// Looks at what came of a conversation. If nobody answered anything, the reason is looked for
+    /// with a new link, and told instead.
+    pub(super) fn judged<T>(
+        &self,
+        link: &Arc<Link>,
+        (topic, group): (&str, Option<&str>),
+        deadline: Deadline,
+        mut outcomes: Vec<Result<T, Failure>>,
+    ) -> Vec<Result<T, Failure>> {
+        link.serve();
+        let silent = |it: &Result<T, Failure>| {
+            let failure = it.as_ref().err();
+            failure.is_some_and(|it| it.reason == Reason::KafkaUnreachable && !it.passes)
+        };
+        if !outcomes.is_empty() && outcomes.iter().all(silent) {
+            self.lose(link);
+            if let Err(failure) = self.link(topic, group, deadline) {
+                outcomes.fill_with(|| Err(failure.clone()));
+            }
+        }
+        outcomes
+    }
+
+    /// Whether somebody was reached, and nothing is known to the contrary.
+    pub(super) fn is_up(&self) -> bool {
+        matches!(*self.known.lock().unwrap_or_else(PoisonError::into_inner), Known::Up)
+    }
+
+    /// The failure to reach anybody, if the last attempt was one and ended this short a time ago.
+    pub(super) fn failed_within(&self, limit: Duration) -> Option<Failure> {
+        match &*self.known.lock().unwrap_or_else(PoisonError::into_inner) {
+            Known::Down(failure, at) if at.elapsed() < limit => Some(failure.clone()),
+            _ => None,
+        }
+    }
+
+    fn know(&self, known: Known) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
+    }
+}
