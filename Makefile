@@ -34,7 +34,7 @@ conformance: prerequisites ## Ours beside the OpenTelemetry Collector's: rows co
 fuzz: prerequisites ## Fuzz targets: all, or TARGET=name; RUNS=100000 executions each
 	@$(XTASK) fuzz --runs $(or $(RUNS),100000) $(if $(TARGET),--target $(TARGET))
 
-chaos: prerequisites ## Faults under load, one JSON line each: BUDGET=pr|nightly|release FAULT= RUNS= SEED=
+chaos: prerequisites ## Faults under load, one JSON line each: BUDGET=pr|nightly|release FAULT= RUNS= SEED= LANES=
 	@$(XTASK) chaos
 
 bench: prerequisites ## What the collector costs, as JSON lines: CASE= RUNS= QUICK=1 PROFILE=1 PEER= (docs/performance.md)

@@ -1,7 +1,8 @@
 //! Starting and stopping, in order.
 //!
-//! Start: logs, client, admin port, wait until the kinds are served, take the lease, run the
-//! controllers. Stop: SIGTERM or SIGINT ends the controllers (running reconciles finish), then the
+//! Start: logs, client, admin port, wait until the kinds are served, watch everything, take the
+//! lease, reconcile. A replica that stands by watches too, so that it has nothing to read when it
+//! takes over. Stop: SIGTERM or SIGINT ends the controllers (running reconciles finish), then the
 //! lease is given back, then the admin port closes. A lost lease ends the process at once with its
 //! own error, so that two replicas never write. Only this module knows every part.
 
@@ -121,7 +122,7 @@ async fn run(args: Args) -> Result<(), RunError> {
 /// Resolves when the process was asked to stop; every part holds one.
 type Stop = Shared<futures::future::BoxFuture<'static, ()>>;
 
-/// Stands by for the lease, then runs the controllers while it is held.
+/// Watches and stands by for the lease; reconciles while it is held.
 async fn lead(
     args: &Args,
     client: Client,
@@ -141,45 +142,64 @@ async fn lead(
         args.identity(),
         args.lease_terms(),
     );
-    tokio::select! {
-        () = elector.acquire() => metrics.set_leader(true),
-        () = stop.clone() => return Ok(()),
-    }
     let context = Arc::new(context(args, client.clone(), &metrics));
+    let (leads, leading) = watch::channel(false);
+    let controllers = controllers(context.clone(), places(&client, args), leading, stop.clone());
+    tokio::pin!(controllers);
+    tokio::select! {
+        () = elector.acquire() => {}
+        () = stop.clone() => return Ok(()),
+        on_its_own = &mut controllers => return ended(on_its_own, health),
+    }
+    metrics.set_leader(true);
+    context.wakes.forget();
+    let _ = leads.send(true);
 
     // The lease is held until the controllers are done, so that nobody else starts beside them.
     let (drained_sender, drained) = watch::channel(false);
-    let controllers = async {
-        let ended = run_controllers(context.clone(), places(&client, args), stop.clone());
-        let asked =
-            stop.clone().then(|()| tokio::time::sleep(Duration::from_secs(DRAIN_SECONDS_MAX)));
-        let on_its_own = tokio::select! {
-            () = ended => stop.peek().is_none(),
-            () = asked => {
-                tracing::warn!("reconciles did not finish in {DRAIN_SECONDS_MAX} s");
-                false
-            }
-        };
-        let _ = drained_sender.send(true);
-        on_its_own
-    };
     let (ending, on_its_own) = {
         let hold = elector.hold(turned_true(drained));
-        tokio::pin!(hold, controllers);
+        tokio::pin!(hold);
         tokio::select! {
             // Lost: dropping the controllers stops them where they are; nothing more is written.
             ending = &mut hold => (ending, false),
-            on_its_own = &mut controllers => (hold.await, on_its_own),
+            on_its_own = &mut controllers => {
+                let _ = drained_sender.send(true);
+                (hold.await, on_its_own)
+            }
         }
     };
     metrics.set_leader(false);
-    match (ending, on_its_own) {
-        (Ending::Lost, _) => Err(RunError::LeaseLost),
-        (Ending::Released, true) => {
-            health.broken();
-            Err(RunError::ControllerEnded)
+    match ending {
+        Ending::Lost => Err(RunError::LeaseLost),
+        Ending::Released => ended(on_its_own, health),
+    }
+}
+
+/// What it means that the controllers have ended.
+fn ended(on_its_own: bool, health: &Health) -> Result<(), RunError> {
+    if !on_its_own {
+        return Ok(());
+    }
+    health.broken();
+    Err(RunError::ControllerEnded)
+}
+
+/// Runs the controllers until they are asked to stop and are done, or are given up; tells whether
+/// they ended although nobody had asked.
+async fn controllers(
+    context: Arc<Context>,
+    places: Vec<Place>,
+    leading: watch::Receiver<bool>,
+    stop: Stop,
+) -> bool {
+    let asked = stop.clone().then(|()| tokio::time::sleep(Duration::from_secs(DRAIN_SECONDS_MAX)));
+    tokio::select! {
+        () = run_controllers(context, places, leading, stop.clone()) => stop.peek().is_none(),
+        () = asked => {
+            tracing::warn!("reconciles did not finish in {DRAIN_SECONDS_MAX} s");
+            false
         }
-        (Ending::Released, false) => Ok(()),
     }
 }
 
@@ -219,9 +239,14 @@ fn places(client: &Client, args: &Args) -> Vec<Place> {
 }
 
 /// Runs all five controllers in every place; ends when all have.
-async fn run_controllers(context: Arc<Context>, places: Vec<Place>, stop: Stop) {
+async fn run_controllers(
+    context: Arc<Context>,
+    places: Vec<Place>,
+    leading: watch::Receiver<bool>,
+    stop: Stop,
+) {
     let runs = places.iter().flat_map(|place| {
-        let parts = || (context.clone(), place.clone(), stop.clone());
+        let parts = || (context.clone(), place.clone(), leading.clone(), stop.clone());
         [
             start::<pipeline::Pipelines>(parts()),
             start::<edge::EdgePools>(parts()),
@@ -234,9 +259,9 @@ async fn run_controllers(context: Arc<Context>, places: Vec<Place>, stop: Stop) 
 }
 
 fn start<R: controller::Reconciler>(
-    (context, place, stop): (Arc<Context>, Place, Stop),
+    (context, place, leading, stop): (Arc<Context>, Place, watch::Receiver<bool>, Stop),
 ) -> futures::future::BoxFuture<'static, ()> {
-    controller::run::<R>(context, place, stop).boxed()
+    controller::run::<R>(context, place, leading, stop).boxed()
 }
 
 /// Waits until the API server serves all five kinds.

@@ -20,6 +20,11 @@ impl Wakes {
         since.entry(key).or_insert_with(Instant::now);
     }
 
+    /// Whoever waited so far did so for another replica.
+    pub fn forget(&self) {
+        self.since.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// The object waits no longer; gives how long it did.
     pub fn begun(&self, key: &str) -> Option<Duration> {
         let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);

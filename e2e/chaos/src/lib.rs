@@ -8,6 +8,7 @@ pub mod clock;
 pub mod commits;
 pub mod disk;
 pub mod faults;
+pub mod lanes;
 pub mod proxy;
 pub mod random;
 pub mod report;

@@ -2,15 +2,13 @@
 //! every promise held.
 
 use std::process::ExitCode;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
 use clap::Parser;
-use millrace_chaos::disk::{self, Disks};
 use millrace_chaos::faults::{Budget, DISK_FULL, Fault, TABLE};
-use millrace_chaos::report::Outcome;
-use millrace_chaos::world::World;
-use millrace_chaos::{run, say};
+use millrace_chaos::lanes::{self, Plan};
+use millrace_chaos::{disk, say};
 
 /// Faults against the shipped binaries under load.
 #[derive(Debug, Parser)]
@@ -28,6 +26,9 @@ struct Args {
     /// Everything left to chance follows from it; from the clock when absent.
     #[arg(long, env = "SEED")]
     seed: Option<u64>,
+    /// Worlds side by side, each with a broker and an engine of its own; the faults are shared out.
+    #[arg(long, env = "LANES", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    lanes: u8,
     /// Print the faults and stop.
     #[arg(long)]
     list: bool,
@@ -53,27 +54,18 @@ fn chaos(args: &Args) -> Result<bool> {
         }
         return Ok(true);
     }
-    let fills_disks = faults.iter().any(|fault| fault.name == DISK_FULL);
-    if fills_disks {
+    if faults.iter().any(|fault| fault.name == DISK_FULL) {
         disk::in_own_namespace()?;
     }
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let seed = args.seed.unwrap_or_else(clock);
-    let began = Instant::now();
-    say::progress(&format!("SEED={seed}; starting broker, engine, edge and gateways"));
-    let mut world = World::start(fills_disks.then(Disks::mount).transpose()?)?;
-    say::progress(&format!("all up after {:.1} s", began.elapsed().as_secs_f64()));
-    let mut sum = Outcome::default();
-    for fault in faults {
-        let runs = args.runs.unwrap_or_else(|| fault.runs(args.budget));
-        say::progress(&format!("{} x {runs}: {}", fault.name, fault.unit));
-        let outcome = run::fault(&mut world, &fault, runs, seed);
-        say::line(&outcome.line(seed));
-        sum.add(&outcome);
-    }
-    sum.fault = "all".to_owned();
-    sum.seconds = began.elapsed().as_secs_f64();
-    say::line(&sum.line(seed));
+    let plan = Plan {
+        budget: args.budget,
+        runs: args.runs,
+        seed: args.seed.unwrap_or_else(clock),
+        lanes: args.lanes.into(),
+    };
+    let sum = lanes::run(faults, &plan)?;
+    say::line(&sum.line(plan.seed));
     Ok(sum.is_kept())
 }
 

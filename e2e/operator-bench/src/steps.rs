@@ -26,6 +26,8 @@ const REPAIR_MAX: Duration = Duration::from_secs(60);
 /// The lease of operators that are not to be taken over: an API server that shares its processors
 /// with the bench may take seconds to renew one.
 const LEASE_SECONDS: u32 = 30;
+/// A standby that does nothing for this long has listed what there is.
+const IDLE_FOR: Duration = Duration::from_secs(2);
 /// How long a converged operator is watched for writes.
 const RESYNC_FOR: Duration = Duration::from_secs(40);
 
@@ -274,8 +276,17 @@ impl World {
         let looked = || leader.metrics().is_ok_and(|metrics| reconciled(&metrics) >= count);
         wait_for("the leader has looked at everything", self.settings.patience, looked).await?;
         let standby = start("fourth")?;
-        // It stands by once it has looked at the lease, which it does as soon as it answers.
-        wait_for("the standby answers", REPAIR_MAX, || standby.metrics().is_ok()).await?;
+        // It has listed everything when it has nothing left to do.
+        let (mut worked, mut at) = (0.0, Instant::now());
+        let rests = || {
+            let cpu = standby.cpu_seconds().unwrap_or(0.0);
+            if cpu > worked + 0.02 {
+                (worked, at) = (cpu, Instant::now());
+            }
+            at.elapsed() >= IDLE_FOR && standby.metrics().is_ok()
+        };
+        wait_for("the standby has listed everything", self.settings.patience, rests).await?;
+        let rss_bytes = standby.resident_bytes()?;
         let services = self.children("v1", "Service");
         let killed = Instant::now();
         leader.end("-KILL")?;
@@ -287,7 +298,12 @@ impl World {
         let led = killed.elapsed();
         back.await??;
         let repaired = killed.elapsed();
-        let figures = json!({ "lease_s": self.settings.lease_seconds, "leads_s": seconds(led), "deleted_service_back_s": seconds(repaired) });
+        let figures = json!({
+            "lease_s": self.settings.lease_seconds,
+            "leads_s": seconds(led),
+            "deleted_service_back_s": seconds(repaired),
+            "standby_rss_bytes": rss_bytes,
+        });
         self.say("take_over", figures);
         standby.end("-TERM")
     }

@@ -48,8 +48,7 @@ pub(crate) fn release(name: &str) -> PathBuf {
 
 /// Release binaries, the collector once for each allocator.
 pub(crate) fn binaries() -> Result<()> {
-    let tools = ["-p", "millrace-operator", "-p", "millrace-ddl", "-p", "millrace-loadgen"];
-    cargo_build(&tools)?;
+    plain(&["-p", "millrace-operator", "-p", "millrace-ddl", "-p", "millrace-loadgen"])?;
     collectors()
 }
 
@@ -62,12 +61,12 @@ pub(crate) fn benchmarks() -> Result<()> {
 
 /// What the operator's benchmark runs: the harness and the operator.
 pub(crate) fn operator_bench() -> Result<()> {
-    cargo_build(&["-p", "millrace-operator", "-p", "millrace-operator-bench"])
+    plain(&["-p", "millrace-operator", "-p", "millrace-operator-bench"])
 }
 
 /// What faults are done to: the tools, and the collector with the allocator of the plain tag.
 pub(crate) fn struck() -> Result<()> {
-    cargo_build(&["-p", "millrace-ddl", "-p", "millrace-loadgen"])?;
+    plain(&["-p", "millrace-ddl", "-p", "millrace-loadgen"])?;
     collector(DEFAULT_ALLOCATOR)
 }
 
@@ -85,6 +84,12 @@ fn collectors() -> Result<()> {
 
 fn collector(allocator: &str) -> Result<()> {
     cargo_build(&["-p", "millrace-collector", "--no-default-features", "--features", allocator])
+}
+
+/// What waits for others more than it computes is built without optimisation across crates, which
+/// doubles the time of a build and is worth it to the collector alone.
+fn plain(select: &[&str]) -> Result<()> {
+    cargo_build(&[&["--config", "profile.release.lto=false"], select].concat())
 }
 
 fn cargo_build(select: &[&str]) -> Result<()> {

@@ -1,31 +1,50 @@
 //! `xtask chaos`: builds what faults are done to and hands over to the harness (e2e/chaos), which
-//! reads the same variables that `make chaos` is given: BUDGET, FAULT, RUNS, SEED.
+//! reads the same variables that `make chaos` is given: BUDGET, FAULT, RUNS, SEED, LANES.
 //!
 //! What is struck are the release binaries. Only the collector that ends at named points is another
 //! build, in dev mode: release mode refuses to have such points.
 
 use std::fs;
+use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use crate::build::{self, Binaries};
 use crate::shell;
 
-/// Does the faults of a budget.
+/// Does the faults of a budget, in one world after the other unless LANES says otherwise.
 pub(crate) fn run(from: Binaries) -> Result<()> {
-    if from == Binaries::Built {
-        build::struck()?;
-    }
-    harness()?;
+    prepare(from)?;
     strike()
 }
 
-/// The same, with everything as an earlier build left it.
+/// The same as a phase of `make test`: two worlds side by side, since most of a fault is waiting.
+pub(crate) fn test() -> Result<()> {
+    prepare(Binaries::AsTheyAre)?;
+    let mut command = striking();
+    if std::env::var_os("LANES").is_none() {
+        command.env("LANES", "2");
+    }
+    shell::run_command(&mut command)
+}
+
+fn prepare(from: Binaries) -> Result<()> {
+    if from == Binaries::Built {
+        build::struck()?;
+    }
+    harness()
+}
+
+/// The same as [`run`], with everything as an earlier build left it.
 pub(crate) fn strike() -> Result<()> {
+    shell::run_command(&mut striking())
+}
+
+fn striking() -> Command {
     let mut command = shell::command(&dev("millrace-chaos"), &[]);
     command.env("MILLRACE_BIN_DIR", build::release(""));
     command.env("MILLRACE_FAILPOINT_BIN", build::target().join("chaos/millrace-collector"));
-    shell::run_command(&mut command)
+    command
 }
 
 /// The harness, the clock that it moves, and the collector with named points. Two of them come as by-products of building their

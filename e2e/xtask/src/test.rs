@@ -89,8 +89,9 @@ impl Phase {
                     suites.iter().filter(own).flat_map(Suite::arguments).collect();
                 cargo_test(&own, &["--test-threads=2"], tally)
             }
-            Self::Integration => cargo_test(&of_class(suites, false), &["--test-threads=1"], tally),
-            Self::Faults => chaos::run(Binaries::AsTheyAre),
+            // Most of a test is waiting for a broker or an engine of its own.
+            Self::Integration => cargo_test(&of_class(suites, false), &["--test-threads=2"], tally),
+            Self::Faults => chaos::test(),
             Self::Cluster => cluster(suites, tally),
         }
     }

@@ -29,7 +29,7 @@ use crate::watch::Watching;
 /// A settled pool is looked at again this often; it bounds how late a changed Secret is seen.
 const RESYNC: Duration = Duration::from_secs(30);
 /// One that refers to no Secret, or whose Secrets are watched: its watches tell of everything, this
-/// covers what they missed. As long as a child stays verified at most.
+/// covers what they missed.
 const RESYNC_QUIET: Duration = Duration::from_secs(300);
 /// While pods move, their troubles are looked for this often: no watch tells of them.
 const RESYNC_MOVING: Duration = Duration::from_secs(5);
@@ -54,14 +54,14 @@ impl Reconciler for EdgePools {
     }
 
     async fn reconcile(context: &Context, pool: &EdgePool) -> Result<Next, StepError> {
-        let mut resync = RESYNC;
+        let mut resync = Next::After(RESYNC);
         let outcome = match validate::draft(pool, &context.images) {
             Err(invalid) => Outcome::Invalid { invalid, live: None },
             Ok(draft) => {
                 let secrets = draft.secrets.iter().map(|(secret, _)| secret);
                 context.references.set(&draft.names.namespace, &draft.names.pool, secrets);
                 if context.watches_secrets || draft.secrets.iter().next().is_none() {
-                    resync = RESYNC_QUIET;
+                    resync = Next::Within(RESYNC_QUIET);
                 }
                 let observed = observe::observe(context, pool, draft).await?;
                 match validate::validate(pool, &observed) {
@@ -75,6 +75,6 @@ impl Reconciler for EdgePools {
         };
         let settled = status::report(context, pool, &outcome).await?;
         outcome.into_failure().map_or(Ok(()), Err)?;
-        Ok(Next::After(if settled { resync } else { RESYNC_MOVING }))
+        Ok(if settled { resync } else { Next::After(RESYNC_MOVING) })
     }
 }

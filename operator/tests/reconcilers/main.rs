@@ -9,4 +9,5 @@ mod outside;
 mod pipeline;
 mod resources;
 mod rollout;
+mod standby;
 mod support;
