@@ -480,7 +480,7 @@ mod tests {
         seen.verify(key(), "hash", state("1"), None, at(0));
         assert!(seen.is_as_wanted(&key(), "hash", at(1)));
         assert!(!seen.is_as_wanted(&key(), "other", at(1)), "something else is wanted");
-        assert!(!seen.is_as_wanted(&key(), "hash", at(300)), "too long ago");
+        assert!(!seen.is_as_wanted(&key(), "hash", at(1_800)), "too long ago");
         assert!(!seen.is_as_wanted(&key(), "hash", at(-1)), "the clock went back");
         seen.note::<EdgePool, Service>(CHILD, told("2"), Some("prod"), round);
         assert!(!seen.is_as_wanted(&key(), "hash", at(1)), "it was edited");
@@ -514,7 +514,7 @@ mod tests {
         assert!(!seen.is_claimed(&key(), "hash", wanted, at(1)), "nobody says whose it is");
         note("5", Some(claim("a")));
         assert!(!seen.is_claimed(&key(), "other", wanted, at(1)), "the hash is another");
-        assert!(!seen.is_claimed(&key(), "hash", wanted, at(300)), "compared too long ago");
+        assert!(!seen.is_claimed(&key(), "hash", wanted, at(1_800)), "compared too long ago");
     }
 
     /// Scenario: a workload's watch tells its figures; it is claimed, read, and its controller goes
