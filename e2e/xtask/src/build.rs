@@ -48,7 +48,8 @@ pub(crate) fn release(name: &str) -> PathBuf {
 
 /// Release binaries, the collector once for each allocator.
 pub(crate) fn binaries() -> Result<()> {
-    plain(&["-p", "millrace-operator", "-p", "millrace-ddl", "-p", "millrace-loadgen"])?;
+    let tools = ["-p", "millrace-operator", "-p", "millrace-ddl", "-p", "millrace-loadgen"];
+    cargo_build(&tools)?;
     collectors()
 }
 
@@ -61,12 +62,12 @@ pub(crate) fn benchmarks() -> Result<()> {
 
 /// What the operator's benchmark runs: the harness and the operator.
 pub(crate) fn operator_bench() -> Result<()> {
-    plain(&["-p", "millrace-operator", "-p", "millrace-operator-bench"])
+    cargo_build(&["-p", "millrace-operator", "-p", "millrace-operator-bench"])
 }
 
 /// What faults are done to: the tools, and the collector with the allocator of the plain tag.
 pub(crate) fn struck() -> Result<()> {
-    plain(&["-p", "millrace-ddl", "-p", "millrace-loadgen"])?;
+    cargo_build(&["-p", "millrace-ddl", "-p", "millrace-loadgen"])?;
     collector(DEFAULT_ALLOCATOR)
 }
 
@@ -84,12 +85,6 @@ fn collectors() -> Result<()> {
 
 fn collector(allocator: &str) -> Result<()> {
     cargo_build(&["-p", "millrace-collector", "--no-default-features", "--features", allocator])
-}
-
-/// What waits for others more than it computes is built without optimisation across crates, which
-/// doubles the time of a build and is worth it to the collector alone.
-fn plain(select: &[&str]) -> Result<()> {
-    cargo_build(&[&["--config", "profile.release.lto=false"], select].concat())
 }
 
 fn cargo_build(select: &[&str]) -> Result<()> {
