@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use crate::build::{self, Binaries};
 use crate::shell;
 
-/// Does the faults of a budget, in one world after the other unless LANES says otherwise.
+/// Does the faults of a budget, in one world unless LANES says otherwise.
 pub(crate) fn run(from: Binaries) -> Result<()> {
     prepare(from)?;
     strike()
