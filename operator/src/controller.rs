@@ -6,7 +6,6 @@
 //! nothing. It knows nothing of what a kind does.
 
 use std::fmt::Debug;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,6 +27,7 @@ use crate::error::{Category, Step, StepError, chain};
 use crate::events::Notice;
 use crate::packed::Packed;
 use crate::pool::names::Role;
+use crate::seen::fingerprint;
 use crate::watch::{Tell, Watching};
 
 /// A reconcile that takes longer is given up and tried again: an endpoint that hangs must not hold
@@ -67,9 +67,7 @@ impl Next {
 
 /// A part of `most`, spread evenly over keys.
 fn spread(key: &str, most: Duration) -> Duration {
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    most.mul_f64((hasher.finish() >> 32) as f64 / f64::from(u32::MAX))
+    most.mul_f64((fingerprint(&key) >> 32) as f64 / f64::from(u32::MAX))
 }
 
 /// The namespace, or all of them, that one set of controllers looks after.

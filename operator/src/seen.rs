@@ -91,7 +91,8 @@ impl State {
     }
 }
 
-fn fingerprint(value: &impl Hash) -> u64 {
+/// The same for equal values within one process, and evenly spread.
+pub(crate) fn fingerprint(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
