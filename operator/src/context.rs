@@ -14,6 +14,7 @@ use crate::events::Events;
 use crate::kept::Kept;
 use crate::lag::LagSource;
 use crate::metrics::Metrics;
+use crate::migrations::Migrations;
 use crate::outside::{Brokers, Tables};
 use crate::references::References;
 use crate::scrape::PodSource;
@@ -82,6 +83,8 @@ pub struct Context {
     pub wakes: Arc<Wakes>,
     /// Objects of our own kinds, as their controllers hold them.
     pub stores: Stores,
+    /// Which tables are being migrated.
+    pub migrations: Migrations,
     /// What pods did, for judging rollouts.
     pub trials: Kept<Trial>,
 }

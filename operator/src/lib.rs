@@ -22,6 +22,7 @@ pub mod kept;
 pub mod lag;
 pub mod lease;
 pub mod metrics;
+pub mod migrations;
 pub mod outside;
 pub mod packed;
 pub mod pipeline;

@@ -28,6 +28,7 @@ use crate::kept::Kept;
 use crate::lag::LagBoard;
 use crate::lease::{Elector, Ending};
 use crate::metrics::Metrics;
+use crate::migrations::Migrations;
 use crate::outside::Outside;
 use crate::scrape::{HttpPods, PodBoard};
 use crate::{edge, gateway, pipeline, schema, telemetry, topic};
@@ -225,6 +226,7 @@ fn context(args: &Args, client: Client, metrics: &Metrics) -> Context {
         references: Arc::default(),
         watches_secrets: args.watch_secrets,
         stores: crate::stores::Stores::default(),
+        migrations: Migrations::default(),
         trials: Kept::default(),
         client,
     }

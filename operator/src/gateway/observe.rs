@@ -15,6 +15,7 @@ use super::validate::{Draft, Observed};
 use crate::apply::api;
 use crate::context::Context;
 use crate::error::{Step, StepError};
+use crate::migrations::Place;
 use crate::pool::names::PoolNames;
 use crate::pool::observe;
 use crate::schema::tables;
@@ -62,7 +63,8 @@ pub(super) async fn observe(
         true => signals(context, &draft.names, &facts, &look, &mut kept, now).await?,
         false => (kept.pods, kept.scaler) = (PodRates::default(), None),
     }
-    Ok(Observed { draft, found, live, lag, losses, watched, kept, now })
+    let migrates = context.migrations.is_under_way(&Place::of(pool, &pool.spec.clickhouse), now);
+    Ok(Observed { draft, found, live, lag, losses, watched, migrates, kept, now })
 }
 
 /// Asks the pods that are to stay. One that does not answer is part of what is seen.

@@ -81,7 +81,10 @@ fn seen(
     rule::Observation {
         now: observed.now.as_second(),
         current: if observed.kept.sized_by().is_some() { live } else { decided.or(live) },
-        transition: figures.as_ref().map_or(Transition::Settled, transition),
+        transition: match figures.as_ref().map_or(Transition::Settled, transition) {
+            Transition::Settled | Transition::Scaling if observed.migrates => Transition::Migration,
+            other => other,
+        },
         capacity_key: capacity_key(pool, observed),
         // A lag that was asked for and not told is missing, however young the answer before is.
         group: observed.kept.group().filter(|_| observed.lag.is_ok()),

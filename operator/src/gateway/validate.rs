@@ -60,6 +60,8 @@ pub(super) struct Observed {
     pub(super) losses: Losses,
     /// What is read for its rollout.
     pub(super) watched: Watched,
+    /// Whether its tables are being migrated.
+    pub(super) migrates: bool,
     /// What is remembered of its sizing, the newest look at the group included.
     pub(super) kept: Sizing,
     /// When all this was seen.

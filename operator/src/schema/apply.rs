@@ -11,6 +11,7 @@ use super::validate;
 use crate::context::Context;
 use crate::error::StepError;
 use crate::events::Notice;
+use crate::migrations::Place;
 
 /// The tables after the plan has run.
 pub(super) struct Applied {
@@ -37,7 +38,7 @@ pub(super) async fn apply(
     let Observed { declared, servers } = observed;
     let Plan { servers: plans, outdated } = plan;
     let may = May { paused, contract: outdated.is_none() };
-    let (mut left, mut failure) = (Left { outdated, ..Left::default() }, None);
+    let (mut left, mut failure) = (Left { outdated, ..Left::default() }, None::<StepError>);
     let mut withheld = false;
     for (server, plan) in servers.into_iter().zip(plans) {
         match one(context, schema, &declared, server, plan, may).await {
@@ -53,6 +54,9 @@ pub(super) async fn apply(
             Err(error) => failure = failure.or(Some(error)),
         }
     }
+    if !failure.as_ref().is_some_and(may_go_on) {
+        context.migrations.ended(&Place::of(schema, &schema.spec.clickhouse));
+    }
     Applied {
         revision: declared.revision(),
         database: declared.database.as_str().to_owned(),
@@ -60,6 +64,12 @@ pub(super) async fn apply(
         failure,
         withheld,
     }
+}
+
+/// Whether statements may still run after this failure: the answer was lost, or they are another
+/// run's.
+fn may_go_on(failure: &StepError) -> bool {
+    matches!(failure.reason, Reason::ClickHouseUnreachable | Reason::MigrationBusy)
 }
 
 /// What stands against running, whatever the plan.
@@ -108,6 +118,8 @@ async fn one(
     options.permit = permit;
     // The next reconcile is the retry; a worker is not held up by a server that is busy.
     options.retries = 0;
+    let place = Place::of(schema, &schema.spec.clickhouse);
+    context.migrations.begins(place, context.clock.now());
     let done = context.tables.migrate(&client, declared, &options).await.map_err(stopped)?;
     let ddl::Migrated { adopted, migrations, applied, blocked, before, drift, server: _ } = done;
     if !applied.done.is_empty() {

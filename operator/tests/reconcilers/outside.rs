@@ -1,9 +1,17 @@
 //! What the reconcilers of topics and schemas do when the outside is away: conditions, retries,
 //! finalizers. What they do with a real broker and engine is tested in `e2e`.
 
+use std::sync::{Arc, Mutex};
+
 use crate::support::world::World;
+use crate::support::{GATEWAY_POOL, GATEWAY_SET, gateway_pool};
+use futures::future::{BoxFuture, FutureExt};
+use millrace_ddl as ddl;
+use millrace_operator::gateway::GatewayPools;
+use millrace_operator::outside::Tables;
 use millrace_operator::schema::Schemas;
 use millrace_operator::topic::Topics;
+use tokio::sync::Notify;
 use serde_json::{Value, json};
 
 const TOPIC: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/telemetrytopics/prod-traces";
@@ -141,4 +149,112 @@ async fn an_object_that_retains_is_let_go_at_once() {
     world.reconcile::<Schemas>(SCHEMA).await.unwrap();
     assert_eq!(finalizers(&world, SCHEMA), Vec::<String>::new());
     assert!(world.server.take_event_reasons().is_empty());
+}
+
+/// A server whose migrations begin, say so, and end as they are told.
+#[derive(Default)]
+struct Slow {
+    begun: Notify,
+    end: Notify,
+    ends_with: Mutex<Option<ddl::MigrateError>>,
+    migrated: Mutex<bool>,
+}
+
+impl Tables for Slow {
+    fn observe<'a>(
+        &'a self,
+        _: &'a ddl::Client,
+        declared: &'a ddl::Declared,
+    ) -> BoxFuture<'a, Result<ddl::Observed, ddl::ClientError>> {
+        let migrated = *self.migrated.lock().unwrap();
+        let exactly = migrated.then(|| ddl::exactly::exactly(declared));
+        async move { Ok(exactly.unwrap_or_default()) }.boxed()
+    }
+
+    fn migrate<'a>(
+        &'a self,
+        _: &'a ddl::Client,
+        _: &'a ddl::Declared,
+        _: &'a ddl::MigrateOptions,
+    ) -> BoxFuture<'a, Result<ddl::Migrated, ddl::MigrateError>> {
+        async move {
+            self.begun.notify_one();
+            self.end.notified().await;
+            Err(self.ends_with.lock().unwrap().take().unwrap())
+        }
+        .boxed()
+    }
+
+    fn drop_all<'a>(
+        &'a self,
+        _: &'a ddl::Client,
+        _: &'a ddl::Declared,
+    ) -> BoxFuture<'a, Result<(), ddl::ClientError>> {
+        async { Ok(()) }.boxed()
+    }
+}
+
+/// Looks at the pool once with a lag above its bound; gives the reason of what was decided.
+async fn sized(world: &World) -> String {
+    world.pass(10);
+    world.reconcile::<GatewayPools>(GATEWAY_POOL).await.unwrap();
+    world.finish_rollouts();
+    let pool = world.server.get(GATEWAY_POOL).unwrap();
+    pool["status"]["sizing"]["reason"].as_str().unwrap().to_owned()
+}
+
+/// Scenario: a pool far behind its bound while a migration of its tables runs; another run is found
+/// at work; a statement is refused; all is done. Guarantee: the pool keeps its size while
+/// statements may run, says why, and grows otherwise.
+#[tokio::test]
+async fn a_migration_under_way_holds_the_size_of_pools_that_write_to_its_tables() {
+    let mut world = World::new();
+    let server = Arc::new(Slow::default());
+    Arc::get_mut(&mut world.context).unwrap().tables = server.clone();
+    world.server.put(SCHEMA, schema("Retain"));
+    let scaling = json!({"scaling": {"minReplicas": 2, "maxReplicas": 24}});
+    world.server.put(GATEWAY_POOL, gateway_pool(scaling));
+    world.set_lag(Some((5_000_000, false)));
+    for _ in 0..12 {
+        sized(&world).await;
+    }
+    let size = || world.server.get(GATEWAY_SET).unwrap()["spec"]["replicas"].clone();
+    let before = size();
+    let run = async |ends_with: ddl::MigrateError| {
+        *server.ends_with.lock().unwrap() = Some(ends_with);
+        let migration = world.reconcile::<Schemas>(SCHEMA);
+        let meanwhile = async {
+            server.begun.notified().await;
+            for _ in 0..20 {
+                assert_eq!(sized(&world).await, "HoldMigration");
+            }
+            server.end.notify_one();
+        };
+        let (ended, ()) = tokio::join!(migration, meanwhile);
+        ended.unwrap_err();
+    };
+    let author = "somebody at a shell".to_owned();
+    run(ddl::MigrateError::Busy { author, silent_seconds: 1, lease_seconds: 60 }).await;
+    assert_eq!(sized(&world).await, "HoldMigration");
+    assert_eq!(size(), before);
+    run(ddl::MigrateError::Preflight(ddl::PreflightError::NoKeeper)).await;
+    let mut reasons = Vec::new();
+    for _ in 0..60 {
+        reasons.push(sized(&world).await);
+    }
+    assert!(!reasons.contains(&"HoldMigration".to_owned()), "{reasons:?}");
+    assert_ne!(size(), before);
+    // A look that finds nothing to do ends what was cut off before.
+    let place = millrace_operator::migrations::Place::of(
+        &serde_json::from_value::<millrace_crds::v1alpha1::TelemetrySchema>(
+            world.server.get(SCHEMA).unwrap(),
+        )
+        .unwrap(),
+        &serde_json::from_value(json!({"endpoints": [NOBODY]})).unwrap(),
+    );
+    let now = world.context.clock.now();
+    world.context.migrations.begins(place.clone(), now);
+    *server.migrated.lock().unwrap() = true;
+    world.reconcile::<Schemas>(SCHEMA).await.unwrap();
+    assert!(!world.context.migrations.is_under_way(&place, now));
 }

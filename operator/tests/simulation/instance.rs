@@ -28,6 +28,7 @@ use millrace_operator::events::Events;
 use millrace_operator::gateway::GatewayPools;
 use millrace_operator::kept::Kept;
 use millrace_operator::metrics::Metrics;
+use millrace_operator::migrations::Migrations;
 use millrace_operator::packed::Packed;
 use millrace_operator::pipeline::Pipelines;
 use millrace_operator::pool::workload as figures;
@@ -262,6 +263,7 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         tables: Arc::new(beyond.clone()),
         pods: Arc::new(beyond.clone()),
         sizings: Kept::default(),
+        migrations: Migrations::default(),
         trials: Kept::default(),
         seen: Arc::default(),
         wakes: Arc::default(),

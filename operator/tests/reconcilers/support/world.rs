@@ -18,6 +18,7 @@ use millrace_operator::kafka::Sessions;
 use millrace_operator::kept::Kept;
 use millrace_operator::lag::{LagObservation, LagQuery, LagSource, PartitionOffsets};
 use millrace_operator::metrics::Metrics;
+use millrace_operator::migrations::Migrations;
 use millrace_operator::outside::Outside;
 use millrace_operator::scrape::{Look, PodSource, Sample, ScrapeError, Target};
 use millrace_operator::stores::Stores;
@@ -134,6 +135,7 @@ fn context(
         references: Arc::default(),
         watches_secrets: false,
         stores: Stores::default(),
+        migrations: Migrations::default(),
         trials: Kept::default(),
     }
 }
