@@ -17,7 +17,7 @@ use crate::metrics::Metrics;
 use crate::migrations::Migrations;
 use crate::outside::{Brokers, Tables};
 use crate::references::References;
-use crate::scrape::PodSource;
+use crate::scrape::{MetricsApi, PodSource};
 use crate::seen::Seen;
 use crate::sizing::Sizing;
 use crate::stores::Stores;
@@ -71,6 +71,8 @@ pub struct Context {
     pub tables: Arc<dyn Tables>,
     /// What pods say of themselves.
     pub pods: Arc<dyn PodSource>,
+    /// What the metrics API says of pods that say nothing.
+    pub metered: MetricsApi,
     /// What is remembered of each pool's sizing.
     pub sizings: Kept<Sizing>,
     /// What watches have seen of children, and which were verified since.

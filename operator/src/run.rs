@@ -30,7 +30,7 @@ use crate::lease::{Elector, Ending};
 use crate::metrics::Metrics;
 use crate::migrations::Migrations;
 use crate::outside::Outside;
-use crate::scrape::{HttpPods, PodBoard};
+use crate::scrape::{HttpPods, MetricsApi, PodBoard};
 use crate::{edge, gateway, pipeline, schema, telemetry, topic};
 
 /// Reconciles wait for answers more than they compute; two threads also bound the allocator's
@@ -226,6 +226,7 @@ fn context(args: &Args, client: Client, metrics: &Metrics) -> Context {
         references: Arc::default(),
         watches_secrets: args.watch_secrets,
         stores: crate::stores::Stores::default(),
+        metered: MetricsApi::default(),
         migrations: Migrations::default(),
         trials: Kept::default(),
         client,

@@ -20,6 +20,8 @@ pub struct Sizing {
     pub pods: PodRates,
     /// Who else sizes its StatefulSet, and when that was looked for.
     pub scaler: Option<(Timestamp, Option<String>)>,
+    /// When the metrics API was last asked about its pods.
+    pub metered_at: Option<Timestamp>,
     /// When the API server last refused for good to give a pod more, and in what words; `None` once
     /// it did it.
     pub resize_refused: Option<(Timestamp, String)>,

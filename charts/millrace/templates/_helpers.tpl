@@ -63,6 +63,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [list]
+# What those that don't answer use, where the cluster has a metrics API.
+- apiGroups: [metrics.k8s.io]
+  resources: [pods]
+  verbs: [list]
 # More memory for running pods, in place.
 - apiGroups: [""]
   resources: [pods/resize]

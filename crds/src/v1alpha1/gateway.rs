@@ -519,6 +519,9 @@ pub struct SizingSignals {
     pub pods: i32,
     /// Pods that answered on their admin port.
     pub pods_told: i32,
+    /// Pods that did not answer and whose figures the cluster's metrics API gave. Absent when none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pods_metered: Option<i32>,
     /// The memory of the fullest pod, in percent of its limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_percent: Option<i32>,

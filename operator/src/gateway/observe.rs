@@ -19,12 +19,15 @@ use crate::migrations::Place;
 use crate::pool::names::PoolNames;
 use crate::pool::observe;
 use crate::schema::tables;
-use crate::scrape::{self, Look, PodFacts, PodRates};
+use crate::scrape::{self, Look, MeteredPods, PodFacts, PodRates};
 use crate::sizing::Sizing;
 use crate::trials;
 
 /// Other autoscalers are looked for this often: they come and go by hand.
 const SCALER_FRESH: SignedDuration = SignedDuration::from_secs(30);
+/// Pods that don't answer are looked up in the metrics API this often: what it says is 15 to 60 s
+/// old at most installations, and counts for a minute.
+const METERED_FRESH: SignedDuration = SignedDuration::from_secs(30);
 /// One page of them; no namespace has more pools than that by far.
 const SCALERS_MAX: u32 = 500;
 
@@ -116,12 +119,30 @@ async fn signals(
     kept: &mut Sizing,
     now: Timestamp,
 ) -> Result<(), StepError> {
-    kept.pods.note(facts, look);
+    let metered = metered(context, names, look, kept, now).await;
+    kept.pods.note(facts, look, &metered);
     let fresh = |(at, _): &(Timestamp, _)| now.duration_since(*at) < SCALER_FRESH;
     if !kept.scaler.as_ref().is_some_and(fresh) {
         kept.scaler = Some((now, scaler(context, names).await?));
     }
     Ok(())
+}
+
+/// What the metrics API says of the pods, where one was asked and did not answer.
+async fn metered(
+    context: &Context,
+    names: &PoolNames,
+    look: &Look,
+    kept: &mut Sizing,
+    now: Timestamp,
+) -> MeteredPods {
+    let due = |at: &Timestamp| now.duration_since(*at) >= METERED_FRESH;
+    if look.values().all(Result::is_ok) || !kept.metered_at.as_ref().is_none_or(due) {
+        return MeteredPods::new();
+    }
+    kept.metered_at = Some(now);
+    let selector = observe::selector_text(&names.selector());
+    context.metered.pods(&context.client, &names.namespace, &selector, now).await
 }
 
 /// The HorizontalPodAutoscaler that sizes the StatefulSet itself, if there is one. KEDA acts

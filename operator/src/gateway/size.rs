@@ -197,15 +197,17 @@ fn sizing_of(
 
 /// What the pods said, in whole percents; `None` when none was asked.
 fn signals(observed: &Observed) -> Option<SizingSignals> {
-    let PodRates { pods, sink, listed, .. } = &observed.kept.pods;
+    let PodRates { pods, sink, listed, metered, .. } = &observed.kept.pods;
     let percent = |share: f64| (share * 100.0).round() as i32;
     let most = |shares: &mut dyn Iterator<Item = f64>| shares.reduce(f64::max).map(percent);
     let now = observed.now.as_second();
     let told = pods.iter().filter_map(|pod| pod.fresh(now, STALE_SECONDS));
+    let by_metrics = told.clone().filter(|pod| metered.contains(&pod.ordinal)).count();
     let memory = |pod: &rule::Pod| Some(pod.memory_bytes? as f64 / pod.memory_limit_bytes? as f64);
     (*listed > 0).then(|| SizingSignals {
         pods: i32::try_from(*listed).unwrap_or(i32::MAX),
-        pods_told: i32::try_from(told.clone().count()).unwrap_or(i32::MAX),
+        pods_told: i32::try_from(told.clone().count() - by_metrics).unwrap_or(i32::MAX),
+        pods_metered: i32::try_from(by_metrics).ok().filter(|count| *count > 0),
         memory_percent: most(&mut told.clone().filter_map(memory)),
         cpu_percent: most(&mut told.clone().filter_map(|pod| pod.busy)),
         cpu_millicores: told
@@ -333,13 +335,21 @@ fn message(decision: &rule::Decision, observed: &Observed) -> String {
 
 fn pods_text(signals: &SizingSignals) -> String {
     let SizingSignals {
-        pods, pods_told, memory_percent, cpu_percent, sink_refused_percent, ..
+        pods,
+        pods_told,
+        pods_metered,
+        memory_percent,
+        cpu_percent,
+        sink_refused_percent,
+        ..
     } = signals;
     let figure = |what: &str, percent: &Option<i32>| {
         percent.map_or_else(String::new, |percent| format!(", {what} {percent} %"))
     };
+    let metered = pods_metered
+        .map_or_else(String::new, |count| format!(", {count} known by the metrics API"));
     format!(
-        "; {pods_told} of {pods} pods told{}{}{}",
+        "; {pods_told} of {pods} pods told{metered}{}{}{}",
         figure("most memory", memory_percent),
         figure("most processor time", cpu_percent),
         figure("inserts refused", sink_refused_percent)

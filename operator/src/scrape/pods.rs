@@ -88,12 +88,14 @@ fn out_of_memory_at(container: &ContainerStatus) -> Option<i64> {
 }
 
 /// An amount as the API server writes it, in bytes or cores.
-fn amount(quantity: &Quantity) -> Option<f64> {
-    const UNITS: [(&str, f64); 10] = [
+pub(super) fn amount(quantity: &Quantity) -> Option<f64> {
+    const UNITS: [(&str, f64); 12] = [
         ("Ki", 1024.0),
         ("Mi", 1048576.0),
         ("Gi", 1073741824.0),
         ("Ti", 1099511627776.0),
+        ("n", 1e-9),
+        ("u", 1e-6),
         ("m", 1e-3),
         ("k", 1e3),
         ("M", 1e6),
@@ -151,6 +153,7 @@ mod tests {
         let read = |text: &str| amount(&Quantity(text.into()));
         assert_eq!(read("1536Mi"), Some(1_610_612_736.0));
         assert_eq!((read("250m"), read("2"), read("1G")), (Some(0.25), Some(2.0), Some(1e9)));
+        assert_eq!((read("5000000n"), read("5000u")), (Some(0.005), Some(0.005)));
         assert_eq!((read("x"), read("-1"), read(""), read("NaN")), (None, None, None, None));
     }
 }

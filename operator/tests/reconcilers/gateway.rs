@@ -1,5 +1,8 @@
 //! What the gateway pool's reconciler does against an API server in memory.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use millrace_operator::gateway::GatewayPools;
 use millrace_operator::scrape::Sample;
 use serde_json::{Value, json};
@@ -208,6 +211,51 @@ async fn full_or_silent_pods_hold_shrinking() {
     let fine = |world: &World| Some(sample(world, 0.1, 300, 0));
     let sizes = play_telling(&world, 3600, fine).await;
     assert!(*sizes.last().unwrap() < large, "{sizes:?}");
+}
+
+/// Scenario: pods that may grow and can't be asked, in a cluster that has no metrics API, then has
+/// one. Guarantee: it is asked for every ten minutes only while there is none; then the pods' memory
+/// is known by it, their number stands in the status, and their limit is raised in place by it.
+#[tokio::test]
+async fn pods_that_do_not_answer_are_known_by_the_metrics_api() {
+    const METRICS: &str = "/apis/metrics.k8s.io/v1beta1/namespaces/telemetry/pods";
+    let world = world();
+    world.server.edit(POOL, |pool| {
+        pool["spec"]["resources"] = json!({"memory": {"min": "256Mi", "max": "512Mi"}});
+        pool["spec"]["scaling"]["memoryMax"] = json!("2Gi");
+    });
+    settle(&world).await;
+    world.run_pods(SET, json!({"memory": "512Mi"}));
+    let asked = Arc::new(AtomicU32::new(0));
+    let counted = asked.clone();
+    world.server.set_fault(Some(Box::new(move |_, path| {
+        let metrics = path.starts_with(METRICS);
+        metrics.then(|| counted.fetch_add(1, Ordering::Relaxed)).map(|_| 404)
+    })));
+    play(&world, 1190).await;
+    assert_eq!(asked.load(Ordering::Relaxed), 2);
+    assert_eq!(sizing(&world)["signals"]["podsMetered"], Value::Null);
+    world.server.set_fault(None);
+    for _ in 0..60 {
+        let at = world.context.clock.now().to_string();
+        for ordinal in 0..2 {
+            let usage = json!({"cpu": "250m", "memory": "491520Ki"});
+            let metrics = json!({"apiVersion": "metrics.k8s.io/v1beta1", "kind": "PodMetrics",
+                "metadata": {"labels": world.server.get(SET).unwrap()["spec"]["selector"]["matchLabels"]},
+                "timestamp": at, "window": "15s",
+                "containers": [{"name": "collector", "usage": usage}]});
+            world.server.put(&format!("{METRICS}/prod-gateway-{ordinal}"), metrics);
+        }
+        play(&world, 10).await;
+    }
+    let told = sizing(&world)["signals"].clone();
+    assert_eq!(
+        (&told["pods"], &told["podsTold"], &told["podsMetered"]),
+        (&2.into(), &0.into(), &2.into())
+    );
+    assert_eq!(sizing(&world)["memoryLimit"], "640Mi");
+    let message = sizing(&world)["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("0 of 2 pods told, 2 known by the metrics API"), "{message}");
 }
 
 /// Scenario: the pods of a settled pool tell of themselves for four minutes, with figures that move.

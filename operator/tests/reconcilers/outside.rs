@@ -11,8 +11,8 @@ use millrace_operator::gateway::GatewayPools;
 use millrace_operator::outside::Tables;
 use millrace_operator::schema::Schemas;
 use millrace_operator::topic::Topics;
-use tokio::sync::Notify;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 const TOPIC: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/telemetrytopics/prod-traces";
 const SCHEMA: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/telemetryschemas/prod";

@@ -33,6 +33,7 @@ use millrace_operator::packed::Packed;
 use millrace_operator::pipeline::Pipelines;
 use millrace_operator::pool::workload as figures;
 use millrace_operator::schema::Schemas;
+use millrace_operator::scrape::MetricsApi;
 use millrace_operator::stores::Stores;
 use millrace_operator::topic::Topics;
 use millrace_operator::watch::{Tell, noted};
@@ -263,6 +264,7 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         tables: Arc::new(beyond.clone()),
         pods: Arc::new(beyond.clone()),
         sizings: Kept::default(),
+        metered: MetricsApi::default(),
         migrations: Migrations::default(),
         trials: Kept::default(),
         seen: Arc::default(),

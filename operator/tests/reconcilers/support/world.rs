@@ -20,7 +20,7 @@ use millrace_operator::lag::{LagObservation, LagQuery, LagSource, PartitionOffse
 use millrace_operator::metrics::Metrics;
 use millrace_operator::migrations::Migrations;
 use millrace_operator::outside::Outside;
-use millrace_operator::scrape::{Look, PodSource, Sample, ScrapeError, Target};
+use millrace_operator::scrape::{Look, MetricsApi, PodSource, Sample, ScrapeError, Target};
 use millrace_operator::stores::Stores;
 use serde_json::{Value, json};
 
@@ -135,6 +135,7 @@ fn context(
         references: Arc::default(),
         watches_secrets: false,
         stores: Stores::default(),
+        metered: MetricsApi::default(),
         migrations: Migrations::default(),
         trials: Kept::default(),
     }
