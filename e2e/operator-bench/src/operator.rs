@@ -150,5 +150,7 @@ impl Drop for Operator {
 /// The sum of all series of a metric.
 pub(crate) fn sum(metrics: &Metrics, name: &str) -> f64 {
     let prefix = format!("{name}{{");
-    metrics.iter().filter(|(key, _)| key.starts_with(&prefix) || *key == name).map(|it| it.1).sum()
+    let found = metrics.iter().filter(|(key, _)| key.starts_with(&prefix) || *key == name);
+    // The sum of nothing is -0.0.
+    found.map(|it| it.1).sum::<f64>() + 0.0
 }

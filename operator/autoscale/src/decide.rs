@@ -363,7 +363,9 @@ fn size_pods(
     {
         return state.memory.vertical.resources.map(|it| (it, vertical::VerticalReason::Steady));
     }
-    let more = verdict.wanted > look.current && !look.sink_is_busy();
+    // A pool that may not grow is helped by larger pods alone.
+    let at_its_end = matches!(verdict.reason, Reason::AtCeiling | Reason::PartitionHot);
+    let more = (verdict.wanted > look.current || at_its_end) && !look.sink_is_busy();
     let (resources, why, next) =
         vertical::decide(policy, &look.pods, more, look.seen.now, &state.memory.vertical);
     state.memory.vertical = next;

@@ -279,35 +279,58 @@ fn a_size_outside_its_bounds_is_put_inside_at_once() {
     assert_eq!((decision.replicas, decision.reason), (3, Reason::Bounds));
 }
 
-/// Scenario: pods at their processor limit while messages wait, with room in the range. Guarantee:
-/// they get more processor time before there are more of them.
-#[test]
-fn pods_grow_before_there_are_more_of_them() {
-    let mut pool = Pool::new(1, 24, Some(2));
+/// Pods of one core that may have four.
+fn up_to_four_cores() -> VerticalPolicy {
     let written = Resources {
         memory_request_bytes: 256 << 20,
         memory_limit_bytes: 1 << 30,
         cpu_request_millicores: 500,
         cpu_limit_millicores: Some(1_000),
     };
-    pool.policy.vertical = Some(VerticalPolicy {
+    VerticalPolicy {
         written,
         memory_min_bytes: 1 << 30,
         memory_max_bytes: 1 << 30,
         cpu_max_millicores: Some(4_000),
-    });
-    pool.run(60, 1.0);
-    let mut held = None;
-    for _ in 0..30 {
-        let decision = pool.tick(6.0);
-        if let Some((resources, VerticalReason::CpuAtLimit)) = decision.resources {
-            assert_eq!(resources.cpu_limit_millicores, Some(1_500));
-            assert_eq!(resources.cpu_request_millicores, 750);
-            held = Some(decision);
-            break;
-        }
     }
-    assert!(held.is_some());
+}
+
+/// The first growth of the processor limit while so much arrives.
+fn grown(pool: &mut Pool, load: f64) -> Option<Decision> {
+    let at_limit = |decision: &Decision| {
+        decision.resources.is_some_and(|(_, why)| why == VerticalReason::CpuAtLimit)
+    };
+    (0..30).map(|_| pool.tick(load)).find(at_limit)
+}
+
+/// Scenario: pods at their processor limit while messages wait, with room in the range. Guarantee:
+/// they get more processor time before there are more of them.
+#[test]
+fn pods_grow_before_there_are_more_of_them() {
+    let mut pool = Pool::new(1, 24, Some(2));
+    pool.policy.vertical = Some(up_to_four_cores());
+    pool.run(60, 1.0);
+    let decision = grown(&mut pool, 6.0).unwrap();
+    let (resources, _) = decision.resources.unwrap();
+    assert_eq!(resources.cpu_limit_millicores, Some(1_500));
+    assert_eq!(resources.cpu_request_millicores, 750);
+}
+
+/// Scenario: the same in a pool that may not have more pods, by its maximum and by its partitions;
+/// and with no more load than the pods do. Guarantee: larger pods are what is left, so they get more
+/// processor time all the same; without need they don't.
+#[test]
+fn pods_of_a_pool_at_its_ceiling_grow_too() {
+    for (most, size, reason) in [(2, 2, Reason::AtCeiling), (24, PARTITIONS, Reason::PartitionHot)]
+    {
+        let mut pool = Pool::new(1, most, Some(size));
+        pool.policy.vertical = Some(up_to_four_cores());
+        pool.run(60, 0.5 * f64::from(size));
+        assert!(grown(&mut pool, 0.5 * f64::from(size)).is_none());
+        let decision = grown(&mut pool, 2.0 * f64::from(size)).unwrap();
+        assert_eq!(decision.reason, reason);
+        assert_eq!(decision.resources.unwrap().0.cpu_limit_millicores, Some(1_500));
+    }
 }
 
 /// Scenario: any decision. Guarantee: it renders whole: sizes, reason, terms, and every figure by
