@@ -14,6 +14,8 @@ const SLOW_SECONDS: f64 = 180.0;
 const BUCKET_SECONDS: i64 = 60;
 /// Four hours: the longest window (half an hour, doubled at most three times by regret).
 const MINUTES_MAX: usize = 240;
+/// A rate this many times the newest look's is one that has ended: more than a look's noise.
+const FADING: f64 = 1.25;
 /// A trend smaller than this share of the mean is noise.
 const TREND_MIN_SHARE: f64 = 0.06;
 
@@ -26,6 +28,7 @@ pub struct Arrivals {
     slow: f64,
     committed: f64,
     partitions: Vec<f64>,
+    newest: Vec<f64>,
     highs: VecDeque<(i64, f64)>,
     known_since: Option<i64>,
 }
@@ -60,6 +63,7 @@ impl Arrivals {
                 self.partitions = rates;
             }
         }
+        self.newest = partitions.iter().filter_map(|it| it.arrival_per_second).collect();
         self.seen_at = Some(at);
         self.known_since = self.known_since.or(Some(at));
         self.remember_high(at);
@@ -114,6 +118,13 @@ impl Arrivals {
     /// Messages per second of each partition, smoothed.
     pub(crate) fn partitions(&self) -> &[f64] {
         &self.partitions
+    }
+
+    /// The highest of them that the newest look still shows: what has just ended fades from the
+    /// means within a minute, and isn't what a pool should be cut to meanwhile.
+    pub(crate) fn hottest(&self) -> f64 {
+        let shown = self.partitions.iter().zip(&self.newest);
+        shown.map(|(mean, newest)| mean.min(newest * FADING)).fold(0.0, f64::max)
     }
 
     /// The smoothed total that `partitions` adds up to.

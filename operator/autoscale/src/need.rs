@@ -50,18 +50,30 @@ pub(crate) struct Need<'a> {
     pub(crate) capacity: f64,
 }
 
+/// What partitions need.
+#[derive(Clone, Debug)]
+struct Needs {
+    /// Each, for what arrives and for its backlog.
+    whole: Vec<f64>,
+    /// What the pod that reads the hottest one must have for it.
+    hottest: f64,
+}
+
 impl Need<'_> {
     /// What is needed now, backlog and trend included.
     pub(crate) fn now(&self, group: &Group, bounds: Bounds, size: u32, measured: bool) -> Terms {
         let Self { policy, arrivals, capacity } = *self;
         let expected = arrivals.expected(policy.reaction_seconds);
         let growth = expected / arrivals.smoothed().max(f64::MIN_POSITIVE);
-        let (mut backlog, mut needs) = (0.0, Vec::with_capacity(group.partitions.len()));
+        let (mut backlog, mut whole) = (0.0, Vec::with_capacity(group.partitions.len()));
         for (rate, partition) in arrivals.partitions().iter().zip(&group.partitions) {
             let waiting = partition.lag_messages as f64 - rate * IN_FLIGHT_SECONDS;
             backlog += waiting.max(0.0);
-            needs.push(self.steady(rate * growth) + waiting.max(0.0) / policy.catch_up_seconds);
+            whole.push(self.steady(rate * growth) + waiting.max(0.0) / policy.catch_up_seconds);
         }
+        let hottest = self.steady(arrivals.hottest() * growth);
+        let behind = whole.iter().copied().fold(0.0, f64::max).min(capacity * BEHIND_SHARE);
+        let needs = Needs { whole, hottest: hottest.max(behind) };
         let found = self.grown(&needs, bounds, size);
         Terms {
             arrival_per_second: arrivals.present(),
@@ -69,7 +81,7 @@ impl Need<'_> {
             backlog_messages: backlog,
             backlog_per_second: backlog / policy.catch_up_seconds,
             pause_per_second: expected * policy.pause_seconds / policy.catch_up_seconds,
-            needed_per_second: needs.iter().sum(),
+            needed_per_second: needs.whole.iter().sum(),
             capacity_per_second: capacity,
             capacity_measured: measured,
             hottest_per_second: arrivals.partitions().iter().copied().fold(0.0, f64::max),
@@ -82,10 +94,11 @@ impl Need<'_> {
     /// spread over partitions stays.
     pub(crate) fn level(&self, size: u32) -> f64 {
         let smoothed = self.arrivals.smoothed();
-        let needs: Vec<f64> =
+        let whole: Vec<f64> =
             self.arrivals.partitions().iter().map(|rate| self.steady(*rate)).collect();
-        let given = self.given(&needs, size) * SHRINK_SLACK;
-        let needed: f64 = needs.iter().sum();
+        let needed: f64 = whole.iter().sum();
+        let hottest = whole.iter().copied().fold(0.0, f64::max);
+        let given = self.given(&Needs { whole, hottest }, size) * SHRINK_SLACK;
         if needed <= 0.0 { f64::INFINITY } else { smoothed * given / needed }
     }
 
@@ -102,7 +115,7 @@ impl Need<'_> {
 
     /// The size for these needs: the present one while it gives them; else one with room for what
     /// comes next, so that a rise is followed in few steps.
-    fn grown(&self, needs: &[f64], bounds: Bounds, size: u32) -> Option<u32> {
+    fn grown(&self, needs: &Needs, bounds: Bounds, size: u32) -> Option<u32> {
         let found = self.smallest(needs, bounds, GROW_SLACK);
         if found.is_some_and(|found| found <= size) {
             return found;
@@ -111,30 +124,34 @@ impl Need<'_> {
     }
 
     /// The smallest size worth having that gives all needs.
-    fn smallest(&self, needs: &[f64], bounds: Bounds, slack: f64) -> Option<u32> {
-        let needed: f64 = needs.iter().map(|need| need.min(self.capacity)).sum();
-        let partitions = u32::try_from(needs.len()).unwrap_or(u32::MAX);
+    fn smallest(&self, needs: &Needs, bounds: Bounds, slack: f64) -> Option<u32> {
+        let needed: f64 = needs.whole.iter().map(|need| need.min(self.capacity)).sum();
+        let partitions = u32::try_from(needs.whole.len()).unwrap_or(u32::MAX);
         sizes(partitions, bounds).find(|size| needed <= self.given(needs, *size) * slack)
     }
 
     /// What `size` pods give, in the measure in which `needs` adds up: scaled so that the busiest
     /// pod is exactly full.
-    fn given(&self, needs: &[f64], size: u32) -> f64 {
-        let count = needs.len() as f64;
-        let partitions = u32::try_from(needs.len()).unwrap_or(u32::MAX);
+    fn given(&self, needs: &Needs, size: u32) -> f64 {
+        let Needs { whole, hottest } = needs;
+        let (count, hottest) = (whole.len() as f64, *hottest);
+        let partitions = u32::try_from(whole.len()).unwrap_or(u32::MAX);
         let busiest = f64::from(partitions.div_ceil(size.max(1)).max(1));
         let even = self.capacity * count / busiest;
-        let needed: f64 = needs.iter().map(|need| need.min(self.capacity)).sum();
-        let hottest = needs.iter().copied().fold(0.0, f64::max);
+        let needed: f64 = whole.iter().map(|need| need.min(self.capacity)).sum();
         if count < 2.0 || hottest >= self.capacity {
             return even;
         }
-        let others = (needed - hottest).max(0.0) / (count - 1.0);
+        let largest = whole.iter().copied().fold(0.0, f64::max).min(self.capacity);
+        let others = (needed - largest).max(0.0) / (count - 1.0);
         let held = hottest + (busiest - 1.0) * others;
         if held <= 0.0 { even } else { even.min(needed * self.capacity / held) }
     }
 }
 
+/// A partition that fell behind alone gets at least this much of the pod that reads it, and no pod
+/// of its own: the last quarter would double the pool.
+const BEHIND_SHARE: f64 = 0.75;
 /// Need must pass what a size gives by this much before it counts as too small: three times the
 /// error of the smoothed rate.
 const GROW_SLACK: f64 = 1.05;

@@ -181,6 +181,46 @@ proptest! {
         prop_assert!(less.replicas <= more.replicas, "{} then {}", less, more);
     }
 
+    /// Guarantee: the further one partition alone is behind, the more pods are wanted, as far as the
+    /// bounds go.
+    #[test]
+    fn a_partition_further_behind_never_means_fewer_pods(
+        rates in prop::collection::vec(0.0..1_500.0f64, 1..40), nth in 0usize..40,
+        behind in prop::collection::vec(0u64..5_000_000, 2), policy in any_policy(),
+        size in 1u32..30, messages_per_second in 200.0..5_000.0f64
+    ) {
+        let capacity = Capacity { messages_per_second, bytes_per_second: None, samples: 1 };
+        let capacities = Capacities::restore(vec![("image".to_owned(), capacity)]);
+        let last = State::remembering(Memory { capacities, ..Memory::default() });
+        let policy = Policy { mode: Mode::Act, ..policy };
+        let wanted = |behind: u64| {
+            let partition = |(at, rate): (usize, &f64)| Partition {
+                arrival_per_second: Some(*rate),
+                commit_per_second: Some(*rate),
+                lag_messages: if at == nth % rates.len() { behind } else { 0 },
+                owner: None,
+            };
+            let group = Group {
+                partitions: rates.iter().enumerate().map(partition).collect(),
+                lag_seconds: Some(600.0),
+                within_bound: false,
+                bytes_per_message: None,
+            };
+            let seen = Observation {
+                now: NOW,
+                current: Some(size),
+                transition: Transition::Settled,
+                capacity_key: "image".into(),
+                group: Some(Aged { seen_at: NOW, value: group }),
+                pods: Vec::new(),
+                sink: None,
+            };
+            decide(&seen, &policy, &last).wanted
+        };
+        let (less, more) = (behind[0].min(behind[1]), behind[0].max(behind[1]));
+        prop_assert!(wanted(less) <= wanted(more), "{} then {}", wanted(less), wanted(more));
+    }
+
     /// Guarantee: asked again at the same instant with what it remembered, it does not move on.
     #[test]
     fn the_same_instant_never_moves_twice(

@@ -191,6 +191,34 @@ fn a_busy_sink_is_named_and_not_fed_with_more_pods() {
     assert!(pool.run(120, 4.0).last().is_some_and(|size| *size > 6));
 }
 
+/// Scenario: of twelve partitions that get the same, one fell behind: by nothing, by more, by far
+/// more than a pod can work off in time. Guarantee: the more it is behind, the more pods are wanted,
+/// up to a pod that reads two of them; never one for it alone.
+#[test]
+fn a_partition_that_fell_behind_alone_gets_most_of_a_pod_and_no_pod_of_its_own() {
+    let mut wanted = Vec::new();
+    for behind in (0..3_000_000).step_by(20_000) {
+        let mut pool = Pool::new(1, 24, Some(2));
+        pool.run(600, 1.5);
+        pool.now += 10;
+        let partitions = (0..PARTITIONS).map(|nth| Partition {
+            arrival_per_second: Some(1.5 * POD / f64::from(PARTITIONS)),
+            commit_per_second: Some(1.5 * POD / f64::from(PARTITIONS)),
+            lag_messages: if nth == 0 { behind } else { 0 },
+            owner: Some(nth % 2),
+        });
+        let group = Group {
+            partitions: partitions.collect(),
+            lag_seconds: Some(if behind > 0 { 600.0 } else { 0.0 }),
+            within_bound: behind == 0,
+            bytes_per_message: None,
+        };
+        wanted.push(pool.see(Some(group), Vec::new(), None).wanted);
+    }
+    assert!(wanted.is_sorted(), "{wanted:?}");
+    assert_eq!((wanted[0], wanted.last()), (2, Some(&6)), "{wanted:?}");
+}
+
 /// Scenario: one partition gets more than a pod can do. Guarantee: told with a number, and the pool
 /// does not grow to its ceiling for it.
 #[test]
