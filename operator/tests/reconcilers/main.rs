@@ -7,6 +7,7 @@ mod lease;
 mod losses;
 mod outside;
 mod pipeline;
+mod released;
 mod resources;
 mod rollout;
 mod standby;
