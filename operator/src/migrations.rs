@@ -2,10 +2,11 @@
 //!
 //! A migration counts as under way from its first statement until it is done or refused for good.
 //! One that is cut off (no answer came, the reconcile took too long), or that another run is at,
-//! may go on in the server and is tried again: it counts for [`CUT_OFF_SECONDS_MAX`] more, and in all for no longer than
-//! [`HELD_SECONDS_MAX`], because a migration that fails again and again must not hold a pool with a
-//! backlog for ever. Kept in the process: an operator that starts compares all tables first thing.
-//! It decides nothing. Limits: one entry per place that is being migrated.
+//! may go on in the server and is tried again: it counts for [`CUT_OFF_SECONDS_MAX`] more, and in
+//! all for no longer than [`HELD_SECONDS_MAX`], because a migration that fails again and again
+//! must not hold a pool with a backlog for ever. Kept in the process: an operator that starts
+//! compares all tables first thing. It decides nothing. Limits: one entry per place that is being
+//! migrated.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

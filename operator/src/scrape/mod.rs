@@ -1,8 +1,9 @@
 //! What collectors say of themselves: one look at the `/metrics` of each pod of a pool.
 //!
 //! [`HttpPods`] asks, [`PodBoard`] gives what was answered without waiting, [`MetricsApi`] stands
-//! in for pods that don't answer, [`PodRates`] makes rates of two looks. A figure a pod doesn't give is no figure, never a zero that stands for one.
-//! Nothing is judged here. Limits: [`PODS_MAX`] pods at one look, [`LOOK_MAX`] for each.
+//! in for pods that don't answer, [`PodRates`] makes rates of two looks. A figure a pod doesn't
+//! give is no figure, never a zero that stands for one. Nothing is judged here. Limits:
+//! [`PODS_MAX`] pods at one look, [`LOOK_MAX`] for each.
 
 mod board;
 mod http;
