@@ -1,6 +1,6 @@
 # Millrace. `make` lists what there is; each target is a task of `cargo xtask` (e2e/xtask).
 .DEFAULT_GOAL := help
-.PHONY: help demo up down status images check test conformance bench bench-peers bench-operator chaos codegen audit fuzz sim sim-operator seeds
+.PHONY: help demo up down status images check test conformance alerts bench bench-peers bench-operator chaos codegen audit fuzz sim sim-operator seeds
 
 XTASK := cargo run --quiet --locked --package xtask --
 
@@ -30,6 +30,9 @@ test: prerequisites ## Everything: unit, integration (real broker and engine), f
 
 conformance: prerequisites ## Ours beside the OpenTelemetry Collector's: rows compared, topics exchanged (builds it)
 	@$(XTASK) conformance
+
+alerts: prerequisites ## The chart's alerts, tried with Prometheus' own evaluator (builds promtool unless there is one)
+	@$(XTASK) alerts
 
 fuzz: prerequisites ## Fuzz targets: all, or TARGET=name; RUNS=100000 executions each
 	@$(XTASK) fuzz --runs $(or $(RUNS),100000) $(if $(TARGET),--target $(TARGET))

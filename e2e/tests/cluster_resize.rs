@@ -12,11 +12,11 @@ use millrace_e2e::wait;
 use millrace_stack::Stack;
 use serde_json::{Value, json};
 
-/// More than one gateway with [`CPU_START`] does, for a minute and a quarter.
-const RATE: u64 = 30_000;
+/// Twice what a gateway with [`CPU_START`] does, for a minute and a quarter.
+const RATE: u64 = 40_000;
 const SPANS: u64 = RATE * 75;
-/// Where gateways start: a thirtieth of a core.
-const CPU_START: &str = "30m";
+/// Where gateways start: a fiftieth of a core.
+const CPU_START: &str = "20m";
 /// Where they start in the second test: a gateway at work uses nine tenths of it.
 const MEMORY_START: &str = "40Mi";
 /// The look after the load has come, a decision at the look after that, and the node's part.

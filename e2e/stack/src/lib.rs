@@ -17,6 +17,7 @@ pub mod otelcol;
 pub mod paths;
 mod prerequisites;
 pub mod progress;
+pub mod promtool;
 pub mod rotel;
 pub mod service;
 pub mod stack;

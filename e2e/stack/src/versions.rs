@@ -12,6 +12,8 @@ pub const COREDNS: &str = "v1.12.4";
 pub const HELM: &str = "v3.22.0";
 /// The OpenTelemetry Collector that ours is compared with; no part of a cluster.
 pub const OTELCOL: &str = "v0.155.0";
+/// Prometheus, of which the checker of rules is built; no part of a cluster.
+pub const PROMETHEUS: &str = "v0.307.3";
 /// Our own pause program; goes up when `pause/main.go` changes.
 pub const PAUSE: &str = "v1";
 /// The oldest Go that builds [`KUBERNETES`] (the `go` line of its module file).

@@ -1,6 +1,7 @@
 //! Developer tasks: what the Makefile targets call. Parses, dispatches and picks the exit code;
 //! each task has its own file. Nothing here is linked into what users run.
 
+mod alerts;
 mod bench;
 mod bench_operator;
 mod build;
@@ -88,6 +89,8 @@ enum Task {
     },
     /// What ours and the OpenTelemetry Collector's exporter write, row by row.
     Conformance,
+    /// The chart's alerts, tried with Prometheus' own evaluator.
+    Alerts,
     /// Fuzz targets: build, run, and keep the corpus small.
     Fuzz(fuzz::Options),
 }
@@ -114,6 +117,7 @@ fn main() -> ExitCode {
         Task::Chaos { no_build: false } => chaos::run(Binaries::Built),
         Task::Test { from } => test::run(from),
         Task::Conformance => conformance::run(),
+        Task::Alerts => alerts::run(),
         Task::Bench { peers, no_build: true } => bench::run(peers, Binaries::AsTheyAre),
         Task::Bench { peers, no_build: false } => bench::run(peers, Binaries::Built),
         Task::BenchOperator { no_build: true } => bench_operator::run(Binaries::AsTheyAre),

@@ -40,8 +40,9 @@ const DEFERRED_SECONDS_MAX: i64 = 300;
 const ROLL_GROWTH: f64 = 1.5;
 /// Less growth than this, where the range's end is near, isn't worth it unless a pod was ended.
 const ROLL_GROWTH_MIN: f64 = 1.1;
-/// Messages are cut to so many characters, of four bytes at most.
-const MESSAGE_CHARS_MAX: usize = 256;
+/// Messages are cut to so many characters: room for a refusal in the API server's own words, half
+/// of what the CRD takes.
+const MESSAGE_CHARS_MAX: usize = 512;
 /// What pods are given by their template moves in steps of 64 MiB and a twentieth of a core.
 const MEMORY_STEP_BYTES: u64 = 64 << 20;
 const CPU_STEP_MILLICORES: u64 = 50;
