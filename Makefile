@@ -46,7 +46,7 @@ bench: prerequisites ## What the collector costs, as JSON lines: CASE= RUNS= QUI
 bench-peers: prerequisites ## The same, side by side with the OpenTelemetry Collector
 	@$(XTASK) bench --peers
 
-bench-operator: prerequisites ## One operator with thousands of objects on the local API server: COUNT= RATE= SECONDS= KEEP=1 API=standin
+bench-operator: prerequisites ## One operator with thousands of objects on the local API server: COUNT= RATE= SECONDS= QUIET_SECONDS= KEEP=1 API=standin
 	@$(XTASK) bench-operator
 
 sim: prerequisites ## The sizing rule against models of others, in a simulator: tables and plots in docs

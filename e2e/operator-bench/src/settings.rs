@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     pub(crate) change_for: Duration,
     /// Children deleted, and as many edited.
     pub(crate) drifts: usize,
+    /// How long a converged operator is watched.
+    pub(crate) quiet_for: Duration,
     /// The longest wait for all pools to be brought about.
     pub(crate) patience: Duration,
     /// The operator's binary.
@@ -54,8 +56,8 @@ impl ApiServer {
 }
 
 impl Settings {
-    /// Reads `COUNT`, `RATE`, `SECONDS`, `DRIFTS`, `PATIENCE`, `LEASE_SECONDS`, `KEEP`,
-    /// `API`, `LATENCY_MS`, `MILLRACE_OPERATOR_BIN` and `MILLRACE_BUILD`.
+    /// Reads `COUNT`, `RATE`, `SECONDS`, `DRIFTS`, `QUIET_SECONDS`, `PATIENCE`,
+    /// `LEASE_SECONDS`, `KEEP`, `API`, `LATENCY_MS`, `MILLRACE_OPERATOR_BIN` and `MILLRACE_BUILD`.
     ///
     /// # Errors
     /// A number that is none, an API server that is none, or no binary named.
@@ -74,6 +76,7 @@ impl Settings {
             rate: number("RATE", 160)?,
             change_for: Duration::from_secs(number("SECONDS", 20)?),
             drifts: number("DRIFTS", 40)?,
+            quiet_for: Duration::from_secs(number("QUIET_SECONDS", 40)?),
             lease_seconds: number("LEASE_SECONDS", 4)?,
             patience: Duration::from_secs(number("PATIENCE", 1800)?),
             operator: operator.into(),

@@ -13,6 +13,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -34,11 +35,13 @@ const WATCH_FOR_DEFAULT: Duration = Duration::from_secs(290);
 /// A running server. It ends with the process; its kubeconfig is removed when dropped.
 pub(crate) struct StandIn {
     kubeconfig: PathBuf,
+    server: Arc<Server>,
 }
 
 struct Server {
     store: Arc<Store>,
     latency: Duration,
+    reads: AtomicU64,
 }
 
 impl StandIn {
@@ -50,10 +53,15 @@ impl StandIn {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("no free port")?;
         let address = listener.local_addr()?;
         let kubeconfig = write_kubeconfig(address)?;
-        let server = Arc::new(Server { store: Store::new(), latency });
-        let router = Router::new().fallback(answer).with_state(server);
+        let server = Arc::new(Server { store: Store::new(), latency, reads: AtomicU64::new(0) });
+        let router = Router::new().fallback(answer).with_state(server.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Ok(Self { kubeconfig })
+        Ok(Self { kubeconfig, server })
+    }
+
+    /// Reads answered so far, pages of lists among them; the beginnings of watches are none.
+    pub(crate) fn reads(&self) -> u64 {
+        self.server.reads.load(Ordering::Relaxed)
     }
 
     /// The kubeconfig by which the operator and the bench find it.
@@ -111,7 +119,10 @@ async fn answer(
     }
     let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
     let outcome = match method {
-        Method::GET => server.store.read(path, &query),
+        Method::GET => {
+            server.reads.fetch_add(1, Ordering::Relaxed);
+            server.store.read(path, &query)
+        }
         Method::POST => server.store.create(path, body),
         Method::PUT => server.store.replace(path, body),
         Method::DELETE => server.store.remove(path),

@@ -28,8 +28,6 @@ const REPAIR_MAX: Duration = Duration::from_secs(60);
 const LEASE_SECONDS: u32 = 30;
 /// A standby that does nothing for this long has listed what there is.
 const IDLE_FOR: Duration = Duration::from_secs(2);
-/// How long a converged operator is watched for writes.
-const RESYNC_FOR: Duration = Duration::from_secs(40);
 
 /// The cluster as the bench uses it.
 struct World {
@@ -170,15 +168,25 @@ impl World {
 
     /// Nothing happens for a while.
     async fn resync(&self, operator: &Operator) -> Result<()> {
-        say::progress("resync");
+        let Settings { count, quiet_for, .. } = self.settings;
+        say::progress(&format!("nothing happens for {} s", quiet_for.as_secs()));
         let (before, cpu) = (operator.metrics()?, operator.cpu_seconds()?);
-        tokio::time::sleep(RESYNC_FOR).await;
+        let reads = || self.standin.as_ref().map(StandIn::reads);
+        let (first, mut last, mut most) = (reads(), reads(), None);
+        for _ in 0..quiet_for.as_secs() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let now = reads();
+            most = most.max(now.zip(last).map(|(now, last)| now - last));
+            last = now;
+        }
         let after = operator.metrics()?;
         self.say(
             "converged",
             json!({
-                "resources": self.settings.count,
-                "seconds": RESYNC_FOR.as_secs(),
+                "resources": count,
+                "seconds": quiet_for.as_secs(),
+                "reads": last.zip(first).map(|(last, first)| last - first),
+                "reads_a_second_most": most,
                 "reconciles": reconciled(&after) - reconciled(&before),
                 "writes": sum(&after, "writes_total") - sum(&before, "writes_total"),
                 "rss_bytes": operator.resident_bytes()?,
