@@ -12,15 +12,17 @@ use millrace_e2e::wait;
 use millrace_stack::Stack;
 use serde_json::{Value, json};
 
-/// Twice what a gateway with [`CPU_START`] does, for a minute and a quarter.
+/// Twice what a gateway with [`CPU_START`] does, for over four minutes: it is ended as soon as what
+/// was waited for has come.
 const RATE: u64 = 40_000;
-const SPANS: u64 = RATE * 75;
+const SPANS: u64 = RATE * 260;
 /// Where gateways start: a fiftieth of a core.
 const CPU_START: &str = "20m";
 /// Where they start in the second test: a gateway at work uses nine tenths of it.
 const MEMORY_START: &str = "40Mi";
-/// The look after the load has come, a decision at the look after that, and the node's part.
-const GROWTH_LIMIT: Duration = Duration::from_secs(90);
+/// Twice: half a minute until means and figures tell of it, ten seconds of full use, a look, and
+/// the node's part; and as much again for a busy machine.
+const GROWTH_LIMIT: Duration = Duration::from_secs(240);
 /// For a load to be stored and looked up.
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -55,7 +57,8 @@ impl Gateway {
 
 fn stored_once(verdict: &Verdict) {
     assert_eq!((verdict.missing, verdict.altered), (0, 0), "{}", verdict.line);
-    assert_eq!((verdict.duplicated, verdict.sent), (0, SPANS), "{}", verdict.line);
+    assert_eq!(verdict.duplicated, 0, "{}", verdict.line);
+    assert!(verdict.sent >= RATE, "{}", verdict.line);
 }
 
 /// Scenario: one gateway, which may not get company, gets more than it does. Guarantee: its limit of
@@ -97,6 +100,7 @@ fn a_gateway_at_its_processor_limit_gets_more_in_place() {
     assert_eq!(sizing["resourcesReason"], "CpuAtLimit", "{sizing}");
     assert_eq!((&sizing["resize"]["way"], &sizing["replicas"]), (&"InPlace".into(), &1.into()));
     cluster.expect_event(&pipeline.namespace.name, "CpuResized", LIMIT).unwrap();
+    load.stop_sending().unwrap();
     stored_once(&load.verdict(LIMIT).unwrap());
     let end = Gateway::of(&cluster, &pipeline).unwrap();
     assert_eq!(end.container()["containerID"], begin.container()["containerID"]);
@@ -177,6 +181,7 @@ fn memory_grows_by_replacing_pods_where_resizing_is_refused() {
     assert!(message.contains("pods are not resized in this namespace"), "{message}");
     assert_eq!(now.container()["restartCount"], 0, "{}", now.container());
     cluster.expect_event(&pipeline.namespace.name, "ResizeRolling", LIMIT).unwrap();
+    load.stop_sending().unwrap();
     stored_once(&load.verdict(LIMIT).unwrap());
     pipeline.ready().unwrap();
     drop(refused);
