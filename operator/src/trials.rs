@@ -32,6 +32,8 @@ pub struct Trial {
     /// While nothing is under way: the last two looks that are apart as far as the past reaches.
     past: Option<(Look, Look)>,
     newest: Look,
+    /// The pod that was to try a change and could not be made.
+    pub untried: Option<String>,
 }
 
 impl Trial {

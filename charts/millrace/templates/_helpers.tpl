@@ -59,10 +59,11 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]
-# Why pods are not ready, and where to ask them how busy they are.
+# Why pods are not ready, and where to ask them how busy they are; and a pod that tries a change of
+# image or configuration before any pod of the pool changes.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [list]
+  verbs: [list, create, delete]
 # What those that don't answer use, where the cluster has a metrics API.
 - apiGroups: [metrics.k8s.io]
   resources: [pods]

@@ -59,7 +59,8 @@ impl CanarySettings {
 pub enum RolloutStage {
     /// Nothing is under way: all pods run, or come to run, what is asked for.
     Stable,
-    /// Not begun: something must come first.
+    /// Not begun: the tables' revision, or a try of the configuration in a pod of its own, must
+    /// come first.
     Waiting,
     /// The first pods get the change.
     Canary,

@@ -17,8 +17,8 @@ mod unit;
 
 pub use fault::{EXIT_SETTINGS, Fault, FaultKind, Member};
 pub use machine::{
-    Canary, Cause, EXTENSIONS_MAX, Plan, Point, Policy, STEP_SECONDS, Seen, Stage, State, Step,
-    Wish, step,
+    Canary, Cause, EXTENSIONS_MAX, First, Plan, Point, Policy, STEP_SECONDS, Seen, Stage, State,
+    Step, Wish, step,
 };
 pub use pod::{PodFigures, Trouble};
 pub use trial::{Judgement, Load, RECORDS_MIN, Sum, compare};

@@ -49,6 +49,18 @@ pub struct Canary {
     pub judge_seconds: i64,
 }
 
+/// What must come before the first pod changes: the tables, and a try with the unit's own image.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum First {
+    /// It has not come yet.
+    #[default]
+    Waits,
+    /// It has come.
+    Done,
+    /// It showed that the unit can't run.
+    Failed(Fault),
+}
+
 /// What is seen at one look.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
@@ -62,8 +74,8 @@ pub struct Seen {
     pub running: Option<Unit>,
     /// What the user asks.
     pub wish: Wish,
-    /// What must come first has come.
-    pub may_begin: bool,
+    /// How what must come first stands.
+    pub first: First,
     /// Pods there are to be.
     pub size: u32,
     /// What was last written has been taken up by the workload's controller.
@@ -183,8 +195,8 @@ pub fn step(last: Option<&State>, seen: &Seen, policy: &Policy) -> Step {
                 key: seen.key.clone(),
                 attempts,
             };
-            if let (Stage::Moving(Point::Waiting), true) = (&state.stage, seen.may_begin) {
-                state.stage = Stage::Moving(first_point(seen, policy));
+            if state.stage == Stage::Moving(Point::Waiting) {
+                (state.stage, held) = begin(seen, policy);
             }
             state
         }
@@ -248,6 +260,19 @@ fn stable(last: Option<&State>, seen: &Seen) -> State {
     }
 }
 
+/// The stage of a change that may begin, and what speaks against it if it stays where it is. A unit
+/// that failed before any pod had it needs no bringing back.
+fn begin(seen: &Seen, policy: &Policy) -> (Stage, Option<Fault>) {
+    match &seen.first {
+        First::Waits => (Stage::Moving(Point::Waiting), None),
+        First::Done => (Stage::Moving(first_point(seen, policy)), None),
+        First::Failed(fault) if policy.rolls_back => {
+            (Stage::Returned(Cause::Failed(fault.clone())), None)
+        }
+        First::Failed(fault) => (Stage::Moving(Point::Waiting), Some(fault.clone())),
+    }
+}
+
 fn first_point(seen: &Seen, policy: &Policy) -> Point {
     match policy.canary {
         Some(_) => Point::Canary,
@@ -278,6 +303,7 @@ fn go_on(
         (Stage::Moving(point) | Stage::Paused(point), Wish::Pause) => (Stage::Paused(*point), None),
         // What went on while it was held counts for nothing: the point's time begins anew.
         (Stage::Paused(point), Wish::Go) => (Stage::Moving(*point), None),
+        (Stage::Moving(Point::Waiting), Wish::Go) => begin(seen, policy),
         (Stage::Moving(point), Wish::Go) => match advance(*point, state.since, seen, policy) {
             Advance::To(stage) => (stage, None),
             Advance::Judged(stage, verdict) => {
@@ -304,9 +330,6 @@ enum Advance {
 fn advance(point: Point, since: i64, seen: &Seen, policy: &Policy) -> Advance {
     let stay = Advance::To(Stage::Moving(point));
     let to = |point| Advance::To(Stage::Moving(point));
-    if point == Point::Waiting {
-        return if seen.may_begin { to(first_point(seen, policy)) } else { stay };
-    }
     // Figures from before the newest template was taken up are about other pods.
     if !seen.taken_up {
         return stay;

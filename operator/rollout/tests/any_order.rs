@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use millrace_rollout::{
-    Canary, Cause, Fault, FaultKind, Judgement, Load, Member, Plan, PodFigures, Point, Policy,
-    Seen, Stage, State, Unit, Wish, compare, step,
+    Canary, Cause, Fault, FaultKind, First, Judgement, Load, Member, Plan, PodFigures, Point,
+    Policy, Seen, Stage, State, Unit, Wish, compare, step,
 };
 use proptest::prelude::*;
 
@@ -63,7 +63,7 @@ fn seen() -> impl Strategy<Value = Seen> {
             wanted,
             running: Some(Unit { image: "i0".into(), ..Unit::default() }),
             wish,
-            may_begin: flags.0,
+            first: if flags.0 { First::Done } else { First::Waits },
             size,
             taken_up: flags.1,
             complete: flags.2,
@@ -211,7 +211,7 @@ proptest! {
         let bad = Member { updated: true, exit_code: Some(64), ..Member::default() };
         let quiet = Seen {
             size: 3,
-            may_begin: true,
+            first: First::Done,
             taken_up: true,
             complete: true,
             members: vec![bad],

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use millrace_rollout::{
-    Canary, Cause, FaultKind, Judgement, Load, Member, Plan, PodFigures, Point, Policy, Seen,
-    Stage, State, Step, Unit, Wish, step,
+    Canary, Cause, FaultKind, First, Judgement, Load, Member, Plan, PodFigures, Point, Policy,
+    Seen, Stage, State, Step, Unit, Wish, step,
 };
 
 const CANARY: Policy =
@@ -32,7 +32,7 @@ struct Pool {
     wanted: Unit,
     key: String,
     wish: Wish,
-    may_begin: bool,
+    first: First,
     policy: Policy,
     state: Option<State>,
     plan: Plan,
@@ -50,7 +50,7 @@ impl Pool {
             wanted: unit("old"),
             key: "old".into(),
             wish: Wish::Go,
-            may_begin: true,
+            first: First::Done,
             policy: CANARY,
             state: None,
             plan: Plan::Whole,
@@ -101,7 +101,7 @@ impl Pool {
             key: self.key.clone(),
             running: Some(unit("old")),
             wish: self.wish,
-            may_begin: self.may_begin,
+            first: self.first.clone(),
             size: self.size,
             taken_up: true,
             complete: all_new && members.iter().all(|member| member.ready),
@@ -348,9 +348,9 @@ fn without_rolling_back_a_bad_canary_is_held() {
 /// Scenario: what must come first has not come. Guarantee: the old unit, until it has.
 #[test]
 fn a_rollout_waits_for_what_must_come_first() {
-    let mut pool = Pool { may_begin: false, ..Pool::stable().wants("new") };
+    let mut pool = Pool { first: First::Waits, ..Pool::stable().wants("new") };
     assert_eq!(pool.play(600), [("Waiting".into(), Plan::Old)]);
-    pool.may_begin = true;
+    pool.first = First::Done;
     assert_eq!(*stages(&pool.play(300)).last().unwrap(), "Stable");
 }
 

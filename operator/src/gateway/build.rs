@@ -9,6 +9,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::FieldsV1;
 use millrace_crds::v1alpha1::SizingStatus;
 
+use super::preflight::{self, Tries};
 use super::rollout::{self, BASELINE_ANNOTATION, Rolled};
 use super::template_resources::{RESOURCES_ANNOTATION, TemplateResources};
 use super::validate::Validated;
@@ -29,6 +30,7 @@ pub(super) struct Prepared<'a> {
     pub(super) service: Service,
     pub(super) budget: PodDisruptionBudget,
     pub(super) policy: Option<NetworkPolicy>,
+    pub(super) tries: Tries,
     pub(super) stateful_set: StatefulSet,
 }
 
@@ -55,6 +57,8 @@ pub(super) fn build<'a>(validated: &'a Validated<'a>) -> Prepared<'a> {
         ports: &[],
         revision_label: None,
     });
+    let state = &rollout.step.state;
+    let tries = preflight::tries(pool, draft, &observed.watched.tries, state, &template);
     let rolled = rollout::roll(rollout, pool, observed.live.as_ref(), template, sizing.replicas);
     let policy = settings.network_policy.enabled;
     Prepared {
@@ -63,6 +67,7 @@ pub(super) fn build<'a>(validated: &'a Validated<'a>) -> Prepared<'a> {
         config_map: objects::config_map(names, config_map, &draft.config),
         service: headless_service(names),
         budget: objects::disruption_budget(names),
+        tries,
         policy: policy.then(|| objects::network_policy(names, &[])),
         stateful_set: stateful_set(
             names,

@@ -9,6 +9,7 @@ mod apply;
 mod build;
 mod losses;
 mod observe;
+mod preflight;
 mod resize;
 mod resources;
 mod rollout;
@@ -73,11 +74,15 @@ impl Reconciler for GatewayPools {
                         Box::pin(resize::resize(context, pool, &observed, sizing, &mut kept)).await;
                         let settled =
                             Box::pin(status::report(context, pool, &outcome, &losses)).await?;
+                        let mut trial = observed.watched.trial.clone();
+                        if let Outcome::Applied(applied) = &outcome {
+                            trial.untried = applied.untried.clone().or(trial.untried);
+                        }
                         // A decision is remembered once it is applied and told, not before.
                         outcome.into_failure().map_or(Ok(()), Err)?;
                         let uid = pool.metadata.uid.as_deref().unwrap_or_default();
                         context.sizings.put(uid, kept, observed.now);
-                        context.trials.put(uid, observed.watched.trial, observed.now);
+                        context.trials.put(uid, trial, observed.now);
                         return Ok(next_look(settled));
                     }
                     Err(invalid) => Outcome::Invalid { invalid, live: observed.figures() },

@@ -10,6 +10,7 @@ use kube::api::{Api, ListParams};
 use millrace_crds::v1alpha1::GatewayPool;
 
 use super::losses::Losses;
+use super::preflight;
 use super::rollout::{self, Watch, Watched};
 use super::validate::{Draft, Observed};
 use crate::apply::api;
@@ -96,9 +97,13 @@ async fn watched(
     pods: Vec<Pod>,
     look: &Look,
 ) -> Result<Watched, StepError> {
-    let tables = match rollout::needs_tables(pool, draft, live) {
-        true => Some(tables(context, pool).await?),
-        false => None,
+    let (tables, tries) = match rollout::is_near_its_beginning(pool, draft, live) {
+        true => {
+            let (namespace, selector) = (&draft.names.namespace, preflight::selector(&draft.names));
+            let tries = observe::pods(context, namespace, &selector).await?;
+            (Some(tables(context, pool).await?), tries)
+        }
+        false => (None, Vec::new()),
     };
     let mut trial = context.trials.get(pool.metadata.uid.as_deref().unwrap_or_default());
     let counters = trials::answered(look);
@@ -107,7 +112,7 @@ async fn watched(
         Watch::Nothing => {}
         Watch::Try(name) => trial.watch(&name, counters),
     }
-    Ok(Watched { pods, tables, trial })
+    Ok(Watched { pods, tables, tries, trial })
 }
 
 /// Keeps what sizing asks besides the lag.
@@ -141,7 +146,7 @@ async fn metered(
         return MeteredPods::new();
     }
     kept.metered_at = Some(now);
-    let selector = observe::selector_text(&names.selector());
+    let selector = names.selector_text();
     context.metered.pods(&context.client, &names.namespace, &selector, now).await
 }
 

@@ -21,12 +21,14 @@ use kube::ResourceExt;
 use millrace_crds::ROLLOUT_ANNOTATION;
 use millrace_crds::v1alpha1::{GatewayPool, RolloutStage, RolloutStatus};
 use millrace_rollout::{
-    Canary, Load, Member, Plan, Policy, Seen, Stage, Step, Unit, Verdict, Wish, judge, step,
+    Canary, First, Load, Member, Plan, Policy, Seen, Stage, Step, Unit, Verdict, Wish, judge, step,
 };
 
+pub(super) use members::member;
 pub(super) use template::BASELINE_ANNOTATION;
 pub(super) use told::{condition, is_settled, notices};
 
+use super::preflight;
 use super::validate::{Draft, Observed};
 use crate::apply::{hash_of, is_paused};
 use crate::schema::Tables;
@@ -39,6 +41,8 @@ pub(super) struct Watched {
     pub(super) pods: Vec<Pod>,
     /// Its tables; `None` unless a change is about to begin.
     pub(super) tables: Option<Tables>,
+    /// Pods that try a change; empty unless one is about to begin.
+    pub(super) tries: Vec<Pod>,
     /// What its pods did so far.
     pub(super) trial: Trial,
 }
@@ -71,15 +75,20 @@ pub(super) struct Rolled {
     pub(super) baseline: Option<String>,
 }
 
-/// Whether a change is about to begin, so that its tables matter.
-pub(super) fn needs_tables(pool: &GatewayPool, draft: &Draft, live: Option<&StatefulSet>) -> bool {
-    use RolloutStage::{Paused, Waiting};
+/// Whether a change is about to begin, so that its tables and a try matter.
+pub(super) fn is_near_its_beginning(
+    pool: &GatewayPool,
+    draft: &Draft,
+    live: Option<&StatefulSet>,
+) -> bool {
+    use RolloutStage::{Aborted, Paused, RolledBack, Waiting};
+    let near = [Waiting, Paused, RolledBack, Aborted];
     let told = told(pool);
     let runs = told.map(|told| told::unit(&told.after));
     let begins = runs
         .or_else(|| live.and_then(template::live_unit))
         .is_some_and(|runs| !runs.runs_as(&wanted(pool, draft, None)));
-    begins || told.is_some_and(|told| [Waiting, Paused].contains(&told.stage))
+    begins || told.is_some_and(|told| near.contains(&told.stage))
 }
 
 /// What the pods' figures are read for at this stage; each try is a watch of its own.
@@ -161,7 +170,17 @@ pub(super) fn decide(
     let is_new_image =
         runs.or(seen.running.as_ref()).is_some_and(|runs| runs.image != seen.wanted.image);
     let behind = tables.behind.filter(|_| is_new_image);
-    seen.may_begin = behind.is_none();
+    let has_begun = seen.running.as_ref().is_some_and(|runs| runs.runs_as(&seen.wanted));
+    seen.first = match &behind {
+        Some(_) => First::Waits,
+        // The template was written, and the operator ended before it could tell.
+        None if has_begun => First::Done,
+        None => {
+            let Watched { tries, trial, .. } = &observed.watched;
+            let name = preflight::name(&observed.draft);
+            preflight::outcome(tries, &name, trial.untried.as_deref(), observed.now)
+        }
+    };
     if is_paused(pool) {
         seen.wish = if seen.wish == Wish::Go { Wish::Pause } else { seen.wish };
     }
@@ -170,8 +189,11 @@ pub(super) fn decide(
         step.state = last.clone();
     }
     digests::note(&mut step.state.after, &observed.watched.pods);
-    let waits_for = behind.filter(|_| step.plan == Plan::Old && told::is_waiting(&step.state));
-    let status = told::status(before, last.as_ref(), &step, &seen, waits_for.as_deref());
+    let behind = behind.map(|tables| format!("{tables} is at its revision"));
+    let waits_for = behind.unwrap_or_else(|| {
+        format!("{} has tried the configuration in a pod of its own", step.state.after.image)
+    });
+    let status = told::status(before, last.as_ref(), &step, &seen, &waits_for);
     Decision { step, status }
 }
 
@@ -201,7 +223,7 @@ fn seen(
         wanted,
         running,
         wish: wish(pool),
-        may_begin: true,
+        first: First::Waits,
         size: u32::try_from(size).unwrap_or(0),
         taken_up: holds && figures.is_some_and(|it| it.observed_generation == Some(it.generation)),
         complete: verdict == Some(Verdict::Complete),

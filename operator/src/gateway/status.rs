@@ -113,7 +113,8 @@ fn work_out(
             facts.unknown(ConditionType::LagWithinBound, Reason::LagUnknown, "not looked at");
         }
         Outcome::Applied(applied) => {
-            let Applied { names, seen, verdict, withheld, rollout, sizing, lag } = applied.as_ref();
+            let Applied { names, seen, verdict, untried: _, withheld, rollout, sizing, lag } =
+                applied.as_ref();
             state_secrets(&mut facts, None);
             let stands = match withheld {
                 true => Rollout::of(verdict, true),

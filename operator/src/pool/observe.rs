@@ -48,16 +48,11 @@ pub async fn pods(
     selector: &BTreeMap<String, String>,
 ) -> Result<Vec<Pod>, StepError> {
     let api: Api<Pod> = Api::namespaced(context.client.clone(), namespace);
-    let params = ListParams::default().labels(&selector_text(selector)).limit(PODS_MAX as u32);
+    let selector: Vec<String> =
+        selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let params = ListParams::default().labels(&selector.join(",")).limit(PODS_MAX as u32);
     let pods = api.list(&params).await.map_err(|error| {
         StepError::api(Step::Observe, format!("list pods in {namespace}"), error)
     })?;
     Ok(pods.items)
-}
-
-/// A selector of labels as requests carry it.
-#[must_use]
-pub fn selector_text(selector: &BTreeMap<String, String>) -> String {
-    let pairs: Vec<String> = selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    pairs.join(",")
 }

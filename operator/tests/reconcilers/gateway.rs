@@ -501,7 +501,10 @@ async fn an_image_that_cannot_be_pulled_is_told() {
     settle(&world).await;
     world.server.edit(POOL, |pool| pool["spec"]["rollout"] = json!({"autoRollback": false}));
     world.server.edit(POOL, |pool| pool["spec"]["collector"] = json!({"version": "9.9.9"}));
-    world.reconcile::<GatewayPools>(POOL).await.unwrap();
+    for _ in 0..3 {
+        world.reconcile::<GatewayPools>(POOL).await.unwrap();
+        world.finish_tries();
+    }
     let generation = world.server.get(SET).unwrap()["metadata"]["generation"].clone();
     world.server.edit(SET, |set| {
         set["status"]["observedGeneration"] = generation;

@@ -12,6 +12,7 @@ use crate::support::world::World;
 use crate::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, gateway_pool};
 
 const PODS: &str = "/api/v1/namespaces/telemetry/pods/prod-gateway-";
+const TRY: &str = "/api/v1/namespaces/telemetry/pods/prod-gateway-try-";
 const BASELINE: &str = "millrace.dev/rollout-baseline";
 const ROLLOUT: &str = "millrace.dev/rollout";
 
@@ -20,6 +21,8 @@ struct Cluster {
     world: World,
     /// What the container of a pod with this image says instead of being ready.
     spoil: fn(&str) -> Option<Value>,
+    /// What becomes of a pod that tries this image.
+    tried: fn(&str) -> Value,
     /// Processor seconds for a million records in pods with this image.
     cost: fn(&str) -> f64,
     /// What nodes make of an image's tag now.
@@ -36,7 +39,8 @@ impl Cluster {
             "rollout": {"canary": {"pods": 1, "judgeSeconds": 60}},
         }));
         world.server.put(POOL, pool);
-        let mut cluster = Self { world, spoil: |_| None, cost: |_| 5.0, build: "aa", at: 0 };
+        let tried = |_: &str| json!({"phase": "Succeeded"});
+        let mut cluster = Self { world, spoil: |_| None, tried, cost: |_| 5.0, build: "aa", at: 0 };
         cluster.play(30).await;
         assert!(cluster.world.is_ready(POOL), "{:?}", cluster.world.condition(POOL, "Ready"));
         cluster.world.server.take_writes();
@@ -59,10 +63,30 @@ impl Cluster {
         stages
     }
 
+    /// What the kubelet does with pods that try a change.
+    fn finish_tries(&self) {
+        let server = &self.world.server;
+        for (path, pod) in server.select(|path| path.starts_with(TRY)) {
+            let image = pod["spec"]["containers"][0]["image"].as_str().unwrap();
+            if pod["status"]["phase"].is_null() || pod["status"]["phase"] == "Pending" {
+                let status = (self.tried)(image);
+                let now = self.world.context.clock.now().to_string();
+                server.edit(&path, |pod| {
+                    pod["status"] = status;
+                    let made = &mut pod["metadata"]["creationTimestamp"];
+                    if made.is_null() {
+                        *made = now.into();
+                    }
+                });
+            }
+        }
+    }
+
     /// What the StatefulSet's controller and the kubelet do; and what pods say of themselves.
     fn turn(&mut self) {
         self.at += 1;
         let server = &self.world.server;
+        self.finish_tries();
         let Some(set) = server.get(SET) else { return };
         let template = &set["spec"]["template"];
         let revision = revision(template);
@@ -160,7 +184,7 @@ impl Cluster {
     /// The image of each pod.
     fn images(&self) -> Vec<String> {
         let paths = self.world.server.paths();
-        let pods = paths.iter().filter(|path| path.starts_with(PODS));
+        let pods = paths.iter().filter(|path| path.starts_with(PODS) && !path.starts_with(TRY));
         let image = |path: &String| {
             let pod = self.world.server.get(path).unwrap();
             let image = pod["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
@@ -173,6 +197,10 @@ impl Cluster {
     fn children_written(&self) -> Vec<String> {
         let writes = self.world.server.take_writes().into_iter().map(|write| write.path);
         writes.filter(|path| !path.ends_with("/status")).collect()
+    }
+
+    fn tries(&self) -> usize {
+        self.world.server.paths().iter().filter(|path| path.starts_with(TRY)).count()
     }
 
     fn config_maps(&self) -> usize {
@@ -208,7 +236,7 @@ fn all(image: &str) -> Vec<String> {
 async fn a_good_canary_is_promoted() {
     let mut cluster = Cluster::settled(3).await;
     cluster.wants("2.0.0");
-    assert_eq!(cluster.play(40).await, ["Canary", "Judging"]);
+    assert_eq!(cluster.play(40).await, ["Waiting", "Canary", "Judging"]);
     assert_eq!(cluster.images(), ["1.0.0-system", "1.0.0-system", "2.0.0-system"]);
     assert_eq!(cluster.ready().0, "False");
     let set = cluster.world.server.get(SET).unwrap();
@@ -236,7 +264,7 @@ async fn a_bad_image_is_rolled_back() {
     cluster.spoil = pull_fails;
     cluster.wants("2.0.0-bad");
     let stages = cluster.play(180).await;
-    assert_eq!(stages, ["Canary", "RollingBack", "RolledBack"]);
+    assert_eq!(stages, ["Waiting", "Canary", "RollingBack", "RolledBack"]);
     assert_eq!(cluster.images(), all("1.0.0-system"));
     assert_eq!(cluster.ready(), ("False".into(), "RolledBack".into()));
     let (stalled, reason, _) = cluster.world.condition(POOL, "Stalled").unwrap();
@@ -258,7 +286,7 @@ async fn a_bad_image_is_rolled_back_without_a_canary_too() {
     cluster.world.server.edit(POOL, |pool| pool["spec"]["rollout"] = json!({}));
     cluster.spoil = pull_fails;
     cluster.wants("2.0.0-bad");
-    assert_eq!(cluster.play(180).await, ["Promoting", "RollingBack", "RolledBack"]);
+    assert_eq!(cluster.play(180).await, ["Waiting", "Promoting", "RollingBack", "RolledBack"]);
     assert_eq!(cluster.images(), all("1.0.0-system"));
 }
 
@@ -269,7 +297,10 @@ async fn a_worse_canary_is_rolled_back_with_the_reason() {
     let mut cluster = Cluster::settled(3).await;
     cluster.cost = |image| if image.contains("2.0.0") { 10.0 } else { 5.0 };
     cluster.wants("2.0.0");
-    assert_eq!(cluster.play(180).await, ["Canary", "Judging", "RollingBack", "RolledBack"]);
+    assert_eq!(
+        cluster.play(180).await,
+        ["Waiting", "Canary", "Judging", "RollingBack", "RolledBack"]
+    );
     let told = cluster.told();
     assert_eq!(
         (&told["reason"], &told["report"]["verdict"]),
@@ -292,7 +323,7 @@ async fn a_configuration_that_is_refused_is_told_in_the_collectors_words() {
     };
     cluster.wants("0.9.0");
     cluster.world.server.edit(POOL, |pool| pool["spec"]["drainSeconds"] = 30.into());
-    assert_eq!(cluster.play(20).await.last().unwrap(), "RolledBack");
+    assert_eq!(cluster.play(30).await.last().unwrap(), "RolledBack");
     let told = cluster.told();
     assert_eq!(told["reason"], "SettingsRefused");
     assert!(told["message"].as_str().unwrap().contains("exporters.x: unknown field"), "{told}");
@@ -302,6 +333,70 @@ async fn a_configuration_that_is_refused_is_told_in_the_collectors_words() {
     cluster.wants("1.0.0");
     assert_eq!(*cluster.play(300).await.last().unwrap(), "Stable");
     assert_eq!(cluster.config_maps(), 1, "the old configuration is pruned at the end");
+}
+
+/// Scenario: another configuration, with an image whose `validate` refuses it; then the spec that
+/// ran. Guarantee: told in the collector's words; the StatefulSet's spec was never changed, no pod
+/// of the pool was, and the pod that tried it is gone; it isn't tried again.
+#[tokio::test]
+async fn a_configuration_is_tried_with_its_own_image_before_any_pod_changes() {
+    let mut cluster = Cluster::settled(1).await;
+    let before = cluster.world.server.get(SET).unwrap()["spec"].clone();
+    cluster.tried = |_| {
+        json!({"phase": "Failed", "containerStatuses": [{"name": "collector", "ready": false,
+            "image": "x", "imageID": "", "restartCount": 0, "state": {"terminated": {
+                "exitCode": 64, "message": "collector.yaml: exporters.x: unknown field\n"}}}]})
+    };
+    cluster.wants("0.9.0");
+    cluster.world.server.edit(POOL, |pool| pool["spec"]["drainSeconds"] = 30.into());
+    assert_eq!(cluster.play(20).await, ["Waiting", "RolledBack"]);
+    let told = cluster.told();
+    assert_eq!(told["reason"], "SettingsRefused");
+    assert!(told["message"].as_str().unwrap().contains("exporters.x: unknown field"), "{told}");
+    assert_eq!(cluster.ready(), ("False".to_owned(), "RolledBack".to_owned()));
+    cluster.play(300).await;
+    let written = cluster.children_written();
+    let spec = cluster.world.server.get(SET).unwrap()["spec"].clone();
+    assert_eq!(spec, before, "only what is gone back to was noted in its annotations");
+    let tries = written.iter().filter(|path| path.starts_with(TRY)).count();
+    assert_eq!(tries, 2, "one was made and removed: {written:?}");
+    assert_eq!(cluster.tries(), 0);
+    assert_eq!(cluster.images(), all("1.0.0-system")[..1]);
+    cluster.wants("1.0.0");
+    cluster.world.server.edit(POOL, |pool| pool["spec"]["drainSeconds"] = 60.into());
+    assert_eq!(*cluster.play(60).await.last().unwrap(), "Stable");
+    assert_eq!(cluster.ready().0, "True");
+    assert_eq!(cluster.config_maps(), 1);
+}
+
+/// Scenario: an image that the pod which tries it can't pull either; one of which that pod's node
+/// never tells; and a namespace where no pod may be made for it. Guarantee: the first is given up
+/// within three minutes with no pod changed; the others are tried by the first pods of the pool.
+#[tokio::test]
+async fn what_a_try_can_not_tell_the_first_pods_do() {
+    let mut cluster = Cluster::settled(3).await;
+    cluster.spoil = pull_fails;
+    cluster.tried = |image| {
+        let pulls = json!([{"name": "collector", "ready": false, "image": "x", "imageID": "",
+            "restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff"}}}]);
+        let statuses = if image.contains("2.0.0") { pulls } else { Value::Null };
+        json!({"phase": "Pending", "containerStatuses": statuses})
+    };
+    cluster.wants("2.0.0-bad");
+    assert_eq!(cluster.play(90).await, ["Waiting", "RolledBack"]);
+    assert_eq!(cluster.told()["reason"], "ImagePullFailed");
+    assert_eq!(cluster.images(), all("1.0.0-system"));
+    assert_eq!(cluster.tries(), 0);
+    cluster.wants("3.0.0");
+    let stages = cluster.play(500).await;
+    assert_eq!(stages, ["Waiting", "Canary", "Judging", "Promoting", "Stable"]);
+    assert_eq!(cluster.tries(), 0);
+    let fault = |method: &http::Method, _: &str| (method == http::Method::POST).then_some(403);
+    cluster.world.server.set_fault(Some(Box::new(fault)));
+    cluster.wants("4.0.0");
+    let stages = cluster.play(300).await;
+    assert_eq!(stages, ["Waiting", "Canary", "Judging", "Promoting", "Stable"]);
+    assert_eq!(cluster.images(), all("4.0.0-system"));
 }
 
 /// Scenario: paused while judged, resumed; another one aborted. Guarantee: no pod moves while it is
@@ -392,13 +487,14 @@ async fn a_restarted_operator_goes_on() {
     }
 }
 
-/// Scenario: the status can't be written for the first half minute of a rollout to a bad image.
-/// Guarantee: the old template is not lost; it is gone back to.
+/// Scenario: the status can't be written for the first half minute in which a bad image is in the
+/// template. Guarantee: the old template is not lost; it is gone back to.
 #[tokio::test]
 async fn a_status_that_is_not_written_loses_no_way_back() {
     let mut cluster = Cluster::settled(3).await;
     cluster.spoil = pull_fails;
     cluster.wants("2.0.0-bad");
+    assert_eq!(cluster.play(10).await, ["Waiting"]);
     let fault = |_: &http::Method, path: &str| path.ends_with("/status").then_some(500);
     cluster.world.server.set_fault(Some(Box::new(fault)));
     cluster.play(30).await;
@@ -417,7 +513,7 @@ async fn an_edit_during_a_rollout_wins() {
     cluster.play(80).await;
     cluster.wants("3.0.0");
     let stages = cluster.play(300).await;
-    assert_eq!(stages, ["Canary", "Judging", "Promoting", "Stable"]);
+    assert_eq!(stages, ["Waiting", "Canary", "Judging", "Promoting", "Stable"]);
     assert_eq!(cluster.images(), all("3.0.0-system"));
     assert_eq!(cluster.told()["before"]["image"], "millrace/collector:1.0.0-system");
     cluster.wants("4.0.0");

@@ -19,7 +19,8 @@ pub(super) fn members(live: &StatefulSet, pods: &[Pod], now: Timestamp) -> Vec<M
     staying.map(|pod| member(pod, newest, now)).collect()
 }
 
-fn member(pod: &Pod, newest: Option<&str>, now: Timestamp) -> Member {
+/// One pod; it runs the newest template if that is `newest`.
+pub(in crate::gateway) fn member(pod: &Pod, newest: Option<&str>, now: Timestamp) -> Member {
     let labels = pod.metadata.labels.as_ref();
     let revision = labels.and_then(|labels| labels.get(REVISION_LABEL)).map(String::as_str);
     let status = pod.status.clone().unwrap_or_default();

@@ -106,7 +106,7 @@ pub(super) fn status(
     last: Option<&State>,
     step: &Step,
     seen: &Seen,
-    waits_for: Option<&str>,
+    waits_for: &str,
 ) -> RolloutStatus {
     let state = &step.state;
     let (reason, message) = words(last, step, waits_for);
@@ -140,7 +140,7 @@ pub(super) fn status(
 }
 
 /// The reason and message of a step.
-fn words(last: Option<&State>, step: &Step, waits_for: Option<&str>) -> (String, String) {
+fn words(last: Option<&State>, step: &Step, waits_for: &str) -> (String, String) {
     let state = &step.state;
     if let Some(fault) = &step.held {
         return (fault.kind.as_str().into(), fault.text.clone());
@@ -154,10 +154,7 @@ fn words(last: Option<&State>, step: &Step, waits_for: Option<&str>) -> (String,
             (Reason::Settled, format!("{image} is asked for again"))
         }
         Stage::Stable => (Reason::Settled, "no change is under way".into()),
-        Stage::Moving(Point::Waiting) => {
-            let first = waits_for.unwrap_or("what must come first");
-            (Reason::Waiting, format!("waits until {first} is at its revision"))
-        }
+        Stage::Moving(Point::Waiting) => (Reason::Waiting, format!("waits until {waits_for}")),
         Stage::Moving(Point::Canary) => {
             (Reason::RolloutStarted, format!("the first pods get {image}"))
         }
@@ -235,7 +232,10 @@ pub(in crate::gateway) fn condition(
     };
     match told.stage {
         RolloutStage::Stable => Rollout::Judged(verdict.clone()),
-        RolloutStage::Waiting => says(Reason::Waiting, false, false, message),
+        RolloutStage::Waiting => match fault {
+            Some(fault) => says(fault, false, true, message),
+            None => says(Reason::Waiting, false, false, message),
+        },
         RolloutStage::Paused => says(Reason::RolloutPaused, false, false, message),
         RolloutStage::RollingBack => {
             says(fault.unwrap_or(Reason::RolloutAborted), true, false, message)

@@ -1,0 +1,217 @@
+//! Trying a new configuration with the very image it is for, in a pod of its own, before any pod of
+//! the pool changes. Pure: what is there, what it says, and what is to be made or removed.
+//!
+//! The pod runs `validate` and ends. It is made once the status tells that the rollout waits for
+//! it, and removed before anything else is written about how it ended, so that no end of the
+//! operator in between leaves one behind: it is tried again then. A pod that can't be made, finds
+//! no node or isn't done in time proves nothing and holds nothing up: the pool's first pods are
+//! what tries the change then. Limits: one pod for each unit, ended by Kubernetes after
+//! [`DEADLINE_SECONDS`].
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, ResourceExt};
+use millrace_crds::v1alpha1::{GatewayPool, RolloutStage};
+use millrace_rollout::{Fault, FaultKind, First, Point, Stage, State};
+
+use super::rollout::member;
+use super::validate::Draft;
+use crate::apply::hash_of;
+use crate::pool::names::PoolNames;
+
+/// What these pods are called in their labels, so that nothing that selects collectors sees them:
+/// no Service, budget, policy or PodMonitor.
+const NAME_LABEL: &str = "millrace-preflight";
+const COMPONENT_LABEL: &str = "gateway-preflight";
+/// Kubernetes ends a pod that takes longer; it isn't waited for that long.
+const DEADLINE_SECONDS: i64 = 300;
+/// Validating takes milliseconds and some MiB.
+const CPU_REQUEST: &str = "10m";
+const MEMORY_REQUEST: &str = "32Mi";
+const MEMORY_LIMIT: &str = "128Mi";
+
+/// The labels that select the pool's tries.
+pub(super) fn selector(names: &PoolNames) -> BTreeMap<String, String> {
+    let mut labels = names.selector();
+    labels.insert("app.kubernetes.io/name".into(), NAME_LABEL.into());
+    labels.insert("app.kubernetes.io/component".into(), COMPONENT_LABEL.into());
+    labels
+}
+
+/// The pod that tries what a draft asks for.
+pub(super) fn name(draft: &Draft) -> String {
+    let tried = hash_of(&format!("{} {}", draft.image, draft.config_map).into());
+    format!("{}-try-{}", draft.names.base, tried.get(..10).unwrap_or(&tried))
+}
+
+/// What a try came to; `untried` is one that could not be made.
+pub(super) fn outcome(pods: &[Pod], name: &str, untried: Option<&str>, now: Timestamp) -> First {
+    if untried == Some(name) {
+        return First::Done;
+    }
+    let found = pods.iter().find(|pod| pod.name_any() == name && is_staying(pod));
+    let Some(pod) = found else { return First::Waits };
+    let status = pod.status.as_ref();
+    let member = member(pod, None, now);
+    match status.and_then(|status| status.phase.as_deref()) {
+        Some("Succeeded") => First::Done,
+        // Ended by the node or by Kubernetes, which say why: nothing was proven.
+        Some("Failed") if status.is_some_and(|status| status.reason.is_some()) => First::Done,
+        Some("Failed") => First::Failed(member.fault().unwrap_or_else(|| {
+            let code = member.exit_code.unwrap_or(-1);
+            let words = &member.last_words;
+            let text = format!("pod {name}: `validate` ended with exit code {code}: {words}");
+            Fault::new(FaultKind::PodCrashing, text)
+        })),
+        _ => match member.fault() {
+            None => First::Waits,
+            Some(fault) if proves_nothing(fault.kind) => First::Done,
+            Some(fault) => First::Failed(fault),
+        },
+    }
+}
+
+fn is_staying(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_none()
+}
+
+/// No node, or a slow one, says nothing about the change.
+fn proves_nothing(kind: FaultKind) -> bool {
+    matches!(kind, FaultKind::PodUnschedulable | FaultKind::PodsNotReady)
+}
+
+/// What is to be done about tries.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tries {
+    /// The pod to be made.
+    pub(super) make: Option<Box<Pod>>,
+    /// The names of those to be removed.
+    pub(super) remove: Vec<String>,
+}
+
+/// What is to be made or removed, given the rollout's state and what the status tells of it.
+pub(super) fn tries(
+    pool: &GatewayPool,
+    draft: &Draft,
+    pods: &[Pod],
+    state: &State,
+    template: &PodTemplateSpec,
+) -> Tries {
+    let wanted = name(draft);
+    let waits = state.stage == Stage::Moving(Point::Waiting);
+    let told = pool.status.as_ref().and_then(|status| status.rollout.as_ref());
+    let is_told =
+        told.is_some_and(|told| told.stage == RolloutStage::Waiting && told.digest == state.key);
+    let is_there = pods.iter().any(|pod| pod.name_any() == wanted);
+    let others = pods.iter().filter(|pod| is_staying(pod)).map(ResourceExt::name_any);
+    Tries {
+        make: (waits && is_told && !is_there).then(|| Box::new(pod(pool, draft, template))),
+        remove: others.filter(|name| !waits || *name != wanted).collect(),
+    }
+}
+
+/// The pod: the pool's own, but for what it runs and how much it gets.
+fn pod(pool: &GatewayPool, draft: &Draft, template: &PodTemplateSpec) -> Pod {
+    let mut labels = selector(&draft.names);
+    let ours = draft.names.labels();
+    labels.extend(ours.into_iter().filter(|(key, _)| key.ends_with("/managed-by")));
+    let mut spec = template.spec.clone().unwrap_or_default();
+    spec.restart_policy = Some("Never".into());
+    spec.active_deadline_seconds = Some(DEADLINE_SECONDS);
+    spec.termination_grace_period_seconds = Some(1);
+    spec.topology_spread_constraints = None;
+    let amount = |amounts: &[(&str, &str)]| {
+        let amounts =
+            amounts.iter().map(|(what, text)| ((*what).to_owned(), Quantity((*text).into())));
+        Some(amounts.collect::<BTreeMap<_, _>>())
+    };
+    for container in &mut spec.containers {
+        if let Some(first) = container.args.as_mut().and_then(|args| args.first_mut()) {
+            "validate".clone_into(first);
+        }
+        container.ports = None;
+        (container.startup_probe, container.liveness_probe) = (None, None);
+        container.readiness_probe = None;
+        container.resources = Some(ResourceRequirements {
+            requests: amount(&[("cpu", CPU_REQUEST), ("memory", MEMORY_REQUEST)]),
+            limits: amount(&[("memory", MEMORY_LIMIT)]),
+            claims: None,
+        });
+    }
+    Pod {
+        metadata: ObjectMeta {
+            name: Some(name(draft)),
+            namespace: Some(draft.names.namespace.clone()),
+            labels: Some(labels),
+            owner_references: pool.controller_owner_ref(&()).map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec: Some(spec),
+        status: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    const NOW: &str = "2026-01-01T00:03:00Z";
+
+    fn said(status: Value, made: &str) -> First {
+        let pod = json!({
+            "metadata": {"name": "p-try-1", "creationTimestamp": made}, "status": status});
+        let pods = [serde_json::from_value(pod).unwrap()];
+        outcome(&pods, "p-try-1", None, NOW.parse().unwrap())
+    }
+
+    fn ended(code: i32, words: &str) -> Value {
+        json!([{"name": "collector", "ready": false, "image": "x", "imageID": "",
+            "restartCount": 0, "state": {"terminated": {"exitCode": code, "message": words}}}])
+    }
+
+    fn kind(first: First) -> Option<FaultKind> {
+        match first {
+            First::Failed(fault) => Some(fault.kind),
+            First::Waits | First::Done => None,
+        }
+    }
+
+    /// Scenario: tries that end well, with the collector's refusal, with a crash; that were
+    /// evicted; whose image can't be pulled for a short and a long time; that find no node or are
+    /// not done after long; one that is not there, and one that could not be made. Guarantee: only
+    /// what says something about the change speaks against it; what says nothing ends the waiting.
+    #[test]
+    fn only_what_is_about_the_change_speaks_against_it() {
+        let recent = "2026-01-01T00:02:50Z";
+        let long_ago = "2026-01-01T00:00:00Z";
+        assert_eq!(said(json!({"phase": "Succeeded"}), recent), First::Done);
+        let refused = json!({"phase": "Failed", "containerStatuses": ended(64, "f: no field x")});
+        let First::Failed(fault) = said(refused, recent) else { panic!("not refused") };
+        assert_eq!(fault.kind, FaultKind::SettingsRefused);
+        assert!(fault.text.contains("no field x"), "{}", fault.text);
+        let crashed = json!({"phase": "Failed", "containerStatuses": ended(139, "")});
+        assert_eq!(kind(said(crashed, recent)), Some(FaultKind::PodCrashing));
+        let evicted = json!({"phase": "Failed", "reason": "Evicted"});
+        assert_eq!(said(evicted, recent), First::Done);
+        let pulling = json!({"phase": "Pending", "containerStatuses": [{"name": "collector",
+            "ready": false, "image": "x", "imageID": "", "restartCount": 0,
+            "state": {"waiting": {"reason": "ImagePullBackOff"}}}]});
+        assert_eq!(said(pulling.clone(), recent), First::Waits);
+        assert_eq!(kind(said(pulling, long_ago)), Some(FaultKind::ImagePullFailed));
+        let pending = json!({"phase": "Pending"});
+        assert_eq!(said(pending.clone(), recent), First::Waits);
+        assert_eq!(said(pending, long_ago), First::Done);
+        let no_node = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled",
+            "status": "False", "reason": "Unschedulable", "message": "no node"}]});
+        assert_eq!(said(no_node, long_ago), First::Done);
+        let now: Timestamp = NOW.parse().unwrap();
+        assert_eq!(outcome(&[], "p-try-1", None, now), First::Waits);
+        assert_eq!(outcome(&[], "p-try-1", Some("p-try-1"), now), First::Done);
+        assert_eq!(outcome(&[], "p-try-1", Some("p-try-0"), now), First::Waits);
+    }
+}
