@@ -141,6 +141,22 @@ pub(crate) fn essence(server: &ApiServer) -> BTreeMap<String, Value> {
     all
 }
 
+/// Takes away the gateways of pipelines, and what the pipelines tell of them.
+pub(crate) fn forget_gateways(all: &mut BTreeMap<String, Value>) {
+    let is_gateways = |value: &Value| {
+        let component = &value["metadata"]["labels"]["app.kubernetes.io/component"];
+        value["kind"] == "GatewayPool" || component == "gateway"
+    };
+    all.retain(|_, value| !is_gateways(value));
+    for value in all.values_mut().filter(|value| value["kind"] == "TelemetryPipeline") {
+        let Some(status) = value["status"].as_object_mut() else { continue };
+        status.retain(|field, _| field != "gateway" && field != "pods");
+        if let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) {
+            conditions.retain(|condition| condition["type"] == "SchemaReady");
+        }
+    }
+}
+
 fn is_taken_away(value: &Value) -> bool {
     let labels = value["metadata"]["labels"].as_object();
     labels.is_some_and(|labels| labels.values().any(|it| *it == "theirs" || *it == "them"))
