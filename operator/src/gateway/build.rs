@@ -57,8 +57,7 @@ pub(super) fn build<'a>(validated: &'a Validated<'a>) -> Prepared<'a> {
         ports: &[],
         revision_label: None,
     });
-    let state = &rollout.step.state;
-    let tries = preflight::tries(pool, draft, &observed.watched.tries, state, &template);
+    let tries = preflight::tries(pool, draft, &observed.watched.tries, rollout, &template);
     let rolled = rollout::roll(rollout, pool, observed.live.as_ref(), template, sizing.replicas);
     let policy = settings.network_policy.enabled;
     Prepared {

@@ -16,9 +16,9 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use millrace_crds::v1alpha1::{GatewayPool, RolloutStage};
-use millrace_rollout::{Fault, FaultKind, First, Point, Stage, State};
+use millrace_rollout::{Fault, FaultKind, First, Step};
 
-use super::rollout::member;
+use super::rollout::{Decision, member};
 use super::validate::Draft;
 use crate::apply::hash_of;
 use crate::pool::names::PoolNames;
@@ -93,16 +93,16 @@ pub(super) struct Tries {
     pub(super) remove: Vec<String>,
 }
 
-/// What is to be made or removed, given the rollout's state and what the status tells of it.
+/// What is to be made or removed, given the rollout's decision and what the status tells of it.
 pub(super) fn tries(
     pool: &GatewayPool,
     draft: &Draft,
     pods: &[Pod],
-    state: &State,
+    rollout: &Decision,
     template: &PodTemplateSpec,
 ) -> Tries {
-    let wanted = name(draft);
-    let waits = state.stage == Stage::Moving(Point::Waiting);
+    let Decision { step: Step { state, .. }, waits_for_try: waits, .. } = rollout;
+    let (wanted, waits) = (name(draft), *waits);
     let told = pool.status.as_ref().and_then(|status| status.rollout.as_ref());
     let is_told =
         told.is_some_and(|told| told.stage == RolloutStage::Waiting && told.digest == state.key);

@@ -65,6 +65,8 @@ pub(super) struct Decision {
     pub(super) step: Step,
     /// What stands in the status.
     pub(super) status: RolloutStatus,
+    /// The change waits for a try alone.
+    pub(super) waits_for_try: bool,
 }
 
 /// The StatefulSet's part that a rollout decides.
@@ -189,12 +191,13 @@ pub(super) fn decide(
         step.state = last.clone();
     }
     digests::note(&mut step.state.after, &observed.watched.pods);
+    let waits_for_try = behind.is_none() && told::is_waiting(&step.state);
     let behind = behind.map(|tables| format!("{tables} is at its revision"));
     let waits_for = behind.unwrap_or_else(|| {
         format!("{} has tried the configuration in a pod of its own", step.state.after.image)
     });
     let status = told::status(before, last.as_ref(), &step, &seen, &waits_for);
-    Decision { step, status }
+    Decision { step, status, waits_for_try }
 }
 
 fn seen(
