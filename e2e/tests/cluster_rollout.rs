@@ -73,9 +73,13 @@ fn a_bad_image_is_taken_back_and_an_allocator_rolled_out_without_loss() {
     let told = rollout(&cluster, &pipeline);
     assert_eq!(told["reason"], "ImagePullFailed", "{told}");
     assert_eq!(lives(&cluster, &pipeline), before);
-    let tries = "app.kubernetes.io/component=gateway-preflight";
-    let tries = cluster.list(&pipeline.namespace.name, "pods", tries).unwrap();
-    assert!(tries.is_empty(), "{tries:?}");
+    wait::until("the pod that tried it to be gone", LIMIT, || {
+        let tries = "app.kubernetes.io/component=gateway-preflight";
+        let tries = cluster.list(&pipeline.namespace.name, "pods", tries)?;
+        anyhow::ensure!(tries.is_empty(), "{tries:?}");
+        Ok(())
+    })
+    .unwrap();
     println!("rolled back in {} s", took.as_secs());
 
     pipeline.change(|wish| (wish.version, wish.allocator) = (None, "mimalloc")).unwrap();
