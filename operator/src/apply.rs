@@ -176,6 +176,42 @@ struct Wanted<K> {
     name: String,
 }
 
+/// A workload as it was found.
+#[derive(Debug)]
+pub enum Looked<K> {
+    /// It is as wanted; its figures.
+    AsWanted(Observation),
+    /// It must be written.
+    Differs(Box<Differs<K>>),
+}
+
+/// A workload that must be written.
+pub struct Differs<K> {
+    wanted: Wanted<K>,
+    replaced: Option<K>,
+}
+
+impl<K> Differs<K> {
+    /// What is wanted.
+    pub fn wanted(&self) -> &K {
+        &self.wanted.object
+    }
+
+    /// The live one, if it was made from another wanted state: one that was only edited by somebody
+    /// is put right, which replaces nothing.
+    pub fn replaced(&self) -> Option<&K> {
+        self.replaced.as_ref()
+    }
+}
+
+impl<K> Debug for Differs<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { wanted, replaced } = self;
+        let Wanted { kind, name, .. } = wanted;
+        write!(f, "{kind} {name} differs, replaced: {}", replaced.is_some())
+    }
+}
+
 /// Writes the children of one owner.
 pub struct Children<'a> {
     context: &'a Context,
@@ -243,15 +279,64 @@ impl<'a> Children<'a> {
         figures: fn(&K) -> Observation,
     ) -> Result<(Observation, Change), ApplyError> {
         let wanted = self.prepare(wanted)?;
+        match self.known_figures(&wanted) {
+            Some(figures) => Ok((figures, Change::None)),
+            None => self.write_workload(wanted, figures).await,
+        }
+    }
+
+    /// As [`Self::keep_workload`], but only looks: what differs is given back, to be written with
+    /// [`Self::bring_about`] or not.
+    ///
+    /// # Errors
+    /// As [`Self::keep`].
+    pub async fn look_at_workload<K: Applicable>(
+        &self,
+        wanted: K,
+    ) -> Result<Looked<K>, ApplyError> {
+        let wanted = self.prepare(wanted)?;
+        if let Some(figures) = self.known_figures(&wanted) {
+            return Ok(Looked::AsWanted(figures));
+        }
+        let Wanted { key, kind, name, hash, .. } = &wanted;
+        let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.namespace);
+        let live = self.read(&api, key, kind, name).await?;
+        if let Some(live) = &live {
+            self.check_ours(live, kind, name)?;
+        }
+        let replaced =
+            live.filter(|live| live.annotations().get(APPLIED_HASH_ANNOTATION) != Some(hash));
+        Ok(Looked::Differs(Box::new(Differs { wanted, replaced })))
+    }
+
+    /// Writes what differs.
+    ///
+    /// # Errors
+    /// As [`Self::keep`].
+    pub async fn bring_about<K: Applicable>(
+        &self,
+        differs: Differs<K>,
+        figures: fn(&K) -> Observation,
+    ) -> Result<(Observation, Change), ApplyError> {
+        self.write_workload(differs.wanted, figures).await
+    }
+
+    async fn write_workload<K: Applicable>(
+        &self,
+        wanted: Wanted<K>,
+        figures: fn(&K) -> Observation,
+    ) -> Result<(Observation, Change), ApplyError> {
+        let ensured = self.ensure_prepared(wanted, |live| Some(figures(live))).await?;
+        Ok((figures(&ensured.object), ensured.change))
+    }
+
+    /// The figures of a workload that its watch shows to be as wanted.
+    fn known_figures<K>(&self, wanted: &Wanted<K>) -> Option<Observation> {
         let (seen, now) = (&self.context.seen, self.context.clock.now());
         let claim = || Claim::expected(&wanted.json, &wanted.hash);
         let known = || seen.figures(&wanted.key, &wanted.hash, now);
         let is_claimed = || seen.is_claimed(&wanted.key, &wanted.hash, claim, now);
-        if let Some(figures) = known().or_else(|| is_claimed().then(known).flatten()) {
-            return Ok((figures, Change::None));
-        }
-        let ensured = self.ensure_prepared(wanted, |live| Some(figures(live))).await?;
-        Ok((figures(&ensured.object), ensured.change))
+        known().or_else(|| is_claimed().then(known).flatten())
     }
 
     /// As [`Self::keep`]; gives the live child too, read anew unless its own controller holds it in

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
@@ -359,4 +360,43 @@ pub struct EdgePoolStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub image: Option<String>,
+    /// A change of image or configuration that no pod of the pool has yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending_change: Option<PendingChange>,
+}
+
+/// A change of image or configuration that no pod of the pool has yet: it is tried in a pod of its
+/// own first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingChange {
+    /// How far it has come.
+    pub stage: PendingStage,
+    /// Since when.
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub since: Time,
+    /// Why, as one stable word.
+    #[schemars(length(max = 63))]
+    pub reason: String,
+    /// Why, for people.
+    #[schemars(length(max = 1024))]
+    pub message: String,
+    /// The image that pods are to run.
+    #[schemars(length(max = 512))]
+    pub image: String,
+    /// The ConfigMap with the configuration they are to have.
+    #[schemars(length(max = 253))]
+    pub config_map: String,
+    /// Tells one spec from another: another digest is another try.
+    #[schemars(length(max = 64))]
+    pub digest: String,
+}
+
+/// How far a change that no pod has yet has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PendingStage {
+    /// A pod of its own tries it.
+    Trying,
+    /// The try failed: the pool's pods stay as they are.
+    Refused,
 }

@@ -12,6 +12,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use millrace_crds::v1alpha1::{EdgeMode, EdgeSettings, ServiceType};
 
+use super::preflight::Asked;
 use super::validate::Validated;
 use crate::pool::names::PoolNames;
 use crate::pool::objects;
@@ -35,6 +36,7 @@ pub(super) struct Prepared {
     pub(super) service: Service,
     pub(super) budget: Option<PodDisruptionBudget>,
     pub(super) policy: Option<NetworkPolicy>,
+    pub(super) asked: Asked,
     pub(super) workload: Workload,
 }
 
@@ -76,6 +78,7 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
         // Evictions never take a DaemonSet's pods, so a budget for them would only confuse.
         budget: (settings.mode == EdgeMode::Deployment).then(|| objects::disruption_budget(names)),
         policy: policy.then(|| objects::network_policy(names, PORTS)),
+        asked: Asked::of(validated),
         workload: match settings.mode {
             EdgeMode::Deployment => {
                 Workload::Deployment(Box::new(deployment(names, settings, pods)))

@@ -7,6 +7,7 @@
 mod apply;
 mod build;
 mod observe;
+mod preflight;
 mod status;
 mod validate;
 
@@ -18,6 +19,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use millrace_crds::v1alpha1::EdgePool;
 
+use self::status::Stand;
 use crate::context::Context;
 use crate::controller::{Next, Place, Reconciler};
 use crate::error::StepError;
@@ -31,6 +33,8 @@ const RESYNC: Duration = Duration::from_secs(30);
 /// One that refers to no Secret, or whose Secrets are watched: its watches tell of everything, this
 /// covers what they missed.
 const RESYNC_QUIET: Duration = Duration::from_secs(300);
+/// While a change is tried: that takes a pod a second or two, and no watch tells of its end.
+const RESYNC_TRYING: Duration = Duration::from_secs(2);
 /// While pods move, their troubles are looked for this often: no watch tells of them.
 const RESYNC_MOVING: Duration = Duration::from_secs(5);
 
@@ -73,8 +77,12 @@ impl Reconciler for EdgePools {
                 }
             }
         };
-        let settled = status::report(context, pool, &outcome).await?;
+        let stand = status::report(context, pool, &outcome).await?;
         outcome.into_failure().map_or(Ok(()), Err)?;
-        Ok(if settled { resync } else { Next::After(RESYNC_MOVING) })
+        Ok(match stand {
+            Stand::Settled => resync,
+            Stand::Tries => Next::After(RESYNC_TRYING),
+            Stand::Moves => Next::After(RESYNC_MOVING),
+        })
     }
 }

@@ -2,10 +2,11 @@
 
 use kube::Resource;
 use millrace_crds::ConditionType;
-use millrace_crds::v1alpha1::{EdgePool, EdgePoolStatus};
+use millrace_crds::v1alpha1::{EdgePool, EdgePoolStatus, PendingStage};
 use millrace_rollout::{Observation, Verdict};
 
 use super::apply::Applied;
+use super::preflight;
 use crate::apply::{is_paused, patch_status};
 use crate::context::Context;
 use crate::error::StepError;
@@ -15,7 +16,18 @@ use crate::pool::status::{
 };
 use crate::pool::template::OTLP_GRPC_PORT;
 
-/// Writes the status if it changed; tells whether the pool is settled.
+/// How a pool stands, for when it is looked at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stand {
+    /// Nothing is under way, or nothing that goes on by itself.
+    Settled,
+    /// A change is tried.
+    Tries,
+    /// Pods change, or something failed.
+    Moves,
+}
+
+/// Writes the status if it changed; tells how the pool stands.
 ///
 /// # Errors
 /// When the API server refuses or is away.
@@ -23,17 +35,24 @@ pub(super) async fn report(
     context: &Context,
     pool: &EdgePool,
     outcome: &Outcome<Applied>,
-) -> Result<bool, StepError> {
+) -> Result<Stand, StepError> {
     let before = pool.status.clone().unwrap_or_default();
     let (status, facts) = work_out(context, pool, &before, outcome);
-    let settled =
-        matches!(outcome, Outcome::Applied(applied) if applied.verdict == Verdict::Complete);
     if patch_status(context, pool, pool.status.as_ref(), &status).await? {
         for notice in facts.notices() {
             context.events.publish(&pool.object_ref(&()), notice).await;
         }
     }
-    Ok(settled)
+    Ok(stand(outcome))
+}
+
+fn stand(outcome: &Outcome<Applied>) -> Stand {
+    let Outcome::Applied(applied) = outcome else { return Stand::Moves };
+    match (&applied.pending, &applied.verdict) {
+        (Some(pending), _) if pending.stage == PendingStage::Trying => Stand::Tries,
+        (_, Verdict::Complete) => Stand::Settled,
+        _ => Stand::Moves,
+    }
 }
 
 fn work_out(
@@ -56,15 +75,19 @@ fn work_out(
             state_pods(&mut facts, &Rollout::failed(error), None);
         }
         Outcome::Applied(applied) => {
-            let Applied { names, image, seen, verdict, withheld } = applied.as_ref();
+            let Applied { names, image, seen, verdict, withheld, pending } = applied.as_ref();
             state_secrets(&mut facts, None);
-            let rollout = Rollout::of(verdict, *withheld);
+            let rollout = match pending {
+                Some(pending) if !withheld => preflight::condition(pending),
+                _ => Rollout::of(verdict, *withheld),
+            };
             state_pods(&mut facts, &rollout, Some(seen));
             count(&mut status, Some(seen));
             status.selector = Some(names.selector_text());
             status.endpoint = Some(format!("{}:{OTLP_GRPC_PORT}", names.service_host()));
+            status.pending_change.clone_from(pending);
             // A version left out is the one that runs: one that never came up doesn't count.
-            if *verdict == Verdict::Complete && !withheld {
+            if *verdict == Verdict::Complete && !withheld && pending.is_none() {
                 status.image = Some(image.clone());
             }
         }

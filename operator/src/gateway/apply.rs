@@ -1,25 +1,23 @@
 //! Writes the objects of a gateway pool, the StatefulSet last, and prunes what is no longer wanted.
 //! A configuration stays while any pod, or the template that a rollout goes back to, may need it.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::ResourceExt;
-use kube::api::{DeleteParams, PostParams};
 use millrace_crds::v1alpha1::{GatewayPool, SizingStatus};
 use millrace_crds::{ConditionType, is_true};
 use millrace_rollout::{Observation, Verdict, judge};
 
 use super::build::Prepared;
-use super::preflight::Tries;
 use super::rollout::{self, Decision};
 use super::validate::Validated;
-use crate::apply::{ApplyError, Change, Children, api, is_paused};
+use crate::apply::{ApplyError, Change, Children, is_paused};
 use crate::context::Context;
-use crate::error::{Step, StepError};
+use crate::error::StepError;
 use crate::lag::LagObservation;
 use crate::pool::names::PoolNames;
 use crate::pool::status::Outcome;
-use crate::pool::{observe, workload};
+use crate::pool::{observe, tries, workload};
 
 /// What was found after writing.
 #[derive(Clone, Debug)]
@@ -78,7 +76,7 @@ async fn write(
     }
     let untried = match is_paused(pool) {
         true => None,
-        false => try_out(context, names, tries).await?,
+        false => tries::try_out(context, &names.namespace, tries).await?,
     };
     let (mut seen, change) = children.keep_workload(stateful_set, workload::stateful_set).await?;
     changes.push(change.clone());
@@ -109,46 +107,6 @@ async fn write(
             Err(error) => Err((error.reason, error.cause())),
         },
     })
-}
-
-/// Removes tries that are over, and makes the one that is wanted; gives its name if it could not be
-/// made, for a quota, an admission rule or a role that forbids it.
-async fn try_out(
-    context: &Context,
-    names: &PoolNames,
-    tries: Tries,
-) -> Result<Option<String>, StepError> {
-    let Tries { make, remove } = tries;
-    let pods = api::<Pod>(&context.client, &names.namespace);
-    for name in remove {
-        match pods.delete(&name, &DeleteParams::default()).await {
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(error) => {
-                let what = format!("delete Pod {}/{name}", names.namespace);
-                return Err(StepError::api(Step::Apply, what, error));
-            }
-        }
-    }
-    let Some(pod) = make else { return Ok(None) };
-    let name = pod.name_any();
-    match pods.create(&PostParams::default(), &pod).await {
-        Ok(_) => Ok(None),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
-        Err(kube::Error::Api(status)) if [400, 403, 422].contains(&status.code) => {
-            let refusal = status.message;
-            tracing::warn!(
-                pod = name,
-                refusal,
-                "no pod tries the change; the pool's first pods do"
-            );
-            Ok(Some(name))
-        }
-        Err(error) => {
-            let what = format!("create Pod {}/{name}", names.namespace);
-            Err(StepError::api(Step::Apply, what, error))
-        }
-    }
 }
 
 /// What pruning leaves.

@@ -9,13 +9,13 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::FieldsV1;
 use millrace_crds::v1alpha1::SizingStatus;
 
-use super::preflight::{self, Tries};
 use super::rollout::{self, BASELINE_ANNOTATION, Rolled};
 use super::template_resources::{RESOURCES_ANNOTATION, TemplateResources};
 use super::validate::Validated;
 use crate::apply::CHILDREN_MANAGER;
 use crate::pool::names::PoolNames;
 use crate::pool::objects;
+use crate::pool::preflight::Tries;
 use crate::pool::template::{ADMIN_PORT, PodPlan, pod_template};
 
 /// Earlier revisions kept, for `kubectl rollout undo` in an emergency.
@@ -57,7 +57,7 @@ pub(super) fn build<'a>(validated: &'a Validated<'a>) -> Prepared<'a> {
         ports: &[],
         revision_label: None,
     });
-    let tries = preflight::tries(pool, draft, &observed.watched.tries, rollout, &template);
+    let tries = rollout::tries(pool, draft, &observed.watched.tries, rollout, &template);
     let rolled = rollout::roll(rollout, pool, observed.live.as_ref(), template, sizing.replicas);
     let policy = settings.network_policy.enabled;
     Prepared {

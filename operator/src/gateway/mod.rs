@@ -9,7 +9,6 @@ mod apply;
 mod build;
 mod losses;
 mod observe;
-mod preflight;
 mod resize;
 mod resources;
 mod rollout;

@@ -10,7 +10,6 @@ use kube::api::{Api, ListParams};
 use millrace_crds::v1alpha1::GatewayPool;
 
 use super::losses::Losses;
-use super::preflight;
 use super::rollout::{self, Watch, Watched};
 use super::validate::{Draft, Observed};
 use crate::apply::api;
@@ -18,7 +17,7 @@ use crate::context::Context;
 use crate::error::{Step, StepError};
 use crate::migrations::Place;
 use crate::pool::names::PoolNames;
-use crate::pool::observe;
+use crate::pool::{observe, preflight};
 use crate::schema::tables;
 use crate::scrape::{self, Look, MeteredPods, PodFacts, PodRates};
 use crate::sizing::Sizing;

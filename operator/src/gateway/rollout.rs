@@ -24,13 +24,13 @@ use millrace_rollout::{
     Canary, First, Load, Member, Plan, Policy, Seen, Stage, Step, Unit, Verdict, Wish, judge, step,
 };
 
-pub(super) use members::member;
 pub(super) use template::BASELINE_ANNOTATION;
 pub(super) use told::{condition, is_settled, notices};
 
-use super::preflight;
 use super::validate::{Draft, Observed};
 use crate::apply::{hash_of, is_paused};
+use crate::pool::preflight::{self, Tries};
+use crate::pool::template::config_map;
 use crate::schema::Tables;
 use crate::trials::Trial;
 
@@ -179,7 +179,7 @@ pub(super) fn decide(
         None if has_begun => First::Done,
         None => {
             let Watched { tries, trial, .. } = &observed.watched;
-            let name = preflight::name(&observed.draft);
+            let name = try_name(&observed.draft);
             preflight::outcome(tries, &name, trial.untried.as_deref(), observed.now)
         }
     };
@@ -234,6 +234,30 @@ fn seen(
         new_loads,
         old_loads,
     }
+}
+
+/// The pod that tries what a draft asks for.
+fn try_name(draft: &Draft) -> String {
+    preflight::name(&draft.names, &draft.image, &draft.config_map)
+}
+
+/// What is to be made or removed of tries, given the decision and what the status tells of it.
+pub(super) fn tries(
+    pool: &GatewayPool,
+    draft: &Draft,
+    pods: &[Pod],
+    decision: &Decision,
+    template: &PodTemplateSpec,
+) -> Tries {
+    let Decision { step: Step { state, .. }, waits_for_try, .. } = decision;
+    if !waits_for_try {
+        return Tries::over(pods);
+    }
+    let is_told = told(pool)
+        .is_some_and(|told| told.stage == RolloutStage::Waiting && told.digest == state.key);
+    let name = try_name(draft);
+    let pod = || preflight::pod(pool, &draft.names, &name, template);
+    Tries::waiting(pods, &name, is_told, pod)
 }
 
 /// What pods of the new unit did, and those of the old one: in the same time if there are some
@@ -305,9 +329,9 @@ pub(super) fn is_at_rest(pool: &GatewayPool, decision: &Decision) -> bool {
 /// The ConfigMaps that a StatefulSet's pods may still need: its template's, and the one gone back
 /// to.
 pub(super) fn config_maps(set: &StatefulSet) -> BTreeSet<String> {
-    let own = set.spec.as_ref().and_then(|spec| template::config_map(&spec.template));
+    let own = set.spec.as_ref().and_then(|spec| config_map(&spec.template));
     let kept = template::kept(set);
-    let kept = kept.as_ref().and_then(|(_, kept)| template::config_map(kept));
+    let kept = kept.as_ref().and_then(|(_, kept)| config_map(kept));
     own.into_iter().chain(kept).map(str::to_owned).collect()
 }
 

@@ -1,16 +1,19 @@
 //! What edge and gateway pools share: names, labels, secrets as files, the pod template, and how
-//! their workloads and pods are read.
+//! their workloads and pods are read; pods that try a change.
 //!
-//! Only `observe` holds a client. Everything else turns values into values.
+//! Only `observe` and `tries` hold a client. Everything else turns values into values.
 
 pub mod connection;
+pub mod member;
 pub mod memory;
 pub mod names;
 pub mod objects;
 pub mod observe;
+pub mod preflight;
 pub mod secrets;
 pub mod status;
 pub mod template;
+pub mod tries;
 pub mod workload;
 
 use millrace_crds::Reason;

@@ -206,6 +206,19 @@ pub fn pods_text(seen: Option<&Observation>) -> String {
     seen.map_or_else(|| "0/0".into(), |seen| format!("{}/{}", seen.ready, seen.wanted))
 }
 
+/// Messages in a status are at most this long.
+const MESSAGE_BYTES_MAX: usize = 1_024;
+
+/// Cuts a message for a status, at a character.
+#[must_use]
+pub fn cut(mut text: String) -> String {
+    if text.len() > MESSAGE_BYTES_MAX {
+        let end = (0..=MESSAGE_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or(0));
+    }
+    text
+}
+
 /// A count as Kubernetes types carry it.
 #[must_use]
 pub fn as_i32(count: u32) -> i32 {

@@ -36,7 +36,8 @@ const CONFIG_FOLDER: &str = "/etc/millrace/config";
 const BUFFER_MOUNT: &str = "/var/lib/millrace";
 /// The buffer's folder in it: one of its own, beside what file systems put at their top.
 pub const BUFFER_FOLDER: &str = "/var/lib/millrace/buffer";
-const BUFFER_VOLUME: &str = "buffer";
+/// Its volume.
+pub const BUFFER_VOLUME: &str = "buffer";
 /// What a volume is larger than the buffer in it, at least: a segment that is begun before the
 /// oldest is removed (16 MiB), and a file system's own needs.
 const BUFFER_SPARE_BYTES: u64 = 64 << 20;
@@ -108,6 +109,21 @@ fn version_of(image: &str) -> Option<&str> {
     let (version, allocator) = tag.rsplit_once('-')?;
     let known = Allocator::ALL.iter().any(|it| it.as_str() == allocator);
     (known && !version.is_empty()).then_some(version)
+}
+
+/// The image and the ConfigMap of a template; `None` for one that this operator didn't make.
+#[must_use]
+pub fn runs(template: &PodTemplateSpec) -> Option<(&str, &str)> {
+    let image = template.spec.as_ref()?.containers.first()?.image.as_deref()?;
+    Some((image, config_map(template)?))
+}
+
+/// The ConfigMap that a template mounts.
+#[must_use]
+pub fn config_map(template: &PodTemplateSpec) -> Option<&str> {
+    let volumes = template.spec.as_ref()?.volumes.as_ref()?;
+    let volume = volumes.iter().find(|volume| volume.name == CONFIG_VOLUME)?;
+    Some(volume.config_map.as_ref()?.name.as_str())
 }
 
 /// The pod template.

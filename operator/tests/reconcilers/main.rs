@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod edge;
+mod edge_change;
 mod gateway;
 mod lease;
 mod losses;

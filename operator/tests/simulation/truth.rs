@@ -163,7 +163,7 @@ fn is_taken_away(value: &Value) -> bool {
 }
 
 /// Fields that tell of the way and not of the end: ids, times, salted digests, what was learned.
-const OF_THE_WAY: [&str; 15] = [
+const OF_THE_WAY: [&str; 16] = [
     "uid",
     "generation",
     "observedGeneration",
@@ -175,6 +175,7 @@ const OF_THE_WAY: [&str; 15] = [
     "sizing",
     // What came of it stands in the StatefulSet; this says how, and in how many tries.
     "rollout",
+    "pendingChange",
     "lag",
     "resourceVersion",
     "planHash",

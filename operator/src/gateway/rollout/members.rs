@@ -2,15 +2,10 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
-use millrace_rollout::{EXIT_SETTINGS, Member};
+use k8s_openapi::api::core::v1::Pod;
+use millrace_rollout::Member;
 
-use crate::pool::workload::pod_figures;
-
-/// A StatefulSet's pods carry the revision they were made from.
-const REVISION_LABEL: &str = "controller-revision-hash";
-/// Last words told; more is in the pod's log.
-const WORDS_BYTES_MAX: usize = 400;
+use crate::pool::member::member;
 
 /// The pods, without those on their way out.
 pub(super) fn members(live: &StatefulSet, pods: &[Pod], now: Timestamp) -> Vec<Member> {
@@ -19,54 +14,10 @@ pub(super) fn members(live: &StatefulSet, pods: &[Pod], now: Timestamp) -> Vec<M
     staying.map(|pod| member(pod, newest, now)).collect()
 }
 
-/// One pod; it runs the newest template if that is `newest`.
-pub(in crate::gateway) fn member(pod: &Pod, newest: Option<&str>, now: Timestamp) -> Member {
-    let labels = pod.metadata.labels.as_ref();
-    let revision = labels.and_then(|labels| labels.get(REVISION_LABEL)).map(String::as_str);
-    let status = pod.status.clone().unwrap_or_default();
-    let conditions = status.conditions.unwrap_or_default();
-    let ready = conditions.iter().find(|condition| condition.type_ == "Ready");
-    let is_ready = ready.is_some_and(|ready| ready.status == "True");
-    let made = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let since = ready.and_then(|ready| ready.last_transition_time.as_ref()).map(|time| time.0);
-    // A pod that says neither was made just now.
-    let since = since.max(made).unwrap_or(now);
-    let mut member = Member {
-        figures: pod_figures(pod),
-        updated: revision.is_some() && revision == newest,
-        ready: is_ready,
-        not_ready_seconds: if is_ready { 0 } else { now.duration_since(since).as_secs().max(0) },
-        ..Member::default()
-    };
-    for container in status.container_statuses.iter().flatten() {
-        member.restarts = member.restarts.max(u32::try_from(container.restart_count).unwrap_or(0));
-        let states = [container.state.as_ref(), container.last_state.as_ref()];
-        let ended = states.into_iter().flatten().find_map(|state| state.terminated.as_ref());
-        if let Some(ended) = ended {
-            member.exit_code = Some(ended.exit_code);
-            member.last_words = last_words(ended);
-        }
-    }
-    member
-}
-
-/// What a container said last: all of it when it refused its settings, as it says nothing else
-/// then; otherwise the last line, which has the cause.
-fn last_words(ended: &ContainerStateTerminated) -> String {
-    let message = ended.message.as_deref().unwrap_or_default();
-    let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
-    let words = match ended.exit_code {
-        EXIT_SETTINGS => lines.collect::<Vec<_>>().join("; "),
-        _ => lines.next_back().unwrap_or_default().to_owned(),
-    };
-    let end = words.char_indices().map(|(at, c)| at + c.len_utf8());
-    let end = end.take_while(|end| *end <= WORDS_BYTES_MAX).last().unwrap_or(0);
-    words[..end].to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::member::REVISION_LABEL;
     use millrace_rollout::FaultKind;
     use serde_json::json;
 

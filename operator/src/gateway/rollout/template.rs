@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use millrace_crds::v1alpha1::Allocator;
 use millrace_rollout::Unit;
 
-use crate::pool::template::CONFIG_VOLUME;
+use crate::pool::template::{self, CONFIG_VOLUME};
 
 /// Carries the pod template that a rollout goes back to, while there is a rollout.
 pub(in crate::gateway) const BASELINE_ANNOTATION: &str = "millrace.dev/rollout-baseline";
@@ -20,9 +20,8 @@ pub(super) fn live_unit(live: &StatefulSet) -> Option<Unit> {
 
 /// The unit that a template holds; `None` for a template that this operator didn't make.
 pub(super) fn unit_of(template: &PodTemplateSpec) -> Option<Unit> {
-    let pod = template.spec.as_ref()?;
-    let image = pod.containers.first()?.image.clone()?;
-    let config = config_map(template)?.to_owned();
+    let (image, config) = template::runs(template)?;
+    let (image, config) = (image.to_owned(), config.to_owned());
     let tag_end = image.rsplit('-').next().unwrap_or_default();
     let allocator = Allocator::ALL.iter().find(|it| it.as_str() == tag_end);
     Some(Unit {
@@ -32,13 +31,6 @@ pub(super) fn unit_of(template: &PodTemplateSpec) -> Option<Unit> {
         schema_revision: None,
         digests: Vec::new(),
     })
-}
-
-/// The ConfigMap that a template mounts.
-pub(super) fn config_map(template: &PodTemplateSpec) -> Option<&str> {
-    let volumes = template.spec.as_ref()?.volumes.as_ref()?;
-    let volume = volumes.iter().find(|volume| volume.name == CONFIG_VOLUME)?;
-    Some(volume.config_map.as_ref()?.name.as_str())
 }
 
 /// What a live StatefulSet keeps to go back to, as text and read.

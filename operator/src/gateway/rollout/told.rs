@@ -12,10 +12,8 @@ use millrace_rollout::{
 
 use super::digests;
 use crate::events::Notice;
-use crate::pool::status::{Rollout, as_i32};
+use crate::pool::status::{Rollout, as_i32, cut};
 
-/// Messages in a status are at most this long.
-const MESSAGE_BYTES_MAX: usize = 1_024;
 /// The report's word for a comparison that nothing failed.
 const PASSED: &str = "Passed";
 /// The report's word for a rollout without a canary.
@@ -334,13 +332,4 @@ fn report_text(report: &RolloutReport) -> String {
     let before = report.before.as_ref().map(|it| side("before", it));
     let after = report.after.as_ref().map(|it| side("after", it));
     before.into_iter().chain(after).collect()
-}
-
-/// Cuts a message at a character.
-fn cut(mut text: String) -> String {
-    if text.len() > MESSAGE_BYTES_MAX {
-        let end = (0..=MESSAGE_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at));
-        text.truncate(end.unwrap_or(0));
-    }
-    text
 }

@@ -1,32 +1,29 @@
 //! Trying a new configuration with the very image it is for, in a pod of its own, before any pod of
 //! the pool changes. Pure: what is there, what it says, and what is to be made or removed.
 //!
-//! The pod runs `validate` and ends. It is made once the status tells that the rollout waits for
-//! it, and removed before anything else is written about how it ended, so that no end of the
-//! operator in between leaves one behind: it is tried again then. A pod that can't be made, finds
-//! no node or isn't done in time proves nothing and holds nothing up: the pool's first pods are
-//! what tries the change then. Limits: one pod for each unit, ended by Kubernetes after
-//! [`DEADLINE_SECONDS`].
+//! The pod runs `validate` and ends. It is made once the status tells that the change waits for it,
+//! and removed before anything else is written about how it ended, so that no end of the operator
+//! in between leaves one behind: it is tried again then. A pod that can't be made, finds no node or
+//! isn't done in time proves nothing and holds nothing up: the pool's first pods are what tries the
+//! change then. Limits: one pod for each unit, ended by Kubernetes after [`DEADLINE_SECONDS`].
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec, ResourceRequirements};
+use k8s_openapi::api::core::v1::{Pod, PodSpec, PodTemplateSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
-use millrace_crds::v1alpha1::{GatewayPool, RolloutStage};
-use millrace_rollout::{Fault, FaultKind, First, Step};
+use millrace_rollout::{Fault, FaultKind, First};
 
-use super::rollout::{Decision, member};
-use super::validate::Draft;
+use super::member::member;
+use super::names::PoolNames;
+use super::template::BUFFER_VOLUME;
 use crate::apply::hash_of;
-use crate::pool::names::PoolNames;
 
 /// What these pods are called in their labels, so that nothing that selects collectors sees them:
 /// no Service, budget, policy or PodMonitor.
 const NAME_LABEL: &str = "millrace-preflight";
-const COMPONENT_LABEL: &str = "gateway-preflight";
 /// Kubernetes ends a pod that takes longer; it isn't waited for that long.
 const DEADLINE_SECONDS: i64 = 300;
 /// Validating takes milliseconds and some MiB.
@@ -35,21 +32,25 @@ const MEMORY_REQUEST: &str = "32Mi";
 const MEMORY_LIMIT: &str = "128Mi";
 
 /// The labels that select the pool's tries.
-pub(super) fn selector(names: &PoolNames) -> BTreeMap<String, String> {
+#[must_use]
+pub fn selector(names: &PoolNames) -> BTreeMap<String, String> {
     let mut labels = names.selector();
+    let component = format!("{}-preflight", names.role.as_str());
     labels.insert("app.kubernetes.io/name".into(), NAME_LABEL.into());
-    labels.insert("app.kubernetes.io/component".into(), COMPONENT_LABEL.into());
+    labels.insert("app.kubernetes.io/component".into(), component);
     labels
 }
 
-/// The pod that tries what a draft asks for.
-pub(super) fn name(draft: &Draft) -> String {
-    let tried = hash_of(&format!("{} {}", draft.image, draft.config_map).into());
-    format!("{}-try-{}", draft.names.base, tried.get(..10).unwrap_or(&tried))
+/// The pod that tries a configuration with an image.
+#[must_use]
+pub fn name(names: &PoolNames, image: &str, config_map: &str) -> String {
+    let tried = hash_of(&format!("{image} {config_map}").into());
+    format!("{}-try-{}", names.base, tried.get(..10).unwrap_or(&tried))
 }
 
 /// What a try came to; `untried` is one that could not be made.
-pub(super) fn outcome(pods: &[Pod], name: &str, untried: Option<&str>, now: Timestamp) -> First {
+#[must_use]
+pub fn outcome(pods: &[Pod], name: &str, untried: Option<&str>, now: Timestamp) -> First {
     if untried == Some(name) {
         return First::Done;
     }
@@ -86,44 +87,65 @@ fn proves_nothing(kind: FaultKind) -> bool {
 
 /// What is to be done about tries.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tries {
+pub struct Tries {
     /// The pod to be made.
-    pub(super) make: Option<Box<Pod>>,
+    pub make: Option<Box<Pod>>,
     /// The names of those to be removed.
-    pub(super) remove: Vec<String>,
+    pub remove: Vec<String>,
 }
 
-/// What is to be made or removed, given the rollout's decision and what the status tells of it.
-pub(super) fn tries(
-    pool: &GatewayPool,
-    draft: &Draft,
-    pods: &[Pod],
-    rollout: &Decision,
-    template: &PodTemplateSpec,
-) -> Tries {
-    let Decision { step: Step { state, .. }, waits_for_try: waits, .. } = rollout;
-    let (wanted, waits) = (name(draft), *waits);
-    let told = pool.status.as_ref().and_then(|status| status.rollout.as_ref());
-    let is_told =
-        told.is_some_and(|told| told.stage == RolloutStage::Waiting && told.digest == state.key);
-    let is_there = pods.iter().any(|pod| pod.name_any() == wanted);
-    let others = pods.iter().filter(|pod| is_staying(pod)).map(ResourceExt::name_any);
-    Tries {
-        make: (waits && is_told && !is_there).then(|| Box::new(pod(pool, draft, template))),
-        remove: others.filter(|name| !waits || *name != wanted).collect(),
+impl Tries {
+    /// All of them are to be removed.
+    #[must_use]
+    pub fn over(pods: &[Pod]) -> Self {
+        let staying = pods.iter().filter(|pod| is_staying(pod)).map(ResourceExt::name_any);
+        Self { make: None, remove: staying.collect() }
+    }
+
+    /// The one called `wanted` is waited for, and made if the status tells so and it isn't there;
+    /// all others are to be removed.
+    #[must_use]
+    pub fn waiting(pods: &[Pod], wanted: &str, is_told: bool, pod: impl FnOnce() -> Pod) -> Self {
+        let is_there = pods.iter().any(|pod| pod.name_any() == wanted);
+        let mut tries = Self::over(pods);
+        tries.remove.retain(|name| name != wanted);
+        tries.make = (is_told && !is_there).then(|| Box::new(pod()));
+        tries
     }
 }
 
-/// The pod: the pool's own, but for what it runs and how much it gets.
-fn pod(pool: &GatewayPool, draft: &Draft, template: &PodTemplateSpec) -> Pod {
-    let mut labels = selector(&draft.names);
-    let ours = draft.names.labels();
+/// The pod: one of the pool's own, by its template, but for what it runs and how much it gets.
+#[must_use]
+pub fn pod<P: Resource<DynamicType = ()>>(
+    pool: &P,
+    names: &PoolNames,
+    name: &str,
+    template: &PodTemplateSpec,
+) -> Pod {
+    let mut labels = selector(names);
+    let ours = names.labels();
     labels.extend(ours.into_iter().filter(|(key, _)| key.ends_with("/managed-by")));
+    Pod {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(names.namespace.clone()),
+            labels: Some(labels),
+            owner_references: pool.controller_owner_ref(&()).map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec: Some(pod_spec(template)),
+        status: None,
+    }
+}
+
+fn pod_spec(template: &PodTemplateSpec) -> PodSpec {
     let mut spec = template.spec.clone().unwrap_or_default();
     spec.restart_policy = Some("Never".into());
     spec.active_deadline_seconds = Some(DEADLINE_SECONDS);
     spec.termination_grace_period_seconds = Some(1);
     spec.topology_spread_constraints = None;
+    // Nothing is buffered by looking at settings, and a claim may cost a disk.
+    spec.volumes.iter_mut().for_each(|all| all.retain(|volume| volume.name != BUFFER_VOLUME));
     let amount = |amounts: &[(&str, &str)]| {
         let amounts =
             amounts.iter().map(|(what, text)| ((*what).to_owned(), Quantity((*text).into())));
@@ -136,23 +158,15 @@ fn pod(pool: &GatewayPool, draft: &Draft, template: &PodTemplateSpec) -> Pod {
         container.ports = None;
         (container.startup_probe, container.liveness_probe) = (None, None);
         container.readiness_probe = None;
+        let mounts = container.volume_mounts.iter_mut();
+        mounts.for_each(|all| all.retain(|mount| mount.name != BUFFER_VOLUME));
         container.resources = Some(ResourceRequirements {
             requests: amount(&[("cpu", CPU_REQUEST), ("memory", MEMORY_REQUEST)]),
             limits: amount(&[("memory", MEMORY_LIMIT)]),
             claims: None,
         });
     }
-    Pod {
-        metadata: ObjectMeta {
-            name: Some(name(draft)),
-            namespace: Some(draft.names.namespace.clone()),
-            labels: Some(labels),
-            owner_references: pool.controller_owner_ref(&()).map(|owner| vec![owner]),
-            ..ObjectMeta::default()
-        },
-        spec: Some(spec),
-        status: None,
-    }
+    spec
 }
 
 #[cfg(test)]
