@@ -38,6 +38,8 @@ pub struct Wish {
     pub allocator: &'static str,
     /// The collector's version; the operator's own when absent.
     pub version: Option<&'static str>,
+    /// The whole of spec.edge; one pod when absent.
+    pub edge: Option<Value>,
     /// A fixed number of gateways; sized by lag, 1 or 2, when absent.
     pub gateways: Option<u32>,
     /// The whole of spec.gateway; the usual when absent.
@@ -57,6 +59,7 @@ impl Wish {
             partitions: 4,
             allocator: "system",
             version: None,
+            edge: None,
             gateways: None,
             gateway: None,
             canary_seconds: None,
@@ -146,6 +149,9 @@ impl<'c> Pipeline<'c> {
         let spec = &mut document["spec"];
         if let Some(version) = version {
             spec["collector"]["version"] = (*version).into();
+        }
+        if let Some(edge) = &self.wish.edge {
+            spec["edge"] = edge.clone();
         }
         if let Some(gateway) = &self.wish.gateway {
             spec["gateway"] = gateway.clone();

@@ -182,34 +182,11 @@ pub enum Looked<K> {
     /// It is as wanted; its figures.
     AsWanted(Observation),
     /// It must be written.
-    Differs(Box<Differs<K>>),
-}
-
-/// A workload that must be written.
-pub struct Differs<K> {
-    wanted: Wanted<K>,
-    replaced: Option<K>,
-}
-
-impl<K> Differs<K> {
-    /// What is wanted.
-    pub fn wanted(&self) -> &K {
-        &self.wanted.object
-    }
-
-    /// The live one, if it was made from another wanted state: one that was only edited by somebody
-    /// is put right, which replaces nothing.
-    pub fn replaced(&self) -> Option<&K> {
-        self.replaced.as_ref()
-    }
-}
-
-impl<K> Debug for Differs<K> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { wanted, replaced } = self;
-        let Wanted { kind, name, .. } = wanted;
-        write!(f, "{kind} {name} differs, replaced: {}", replaced.is_some())
-    }
+    Differs {
+        /// The live one, if it was made from another wanted state: one that was only edited by
+        /// somebody is put right, which replaces nothing.
+        replaced: Option<K>,
+    },
 }
 
 /// Writes the children of one owner.
@@ -285,8 +262,7 @@ impl<'a> Children<'a> {
         }
     }
 
-    /// As [`Self::keep_workload`], but only looks: what differs is given back, to be written with
-    /// [`Self::bring_about`] or not.
+    /// As [`Self::keep_workload`], but only looks.
     ///
     /// # Errors
     /// As [`Self::keep`].
@@ -298,27 +274,21 @@ impl<'a> Children<'a> {
         if let Some(figures) = self.known_figures(&wanted) {
             return Ok(Looked::AsWanted(figures));
         }
-        let Wanted { key, kind, name, hash, .. } = &wanted;
-        let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.namespace);
-        let live = self.read(&api, key, kind, name).await?;
-        if let Some(live) = &live {
-            self.check_ours(live, kind, name)?;
-        }
-        let replaced =
-            live.filter(|live| live.annotations().get(APPLIED_HASH_ANNOTATION) != Some(hash));
-        Ok(Looked::Differs(Box::new(Differs { wanted, replaced })))
+        let live = self.live::<K>(&wanted.name).await?;
+        let hash_of = |live: &K| live.annotations().get(APPLIED_HASH_ANNOTATION).cloned();
+        Ok(Looked::Differs { replaced: live.filter(|it| hash_of(it) != Some(wanted.hash)) })
     }
 
-    /// Writes what differs.
+    /// The live child, if there is one.
     ///
     /// # Errors
     /// As [`Self::keep`].
-    pub async fn bring_about<K: Applicable>(
-        &self,
-        differs: Differs<K>,
-        figures: fn(&K) -> Observation,
-    ) -> Result<(Observation, Change), ApplyError> {
-        self.write_workload(differs.wanted, figures).await
+    pub async fn live<K: Applicable>(&self, name: &str) -> Result<Option<K>, ApplyError> {
+        let (kind, key) = (K::kind(&()), Key::new::<K>(&self.namespace, name));
+        let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.namespace);
+        let live = self.read(&api, &key, &kind, name).await?;
+        live.iter().try_for_each(|live| self.check_ours(live, &kind, name))?;
+        Ok(live)
     }
 
     async fn write_workload<K: Applicable>(

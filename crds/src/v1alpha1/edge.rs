@@ -62,9 +62,34 @@ pub struct EdgePoolSpec {
     /// Which collector image runs.
     #[serde(default)]
     pub collector: CollectorSettings,
+    /// How a change of image, allocator or configuration reaches the pods.
+    #[serde(default, skip_serializing_if = "EdgeRolloutSettings::is_default")]
+    pub rollout: EdgeRolloutSettings,
     /// How the pool runs.
     #[serde(flatten)]
     pub settings: EdgeSettings,
+}
+
+/// How a change of image, allocator or configuration reaches an edge pool's pods.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EdgeRolloutSettings {
+    /// Go back to what ran before when new pods don't come up or crash. If false, the change stops
+    /// there and waits for a person.
+    #[serde(default = "yes")]
+    pub auto_rollback: bool,
+}
+
+impl EdgeRolloutSettings {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Default for EdgeRolloutSettings {
+    fn default() -> Self {
+        Self { auto_rollback: yes() }
+    }
 }
 
 /// Where one signal goes.
@@ -360,13 +385,13 @@ pub struct EdgePoolStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub image: Option<String>,
-    /// A change of image or configuration that no pod of the pool has yet.
+    /// A change of image or configuration that not all pods of the pool have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_change: Option<PendingChange>,
 }
 
-/// A change of image or configuration that no pod of the pool has yet: it is tried in a pod of its
-/// own first.
+/// A change of image or configuration that not all pods of the pool have: it is tried in a pod of
+/// its own first, and taken back when new pods fail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingChange {
@@ -392,11 +417,15 @@ pub struct PendingChange {
     pub digest: String,
 }
 
-/// How far a change that no pod has yet has come.
+/// How far a change has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PendingStage {
     /// A pod of its own tries it.
     Trying,
     /// The try failed: the pool's pods stay as they are.
     Refused,
+    /// Pods get it, by their Deployment or DaemonSet.
+    RollingOut,
+    /// A pod that got it failed: all pods run, or come to run, what they ran before.
+    RolledBack,
 }

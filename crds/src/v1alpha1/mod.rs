@@ -24,8 +24,8 @@ pub use connection::{
 };
 pub use edge::{
     Acknowledge, Compression, EdgeBuffer, EdgeMode, EdgePool, EdgePoolSpec, EdgePoolStatus,
-    EdgeSettings, EdgeSignal, NetworkPolicySettings, OtlpReceiver, PartitionBy, PendingChange,
-    PendingStage, Receivers, ServerTls, ServiceSettings, ServiceType,
+    EdgeRolloutSettings, EdgeSettings, EdgeSignal, NetworkPolicySettings, OtlpReceiver,
+    PartitionBy, PendingChange, PendingStage, Receivers, ServerTls, ServiceSettings, ServiceType,
 };
 pub use gateway::{
     Delivery, GatewayPool, GatewayPoolSpec, GatewayPoolStatus, GatewaySettings, GatewaySignal,

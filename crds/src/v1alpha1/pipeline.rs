@@ -73,8 +73,8 @@ pub struct TelemetryPipelineSpec {
     /// Which collector image both pools run.
     #[serde(default)]
     pub collector: CollectorSettings,
-    /// How a change of image or configuration reaches the gateways' pods. Edge pods are replaced
-    /// one after another, as their Deployment or DaemonSet does it.
+    /// How a change of image or configuration reaches the gateways' pods. Edge pods are replaced as
+    /// their Deployment or DaemonSet does it, without a canary; autoRollback is for both pools.
     #[serde(default)]
     pub rollout: RolloutSettings,
 }

@@ -1,8 +1,8 @@
-//! Writes the objects of an edge pool, the workload last, and prunes what is no longer wanted. A
-//! change of image or configuration is tried before the workload has it.
+//! Writes the objects of an edge pool, the workload last, by its gate, and prunes what is no longer
+//! wanted.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
-use k8s_openapi::api::core::v1::{ConfigMap, PodTemplateSpec};
+use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
@@ -10,14 +10,13 @@ use millrace_crds::v1alpha1::{EdgePool, PendingChange};
 use millrace_rollout::{Moving, Observation, Verdict, judge};
 
 use super::build::{Prepared, Workload};
-use super::preflight::{self, Asked, Decision};
-use crate::apply::{Applicable, ApplyError, Change, Children, Looked, is_paused};
+use super::gate::{self, Gate, Kept};
+use crate::apply::{ApplyError, Change, Children};
 use crate::context::Context;
 use crate::error::StepError;
 use crate::pool::names::PoolNames;
-use crate::pool::preflight::{self as tried, Tries};
 use crate::pool::status::Outcome;
-use crate::pool::{observe, tries, workload as figures};
+use crate::pool::{observe, workload as figures};
 
 /// What was found after writing.
 #[derive(Clone, Debug)]
@@ -30,7 +29,7 @@ pub(super) struct Applied {
     pub(super) verdict: Verdict,
     /// Something differs from the spec and was left so because the pool is paused.
     pub(super) withheld: bool,
-    /// A change that no pod has yet.
+    /// A change that not all pods have.
     pub(super) pending: Option<PendingChange>,
 }
 
@@ -72,19 +71,18 @@ async fn write(
         changes.push(children.keep(policy).await?);
     }
     let gate = Gate { context, pool, names: &names, asked: &asked, children: &children };
-    let Kept { mut seen, change, pending } = match workload {
-        Workload::Deployment(wanted) => {
-            gate.keep(*wanted, figures::deployment, figures::deployed).await?
-        }
-        Workload::DaemonSet(wanted) => {
-            gate.keep(*wanted, figures::daemon_set, figures::on_each_node).await?
-        }
+    let Kept { mut seen, change, pending, pods } = match workload {
+        Workload::Deployment(wanted) => gate.keep(*wanted, &gate::DEPLOYMENT).await?,
+        Workload::DaemonSet(wanted) => gate.keep(*wanted, &gate::DAEMON_SET).await?,
     };
     changes.push(change);
     let mut verdict = judge(&seen);
     // What its controller has not looked at yet has no pods in trouble.
     if !matches!(verdict, Verdict::Complete | Verdict::Moving(Moving::NotSeen)) {
-        let pods = observe::pods(context, &names.namespace, &names.selector()).await?;
+        let pods = match pods {
+            Some(pods) => pods,
+            None => observe::pods(context, &names.namespace, &names.selector()).await?,
+        };
         seen.pods = figures::staying(&pods);
         verdict = judge(&seen);
     }
@@ -93,78 +91,6 @@ async fn write(
     children.finish().await;
     let withheld = changes.contains(&Change::Withheld);
     Ok(Applied { names, image, seen, verdict, withheld, pending })
-}
-
-/// Keeps the workload; lets a change of image or configuration through once it has been tried.
-struct Gate<'a> {
-    context: &'a Context,
-    pool: &'a EdgePool,
-    names: &'a PoolNames,
-    asked: &'a Asked,
-    children: &'a Children<'a>,
-}
-
-/// What keeping the workload came to.
-struct Kept {
-    seen: Observation,
-    change: Change,
-    pending: Option<PendingChange>,
-}
-
-impl Gate<'_> {
-    async fn keep<K: Applicable>(
-        &self,
-        wanted: K,
-        figures: fn(&K) -> Observation,
-        template: fn(&K) -> Option<&PodTemplateSpec>,
-    ) -> Result<Kept, StepError> {
-        let told = self.pool.status.as_ref().and_then(|status| status.pending_change.as_ref());
-        if is_paused(self.pool) {
-            let (seen, change) = self.children.keep_workload(wanted, figures).await?;
-            return Ok(Kept { seen, change, pending: told.cloned() });
-        }
-        let looked = self.children.look_at_workload(wanted).await?;
-        let replaced = match &looked {
-            Looked::AsWanted(_) => None,
-            Looked::Differs(differs) => differs.replaced().zip(template(differs.wanted())),
-        };
-        let change = replaced.filter(|(live, _)| self.asked.differs_from(template(live)));
-        let pending = match (change, told) {
-            (None, None) => None,
-            (change, _) => self.try_out(change.map(|(_, wanted)| wanted)).await?,
-        };
-        match (looked, pending) {
-            (Looked::AsWanted(seen), pending) => Ok(Kept { seen, change: Change::None, pending }),
-            (Looked::Differs(differs), Some(pending)) => {
-                let seen = differs.replaced().map(figures).unwrap_or_default();
-                Ok(Kept { seen, change: Change::None, pending: Some(pending) })
-            }
-            (Looked::Differs(differs), None) => {
-                let (seen, change) = self.children.bring_about(*differs, figures).await?;
-                Ok(Kept { seen, change, pending: None })
-            }
-        }
-    }
-
-    /// Goes on with the try of a change, given the template it wants; without one, ends all tries.
-    /// Gives what is still to come of it. Where no such pod may be made, the pool's first pods are
-    /// what tries the change.
-    async fn try_out(
-        &self,
-        change: Option<&PodTemplateSpec>,
-    ) -> Result<Option<PendingChange>, StepError> {
-        let Self { context, pool, names, asked, .. } = self;
-        let namespace = &names.namespace;
-        let pods = observe::pods(context, namespace, &tried::selector(names)).await?;
-        let Decision { pending, tries } = match change {
-            Some(wanted) => {
-                preflight::decide(pool, names, asked, wanted, &pods, context.clock.now())
-            }
-            None => Decision { pending: None, tries: Tries::over(&pods) },
-        };
-        let untried = tries::try_out(context, namespace, tries).await?;
-        Ok(pending.filter(|_| untried.is_none()))
-    }
 }
 
 /// What stays when the rest is pruned.

@@ -12,7 +12,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use millrace_crds::v1alpha1::{EdgeMode, EdgeSettings, ServiceType};
 
-use super::preflight::Asked;
+use super::change::Asked;
 use super::validate::Validated;
 use crate::pool::names::PoolNames;
 use crate::pool::objects;

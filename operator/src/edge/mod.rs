@@ -2,12 +2,14 @@
 //!
 //! The steps in order: `validate::draft` says what the spec alone means, `observe` reads the
 //! Secrets it refers to, `validate` joins the two, `build` makes the objects, `apply` writes the
-//! difference, `status` says what is so. Only observe, apply and status hold a client.
+//! difference, the workload by its `gate` as `change` decides, `status` says what is so. Only
+//! observe, apply, gate and status hold a client.
 
 mod apply;
 mod build;
+mod change;
+mod gate;
 mod observe;
-mod preflight;
 mod status;
 mod validate;
 
@@ -33,7 +35,8 @@ const RESYNC: Duration = Duration::from_secs(30);
 /// One that refers to no Secret, or whose Secrets are watched: its watches tell of everything, this
 /// covers what they missed.
 const RESYNC_QUIET: Duration = Duration::from_secs(300);
-/// While a change is tried: that takes a pod a second or two, and no watch tells of its end.
+/// While a change is tried, which takes a pod a second or two, and before one is taken back: no
+/// watch tells of either.
 const RESYNC_TRYING: Duration = Duration::from_secs(2);
 /// While pods move, their troubles are looked for this often: no watch tells of them.
 const RESYNC_MOVING: Duration = Duration::from_secs(5);

@@ -2,11 +2,11 @@
 
 use kube::Resource;
 use millrace_crds::ConditionType;
-use millrace_crds::v1alpha1::{EdgePool, EdgePoolStatus, PendingStage};
+use millrace_crds::v1alpha1::{EdgePool, EdgePoolStatus, PendingChange, PendingStage};
 use millrace_rollout::{Observation, Verdict};
 
 use super::apply::Applied;
-use super::preflight;
+use super::change;
 use crate::apply::{is_paused, patch_status};
 use crate::context::Context;
 use crate::error::StepError;
@@ -21,7 +21,7 @@ use crate::pool::template::OTLP_GRPC_PORT;
 pub(super) enum Stand {
     /// Nothing is under way, or nothing that goes on by itself.
     Settled,
-    /// A change is tried.
+    /// A change is tried, or about to be taken back.
     Tries,
     /// Pods change, or something failed.
     Moves,
@@ -39,18 +39,22 @@ pub(super) async fn report(
     let before = pool.status.clone().unwrap_or_default();
     let (status, facts) = work_out(context, pool, &before, outcome);
     if patch_status(context, pool, pool.status.as_ref(), &status).await? {
-        for notice in facts.notices() {
+        let (told, tells) = (before.pending_change.as_ref(), status.pending_change.as_ref());
+        for notice in change::notice(told, tells).into_iter().chain(facts.notices()) {
             context.events.publish(&pool.object_ref(&()), notice).await;
         }
     }
-    Ok(stand(outcome))
+    Ok(stand(before.pending_change.as_ref(), outcome))
 }
 
-fn stand(outcome: &Outcome<Applied>) -> Stand {
+fn stand(told: Option<&PendingChange>, outcome: &Outcome<Applied>) -> Stand {
     let Outcome::Applied(applied) = outcome else { return Stand::Moves };
-    match (&applied.pending, &applied.verdict) {
-        (Some(pending), _) if pending.stage == PendingStage::Trying => Stand::Tries,
-        (_, Verdict::Complete) => Stand::Settled,
+    let stage = |pending: &PendingChange| pending.stage;
+    match applied.pending.as_ref().map(stage) {
+        Some(PendingStage::Trying) => Stand::Tries,
+        Some(PendingStage::RollingOut) => Stand::Moves,
+        Some(stage) if told.is_none_or(|told| told.stage != stage) => Stand::Tries,
+        _ if applied.verdict == Verdict::Complete => Stand::Settled,
         _ => Stand::Moves,
     }
 }
@@ -78,7 +82,7 @@ fn work_out(
             let Applied { names, image, seen, verdict, withheld, pending } = applied.as_ref();
             state_secrets(&mut facts, None);
             let rollout = match pending {
-                Some(pending) if !withheld => preflight::condition(pending),
+                Some(pending) if !withheld => change::condition(pending, verdict),
                 _ => Rollout::of(verdict, *withheld),
             };
             state_pods(&mut facts, &rollout, Some(seen));

@@ -9,14 +9,14 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::FieldsV1;
 use millrace_crds::v1alpha1::SizingStatus;
 
-use super::rollout::{self, BASELINE_ANNOTATION, Rolled};
+use super::rollout::{self, Rolled};
 use super::template_resources::{RESOURCES_ANNOTATION, TemplateResources};
 use super::validate::Validated;
 use crate::apply::CHILDREN_MANAGER;
 use crate::pool::names::PoolNames;
 use crate::pool::objects;
 use crate::pool::preflight::Tries;
-use crate::pool::template::{ADMIN_PORT, PodPlan, pod_template};
+use crate::pool::template::{ADMIN_PORT, BASELINE_ANNOTATION, PodPlan, pod_template};
 
 /// Earlier revisions kept, for `kubectl rollout undo` in an emergency.
 const REVISIONS_KEPT: i32 = 3;

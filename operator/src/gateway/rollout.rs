@@ -24,13 +24,12 @@ use millrace_rollout::{
     Canary, First, Load, Member, Plan, Policy, Seen, Stage, Step, Unit, Verdict, Wish, judge, step,
 };
 
-pub(super) use template::BASELINE_ANNOTATION;
 pub(super) use told::{condition, is_settled, notices};
 
 use super::validate::{Draft, Observed};
 use crate::apply::{hash_of, is_paused};
 use crate::pool::preflight::{self, Tries};
-use crate::pool::template::config_map;
+use crate::pool::template::{config_map, kept as kept_by};
 use crate::schema::Tables;
 use crate::trials::Trial;
 
@@ -288,9 +287,9 @@ pub(super) fn roll(
     let is_moving = state.stage != Stage::Stable;
     let before = state.before.as_ref().filter(|_| is_moving);
     let old = before.map(|unit| template::baseline(live, unit, &wanted));
-    let kept = live.and_then(template::kept).map(|(text, _)| text);
+    let kept = live.and_then(kept_by).map(|(text, _)| text);
     let text = |old: &PodTemplateSpec| {
-        let same = live.and_then(template::kept).filter(|(_, kept)| kept == old);
+        let same = live.and_then(kept_by).filter(|(_, kept)| kept == old);
         same.map(|(text, _)| text).or_else(|| serde_json::to_string(old).ok())
     };
     let baseline = old.as_ref().map_or(kept.filter(|_| was_moving), text);
@@ -329,9 +328,9 @@ pub(super) fn is_at_rest(pool: &GatewayPool, decision: &Decision) -> bool {
 /// The ConfigMaps that a StatefulSet's pods may still need: its template's, and the one gone back
 /// to.
 pub(super) fn config_maps(set: &StatefulSet) -> BTreeSet<String> {
-    let own = set.spec.as_ref().and_then(|spec| config_map(&spec.template));
-    let kept = template::kept(set);
-    let kept = kept.as_ref().and_then(|(_, kept)| config_map(kept));
+    let own = set.spec.as_ref().and_then(|spec| config_map(spec.template.spec.as_ref()?));
+    let kept = kept_by(set);
+    let kept = kept.as_ref().and_then(|(_, kept)| config_map(kept.spec.as_ref()?));
     own.into_iter().chain(kept).map(str::to_owned).collect()
 }
 

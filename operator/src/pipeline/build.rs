@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use kube::api::ObjectMeta;
 use millrace_crds::v1alpha1::{
-    DeletionPolicy, EdgePool, EdgePoolSpec, EdgeSignal, GatewayPool, GatewayPoolSpec,
-    GatewaySignal, PipelineSignal, TelemetryPipelineSpec, TelemetrySchema, TelemetrySchemaSpec,
-    TelemetryTopic, TelemetryTopicSpec, TopicSettings,
+    DeletionPolicy, EdgePool, EdgePoolSpec, EdgeRolloutSettings, EdgeSignal, GatewayPool,
+    GatewayPoolSpec, GatewaySignal, PipelineSignal, TelemetryPipelineSpec, TelemetrySchema,
+    TelemetrySchemaSpec, TelemetryTopic, TelemetryTopicSpec, TopicSettings,
 };
 use millrace_crds::{MANAGED_BY, TopicName};
 
@@ -70,6 +70,7 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
                 kafka: kafka.clone(),
                 signals: signals.map(|_, is| EdgeSignal { topic_name: is.topic_name.clone() }),
                 collector: collector.clone(),
+                rollout: EdgeRolloutSettings { auto_rollback: rollout.auto_rollback },
                 settings: edge.clone(),
             },
             status: None,

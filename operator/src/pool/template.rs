@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::Resource;
 use millrace_autoscale::Resources as PodResources;
 use millrace_crds::v1alpha1::{Allocator, CollectorSettings, EdgeBuffer, PodSettings, Resources};
 
@@ -111,19 +112,27 @@ fn version_of(image: &str) -> Option<&str> {
     (known && !version.is_empty()).then_some(version)
 }
 
-/// The image and the ConfigMap of a template; `None` for one that this operator didn't make.
+/// Carries the pod template that a rollout goes back to, while there is a rollout.
+pub const BASELINE_ANNOTATION: &str = "millrace.dev/rollout-baseline";
+
+/// The image and the ConfigMap of a pod; `None` for one that this operator's templates don't make.
 #[must_use]
-pub fn runs(template: &PodTemplateSpec) -> Option<(&str, &str)> {
-    let image = template.spec.as_ref()?.containers.first()?.image.as_deref()?;
-    Some((image, config_map(template)?))
+pub fn runs(pod: &PodSpec) -> Option<(&str, &str)> {
+    Some((pod.containers.first()?.image.as_deref()?, config_map(pod)?))
 }
 
-/// The ConfigMap that a template mounts.
+/// The ConfigMap that a pod mounts.
 #[must_use]
-pub fn config_map(template: &PodTemplateSpec) -> Option<&str> {
-    let volumes = template.spec.as_ref()?.volumes.as_ref()?;
-    let volume = volumes.iter().find(|volume| volume.name == CONFIG_VOLUME)?;
+pub fn config_map(pod: &PodSpec) -> Option<&str> {
+    let volume = pod.volumes.as_ref()?.iter().find(|volume| volume.name == CONFIG_VOLUME)?;
     Some(volume.config_map.as_ref()?.name.as_str())
+}
+
+/// The template that a workload keeps to go back to, as text and read.
+#[must_use]
+pub fn kept<K: Resource>(live: &K) -> Option<(String, PodTemplateSpec)> {
+    let text = live.meta().annotations.as_ref()?.get(BASELINE_ANNOTATION)?;
+    Some((text.clone(), serde_json::from_str(text).ok()?))
 }
 
 /// The pod template.

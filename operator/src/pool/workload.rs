@@ -2,7 +2,7 @@
 //! Pure; fields that are absent count as the value that claims least.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
-use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
+use k8s_openapi::api::core::v1::Pod;
 use millrace_rollout::{Observation, PodFigures};
 
 fn count(value: Option<i32>) -> u32 {
@@ -31,18 +31,6 @@ pub fn deployment(live: &Deployment) -> Observation {
             .map(|c| c.message.clone().unwrap_or_default()),
         pods: Vec::new(),
     }
-}
-
-/// The pod template of a Deployment.
-#[must_use]
-pub fn deployed(live: &Deployment) -> Option<&PodTemplateSpec> {
-    Some(&live.spec.as_ref()?.template)
-}
-
-/// The pod template of a DaemonSet.
-#[must_use]
-pub fn on_each_node(live: &DaemonSet) -> Option<&PodTemplateSpec> {
-    Some(&live.spec.as_ref()?.template)
 }
 
 /// Figures of a StatefulSet.

@@ -1,5 +1,5 @@
 //! How a change of image or configuration reaches an edge pool: tried in a pod of its own first,
-//! against an API server in memory and a stand-in for the kubelet.
+//! taken back when a new pod fails, against an API server in memory and a stand-in for the kubelet.
 
 use millrace_operator::edge::EdgePools;
 use serde_json::{Value, json};
@@ -80,12 +80,26 @@ fn template(world: &World) -> Value {
     world.server.get(DEPLOYMENT).unwrap()["spec"]["template"].clone()
 }
 
+/// The template that is kept to go back to.
+fn baseline(world: &World) -> Value {
+    let annotations = &world.server.get(DEPLOYMENT).unwrap()["metadata"]["annotations"];
+    let text = annotations["millrace.dev/rollout-baseline"].as_str();
+    text.map_or(Value::Null, |text| serde_json::from_str(text).unwrap())
+}
+
 fn image(world: &World) -> Value {
     template(world)["spec"]["containers"][0]["image"].clone()
 }
 
 fn pending(world: &World) -> Value {
     world.server.get(POOL).unwrap()["status"]["pendingChange"].clone()
+}
+
+/// An edit by hand.
+fn set_image(world: &World, image: &str) {
+    world.server.edit(DEPLOYMENT, |live| {
+        live["spec"]["template"]["spec"]["containers"][0]["image"] = image.into();
+    });
 }
 
 fn wants(world: &World, version: &str) {
@@ -138,22 +152,33 @@ async fn a_change_is_tried_before_any_pod_of_the_pool_has_it() {
         [format!("DELETE {path}"), format!("PATCH {DEPLOYMENT}"), format!("PATCH {POOL}/status")];
     assert_eq!(written(&world), expected);
     assert_ne!(template(&world), before);
-    assert_eq!(pending(&world), Value::Null);
+    assert_eq!(pending(&world)["stage"], "RollingOut");
+    assert!(!world.is_ready(POOL));
+    assert_eq!(baseline(&world), before);
     world.finish_rollouts();
     look(&world).await;
     assert!(world.is_ready(POOL));
+    assert_eq!((pending(&world), baseline(&world)), (Value::Null, Value::Null));
     assert_eq!((config_maps(&world), tries(&world).len()), (1, 0));
+    let told = world.server.take_event_reasons();
+    for reason in ["RolloutStarted", "RolloutCompleted"] {
+        assert!(told.iter().any(|it| it == reason), "{told:?}");
+    }
+    forget(&world);
+    look(&world).await;
+    assert_eq!(written(&world), Vec::<String>::new());
 }
 
-/// Scenario: a configuration that its image refuses, much later another number of pods, then the
-/// spec that ran. Guarantee: told in the collector's words and once; the Deployment is not written,
-/// what its pods need stays, nothing is tried again; the old spec is ready at once.
+/// Scenario: a configuration that its image refuses, much later another number of pods and an edit
+/// by hand, then the spec that ran. Guarantee: told in the collector's words and once; no pod is
+/// changed, what pods need stays, nothing is tried again; the number goes out, the edit is put
+/// back; the old spec is ready at once.
 #[tokio::test]
 async fn a_refused_configuration_leaves_the_pool_as_it_was() {
     let world = settled().await;
-    let before = world.server.get(DEPLOYMENT).unwrap();
+    let before = world.server.get(DEPLOYMENT).unwrap()["spec"].clone();
     world.server.edit(POOL, |pool| pool["spec"]["compression"] = "Lz4".into());
-    play(&world, 4, refused).await;
+    play(&world, 5, refused).await;
     assert_eq!(pending(&world)["stage"], "Refused");
     assert_eq!(pending(&world)["reason"], "SettingsRefused");
     let ready = world.server.get(POOL).unwrap()["status"]["conditions"].to_string();
@@ -168,8 +193,16 @@ async fn a_refused_configuration_leaves_the_pool_as_it_was() {
     play(&world, 300, refused).await;
     assert_eq!(written(&world), Vec::<String>::new());
     assert_eq!(world.server.take_event_reasons(), Vec::<String>::new());
-    assert_eq!(world.server.get(DEPLOYMENT).unwrap(), before);
+    assert_eq!(world.server.get(DEPLOYMENT).unwrap()["spec"], before);
     assert_eq!((config_maps(&world), tries(&world).len()), (2, 0));
+
+    world.server.edit(POOL, |pool| pool["spec"]["replicas"] = 7.into());
+    set_image(&world, "theirs:1");
+    look(&world).await;
+    assert_eq!(world.server.get(DEPLOYMENT).unwrap()["spec"]["replicas"], 7);
+    assert_eq!(template(&world), before["template"]);
+    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "SettingsRefused");
+    world.finish_rollouts();
 
     world.server.edit(POOL, |pool| pool["spec"]["compression"] = "Zstd".into());
     look(&world).await;
@@ -191,7 +224,7 @@ async fn an_image_that_comes_late_is_tried_again_by_itself() {
     assert_eq!(image(&world), "millrace/collector:1.0.0-system");
     play(&world, 180, ended_well).await;
     assert_eq!(image(&world), "millrace/collector:2.0.0-system");
-    assert_eq!((pending(&world), tries(&world).len()), (Value::Null, 0));
+    assert_eq!((&pending(&world)["stage"], tries(&world).len()), (&"RollingOut".into(), 0));
 }
 
 /// Scenario: a namespace where no more pods may be made; a pod that no node ever takes. Guarantee:
@@ -212,7 +245,7 @@ async fn what_a_try_can_not_tell_the_pools_first_pods_do() {
     assert_eq!(image(&world), "millrace/collector:2.0.0-system");
     play(&world, 32, |_| json!({"phase": "Pending"})).await;
     assert_eq!(image(&world), "millrace/collector:3.0.0-system");
-    assert_eq!((pending(&world), tries(&world).len()), (Value::Null, 0));
+    assert_eq!((&pending(&world)["stage"], tries(&world).len()), (&"RollingOut".into(), 0));
 }
 
 /// Scenario: the image of the Deployment is changed by hand, then the number of pods by its pool.
@@ -220,9 +253,7 @@ async fn what_a_try_can_not_tell_the_pools_first_pods_do() {
 #[tokio::test]
 async fn an_edit_by_hand_and_what_is_no_new_unit_need_no_try() {
     let world = settled().await;
-    world.server.edit(DEPLOYMENT, |live| {
-        live["spec"]["template"]["spec"]["containers"][0]["image"] = "theirs:1".into();
-    });
+    set_image(&world, "theirs:1");
     look(&world).await;
     assert_eq!(image(&world), "millrace/collector:1.0.0-system");
     world.server.edit(POOL, |pool| pool["spec"]["replicas"] = 7.into());
@@ -284,4 +315,124 @@ async fn a_try_that_was_cut_off_anywhere_ends_as_if_it_had_not_been() {
         assert_eq!((config_maps(&world), tries(&world).len()), (1, 0), "cut {cut}");
         assert_eq!(pending(&world), Value::Null);
     }
+}
+
+/// Puts a pod of the pool there, made from what the Deployment's template is now.
+fn put_pod(world: &World, name: &str, ready: bool, container: Value) {
+    let template = template(world);
+    let now = world.context.clock.now().to_string();
+    let mut status = json!({"name": "collector", "ready": ready, "image": "x", "imageID": "",
+        "restartCount": 0});
+    status.as_object_mut().unwrap().extend(container.as_object().unwrap().clone());
+    let is_ready = if ready { "True" } else { "False" };
+    let pod = json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"labels": template["metadata"]["labels"], "creationTimestamp": now},
+        "spec": template["spec"],
+        "status": {"containerStatuses": [status], "conditions": [
+            {"type": "Ready", "status": is_ready, "lastTransitionTime": now}]}});
+    world.server.put(&format!("/api/v1/namespaces/telemetry/pods/prod-edge-{name}"), pod);
+}
+
+fn crashes() -> Value {
+    json!({"restartCount": 2, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {"terminated": {"exitCode": 1, "reason": "Error",
+            "message": "failed to read the certificate\n"}}})
+}
+
+/// One of two pods has the change that the pool wants since now, and this is what it says.
+async fn half_rolled_out(rollout: Value, old_ready: bool, ready: bool, says: Value) -> World {
+    let world = settled().await;
+    put_pod(&world, "old", old_ready, json!({}));
+    world.server.edit(POOL, |pool| pool["spec"]["rollout"] = rollout);
+    wants(&world, "2.0.0");
+    play(&world, 3, ended_well).await;
+    assert_eq!(image(&world), "millrace/collector:2.0.0-system");
+    put_pod(&world, "new", ready, says);
+    world.server.edit(DEPLOYMENT, |live| {
+        live["status"] = json!({"observedGeneration": live["metadata"]["generation"],
+            "replicas": 3, "updatedReplicas": 1, "readyReplicas": 2, "availableReplicas": 2});
+    });
+    forget(&world);
+    world
+}
+
+/// Scenario: a change passes its try, and the first pod that gets it crashes. Guarantee: the status
+/// tells so before the very template that ran is written again; the pool is not Ready and says why,
+/// once; it stays so, by another operator too, until the spec changes, and then all of it goes.
+#[tokio::test]
+async fn a_change_whose_pods_fail_is_taken_back() {
+    let mut world = half_rolled_out(json!({}), true, false, crashes()).await;
+    let old = baseline(&world);
+    look(&world).await;
+    assert_eq!(written(&world), [format!("PATCH {POOL}/status")]);
+    assert_eq!(pending(&world)["stage"], "RolledBack");
+    assert_eq!(pending(&world)["reason"], "PodCrashing");
+    world.restart("0.2.0");
+    look(&world).await;
+    assert_eq!(template(&world), old);
+    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "RolledBack");
+    world.server.delete("/api/v1/namespaces/telemetry/pods/prod-edge-new");
+    world.finish_rollouts();
+    play(&world, 300, ended_well).await;
+    assert_eq!(template(&world), old);
+    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "RolledBack");
+    assert_eq!(world.condition(POOL, "Stalled").unwrap().0, "True");
+    let told = world.server.take_event_reasons();
+    assert_eq!(told.iter().filter(|reason| *reason == "RolledBack").count(), 1, "{told:?}");
+
+    wants(&world, "3.0.0");
+    play(&world, 3, ended_well).await;
+    assert_eq!(baseline(&world), old);
+    world.finish_rollouts();
+    look(&world).await;
+    assert!(world.is_ready(POOL), "{:?}", world.condition(POOL, "Ready"));
+    assert_eq!(image(&world), "millrace/collector:3.0.0-system");
+    assert_eq!((pending(&world), baseline(&world)), (Value::Null, Value::Null));
+}
+
+/// Scenario: new pods that aren't ready for three minutes, beside old ones that are, and beside old
+/// ones that aren't either; one that finds no node; one that crashes in a pool that is not to go
+/// back. Guarantee: only the first is taken back; the last says what is wrong.
+#[tokio::test]
+async fn only_what_speaks_against_a_change_takes_it_back() {
+    let no_node = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+    let stays = json!({"autoRollback": false});
+    for (rollout, old_ready, says, stage) in [
+        (json!({}), true, json!({}), "RolledBack"),
+        (json!({}), false, json!({}), "RollingOut"),
+        (stays, true, crashes(), "RollingOut"),
+    ] {
+        let world = half_rolled_out(rollout, old_ready, false, says).await;
+        world.pass(180);
+        look(&world).await;
+        assert_eq!(pending(&world)["stage"], stage);
+        assert!(!world.is_ready(POOL));
+    }
+    let world = half_rolled_out(json!({}), true, false, no_node).await;
+    world.server.edit("/api/v1/namespaces/telemetry/pods/prod-edge-new", |pod| {
+        pod["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "False",
+            "reason": "Unschedulable", "message": "0/1 nodes are available"}]);
+    });
+    world.pass(180);
+    look(&world).await;
+    assert_eq!(pending(&world)["stage"], "RollingOut");
+    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "PodUnschedulable");
+}
+
+/// Scenario: the spec that ran is asked for again in the middle of a rollout; another change is.
+/// Guarantee: the first goes out at once, without a try; the other is tried, and what is gone back
+/// to is still what all pods ran.
+#[tokio::test]
+async fn another_change_in_the_middle_starts_from_what_all_pods_ran() {
+    let world = half_rolled_out(json!({}), true, true, json!({})).await;
+    let old = baseline(&world);
+    wants(&world, "1.0.0");
+    look(&world).await;
+    assert_eq!(template(&world), old);
+    assert_eq!((pending(&world), baseline(&world)), (Value::Null, Value::Null));
+    let world = half_rolled_out(json!({}), true, true, json!({})).await;
+    wants(&world, "3.0.0");
+    play(&world, 3, ended_well).await;
+    assert_eq!(image(&world), "millrace/collector:3.0.0-system");
+    assert_eq!(baseline(&world), old);
 }

@@ -10,9 +10,6 @@ use millrace_rollout::Unit;
 
 use crate::pool::template::{self, CONFIG_VOLUME};
 
-/// Carries the pod template that a rollout goes back to, while there is a rollout.
-pub(in crate::gateway) const BASELINE_ANNOTATION: &str = "millrace.dev/rollout-baseline";
-
 /// The unit that a live StatefulSet's template holds.
 pub(super) fn live_unit(live: &StatefulSet) -> Option<Unit> {
     unit_of(&live.spec.as_ref()?.template)
@@ -20,7 +17,7 @@ pub(super) fn live_unit(live: &StatefulSet) -> Option<Unit> {
 
 /// The unit that a template holds; `None` for a template that this operator didn't make.
 pub(super) fn unit_of(template: &PodTemplateSpec) -> Option<Unit> {
-    let (image, config) = template::runs(template)?;
+    let (image, config) = template::runs(template.spec.as_ref()?)?;
     let (image, config) = (image.to_owned(), config.to_owned());
     let tag_end = image.rsplit('-').next().unwrap_or_default();
     let allocator = Allocator::ALL.iter().find(|it| it.as_str() == tag_end);
@@ -33,12 +30,6 @@ pub(super) fn unit_of(template: &PodTemplateSpec) -> Option<Unit> {
     })
 }
 
-/// What a live StatefulSet keeps to go back to, as text and read.
-pub(super) fn kept(live: &StatefulSet) -> Option<(String, PodTemplateSpec)> {
-    let text = live.metadata.annotations.as_ref()?.get(BASELINE_ANNOTATION)?;
-    Some((text.clone(), serde_json::from_str(text).ok()?))
-}
-
 /// The template to go back to: the one kept; else the live one, if it still holds that unit; else
 /// the one asked for with that unit in it, which is right in all but what else was changed.
 pub(super) fn baseline(
@@ -46,7 +37,7 @@ pub(super) fn baseline(
     unit: &Unit,
     wanted: &PodTemplateSpec,
 ) -> PodTemplateSpec {
-    let kept = live.and_then(kept).map(|(_, template)| template);
+    let kept = live.and_then(template::kept).map(|(_, template)| template);
     let live = || live.and_then(|live| Some(live.spec.as_ref()?.template.clone()));
     let holds = |it: &PodTemplateSpec| unit_of(it).is_some_and(|held| held.runs_as(unit));
     let found = kept.filter(holds).or_else(|| live().filter(holds));
@@ -70,6 +61,7 @@ fn with_unit(mut template: PodTemplateSpec, unit: &Unit) -> PodTemplateSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::template::BASELINE_ANNOTATION;
     use serde_json::{Value, json};
 
     fn template(image: &str, map: &str) -> Value {
