@@ -40,6 +40,9 @@ pub const CHILDREN_MANAGER: &str = "millrace-operator/children";
 /// Carries the hash of the wanted state a child was last applied from.
 pub const APPLIED_HASH_ANNOTATION: &str = "millrace.dev/applied-hash";
 
+/// What the API server answers to an object that its schema refuses.
+const UNPROCESSABLE: u16 = 422;
+
 /// A namespaced Kubernetes type that can be applied.
 pub trait Applicable:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -513,12 +516,45 @@ impl<'a> Children<'a> {
         if let Some(fields) = body.as_object_mut() {
             fields.remove("status");
         }
-        let object = api
-            .patch(name, &params, &Patch::Apply(&body))
-            .await
-            .map_err(|source| self.failed("apply", kind, name, source))?;
+        let applied = api.patch(name, &params, &Patch::Apply(&body)).await;
+        let applied = match applied {
+            Err(kube::Error::Api(status)) if status.code == UNPROCESSABLE => {
+                match self.empty_out(api, kind, name, wanted).await? {
+                    true => api.patch(name, &params, &Patch::Apply(&body)).await,
+                    false => Err(kube::Error::Api(status)),
+                }
+            }
+            applied => applied,
+        };
+        let object = applied.map_err(|source| self.failed("apply", kind, name, source))?;
         self.context.metrics.wrote(kind, "children");
         Ok(object)
+    }
+
+    /// Takes out of a child what an apply of `wanted` would make nulls of; tells whether there was
+    /// any.
+    async fn empty_out<K: Applicable>(
+        &self,
+        api: &Api<K>,
+        kind: &str,
+        name: &str,
+        wanted: &Value,
+    ) -> Result<bool, ApplyError> {
+        let failed = |source| self.failed("empty fields of", kind, name, source);
+        let Some(live) = api.get_opt(name).await.map_err(failed)? else { return Ok(false) };
+        let encode = |source| {
+            let (kind, name) = (kind.to_owned(), name.to_owned());
+            ApplyError::Encode { kind, name, source }
+        };
+        let json = serde_json::to_value(&live).map_err(encode)?;
+        let patch = claim::ours(&live).and_then(|ours| compare::emptied(wanted, &json, ours));
+        let Some(mut patch) = patch else { return Ok(false) };
+        patch["metadata"]["resourceVersion"] = live.resource_version().into();
+        let params =
+            PatchParams { field_manager: Some(CHILDREN_MANAGER.into()), ..PatchParams::default() };
+        api.patch(name, &params, &Patch::Merge(&patch)).await.map_err(failed)?;
+        self.context.metrics.wrote(kind, "children");
+        Ok(true)
     }
 
     async fn tell(&self, kind: &str, name: &str, change: &Change) {

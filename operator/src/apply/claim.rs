@@ -70,6 +70,13 @@ impl Claim {
     }
 }
 
+/// The fields that a child's last apply by us gave it; `None` of one that was never applied.
+#[must_use]
+pub fn ours<K: kube::Resource>(child: &K) -> Option<&Value> {
+    let entry = child.managed_fields().iter().find(|entry| is_ours(entry))?;
+    Some(&entry.fields_v1.as_ref()?.0)
+}
+
 fn is_ours(entry: &ManagedFieldsEntry) -> bool {
     entry.manager.as_deref() == Some(CHILDREN_MANAGER)
         && entry.operation.as_deref() == Some("Apply")

@@ -117,6 +117,35 @@ async fn a_converged_reconcile_writes_nothing() {
     assert_eq!(world.server.take_event_reasons(), Vec::<String>::new());
 }
 
+/// Scenario: blocks of a spec lose their last fields: encryption, memory, a pod's labels. Guarantee:
+/// the children follow at once, though the API server makes nulls of what an apply gives up whole.
+#[tokio::test]
+async fn what_is_taken_out_of_a_spec_is_taken_out_of_its_children() {
+    let world = ready().await;
+    world.server.edit(PIPELINE, |pipeline| {
+        pipeline["spec"]["edge"] = json!({"pods": {"labels": {"a": "b"}}, "receivers": {"otlp": {
+            "tls": {"certificateSecretRef": {"name": "c"}}}}});
+        pipeline["spec"]["gateway"] = json!({"resources": {"memory": {"max": "2Gi"}}});
+    });
+    reconcile(&world).await;
+    let spec = |kind: &str| world.server.get(&child(kind)).unwrap()["spec"].clone();
+    assert_eq!(spec("edge")["receivers"]["otlp"]["tls"]["certificateSecretRef"]["name"], "c");
+    assert_eq!(spec("gateway")["resources"]["memory"]["max"], "2Gi");
+    world.server.edit(PIPELINE, |pipeline| {
+        pipeline["spec"]["edge"] = json!({});
+        pipeline["spec"]["gateway"] = json!({});
+    });
+    reconcile(&world).await;
+    assert_eq!(spec("edge")["receivers"]["otlp"], json!({}));
+    assert_eq!(spec("edge")["pods"]["labels"], Value::Null);
+    assert_eq!(spec("gateway")["resources"]["memory"], json!({}));
+    world.server.take_writes();
+    reconcile(&world).await;
+    let children = |path: &String| !path.ends_with("/status");
+    let written = world.server.take_writes().into_iter().map(|write| write.path);
+    assert_eq!(written.filter(children).collect::<Vec<_>>(), Vec::<String>::new());
+}
+
 /// Scenario: from a ready pipeline, each fact of each child turns false, one at a time; or the
 /// child's status is of an older generation; or it is gone. Guarantee: Ready is false at once, each
 /// time, and true again when all is well.

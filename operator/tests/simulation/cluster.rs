@@ -140,6 +140,12 @@ fn pods(rng: &mut Rng) -> Value {
         "nodeSelector": {"pool": *rng.pick(&["a", "b"])}})
 }
 
+/// What a pod gets, or nothing said of it.
+fn resources(rng: &mut Rng) -> Value {
+    let all = [json!({}), json!({"memory": {"max": "1Gi"}}), json!({"memory": {"max": "2Gi"}})];
+    rng.pick(&all).clone()
+}
+
 fn edge(rng: &mut Rng) -> Value {
     let mut edge = json!({
         "compression": *rng.pick(&["Zstd", "Lz4"]),
@@ -147,6 +153,7 @@ fn edge(rng: &mut Rng) -> Value {
         "drainSeconds": 20 + 10 * rng.below(3),
         "networkPolicy": {"enabled": rng.chance(70)},
         "pods": pods(rng),
+        "resources": resources(rng),
     });
     if rng.chance(30) {
         edge["mode"] = "DaemonSet".into();
@@ -163,6 +170,7 @@ fn gateway(rng: &mut Rng) -> Value {
         "drainSeconds": 20 + 10 * rng.below(3),
         "networkPolicy": {"enabled": rng.chance(70)},
         "pods": pods(rng),
+        "resources": resources(rng),
     })
 }
 

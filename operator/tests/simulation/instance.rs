@@ -131,8 +131,8 @@ impl Instance {
         self.watches[watch].broken = true;
     }
 
-    /// One change of a watch gets lost although the watch goes on. No API server does that; the
-    /// look at everything every few minutes must find it all the same.
+    /// One change of a watch gets lost although the watch goes on. No API server does that; of a
+    /// child, the look at everything every few minutes must find it all the same.
     pub(crate) fn lose(&mut self, watch: usize) {
         self.fetch(watch);
         self.watches[watch].waiting.pop_front();
@@ -172,6 +172,11 @@ impl Instance {
             }
             self.deliver(watch, usize::MAX, false);
         }
+    }
+
+    /// Lists our own objects anew: what their watches lost, nothing else looks for.
+    pub(crate) fn list_own(&mut self) {
+        (0..OURS.len()).for_each(|watch| self.list(watch));
     }
 
     fn fetch(&mut self, watch: usize) {

@@ -248,6 +248,7 @@ impl World {
         if self.operators.is_empty() {
             self.operators.push(Instance::start(&self.server, &self.beyond));
         }
+        self.operators.iter_mut().for_each(Instance::list_own);
         let mut last = String::new();
         for round in 0..ROUNDS_MAX {
             self.beyond.pass(ROUND_SECONDS);

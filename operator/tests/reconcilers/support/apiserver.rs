@@ -290,7 +290,7 @@ impl ApiServer {
         let answer = match *method {
             Method::GET => state.read(path, query, metadata_only),
             Method::PATCH => match patch {
-                PatchKind::Merge => state.merge_patch(path, &body, merge),
+                PatchKind::Merge => state.merge_patch(path, &body, merge_or_remove),
                 PatchKind::Strategic => state.merge_patch(path, &body, merge_by_name),
                 PatchKind::Json => state.json_patch_status(path, &body),
                 PatchKind::Apply => state.patch(path, query, body),
@@ -353,6 +353,12 @@ impl State {
         let wanted = body;
         if let Some(before) = applied.get(&manager) {
             remove_given_up(&mut value, before, &wanted);
+            let is_checked = path.starts_with("/apis/millrace.dev/");
+            if is_checked && makes_a_null(&value, before, &wanted) {
+                let value = old.unwrap_or_default();
+                self.objects.insert(path.to_owned(), Stored { value, applied });
+                return Err(422);
+            }
         }
         // Of the fields others own only this one matters here: an autoscaler's.
         if managed_by_others(&value, &manager).any(|entry| entry.to_string().contains("f:replicas"))
@@ -408,13 +414,14 @@ impl State {
         self.writes.push(Write { method: "PATCH".into(), path: path.into() });
         let path = path.strip_suffix("/resize").unwrap_or(path);
         let stored = self.objects.get(path).ok_or(404u16)?;
-        let (old, applied) = (stored.value.clone(), stored.applied.clone());
+        let (old, mut applied) = (stored.value.clone(), stored.applied.clone());
         let version = &body["metadata"]["resourceVersion"];
         if !version.is_null() && *version != old["metadata"]["resourceVersion"] {
             return Err(409);
         }
         let mut value = old.clone();
         merge(&mut value, body);
+        applied.values_mut().for_each(|applied| forget_removed(applied, &value));
         self.complete(path, Some(&old), &mut value);
         let finalizers = value["metadata"]["finalizers"].as_array().map_or(0, Vec::len);
         if finalizers == 0 && !value["metadata"]["deletionTimestamp"].is_null() {
@@ -595,6 +602,41 @@ fn remove_given_up(value: &mut Value, before: &Value, now: &Value) {
             }
         }
     }
+}
+
+/// Whether an object of which `before` applied all fields is to be empty `now`: a server of 1.34
+/// makes a null of it, which no schema here takes (kubernetes/kubernetes#135841).
+fn makes_a_null(value: &Value, before: &Value, now: &Value) -> bool {
+    let (Some(before), Some(now)) = (before.as_object(), now.as_object()) else { return false };
+    before.iter().any(|(key, was)| {
+        let Some(is) = now.get(key) else { return false };
+        let is_given_up = was.as_object().is_some_and(|was| !was.is_empty()) && *is == json!({});
+        (is_given_up && value[key] == json!({})) || makes_a_null(&value[key], was, is)
+    })
+}
+
+/// As a JSON merge patch does: a null removes.
+fn merge_or_remove(value: &mut Value, wanted: &Value) {
+    match (value, wanted) {
+        (Value::Object(value), Value::Object(wanted)) => {
+            for (key, field) in wanted {
+                match field {
+                    Value::Null => drop(value.remove(key)),
+                    field => {
+                        merge_or_remove(value.entry(key.clone()).or_insert(Value::Null), field)
+                    }
+                }
+            }
+        }
+        (value, wanted) => *value = wanted.clone(),
+    }
+}
+
+/// What is no longer there is nobody's.
+fn forget_removed(applied: &mut Value, value: &Value) {
+    let Some(fields) = applied.as_object_mut() else { return };
+    fields.retain(|key, _| value.get(key).is_some());
+    fields.iter_mut().for_each(|(key, field)| forget_removed(field, &value[key]));
 }
 
 fn merge(value: &mut Value, wanted: &Value) {
