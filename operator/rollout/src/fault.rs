@@ -127,7 +127,9 @@ impl Member {
             return Some(Fault::new(FaultKind::PodOutOfMemory, text));
         }
         if self.restarts > RESTARTS_MAX {
-            let text = format!("pod {name} was started again {} times", self.restarts);
+            let words = &self.last_words;
+            let said = if words.is_empty() { String::new() } else { format!(": {words}") };
+            let text = format!("pod {name} was started again {} times{said}", self.restarts);
             return Some(Fault::new(FaultKind::PodCrashing, text));
         }
         let trouble = self.figures.trouble();

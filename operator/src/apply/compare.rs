@@ -35,9 +35,9 @@ fn walk(wanted: &Value, live: Option<&Value>, path: &mut String, found: &mut Vec
     }
 }
 
-/// What must be taken out of `live` before `wanted` can be applied, as a JSON merge patch: the fields
-/// of `ours` (in the form of `FieldsV1`) where an empty object is wanted. Of an object whose last
-/// field an apply gives up, Kubernetes up to 1.34 at least makes a null, which it then refuses
+/// What must be taken out of `live` before `wanted` can be applied, as a JSON merge patch: the
+/// fields of `ours` (in the form of `FieldsV1`) where an empty object is wanted. Of an object whose
+/// last field an apply gives up, Kubernetes up to 1.34 at least makes a null, which it then refuses
 /// (kubernetes/kubernetes#135841). `None`: nothing.
 #[must_use]
 pub fn emptied(wanted: &Value, live: &Value, ours: &Value) -> Option<Value> {

@@ -367,6 +367,8 @@ async fn a_change_whose_pods_fail_is_taken_back() {
     assert_eq!(written(&world), [format!("PATCH {POOL}/status")]);
     assert_eq!(pending(&world)["stage"], "RolledBack");
     assert_eq!(pending(&world)["reason"], "PodCrashing");
+    let message = pending(&world)["message"].as_str().unwrap().to_owned();
+    assert!(message.ends_with("again 2 times: failed to read the certificate"), "{message}");
     world.restart("0.2.0");
     look(&world).await;
     assert_eq!(template(&world), old);
