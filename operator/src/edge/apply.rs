@@ -10,6 +10,7 @@ use millrace_crds::v1alpha1::{EdgePool, PendingChange};
 use millrace_rollout::{Moving, Observation, Verdict, judge};
 
 use super::build::{Prepared, Workload};
+use super::change::Asked;
 use super::gate::{self, Gate, Kept};
 use crate::apply::{ApplyError, Change, Children};
 use crate::context::Context;
@@ -31,6 +32,8 @@ pub(super) struct Applied {
     pub(super) withheld: bool,
     /// A change that not all pods have.
     pub(super) pending: Option<PendingChange>,
+    /// What pods are to run.
+    pub(super) asked: Asked,
 }
 
 /// Writes the difference. Failures become part of the outcome, so that the status can tell them.
@@ -90,7 +93,7 @@ async fn write(
     prune(&children, &names, &wanted, complete).await?;
     children.finish().await;
     let withheld = changes.contains(&Change::Withheld);
-    Ok(Applied { names, image, seen, verdict, withheld, pending })
+    Ok(Applied { names, image, seen, verdict, withheld, pending, asked })
 }
 
 /// What stays when the rest is pruned.

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use millrace_crds::Reason;
-use millrace_crds::v1alpha1::{EdgePool, PendingChange, PendingStage};
+use millrace_crds::v1alpha1::{EdgePool, PendingChange, PendingStage, RolloutStage};
 use millrace_rollout::{Fault, FaultKind, First, Verdict};
 
 use super::validate::Validated;
@@ -28,6 +28,8 @@ use crate::pool::template;
 
 /// A registry that was away, or a node that could not make the container, may have come back.
 const RETRY_SECONDS: i64 = 600;
+/// A change is taken back when more than one in so many new pods fail.
+const FAILING_ONE_IN: usize = 10;
 
 /// What pods are to run.
 #[derive(Clone, Debug)]
@@ -239,19 +241,24 @@ fn roll_out(
     }
 }
 
-/// What speaks against new pods. That one finds no node doesn't; nor that one isn't ready while no
-/// old one is there that all are: Kafka may be away.
+/// What speaks against new pods, if it does against more than a tenth of them: in a large pool some
+/// node always has troubles of its own. That a pod finds no node says nothing; nor that it isn't
+/// ready, unless most of the old ones are: Kafka may be away.
 fn fault(asked: &Asked, seen: &Seen<'_>) -> Option<Fault> {
     let staying = seen.pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
     let (new, old): (Vec<&Pod>, Vec<&Pod>) = staying.partition(|pod| asked.is_run_by_pod(pod));
     let member = |pod: &&Pod| member(pod, None, seen.now);
-    let old_are_well = !old.is_empty() && old.iter().map(member).all(|old| old.ready);
+    let ready = old.iter().map(member).filter(|old| old.ready).count();
+    let most_old_are_ready = ready * 2 > old.len();
     let counts = |fault: &Fault| match fault.kind {
         FaultKind::PodUnschedulable => false,
-        FaultKind::PodsNotReady => old_are_well,
+        FaultKind::PodsNotReady => most_old_are_ready,
         _ => true,
     };
-    new.iter().map(member).filter_map(|new| new.fault()).find(counts)
+    let faults = new.iter().map(member).filter_map(|new| new.fault()).filter(counts);
+    let faults: Vec<Fault> = faults.collect();
+    let are_many = faults.len() * FAILING_ONE_IN > new.len();
+    faults.into_iter().next().filter(|_| are_many)
 }
 
 fn stays_refused(told: &PendingChange, now: Timestamp) -> bool {
@@ -295,17 +302,31 @@ pub(super) fn condition(pending: &PendingChange, judged: &Verdict) -> Rollout {
     }
 }
 
-/// Events of what changed. What is bad news is told by the conditions.
+/// The stage that is counted, in the words for gateways: of a refusal too no pod is left with the
+/// change.
+pub(super) fn stage(pending: Option<&PendingChange>) -> RolloutStage {
+    match pending.map(|pending| pending.stage) {
+        None => RolloutStage::Stable,
+        Some(PendingStage::Trying) => RolloutStage::Waiting,
+        Some(PendingStage::RollingOut) => RolloutStage::Promoting,
+        Some(PendingStage::Refused | PendingStage::RolledBack) => RolloutStage::RolledBack,
+    }
+}
+
+/// Events of what changed; `asked` is what the spec asks for now. What is bad news is told by the
+/// conditions.
 pub(super) fn notice(
     before: Option<&PendingChange>,
     now: Option<&PendingChange>,
+    asked: &Asked,
 ) -> Option<Notice> {
     let is_rolling = |it: &&PendingChange| it.stage == PendingStage::RollingOut;
     let (was, is) = (before.filter(is_rolling), now.filter(is_rolling));
     let normal = |reason: Reason, note| Notice::normal(reason.as_str(), "Rollout", note);
     match (was, is, now) {
         (None, Some(is), _) => Some(normal(Reason::RolloutStarted, is.message.clone())),
-        (Some(was), None, None) => {
+        // One that is no longer asked for didn't come to its end.
+        (Some(was), None, None) if was.digest == asked.digest => {
             let note = format!("all pods run {} with {}", was.image, was.config_map);
             Some(normal(Reason::RolloutCompleted, note))
         }

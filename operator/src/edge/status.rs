@@ -40,7 +40,14 @@ pub(super) async fn report(
     let (status, facts) = work_out(context, pool, &before, outcome);
     if patch_status(context, pool, pool.status.as_ref(), &status).await? {
         let (told, tells) = (before.pending_change.as_ref(), status.pending_change.as_ref());
-        for notice in change::notice(told, tells).into_iter().chain(facts.notices()) {
+        if change::stage(told) != change::stage(tells) {
+            context.metrics.rollout_is_at(change::stage(tells));
+        }
+        let rolled = match outcome {
+            Outcome::Applied(applied) => change::notice(told, tells, &applied.asked),
+            Outcome::Invalid { .. } | Outcome::Failed(_) => None,
+        };
+        for notice in rolled.into_iter().chain(facts.notices()) {
             context.events.publish(&pool.object_ref(&()), notice).await;
         }
     }
@@ -79,7 +86,8 @@ fn work_out(
             state_pods(&mut facts, &Rollout::failed(error), None);
         }
         Outcome::Applied(applied) => {
-            let Applied { names, image, seen, verdict, withheld, pending } = applied.as_ref();
+            let Applied { names, image, seen, verdict, withheld, pending, asked: _ } =
+                applied.as_ref();
             state_secrets(&mut facts, None);
             let rollout = match pending {
                 Some(pending) if !withheld => change::condition(pending, verdict),

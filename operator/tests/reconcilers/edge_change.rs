@@ -369,6 +369,9 @@ async fn a_change_whose_pods_fail_is_taken_back() {
     assert_eq!(pending(&world)["reason"], "PodCrashing");
     let message = pending(&world)["message"].as_str().unwrap().to_owned();
     assert!(message.ends_with("again 2 times: failed to read the certificate"), "{message}");
+    let counted = String::from_utf8(world.context.metrics.render().unwrap()).unwrap();
+    let counted = counted.lines().find(|line| line.contains("stages_total{stage=\"RolledBack\"}"));
+    assert!(counted.is_some_and(|line| line.ends_with(" 1")), "{counted:?}");
     world.restart("0.2.0");
     look(&world).await;
     assert_eq!(template(&world), old);
@@ -421,6 +424,21 @@ async fn only_what_speaks_against_a_change_takes_it_back() {
     assert_eq!(world.condition(POOL, "Ready").unwrap().1, "PodUnschedulable");
 }
 
+/// Scenario: one of ten new pods crashes; then another one does. Guarantee: a tenth is some node's own trouble, more than that is the change's.
+#[tokio::test]
+async fn a_node_with_troubles_of_its_own_takes_nothing_back() {
+    let world = half_rolled_out(json!({}), true, false, crashes()).await;
+    for number in 0..9 {
+        put_pod(&world, &format!("new-{number}"), true, json!({}));
+    }
+    look(&world).await;
+    assert_eq!(pending(&world)["stage"], "RollingOut");
+    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "PodCrashing");
+    put_pod(&world, "new-9", false, crashes());
+    look(&world).await;
+    assert_eq!(pending(&world)["stage"], "RolledBack");
+}
+
 /// Scenario: the spec that ran is asked for again in the middle of a rollout; another change is.
 /// Guarantee: the first goes out at once, without a try; the other is tried, and what is gone back
 /// to is still what all pods ran.
@@ -432,6 +450,8 @@ async fn another_change_in_the_middle_starts_from_what_all_pods_ran() {
     look(&world).await;
     assert_eq!(template(&world), old);
     assert_eq!((pending(&world), baseline(&world)), (Value::Null, Value::Null));
+    let told = world.server.take_event_reasons();
+    assert!(!told.contains(&"RolloutCompleted".to_owned()), "{told:?}");
     let world = half_rolled_out(json!({}), true, true, json!({})).await;
     wants(&world, "3.0.0");
     play(&world, 3, ended_well).await;
