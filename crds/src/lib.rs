@@ -38,8 +38,8 @@ pub const MANAGED_BY: &str = "millrace-operator";
 /// Annotation that pauses an object: no write but to its status while it is `"true"`.
 pub const PAUSED_ANNOTATION: &str = "millrace.dev/paused";
 
-/// Annotation on a GatewayPool that holds or takes back its rollout: `pause`, `resume` (the same as
-/// none) or `abort`.
+/// Annotation on a GatewayPool or EdgePool that holds or takes back its rollout: `pause`, `resume`
+/// (the same as none) or `abort`.
 pub const ROLLOUT_ANNOTATION: &str = "millrace.dev/rollout";
 
 /// Annotation on a GatewayPool: so many messages lost to retention are known and need no more

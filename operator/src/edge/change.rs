@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::{EdgePool, PendingChange, PendingStage, RolloutStage};
-use millrace_rollout::{Fault, FaultKind, First, Verdict};
+use millrace_rollout::{Fault, FaultKind, First, Verdict, Wish};
 
 use super::validate::Validated;
 use crate::apply::hash_of;
@@ -24,12 +24,15 @@ use crate::pool::member::member;
 use crate::pool::names::PoolNames;
 use crate::pool::preflight::{self, Tries};
 use crate::pool::status::{Rollout, cut};
-use crate::pool::template;
+use crate::pool::{template, wish};
 
 /// A registry that was away, or a node that could not make the container, may have come back.
 const RETRY_SECONDS: i64 = 600;
 /// A change is taken back when more than one in so many new pods fail.
 const FAILING_ONE_IN: usize = 10;
+
+/// What a user's word about a rollout is written in, for people.
+const ANNOTATION: &str = "the annotation millrace.dev/rollout";
 
 /// What pods are to run.
 #[derive(Clone, Debug)]
@@ -81,6 +84,16 @@ impl Asked {
         self.pending(PendingStage::RollingOut, seconds(now), why)
     }
 
+    fn aborted(&self, now: Timestamp) -> PendingChange {
+        let why = (Reason::RolloutAborted.as_str(), format!("taken back by {ANNOTATION}"));
+        self.pending(PendingStage::RolledBack, seconds(now), why)
+    }
+
+    fn paused(&self, stage: PendingStage, since: Time) -> PendingChange {
+        let why = (Reason::RolloutPaused.as_str(), format!("held by {ANNOTATION}"));
+        self.pending(stage, since, why)
+    }
+
     fn pending(&self, stage: PendingStage, since: Time, why: (&str, String)) -> PendingChange {
         let Self { image, config_map, digest } = self.clone();
         let (reason, message) = (why.0.to_owned(), cut(why.1));
@@ -122,6 +135,8 @@ pub(super) enum Way {
     AsAsked,
     /// As asked for, with what ran before kept.
     Keeping(Kept),
+    /// The same, and no more pods are replaced.
+    Held(Kept),
     /// With what ran before, kept too; all else as asked for.
     Old(Kept),
     /// Not yet.
@@ -188,14 +203,20 @@ pub(super) fn told(pool: &EdgePool) -> Option<&PendingChange> {
 
 /// A change that no pod of the pool has yet; `told` if its try is told of.
 fn try_out(asked: &Asked, told: Option<&PendingChange>, before: Kept, seen: &Seen<'_>) -> Decision {
+    let since = told.map_or_else(|| seconds(seen.now), |told| told.since.clone());
+    let over =
+        |way, pending| Decision { pending: Some(pending), tries: Tries::over(seen.tries), way };
+    match wish(seen.pool) {
+        Wish::Go => {}
+        Wish::Pause => return over(Way::NotYet, asked.paused(PendingStage::Trying, since)),
+        Wish::Abort => return over(Way::NotYet, asked.aborted(seen.now)),
+    }
     let name = asked.try_name(seen.names);
     let untried = seen.untried.then_some(name.as_str());
     let outcome = match told {
         Some(_) => preflight::outcome(seen.tries, &name, untried, seen.now),
         None => First::Waits,
     };
-    let over =
-        |way, pending| Decision { pending: Some(pending), tries: Tries::over(seen.tries), way };
     match outcome {
         First::Done => over(Way::Keeping(before), asked.rolling_out(seen.now)),
         First::Failed(Fault { kind, text }) => {
@@ -203,7 +224,6 @@ fn try_out(asked: &Asked, told: Option<&PendingChange>, before: Kept, seen: &See
             over(Way::NotYet, asked.pending(PendingStage::Refused, seconds(seen.now), why))
         }
         First::Waits => {
-            let since = told.map_or_else(|| seconds(seen.now), |told| told.since.clone());
             let message =
                 format!("a pod of its own tries {} with {}", asked.image, asked.config_map);
             let why = (Reason::Waiting.as_str(), message);
@@ -229,6 +249,14 @@ fn roll_out(
     if runs && live.verdict == Verdict::Complete {
         return (Way::AsAsked, None);
     }
+    match wish(seen.pool) {
+        Wish::Go => {}
+        Wish::Pause => {
+            let pending = asked.paused(PendingStage::RollingOut, told.since.clone());
+            return (Way::Held(before), Some(pending));
+        }
+        Wish::Abort => return (Way::NotYet, Some(asked.aborted(seen.now))),
+    }
     let fault = fault(asked, seen).filter(|_| seen.pool.spec.rollout.auto_rollback);
     match fault {
         // What ran before is written once the status tells so.
@@ -237,8 +265,14 @@ fn roll_out(
             let pending = asked.pending(PendingStage::RolledBack, seconds(seen.now), why);
             (Way::NotYet, Some(pending))
         }
+        None if is_paused(told) => (Way::Keeping(before), Some(asked.rolling_out(seen.now))),
         None => (Way::Keeping(before), Some(told.clone())),
     }
+}
+
+/// Whether a change was held when it was last told of.
+fn is_paused(told: &PendingChange) -> bool {
+    told.reason == Reason::RolloutPaused.as_str()
 }
 
 /// What speaks against new pods, if it does against more than a tenth of them: in a large pool some
@@ -271,12 +305,23 @@ fn seconds(now: Timestamp) -> Time {
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 
+/// Whether a change was taken back because a user said so.
+fn is_aborted(pending: &PendingChange) -> bool {
+    pending.reason == Reason::RolloutAborted.as_str()
+}
+
 /// What a pool says in its conditions while a change is pending; `judged` is what its pods say.
 pub(super) fn condition(pending: &PendingChange, judged: &Verdict) -> Rollout {
     let PendingChange { stage, reason, message, image, config_map, .. } = pending;
     let stuck =
         |reason, message| Rollout::Told { reason, message, progressing: false, stalled: true };
     match stage {
+        PendingStage::Trying | PendingStage::RollingOut if is_paused(pending) => Rollout::Told {
+            reason: Reason::RolloutPaused,
+            message: message.clone(),
+            progressing: false,
+            stalled: false,
+        },
         PendingStage::Trying => Rollout::Told {
             reason: Reason::Waiting,
             message: message.clone(),
@@ -295,6 +340,9 @@ pub(super) fn condition(pending: &PendingChange, judged: &Verdict) -> Rollout {
             let reason = Reason::parse(reason).unwrap_or(Reason::PodsRefused);
             stuck(reason, format!("no pod was changed to {image} with {config_map}: {message}"))
         }
+        PendingStage::RolledBack if is_aborted(pending) => {
+            stuck(Reason::RolloutAborted, message.clone())
+        }
         PendingStage::RolledBack => {
             let what = format!("{image} with {config_map} was taken back: {reason}: {message}");
             stuck(Reason::RolledBack, what)
@@ -305,11 +353,13 @@ pub(super) fn condition(pending: &PendingChange, judged: &Verdict) -> Rollout {
 /// The stage that is counted, in the words for gateways: of a refusal too no pod is left with the
 /// change.
 pub(super) fn stage(pending: Option<&PendingChange>) -> RolloutStage {
-    match pending.map(|pending| pending.stage) {
+    match pending.map(|pending| (pending, pending.stage)) {
         None => RolloutStage::Stable,
-        Some(PendingStage::Trying) => RolloutStage::Waiting,
-        Some(PendingStage::RollingOut) => RolloutStage::Promoting,
-        Some(PendingStage::Refused | PendingStage::RolledBack) => RolloutStage::RolledBack,
+        Some((pending, _)) if is_paused(pending) => RolloutStage::Paused,
+        Some((pending, _)) if is_aborted(pending) => RolloutStage::Aborted,
+        Some((_, PendingStage::Trying)) => RolloutStage::Waiting,
+        Some((_, PendingStage::RollingOut)) => RolloutStage::Promoting,
+        Some((_, PendingStage::Refused | PendingStage::RolledBack)) => RolloutStage::RolledBack,
     }
 }
 
@@ -321,9 +371,13 @@ pub(super) fn notice(
     asked: &Asked,
 ) -> Option<Notice> {
     let is_rolling = |it: &&PendingChange| it.stage == PendingStage::RollingOut;
+    let was_paused = before.is_some_and(is_paused);
     let (was, is) = (before.filter(is_rolling), now.filter(is_rolling));
     let normal = |reason: Reason, note| Notice::normal(reason.as_str(), "Rollout", note);
     match (was, is, now) {
+        (Some(_), Some(is), _) if was_paused && !is_paused(is) => {
+            Some(normal(Reason::RolloutResumed, is.message.clone()))
+        }
         (None, Some(is), _) => Some(normal(Reason::RolloutStarted, is.message.clone())),
         // One that is no longer asked for didn't come to its end.
         (Some(was), None, None) if was.digest == asked.digest => {

@@ -2,7 +2,7 @@
 //!
 //! A pool that is as wanted, of which no change is told, costs no read. Nothing is decided here.
 
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetUpdateStrategy, Deployment};
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use kube::ResourceExt;
 use millrace_crds::v1alpha1::{EdgePool, PendingChange, PendingStage};
@@ -21,6 +21,8 @@ pub(super) struct Kind<K> {
     figures: fn(&K) -> Observation,
     template: fn(&K) -> Option<&PodTemplateSpec>,
     template_mut: fn(&mut K) -> Option<&mut PodTemplateSpec>,
+    /// Makes its controller replace no more pods.
+    hold: fn(&mut K),
 }
 
 /// A number of pods.
@@ -28,6 +30,7 @@ pub(super) const DEPLOYMENT: Kind<Deployment> = Kind {
     figures: figures::deployment,
     template: |it| Some(&it.spec.as_ref()?.template),
     template_mut: |it| Some(&mut it.spec.as_mut()?.template),
+    hold: |it| it.spec.iter_mut().for_each(|spec| spec.paused = Some(true)),
 };
 
 /// One pod on each node.
@@ -35,6 +38,13 @@ pub(super) const DAEMON_SET: Kind<DaemonSet> = Kind {
     figures: figures::daemon_set,
     template: |it| Some(&it.spec.as_ref()?.template),
     template_mut: |it| Some(&mut it.spec.as_mut()?.template),
+    hold: |it| {
+        let by_hand = || DaemonSetUpdateStrategy {
+            type_: Some("OnDelete".into()),
+            ..DaemonSetUpdateStrategy::default()
+        };
+        it.spec.iter_mut().for_each(|spec| spec.update_strategy = Some(by_hand()));
+    },
 };
 
 /// Keeps the workload of one pool.
@@ -149,6 +159,10 @@ impl<K: Applicable> Kind<K> {
             Way::NotYet => return None,
             Way::AsAsked => return Some(wanted),
             Way::Keeping(kept) => kept,
+            Way::Held(kept) => {
+                (self.hold)(&mut wanted);
+                kept
+            }
             Way::Old(kept) => {
                 if let Some(template) = (self.template_mut)(&mut wanted) {
                     *template = kept.template.clone();

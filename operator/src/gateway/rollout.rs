@@ -17,8 +17,6 @@ use k8s_openapi::api::apps::v1::{
     RollingUpdateStatefulSetStrategy, StatefulSet, StatefulSetUpdateStrategy,
 };
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
-use kube::ResourceExt;
-use millrace_crds::ROLLOUT_ANNOTATION;
 use millrace_crds::v1alpha1::{GatewayPool, RolloutStage, RolloutStatus};
 use millrace_rollout::{
     Canary, First, Load, Member, Plan, Policy, Seen, Stage, Step, Unit, Verdict, Wish, judge, step,
@@ -30,6 +28,7 @@ use super::validate::{Draft, Observed};
 use crate::apply::{hash_of, is_paused};
 use crate::pool::preflight::{self, Tries};
 use crate::pool::template::{config_map, kept as kept_by};
+use crate::pool::wish;
 use crate::schema::Tables;
 use crate::trials::Trial;
 
@@ -129,15 +128,6 @@ fn key(pool: &GatewayPool, unit: &Unit, secrets_digest: Option<&str>) -> String 
         "pods": settings.pods,
         "secrets": secrets_digest,
     }))
-}
-
-/// The user's word. One that isn't known holds the rollout: it was meant to say something.
-fn wish(pool: &GatewayPool) -> Wish {
-    match pool.annotations().get(ROLLOUT_ANNOTATION).map(String::as_str) {
-        None | Some("" | "resume") => Wish::Go,
-        Some("abort") => Wish::Abort,
-        Some(_) => Wish::Pause,
-    }
 }
 
 fn policy(pool: &GatewayPool) -> Policy {

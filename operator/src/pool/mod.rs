@@ -16,7 +16,9 @@ pub mod template;
 pub mod tries;
 pub mod workload;
 
-use millrace_crds::Reason;
+use kube::{Resource, ResourceExt};
+use millrace_crds::{ROLLOUT_ANNOTATION, Reason};
+use millrace_rollout::Wish;
 
 /// A spec that cannot work as written, or not yet: what a condition says about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,5 +34,15 @@ impl Invalid {
     /// A field of the spec that cannot work.
     pub fn spec(message: impl Into<String>) -> Self {
         Self { reason: Reason::SpecInvalid, message: message.into() }
+    }
+}
+
+/// The user's word about a pool's rollout. One that isn't known holds it: it was meant to say
+/// something.
+pub fn wish<K: Resource>(pool: &K) -> Wish {
+    match pool.annotations().get(ROLLOUT_ANNOTATION).map(String::as_str) {
+        None | Some("" | "resume") => Wish::Go,
+        Some("abort") => Wish::Abort,
+        Some(_) => Wish::Pause,
     }
 }

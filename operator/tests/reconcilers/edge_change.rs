@@ -458,3 +458,94 @@ async fn another_change_in_the_middle_starts_from_what_all_pods_ran() {
     assert_eq!(image(&world), "millrace/collector:3.0.0-system");
     assert_eq!(baseline(&world), old);
 }
+
+/// The user's word.
+fn says(world: &World, word: &str) {
+    world.server.edit(POOL, |pool| {
+        pool["metadata"]["annotations"] = json!({"millrace.dev/rollout": word});
+    });
+}
+
+fn replaces_no_pod(world: &World) -> bool {
+    world.server.get(DEPLOYMENT).unwrap()["spec"]["paused"] == true
+}
+
+/// Scenario: held before the try, which is asked for after; held in the middle, where a new pod
+/// crashes meanwhile; then resumed. Guarantee: held, nothing is tried, replaced or taken back, and
+/// the pool says so; resumed it goes on.
+#[tokio::test]
+async fn a_change_is_held_by_annotation_and_resumed() {
+    let world = settled().await;
+    let before = template(&world);
+    says(&world, "pause");
+    wants(&world, "2.0.0");
+    play(&world, 20, ended_well).await;
+    assert_eq!((template(&world), tries(&world).len()), (before, 0));
+    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "RolloutPaused");
+    says(&world, "resume");
+    play(&world, 3, ended_well).await;
+    assert_eq!(image(&world), "millrace/collector:2.0.0-system");
+    assert!(!replaces_no_pod(&world));
+
+    says(&world, "a word that is not known");
+    put_pod(&world, "new", false, crashes());
+    play(&world, 5, ended_well).await;
+    assert!(replaces_no_pod(&world));
+    assert_eq!(pending(&world)["stage"], "RollingOut");
+    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "RolloutPaused");
+    forget(&world);
+    look(&world).await;
+    assert_eq!(written(&world), Vec::<String>::new());
+    put_pod(&world, "new", true, json!({}));
+    says(&world, "resume");
+    look(&world).await;
+    assert!(!replaces_no_pod(&world));
+    assert!(world.server.take_event_reasons().contains(&"RolloutResumed".to_owned()));
+    world.finish_rollouts();
+    look(&world).await;
+    assert!(world.is_ready(POOL), "{:?}", world.condition(POOL, "Ready"));
+}
+
+/// Scenario: aborted while it is tried; aborted in the middle. Guarantee: pods run, or come to run,
+/// what they ran before, it is not tried again once the word is gone, and the pool says why; another
+/// change goes out then.
+#[tokio::test]
+async fn a_change_is_taken_back_by_annotation() {
+    for looks in [2, 4] {
+        let world = settled().await;
+        let before = template(&world);
+        wants(&world, "2.0.0");
+        play(&world, looks, ended_well).await;
+        says(&world, "abort");
+        play(&world, 3, ended_well).await;
+        assert_eq!((template(&world), tries(&world).len()), (before.clone(), 0), "{looks}");
+        says(&world, "");
+        world.finish_rollouts();
+        play(&world, 300, ended_well).await;
+        assert_eq!(template(&world), before);
+        assert_eq!(world.condition(POOL, "Ready").unwrap().1, "RolloutAborted");
+        wants(&world, "3.0.0");
+        play(&world, 3, ended_well).await;
+        assert_eq!(image(&world), "millrace/collector:3.0.0-system");
+    }
+}
+
+/// Scenario: a DaemonSet's change is held in the middle, and resumed. Guarantee: its controller
+/// replaces pods by hand only, then by itself again.
+#[tokio::test]
+async fn a_daemon_sets_change_is_held_too() {
+    let world = settled().await;
+    world.server.edit(POOL, |pool| pool["spec"]["mode"] = "DaemonSet".into());
+    look(&world).await;
+    let set = DEPLOYMENT.replace("deployments", "daemonsets");
+    let strategy = || world.server.get(&set).unwrap()["spec"]["updateStrategy"].clone();
+    let usual = strategy();
+    wants(&world, "2.0.0");
+    play(&world, 3, ended_well).await;
+    says(&world, "pause");
+    look(&world).await;
+    assert_eq!(strategy(), json!({"type": "OnDelete"}));
+    says(&world, "resume");
+    look(&world).await;
+    assert_eq!(strategy(), usual);
+}
