@@ -33,7 +33,7 @@ pub mod walk;
 /// An entry that is fuzzed.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name: of the fuzz target's binary and of the corpus's folder.
+    /// Its name: of the fuzz target's binary and of the corpus's archive.
     pub name: &'static str,
     /// Takes an input; panics if a rule is broken.
     pub run: fn(&[u8]),

@@ -15,6 +15,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
+use crate::corpus::{self, files};
 use crate::{build, say, shell};
 
 /// The targets' own workspace, and the committed corpus.
@@ -58,6 +59,9 @@ const RSS_MIB: u32 = 512;
 /// The most a target's committed corpus may take.
 const CORPUS_BYTES_MAX: u64 = 100 * 1000;
 
+/// What the names of inputs that once broke a rule begin with.
+const REGRESSION: &str = "regression-";
+
 /// What to fuzz, and how long.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -70,6 +74,9 @@ pub(crate) struct Options {
     /// Replace the committed corpus by the smallest set of inputs that reaches as much.
     #[arg(long)]
     minimise: bool,
+    /// Add this input to the committed corpus of --target, as a regression, and run nothing.
+    #[arg(long, requires = "target", conflicts_with = "minimise", value_name = "FILE")]
+    keep: Option<PathBuf>,
 }
 
 /// A target as the seeds' writer lists it.
@@ -80,7 +87,10 @@ struct Target {
 
 /// The folders of a target.
 struct Folders {
+    /// The committed corpus, unpacked.
     committed: PathBuf,
+    /// The committed corpus.
+    archive: PathBuf,
     seeds: PathBuf,
     learned: PathBuf,
     findings: PathBuf,
@@ -90,7 +100,7 @@ struct Folders {
 
 /// Fuzzes one target, or all.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let Options { target, runs, minimise } = options;
+    let Options { target, runs, minimise, keep } = options;
     let folder = build::target().join("fuzz");
     let mut targets = seeds(&folder.join("seeds"))?;
     if let Some(name) = target {
@@ -99,6 +109,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         if targets.is_empty() {
             bail!("there is no target {name}: write one of {}", names.join(", "));
         }
+    }
+    if let Some(input) = keep {
+        return targets
+            .iter()
+            .try_for_each(|target| Folders::make(&folder, &target.name)?.keep(input));
     }
     let binaries = compile(&folder, target.as_deref())?;
     let mut found = Vec::new();
@@ -181,21 +196,34 @@ fn compile(folder: &Path, target: Option<&str>) -> Result<PathBuf> {
 impl Folders {
     fn make(folder: &Path, name: &str) -> Result<Self> {
         let folders = Self {
-            committed: shell::root().join(CORPUS).join(name),
+            committed: folder.join("committed").join(name),
+            archive: shell::root().join(CORPUS).join(format!("{name}.tar")),
             seeds: folder.join("seeds").join(name),
             learned: folder.join("learned").join(name),
             findings: folder.join("findings").join(name),
             runs: folder.join("runs.jsonl"),
         };
-        for made in [&folders.committed, &folders.learned, &folders.findings] {
+        for made in [&folders.learned, &folders.findings] {
             fs::create_dir_all(made).with_context(|| format!("cannot make {}", made.display()))?;
         }
+        corpus::unpack(&folders.archive, &folders.committed)?;
         Ok(folders)
     }
 
     /// Where inputs come from; the first also takes what is new.
     fn corpora(&self) -> [&Path; 3] {
         [&self.learned, &self.committed, &self.seeds]
+    }
+
+    /// Adds an input to the committed corpus, under a name that stays.
+    fn keep(&self, input: &Path) -> Result<()> {
+        let name = input.file_name().context("--keep needs a file")?.to_string_lossy();
+        let name = format!("{REGRESSION}{}", name.trim_start_matches(REGRESSION));
+        fs::copy(input, self.committed.join(&name))
+            .with_context(|| format!("cannot copy {}", input.display()))?;
+        corpus::pack(&self.committed, &self.archive)?;
+        say::step(&format!("{name} is in {}", self.archive.display()));
+        Ok(())
     }
 
     /// Replaces the committed corpus.
@@ -215,7 +243,7 @@ impl Folders {
         // Regressions, which have names of their own, stay whatever happens.
         for (path, _) in files(&self.committed)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if !name.starts_with("regression-") {
+            if !name.starts_with(REGRESSION) {
                 fs::remove_file(path)?;
             }
         }
@@ -226,7 +254,7 @@ impl Folders {
                 fs::copy(&path, self.committed.join(path.file_name().unwrap_or_default()))?;
             }
         }
-        Ok(())
+        corpus::pack(&self.committed, &self.archive)
     }
 }
 
@@ -289,14 +317,4 @@ fn note(file: &Path, line: &Value) -> Result<()> {
     let opened = fs::OpenOptions::new().create(true).append(true).open(file);
     let mut opened = opened.with_context(|| format!("cannot open {}", file.display()))?;
     writeln!(opened, "{line}").with_context(|| format!("cannot write {}", file.display()))
-}
-
-/// The files of a folder and their lengths.
-fn files(folder: &Path) -> Result<Vec<(PathBuf, u64)>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).with_context(|| format!("no {}", folder.display()))? {
-        let entry = entry?;
-        files.push((entry.path(), entry.metadata()?.len()));
-    }
-    Ok(files)
 }

@@ -8,6 +8,7 @@ mod build;
 mod chaos;
 mod check;
 mod conformance;
+mod corpus;
 mod demo;
 mod fuzz;
 mod install;
@@ -15,6 +16,7 @@ mod say;
 mod shell;
 mod sim;
 mod stack;
+mod tally;
 mod test;
 
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 //! `xtask test`: every layer in order, the cheap ones first. Test output passes through as it
-//! comes; the last line sums up what the runners counted. A phase that fails ends the run.
+//! comes; the last lines say how long each phase took and sum up what the runners counted. A phase
+//! that fails ends the run.
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -10,6 +10,7 @@ use millrace_stack::Stack;
 use serde_json::Value;
 
 use crate::build::{self, Binaries};
+use crate::tally::Tally;
 use crate::{chaos, check, install, say, shell};
 
 /// The stack's test of its own life cycle: it needs root and the stack down.
@@ -20,14 +21,6 @@ const LIFECYCLE: &str = "lifecycle";
 struct Suite {
     package: String,
     name: String,
-}
-
-/// What the runners counted.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Tally {
-    passed: u64,
-    failed: u64,
-    ignored: u64,
 }
 
 /// The phases, in order.
@@ -104,13 +97,17 @@ pub(crate) fn run(from: Phase) -> Result<()> {
     let suites = suites()?;
     for phase in Phase::ALL.into_iter().filter(|phase| *phase >= from) {
         say::step(&format!("[{:.0} s] {}", started.elapsed().as_secs_f64(), phase.title()));
-        phase.run(&suites, &mut tally)?;
+        let began = Instant::now();
+        let outcome = phase.run(&suites, &mut tally);
+        tally.phase(phase.title(), began.elapsed());
+        if outcome.is_err() {
+            tally.times().iter().for_each(|line| say::line(line));
+            return outcome;
+        }
     }
     say::step(&format!("all phases done in {:.0} s", started.elapsed().as_secs_f64()));
-    say::line(&format!(
-        "{} passed, {} failed, {} skipped",
-        tally.passed, tally.failed, tally.ignored
-    ));
+    tally.times().iter().for_each(|line| say::line(line));
+    say::line(&tally.counts());
     Ok(())
 }
 
@@ -182,11 +179,14 @@ fn cargo_test(select: &[String], runner: &[&str], tally: &mut Tally) -> Result<(
     args.extend(select.iter().map(String::as_str));
     args.push("--");
     args.extend(runner);
-    let mut child = shell::command("cargo", &args)
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cargo could not be started")?;
-    let output = child.stdout.take().context("cargo has no output")?;
+    // One pipe for both: cargo names the file on one, the runner counts its tests on the other.
+    let (output, writer) = std::io::pipe().context("no pipe for cargo's output")?;
+    let copy = writer.try_clone().context("no pipe for cargo's output")?;
+    let mut child = {
+        let mut command = shell::command("cargo", &args);
+        command.stdout(writer).stderr(copy);
+        command.spawn().context("cargo could not be started")?
+    };
     for line in BufReader::new(output).lines() {
         let line = line.context("cargo's output is no UTF-8")?;
         say::line(&line);
@@ -197,36 +197,4 @@ fn cargo_test(select: &[String], runner: &[&str], tally: &mut Tally) -> Result<(
         bail!("`cargo {}` failed ({status})", args.join(" "));
     }
     Ok(())
-}
-
-impl Tally {
-    /// Takes the runner's own closing line: `test result: ok. 3 passed; 0 failed; 1 ignored; ...`.
-    fn add(&mut self, line: &str) {
-        let Some(result) = line.strip_prefix("test result: ") else { return };
-        let words: Vec<&str> = result.split([' ', ';']).filter(|word| !word.is_empty()).collect();
-        for pair in words.windows(2) {
-            let count = pair[0].parse::<u64>().unwrap_or(0);
-            match pair[1] {
-                "passed" => self.passed += count,
-                "failed" => self.failed += count,
-                "ignored" => self.ignored += count,
-                _ => {}
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Tally;
-
-    /// Scenario: two closing lines and other output. Guarantee: only closing lines are counted.
-    #[test]
-    fn closing_lines_are_summed() {
-        let mut tally = Tally::default();
-        tally.add("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out");
-        tally.add("running 7 tests");
-        tally.add("test result: FAILED. 2 passed; 4 failed; 0 ignored; 0 measured; 0 filtered out");
-        assert_eq!(tally, Tally { passed: 5, failed: 4, ignored: 1 });
-    }
 }

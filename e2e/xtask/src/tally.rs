@@ -1,0 +1,109 @@
+//! What `xtask test` says at its end: how many tests passed, how long each phase took, and which
+//! files of tests were the slowest. Reads the runner's own lines and runs nothing.
+
+use std::time::Duration;
+
+/// Files of tests named as the slowest.
+const SLOWEST: usize = 10;
+
+/// What the runners counted and how long it took.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+    /// The file whose tests run now, as cargo names it.
+    running: String,
+    files: Vec<(f64, String)>,
+    phases: Vec<(Duration, &'static str)>,
+}
+
+impl Tally {
+    /// Takes a line of cargo's or of the runner's: `Running tests/a.rs (target/debug/deps/a-12)`,
+    /// then `test result: ok. 3 passed; 0 failed; 1 ignored; ...; finished in 0.52s`.
+    pub(crate) fn add(&mut self, line: &str) {
+        if let Some(file) = line.trim_start().strip_prefix("Running ") {
+            self.running = name(file);
+        }
+        let Some(result) = line.strip_prefix("test result: ") else { return };
+        let words: Vec<&str> = result.split([' ', ';']).filter(|word| !word.is_empty()).collect();
+        for pair in words.windows(2) {
+            let count = pair[0].parse::<u64>().unwrap_or(0);
+            match pair[1] {
+                "passed" => self.passed += count,
+                "failed" => self.failed += count,
+                "ignored" => self.ignored += count,
+                _ => {}
+            }
+        }
+        let seconds = result.rsplit("finished in ").next().and_then(|text| text.strip_suffix('s'));
+        if let Some(seconds) = seconds.and_then(|text| text.parse().ok()) {
+            self.files.push((seconds, std::mem::take(&mut self.running)));
+        }
+    }
+
+    /// Notes how long a phase took.
+    pub(crate) fn phase(&mut self, title: &'static str, took: Duration) {
+        self.phases.push((took, title));
+    }
+
+    /// The phases in order, then the slowest files, a line each.
+    pub(crate) fn times(&self) -> Vec<String> {
+        let phase =
+            |(took, title): &(Duration, _)| format!("{:7.0} s  {title}", took.as_secs_f64());
+        let mut files: Vec<&(f64, String)> = self.files.iter().collect();
+        files.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let file = |(seconds, name): &&(f64, String)| format!("{seconds:7.1} s  {name}");
+        let mut lines: Vec<String> = self.phases.iter().map(phase).collect();
+        lines.push(format!("the {SLOWEST} slowest files of tests, without their compilation:"));
+        lines.extend(files.iter().take(SLOWEST).map(file));
+        lines
+    }
+
+    /// The closing line.
+    pub(crate) fn counts(&self) -> String {
+        format!("{} passed, {} failed, {} skipped", self.passed, self.failed, self.ignored)
+    }
+}
+
+/// `unittests src/lib.rs (target/debug/deps/millrace_wire-0f2)`: the binary's name says which crate
+/// it is, the hash behind it nothing.
+fn name(file: &str) -> String {
+    let (source, binary) = file.split_once(" (").unwrap_or((file, ""));
+    let binary = binary.trim_end_matches(')').rsplit('/').next().unwrap_or_default();
+    let krate = binary.rsplit_once('-').map_or(binary, |(krate, _)| krate);
+    format!("{krate} ({source})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tally;
+    use std::time::Duration;
+
+    /// Scenario: two closing lines and other output. Guarantee: only closing lines are counted.
+    #[test]
+    fn closing_lines_are_summed() {
+        let mut tally = Tally::default();
+        tally.add("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out");
+        tally.add("running 7 tests");
+        tally.add("test result: FAILED. 2 passed; 4 failed; 0 ignored; 0 measured; 0 filtered out");
+        assert_eq!(tally.counts(), "5 passed, 4 failed, 1 skipped");
+    }
+
+    /// Scenario: two files of tests in one phase. Guarantee: the slower one is named first, by its
+    /// crate and source.
+    #[test]
+    fn slow_files_are_named() {
+        let mut tally = Tally::default();
+        let closing = "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out";
+        tally.add("     Running unittests src/lib.rs (target/debug/deps/millrace_wire-0f2)");
+        tally.add(&format!("{closing}; finished in 0.52s"));
+        tally.add("     Running tests/rows.rs (target/debug/deps/rows-17)");
+        tally.add(&format!("{closing}; finished in 12.40s"));
+        tally.phase("unit tests", Duration::from_secs(20));
+        let times = tally.times();
+        assert_eq!(times[0], "     20 s  unit tests");
+        assert_eq!(times[2], "   12.4 s  rows (tests/rows.rs)");
+        assert_eq!(times[3], "    0.5 s  millrace_wire (unittests src/lib.rs)");
+    }
+}
