@@ -246,7 +246,7 @@ fn judge(tree: &Tree, page: &str, text: &str) -> Vec<String> {
             continue;
         }
         let mut found: Vec<String> = Vec::new();
-        let between = |c: char| c.is_whitespace() || "`()[]{}<>|,;:\"'=".contains(c);
+        let between = |c: char| c.is_whitespace() || "`()[]{}<>|,;:#\"'=".contains(c);
         found.extend(line.split(between).filter_map(|word| tree.path(word)));
         if fenced {
             let code = line.split(" #").next().unwrap_or_default();
@@ -287,7 +287,8 @@ mod tests {
     /// Guarantee: nothing is reported.
     #[test]
     fn names_of_what_there_is_pass() {
-        let page = "See `a/src`, [that](other.md#other-things-and-code) and src/lib.rs: \
+        let page = "See `a/src`, [that](other.md#other-things-and-code), \
+                    docs/other.md#other-things-and-code, and src/lib.rs: \
                     `records_are_kept_in_order` in `path_whole`, `otlp_proto`, `make test FROM=a`, \
                     make it so; `millrace_records_total{kind}`, `millrace_a::thing`.\n\
                     ```\nmake test   # make what is missing\n\
