@@ -159,8 +159,8 @@ mod tests {
         connected.is_ok() && accepted.is_ok()
     }
 
-    /// Scenario: the files hold another certificate, then nothing of use. Guarantee: new connections
-    /// get the other one, and go on getting it.
+    /// Scenario: the files hold another certificate, then nothing of use. Guarantee: new
+    /// connections get the other one, and go on getting it.
     #[tokio::test]
     async fn a_renewed_certificate_is_served_and_a_broken_one_is_not() {
         let folder = tempfile::tempdir().unwrap();
