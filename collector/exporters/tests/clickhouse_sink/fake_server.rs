@@ -69,7 +69,7 @@ pub(super) struct FakeServer {
 
 impl FakeServer {
     pub(super) fn start(script: impl IntoIterator<Item = Reply>) -> Self {
-        Self::with(script, |stream, state| serve(stream, state))
+        Self::with(script, serve)
     }
 
     /// The same behind TLS, at `https://localhost` and [`FakeServer::port`].
