@@ -22,7 +22,7 @@ status: prerequisites ## What of the local stack runs, and where it answers
 images: prerequisites ## The operator's and the collectors' images, as OCI archives
 	@$(XTASK) images
 
-check: prerequisites ## Structure rules, formatting, lints, dependency policy, generated files
+check: prerequisites ## Structure rules, formatting, lints, dependency policy
 	@$(XTASK) check
 
 test: prerequisites ## Everything: unit, integration (real broker and engine), faults, cluster; FROM=cluster begins there

@@ -90,6 +90,25 @@ fn every_accepted_spec_passes_and_reads_back() {
     }
 }
 
+/// Scenario: the samples that people begin from. Guarantee: schema and rules pass each of our
+/// objects in them, and the operator can read it.
+#[test]
+fn every_sample_passes_and_reads_back() {
+    let schemas = schemas();
+    let mut passed = 0;
+    for (path, text) in files("../../manifests/samples") {
+        let mut documents = documents(&text);
+        documents.retain(|document| document["apiVersion"] == "millrace.dev/v1alpha1");
+        for document in documents {
+            let refused = judge(&schemas, std::slice::from_ref(&document));
+            assert!(refused.is_empty(), "{}: {refused:?}", path.display());
+            read_as_typed(&document).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            passed += 1;
+        }
+    }
+    assert!(passed >= 3, "{passed} objects");
+}
+
 /// Scenario: each spec that can't work. Guarantee: it is refused, with the words that say what to
 /// write instead.
 #[test]

@@ -35,11 +35,11 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Structure rules, formatting, lints, generated files and dependency policy.
+    /// Structure rules, formatting, lints and dependency policy.
     Check,
     /// Known vulnerabilities in dependencies; needs the advisory database.
     Audit,
-    /// Structure rules alone: crate walls, file heads and lengths, forbidden text.
+    /// Structure rules alone: crate walls, file heads and lengths, forbidden text, names in docs.
     Structure,
     /// Release binaries, the collector once for each allocator.
     Build,

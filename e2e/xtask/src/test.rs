@@ -26,7 +26,7 @@ struct Suite {
 /// The phases, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Phase {
-    /// Structure, formatting, lints, dependencies, generated files.
+    /// Structure, formatting, lints, dependencies.
     Check,
     /// Unit, property and model tests.
     Unit,

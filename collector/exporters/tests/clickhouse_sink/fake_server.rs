@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -69,6 +69,22 @@ pub(super) struct FakeServer {
 
 impl FakeServer {
     pub(super) fn start(script: impl IntoIterator<Item = Reply>) -> Self {
+        Self::with(script, serve)
+    }
+
+    /// The same behind TLS, at `https://localhost` and [`FakeServer::port`].
+    pub(super) fn encrypted(config: Arc<rustls::ServerConfig>) -> Self {
+        Self::with([], move |stream, state| {
+            let connection = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
+            serve(rustls::StreamOwned::new(connection, stream), state);
+        })
+    }
+
+    fn with(
+        script: impl IntoIterator<Item = Reply>,
+        serve: impl Fn(TcpStream, &State) + Send + Sync + 'static,
+    ) -> Self {
+        let serve = Arc::new(serve);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::new(State {
@@ -81,7 +97,7 @@ impl FakeServer {
                 if serving.stopped.load(Ordering::SeqCst) {
                     return;
                 }
-                let state = Arc::clone(&serving);
+                let (state, serve) = (Arc::clone(&serving), Arc::clone(&serve));
                 std::thread::spawn(move || serve(stream.unwrap(), &state));
             }
         });
@@ -90,6 +106,10 @@ impl FakeServer {
 
     pub(super) fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.address.port()
     }
 
     /// From now on the live tables are these.
@@ -110,35 +130,36 @@ impl Drop for FakeServer {
 }
 
 /// Serves one connection until either side closes it.
-fn serve(mut stream: TcpStream, state: &State) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
+fn serve(stream: impl Read + Write, state: &State) {
+    let mut reader = BufReader::new(stream);
     while let Some(request) = read(&mut reader) {
+        let stream = reader.get_mut();
         if request.target == "/ping" {
-            respond(&mut stream, 200, &[], "Ok.\n");
+            respond(stream, 200, &[], "Ok.\n");
             continue;
         }
         if request.body.starts_with(b"SELECT") {
             let live = state.live.lock().unwrap().clone();
             let question = String::from_utf8_lossy(&request.body).into_owned();
             let of_columns = question.contains("system.columns");
-            respond(&mut stream, 200, &[], if of_columns { &live.columns } else { &live.tables });
+            respond(stream, 200, &[], if of_columns { &live.columns } else { &live.tables });
             continue;
         }
         let reply = state.script.lock().unwrap().pop_front().unwrap_or(Reply::Ok);
         state.inserts.lock().unwrap().push(request);
         let exception = |code: u32| format!("Code: {code}. DB::Exception: as scripted. (NAME)\n");
         match reply {
-            Reply::Ok => respond(&mut stream, 200, &[], ""),
+            Reply::Ok => respond(stream, 200, &[], ""),
             Reply::Wrote(rows) => {
                 let summary = format!("{{\"read_rows\":\"0\",\"written_rows\":\"{rows}\"}}");
-                respond(&mut stream, 200, &[("X-ClickHouse-Summary", &summary)], "");
+                respond(stream, 200, &[("X-ClickHouse-Summary", &summary)], "");
             }
             Reply::Exception(status, code) => {
                 let header = [("X-ClickHouse-Exception-Code", &*code.to_string())];
-                respond(&mut stream, status, &header, &exception(code));
+                respond(stream, status, &header, &exception(code));
             }
-            Reply::Late(code) => respond(&mut stream, 200, &[], &exception(code)),
-            Reply::Proxy(status) => respond(&mut stream, status, &[], "<html>busy</html>"),
+            Reply::Late(code) => respond(stream, 200, &[], &exception(code)),
+            Reply::Proxy(status) => respond(stream, status, &[], "<html>busy</html>"),
             Reply::Cut => break,
             Reply::CutMidway => {
                 let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhalf");
@@ -150,10 +171,9 @@ fn serve(mut stream: TcpStream, state: &State) {
             }
         }
     }
-    let _ = stream.shutdown(Shutdown::Both);
 }
 
-fn read(reader: &mut BufReader<TcpStream>) -> Option<Request> {
+fn read(reader: &mut impl BufRead) -> Option<Request> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|length| *length > 0)?;
     let target = line.split(' ').nth(1)?.to_owned();
@@ -171,12 +191,12 @@ fn read(reader: &mut BufReader<TcpStream>) -> Option<Request> {
     Some(Request { target, headers, body })
 }
 
-fn respond(stream: &mut TcpStream, status: u16, headers: &[(&str, &str)], body: &str) {
+fn respond(stream: &mut impl Write, status: u16, headers: &[(&str, &str)], body: &str) {
     let mut text = format!("HTTP/1.1 {status} Scripted\r\nContent-Length: {}\r\n", body.len());
     for (name, value) in headers {
         text.push_str(&format!("{name}: {value}\r\n"));
     }
     text.push_str("\r\n");
     text.push_str(body);
-    let _ = stream.write_all(text.as_bytes());
+    let _ = stream.write_all(text.as_bytes()).and_then(|()| stream.flush());
 }

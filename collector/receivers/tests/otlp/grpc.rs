@@ -53,10 +53,10 @@ pub(crate) async fn call(
     (head.status, headers, body.to_bytes())
 }
 
-const TRACES: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+pub(crate) const TRACES: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 const GRPC: (&str, &str) = ("content-type", "application/grpc");
 
-fn framed(flag: u8, message: &[u8]) -> Vec<u8> {
+pub(crate) fn framed(flag: u8, message: &[u8]) -> Vec<u8> {
     let length = (message.len() as u32).to_be_bytes();
     [&[flag], &length[..], message].concat()
 }

@@ -4,6 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use millrace_config::{SecretFile, ServerTls};
 use millrace_receivers::otlp::{Otlp, OtlpError, Parts};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -13,6 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use crate::grpc::{TRACES, framed};
 use crate::rig::{PATIENCE, Rig, trace_bytes};
 
 /// An authority, and what it signs.
@@ -70,8 +75,12 @@ fn server_tls(
     }
 }
 
-/// Posts over TLS: the status line, or none when the handshake or the connection fails.
-async fn post(rig: &Rig, trusted: &Authority, identity: Option<&Identity>) -> Option<String> {
+/// A client that trusts one authority, with a certificate of its own or none, and offers protocols.
+fn connector(
+    trusted: &Authority,
+    identity: Option<&Identity>,
+    protocols: &[&[u8]],
+) -> TlsConnector {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.issuer.der().clone()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -79,16 +88,45 @@ async fn post(rig: &Rig, trusted: &Authority, identity: Option<&Identity>) -> Op
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots);
-    let config = match identity {
+    let mut config = match identity {
         None => builder.with_no_client_auth(),
         Some(Identity { certificate, key }) => {
             let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
             builder.with_client_auth_cert(vec![certificate.clone()], key).unwrap()
         }
     };
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    TlsConnector::from(Arc::new(config))
+}
+
+/// Exports one span by gRPC over TLS: gRPC's status, or none when the handshake or the connection
+/// fails.
+async fn export(rig: &Rig, trusted: &Authority, identity: Option<&Identity>) -> Option<u32> {
+    let stream = TcpStream::connect(rig.grpc).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let stream = connector(trusted, identity, &[b"h2"]).connect(name, stream).await.ok()?;
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .ok()?;
+    tokio::spawn(connection);
+    let request = Request::post(format!("https://localhost{TRACES}"))
+        .header("te", "trailers")
+        .header("content-type", "application/grpc")
+        .body(Full::new(Bytes::from(framed(0, &trace_bytes(1)))))
+        .unwrap();
+    let (head, body) = sender.send_request(request).await.ok()?.into_parts();
+    let body = body.collect().await.ok()?;
+    let status = body.trailers().and_then(|trailers| trailers.get("grpc-status"));
+    status.or(head.headers.get("grpc-status"))?.to_str().ok()?.parse().ok()
+}
+
+/// Posts over TLS: the status line, or none when the handshake or the connection fails.
+async fn post(rig: &Rig, trusted: &Authority, identity: Option<&Identity>) -> Option<String> {
     let stream = TcpStream::connect(rig.http).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();
-    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.ok()?;
+    let mut stream = connector(trusted, identity, &[]).connect(name, stream).await.ok()?;
     let body = trace_bytes(1);
     let head = format!(
         "POST /v1/traces HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
@@ -131,6 +169,24 @@ async fn mutual_tls_serves_only_known_clients() {
     assert_eq!(post(&rig, &authority, Some(&known)).await.as_deref(), Some("HTTP/1.1 200 OK"));
     assert_eq!(post(&rig, &authority, Some(&unknown)).await, None);
     assert_eq!(post(&rig, &authority, None).await, None);
+    assert_eq!(rig.taken().len(), 1);
+    rig.end().await;
+}
+
+/// Scenario: gRPC over mutual TLS, with known and unknown authorities on either side. Guarantee:
+/// HTTP/2 is agreed on, and only clients that trust the server and are trusted are served.
+#[tokio::test]
+async fn grpc_over_mutual_tls_serves_only_known_clients() {
+    let folder = tempfile::tempdir().unwrap();
+    let (authority, clients, strangers) = (Authority::new(), Authority::new(), Authority::new());
+    let tls = server_tls(folder.path(), &authority, Some(&clients));
+    let rig = Rig::with(64 << 20, |settings| settings.grpc.tls = Some(tls)).await;
+    let known = clients.sign("edge-client");
+    let unknown = strangers.sign("edge-client");
+    assert_eq!(export(&rig, &authority, Some(&known)).await, Some(0));
+    assert_eq!(export(&rig, &strangers, Some(&known)).await, None);
+    assert_eq!(export(&rig, &authority, Some(&unknown)).await, None);
+    assert_eq!(export(&rig, &authority, None).await, None);
     assert_eq!(rig.taken().len(), 1);
     rig.end().await;
 }

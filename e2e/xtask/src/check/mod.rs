@@ -1,5 +1,6 @@
 //! `xtask check`: what must hold of the tree before anything is tested. It changes nothing.
 
+mod docs;
 mod text;
 mod walls;
 
@@ -68,9 +69,10 @@ fn cargo_deny() -> Result<PathBuf> {
 
 /// Structure rules alone.
 pub(crate) fn structure() -> Result<()> {
-    say::step("structure: crate walls, file heads and lengths, forbidden text");
+    say::step("structure: crate walls, file heads and lengths, forbidden text, names in docs");
     let mut broken = walls::broken_rules()?;
     broken.extend(text::broken_rules()?);
+    broken.extend(docs::broken_rules()?);
     if broken.is_empty() {
         return Ok(());
     }

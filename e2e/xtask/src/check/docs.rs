@@ -1,0 +1,325 @@
+//! Names in README.md and docs/*.md: paths, links, `make` targets, tasks, suites of tests, crates,
+//! tests and metrics must be in the tree. It judges names, never what is said of them. Generated
+//! pages (docs/reference) are left out: a test compares them with the types.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fs;
+
+use anyhow::{Context, Result};
+use clap::CommandFactory;
+
+use crate::shell;
+
+/// Where the collector's metrics are registered, by their whole names.
+const COLLECTOR_METRICS: &str = "collector/pipeline/src/telemetry.rs";
+/// Where the operator's are, without `OPERATOR_PREFIX`.
+const OPERATOR_METRICS: &str = "operator/src/metrics.rs";
+const OPERATOR_PREFIX: &str = "millrace_operator_";
+/// Files whose words count as names in the tree.
+const SOURCES: &[&str] = &["rs", "py", "toml", "yaml"];
+/// A word with so many underscores is a name of ours: a test, a field, a setting. Shorter ones may
+/// be other programs' (`otlp_proto`), unless they begin like a suite of tests.
+const UNDERSCORES_MIN: usize = 2;
+
+/// One line for each broken rule.
+pub(super) fn broken_rules() -> Result<Vec<String>> {
+    let listed = shell::output("git", &["ls-files", "--cached", "--others", "--exclude-standard"])?;
+    let mut files = Vec::new();
+    for path in listed.lines() {
+        let full = shell::root().join(path);
+        let kind = ending(path);
+        let read = path == "Makefile" || kind == "md" || SOURCES.contains(&kind);
+        if full.exists() {
+            let text = match read {
+                true => fs::read_to_string(&full).with_context(|| format!("cannot read {path}"))?,
+                false => String::new(),
+            };
+            files.push((path.to_owned(), text));
+        }
+    }
+    let tree = Tree::of(&files);
+    let pages = files.iter().filter(|(path, _)| is_page(path));
+    Ok(pages.flat_map(|(path, text)| judge(&tree, path, text)).collect())
+}
+
+fn ending(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or_default()
+}
+
+fn is_page(path: &str) -> bool {
+    let in_docs = path.strip_prefix("docs/").is_some_and(|name| !name.contains('/'));
+    ending(path) == "md"
+        && (in_docs || path.ends_with("README.md"))
+        && !path.starts_with("docs/reference/")
+}
+
+/// What there is to name.
+#[derive(Debug, Default)]
+struct Tree {
+    paths: BTreeSet<String>,
+    /// The first parts of paths: a word that begins with one and a slash is a path.
+    tops: BTreeSet<String>,
+    /// Of the Makefile.
+    targets: BTreeSet<String>,
+    /// Of `cargo xtask`.
+    tasks: BTreeSet<String>,
+    crates: BTreeSet<String>,
+    suites: BTreeSet<String>,
+    /// How the names of end-to-end suites begin.
+    prefixes: BTreeSet<String>,
+    words: HashSet<String>,
+    metrics: BTreeSet<String>,
+    /// Of each page, as links name them.
+    headings: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Tree {
+    fn of(files: &[(String, String)]) -> Self {
+        let mut tree = Self::default();
+        let tasks = crate::Args::command();
+        tree.tasks.extend(tasks.get_subcommands().map(|task| task.get_name().to_owned()));
+        for (path, text) in files {
+            tree.add_path(path);
+            match ending(path) {
+                _ if path == "Makefile" => tree.targets.extend(targets(text)),
+                "md" => {
+                    let headings = text.lines().filter(|line| line.starts_with('#')).map(anchor);
+                    tree.headings.insert(path.clone(), headings.collect());
+                }
+                kind if SOURCES.contains(&kind) && !path.contains("xtask/src/check") => {
+                    let names = words(text).filter(|word| word.contains('_'));
+                    tree.words.extend(names.map(str::to_owned));
+                }
+                _ => {}
+            }
+            if path.ends_with("Cargo.toml") {
+                let name = text.lines().find_map(|line| line.strip_prefix("name = \""));
+                tree.crates.extend(name.map(|name| name.trim_end_matches('"').to_owned()));
+            }
+            match path.as_str() {
+                COLLECTOR_METRICS => tree.metrics.extend(quoted(text).map(str::to_owned)),
+                OPERATOR_METRICS => {
+                    let names = quoted(text).map(|name| format!("{OPERATOR_PREFIX}{name}"));
+                    tree.metrics.extend(names);
+                }
+                _ => {}
+            }
+        }
+        tree
+    }
+
+    fn add_path(&mut self, path: &str) {
+        if let Some((top, _)) = path.split_once('/') {
+            self.tops.insert(top.to_owned());
+        }
+        let folders = path.match_indices('/').map(|(at, _)| path[..at].to_owned());
+        self.paths.extend(folders);
+        self.paths.insert(path.to_owned());
+        let Some((folder, name)) = path.rsplit_once("/tests/") else { return };
+        let Some(name) = name.strip_suffix(".rs") else { return };
+        let suite = name.trim_end_matches("/main");
+        if !suite.contains('/') {
+            self.suites.insert(suite.to_owned());
+            self.words.insert(suite.to_owned());
+            let prefix = suite.split_once('_').filter(|_| folder == "e2e");
+            self.prefixes.extend(prefix.map(|(prefix, _)| prefix.to_owned()));
+        }
+    }
+
+    /// What is wrong with a word that may be a path.
+    fn path(&self, word: &str) -> Option<String> {
+        let word = word.trim_end_matches('.');
+        let top = word.split_once('/').map(|(top, _)| top);
+        let path = word.trim_end_matches('/');
+        let known = match top {
+            _ if word.contains('*') => true,
+            Some(top) if self.tops.contains(top) => self.paths.contains(path),
+            _ if ending(path) == "rs" && path != "rs" => {
+                let end = format!("/{path}");
+                self.paths.iter().any(|known| known.ends_with(&end))
+            }
+            _ => true,
+        };
+        (!known).then(|| format!("there is no {path}"))
+    }
+
+    /// What is wrong with a piece of code: commands and what they are given.
+    fn command(&self, code: &str) -> Vec<String> {
+        let parts: Vec<&str> = code.split_whitespace().collect();
+        let pairs = parts.windows(2).filter_map(|pair| {
+            let name = pair[1];
+            let plain = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
+            if !name.bytes().all(plain) || name.starts_with('-') {
+                return None;
+            }
+            match pair[0] {
+                "make" if !self.targets.contains(name) => {
+                    Some(format!("make has no target {name}"))
+                }
+                "xtask" if !self.tasks.contains(name) => Some(format!("xtask has no task {name}")),
+                "--test" if !self.suites.contains(name) => {
+                    Some(format!("there are no tests {name}"))
+                }
+                "-p" if !self.crates.contains(name) => Some(format!("there is no crate {name}")),
+                _ => None,
+            }
+        });
+        let metrics = words(code).filter(|word| word.starts_with("millrace_"));
+        let metrics = metrics.filter(|word| !self.is_metric(word) && !self.is_crate(word));
+        pairs.chain(metrics.map(|word| format!("nothing registers the metric {word}"))).collect()
+    }
+
+    fn is_metric(&self, word: &str) -> bool {
+        let parts = ["", "_count", "_sum", "_bucket"];
+        let mut families = parts.iter().filter_map(|part| word.strip_suffix(part));
+        families.any(|family| self.metrics.contains(family))
+    }
+
+    fn is_crate(&self, word: &str) -> bool {
+        self.crates.contains(&word.replace('_', "-"))
+    }
+
+    /// What is wrong with a name in backticks.
+    fn name(&self, code: &str) -> Option<String> {
+        let name = code.split(['{', '(']).next().unwrap_or_default();
+        let plain = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
+        let (prefix, _) = name.split_once('_')?;
+        let ours = name.matches('_').count() >= UNDERSCORES_MIN || self.prefixes.contains(prefix);
+        let judged = ours && !prefix.is_empty() && prefix != "millrace" && name.bytes().all(plain);
+        (judged && !self.words.contains(name)).then(|| format!("nothing has the name {name}"))
+    }
+
+    /// What is wrong with a link from a page.
+    fn link(&self, page: &str, target: &str) -> Option<String> {
+        if target.contains("://") {
+            return None;
+        }
+        let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+        let mut path: Vec<&str> = page.split('/').collect();
+        if !file.is_empty() {
+            path.pop();
+        }
+        for part in file.split('/').filter(|part| !part.is_empty()) {
+            match part {
+                ".." => drop(path.pop()),
+                _ => path.push(part),
+            }
+        }
+        let path = path.join("/");
+        if !self.paths.contains(&path) {
+            return Some(format!("a link leads to {path}, which isn't there"));
+        }
+        let known = self.headings.get(&path).is_some_and(|known| known.contains(heading));
+        (!heading.is_empty() && !known).then(|| format!("{path} has no heading #{heading}"))
+    }
+}
+
+/// Targets are what a line of the Makefile begins with, before a colon.
+fn targets(makefile: &str) -> impl Iterator<Item = String> + '_ {
+    let names = makefile.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name);
+    names.filter(|name| !name.contains([' ', '.', '\t'])).map(str::to_owned)
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
+/// What stands between double quotes, literals over several lines aside.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| line.split('"').skip(1).step_by(2))
+}
+
+/// A heading as a link names it.
+fn anchor(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// Everything that a page names and the tree hasn't.
+fn judge(tree: &Tree, page: &str, text: &str) -> Vec<String> {
+    let mut broken = Vec::new();
+    let mut fenced = false;
+    for (number, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+            continue;
+        }
+        let mut found: Vec<String> = Vec::new();
+        let between = |c: char| c.is_whitespace() || "`()[]{}<>|,;:#\"'=".contains(c);
+        found.extend(line.split(between).filter_map(|word| tree.path(word)));
+        if fenced {
+            let code = line.split(" #").next().unwrap_or_default();
+            found.extend(tree.command(code));
+        } else {
+            for code in line.split('`').skip(1).step_by(2) {
+                found.extend(tree.command(code));
+                found.extend(tree.name(code));
+            }
+            let links = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+            found.extend(links.filter_map(|target| tree.link(page, target)));
+        }
+        broken.extend(found.into_iter().map(|what| format!("{page}:{}: {what}", number + 1)));
+    }
+    broken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COLLECTOR_METRICS, OPERATOR_METRICS, Tree, judge};
+
+    fn tree() -> Tree {
+        let files = [
+            ("Makefile", "test: prerequisites ## Everything\n"),
+            ("a/src/lib.rs", "//! x\nfn records_are_kept_in_order() {}\n"),
+            ("a/Cargo.toml", "[package]\nname = \"millrace-a\"\n"),
+            ("e2e/tests/path_whole.rs", "//! x\n"),
+            ("docs/other.md", "# Other things, and `code`\n"),
+            (COLLECTOR_METRICS, "(\"millrace_records_total\", \"Records.\")\n"),
+            (OPERATOR_METRICS, "seconds(\"queue_seconds\", \"Waiting.\")\n"),
+        ];
+        let files: Vec<_> =
+            files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
+        Tree::of(&files)
+    }
+
+    /// Scenario: a page that names what there is, and words that are names of nothing of ours.
+    /// Guarantee: nothing is reported.
+    #[test]
+    fn names_of_what_there_is_pass() {
+        let page = "See `a/src`, [that](other.md#other-things-and-code), \
+                    docs/other.md#other-things-and-code, and src/lib.rs: \
+                    `records_are_kept_in_order` in `path_whole`, `otlp_proto`, `make test FROM=a`, \
+                    make it so; `millrace_records_total{kind}`, `millrace_a::thing`.\n\
+                    ```\nmake test   # make what is missing\n\
+                    cargo test -p millrace-a --test path_whole\ncargo xtask check\n\
+                    rate(millrace_operator_queue_seconds_count[5m])\n```\n";
+        assert_eq!(judge(&tree(), "docs/page.md", page), Vec::<String>::new());
+    }
+
+    /// Scenario: names that are nowhere: a folder, a file, a target, a task, a suite, a crate, a
+    /// test, metrics of both programs, a page, a heading. Guarantee: each is one report with its
+    /// line.
+    #[test]
+    fn each_name_that_is_nowhere_is_told_with_its_line() {
+        for line in [
+            "in `a/gone/`",
+            "manifests of a/gone.yaml.",
+            "`gone.rs`",
+            "`make gone`",
+            "`cargo xtask gone`",
+            "`cargo test --test gone`",
+            "`cargo test -p millrace-gone`",
+            "`records_are_kept_for_ever`",
+            "`path_gone`",
+            "`millrace_gone_total{kind}`",
+            "`millrace_operator_gone`",
+            "[that](gone.md)",
+            "[that](other.md#gone)",
+        ] {
+            let broken = judge(&tree(), "docs/page.md", &format!("# Page\n{line}\n"));
+            assert_eq!(broken.len(), 1, "{line}: {broken:?}");
+            assert!(broken[0].starts_with("docs/page.md:2: "), "{broken:?}");
+        }
+    }
+}
