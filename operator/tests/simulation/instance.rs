@@ -85,6 +85,8 @@ pub(crate) struct Instance {
     view: BTreeMap<String, Value>,
     /// What is to be reconciled.
     pub(crate) dirty: BTreeSet<String>,
+    /// It does nothing, on purpose.
+    is_idle: bool,
 }
 
 impl Instance {
@@ -97,6 +99,7 @@ impl Instance {
             server: server.clone(),
             view: BTreeMap::new(),
             dirty: BTreeSet::new(),
+            is_idle: beyond.is_idle(),
         };
         (0..instance.watches.len()).for_each(|watch| instance.list(watch));
         instance
@@ -220,6 +223,9 @@ impl Instance {
     /// Reconciles one object as this operator sees it; one it no longer sees is passed over.
     pub(crate) async fn reconcile(&mut self, path: &str) -> Result<(), StepError> {
         self.dirty.remove(path);
+        if self.is_idle {
+            return Ok(());
+        }
         let Some(object) = self.view.get(path).cloned() else { return Ok(()) };
         let context = self.context.clone();
         // Boxed: in a dev build these futures are large.
