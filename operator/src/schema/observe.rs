@@ -12,6 +12,7 @@ use super::plan::stable;
 use crate::context::Context;
 use crate::credentials::Secrets;
 use crate::error::{Category, Step, StepError};
+use crate::outbound::CLICKHOUSE_ANSWER_BYTES_MAX;
 
 /// A look at a server takes no longer. A dozen short questions of system tables take well under a
 /// second; one that hangs must not keep what the others have, nor a place among the reconciles.
@@ -82,8 +83,18 @@ pub(super) async fn connection(
         .map_err(|error| {
             StepError::new(Step::Validate, Category::Invalid, Reason::SpecInvalid, error)
         })?;
+    let refused = endpoints.iter().find_map(|it| context.outbound.refuses(it.host()));
+    if let Some(why) = refused {
+        let (category, reason) = (Category::Invalid, Reason::HostNotAllowed);
+        return Err(StepError::new(Step::Validate, category, reason, why));
+    }
     let secrets = Secrets::of(&context.client, &schema.namespace().unwrap_or_default());
     let mut options = ddl::ClientOptions::new(endpoints);
+    options.limits = ddl::Limits {
+        answer_bytes_max: Some(CLICKHOUSE_ANSWER_BYTES_MAX),
+        budget: Some(context.outbound.answers.clone()),
+        refuses_link_local: true,
+    };
     if let Some(reference) = credentials_secret_ref {
         let login = secrets.login(reference).await?;
         options.credentials =
@@ -116,6 +127,7 @@ pub(super) fn failed(error: ddl::ClientError) -> StepError {
         ddl::Category::Quota => Reason::ClickHouseQuotaExceeded,
         ddl::Category::UnknownDatabase | ddl::Category::UnknownTable => Reason::TableMissing,
         ddl::Category::Setup => Reason::SpecInvalid,
+        ddl::Category::LinkLocal => Reason::HostNotAllowed,
         _ => Reason::ClickHouseRefused,
     };
     StepError::new(Step::Observe, Category::External, reason, stable(&error.to_string()))

@@ -11,6 +11,8 @@ use millrace_ddl as ddl;
 use millrace_operator::controller;
 use millrace_operator::error::Category;
 use millrace_operator::gateway::GatewayPools;
+use millrace_operator::kafka::Sessions;
+use millrace_operator::outbound::Outbound;
 use millrace_operator::outside::Tables;
 use millrace_operator::schema::Schemas;
 use millrace_operator::topic::Topics;
@@ -458,4 +460,28 @@ async fn a_finalizer_put_on_does_not_hold_up_the_status() {
     assert_eq!(failed.category, Category::External);
     assert_eq!(finalizers(&world, SCHEMA), [FINALIZER]);
     assert_eq!(facts(&world, SCHEMA, &["SchemaReady"]), [is("Unknown", "ClickHouseUnreachable")]);
+}
+
+/// Scenario: a schema and a topic name hosts that the operator may not connect to: not on its list,
+/// and link-local. Guarantee: nobody is asked; the condition says which host, and it is stalled.
+#[tokio::test]
+async fn hosts_that_are_not_allowed_are_told_and_not_connected_to() {
+    let mut world = World::new();
+    let outbound = Outbound::new(vec!["*.db.example".parse().unwrap()]);
+    let context = Arc::get_mut(&mut world.context).unwrap();
+    context.brokers = Arc::new(Sessions::default().bounded_by(outbound.clone()));
+    context.outbound = outbound;
+    let refused = [is("False", "HostNotAllowed"), is("True", "HostNotAllowed")];
+    for endpoint in ["http://clickhouse.other:8123", "http://169.254.169.254:80"] {
+        let mut object = schema("Retain");
+        object["spec"]["clickhouse"]["endpoints"] = json!([endpoint]);
+        world.server.put(SCHEMA, object);
+        world.reconcile::<Schemas>(SCHEMA).await.unwrap_err();
+        assert_eq!(facts(&world, SCHEMA, &["SchemaReady", "Stalled"]), refused);
+    }
+    let mut object = topic();
+    object["spec"]["kafka"] = json!({"bootstrapServers": ["kafka:9092"]});
+    world.server.put(TOPIC, object);
+    world.reconcile::<Topics>(TOPIC).await.unwrap_err();
+    assert_eq!(facts(&world, TOPIC, &["TopicReady", "Stalled"]), refused);
 }

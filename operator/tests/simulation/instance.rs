@@ -29,6 +29,7 @@ use millrace_operator::gateway::GatewayPools;
 use millrace_operator::kept::Kept;
 use millrace_operator::metrics::Metrics;
 use millrace_operator::migrations::Migrations;
+use millrace_operator::outbound::Outbound;
 use millrace_operator::packed::Packed;
 use millrace_operator::pipeline::Pipelines;
 use millrace_operator::pool::workload as figures;
@@ -282,6 +283,7 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         wakes: Arc::default(),
         references: Arc::default(),
         watches_secrets: false,
+        outbound: Outbound::default(),
         stores: Stores::default(),
     }
 }

@@ -44,6 +44,19 @@ pub(crate) fn says_ready(value: &Value) -> bool {
         })
 }
 
+/// Whether the object says, for its newest spec, that only a person's consent is missing.
+pub(crate) fn waits_for_a_person(value: &Value) -> bool {
+    let generation = &value["metadata"]["generation"];
+    let conditions = value["status"]["conditions"].as_array().map(Vec::as_slice);
+    value["status"]["observedGeneration"] == *generation
+        && conditions.unwrap_or_default().iter().any(|it| {
+            let reason = it["reason"].as_str().unwrap_or("");
+            it["type"] == "Ready"
+                && it["observedGeneration"] == *generation
+                && ["ConsentNeeded", "ApprovalNeeded"].contains(&reason)
+        })
+}
+
 /// What the object says of Ready, for people.
 pub(crate) fn ready(value: &Value) -> String {
     let conditions = value["status"]["conditions"].as_array().map(Vec::as_slice);

@@ -272,7 +272,8 @@ impl World {
         Err(format!("never comes to rest; the last write was {last}"))
     }
 
-    /// With all trouble over, what was walked is as asked for. Without this, operators that do
+    /// With all trouble over, what was walked is as asked for, unless a walk asked for what only a
+    /// person may agree to. Without this, operators that do
     /// nothing at all would end as in a quiet world.
     fn ends_ready(&self, kind: &str) -> Result<(), String> {
         let path = walked(kind);
@@ -280,6 +281,7 @@ impl World {
             // Deleted by its user in the end.
             None => Ok(()),
             Some(value) if truth::says_ready(&value) => Ok(()),
+            Some(value) if truth::waits_for_a_person(&value) => Ok(()),
             Some(value) => Err(format!("{path} ends as {}", truth::ready(&value))),
         }
     }
