@@ -373,6 +373,10 @@ words!(
         DeletionGivenUp,
         /// The API server refused or failed a request.
         ApiServerFailed,
+        /// A reconcile took too long and was given up: how things stand is not known.
+        ReconcileTimedOut,
+        /// The operator may not connect to this host: it is link-local, or not among those allowed.
+        HostNotAllowed,
     }
 );
 

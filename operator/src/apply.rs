@@ -33,7 +33,7 @@ use crate::seen::{Key, Mark};
 
 use claim::Claim;
 
-pub use status::{STATUS_MANAGER, patch_status};
+pub use status::{STATUS_MANAGER, patch_status, state_unknown};
 
 /// Owns the fields of children.
 pub const CHILDREN_MANAGER: &str = "millrace-operator/children";

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Parser;
 
 use crate::lease::Terms;
+use crate::outbound::Pattern;
 
 /// Runs the Millrace operator.
 #[derive(Clone, Debug, Parser)]
@@ -21,6 +22,11 @@ pub struct Args {
     /// rights to list and watch them. Without it they are read by name every 30 s.
     #[arg(long, env = "MILLRACE_WATCH_SECRETS")]
     pub watch_secrets: bool,
+
+    /// A host that specs may name for Kafka and ClickHouse, or a domain (*.example.com); may be given
+    /// several times. Without it: all but link-local addresses, which never are.
+    #[arg(long = "allowed-host", env = "MILLRACE_ALLOWED_HOSTS", value_delimiter = ',')]
+    pub allowed_hosts: Vec<Pattern>,
 
     /// Repository of collector images; the tag is made of the version and the allocator.
     #[arg(

@@ -15,6 +15,7 @@ use crate::kept::Kept;
 use crate::lag::LagSource;
 use crate::metrics::Metrics;
 use crate::migrations::Migrations;
+use crate::outbound::Outbound;
 use crate::outside::{Brokers, Tables};
 use crate::references::References;
 use crate::scrape::{MetricsApi, PodSource};
@@ -67,6 +68,8 @@ pub struct Context {
     pub lag: Arc<dyn LagSource>,
     /// Topics, in Kafka.
     pub brokers: Arc<dyn Brokers>,
+    /// Whom specs may make us connect to, and how much they may answer.
+    pub outbound: Outbound,
     /// Tables, in ClickHouse.
     pub tables: Arc<dyn Tables>,
     /// What pods say of themselves.

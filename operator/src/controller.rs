@@ -5,7 +5,6 @@
 //! object stop another. A replica that stands by watches all that a leader does and reconciles
 //! nothing. It knows nothing of what a kind does.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,28 +12,32 @@ use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::Api;
 use kube::core::DeserializeGuard;
+use kube::core::error_boundary::InvalidObject;
 use kube::runtime::controller::{self, Action, Controller};
 use kube::runtime::{WatchStreamExt, reflector, watcher};
 use kube::{Client, Resource, ResourceExt};
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::EdgePool;
-use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::apply::{Applicable, state_unknown};
 use crate::context::Context;
 use crate::error::{Category, Step, StepError, chain};
 use crate::events::Notice;
+use crate::finalizer;
 use crate::packed::Packed;
 use crate::pool::names::Role;
 use crate::seen::fingerprint;
-use crate::watch::{Tell, Watching};
+use crate::watch::{Tell, Watching, apart};
 
 /// A reconcile that takes longer is given up and tried again: an endpoint that hangs must not hold
 /// a slot for ever. The slowest honest step, a schema migration, resumes where it stopped.
 const RECONCILE_SECONDS_MAX: u64 = 120;
+/// Telling that a reconcile took too long takes two requests, and no longer than this.
+const TELLING_MAX: Duration = Duration::from_secs(10);
 /// Reconciles of one kind at once, unless it says otherwise. Each holds a few API answers (under
-/// 100 KiB), so the bound also bounds memory: (4 kinds * 16 + 64 topics) * 100 KiB = 13 MiB. A
+/// 100 KiB), so the bound also bounds memory: (3 kinds * 16 + 2 * 64) * 100 KiB = 18 MiB. A
 /// reconcile that writes waits for about six answers in a row, so at 15 ms each sixteen at once are
 /// 170 a second.
 const CONCURRENCY: u16 = 16;
@@ -113,13 +116,7 @@ pub type KindController<K> = Controller<Packed<K>>;
 /// What a kind brings: which children it watches and how it reconciles one object.
 pub trait Reconciler: Send + Sync + 'static {
     /// The kind.
-    type Object: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static;
+    type Object: Applicable;
 
     /// Whether the kind has finalizers and so wants to see objects being deleted.
     const HANDLES_DELETION: bool = false;
@@ -148,12 +145,13 @@ pub async fn run<R: Reconciler>(
     let kind = R::Object::kind(&()).into_owned();
     let (store, writer) = reflector::store();
     let own = watcher::Config::default().page_size(PAGE_SIZE);
-    let own = watcher(place.api::<Packed<R::Object>>(), own).reflect(writer);
+    let own = watcher(place.api::<Packed<R::Object>>(), own);
+    let own = apart(&kind, &kind, &context.metrics, own).reflect(writer);
     let wakes = context.wakes.clone();
     let own = own.touched_objects().inspect_ok(move |object| wakes.woken(key_of(object)));
     context.stores.add::<R::Object>(store.clone());
     let controller = Controller::for_stream(own, store);
-    let watching = Watching::new(controller, place, Tell::of(&context));
+    let watching = Watching::new(controller, place, Tell::of(&context), context.metrics.clone());
     let controller = R::watches(watching)
         .into_controller()
         .with_config(controller::Config::default().concurrency(R::CONCURRENCY))
@@ -230,13 +228,7 @@ pub async fn reconcile<R: Reconciler>(
     }
     let object = match &guarded.0 {
         Ok(object) => object,
-        Err(invalid) => {
-            context.metrics.unparsable(&kind);
-            let note = format!("this {kind} does not parse and is left alone: {}", invalid.error);
-            let notice = Notice::warning("Unparsable", "Reconcile", note);
-            context.events.publish(&guarded.object_ref(&()), notice).await;
-            return Ok(Action::await_change());
-        }
+        Err(invalid) => return unparsable::<R>(&guarded, invalid, &context).await,
     };
     if object.meta().deletion_timestamp.is_some() && !R::HANDLES_DELETION {
         context.failures.clear(&key_of(object));
@@ -248,12 +240,7 @@ pub async fn reconcile<R: Reconciler>(
     let outcome = match tokio::time::timeout(limit, Box::pin(R::reconcile(&context, object))).await
     {
         Ok(outcome) => outcome,
-        Err(_elapsed) => Err(StepError::new(
-            Step::Observe,
-            Category::External,
-            Reason::Waiting,
-            format!("the reconcile took longer than {RECONCILE_SECONDS_MAX} s and was given up"),
-        )),
+        Err(_elapsed) => Err(given_up(&context, object).await),
     };
     drop(running);
     let failure = outcome.as_ref().err().map(|error| error.category);
@@ -262,6 +249,51 @@ pub async fn reconcile<R: Reconciler>(
     context.failures.clear(&key_of(object));
     context.metrics.set_failing(context.failures.failing());
     Ok(next.action(&key_of(object)))
+}
+
+/// An object that doesn't parse is told of and left alone. One on its way out that holds our
+/// finalizer, such as one written by a newer release, is let go in the end all the same.
+async fn unparsable<R: Reconciler>(
+    guarded: &DeserializeGuard<R::Object>,
+    invalid: &InvalidObject,
+    context: &Context,
+) -> Result<Action, StepError> {
+    let kind = R::Object::kind(&());
+    context.metrics.unparsable(&kind);
+    let note = format!("this {kind} does not parse and is left alone: {}", invalid.error);
+    let notice = Notice::warning("Unparsable", "Reconcile", note);
+    context.events.publish(&guarded.object_ref(&()), notice).await;
+    let meta = guarded.meta();
+    if meta.deletion_timestamp.is_none() || !finalizer::is_held(meta) {
+        return Ok(Action::await_change());
+    }
+    // Until then, a release that can read it may come back and clean up.
+    let left = finalizer::time_left(meta, context.clock.now());
+    if !left.is_zero() {
+        return Ok(Action::requeue(left));
+    }
+    let note = format!(
+        "this {kind} does not parse, so what it stands for outside Kubernetes was left as it is: {}",
+        invalid.error
+    );
+    let notice = Notice::warning(Reason::DeletionGivenUp.as_str(), "Delete", note);
+    context.events.publish(&guarded.object_ref(&()), notice).await;
+    finalizer::release::<R::Object>(context, meta).await?;
+    Ok(Action::await_change())
+}
+
+/// A reconcile that took too long told nothing; what was told before is no longer known to be so.
+async fn given_up<K: Applicable>(context: &Context, object: &K) -> StepError {
+    let cause =
+        format!("the reconcile took longer than {RECONCILE_SECONDS_MAX} s and was given up");
+    let reason = Reason::ReconcileTimedOut;
+    let telling = state_unknown(context, object, reason, &cause);
+    let told = tokio::time::timeout(TELLING_MAX, telling).await;
+    if let Ok(Err(error)) = told {
+        let key = key_of(object);
+        tracing::warn!(key, error = %chain(&error), "a reconcile that timed out can't be told of");
+    }
+    StepError::new(Step::Observe, Category::External, reason, cause)
 }
 
 /// What follows a failed reconcile: a log line, and another attempt after a growing delay.

@@ -72,6 +72,12 @@ impl Category {
         }
     }
 
+    /// Whether only a person ends it: the same again would be refused again.
+    #[must_use]
+    pub const fn needs_a_person(self) -> bool {
+        matches!(self, Self::Invalid | Self::Denied)
+    }
+
     /// Classes an error of the Kubernetes client.
     #[must_use]
     pub fn of(error: &kube::Error) -> Self {

@@ -3,7 +3,7 @@
 
 use millrace_crds::{ConditionType, Reason};
 
-use crate::error::{Category, StepError, chain};
+use crate::error::{StepError, chain};
 use crate::facts::Facts;
 
 /// States SecretsFound. An error that is not about Secrets came after they were found, unless the
@@ -67,7 +67,7 @@ fn could_not_look(reason: Reason) -> bool {
 
 /// Trouble that waiting does not end. It is tried again all the same, only more rarely.
 fn needs_a_person(error: &StepError) -> bool {
-    error.category == Category::Invalid
+    error.category.needs_a_person()
         || is_about_secrets(error.reason)
         || matches!(
             error.reason,
@@ -83,5 +83,6 @@ fn needs_a_person(error: &StepError) -> bool {
                 | Reason::ClickHouseKeeperMissing
                 | Reason::MigrationJournalBroken
                 | Reason::SpecInvalid
+                | Reason::HostNotAllowed
         )
 }

@@ -76,16 +76,25 @@ impl Facts {
     }
 
     /// Derives `Ready`: true exactly when every fact in `required` was stated true in this
-    /// reconcile; otherwise it carries the first one's reason that was not.
+    /// reconcile; otherwise it carries the first one's reason that was not. It is unknown, not
+    /// false, when nothing is wrong but that the API server did not let us look.
     pub fn conclude(&mut self, required: &[ConditionType]) {
-        let missing = required.iter().find(|type_| {
+        let is_missing = |type_: &&ConditionType| {
             self.stated(**type_).is_none_or(|fact| fact.status != ConditionStatus::True)
-        });
-        match missing.map(|type_| (*type_, self.stated(*type_).cloned())) {
+        };
+        let missing: Vec<ConditionType> = required.iter().filter(is_missing).copied().collect();
+        let unseen = |type_: &ConditionType| self.stated(*type_).is_some_and(is_unseen);
+        let telling = missing.iter().find(|type_| !unseen(type_)).or(missing.first()).copied();
+        match telling.map(|type_| (type_, self.stated(type_).cloned())) {
             None => self.holds(ConditionType::Ready, Reason::AsAsked, "everything is as asked for"),
             Some((type_, Some(fact))) => {
                 let reason = Reason::parse(&fact.reason).unwrap_or(Reason::ChildNotReady);
-                self.fails(ConditionType::Ready, reason, format!("{type_}: {}", fact.message));
+                let status = match is_unseen(&fact) {
+                    true => ConditionStatus::Unknown,
+                    false => ConditionStatus::False,
+                };
+                let message = format!("{type_}: {}", fact.message);
+                self.state(ConditionType::Ready, status, reason, message);
             }
             Some((type_, None)) => {
                 let message = format!("{type_} has not been observed yet");
@@ -144,6 +153,12 @@ impl Facts {
     }
 }
 
+/// Whether the API server did not let us look.
+fn is_unseen(fact: &Condition) -> bool {
+    fact.status == ConditionStatus::Unknown
+        && Reason::parse(&fact.reason) == Some(Reason::ApiServerFailed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +183,30 @@ mod tests {
         let ready = find(&after, ConditionType::Ready).unwrap();
         assert_eq!(ready.status, ConditionStatus::False);
         assert_eq!(ready.reason, "NotObserved");
+    }
+
+    /// Scenario: facts that the API server did not let us see, alone and beside one that does not
+    /// hold. Guarantee: Ready is unknown only while nothing is known to be wrong.
+    #[test]
+    fn ready_is_unknown_while_nothing_is_wrong_but_that_we_could_not_look() {
+        use ConditionType::{PodsReady, SecretsFound};
+        let ready = |pods: (ConditionStatus, Reason)| {
+            let mut facts = facts(&[], 1);
+            facts.unknown(SecretsFound, Reason::ApiServerFailed, "429");
+            facts.state(PodsReady, pods.0, pods.1, "");
+            facts.conclude(&[SecretsFound, PodsReady]);
+            let ready = facts.stated(ConditionType::Ready).unwrap();
+            (ready.status, ready.reason.clone())
+        };
+        let failed = "ApiServerFailed".to_owned();
+        let holds = (ConditionStatus::True, Reason::AsAsked);
+        assert_eq!(ready(holds), (ConditionStatus::Unknown, failed.clone()));
+        let unseen = (ConditionStatus::Unknown, Reason::ApiServerFailed);
+        assert_eq!(ready(unseen), (ConditionStatus::Unknown, failed));
+        for status in [ConditionStatus::False, ConditionStatus::Unknown] {
+            let wrong = ready((status, Reason::PodsNotReady));
+            assert_eq!(wrong, (ConditionStatus::False, "PodsNotReady".to_owned()));
+        }
     }
 
     /// Scenario: the same facts again. Guarantee: equal conditions and no event.

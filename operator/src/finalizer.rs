@@ -1,20 +1,23 @@
 //! Finalizers of kinds that stand for something outside Kubernetes.
 //!
-//! Set only while the object's deletion policy is `Delete`. An object that can't clean up is let go
-//! after a bounded time, with an event: a namespace is never held for ever.
+//! Set only while the object's deletion policy is `Delete`. An object that can't clean up, or that
+//! this release can't read, is let go after a bounded time, with an event: a namespace is never
+//! held for ever.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::ResourceExt;
-use kube::api::{Patch, PatchParams};
-use millrace_crds::FINALIZER;
+use kube::api::{ObjectMeta, Patch, PatchParams};
 use millrace_crds::v1alpha1::DeletionPolicy;
+use millrace_crds::{FINALIZER, Reason};
 use serde_json::json;
 
 use crate::apply::{Applicable, api};
 use crate::context::Context;
-use crate::error::{Step, StepError};
+use crate::controller::Next;
+use crate::error::{Category, Step, StepError};
+use crate::events::Notice;
 
 /// Owns the finalizer.
 const FINALIZER_MANAGER: &str = "millrace-operator/finalizer";
@@ -23,77 +26,120 @@ const FINALIZER_MANAGER: &str = "millrace-operator/finalizer";
 /// out, but less than the patience of someone who deletes a namespace.
 pub const CLEANING_MAX: Duration = Duration::from_secs(300);
 
-/// Makes the finalizer's presence follow the deletion policy; writes only when it does not.
+/// One attempt to clean up takes no longer: half of what a reconcile may take, so that one that
+/// hangs is told from one that was cut off, and the object is let go in the end.
+const ATTEMPT_MAX: Duration = Duration::from_secs(60);
+
+/// Makes the finalizer's presence follow the deletion policy; writes only when it does not. Gives
+/// the object as it is then.
 ///
 /// # Errors
 /// When the API server refuses or is away.
-pub async fn follow<K: Applicable>(
+pub async fn follow<'a, K: Applicable>(
     context: &Context,
-    object: &K,
+    object: &'a K,
     policy: DeletionPolicy,
-) -> Result<(), StepError> {
+) -> Result<Cow<'a, K>, StepError> {
     let wanted = policy == DeletionPolicy::Delete;
-    let present = object.finalizers().iter().any(|each| each == FINALIZER);
-    match (wanted, present) {
-        (true, true) | (false, false) => Ok(()),
-        (true, false) => write(context, object, true).await,
-        (false, true) => write(context, object, false).await,
+    if wanted == is_held(object.meta()) {
+        return Ok(Cow::Borrowed(object));
     }
+    let Some(written) = write::<K>(context, object.meta(), wanted).await? else {
+        return Ok(Cow::Borrowed(object));
+    };
+    let mut object = object.clone();
+    *object.meta_mut() = written;
+    Ok(Cow::Owned(object))
 }
 
-/// Takes the finalizer off, so that the object can go.
+/// An object on its way out: `clean`, if there is anything to clean up, is tried for a bounded time;
+/// then the object is let go, whatever came of it. `remains` says what is left behind if it failed.
+///
+/// # Errors
+/// When cleaning up failed and is tried again, or the API server refuses or is away.
+pub async fn leave<K: Applicable>(
+    context: &Context,
+    object: &K,
+    clean: Option<impl Future<Output = Result<(), StepError>>>,
+    remains: &str,
+) -> Result<Next, StepError> {
+    if !is_held(object.meta()) {
+        return Ok(Next::OnChange);
+    }
+    let cleaned = match clean {
+        None => Ok(()),
+        Some(clean) => tokio::time::timeout(ATTEMPT_MAX, clean).await.unwrap_or_else(|_elapsed| {
+            let cause = format!("cleaning up took longer than {} s", ATTEMPT_MAX.as_secs());
+            Err(StepError::new(Step::Apply, Category::External, Reason::Waiting, cause))
+        }),
+    };
+    if let Err(error) = cleaned {
+        if !time_left(object.meta(), context.clock.now()).is_zero() {
+            return Err(error);
+        }
+        let notice = Notice::given_up(remains, &error);
+        context.events.publish(&object.object_ref(&()), notice).await;
+    }
+    release::<K>(context, object.meta()).await?;
+    Ok(Next::OnChange)
+}
+
+/// Takes the finalizer off, so that the object can go. Its metadata is enough: the rest may be what
+/// this release can't read.
 ///
 /// # Errors
 /// When the API server refuses or is away.
-pub async fn release<K: Applicable>(context: &Context, object: &K) -> Result<(), StepError> {
-    if object.finalizers().iter().any(|each| each == FINALIZER) {
-        write(context, object, false).await?;
+pub async fn release<K: Applicable>(context: &Context, meta: &ObjectMeta) -> Result<(), StepError> {
+    if is_held(meta) {
+        write::<K>(context, meta, false).await?;
     }
     Ok(())
 }
 
-/// Whether this object being deleted still waits for us.
-pub fn is_held<K: Applicable>(object: &K) -> bool {
-    object.finalizers().iter().any(|each| each == FINALIZER)
+/// Whether this object waits for us when it is deleted.
+#[must_use]
+pub fn is_held(meta: &ObjectMeta) -> bool {
+    meta.finalizers.iter().flatten().any(|each| each == FINALIZER)
 }
 
-/// Whether cleaning up has been tried for long enough.
-pub fn is_overdue<K: Applicable>(object: &K, now: Timestamp) -> bool {
-    object
-        .meta()
-        .deletion_timestamp
-        .as_ref()
-        .is_some_and(|since| now.duration_since(since.0).unsigned_abs() >= CLEANING_MAX)
+/// For how long cleaning up may still be tried; all the time for an object that isn't deleted.
+#[must_use]
+pub fn time_left(meta: &ObjectMeta, now: Timestamp) -> Duration {
+    let since = meta.deletion_timestamp.as_ref();
+    let gone = since.map_or(Duration::ZERO, |since| now.duration_since(since.0).unsigned_abs());
+    CLEANING_MAX.saturating_sub(gone)
 }
 
+/// Writes the finalizer; gives the new metadata, or nothing if the object is gone.
 async fn write<K: Applicable>(
     context: &Context,
-    object: &K,
+    meta: &ObjectMeta,
     present: bool,
-) -> Result<(), StepError> {
-    let name = object.name_any();
-    let namespace = object.namespace().unwrap_or_default();
-    let mut finalizers: Vec<&str> =
-        object.finalizers().iter().map(String::as_str).filter(|each| *each != FINALIZER).collect();
+) -> Result<Option<ObjectMeta>, StepError> {
+    let name = meta.name.as_deref().unwrap_or_default();
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let others = meta.finalizers.iter().flatten().map(String::as_str);
+    let mut finalizers: Vec<&str> = others.filter(|each| *each != FINALIZER).collect();
     if present {
         finalizers.push(FINALIZER);
     }
     // The version makes this a conflict, not an overwrite, when another finalizer came or went.
     let patch = json!({
         "metadata": {
-            "resourceVersion": object.resource_version(),
+            "resourceVersion": meta.resource_version,
             "finalizers": finalizers,
         },
     });
     let params =
         PatchParams { field_manager: Some(FINALIZER_MANAGER.into()), ..PatchParams::default() };
-    match api::<K>(&context.client, &namespace).patch(&name, &params, &Patch::Merge(&patch)).await {
-        Ok(_) => {
+    let api = api::<K>(&context.client, namespace);
+    match api.patch_metadata(name, &params, &Patch::Merge(&patch)).await {
+        Ok(written) => {
             context.metrics.wrote(&K::kind(&()), "finalizer");
-            Ok(())
+            Ok(Some(written.metadata))
         }
         // Gone already: nothing to hold or let go.
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
         Err(source) => {
             let what = format!("patch finalizers of {} {namespace}/{name}", K::kind(&()));
             Err(StepError::api(Step::Apply, what, source))

@@ -23,6 +23,7 @@ pub mod lag;
 pub mod lease;
 pub mod metrics;
 pub mod migrations;
+pub mod outbound;
 pub mod outside;
 pub mod packed;
 pub mod pipeline;

@@ -29,6 +29,7 @@ use crate::lag::LagBoard;
 use crate::lease::{Elector, Ending};
 use crate::metrics::Metrics;
 use crate::migrations::Migrations;
+use crate::outbound::Outbound;
 use crate::outside::Outside;
 use crate::scrape::{HttpPods, MetricsApi, PodBoard};
 use crate::{edge, gateway, pipeline, schema, telemetry, topic};
@@ -206,7 +207,9 @@ async fn controllers(
 
 /// What the reconcilers of this process touch.
 fn context(args: &Args, client: Client, metrics: &Metrics) -> Context {
-    let sessions = Sessions::new(Pace::default());
+    let outbound = Outbound::new(args.allowed_hosts.clone());
+    let sessions = Sessions::new(Pace::default()).bounded_by(outbound.clone());
+    let pods = HttpPods::default().sharing(outbound.answers.clone());
     Context {
         events: Events::new(client.clone(), args.identity(), metrics.clone()),
         metrics: metrics.clone(),
@@ -217,9 +220,10 @@ fn context(args: &Args, client: Client, metrics: &Metrics) -> Context {
             collector_version_default: env!("CARGO_PKG_VERSION").to_owned(),
         },
         lag: Arc::new(LagBoard::new(Arc::new(KafkaLag::new(client.clone(), sessions.clone())))),
-        pods: Arc::new(PodBoard::new(Arc::new(HttpPods::default()))),
+        pods: Arc::new(PodBoard::new(Arc::new(pods))),
         sizings: Kept::default(),
         brokers: Arc::new(sessions),
+        outbound,
         tables: Arc::new(Outside),
         seen: Arc::default(),
         wakes: Arc::default(),

@@ -24,6 +24,7 @@ use crate::apply::Applicable;
 use crate::context::Context;
 use crate::controller::{self, KindController, PAGE_SIZE, Place};
 use crate::error::chain;
+use crate::metrics::Metrics;
 use crate::references::References;
 use crate::seen::{Gone, Key, Round, Seen, State};
 use crate::wakes::Wakes;
@@ -36,6 +37,7 @@ where
     controller: KindController<K>,
     place: Place,
     tell: Tell,
+    metrics: Metrics,
 }
 
 /// Who is told of an event before the owner's reconcile begins.
@@ -76,8 +78,8 @@ where
 {
     /// Begins with a controller of nothing but its own objects.
     #[must_use]
-    pub fn new(controller: KindController<K>, place: Place, tell: Tell) -> Self {
-        Self { controller, place, tell }
+    pub fn new(controller: KindController<K>, place: Place, tell: Tell, metrics: Metrics) -> Self {
+        Self { controller, place, tell, metrics }
     }
 
     /// Adds a watch of children of kind `C`, as selected by `config`.
@@ -104,13 +106,14 @@ where
         events: impl Stream<Item = Result<watcher::Event<O>, watcher::Error>> + Send + 'static,
         figures: impl Fn(&O) -> Option<Observation> + Send + 'static,
     ) -> Self {
+        let events = apart(&K::kind(&()), &C::kind(&()), &self.metrics, events);
         let noted = noted::<K, C, O>(self.tell.clone(), events, figures);
         Self { controller: self.controller.owns_stream(noted), ..self }
     }
 
     /// Adds a watch of Secrets, if there may be one: their metadata alone, and of what it tells
-    /// only what someone refers to goes further. One that is refused is tried again ever more
-    /// rarely, and holds up nothing: pools look at their Secrets by themselves too.
+    /// only what someone refers to goes further. One that is refused costs little: pools look at
+    /// their Secrets by themselves too.
     #[must_use]
     pub fn refers_to_secrets(self) -> Self {
         if !self.tell.watches_secrets {
@@ -118,12 +121,7 @@ where
         }
         let secrets = self.place.api::<PartialObjectMeta<Secret>>();
         let events = watcher(secrets, watcher::Config::default().page_size(PAGE_SIZE));
-        let changed = events.default_backoff().touched_objects().filter_map(|secret| {
-            let secret = secret.inspect_err(|error| {
-                tracing::warn!(error = %chain(error), "the watch of Secrets broke and starts again");
-            });
-            std::future::ready(secret.ok().map(Ok))
-        });
+        let changed = apart(&K::kind(&()), "Secret", &self.metrics, events).touched_objects();
         let tell = self.tell.clone();
         let referring = move |secret: PartialObjectMeta<Secret>| {
             let namespace = secret.namespace().unwrap_or_default();
@@ -140,6 +138,28 @@ where
     pub fn into_controller(self) -> KindController<K> {
         self.controller
     }
+}
+
+/// A watch of `watched` for the controller of `kind`, with a back-off of its own: one that breaks or
+/// is refused is told of and tried again ever more rarely. Its errors end here, because a controller
+/// slows down all its watches for the error of one.
+pub fn apart<T>(
+    kind: &str,
+    watched: &str,
+    metrics: &Metrics,
+    events: impl Stream<Item = Result<T, watcher::Error>> + Send + 'static,
+) -> impl Stream<Item = Result<T, watcher::Error>> + Send + 'static
+where
+    T: Send + 'static,
+{
+    let (kind, watched, metrics) = (kind.to_owned(), watched.to_owned(), metrics.clone());
+    events.default_backoff().filter_map(move |event| {
+        let event = event.inspect_err(|error| {
+            metrics.watch_broke(&kind);
+            tracing::warn!(kind, watched, error = %chain(error), "a watch broke and starts again");
+        });
+        std::future::ready(event.ok().map(Ok))
+    })
 }
 
 /// The children of kind `C` that events are about, each noted first, with what `figures` finds in

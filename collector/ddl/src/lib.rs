@@ -48,8 +48,8 @@ mod ttl;
 
 pub use apply::{Applied, ApplyError, Converged, converge, verify};
 pub use client::{
-    CONNECT_TIMEOUT, Category, Client, ClientError, ClientOptions, Credentials, Endpoint,
-    EndpointError, Identity, STATEMENT_TIMEOUT, Secret, Stream, Tls,
+    Budget, CONNECT_TIMEOUT, Category, Client, ClientError, ClientOptions, Credentials, Endpoint,
+    EndpointError, Identity, Limits, STATEMENT_TIMEOUT, Secret, Stream, Tls, is_link_local,
 };
 pub use declared::{
     Declared, DeclaredDistributed, DeclaredError, DeclaredRollup, DeclaredTable, DeclaredView,

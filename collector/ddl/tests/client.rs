@@ -3,17 +3,19 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
+use http_body_util::{BodyExt, Either, Full};
+use hyper::body::{Body, Bytes, Frame, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use millrace_ddl::{
-    Category, Client, ClientError, ClientOptions, Credentials, Declared, MigrateOptions, Secret,
-    Signals, TableOptions, converge, observe,
+    Budget, Category, Client, ClientError, ClientOptions, Credentials, Declared, Limits,
+    MigrateOptions, Secret, Signals, TableOptions, converge, observe,
 };
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -24,6 +26,23 @@ enum Script {
     Say(u16, &'static str),
     Hang,
     Cut,
+    /// Says this status, and then more and more.
+    Endless(u16),
+}
+
+/// A body without an end.
+struct Endless;
+
+impl Body for Endless {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[b'x'; 16 * 1024])))))
+    }
 }
 
 struct Server {
@@ -70,7 +89,7 @@ async fn reply(
     request: Request<Incoming>,
     script: Script,
     seen: Arc<Mutex<Vec<(String, String, String)>>>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+) -> Result<Response<Either<Full<Bytes>, Endless>>, Infallible> {
     let header = |name: &str| {
         let value = request.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
         value.unwrap_or_default()
@@ -80,12 +99,19 @@ async fn reply(
     let body = request.into_body().collect().await.unwrap().to_bytes();
     let body = String::from_utf8(body.to_vec()).unwrap();
     seen.lock().unwrap().push((format!("{uri} {body}"), credentials.0, credentials.1));
-    let Script::Say(status, text) = script else { return std::future::pending().await };
+    let (status, text) = match script {
+        Script::Say(status, text) => (status, text),
+        Script::Endless(status) => {
+            return Ok(Response::builder().status(status).body(Either::Right(Endless)).unwrap());
+        }
+        Script::Hang | Script::Cut => return std::future::pending().await,
+    };
     let mut response = Response::builder().status(status);
     if let Some(code) = text.strip_prefix("Code: ").and_then(|rest| rest.split('.').next()) {
         response = response.header("X-ClickHouse-Exception-Code", code);
     }
-    Ok(response.body(Full::new(Bytes::from_static(text.as_bytes()))).unwrap())
+    let body = Full::new(Bytes::from_static(text.as_bytes()));
+    Ok(response.body(Either::Left(body)).unwrap())
 }
 
 fn options(urls: &[&str]) -> ClientOptions {
@@ -224,4 +250,63 @@ async fn converging_nowhere_is_an_error() {
 fn a_client_needs_an_endpoint() {
     let error = Client::new(ClientOptions::new(Vec::new())).map(|_| ()).unwrap_err();
     assert_eq!(error.category(), Category::Setup);
+}
+
+/// Bytes of an answer in these tests, and of all of them together.
+const ANSWER_MAX: usize = 64 * 1024;
+const SHARED_MAX: usize = 100 * 1024;
+
+fn limited(url: &str, shared: &Budget) -> Client {
+    let mut options = options(&[url]);
+    options.limits = Limits {
+        answer_bytes_max: Some(ANSWER_MAX),
+        budget: Some(shared.clone()),
+        refuses_link_local: true,
+    };
+    Client::new(options).unwrap()
+}
+
+/// Scenario: a server whose answers have no end, as a result and as an error. Guarantee: given up at
+/// the bound, not when time is over, and what was held of the shared budget is given back.
+#[tokio::test]
+async fn an_answer_without_an_end_is_given_up_at_its_bound() {
+    for status in [200, 500] {
+        let server = Server::start(Script::Endless(status)).await;
+        let shared = Budget::new(SHARED_MAX);
+        let client = limited(&server.url, &shared);
+        let error = observe(&client, &declared()).await.unwrap_err();
+        assert_eq!(error.category(), Category::Protocol, "{error}");
+        drop(client);
+        let all = u32::try_from(SHARED_MAX).unwrap();
+        let back = tokio::time::timeout(Duration::from_secs(5), shared.take(all)).await;
+        assert!(back.is_ok(), "{} of {SHARED_MAX} bytes came back", shared.left());
+    }
+}
+
+/// Scenario: the shared budget is used up by others, and then isn't. Guarantee: an answer waits for
+/// it, and is taken then.
+#[tokio::test]
+async fn an_answer_waits_for_the_shared_budget() {
+    let server = Server::start(Script::Say(500, "Code: 62. DB::Exception: syntax")).await;
+    let shared = Budget::new(SHARED_MAX);
+    let all = u32::try_from(SHARED_MAX).unwrap();
+    let others = shared.take(all).await.unwrap();
+    let client = limited(&server.url, &shared);
+    let waited = observe(&client, &declared()).await.unwrap_err();
+    assert_eq!(waited.category(), Category::Timeout, "{waited}");
+    drop(others);
+    let answered = observe(&client, &declared()).await.unwrap_err();
+    assert_eq!(answered.category(), Category::Server, "{answered}");
+}
+
+/// Scenario: endpoints that are link-local, in several spellings. Guarantee: none is connected to.
+#[tokio::test]
+async fn link_local_addresses_are_not_connected_to() {
+    let urls = ["169.254.169.254", "2852039166", "0xa9fea9fe", "[fe80::1]", "[::ffff:a9fe:a9fe]"];
+    for url in urls.map(|host| format!("http://{host}:80")) {
+        let mut options = options(&[&url]);
+        options.limits = Limits { refuses_link_local: true, ..Limits::default() };
+        let refused = observe(&Client::new(options).unwrap(), &declared()).await.unwrap_err();
+        assert_eq!(refused.category(), Category::LinkLocal, "{refused}");
+    }
 }

@@ -1,12 +1,15 @@
-//! The one way a status is written: only when it differs, and only onto the object it is of.
+//! The one way a status is written: only when it differs, and only onto the object it is of, in the
+//! state that it was worked out from.
 
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
+use millrace_crds::{Condition, ConditionType, Reason};
 use serde::Serialize;
 
 use super::{Applicable, ApplyError};
 use crate::context::Context;
-use crate::error::{Step, StepError};
+use crate::error::{Category, Step, StepError};
+use crate::facts::Facts;
 
 /// Owns the status of our own kinds.
 pub const STATUS_MANAGER: &str = "millrace-operator/status";
@@ -16,7 +19,9 @@ const UNPROCESSABLE: u16 = 422;
 /// Writes `wanted` as the status of `object` unless `current` is the same; tells whether it wrote.
 ///
 /// Of this very object: one that was made anew under its name since says nothing of what was found
-/// for the one before. Server-side apply of a status takes no uid, so this is a patch with a test.
+/// for the one before. And of this very state: a status holds decisions, and whoever decided on an
+/// older one would take back what was decided since; it is a conflict, and decided again. Server-side
+/// apply of a status takes neither, so this is a patch with tests.
 ///
 /// # Errors
 /// When the API server refuses or is away.
@@ -38,6 +43,7 @@ pub async fn patch_status<K: Applicable, S: Serialize>(
     let api: Api<K> = Api::namespaced(context.client.clone(), &namespace);
     let operations = serde_json::json!([
         { "op": "test", "path": "/metadata/uid", "value": object.uid() },
+        { "op": "test", "path": "/metadata/resourceVersion", "value": object.resource_version() },
         { "op": "add", "path": "/status", "value": wanted },
     ]);
     let patch = serde_json::from_value(operations).map_err(|e| at_status(encode(e)))?;
@@ -50,21 +56,58 @@ pub async fn patch_status<K: Applicable, S: Serialize>(
         }
         Err(error) => error,
     };
-    let is_gone = match &refused {
-        kube::Error::Api(status) if status.is_not_found() => true,
-        // Refused for what it says, or because the test failed: the server's words don't tell.
+    let what = format!("patch status of {kind} {namespace}/{name}");
+    match &refused {
+        // Deleted while we looked: there is nobody left to tell.
+        kube::Error::Api(status) if status.is_not_found() => return Ok(false),
+        // Refused for what it says, or because a test failed: the server's words don't tell.
         kube::Error::Api(status) if status.code == UNPROCESSABLE => {
             let now = api.get_metadata_opt(&name).await;
-            now.is_ok_and(|now| now.and_then(|it| it.uid()) != object.uid())
+            let now = now.map_err(|error| StepError::api(Step::Status, what.clone(), error))?;
+            let Some(now) = now.filter(|now| now.uid() == object.uid()) else {
+                return Ok(false);
+            };
+            if now.resource_version() != object.resource_version() {
+                let cause = format!("{kind} {namespace}/{name} changed while it was looked at");
+                let (category, reason) = (Category::Conflict, Reason::ApiServerFailed);
+                return Err(StepError::new(Step::Status, category, reason, cause));
+            }
         }
-        _ => false,
-    };
-    if is_gone {
-        // Deleted while we looked: there is nobody left to tell.
-        return Ok(false);
+        _ => {}
     }
-    let what = format!("patch status of {kind} {namespace}/{name}");
     Err(StepError::api(Step::Status, what, refused))
+}
+
+/// States that it is not known whether the object is ready, and leaves all else as it was told last:
+/// for a reconcile that was cut off before it could say anything.
+///
+/// # Errors
+/// As [`patch_status`].
+pub async fn state_unknown<K: Applicable>(
+    context: &Context,
+    object: &K,
+    reason: Reason,
+    message: &str,
+) -> Result<bool, StepError> {
+    let encode = |source| {
+        let (kind, name) = (K::kind(&()).into_owned(), object.name_any());
+        at_status(ApplyError::Encode { kind, name, source })
+    };
+    let mut whole = serde_json::to_value(object).map_err(encode)?;
+    let before = whole.get_mut("status").map(serde_json::Value::take).filter(|it| !it.is_null());
+    let mut wanted = before.clone().unwrap_or_else(|| serde_json::json!({}));
+    let known = serde_json::from_value(wanted["conditions"].take()).unwrap_or_default();
+    let known: Vec<Condition> = known;
+    let mut facts = Facts::new(&known, object.meta().generation, context.clock.now());
+    facts.unknown(ConditionType::Ready, reason, message);
+    wanted["conditions"] = serde_json::to_value(facts.clone().into_conditions()).map_err(encode)?;
+    let wrote = patch_status(context, object, before.as_ref(), &wanted).await?;
+    if wrote {
+        for notice in facts.notices() {
+            context.events.publish(&object.object_ref(&()), notice).await;
+        }
+    }
+    Ok(wrote)
 }
 
 fn at_status(error: ApplyError) -> StepError {

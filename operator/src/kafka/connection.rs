@@ -12,6 +12,13 @@ use crate::error::StepError;
 /// its cause is known before the conversation's own deadline.
 const CONNECT_TIMEOUT_MILLIS: &str = "7000";
 
+/// The longest answer of a broker, in bytes: twice what the metadata of 1,000 topics with a hundred
+/// partitions each take (40 bytes each). The library's own bound is 100 MB, more than the pod has.
+const ANSWER_BYTES_MAX: &str = "8388608";
+
+/// The least that the library takes, which is what a message may have.
+const FETCH_BYTES_MAX: &str = "1048576";
+
 /// librdkafka's settings for one connection. Has no `Debug`: it holds passwords.
 #[derive(Clone)]
 pub struct Settings {
@@ -80,6 +87,12 @@ impl Settings {
         Identity(hash.finalize().into())
     }
 
+    /// The bootstrap servers, with commas in between.
+    pub(super) fn bootstrap_servers(&self) -> &str {
+        let servers = self.entries.iter().find(|(key, _)| *key == "bootstrap.servers");
+        servers.map_or("", |(_, servers)| servers)
+    }
+
     /// Bootstrap servers named.
     pub(super) fn servers(&self) -> usize {
         self.servers
@@ -114,6 +127,9 @@ fn common(bootstrap_servers: String) -> Entries {
         // A failed name or address is asked again soon; the conversation is short anyway.
         ("reconnect.backoff.max.ms", "1000".to_owned()),
         ("enable.metrics.push", "false".to_owned()),
+        ("receive.message.max.bytes", ANSWER_BYTES_MAX.to_owned()),
+        // Must be less, and nothing is ever fetched.
+        ("fetch.max.bytes", FETCH_BYTES_MAX.to_owned()),
     ]
 }
 

@@ -17,6 +17,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use super::Deadline;
 use super::connection::Settings;
 use super::failure::{Failure, settled};
+use crate::outbound::link_local_among;
 
 /// How long one attempt waits before the error events are looked at.
 const ATTEMPT: Duration = Duration::from_millis(1_500);
@@ -158,6 +159,10 @@ impl Link {
         }
         let consumer: BaseConsumer<Causes> =
             config.create_with_context(causes.clone()).map_err(|error| unusable(&error))?;
+        if let Some(server) = link_local_among(settings.bootstrap_servers()) {
+            let message = format!("{server} is at a link-local address, which is not connected to");
+            return Err(Failure::new(Reason::HostNotAllowed, message));
+        }
         let reaching = Deadline::within(deadline.at_most(REACH_MAX));
         loop {
             let attempt = consumer.fetch_metadata(Some(topic), reaching.at_most(ATTEMPT));

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use millrace_crds::Reason;
+use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::Deadline;
 use super::connection::Settings;
@@ -41,12 +43,36 @@ pub(super) struct Session {
     pub(super) lags: LagQueue,
     pub(super) topics: TopicQueues,
     used_at: Mutex<Instant>,
+    /// What one holds that is not kept.
+    pass: Option<OwnedSemaphorePermit>,
+}
+
+impl Drop for Session {
+    /// To close a link takes a moment, so it is done aside.
+    fn drop(&mut self) {
+        let link = self.link.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let parts = (link, self.pass.take());
+        match (&parts.0, Handle::try_current()) {
+            (Some(_), Ok(runtime)) => drop(runtime.spawn_blocking(move || drop(parts))),
+            _ => drop(parts),
+        }
+    }
 }
 
 impl Session {
     pub(super) fn new(settings: Settings) -> Self {
+        Self::made(settings, None)
+    }
+
+    /// One that holds a pass for as long as it is used.
+    pub(super) fn passing(settings: Settings, pass: OwnedSemaphorePermit) -> Self {
+        Self::made(settings, Some(pass))
+    }
+
+    fn made(settings: Settings, pass: Option<OwnedSemaphorePermit>) -> Self {
         Self {
             settings,
+            pass,
             link: Mutex::default(),
             known: Mutex::new(Known::Nothing),
             lags: LagQueue::default(),

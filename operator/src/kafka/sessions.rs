@@ -2,7 +2,7 @@
 //!
 //! Connections are told apart by servers, protocol and the contents of their secrets: changed ones
 //! make another session, the old one is given up when nobody has asked over it for a while. Bounded
-//! in number. Everybody who asks about topics or lag comes in here.
+//! in number: with more connections in use than are kept, the others' sessions pass. Everybody who asks about topics or lag comes in here.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use futures::future::{BoxFuture, FutureExt};
 use kube::Client;
+use millrace_crds::Reason;
+use tokio::sync::Semaphore;
 
 use super::connection::{Identity, Settings};
 use super::failure::Failure;
@@ -18,11 +20,23 @@ use super::session::Session;
 use super::topics::{Done, Job, JobKind, TopicChange, TopicSeen};
 use crate::error::{Step, StepError};
 use crate::lag::{LagObservation, LagQuery, LagSource};
+use crate::outbound::Outbound;
 
-/// Sessions at once. One is a client, or two, of about 1 MiB and four threads each. With more
-/// clusters than that, the one that was not asked for longest is given up, and made again when it
-/// is.
+/// Sessions that are kept. One is a client, or two, of about 1 MiB and four threads each. All are
+/// asked over in a circle, so one more must not take the place of the one that was not used for
+/// longest: that is the very one asked over next, and each would be made anew each time.
 const SESSIONS_MAX: usize = 64;
+
+/// Sessions beyond those, each for as long as somebody waits for its answer. Who finds none left
+/// waits. A connection is made anew for each, so only as many look in a minute as can be reached.
+const PASSING_MAX: usize = 16;
+
+/// Who finds no passing session left waits no longer than this: as long as one that hangs takes.
+const PASS_WAIT: Duration = Duration::from_secs(20);
+
+/// One that was not used for this long makes room for another: half as long again as the longest
+/// time from one look to the next.
+const UNUSED_AFTER: Duration = Duration::from_secs(90);
 
 /// A session over which nobody asked in this time is given up. Topics are looked at every minute,
 /// pools every ten seconds.
@@ -60,12 +74,26 @@ pub struct Sessions(Arc<Open>);
 #[derive(Default)]
 struct Open {
     pace: Pace,
+    outbound: Outbound,
     state: Mutex<State>,
+    /// As many as there are passing sessions left.
+    passes: Passes,
+}
+
+/// How many passing sessions there may be.
+struct Passes(Arc<Semaphore>);
+
+impl Default for Passes {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(PASSING_MAX)))
+    }
 }
 
 #[derive(Default)]
 struct State {
     sessions: HashMap<Identity, Arc<Session>>,
+    /// Those that nobody keeps but who waits for their answers.
+    passing: HashMap<Identity, Weak<Session>>,
     /// Somebody looks for idle ones.
     sweeping: bool,
 }
@@ -74,7 +102,13 @@ impl Sessions {
     /// No session yet.
     #[must_use]
     pub fn new(pace: Pace) -> Self {
-        Self(Arc::new(Open { pace, state: Mutex::default() }))
+        Self(Arc::new(Open { pace, ..Open::default() }))
+    }
+
+    /// The same, connecting to allowed hosts alone.
+    #[must_use]
+    pub fn bounded_by(self, outbound: Outbound) -> Self {
+        Self(Arc::new(Open { pace: self.0.pace, outbound, ..Open::default() }))
     }
 
     /// Observes a topic.
@@ -110,7 +144,7 @@ impl Sessions {
     }
 
     async fn topic(&self, to: Settings, topic: &str, kind: JobKind) -> Result<Done, Failure> {
-        self.session(to).topic(Job { topic: Arc::from(topic), kind }).await
+        self.session(to).await?.topic(Job { topic: Arc::from(topic), kind }).await
     }
 
     /// Observes the lag of `group` on `topics`; `bound` is the age held against it, a second at
@@ -127,34 +161,77 @@ impl Sessions {
     ) -> Result<LagObservation, Failure> {
         let topics = topics.iter().map(|topic| Arc::from(topic.as_str())).collect();
         let asked = Asked { group: group.to_owned(), topics, bound };
-        self.session(to).lag(asked, self.0.pace).await
+        self.session(to).await?.lag(asked, self.0.pace).await
     }
 
     /// Sessions there are.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner).sessions.len()
+        let state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.sessions.len() + state.passing.values().filter(|it| it.strong_count() > 0).count()
     }
 
-    /// The session of a connection.
-    fn session(&self, settings: Settings) -> Arc<Session> {
+    /// The session of a connection: the one there is, one that is kept from now on, or, with as many
+    /// in use as are kept, one that passes with those who wait for its answers.
+    async fn session(&self, settings: Settings) -> Result<Arc<Session>, Failure> {
+        self.may_connect(&settings)?;
+        if let Some(known) = self.kept(&settings, UNUSED_AFTER) {
+            return Ok(known);
+        }
+        let passes = self.0.passes.0.clone();
+        let pass = tokio::time::timeout(PASS_WAIT, passes.acquire_owned()).await;
+        let Ok(Ok(pass)) = pass else { return Err(Failure::crowded()) };
         let identity = settings.identity();
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = state.sessions.get(&identity) {
-            known.used();
-            return known.clone();
+        if let Some(known) = state.known(&identity) {
+            return Ok(known);
+        }
+        let made = Arc::new(Session::passing(settings, pass));
+        state.passing.retain(|_, session| session.strong_count() > 0);
+        state.passing.insert(identity, Arc::downgrade(&made));
+        Ok(made)
+    }
+
+    /// The session there is, or one that is kept from now on; `None` while all that are kept are in
+    /// use, which one is that was used more lately than `unused_after` ago.
+    fn kept(&self, settings: &Settings, unused_after: Duration) -> Option<Arc<Session>> {
+        let identity = settings.identity();
+        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = state.known(&identity) {
+            return Some(known);
         }
         if state.sessions.len() >= SESSIONS_MAX {
-            let oldest = state.sessions.iter().min_by_key(|(_, session)| session.used_at());
-            let oldest = oldest.map(|(identity, _)| *identity);
-            give_up(oldest.and_then(|identity| state.sessions.remove(&identity)));
+            let oldest = state.sessions.iter().min_by_key(|(_, session)| session.used_at())?;
+            if oldest.1.used_at().elapsed() < unused_after {
+                return None;
+            }
+            let oldest = *oldest.0;
+            give_up(state.sessions.remove(&oldest));
         }
-        let made = Arc::new(Session::new(settings));
+        let made = Arc::new(Session::new(settings.clone()));
         state.sessions.insert(identity, made.clone());
         if !std::mem::replace(&mut state.sweeping, true) {
             tokio::spawn(sweep(Arc::downgrade(&self.0)));
         }
-        made
+        Some(made)
+    }
+
+    fn may_connect(&self, settings: &Settings) -> Result<(), Failure> {
+        let host = |server: &'_ str| {
+            let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
+            self.0.outbound.refuses(host)
+        };
+        let refused = settings.bootstrap_servers().split(',').find_map(host);
+        refused.map_or(Ok(()), |why| Err(Failure::new(Reason::HostNotAllowed, why)))
+    }
+}
+
+impl State {
+    fn known(&self, identity: &Identity) -> Option<Arc<Session>> {
+        let passing = || self.passing.get(identity).and_then(Weak::upgrade);
+        let known = self.sessions.get(identity).cloned().or_else(passing)?;
+        known.used();
+        Some(known)
     }
 }
 
@@ -225,25 +302,87 @@ impl LagSource for KafkaLag {
 mod tests {
     use super::*;
 
-    /// Scenario: the same connection twice, another one, more connections than are kept, and then
-    /// nobody. Guarantee: the same session is given for the same connection; their number is
-    /// bounded; the one that was not used for longest makes room; unused ones are given up.
+    fn of(number: usize) -> Settings {
+        Settings::direct(&format!("k{number}:9092"), None)
+    }
+
+    /// Scenario: the same connection twice, another one, more connections than are kept, one that
+    /// was not used for long, and then nobody. Guarantee: the same session is given for the same
+    /// connection; their number is bounded; only one that is not used makes room; unused ones are
+    /// given up.
     #[tokio::test]
     async fn sessions_are_shared_bounded_and_given_up() {
         let sessions = Sessions::new(Pace::AT_ONCE);
-        let of = |number: usize| Settings::direct(&format!("k{number}:9092"), None);
-        let first = sessions.session(of(0));
-        assert!(Arc::ptr_eq(&first, &sessions.session(of(0))));
+        let first = sessions.session(of(0)).await.unwrap();
+        assert!(Arc::ptr_eq(&first, &sessions.session(of(0)).await.unwrap()));
         for number in 1..SESSIONS_MAX {
-            sessions.session(of(number));
+            sessions.session(of(number)).await.unwrap();
         }
+        assert!(sessions.kept(&of(SESSIONS_MAX), UNUSED_AFTER).is_none(), "all are in use");
         first.used();
-        sessions.session(of(SESSIONS_MAX));
+        assert!(sessions.kept(&of(SESSIONS_MAX), Duration::ZERO).is_some());
         assert_eq!(sessions.count(), SESSIONS_MAX);
-        assert!(Arc::ptr_eq(&first, &sessions.session(of(0))), "the one used last was given up");
+        let again = sessions.session(of(0)).await.unwrap();
+        assert!(Arc::ptr_eq(&first, &again), "the one used last was given up");
         assert!(sessions.0.sweep(IDLE_MAX), "sessions in use were given up");
         assert_eq!(sessions.count(), SESSIONS_MAX);
         assert!(!sessions.0.sweep(Duration::ZERO), "sessions nobody uses are kept");
         assert_eq!(sessions.count(), 0);
+    }
+
+    /// Scenario: a quarter more connections than are kept are asked over in a circle, five times.
+    /// Guarantee: those that were kept first are the same each time round; only the others are made
+    /// anew, and none of them stays.
+    #[tokio::test]
+    async fn more_connections_than_are_kept_do_not_push_each_other_out() {
+        let sessions = Sessions::new(Pace::AT_ONCE);
+        let mut kept = Vec::new();
+        for number in 0..SESSIONS_MAX {
+            kept.push(sessions.session(of(number)).await.unwrap());
+        }
+        for _ in 0..5 {
+            for number in 0..SESSIONS_MAX + SESSIONS_MAX / 4 {
+                let session = sessions.session(of(number)).await.unwrap();
+                let is_kept = kept.get(number).is_some_and(|kept| Arc::ptr_eq(kept, &session));
+                assert_eq!(is_kept, number < SESSIONS_MAX, "connection {number}");
+            }
+            assert_eq!(sessions.count(), SESSIONS_MAX);
+        }
+    }
+
+    /// Scenario: as many passing sessions as there may be are in use; one more is asked for, and one
+    /// of theirs again. Guarantee: theirs is shared; the new one waits until one is done, and no
+    /// longer than its time.
+    #[tokio::test(start_paused = true)]
+    async fn passing_sessions_are_shared_and_bounded() {
+        let sessions = Sessions::new(Pace::AT_ONCE);
+        let all = SESSIONS_MAX + PASSING_MAX;
+        let mut used = Vec::new();
+        for number in 0..all {
+            used.push(sessions.session(of(number)).await.unwrap());
+        }
+        let shared = sessions.session(of(all - 1)).await.unwrap();
+        assert!(Arc::ptr_eq(&shared, used.last().unwrap()));
+        drop(shared);
+        let refused = sessions.session(of(all)).await.map(|_| ()).unwrap_err();
+        assert_eq!(refused, Failure::crowded());
+        let waits = sessions.session(of(all));
+        let done = async { drop(used.pop()) };
+        let (made, ()) = tokio::join!(waits, done);
+        assert!(made.is_ok());
+        assert_eq!(sessions.count(), all);
+    }
+
+    /// Scenario: servers that are not among the allowed hosts. Guarantee: no session is made.
+    #[tokio::test]
+    async fn hosts_that_are_not_allowed_are_not_connected_to() {
+        let outbound = Outbound::new(vec!["k0".parse().unwrap()]);
+        let sessions = Sessions::new(Pace::AT_ONCE).bounded_by(outbound);
+        assert!(sessions.session(of(0)).await.is_ok());
+        for servers in ["k1:9092", "k0:9092,k1:9092", "169.254.169.254:9092"] {
+            let refused = sessions.session(Settings::direct(servers, None)).await;
+            assert_eq!(refused.map(|_| ()).unwrap_err().reason, Reason::HostNotAllowed);
+        }
+        assert_eq!(sessions.count(), 1);
     }
 }

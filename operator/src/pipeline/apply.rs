@@ -18,76 +18,76 @@ use crate::context::Context;
 use crate::error::StepError;
 use crate::schema::is_at_revision;
 
-/// The children as they are after applying.
-#[derive(Clone, Debug)]
+/// The children as they are after applying; those that it did not come to are missing.
+#[derive(Debug, Default)]
 pub(super) struct Applied {
     pub(super) topics: Vec<Child>,
-    pub(super) schema: Child,
+    pub(super) schema: Option<Child>,
     pub(super) schema_revision: Option<String>,
-    pub(super) edge: Child,
+    pub(super) edge: Option<Child>,
     pub(super) edge_status: EdgePoolStatus,
-    pub(super) gateway: Child,
+    pub(super) gateway: Option<Child>,
     pub(super) gateway_status: GatewayPoolStatus,
+    /// What ended it part of the way.
+    pub(super) failure: Option<StepError>,
 }
 
-/// Writes the difference. Failures become part of the outcome, so that the status can tell them.
+/// Writes the difference. Failures become part of the outcome, so that the status can tell them
+/// beside what was seen before.
 pub(super) async fn apply(
     context: &Context,
     pipeline: &TelemetryPipeline,
     prepared: Prepared,
 ) -> Outcome {
-    match write(context, pipeline, prepared).await {
-        Ok(applied) => Outcome::Applied(Box::new(applied)),
-        Err(error) => Outcome::Failed(error),
-    }
+    let mut applied = Applied::default();
+    let written = write(context, pipeline, prepared, &mut applied).await;
+    applied.failure = written.err();
+    Outcome::Applied(Box::new(applied))
 }
 
 async fn write(
     context: &Context,
     pipeline: &TelemetryPipeline,
     prepared: Prepared,
-) -> Result<Applied, StepError> {
+    applied: &mut Applied,
+) -> Result<(), StepError> {
     let Prepared { topics, schema, edge, gateway, labels } = prepared;
     let children = Children::of(context, pipeline)
         .ok_or_else(|| ApplyError::not_stored("TelemetryPipeline"))?;
     let paused = is_paused(pipeline);
     let names: Vec<String> = topics.iter().map(ResourceExt::name_any).collect();
 
-    let mut made_topics = Vec::new();
+    let mut missing: Vec<String> = Vec::new();
     for topic in topics {
         let (live, held) = ensure(&children, topic, paused).await?;
-        made_topics.push((topic_is_there(&live), Child::of(&live, held)));
+        let child = Child::of(&live, held);
+        if !(topic_is_there(&live) && child.up_to_date()) {
+            missing.push(format!("{} {}", child.kind, child.name));
+        }
+        applied.topics.push(child);
     }
-    let (live_schema, schema_held) = ensure(&children, schema, paused).await?;
-    let schema = Child::of(&live_schema, schema_held);
-
-    let mut missing: Vec<String> = made_topics
-        .iter()
-        .filter(|(there, child)| !(*there && child.up_to_date()))
-        .map(|(_, child)| format!("{} {}", child.kind, child.name))
-        .collect();
     let edge_gate = (!missing.is_empty()).then(|| missing.join(", "));
-    if !(schema.up_to_date() && tables_are_there(&live_schema)) {
-        missing.push(format!("{} {}", schema.kind, schema.name));
+    let (live, held) = ensure(&children, schema, paused).await?;
+    let child = Child::of(&live, held);
+    if !(child.up_to_date() && tables_are_there(&live)) {
+        missing.push(format!("{} {}", child.kind, child.name));
     }
+    applied.schema = Some(child);
+    applied.schema_revision = live.status.and_then(|status| status.revision);
     let gateway_gate = (!missing.is_empty()).then(|| missing.join(", "));
 
-    let (live_edge, edge_held) = ensure_edge(&children, edge, paused, edge_gate).await?;
-    let (live_gateway, gateway_held) = match gateway_gate {
+    let (live, held) = ensure_edge(&children, edge, paused, edge_gate).await?;
+    applied.edge = Some(Child::of(&live, held));
+    applied.edge_status = live.status.unwrap_or_default();
+    let (live, held) = match gateway_gate {
         None => ensure(&children, gateway, paused).await?,
         Some(first) => withhold(&children, gateway, first).await?,
     };
+    applied.gateway = Some(Child::of(&live, held));
+    applied.gateway_status = live.status.unwrap_or_default();
     prune(&children, pipeline, &labels, &names).await?;
     children.finish().await;
-    Ok(Applied {
-        topics: made_topics.into_iter().map(|(_, child)| child).collect(),
-        schema_revision: live_schema.status.as_ref().and_then(|status| status.revision.clone()),
-        schema,
-        edge: Child::of(&live_edge, edge_held),
-        edge_status: live_edge.status.unwrap_or_default(),
-        gateway: Child::of(&live_gateway, gateway_held),
-        gateway_status: live_gateway.status.unwrap_or_default(),
-    })
+    Ok(())
 }
 
 /// Writes a child; tells whether it was held back because the pipeline is paused.

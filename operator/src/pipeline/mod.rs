@@ -47,8 +47,10 @@ impl Reconciler for Pipelines {
         };
         status::report(context, pipeline, &outcome).await?;
         match outcome {
-            status::Outcome::Failed(error) => Err(error),
-            status::Outcome::Invalid(_) | status::Outcome::Applied(_) => Ok(Next::After(RESYNC)),
+            status::Outcome::Applied(applied) => {
+                applied.failure.map_or(Ok(Next::After(RESYNC)), Err)
+            }
+            status::Outcome::Invalid(_) => Ok(Next::After(RESYNC)),
         }
     }
 }

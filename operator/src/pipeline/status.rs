@@ -21,9 +21,7 @@ use crate::pool::status::state_paused;
 pub(super) enum Outcome {
     /// Nothing was applied: the spec cannot work as written.
     Invalid(Invalid),
-    /// Applying failed part of the way.
-    Failed(StepError),
-    /// The children as they are.
+    /// The children as they are, as far as applying came.
     Applied(Box<Applied>),
 }
 
@@ -57,10 +55,12 @@ pub(super) async fn report(
         Outcome::Invalid(invalid) => {
             state_all_false(&mut facts, invalid.reason, &invalid.message);
         }
-        Outcome::Failed(error) => state_all_false(&mut facts, error.reason, &error.cause()),
         Outcome::Applied(applied) => {
             state_facts(&mut facts, applied);
-            fill(&mut status, applied);
+            // What was not come to stays as it was told last.
+            if applied.failure.is_none() {
+                fill(&mut status, applied);
+            }
         }
     }
     state_paused(&mut facts, is_paused(pipeline));
@@ -88,32 +88,29 @@ fn state_all_false(facts: &mut Facts, reason: Reason, message: &str) {
 }
 
 fn state_facts(facts: &mut Facts, applied: &Applied) {
-    let Applied {
-        topics,
-        schema,
-        schema_revision: _,
-        edge,
-        edge_status: _,
-        gateway,
-        gateway_status: _,
-    } = applied;
-    let all: Vec<&Child> = topics.iter().chain([schema, edge, gateway]).collect();
-    let ready = |child: &Child| child.fact(ConditionType::Ready);
-    let lag = gateway.fact(ConditionType::LagWithinBound);
+    let Applied { topics, schema, edge, gateway, failure, .. } = applied;
+    let failure = failure.as_ref();
+    let all: Vec<&Child> = topics.iter().chain(schema).chain(edge).chain(gateway).collect();
+    let ready = ConditionType::Ready;
+    let says = |child: &Option<Child>, type_| {
+        child.as_ref().map_or_else(|| unseen(failure), |child| child.fact(type_))
+    };
+    // The schema is come to after all topics.
+    let rest = schema.is_none().then(|| unseen(failure));
+    let topics = topics.iter().map(|topic| topic.fact(ready)).chain(rest);
+    let pods = says(gateway, ConditionType::PodsReady);
+    let lag = says(gateway, ConditionType::LagWithinBound);
+    let unseen_secrets = failure.filter(|_| gateway.is_none()).map(|it| unseen(Some(it)));
     let summed = [
-        (ConditionType::SecretsFound, secrets(&all), "every Secret is there"),
+        (ConditionType::SecretsFound, secrets(&all, unseen_secrets), "every Secret is there"),
+        (ConditionType::TopicsReady, first_failing(topics), "all topics are ready"),
         (
-            ConditionType::TopicsReady,
-            first_failing(topics.iter().map(ready)),
-            "all topics are ready",
+            ConditionType::SchemaReady,
+            says(schema, ready),
+            "the tables are at the revision asked for",
         ),
-        (ConditionType::SchemaReady, ready(schema), "the tables are at the revision asked for"),
-        (ConditionType::EdgeReady, ready(edge), "all edge pods are updated and available"),
-        (
-            ConditionType::GatewayReady,
-            gateway.fact(ConditionType::PodsReady),
-            "all gateway pods are updated and available",
-        ),
+        (ConditionType::EdgeReady, says(edge, ready), "all edge pods are updated and available"),
+        (ConditionType::GatewayReady, pods, "all gateway pods are updated and available"),
         (ConditionType::LagWithinBound, lag, "lag is within its bound"),
     ];
     let mut waiting = None;
@@ -124,7 +121,25 @@ fn state_facts(facts: &mut Facts, applied: &Applied) {
             waiting = Some(fact);
         }
     }
-    // What a pool that isn't there yet has told of is nothing, as with one that is.
+    if let Some(gateway) = gateway {
+        state_history(facts, gateway);
+    }
+    let stalled = all.iter().find(|child| child.stalled()).map(|child| child.fact(ready));
+    let refused = failure.filter(|failure| failure.category.needs_a_person());
+    let stalled = stalled.or_else(|| refused.map(|failure| unseen(Some(failure))));
+    match failure.filter(|_| stalled.is_none()) {
+        Some(failure) => {
+            let again = "tried again by itself";
+            facts.holds(ConditionType::Progressing, failure.reason, again);
+            facts.fails(ConditionType::Stalled, failure.reason, again);
+        }
+        None => state_progress(facts, waiting, stalled),
+    }
+}
+
+/// What a gateway has told of losses and dead letters. What a pool that isn't there yet has told of
+/// is nothing, as with one that is.
+fn state_history(facts: &mut Facts, gateway: &Child) {
     for (type_, none) in [
         (ConditionType::DataLost, Reason::NothingLost),
         (ConditionType::DeadLettersKept, Reason::NoDeadLetters),
@@ -134,14 +149,23 @@ fn state_facts(facts: &mut Facts, applied: &Applied) {
             None => facts.fails(type_, none, "no gateway has told of any"),
         }
     }
-    state_progress(facts, waiting, all.iter().find(|child| child.stalled()).copied());
 }
 
-fn state_progress(facts: &mut Facts, waiting: Option<Fact>, stalled: Option<&Child>) {
+/// What can be said of a child that was not come to: that it is not as asked for where the API
+/// server refuses it for good, and else nothing.
+fn unseen(failure: Option<&StepError>) -> Fact {
+    let refused = failure.filter(|failure| failure.category.needs_a_person());
+    Fact {
+        status: refused.map_or(ConditionStatus::Unknown, |_| ConditionStatus::False),
+        reason: failure.map_or(Reason::NotObserved, |failure| failure.reason),
+        message: failure.map_or_else(String::new, StepError::cause),
+    }
+}
+
+fn state_progress(facts: &mut Facts, waiting: Option<Fact>, stalled: Option<Fact>) {
     use ConditionType::{Progressing, Stalled};
     match (stalled, waiting) {
-        (Some(child), _) => {
-            let fact = child.fact(ConditionType::Ready);
+        (Some(fact), _) => {
             facts.fails(Progressing, fact.reason, fact.message.as_str());
             facts.holds(Stalled, fact.reason, fact.message);
         }
@@ -158,12 +182,17 @@ fn state_progress(facts: &mut Facts, waiting: Option<Fact>, stalled: Option<&Chi
 
 /// Whether any child says that a Secret is missing. A child that has not been looked at says
 /// nothing about Secrets; its own fact keeps the pipeline from being ready.
-fn secrets(children: &[&Child]) -> Fact {
+///
+/// `unseen` is of the children that were not come to.
+fn secrets(children: &[&Child], unseen: Option<Fact>) -> Fact {
     let denied = children.iter().find(|child| child.denies(ConditionType::SecretsFound));
-    denied.map_or_else(
-        || Fact { status: ConditionStatus::True, reason: Reason::AsAsked, message: String::new() },
-        |child| child.fact(ConditionType::SecretsFound),
-    )
+    if let Some(child) = denied {
+        return child.fact(ConditionType::SecretsFound);
+    }
+    let (status, reason) = (ConditionStatus::True, Reason::AsAsked);
+    let found = Fact { status, reason, message: String::new() };
+    // Whatever ended the reconcile, it doesn't say that a Secret is missing.
+    unseen.map_or(found, |unseen| Fact { status: ConditionStatus::Unknown, ..unseen })
 }
 
 /// The first fact that does not hold, or one that does.
@@ -183,8 +212,16 @@ fn first_failing(facts: impl Iterator<Item = Fact>) -> Fact {
 }
 
 fn fill(status: &mut TelemetryPipelineStatus, applied: &Applied) {
-    let Applied { topics, schema, schema_revision, edge, edge_status, gateway, gateway_status } =
-        applied;
+    let Applied {
+        topics,
+        schema,
+        schema_revision,
+        edge,
+        edge_status,
+        gateway,
+        gateway_status,
+        failure: _,
+    } = applied;
     let count = |wanted, ready| PodCount { wanted, ready };
     let at_edge = count(edge_status.replicas, edge_status.ready_replicas);
     let at_gateway = count(gateway_status.replicas, gateway_status.ready_replicas);
@@ -196,6 +233,6 @@ fn fill(status: &mut TelemetryPipelineStatus, applied: &Applied) {
     status.lag.clone_from(&gateway_status.lag);
     status.schema_revision.clone_from(schema_revision);
     status.endpoint.clone_from(&edge_status.endpoint);
-    let all = topics.iter().chain([schema, edge, gateway]);
+    let all = topics.iter().chain(schema).chain(edge).chain(gateway);
     status.children = all.map(Child::line).collect();
 }

@@ -18,6 +18,15 @@ pub enum Rollout {
         reason: Reason,
         /// Why, for people.
         message: String,
+        /// The same again would be refused again.
+        stalled: bool,
+    },
+    /// The API server failed, which says nothing about the workload.
+    NotSeen {
+        /// Why.
+        reason: Reason,
+        /// Why, for people.
+        message: String,
     },
     /// Not all pods have what the spec asks for, and the rollout says why.
     Told {
@@ -38,7 +47,8 @@ impl Rollout {
     pub fn of(verdict: &Verdict, withheld: bool) -> Self {
         if withheld {
             let message = "the pool differs from its spec and is paused".to_owned();
-            return Self::NotApplied { reason: Reason::PausedByAnnotation, message };
+            let reason = Reason::PausedByAnnotation;
+            return Self::NotApplied { reason, message, stalled: false };
         }
         Self::Judged(verdict.clone())
     }
@@ -46,13 +56,18 @@ impl Rollout {
     /// A rollout that could not be applied.
     #[must_use]
     pub fn failed(error: &StepError) -> Self {
-        Self::NotApplied { reason: error.reason, message: error.cause() }
+        let (reason, message) = (error.reason, error.cause());
+        match error.category.needs_a_person() {
+            true => Self::NotApplied { reason, message, stalled: true },
+            false => Self::NotSeen { reason, message },
+        }
     }
 
     /// A rollout that did not begin because the spec is invalid.
     #[must_use]
     pub fn invalid(invalid: &Invalid) -> Self {
-        Self::NotApplied { reason: invalid.reason, message: invalid.message.clone() }
+        let (reason, message) = (invalid.reason, invalid.message.clone());
+        Self::NotApplied { reason, message, stalled: reason == Reason::SpecInvalid }
     }
 }
 
@@ -123,15 +138,19 @@ pub fn state_pods(facts: &mut Facts, rollout: &Rollout, seen: Option<&Observatio
                 }
             }
         }
-        Rollout::NotApplied { reason, message } => {
-            let stalled = *reason == Reason::SpecInvalid;
+        Rollout::NotApplied { reason, message, stalled } => {
             facts.fails(PodsReady, *reason, message.as_str());
             facts.fails(Progressing, *reason, message.as_str());
-            if stalled {
+            if *stalled {
                 facts.holds(Stalled, *reason, message.as_str());
             } else {
                 facts.fails(Stalled, *reason, message.as_str());
             }
+        }
+        Rollout::NotSeen { reason, message } => {
+            facts.unknown(PodsReady, *reason, message.as_str());
+            facts.holds(Progressing, *reason, "tried again by itself");
+            facts.fails(Stalled, *reason, "tried again by itself");
         }
     }
 }

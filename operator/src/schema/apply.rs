@@ -1,5 +1,6 @@
 //! Runs on each server what only adds, and looks again.
 
+use futures::future::join_all;
 use kube::Resource;
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::TelemetrySchema;
@@ -166,9 +167,10 @@ fn notice(
 pub(super) async fn delete(context: &Context, schema: &TelemetrySchema) -> Result<(), StepError> {
     let declared = validate::validate(schema)?;
     let client = observe::connection(context, schema).await?;
-    for server in client.each() {
-        context.tables.drop_all(&server, &declared).await.map_err(failed)?;
-    }
+    let servers = client.each();
+    // Side by side: one that hangs keeps no other's tables.
+    let drops = servers.iter().map(|server| context.tables.drop_all(server, &declared));
+    join_all(drops).await.into_iter().collect::<Result<(), _>>().map_err(failed)?;
     let note = format!("tables of {} and their rows deleted", declared.database.as_str());
     let notice = Notice::normal("TablesDeleted", "Delete", note);
     context.events.publish(&schema.object_ref(&()), notice).await;

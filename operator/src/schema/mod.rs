@@ -17,14 +17,12 @@ pub(crate) use gate::{Tables, is_at_revision, tables};
 
 use std::time::Duration;
 
-use kube::Resource;
 use millrace_crds::v1alpha1::{DeletionPolicy, TelemetrySchema};
 
 use crate::apply::is_paused;
 use crate::context::Context;
 use crate::controller::{Next, Reconciler};
 use crate::error::StepError;
-use crate::events::Notice;
 use crate::finalizer;
 use crate::watch::Watching;
 
@@ -39,6 +37,10 @@ impl Reconciler for Schemas {
 
     const HANDLES_DELETION: bool = true;
 
+    /// As topics: a schema's reconcile mostly waits for ClickHouse, and servers that hang hold up
+    /// each of theirs for ten seconds.
+    const CONCURRENCY: u16 = 64;
+
     fn watches(watching: Watching<TelemetrySchema>) -> Watching<TelemetrySchema> {
         watching
     }
@@ -47,7 +49,8 @@ impl Reconciler for Schemas {
         if schema.metadata.deletion_timestamp.is_some() {
             return leave(context, schema).await;
         }
-        finalizer::follow(context, schema, schema.spec.deletion_policy).await?;
+        let schema = finalizer::follow(context, schema, schema.spec.deletion_policy).await?;
+        let schema = schema.as_ref();
         let outcome = bring_about(context, schema).await;
         let failure = status::report(context, schema, outcome).await?;
         failure.map_or(Ok(Next::After(RESYNC)), Err)
@@ -67,18 +70,7 @@ async fn bring_about(
 
 /// An object on its way out: the tables go first if the user asked for that.
 async fn leave(context: &Context, schema: &TelemetrySchema) -> Result<Next, StepError> {
-    if !finalizer::is_held(schema) {
-        return Ok(Next::OnChange);
-    }
-    if schema.spec.deletion_policy == DeletionPolicy::Delete
-        && let Err(error) = apply::delete(context, schema).await
-    {
-        if !finalizer::is_overdue(schema, context.clock.now()) {
-            return Err(error);
-        }
-        let notice = Notice::given_up("the tables and their rows remain in ClickHouse", &error);
-        context.events.publish(&schema.object_ref(&()), notice).await;
-    }
-    finalizer::release(context, schema).await?;
-    Ok(Next::OnChange)
+    let asked = schema.spec.deletion_policy == DeletionPolicy::Delete;
+    let clean = asked.then(|| apply::delete(context, schema));
+    finalizer::leave(context, schema, clean, "the tables and their rows remain in ClickHouse").await
 }

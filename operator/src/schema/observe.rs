@@ -1,5 +1,8 @@
 //! Reads what each ClickHouse server has.
 
+use std::time::Duration;
+
+use futures::future::join_all;
 use kube::ResourceExt;
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::{CaRef, ClickHouseTarget, ClickHouseTls, TelemetrySchema};
@@ -9,6 +12,11 @@ use super::plan::stable;
 use crate::context::Context;
 use crate::credentials::Secrets;
 use crate::error::{Category, Step, StepError};
+use crate::outbound::CLICKHOUSE_ANSWER_BYTES_MAX;
+
+/// A look at a server takes no longer. A dozen short questions of system tables take well under a
+/// second; one that hangs must not keep what the others have, nor a place among the reconciles.
+const LOOK_MAX: Duration = Duration::from_secs(10);
 
 /// What is declared, and what each server has.
 pub(super) struct Observed {
@@ -23,8 +31,8 @@ pub(super) struct Server {
     pub(super) tables: Result<ddl::Observed, StepError>,
 }
 
-/// Reads the Secrets the connection needs, and the tables of every server. A server that is away
-/// does not hold up the others.
+/// Reads the Secrets the connection needs, and the tables of every server, side by side. A server
+/// that is away does not hold up the others.
 ///
 /// # Errors
 /// When a Secret is missing, or the API server refuses or is away.
@@ -33,11 +41,19 @@ pub(super) async fn observe(
     schema: &TelemetrySchema,
     declared: ddl::Declared,
 ) -> Result<Observed, StepError> {
-    let mut servers = Vec::new();
-    for client in connection(context, schema).await?.each() {
-        let tables = context.tables.observe(&client, &declared).await.map_err(failed);
-        servers.push(Server { client, tables });
-    }
+    let looks = connection(context, schema).await?.each().into_iter().map(|client| {
+        let declared = &declared;
+        async move {
+            let look = tokio::time::timeout(LOOK_MAX, context.tables.observe(&client, declared));
+            let late = || ddl::ClientError::Timeout {
+                endpoint: client.endpoint().clone(),
+                waited: LOOK_MAX,
+            };
+            let tables = look.await.unwrap_or_else(|_elapsed| Err(late())).map_err(failed);
+            Server { client, tables }
+        }
+    });
+    let servers = join_all(looks).await;
     Ok(Observed { declared, servers })
 }
 
@@ -67,8 +83,18 @@ pub(super) async fn connection(
         .map_err(|error| {
             StepError::new(Step::Validate, Category::Invalid, Reason::SpecInvalid, error)
         })?;
+    let refused = endpoints.iter().find_map(|it| context.outbound.refuses(it.host()));
+    if let Some(why) = refused {
+        let (category, reason) = (Category::Invalid, Reason::HostNotAllowed);
+        return Err(StepError::new(Step::Validate, category, reason, why));
+    }
     let secrets = Secrets::of(&context.client, &schema.namespace().unwrap_or_default());
     let mut options = ddl::ClientOptions::new(endpoints);
+    options.limits = ddl::Limits {
+        answer_bytes_max: Some(CLICKHOUSE_ANSWER_BYTES_MAX),
+        budget: Some(context.outbound.answers.clone()),
+        refuses_link_local: true,
+    };
     if let Some(reference) = credentials_secret_ref {
         let login = secrets.login(reference).await?;
         options.credentials =
@@ -101,6 +127,7 @@ pub(super) fn failed(error: ddl::ClientError) -> StepError {
         ddl::Category::Quota => Reason::ClickHouseQuotaExceeded,
         ddl::Category::UnknownDatabase | ddl::Category::UnknownTable => Reason::TableMissing,
         ddl::Category::Setup => Reason::SpecInvalid,
+        ddl::Category::LinkLocal => Reason::HostNotAllowed,
         _ => Reason::ClickHouseRefused,
     };
     StepError::new(Step::Observe, Category::External, reason, stable(&error.to_string()))

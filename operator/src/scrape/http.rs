@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use axum::body::HttpBody;
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt, join_all};
 use http_body_util::{BodyExt, Empty, Limited};
@@ -10,6 +11,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use jiff::Timestamp;
+use millrace_ddl::Budget;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     ANSWER_BYTES_MAX, LOOK_MAX, Look, PODS_MAX, PodSource, Sample, ScrapeError, Target, sample,
@@ -21,6 +24,8 @@ use crate::pool::template::ADMIN_PORT;
 pub struct HttpPods {
     client: Client<HttpConnector, Empty<Bytes>>,
     port: u16,
+    /// Bytes of answers left; who finds none waits, within his time.
+    answers: Budget,
 }
 
 impl HttpPods {
@@ -30,14 +35,24 @@ impl HttpPods {
         let mut builder = Client::builder(TokioExecutor::new());
         // A connection for each look: kept open they would be as many as there are pods.
         builder.pool_max_idle_per_host(0);
-        Self { client: builder.build_http(), port }
+        let answers = Budget::new(ANSWER_BYTES_MAX);
+        Self { client: builder.build_http(), port, answers }
+    }
+
+    /// Takes what it holds of answers out of this budget.
+    #[must_use]
+    pub fn sharing(self, answers: Budget) -> Self {
+        Self { answers, ..self }
     }
 
     async fn ask(&self, target: &Target, at: i64) -> Result<Sample, ScrapeError> {
         let Target { pod, address } = target;
         let unreachable =
             |cause: String| ScrapeError::Unreachable { pod: pod.clone(), address: *address, cause };
-        let text = tokio::time::timeout(LOOK_MAX, self.text(SocketAddr::new(*address, self.port)))
+        // Given back once the answer is read.
+        let mut paid = None;
+        let asking = self.text(SocketAddr::new(*address, self.port), &mut paid);
+        let text = tokio::time::timeout(LOOK_MAX, asking)
             .await
             .map_err(|_elapsed| unreachable(format!("no answer in {} s", LOOK_MAX.as_secs())))?
             .map_err(unreachable)?;
@@ -48,7 +63,13 @@ impl HttpPods {
         })
     }
 
-    async fn text(&self, address: SocketAddr) -> Result<String, String> {
+    /// The answer, paid for once it is known how long it is: a pod that says nothing costs nothing,
+    /// and nobody waits with a part of an answer in hand.
+    async fn text(
+        &self,
+        address: SocketAddr,
+        paid: &mut Option<OwnedSemaphorePermit>,
+    ) -> Result<String, String> {
         let request = http::Request::get(format!("http://{address}/metrics"))
             .body(Empty::new())
             .map_err(|error| error.to_string())?;
@@ -56,6 +77,10 @@ impl HttpPods {
         if answer.status() != http::StatusCode::OK {
             return Err(format!("it answers {}", answer.status()));
         }
+        let most = u64::try_from(ANSWER_BYTES_MAX).unwrap_or(u64::MAX);
+        let length = answer.body().size_hint().upper().unwrap_or(most).min(most);
+        let price = u32::try_from(length).unwrap_or(u32::MAX);
+        *paid = Some(self.answers.take(price).await.map_err(|closed| closed.to_string())?);
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
         let bytes = body.map_err(|error| chain(error.as_ref()))?.to_bytes();
         String::from_utf8(bytes.into()).map_err(|_invalid| "it answers no text".to_owned())
@@ -122,6 +147,34 @@ mod tests {
         let look = pods.look(&[target("a-1")], now).await;
         let error = look["a-1"].as_ref().unwrap_err().to_string();
         assert!(error.contains("pod a-1 at 127.0.0.1") && error.contains("no answer"), "{error}");
+        serve.abort();
+    }
+
+    /// Scenario: other answers hold the whole budget, and then don't. Guarantee: a pod's answer waits
+    /// for it, no longer than a look takes; it is taken then, and what it took is given back.
+    #[tokio::test]
+    async fn answers_wait_for_the_shared_budget() {
+        let listener = TcpListener::bind((HOST, 0)).await.unwrap();
+        let budget = Budget::new(24);
+        let pods = HttpPods::new(listener.local_addr().unwrap().port()).sharing(budget.clone());
+        let serve = tokio::spawn(async move {
+            loop {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let mut request = [0; 1024];
+                let _ = socket.read(&mut request).await.unwrap();
+                let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 24";
+                let body = "millrace_budget_bytes 7\n";
+                socket.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).await.unwrap();
+            }
+        });
+        let others = budget.take(24).await.unwrap();
+        let now = Timestamp::from_second(5).unwrap();
+        let look = pods.look(&[target("a-0")], now).await;
+        assert!(matches!(look["a-0"], Err(ScrapeError::Unreachable { .. })), "{look:?}");
+        drop(others);
+        let look = pods.look(&[target("a-0"), target("a-1")], now).await;
+        assert!(look.values().all(Result::is_ok), "{look:?}");
+        assert_eq!(budget.left(), 24);
         serve.abort();
     }
 

@@ -19,8 +19,8 @@ use crate::apply::is_paused;
 use crate::context::Context;
 use crate::controller::{Next, Reconciler};
 use crate::error::StepError;
+use crate::finalizer;
 use crate::watch::Watching;
-use crate::{events, finalizer};
 
 /// A topic that is as asked for is looked at again this often: Kafka has no watch.
 const RESYNC: Duration = Duration::from_secs(60);
@@ -47,7 +47,8 @@ impl Reconciler for Topics {
         if topic.metadata.deletion_timestamp.is_some() {
             return leave(context, topic).await;
         }
-        finalizer::follow(context, topic, topic.spec.deletion_policy).await?;
+        let topic = finalizer::follow(context, topic, topic.spec.deletion_policy).await?;
+        let topic = topic.as_ref();
         let outcome = bring_about(context, topic).await;
         let settled = status::report(context, topic, &outcome).await?;
         outcome?;
@@ -67,18 +68,7 @@ async fn bring_about(
 
 /// An object on its way out: the topic goes first if the user asked for that.
 async fn leave(context: &Context, topic: &TelemetryTopic) -> Result<Next, StepError> {
-    if !finalizer::is_held(topic) {
-        return Ok(Next::OnChange);
-    }
-    if topic.spec.deletion_policy == DeletionPolicy::Delete
-        && let Err(error) = apply::delete(context, topic).await
-    {
-        if !finalizer::is_overdue(topic, context.clock.now()) {
-            return Err(error);
-        }
-        let notice = events::Notice::given_up("the topic and its records remain in Kafka", &error);
-        context.events.publish(&kube::Resource::object_ref(topic, &()), notice).await;
-    }
-    finalizer::release(context, topic).await?;
-    Ok(Next::OnChange)
+    let asked = topic.spec.deletion_policy == DeletionPolicy::Delete;
+    let clean = asked.then(|| apply::delete(context, topic));
+    finalizer::leave(context, topic, clean, "the topic and its records remain in Kafka").await
 }

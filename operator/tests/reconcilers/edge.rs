@@ -442,3 +442,24 @@ async fn what_records_may_take_goes_by_the_allocator() {
         }
     }
 }
+
+/// Scenario: a pool with another spec, whose workload the API server refuses: once by 429, then for
+/// good by 422. Guarantee: after the first nothing is false and nothing is stuck; after the second
+/// it is stalled.
+#[tokio::test]
+async fn a_blip_is_told_from_a_permanent_refusal() {
+    let world = world();
+    settle(&world).await;
+    let says = |type_: &str| world.condition(POOL, type_).unwrap().0;
+    for (code, pods, stalled) in [(429, "Unknown", "False"), (422, "False", "True")] {
+        world.server.set_fault(Some(Box::new(move |method, path| {
+            let writes = *method == http::Method::PATCH || *method == http::Method::POST;
+            (writes && path.contains("/telemetry/services/")).then_some(code)
+        })));
+        let port = if code == 429 { "a" } else { "b" };
+        world.server.edit(SERVICE, |it| it["spec"]["ports"][0]["name"] = port.into());
+        world.reconcile::<EdgePools>(POOL).await.unwrap_err();
+        let told = [says("PodsReady"), says("Ready"), says("Stalled")];
+        assert_eq!(told, [pods, pods, stalled], "{code}");
+    }
+}

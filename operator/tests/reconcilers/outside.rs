@@ -6,8 +6,13 @@ use std::sync::{Arc, Mutex};
 use crate::support::world::World;
 use crate::support::{GATEWAY_POOL, GATEWAY_SET, gateway_pool};
 use futures::future::{BoxFuture, FutureExt};
+use kube::runtime::controller::Action;
 use millrace_ddl as ddl;
+use millrace_operator::controller;
+use millrace_operator::error::Category;
 use millrace_operator::gateway::GatewayPools;
+use millrace_operator::kafka::Sessions;
+use millrace_operator::outbound::Outbound;
 use millrace_operator::outside::Tables;
 use millrace_operator::schema::Schemas;
 use millrace_operator::topic::Topics;
@@ -257,4 +262,226 @@ async fn a_migration_under_way_holds_the_size_of_pools_that_write_to_its_tables(
     *server.migrated.lock().unwrap() = true;
     world.reconcile::<Schemas>(SCHEMA).await.unwrap();
     assert!(!world.context.migrations.is_under_way(&place, now));
+}
+
+/// Servers of which some never answer; tells whose tables were dropped.
+#[derive(Default)]
+struct Hanging {
+    /// Those that answer, by their endpoint.
+    answer: Vec<&'static str>,
+    migrations_hang: bool,
+    dropped: Mutex<Vec<String>>,
+}
+
+impl Hanging {
+    async fn ask(&self, server: &ddl::Client) {
+        if !self.answer.contains(&server.endpoint().to_string().as_str()) {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Tables for Hanging {
+    fn observe<'a>(
+        &'a self,
+        server: &'a ddl::Client,
+        declared: &'a ddl::Declared,
+    ) -> BoxFuture<'a, Result<ddl::Observed, ddl::ClientError>> {
+        async move {
+            self.ask(server).await;
+            let exactly = ddl::exactly::exactly(declared);
+            Ok(if self.migrations_hang { ddl::Observed::default() } else { exactly })
+        }
+        .boxed()
+    }
+
+    fn migrate<'a>(
+        &'a self,
+        _: &'a ddl::Client,
+        _: &'a ddl::Declared,
+        _: &'a ddl::MigrateOptions,
+    ) -> BoxFuture<'a, Result<ddl::Migrated, ddl::MigrateError>> {
+        std::future::pending().boxed()
+    }
+
+    fn drop_all<'a>(
+        &'a self,
+        server: &'a ddl::Client,
+        _: &'a ddl::Declared,
+    ) -> BoxFuture<'a, Result<(), ddl::ClientError>> {
+        async move {
+            self.ask(server).await;
+            self.dropped.lock().unwrap().push(server.endpoint().to_string());
+            Ok(())
+        }
+        .boxed()
+    }
+}
+
+const FIRST: &str = "http://10.0.0.1:8123";
+const SECOND: &str = "http://10.0.0.2:8123";
+
+/// A world with a ready schema on two servers.
+async fn ready_on_two() -> World {
+    let mut world = World::new();
+    asks(&mut world, Hanging { answer: vec![FIRST, SECOND], ..Hanging::default() });
+    let mut object = schema("Retain");
+    object["spec"]["clickhouse"]["endpoints"] = json!([FIRST, SECOND]);
+    world.server.put(SCHEMA, object);
+    world.reconcile::<Schemas>(SCHEMA).await.unwrap();
+    assert!(world.is_ready(SCHEMA), "{:?}", world.condition(SCHEMA, "Ready"));
+    world.server.take_event_reasons();
+    world
+}
+
+fn asks(world: &mut World, tables: Hanging) -> Arc<Hanging> {
+    let tables = Arc::new(tables);
+    Arc::get_mut(&mut world.context).unwrap().tables = tables.clone();
+    tables
+}
+
+/// Scenario: both servers of a ready schema take connections and never answer. Guarantee: within
+/// ten seconds, one wait for both, the tables are unknown and the schema isn't ready.
+#[tokio::test(start_paused = true)]
+async fn servers_that_hang_are_told_within_one_wait() {
+    let mut world = ready_on_two().await;
+    asks(&mut world, Hanging::default());
+    let begun = tokio::time::Instant::now();
+    world.reconcile::<Schemas>(SCHEMA).await.unwrap_err();
+    assert!(begun.elapsed().as_secs() <= 10, "{:?}", begun.elapsed());
+    let away = "ClickHouseUnreachable";
+    let told = facts(&world, SCHEMA, &["SchemaReady", "Ready", "Stalled"]);
+    assert_eq!(told, [is("Unknown", away), is("False", away), is("False", away)]);
+}
+
+/// Scenario: a reconcile of a schema that was ready hangs until its time is over, twice. Guarantee:
+/// it isn't said to be ready any more but unknown, an event tells why, and what else was told
+/// stays; the second time nothing is written.
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_that_takes_too_long_leaves_ready_unknown() {
+    let mut world = ready_on_two().await;
+    let answer = vec![FIRST, SECOND];
+    asks(&mut world, Hanging { answer, migrations_hang: true, ..Hanging::default() });
+    let revision = world.server.get(SCHEMA).unwrap()["status"]["revision"].clone();
+    world.reconcile::<Schemas>(SCHEMA).await.unwrap_err();
+    let late = "ReconcileTimedOut";
+    let told = facts(&world, SCHEMA, &["Ready", "SecretsFound"]);
+    assert_eq!(told, [is("Unknown", late), is("True", "AsAsked")]);
+    assert_eq!(world.server.get(SCHEMA).unwrap()["status"]["revision"], revision);
+    assert_eq!(world.server.take_event_reasons(), [late]);
+    world.server.take_writes();
+    world.reconcile::<Schemas>(SCHEMA).await.unwrap_err();
+    assert_eq!(world.server.take_writes(), []);
+    assert_eq!(world.server.take_event_reasons(), Vec::<String>::new());
+}
+
+/// Scenario: a schema is deleted with its tables; the first of its two servers hangs. Guarantee: the
+/// other's tables go at the first attempt; the object is let go after five minutes.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_keeps_no_others_tables_nor_the_object() {
+    let mut world = World::new();
+    let tables = asks(&mut world, Hanging { answer: vec![SECOND], ..Hanging::default() });
+    deleted(&world, "Delete");
+    world.server.edit(SCHEMA, |object| {
+        object["spec"]["clickhouse"]["endpoints"] = json!([FIRST, SECOND]);
+    });
+    world.reconcile::<Schemas>(SCHEMA).await.unwrap_err();
+    assert_eq!(*tables.dropped.lock().unwrap(), [SECOND]);
+    assert_eq!(finalizers(&world, SCHEMA), [FINALIZER]);
+    world.pass(300);
+    world.reconcile::<Schemas>(SCHEMA).await.unwrap();
+    assert_eq!(finalizers(&world, SCHEMA), Vec::<String>::new());
+    assert_eq!(world.server.take_event_reasons(), ["DeletionGivenUp"]);
+}
+
+/// Scenario: an object that a newer release wrote, and this one can't read, is deleted. Guarantee:
+/// it is looked at again when its time is over, and then let go, with an event that says what is
+/// left behind.
+#[tokio::test]
+async fn an_object_that_does_not_parse_is_let_go_in_the_end() {
+    let world = World::new();
+    deleted(&world, "Delete");
+    world.server.edit(SCHEMA, |object| object["spec"]["signals"] = "all of them".into());
+    world.pass(299);
+    let next = world.reconcile::<Schemas>(SCHEMA).await.unwrap();
+    assert_eq!(next, Action::requeue(std::time::Duration::from_secs(1)));
+    assert_eq!(finalizers(&world, SCHEMA), [FINALIZER]);
+    assert_eq!(world.server.take_event_reasons(), ["Unparsable"]);
+    world.pass(1);
+    world.reconcile::<Schemas>(SCHEMA).await.unwrap();
+    assert_eq!(world.server.get(SCHEMA), None);
+    // The first one again is one more of its series.
+    assert_eq!(world.server.take_event_reasons(), ["DeletionGivenUp"]);
+}
+
+/// Scenario: a namespace is deleted, and the operator's role in it went first; what is left are the
+/// rights on topics and schemas that the chart gives everywhere. Guarantee: the object is let go
+/// after five minutes.
+#[tokio::test]
+async fn an_object_is_let_go_without_the_role_of_its_namespace() {
+    let world = World::new();
+    deleted(&world, "Delete");
+    world.server.edit(SCHEMA, |object| {
+        object["spec"]["clickhouse"]["credentialsSecretRef"] = json!({"name": "clickhouse-user"});
+    });
+    world.server.set_fault(Some(Box::new(|method, path| {
+        let kind = path.contains("/telemetryschemas/") && !path.ends_with("/status");
+        let allowed = kind && [http::Method::GET, http::Method::PATCH].contains(method);
+        (!allowed).then_some(403)
+    })));
+    world.reconcile::<Schemas>(SCHEMA).await.unwrap_err();
+    assert_eq!(finalizers(&world, SCHEMA), [FINALIZER]);
+    world.pass(300);
+    world.reconcile::<Schemas>(SCHEMA).await.unwrap();
+    assert_eq!(world.server.get(SCHEMA), None);
+}
+
+/// Scenario: a reconcile decides on what it saw of its object; meanwhile the status says something
+/// newer. Guarantee: it is a conflict, tried again soon, and what is newer stays.
+#[tokio::test]
+async fn what_was_decided_on_an_older_status_is_not_written() {
+    let world = World::new();
+    world.server.put(SCHEMA, schema("Retain"));
+    let old = serde_json::from_value(world.server.get(SCHEMA).unwrap()).unwrap();
+    let newer = json!({"observedGeneration": 1, "revision": "newer"});
+    world.server.edit(SCHEMA, |object| object["status"] = newer.clone());
+    let late = controller::reconcile::<Schemas>(Arc::new(old), world.context.clone()).await;
+    assert_eq!(late.unwrap_err().category, Category::Conflict);
+    assert_eq!(world.server.get(SCHEMA).unwrap()["status"], newer);
+}
+
+/// Scenario: an object's first reconcile, which puts the finalizer on. Guarantee: its status is
+/// written in the same one: our own write is no conflict.
+#[tokio::test]
+async fn a_finalizer_put_on_does_not_hold_up_the_status() {
+    let world = World::new();
+    world.server.put(SCHEMA, schema("Delete"));
+    let failed = world.reconcile::<Schemas>(SCHEMA).await.unwrap_err();
+    assert_eq!(failed.category, Category::External);
+    assert_eq!(finalizers(&world, SCHEMA), [FINALIZER]);
+    assert_eq!(facts(&world, SCHEMA, &["SchemaReady"]), [is("Unknown", "ClickHouseUnreachable")]);
+}
+
+/// Scenario: a schema and a topic name hosts that the operator may not connect to: not on its list,
+/// and link-local. Guarantee: nobody is asked; the condition says which host, and it is stalled.
+#[tokio::test]
+async fn hosts_that_are_not_allowed_are_told_and_not_connected_to() {
+    let mut world = World::new();
+    let outbound = Outbound::new(vec!["*.db.example".parse().unwrap()]);
+    let context = Arc::get_mut(&mut world.context).unwrap();
+    context.brokers = Arc::new(Sessions::default().bounded_by(outbound.clone()));
+    context.outbound = outbound;
+    let refused = [is("False", "HostNotAllowed"), is("True", "HostNotAllowed")];
+    for endpoint in ["http://clickhouse.other:8123", "http://169.254.169.254:80"] {
+        let mut object = schema("Retain");
+        object["spec"]["clickhouse"]["endpoints"] = json!([endpoint]);
+        world.server.put(SCHEMA, object);
+        world.reconcile::<Schemas>(SCHEMA).await.unwrap_err();
+        assert_eq!(facts(&world, SCHEMA, &["SchemaReady", "Stalled"]), refused);
+    }
+    let mut object = topic();
+    object["spec"]["kafka"] = json!({"bootstrapServers": ["kafka:9092"]});
+    world.server.put(TOPIC, object);
+    world.reconcile::<Topics>(TOPIC).await.unwrap_err();
+    assert_eq!(facts(&world, TOPIC, &["TopicReady", "Stalled"]), refused);
 }

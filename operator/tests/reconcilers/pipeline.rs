@@ -338,3 +338,54 @@ async fn lost_data_is_passed_on_and_holds_nothing_up() {
     assert_eq!(world.condition(PIPELINE, "DataLost").unwrap().0, "False");
     assert!(world.is_ready(PIPELINE));
 }
+
+fn says(world: &World, types: &[&str]) -> Vec<(String, String)> {
+    let found = types.iter().map(|type_| world.condition(PIPELINE, type_).unwrap());
+    found.map(|(status, reason, _)| (status, reason)).collect()
+}
+
+fn is(status: &str, reason: &str) -> (String, String) {
+    (status.to_owned(), reason.to_owned())
+}
+
+/// Requests for a gateway pool by these methods are refused with this code.
+fn refuse_gateway(world: &World, methods: &'static [http::Method], code: u16) {
+    world.server.set_fault(Some(Box::new(move |method, path| {
+        (methods.contains(method) && path.contains("/gatewaypools/")).then_some(code)
+    })));
+}
+
+/// Scenario: one request of a ready pipeline's reconcile, for its gateway pool, is answered by 429.
+/// Guarantee: what was seen before it stays so; what was not is unknown, and nothing is false; the
+/// next reconcile finds all well.
+#[tokio::test]
+async fn a_blip_makes_nothing_false() {
+    let world = ready().await;
+    refuse_gateway(&world, &[http::Method::GET], 429);
+    world.reconcile::<Pipelines>(PIPELINE).await.unwrap_err();
+    let seen = says(&world, &["TopicsReady", "SchemaReady", "EdgeReady"]);
+    assert_eq!(seen, vec![is("True", "AllReady"); 3]);
+    let unseen = says(&world, &["GatewayReady", "LagWithinBound", "SecretsFound", "Ready"]);
+    assert_eq!(unseen, vec![is("Unknown", "ApiServerFailed"); 4]);
+    assert_eq!(says(&world, &["Stalled"]), [is("False", "ApiServerFailed")]);
+    world.server.set_fault(None);
+    reconcile(&world).await;
+    assert!(world.is_ready(PIPELINE), "{:?}", world.condition(PIPELINE, "Ready"));
+}
+
+/// Scenario: a spec with which the API server refuses the gateway pool for good. Guarantee: the
+/// pipeline is stalled and says so of its gateway alone.
+#[tokio::test]
+async fn a_permanent_refusal_is_stalled() {
+    let world = ready().await;
+    world.server.edit(PIPELINE, |object| object["spec"]["gateway"] = json!({"replicas": 3}));
+    refuse_gateway(&world, &[http::Method::PATCH], 422);
+    for kind in GROUND.into_iter().chain(["edge"]) {
+        fine(&world, kind, 0);
+    }
+    world.reconcile::<Pipelines>(PIPELINE).await.unwrap_err();
+    let refused = is("False", "ApiServerFailed");
+    let told = says(&world, &["GatewayReady", "Ready", "Progressing", "Stalled", "TopicsReady"]);
+    assert_eq!(told[..3], vec![refused; 3]);
+    assert_eq!(told[3..], [is("True", "ApiServerFailed"), is("True", "AllReady")]);
+}

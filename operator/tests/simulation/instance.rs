@@ -29,6 +29,7 @@ use millrace_operator::gateway::GatewayPools;
 use millrace_operator::kept::Kept;
 use millrace_operator::metrics::Metrics;
 use millrace_operator::migrations::Migrations;
+use millrace_operator::outbound::Outbound;
 use millrace_operator::packed::Packed;
 use millrace_operator::pipeline::Pipelines;
 use millrace_operator::pool::workload as figures;
@@ -85,6 +86,8 @@ pub(crate) struct Instance {
     view: BTreeMap<String, Value>,
     /// What is to be reconciled.
     pub(crate) dirty: BTreeSet<String>,
+    /// It does nothing, on purpose.
+    is_idle: bool,
 }
 
 impl Instance {
@@ -97,6 +100,7 @@ impl Instance {
             server: server.clone(),
             view: BTreeMap::new(),
             dirty: BTreeSet::new(),
+            is_idle: beyond.is_idle(),
         };
         (0..instance.watches.len()).for_each(|watch| instance.list(watch));
         instance
@@ -220,6 +224,9 @@ impl Instance {
     /// Reconciles one object as this operator sees it; one it no longer sees is passed over.
     pub(crate) async fn reconcile(&mut self, path: &str) -> Result<(), StepError> {
         self.dirty.remove(path);
+        if self.is_idle {
+            return Ok(());
+        }
         let Some(object) = self.view.get(path).cloned() else { return Ok(()) };
         let context = self.context.clone();
         // Boxed: in a dev build these futures are large.
@@ -276,6 +283,7 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         wakes: Arc::default(),
         references: Arc::default(),
         watches_secrets: false,
+        outbound: Outbound::default(),
         stores: Stores::default(),
     }
 }

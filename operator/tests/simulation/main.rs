@@ -3,8 +3,8 @@
 //! once, users that meddle, brokers that go away.
 //!
 //! Guarantees: no object ever says Ready while what it stands for was not so; once trouble ceases
-//! everything ends as in a world without trouble; then one more look, by the same operator or a new
-//! one, writes nothing. `make sim-operator SEEDS=` walks on; `SEED=` walks one again.
+//! everything ends ready and as in a world without trouble; then one more look, by the same operator
+//! or a new one, writes nothing. Simulations that are broken on purpose are found out. `make sim-operator SEEDS=` walks on; `SEED=` walks one again.
 #![allow(
     clippy::unwrap_used,
     clippy::unwrap_in_result,
@@ -26,10 +26,15 @@ mod rng;
 mod truth;
 mod walk;
 
+use instance::OURS;
+use outside::Broken;
 use walk::Score;
 
 /// Changes of specs in one walk.
 const EDGES: usize = 50;
+
+/// And in one that is broken on purpose.
+const EDGES_BROKEN: usize = 4;
 
 /// How many seeds, or which one.
 fn seeds(default: u64) -> std::ops::Range<u64> {
@@ -55,7 +60,7 @@ fn walk_here(kind: &str, default: u64) {
     let mut sum = Score::default();
     for seed in seeds(default) {
         // Everything of a walk ends with it, tasks of clients too.
-        let outcome = runtime.block_on(walk::walk(kind, seed, EDGES));
+        let outcome = runtime.block_on(walk::walk(kind, seed, EDGES, Broken::Nothing));
         match outcome {
             Ok(score) => {
                 sum.edges += score.edges;
@@ -100,4 +105,32 @@ fn telemetryschemas_end_as_in_a_quiet_world() {
 #[test]
 fn telemetrypipelines_end_as_in_a_quiet_world() {
     walk_all("telemetrypipelines", 4);
+}
+
+/// What a walk of a simulation that is broken on purpose is found to be.
+fn found_out(kind: &'static str, seed: u64, broken: Broken) -> Result<Score, String> {
+    let walks = std::thread::Builder::new().stack_size(32 << 20);
+    let walks = walks.spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(walk::walk(kind, seed, EDGES_BROKEN, broken))
+    });
+    walks.unwrap().join().unwrap()
+}
+
+/// Scenario: operators that reconcile nothing, walked over each kind. Guarantee: each walk fails,
+/// because what was walked isn't ready in the end.
+#[test]
+fn a_world_in_which_nothing_is_reconciled_is_found_out() {
+    for kind in OURS {
+        let found = found_out(kind, 1, Broken::Idle).unwrap_err();
+        assert!(found.contains("ends as nothing"), "{kind}: {found}");
+    }
+}
+
+/// Scenario: ClickHouse says that it migrated, and has not. Guarantee: a schema that says Ready
+/// without its tables is found out.
+#[test]
+fn a_schema_that_is_ready_without_its_tables_is_found_out() {
+    let found = found_out("telemetryschemas", 1, Broken::Lying).unwrap_err();
+    assert!(found.contains("says Ready, but database otel did not have its tables"), "{found}");
 }

@@ -27,7 +27,36 @@ struct State {
     lag_above: bool,
     topics: BTreeMap<String, Topic>,
     /// What each database was last migrated to.
-    tables: BTreeMap<String, ddl::Observed>,
+    tables: Databases,
+    /// What they were since somebody last looked, and then; the present not among them.
+    tables_before: Vec<Databases>,
+    broken: Broken,
+}
+
+/// The tables of each database.
+pub(crate) type Databases = BTreeMap<String, ddl::Observed>;
+
+/// What is wrong with a simulation on purpose, to see that it is found out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Operators reconcile nothing.
+    Idle,
+    /// ClickHouse says that it migrated, and has not.
+    Lying,
+}
+
+impl State {
+    fn change_tables(&mut self, change: impl FnOnce(&mut Databases)) {
+        if self.broken == Broken::Lying {
+            return;
+        }
+        let before = self.tables.clone();
+        self.tables_before.push(before);
+        change(&mut self.tables);
+    }
 }
 
 /// The world outside Kubernetes, and its clock; clones share it.
@@ -49,6 +78,26 @@ impl Beyond {
         let beyond = Self::default();
         beyond.state.lock().unwrap().second = 1_790_000_000;
         beyond
+    }
+
+    /// One in which something is wrong on purpose.
+    pub(crate) fn broken(broken: Broken) -> Self {
+        let beyond = Self::new();
+        beyond.state.lock().unwrap().broken = broken;
+        beyond
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.state.lock().unwrap().broken == Broken::Idle
+    }
+
+    /// The tables as they are, and as they were since this was last asked and at that time.
+    pub(crate) fn take_tables(&self) -> Vec<Databases> {
+        let mut state = self.state.lock().unwrap();
+        let now = state.tables.clone();
+        let mut all = std::mem::replace(&mut state.tables_before, vec![now.clone()]);
+        all.push(now);
+        all
     }
 
     pub(crate) fn pass(&self, seconds: i64) {
@@ -171,7 +220,9 @@ impl Tables for Beyond {
             tables
                 .tables
                 .extend(observed.tables.into_iter().filter(|it| !declares(declared, &it.0)));
-            state.tables.insert(name, tables);
+            state.change_tables(|all| {
+                all.insert(name, tables);
+            });
             Ok(ddl::Migrated {
                 server: ddl::ServerFacts {
                     version: ddl::ServerVersion { year: 26, minor: 9 },
@@ -194,7 +245,9 @@ impl Tables for Beyond {
         _: &'a ddl::Client,
         declared: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<(), ddl::ClientError>> {
-        self.state.lock().unwrap().tables.remove(declared.database.as_str());
+        self.state.lock().unwrap().change_tables(|all| {
+            all.remove(declared.database.as_str());
+        });
         async move { Ok(()) }.boxed()
     }
 }

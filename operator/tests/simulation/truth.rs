@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use millrace_ddl::Observed;
 use serde_json::Value;
 
 use crate::apiserver::{ApiServer, Change};
 use crate::instance::{OURS, own_path, plural};
-use crate::outside::Beyond;
+use crate::outside::{Beyond, Databases};
 
 /// Checks every status that the changes from number `from` on wrote. What an operator read may be
 /// as old as change number `since`: a fact counts if it was so at any time after that.
@@ -18,12 +19,13 @@ pub(crate) fn check(
     since: usize,
 ) -> Result<(), String> {
     let log = server.log_since(0);
+    let tables = beyond.take_tables();
     for (index, change) in log.iter().enumerate().skip(from) {
         let Some(value) = &change.value else { continue };
         if !change.by_client || !OURS.contains(&plural(&change.path)) || !says_ready(value) {
             continue;
         }
-        let seen = Seen { log: &log[..=index], since: since.min(index) };
+        let seen = Seen { log: &log[..=index], since: since.min(index), tables: &tables };
         facts(&seen, beyond, &change.path, value)
             .map_err(|fact| format!("{} says Ready, but {fact}", change.path))?;
     }
@@ -42,6 +44,19 @@ pub(crate) fn says_ready(value: &Value) -> bool {
         })
 }
 
+/// Whether the object says, for its newest spec, that only a person's consent is missing.
+pub(crate) fn waits_for_a_person(value: &Value) -> bool {
+    let generation = &value["metadata"]["generation"];
+    let conditions = value["status"]["conditions"].as_array().map(Vec::as_slice);
+    value["status"]["observedGeneration"] == *generation
+        && conditions.unwrap_or_default().iter().any(|it| {
+            let reason = it["reason"].as_str().unwrap_or("");
+            it["type"] == "Ready"
+                && it["observedGeneration"] == *generation
+                && ["ConsentNeeded", "ApprovalNeeded"].contains(&reason)
+        })
+}
+
 /// What the object says of Ready, for people.
 pub(crate) fn ready(value: &Value) -> String {
     let conditions = value["status"]["conditions"].as_array().map(Vec::as_slice);
@@ -52,6 +67,8 @@ pub(crate) fn ready(value: &Value) -> String {
 struct Seen<'a> {
     log: &'a [Change],
     since: usize,
+    /// What ClickHouse had at any time that could have been read.
+    tables: &'a [Databases],
 }
 
 impl Seen<'_> {
@@ -91,6 +108,16 @@ fn facts(seen: &Seen<'_>, beyond: &Beyond, path: &str, value: &Value) -> Result<
             let has = beyond.topics().get(topic).map_or(0, |it| u64::from(it.partitions));
             (has >= asked).then_some(()).ok_or(format!("topic {topic} has {has} partitions"))
         }
+        "telemetryschemas" => {
+            let database = spec["clickhouse"]["database"].as_str().unwrap_or("otel");
+            let signals = || spec["signals"].as_object().into_iter().flatten();
+            let so = |all: &&Databases| {
+                let Some(there) = all.get(database) else { return false };
+                signals().all(|(signal, settings)| has_tables(there, signal, &settings["ttl"]))
+            };
+            let found = seen.tables.iter().find(so);
+            found.map(|_| ()).ok_or(format!("database {database} did not have its tables"))
+        }
         "telemetrypipelines" => {
             let signals = spec["signals"].as_object().map(|it| it.keys().cloned());
             let topics = signals.into_iter().flatten().flat_map(|signal| {
@@ -108,6 +135,16 @@ fn facts(seen: &Seen<'_>, beyond: &Beyond, path: &str, value: &Value) -> Result<
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a database has tables of a signal, and each keeps its rows for the time asked for; read
+/// independently of the operator's code.
+fn has_tables(there: &Observed, signal: &str, ttl: &Value) -> bool {
+    let tables = there.tables.iter().filter(|(name, _)| name.contains(signal));
+    let days = ttl.as_str().and_then(|ttl| ttl.strip_suffix('d')).unwrap_or("30");
+    let kept = format!("toIntervalDay({days})");
+    let ttls: Vec<&str> = tables.filter_map(|(_, table)| table.ttl()).collect();
+    !ttls.is_empty() && ttls.iter().all(|ttl| ttl.contains(&kept))
 }
 
 fn expected_image(spec: &Value) -> String {

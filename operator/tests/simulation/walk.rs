@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::apiserver::{ApiServer, Judge, Verdict};
 use crate::cluster::{self, Pods, meddle, object, run_workloads, secret, secret_path, walked};
 use crate::instance::{Instance, OURS, plural};
-use crate::outside::Beyond;
+use crate::outside::{Beyond, Broken};
 use crate::rng::Rng;
 use crate::truth;
 
@@ -41,9 +41,14 @@ pub(crate) struct Score {
 ///
 /// # Errors
 /// What was found wrong, for people.
-pub(crate) async fn walk(kind: &str, seed: u64, edges: usize) -> Result<Score, String> {
+pub(crate) async fn walk(
+    kind: &str,
+    seed: u64,
+    edges: usize,
+    broken: Broken,
+) -> Result<Score, String> {
     let mut rng = Rng::new(seed);
-    let mut world = World::new();
+    let mut world = World::with(ApiServer::default(), Beyond::broken(broken));
     let mut score = Score::default();
     let mut passwords = BTreeMap::from([("user-a", "1".to_owned()), ("user-b", "1".to_owned())]);
     for (name, password) in &passwords {
@@ -67,6 +72,7 @@ pub(crate) async fn walk(kind: &str, seed: u64, edges: usize) -> Result<Score, S
     world.server.set_judge(None);
     user_resumes(&world, kind);
     world.rest(&mut score).await?;
+    world.ends_ready(kind)?;
     world.compare(kind, &mut score).await?;
     Ok(score)
 }
@@ -133,10 +139,6 @@ fn trouble(seed: u64) -> Judge {
 }
 
 impl World {
-    fn new() -> Self {
-        Self::with(ApiServer::default(), Beyond::new())
-    }
-
     fn with(server: ApiServer, beyond: Beyond) -> Self {
         Self { server, beyond, operators: Vec::new(), checked: 0 }
     }
@@ -268,6 +270,20 @@ impl World {
             last = self.last_write();
         }
         Err(format!("never comes to rest; the last write was {last}"))
+    }
+
+    /// With all trouble over, what was walked is as asked for, unless a walk asked for what only a
+    /// person may agree to. Without this, operators that do
+    /// nothing at all would end as in a quiet world.
+    fn ends_ready(&self, kind: &str) -> Result<(), String> {
+        let path = walked(kind);
+        match self.server.get(&path) {
+            // Deleted by its user in the end.
+            None => Ok(()),
+            Some(value) if truth::says_ready(&value) => Ok(()),
+            Some(value) if truth::waits_for_a_person(&value) => Ok(()),
+            Some(value) => Err(format!("{path} ends as {}", truth::ready(&value))),
+        }
     }
 
     async fn is_still(&mut self, score: &mut Score) -> Result<bool, String> {

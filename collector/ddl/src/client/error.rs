@@ -5,10 +5,14 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use super::endpoint::Endpoint;
+use super::limits::{LinkLocal, TooLong};
 
 /// An exception as the server words it, shortened to this many characters in our messages: the
 /// code, the reason and the object are always at its front; a stack trace may follow.
 const SERVER_TEXT_CHARS_MAX: usize = 500;
+
+/// What is said of an answer that isn't ClickHouse's.
+const NOT_ITS_FORM: &str = "its answer is not in clickhouse's own form";
 
 /// A failed conversation with ClickHouse: what happened, where, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -121,6 +125,12 @@ pub enum ClientError {
         /// What was odd.
         cause: String,
     },
+    /// The address is of this link alone, where no server of ours is.
+    #[error("{endpoint} is at a link-local address, which is not connected to; name another host")]
+    LinkLocal {
+        /// Asked endpoint.
+        endpoint: Endpoint,
+    },
     /// The client itself cannot be made from what was given.
     #[error("cannot set up the clickhouse client: {0}")]
     Setup(String),
@@ -159,6 +169,8 @@ pub enum Category {
     Server,
     /// Not ClickHouse.
     Protocol,
+    /// An address that is not connected to.
+    LinkLocal,
     /// Our own settings.
     Setup,
 }
@@ -183,6 +195,7 @@ impl Category {
             Self::Quota => "ClickHouseQuotaExceeded",
             Self::Server => "ClickHouseError",
             Self::Protocol => "ClickHouseProtocolError",
+            Self::LinkLocal => "ClickHouseLinkLocal",
             Self::Setup => "ClickHouseClientSetup",
         }
     }
@@ -223,6 +236,7 @@ impl ClientError {
             Self::Server { code, .. } if is_overload(*code) => Category::Overloaded,
             Self::Server { .. } => Category::Server,
             Self::Protocol { .. } => Category::Protocol,
+            Self::LinkLocal { .. } => Category::LinkLocal,
             Self::Setup(_) => Category::Setup,
         }
     }
@@ -277,19 +291,22 @@ pub(crate) fn classify(error: clickhouse::error::Error, at: &Endpoint, user: &st
         Error::BadResponse(text) => answered(&text, at, user),
         Error::TimedOut => ClientError::Timeout { endpoint: at.clone(), waited: Duration::ZERO },
         Error::Network(cause) => unanswered(&*cause, at),
-        Error::InvalidParams(cause) | Error::Other(cause) => {
+        Error::InvalidParams(cause) => {
             ClientError::Protocol { endpoint: at.clone(), cause: chain(&*cause) }
         }
-        other => ClientError::Protocol { endpoint: at.clone(), cause: chain(&other) },
+        // What the others say may hold the answer's own words; see `answered`.
+        _ => ClientError::Protocol { endpoint: at.clone(), cause: NOT_ITS_FORM.to_owned() },
     }
 }
 
 fn answered(text: &str, at: &Endpoint, user: &str) -> ClientError {
     let endpoint = at.clone();
-    let message: String = text.chars().take(SERVER_TEXT_CHARS_MAX).collect();
-    let Some(code) = exception_code(text) else {
-        return ClientError::Protocol { endpoint, cause: message };
+    // Whatever answers may be anybody's server, and what it says nobody's business: only an exception
+    // in ClickHouse's own form is repeated.
+    let Some((code, text)) = exception(text) else {
+        return ClientError::Protocol { endpoint, cause: NOT_ITS_FORM.to_owned() };
     };
+    let message: String = text.chars().take(SERVER_TEXT_CHARS_MAX).collect();
     let user = user.to_owned();
     match code {
         192 | 193 | 194 | 516 => ClientError::Authentication { endpoint, user, code },
@@ -301,16 +318,26 @@ fn answered(text: &str, at: &Endpoint, user: &str) -> ClientError {
     }
 }
 
-/// The number in `Code: 60. DB::Exception: ...`.
-fn exception_code(text: &str) -> Option<u32> {
-    let after = text.split_once("Code: ")?.1;
+/// The exception `Code: 60. DB::Exception: ...` in a text: its number, and the text from there on.
+fn exception(text: &str) -> Option<(u32, &str)> {
+    let text = &text[text.find("Code: ")?..];
+    let after = text.strip_prefix("Code: ")?;
     let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
-    after[..end].parse().ok()
+    let (digits, words) = after.split_at(end);
+    // Without words it is what the answer's header says, which ClickHouse alone sends.
+    (words.is_empty() || words.starts_with(". DB::")).then_some(())?;
+    Some((digits.parse().ok()?, text))
 }
 
 fn unanswered(error: &(dyn StdError + 'static), at: &Endpoint) -> ClientError {
     let endpoint = at.clone();
     let cause = chain(error);
+    if find::<TooLong>(error) {
+        return ClientError::Protocol { endpoint, cause };
+    }
+    if find::<LinkLocal>(error) {
+        return ClientError::LinkLocal { endpoint };
+    }
     if find::<rustls::Error>(error) {
         return ClientError::Tls { endpoint, cause };
     }
@@ -383,7 +410,24 @@ mod tests {
             let text = format!("Code: {code}. DB::Exception: words. (NAME) (version 26.9.2.1)");
             assert_eq!(answered(&text, &at(), "u").category(), category, "{code}");
         }
-        assert_eq!(answered("<html>hello</html>", &at(), "u").category(), Category::Protocol);
+        for text in ["<html>hello</html>", "Code: 60", "Code: 60. secret", "Code: x. DB::Exception"]
+        {
+            let category = answered(text, &at(), "u").category();
+            let is_bare = text == "Code: 60";
+            let expected = if is_bare { Category::UnknownTable } else { Category::Protocol };
+            assert_eq!(category, expected, "{text}");
+        }
+    }
+
+    /// Scenario: an answer of somebody else's server; one with words around an exception.
+    /// Guarantee: nothing is repeated but the exception.
+    #[test]
+    fn words_that_are_not_clickhouses_are_not_repeated() {
+        let message = answered("token=hunter2", &at(), "u").to_string();
+        assert!(!message.contains("hunter2"), "{message}");
+        let text = "hunter2 Code: 60. DB::Exception: Unknown table";
+        let message = answered(text, &at(), "u").to_string();
+        assert!(!message.contains("hunter2") && message.contains("Unknown table"), "{message}");
     }
 
     /// Scenario: an exception with a very long text. Guarantee: our message stays short.

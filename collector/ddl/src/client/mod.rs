@@ -5,6 +5,7 @@
 
 mod endpoint;
 mod error;
+mod limits;
 mod tls;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use clickhouse::{Client as Http, RowOwned, RowRead};
 
 pub use endpoint::{Credentials, Endpoint, EndpointError, Secret};
 pub use error::{Category, ClientError};
+pub use limits::{Budget, Limits, is_link_local};
 pub use tls::{Identity, Tls};
 
 use crate::render::Statement;
@@ -38,6 +40,8 @@ pub struct ClientOptions {
     pub tls: Tls,
     /// Limit of one statement, connection and answer together.
     pub statement_timeout: Duration,
+    /// What is taken from a server, and where it may be.
+    pub limits: Limits,
 }
 
 impl ClientOptions {
@@ -49,6 +53,7 @@ impl ClientOptions {
             credentials: Credentials::default(),
             tls: Tls::default(),
             statement_timeout: STATEMENT_TIMEOUT,
+            limits: Limits::default(),
         }
     }
 }
@@ -75,12 +80,12 @@ impl Client {
     /// # Errors
     /// [`ClientError::Setup`]: no endpoint, or certificates that cannot be read.
     pub fn new(options: ClientOptions) -> Result<Self, ClientError> {
-        let ClientOptions { endpoints, credentials, tls, statement_timeout } = options;
+        let ClientOptions { endpoints, credentials, tls, statement_timeout, limits } = options;
         let Credentials { user, password } = credentials;
         if endpoints.is_empty() {
             return Err(ClientError::Setup("no endpoint is given".to_owned()));
         }
-        let http = tls::http(&tls, CONNECT_TIMEOUT.min(statement_timeout))?
+        let http = tls::http(&tls, CONNECT_TIMEOUT.min(statement_timeout), &limits)?
             .with_user(user.as_str())
             .with_password(password.reveal())
             .with_product_info("millrace-ddl", env!("CARGO_PKG_VERSION"));

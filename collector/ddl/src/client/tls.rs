@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use clickhouse::Client as Http;
+use clickhouse::{Client as Http, Compression};
 use hyper_rustls::{ConfigBuilderExt, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Client as HyperClient, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -12,6 +12,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::ClientError;
 use super::endpoint::Secret;
+use super::limits::{Counting, Limits, Resolver};
 
 /// ClickHouse closes an idle connection after 3 s or more (`keep_alive_timeout`); we let go first,
 /// so that a request never meets a connection the server is closing.
@@ -39,8 +40,12 @@ pub struct Identity {
 }
 
 /// A `clickhouse` client over our own connector.
-pub(crate) fn http(tls: &Tls, connect_timeout: Duration) -> Result<Http, ClientError> {
-    let mut tcp = HttpConnector::new();
+pub(crate) fn http(
+    tls: &Tls,
+    connect_timeout: Duration,
+    limits: &Limits,
+) -> Result<Http, ClientError> {
+    let mut tcp = HttpConnector::new_with_resolver(Resolver::new(limits));
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(TCP_KEEPALIVE));
@@ -53,8 +58,9 @@ pub(crate) fn http(tls: &Tls, connect_timeout: Duration) -> Result<Http, ClientE
     let hyper = HyperClient::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(POOL_IDLE)
-        .build(connector);
-    Ok(Http::with_http_client(hyper))
+        .build(Counting::new(connector, limits.clone()));
+    // Compressed answers could unfold to any length.
+    Ok(Http::with_http_client(hyper).with_compression(Compression::None))
 }
 
 impl Tls {

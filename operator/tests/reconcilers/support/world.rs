@@ -19,6 +19,7 @@ use millrace_operator::kept::Kept;
 use millrace_operator::lag::{LagObservation, LagQuery, LagSource, PartitionOffsets};
 use millrace_operator::metrics::Metrics;
 use millrace_operator::migrations::Migrations;
+use millrace_operator::outbound::Outbound;
 use millrace_operator::outside::Outside;
 use millrace_operator::scrape::{Look, MetricsApi, PodSource, Sample, ScrapeError, Target};
 use millrace_operator::stores::Stores;
@@ -134,6 +135,7 @@ fn context(
         wakes: Arc::default(),
         references: Arc::default(),
         watches_secrets: false,
+        outbound: Outbound::default(),
         stores: Stores::default(),
         metered: MetricsApi::default(),
         migrations: Migrations::default(),
