@@ -132,7 +132,7 @@ impl Tree {
         let top = word.split_once('/').map(|(top, _)| top);
         let path = word.trim_end_matches('/');
         let known = match top {
-            _ if word.contains('*') => true,
+            _ if word.contains('*') || stands_for_others(path) => true,
             Some(top) if self.tops.contains(top) => self.paths.contains(path),
             _ if ending(path) == "rs" && path != "rs" => {
                 let end = format!("/{path}");
@@ -224,6 +224,13 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
+/// Whether a part of a path is a word for many, such as `FILE` or `TARGET.tar`.
+fn stands_for_others(path: &str) -> bool {
+    let parts = path.split(['/', '.']).filter(|part| *part != "README");
+    let mut long = parts.filter(|part| part.len() > 1);
+    long.any(|part| part.bytes().all(|byte| byte.is_ascii_uppercase()))
+}
+
 /// What stands between double quotes, literals over several lines aside.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('"').skip(1).step_by(2))
@@ -288,7 +295,7 @@ mod tests {
     #[test]
     fn names_of_what_there_is_pass() {
         let page = "See `a/src`, [that](other.md#other-things-and-code), \
-                    docs/other.md#other-things-and-code, and src/lib.rs: \
+                    docs/other.md#other-things-and-code, a/TARGET.tar, and src/lib.rs: \
                     `records_are_kept_in_order` in `path_whole`, `otlp_proto`, `make test FROM=a`, \
                     make it so; `millrace_records_total{kind}`, `millrace_a::thing`.\n\
                     ```\nmake test   # make what is missing\n\
@@ -305,6 +312,7 @@ mod tests {
         for line in [
             "in `a/gone/`",
             "manifests of a/gone.yaml.",
+            "in a/README.md",
             "`gone.rs`",
             "`make gone`",
             "`cargo xtask gone`",
