@@ -24,7 +24,7 @@ mod walk;
 mod written;
 
 pub use by_trace::{Bucket, split_by_trace};
-pub use check::{Checked, check, outline};
+pub use check::{Checked, check, outline, written_bytes};
 pub use common::{
     AnyValue, Array, KeyValue, KeyValueList, KeyValues, Repeated, Resource, ResourceGroup, Scope,
     ScopeGroup, is_absent_id, resource_groups,
