@@ -33,8 +33,8 @@ pub const DAYS: usize = 100;
 /// 2.4 GB. The bodies of one request's inserts are made at once, so this is about the most memory
 /// that they take: of the 256 MiB of the smallest gateway, a half is its budget for records, and
 /// two workers with such a request each are inside of it. A full request of a usual client is far
-/// below: 4 MiB of spans of 120 bytes under a resource of 2 kB are 14 MiB, the same under one of
-/// 30 kB are 131 MiB, in requests of 512 spans 2 MiB each.
+/// below: 4 MiB of spans of 120 bytes under a resource of 2 kB are 14 MiB; 8,192 spans under one of
+/// 30 kB, as a long command line makes it, are 31 MiB.
 pub const WRITTEN_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Longest request in bytes after decompression: 64 MiB. The edge's listeners have lower limits of

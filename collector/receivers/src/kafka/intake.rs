@@ -46,6 +46,10 @@ const GROWTH: u64 = 4;
 /// One message may take this part of the budget: a quarter is what consumers fetch ahead, so that
 /// there is room for it once other batches have left.
 const LONGEST_SHARE: u64 = 4;
+/// At most this part of the budget is waited for before a message is taken: a half, as consumers
+/// fetch a quarter of it ahead. A message that is written as 64 MiB fits into the half of 128 MiB,
+/// the budget of a process with 256 MiB.
+const WAIT_SHARE: u64 = 2;
 /// Dead letters of one batch; at this many it is cut. A batch's letters and blocks are parts to be
 /// answered, of which a worker may have 1,024 open.
 const MAX_LETTERS: usize = 256;
@@ -136,6 +140,8 @@ impl<M: Member> Session<M> {
         let bytes = payload.len();
         let written_bytes = self.written_bytes(key, payload);
         let needed = (bytes as u64 * GROWTH).max(bytes as u64 + written_bytes);
+        // More is never free in a small budget.
+        let needed = needed.min(self.shared.budget.limit_bytes() / WAIT_SHARE);
         if needed <= HEADROOM_BYTES || too_long(bytes, &self.shared.budget).is_some() {
             return true;
         }
