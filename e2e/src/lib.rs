@@ -8,6 +8,7 @@ pub mod collector;
 pub mod http;
 pub mod lab;
 pub mod loadgen;
+pub mod memory;
 pub mod pipeline;
 pub mod process;
 pub mod segment;

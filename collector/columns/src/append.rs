@@ -1,19 +1,27 @@
 //! What appending a request can answer.
 
+use millrace_wire::limits::WRITTEN_BYTES;
 use millrace_wire::protobuf::Fault;
-use millrace_wire::{Signal, WireError};
+use millrace_wire::{Signal, WireError, WireErrorKind};
 
-/// Most table partitions (days) that one request may touch per table: 100, which is also where the
-/// server refuses an insert by default (`max_partitions_per_insert_block`). Real requests touch one
-/// or two; without a bound a few megabytes of odd timestamps would become a hundred thousand
-/// inserts.
-pub const MAX_DAYS: usize = 100;
+/// Most table partitions (days) that one request may touch per table. The edge counts them for all
+/// tables together, so it refuses all that is refused here.
+pub const MAX_DAYS: usize = millrace_wire::limits::DAYS;
 
 /// What a request added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Appended {
     /// Rows added, which is the number of records: each span, log record or metric point is a row.
     pub rows: u64,
+}
+
+/// What was taken of a request, resource by resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppendedGroups {
+    /// What was added.
+    pub appended: Appended,
+    /// The resource groups that were left out, as a request of their own, and why the first was.
+    pub refused: Option<(AppendError, Vec<u8>)>,
 }
 
 /// Why a request was left out. Sending the same bytes again can't help.
@@ -31,6 +39,16 @@ pub enum AppendError {
         /// The request's signal.
         signal: Signal,
     },
+    /// Its records would be written as too many bytes.
+    #[error(
+        "otlp {signal} request: what its records share (resource, scope, metric) is too long for \
+         their number, as it is written with each; send fewer records in one request, or shorter \
+         shared values"
+    )]
+    TooMuchWritten {
+        /// The request's signal.
+        signal: Signal,
+    },
 }
 
 impl AppendError {
@@ -39,7 +57,8 @@ impl AppendError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Malformed(error) => error.kind().as_str(),
-            Self::TooManyDays { .. } => "too_many_days",
+            Self::TooManyDays { .. } => WireErrorKind::TooManyDays.as_str(),
+            Self::TooMuchWritten { .. } => WireErrorKind::TooMuchWritten.as_str(),
         }
     }
 }
@@ -49,6 +68,7 @@ impl AppendError {
 pub(crate) enum Refusal {
     Fault(Fault),
     TooManyDays,
+    TooMuchWritten,
 }
 
 impl From<Fault> for Refusal {
@@ -62,7 +82,23 @@ impl Refusal {
         match self {
             Self::Fault(fault) => WireError::locate(signal, request, fault).into(),
             Self::TooManyDays => AppendError::TooManyDays { signal },
+            Self::TooMuchWritten => AppendError::TooMuchWritten { signal },
         }
+    }
+}
+
+/// What the rows of one request are written as so far, by the measure of `millrace_wire`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Written {
+    bytes: u64,
+}
+
+impl Written {
+    /// Counts a row.
+    #[inline]
+    pub(crate) fn add(&mut self, bytes: u64) -> Result<(), Refusal> {
+        self.bytes += bytes;
+        if self.bytes > WRITTEN_BYTES { Err(Refusal::TooMuchWritten) } else { Ok(()) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! A block: the columns of one table, and how they relate to its rows.
 
 use millrace_schema::{Table, TableKind};
+use millrace_wire::otlp::{ROW_BYTES, repeated_bytes};
 
 use crate::body::BodyWriter;
 use crate::column::Column;
@@ -36,6 +37,28 @@ pub(crate) struct Levels {
     pub(crate) second: Offsets,
     /// The groups open now, by their serial numbers in the set.
     pub(crate) open: Serials,
+    /// What a row counts for each of them.
+    shared: Shared,
+    /// What the rows are written as, by the measure of `millrace_wire`.
+    pub(crate) written_bytes: u64,
+    /// What the blocks before this one put into its insert.
+    pub(crate) before: Before,
+}
+
+/// What the open groups count each time they are written with a row.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shared {
+    resource_bytes: u64,
+    scope_bytes: u64,
+    metric_bytes: u64,
+    all_bytes: u64,
+}
+
+/// What an insert has before one of its blocks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Before {
+    pub(crate) rows: u32,
+    pub(crate) written_bytes: u64,
 }
 
 /// Numbers that tell groups apart within a set, ever increasing; 0 is none.
@@ -53,21 +76,55 @@ pub(crate) struct Mark {
     resources: usize,
     scopes: usize,
     metrics: usize,
+    written_bytes: u64,
 }
 
 impl Levels {
+    /// The open resource's columns take `bytes` a row.
+    pub(crate) fn share_resource(&mut self, bytes: usize) {
+        self.shared.resource_bytes = repeated_bytes(bytes as u64);
+        self.sum_shared();
+    }
+
+    /// The open scope's columns take `bytes` a row.
+    pub(crate) fn share_scope(&mut self, bytes: usize) {
+        self.shared.scope_bytes = repeated_bytes(bytes as u64);
+        self.sum_shared();
+    }
+
+    /// The open metric's columns take `bytes` a row.
+    pub(crate) fn share_metric(&mut self, bytes: usize) {
+        self.shared.metric_bytes = repeated_bytes(bytes as u64);
+        self.sum_shared();
+    }
+
+    fn sum_shared(&mut self) {
+        let Shared { resource_bytes, scope_bytes, metric_bytes, .. } = self.shared;
+        self.shared.all_bytes = resource_bytes + scope_bytes + metric_bytes;
+    }
+
+    /// Counts what a row of the open groups is written as, made of a message of `own_bytes`.
+    #[inline]
+    pub(crate) fn count(&mut self, own_bytes: usize) -> u64 {
+        let bytes = own_bytes as u64 + ROW_BYTES + self.shared.all_bytes;
+        self.written_bytes += bytes;
+        bytes
+    }
+
     fn mark(&self) -> Mark {
         Mark {
             rows: self.rows,
             resources: self.resource.len(),
             scopes: self.scope.len(),
             metrics: self.metric.len(),
+            written_bytes: self.written_bytes,
         }
     }
 
     fn restore(&mut self, mark: Mark) {
-        let Mark { rows, resources, scopes, metrics } = mark;
+        let Mark { rows, resources, scopes, metrics, written_bytes } = mark;
         self.rows = rows;
+        self.written_bytes = written_bytes;
         self.resource.truncate(resources);
         self.scope.truncate(scopes);
         self.metric.truncate(metrics);
@@ -100,7 +157,7 @@ impl Levels {
     }
 
     fn clear(&mut self) {
-        let Self { rows, resource, scope, metric, first, second, open } = self;
+        let Self { rows, resource, scope, metric, first, second, open, .. } = self;
         *rows = 0;
         resource.clear();
         scope.clear();
@@ -108,6 +165,9 @@ impl Levels {
         first.clear();
         second.clear();
         *open = Serials::default();
+        self.shared = Shared::default();
+        self.written_bytes = 0;
+        self.before = Before::default();
     }
 
     fn memory_bytes(&self) -> usize {
@@ -131,6 +191,8 @@ pub(crate) trait Block {
     fn levels_mut(&mut self) -> &mut Levels;
     /// Cells of JSON columns in the written form.
     fn cells(&self) -> usize;
+    /// Names of JSON paths that lists in attributes made: keys repeated for each member.
+    fn names_bytes(&self) -> usize;
     /// Calls `visit` with every column.
     fn each(&self, visit: &mut dyn FnMut(Level, &dyn Column));
     /// Calls `visit` with every column.

@@ -10,12 +10,14 @@ use crate::text;
 const SERVICE_NAME: &[u8] = b"service.name";
 
 /// Appends one resource's attributes and service name. A resource without the attribute has an
-/// empty service name; one whose name isn't text has it as text.
+/// empty service name; one whose name isn't text has it as text. The bytes that the attributes take
+/// in each row.
 pub(crate) fn push_resource(
     resource: Resource<'_>,
     attributes: &mut Sets,
     service_name: &mut Dictionary,
-) -> Result<(), Fault> {
+) -> Result<usize, Fault> {
+    let before = attributes.value_bytes();
     let mut name = AnyValue::Empty;
     attributes.push_with(|add| {
         resource.attributes(|attribute| {
@@ -26,10 +28,8 @@ pub(crate) fn push_resource(
         })
     })?;
     match name {
-        AnyValue::String(name) => {
-            service_name.push(name);
-            Ok(())
-        }
-        name => service_name.push_with(|out| text::plain(name, out)),
+        AnyValue::String(name) => service_name.push(name),
+        name => service_name.push_with(|out| text::plain(name, out))?,
     }
+    Ok(attributes.value_bytes() - before)
 }

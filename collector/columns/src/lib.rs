@@ -3,7 +3,8 @@
 //!
 //! [`BlockSet`] is the whole interface: append requests, ask how much is in, take the inserts.
 //! One insert holds rows of one table and one partition (day), so that a deduplication token never
-//! covers several partitions, and at most [`INSERT_ROWS`].
+//! covers several partitions, at most [`INSERT_ROWS`], and about [`INSERT_BYTES`] as they are
+//! written.
 //!
 //! ```
 //! # use millrace_columns::{BlockSet, Compression, Options};
@@ -62,7 +63,7 @@ mod shape;
 mod text;
 mod traces;
 
-pub use append::{AppendError, Appended, MAX_DAYS};
+pub use append::{AppendError, Appended, AppendedGroups, MAX_DAYS};
 pub use body::Compression;
 pub use frame::{FRAME_BYTES, checksum};
-pub use set::{BlockSet, Day, INSERT_ROWS, Insert, Options};
+pub use set::{BlockSet, Day, INSERT_BYTES, INSERT_ROWS, Insert, Options};

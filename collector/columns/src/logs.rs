@@ -4,7 +4,7 @@ use millrace_schema::{Attributes, TableKind};
 use millrace_wire::otlp::{AnyValue, LogRecord, ResourceGroup, ScopeGroup, resource_groups};
 use millrace_wire::protobuf::Fault;
 
-use crate::append::{Refusal, ticks};
+use crate::append::{Refusal, Written, ticks};
 use crate::block::{Block, Levels, Serials, visits};
 use crate::column::{Dictionary, Fixed, Sets, Strings};
 use crate::group::push_resource;
@@ -60,8 +60,14 @@ impl Block for LogBlock {
 
     #[inline]
     fn cells(&self) -> usize {
-        let shared = self.resource_attributes.paths() + self.scope_attributes.paths();
-        shared * self.levels.rows as usize + self.log_attributes.cells()
+        self.resource_attributes.shared_cells(self.levels.rows)
+            + self.scope_attributes.shared_cells(self.levels.rows)
+            + self.log_attributes.cells()
+    }
+
+    fn names_bytes(&self) -> usize {
+        let Self { resource_attributes, scope_attributes, log_attributes, .. } = self;
+        [resource_attributes, scope_attributes, log_attributes].map(Sets::names_bytes).iter().sum()
     }
 
     visits! {
@@ -88,7 +94,9 @@ impl LogBlock {
     fn begin_resource(&mut self, group: &ResourceGroup<'_>) -> Result<(), Fault> {
         self.levels.resource.begin(self.levels.rows);
         self.resource_schema_url.push(group.schema_url);
-        push_resource(group.resource, &mut self.resource_attributes, &mut self.service_name)
+        let Self { resource_attributes, service_name, levels, .. } = self;
+        levels.share_resource(push_resource(group.resource, resource_attributes, service_name)?);
+        Ok(())
     }
 
     fn begin_scope(&mut self, group: &ScopeGroup<'_>) -> Result<(), Fault> {
@@ -96,7 +104,11 @@ impl LogBlock {
         self.scope_schema_url.push(group.schema_url);
         self.scope_name.push(group.scope.name);
         self.scope_version.push(group.scope.version);
-        self.scope_attributes.push_with(|add| group.scope.attributes(add))
+        let before = self.scope_attributes.value_bytes();
+        self.scope_attributes.push_with(|add| group.scope.attributes(add))?;
+        let attributes_bytes = self.scope_attributes.value_bytes() - before;
+        self.levels.share_scope(attributes_bytes + group.scope.name.len());
+        Ok(())
     }
 
     #[inline]
@@ -125,6 +137,7 @@ pub(crate) fn append(
     tables: &mut Partitions<LogBlock>,
     serials: &mut Serials,
     request: &[u8],
+    written: &mut Written,
 ) -> Result<u64, Refusal> {
     // The Map variant's table is partitioned by its column of whole seconds.
     let day_of = match tables.attributes() {
@@ -139,8 +152,8 @@ pub(crate) fn append(
             let scope = ScopeGroup::parse(scope?)?;
             serials.scope += 1;
             let mut records = scope.records;
-            while let Some(record) = records.next_value()? {
-                let record = LogRecord::parse(record)?;
+            while let Some(message) = records.next_value()? {
+                let record = LogRecord::parse(message)?;
                 let time = match record.time_unix_nano {
                     0 => ticks(record.observed_time_unix_nano),
                     time => ticks(time),
@@ -154,6 +167,7 @@ pub(crate) fn append(
                     block.levels.open = *serials;
                 }
                 block.push(&record, time)?;
+                written.add(block.levels.count(message.len()))?;
                 rows += 1;
             }
         }

@@ -7,7 +7,7 @@ use millrace_wire::otlp::{
 };
 use millrace_wire::protobuf::Fault;
 
-use crate::append::{Refusal, ticks};
+use crate::append::{Refusal, Written, ticks};
 use crate::block::{Block, Level, Levels, Serials};
 use crate::column::{Column, Dictionary, Fixed, Numbers, Sets, Strings};
 use crate::group::push_resource;
@@ -178,10 +178,19 @@ impl Block for MetricBlock {
 
     #[inline]
     fn cells(&self) -> usize {
-        let shared = self.resource_attributes.paths() + self.scope_attributes.paths();
-        shared * self.levels.rows as usize
+        self.resource_attributes.shared_cells(self.levels.rows)
+            + self.scope_attributes.shared_cells(self.levels.rows)
             + self.attributes.cells()
             + self.exemplar_attributes.cells()
+    }
+
+    fn names_bytes(&self) -> usize {
+        let Self { resource_attributes, scope_attributes, attributes, exemplar_attributes, .. } =
+            self;
+        [resource_attributes, scope_attributes, attributes, exemplar_attributes]
+            .map(Sets::names_bytes)
+            .iter()
+            .sum()
     }
 
     fn each(&self, visit: &mut dyn FnMut(Level, &dyn Column)) {
@@ -220,8 +229,10 @@ impl MetricBlock {
         if self.levels.open.resource != serials.resource {
             self.levels.resource.begin(self.levels.rows);
             self.resource_schema_url.push(group.resource.schema_url);
-            let Self { resource_attributes, service_name, .. } = self;
-            push_resource(group.resource.resource, resource_attributes, service_name)?;
+            let Self { resource_attributes, service_name, levels, .. } = self;
+            let attributes_bytes =
+                push_resource(group.resource.resource, resource_attributes, service_name)?;
+            levels.share_resource(attributes_bytes + group.resource.schema_url.len());
         }
         if self.levels.open.scope != serials.scope {
             self.levels.scope.begin(self.levels.rows);
@@ -230,13 +241,18 @@ impl MetricBlock {
             self.scope_version.push(scope.version);
             self.scope_dropped.push(scope.dropped_attributes_count.to_le_bytes());
             self.scope_schema_url.push(schema_url);
+            let before = self.scope_attributes.value_bytes();
             self.scope_attributes.push_with(|add| scope.attributes(add))?;
+            let attributes_bytes = self.scope_attributes.value_bytes() - before;
+            let texts_bytes = scope.name.len() + scope.version.len() + schema_url.len();
+            self.levels.share_scope(attributes_bytes + texts_bytes);
         }
         self.levels.metric.begin(self.levels.rows);
         let Metric { name, description, unit, .. } = *group.metric;
         self.metric_name.push(name);
         self.description.push(description);
         self.unit.push(unit);
+        self.levels.share_metric(description.len() + unit.len());
         if self.kind == TableKind::MetricsSum {
             self.monotonic.push([u8::from(group.monotonic)]);
         }
@@ -373,16 +389,18 @@ fn push_points<'a, P: PointKind<'a>>(
     group: &Group<'_>,
     serials: Serials,
     mut points: Points<'a>,
+    written: &mut Written,
 ) -> Result<u64, Refusal> {
     let mut rows = 0;
-    while let Some(point) = points.next_value()? {
-        let point = <P as PointKind>::parse(point)?;
+    while let Some(message) = points.next_value()? {
+        let point = <P as PointKind>::parse(message)?;
         let common = point.common();
         let block = table.block(Day::of(common.time))?;
         block.open(group, serials)?;
         block.push_common(&common)?;
         point.push(block)?;
         block.levels.rows += 1;
+        written.add(block.levels.count(message.len()))?;
         rows += 1;
     }
     Ok(rows)
@@ -393,6 +411,7 @@ pub(crate) fn append(
     tables: &mut MetricTables,
     serials: &mut Serials,
     request: &[u8],
+    written: &mut Written,
 ) -> Result<u64, Refusal> {
     let mut rows = 0;
     for resource in resource_groups(request) {
@@ -404,7 +423,7 @@ pub(crate) fn append(
             for metric in scope.records {
                 let metric = &Metric::parse(metric?)?;
                 serials.metric += 1;
-                rows += push_metric(tables, *serials, resource, scope, metric)?;
+                rows += push_metric(tables, *serials, (resource, scope, metric), written)?;
             }
         }
     }
@@ -414,31 +433,32 @@ pub(crate) fn append(
 fn push_metric(
     tables: &mut MetricTables,
     serials: Serials,
-    resource: &ResourceGroup<'_>,
-    scope: &ScopeGroup<'_>,
-    metric: &Metric<'_>,
+    (resource, scope, metric): (&ResourceGroup<'_>, &ScopeGroup<'_>, &Metric<'_>),
+    written: &mut Written,
 ) -> Result<u64, Refusal> {
     let [gauge, sum, histogram, exponential_histogram, summary] = tables;
     let mut group = Group { resource, scope, metric, temporality: 0, monotonic: false };
     match metric.data {
         MetricData::Empty => Ok(0),
-        MetricData::Gauge(points) => push_points::<NumberPoint<'_>>(gauge, &group, serials, points),
+        MetricData::Gauge(points) => {
+            push_points::<NumberPoint<'_>>(gauge, &group, serials, points, written)
+        }
         MetricData::Sum { points, temporality, monotonic } => {
             group.temporality = temporality;
             group.monotonic = monotonic;
-            push_points::<NumberPoint<'_>>(sum, &group, serials, points)
+            push_points::<NumberPoint<'_>>(sum, &group, serials, points, written)
         }
         MetricData::Histogram { points, temporality } => {
             group.temporality = temporality;
-            push_points::<HistogramPoint<'_>>(histogram, &group, serials, points)
+            push_points::<HistogramPoint<'_>>(histogram, &group, serials, points, written)
         }
         MetricData::ExponentialHistogram { points, temporality } => {
             group.temporality = temporality;
             let table = exponential_histogram;
-            push_points::<ExponentialHistogramPoint<'_>>(table, &group, serials, points)
+            push_points::<ExponentialHistogramPoint<'_>>(table, &group, serials, points, written)
         }
         MetricData::Summary(points) => {
-            push_points::<SummaryPoint<'_>>(summary, &group, serials, points)
+            push_points::<SummaryPoint<'_>>(summary, &group, serials, points, written)
         }
     }
 }

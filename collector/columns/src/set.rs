@@ -2,9 +2,11 @@
 
 use millrace_schema::{Attributes, Table, TableKind, table};
 use millrace_wire::Signal;
+use millrace_wire::limits::WRITTEN_BYTES;
+use millrace_wire::protobuf::{Cursor, Fault, LENGTH, tag};
 
-use crate::append::{AppendError, Appended, MAX_DAYS, Refusal};
-use crate::block::{Block, BlockExt, Mark, Serials};
+use crate::append::{AppendError, Appended, AppendedGroups, MAX_DAYS, Refusal, Written};
+use crate::block::{Before, Block, BlockExt, Mark, Serials};
 use crate::body::{BodyWriter, Compression};
 use crate::logs::LogBlock;
 use crate::metrics::MetricTables;
@@ -14,13 +16,19 @@ use crate::traces::TraceBlock;
 /// with 160 different keys; a block that would have more is followed by another one in the same
 /// insert, so that ten thousand keys in a batch cost memory in proportion to their values, not to
 /// rows x keys. A path counts for 1,024 rows at least, so a block of few rows ends at 16,384 paths.
-const MAX_CELLS: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_CELLS: usize = 16 * 1024 * 1024;
 
 /// Most rows of one insert, just below the 1,048,449 that a server takes as one block by default
 /// (`max_insert_block_size`, `min_insert_block_size_rows`): so an insert is one part, stored whole
 /// or not at all. Batches stay below it; a message of more rows becomes several inserts. Where they
 /// are cut depends on the number of rows alone, so the same messages are cut alike at any time.
 pub const INSERT_ROWS: u32 = 1_000_000;
+
+/// Where an insert ends that is written as more bytes, by the measure of `millrace_wire`: 64 MiB,
+/// which is what one request may be written as. What repeats within 32 KiB counts an eighth there,
+/// so a server takes 512 MiB at most, plain, as one block. Where inserts are cut depends on their
+/// rows alone here too.
+pub const INSERT_BYTES: u64 = WRITTEN_BYTES;
 
 /// What an open block counts beside its values: about the memory that its empty builders take. It
 /// makes a batch of many days end early.
@@ -140,12 +148,53 @@ impl BlockSet {
     /// # Errors
     /// The request is malformed or touches too many days. The set is as it was before.
     pub fn append(&mut self, request: &[u8]) -> Result<Appended, AppendError> {
+        self.tables.each_mut(|table| table.begin());
+        self.append_part(request, &mut Written::default())
+    }
+
+    /// Appends what can be of an export request: all of it, or else resource group by resource
+    /// group. The limits of a request hold for what is taken of it together.
+    ///
+    /// # Errors
+    /// Nothing of the request can be appended. The set is as it was before.
+    pub fn append_groups(&mut self, request: &[u8]) -> Result<AppendedGroups, AppendError> {
+        let error = match self.append(request) {
+            Ok(appended) => return Ok(AppendedGroups { appended, refused: None }),
+            Err(error) => error,
+        };
+        let Ok(groups) = group_fields(request) else { return Err(error) };
+        self.tables.each_mut(|table| table.begin());
+        let mut written = Written::default();
+        let mut appended = Appended::default();
+        let mut refused: Option<(AppendError, Vec<u8>)> = None;
+        let mut taken = false;
+        for group in groups {
+            let before = written;
+            match self.append_part(group, &mut written) {
+                Ok(Appended { rows }) => {
+                    appended.rows += rows;
+                    taken = true;
+                }
+                Err(error) => {
+                    written = before;
+                    refused.get_or_insert((error, Vec::new())).1.extend_from_slice(group);
+                }
+            }
+        }
+        if taken { Ok(AppendedGroups { appended, refused }) } else { Err(error) }
+    }
+
+    fn append_part(
+        &mut self,
+        request: &[u8],
+        written: &mut Written,
+    ) -> Result<Appended, AppendError> {
         self.tables.each_mut(|table| table.save());
         let serials = &mut self.serials;
         let result = match &mut self.tables {
-            Tables::Traces(traces) => crate::traces::append(traces, serials, request),
-            Tables::Logs(logs) => crate::logs::append(logs, serials, request),
-            Tables::Metrics(metrics) => crate::metrics::append(metrics, serials, request),
+            Tables::Traces(traces) => crate::traces::append(traces, serials, request, written),
+            Tables::Logs(logs) => crate::logs::append(logs, serials, request, written),
+            Tables::Metrics(metrics) => crate::metrics::append(metrics, serials, request, written),
         };
         match result {
             Ok(rows) => Ok(Appended { rows }),
@@ -170,13 +219,21 @@ impl BlockSet {
         rows
     }
 
-    /// Bytes of values held, which are less than the bodies before compression: values that rows
-    /// share are held once. It is what to batch by.
+    /// What to batch by: the bytes of values held, where values that rows share are held once, or
+    /// what the rows are written as, by the measure of `millrace_wire`; the larger of the two.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let mut bytes = 0;
         self.tables.each(|table| bytes += table.bytes());
-        bytes
+        bytes.max(self.written_bytes())
+    }
+
+    /// What the rows are written as, by the measure of `millrace_wire`.
+    #[must_use]
+    pub fn written_bytes(&self) -> usize {
+        let mut bytes = 0;
+        self.tables.each(|table| bytes += table.written_bytes());
+        usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
     /// Bytes of memory held, in use or kept for the next batch.
@@ -203,12 +260,31 @@ impl BlockSet {
     }
 }
 
+/// The resource groups of a request, each with its tag and length: a request of its own.
+fn group_fields(request: &[u8]) -> Result<Vec<&[u8]>, Fault> {
+    const GROUP: u32 = tag(1, LENGTH);
+    let mut groups = Vec::new();
+    let mut cursor = Cursor::new(request);
+    loop {
+        let start = cursor.rest();
+        let Some(tag) = cursor.tag()? else { return Ok(groups) };
+        cursor.skip(tag)?;
+        if tag == GROUP {
+            groups.push(&start[..start.len() - cursor.rest().len()]);
+        }
+    }
+}
+
 /// What a set does with every table alike.
 trait AnyPartitions {
+    /// A request begins.
+    fn begin(&mut self);
+    /// A part of it begins, to which `restore` goes back.
     fn save(&mut self);
     fn restore(&mut self);
     fn rows(&self) -> u64;
     fn bytes(&self) -> usize;
+    fn written_bytes(&self) -> u64;
     fn memory_bytes(&self) -> usize;
     fn clear(&mut self);
     fn take(&mut self, compression: Compression, writer: &mut BodyWriter, out: &mut Vec<Insert>);
@@ -221,13 +297,24 @@ pub(crate) struct Partitions<B> {
     days: Vec<DayBlocks<B>>,
     /// The day that the last row went to.
     last: usize,
-    /// The rows at which its last block is full.
+    /// The rows, and what they are written as, at which the insert of its last block is full.
     last_rows: u32,
+    last_written_bytes: u64,
     spare: Vec<B>,
     /// The request being appended, by a number of its own, and how many days it has touched.
     request: u64,
     touched: usize,
-    saved: usize,
+    /// Names that lists made in the blocks it has filled.
+    names_bytes: usize,
+    saved: Saved,
+}
+
+/// What a part of a request found: days, days touched, names.
+#[derive(Default)]
+struct Saved {
+    days: usize,
+    touched: usize,
+    names_bytes: usize,
 }
 
 struct DayBlocks<B> {
@@ -237,6 +324,7 @@ struct DayBlocks<B> {
     /// The last request that touched it.
     request: u64,
     saved: (usize, Mark),
+    saved_request: u64,
 }
 
 impl<B: Block> Partitions<B> {
@@ -247,10 +335,12 @@ impl<B: Block> Partitions<B> {
             days: Vec::new(),
             last: 0,
             last_rows: 0,
+            last_written_bytes: 0,
             spare: Vec::new(),
             request: 0,
             touched: 0,
-            saved: 0,
+            names_bytes: 0,
+            saved: Saved::default(),
         }
     }
 
@@ -265,7 +355,9 @@ impl<B: Block> Partitions<B> {
             last.day == day
                 && last.request == self.request
                 && last.blocks.last().is_some_and(|block| {
-                    block.cells() < MAX_CELLS && block.levels().rows < self.last_rows
+                    block.cells() < MAX_CELLS
+                        && block.levels().rows < self.last_rows
+                        && block.levels().written_bytes < self.last_written_bytes
                 })
         });
         if !hit {
@@ -280,7 +372,7 @@ impl<B: Block> Partitions<B> {
 
     #[cold]
     fn open(&mut self, day: Day) -> Result<usize, Refusal> {
-        let Self { options, table, days, spare, request, touched, last_rows, .. } = self;
+        let Self { options, table, days, spare, request, touched, .. } = self;
         let found = days.iter().position(|blocks| blocks.day == day);
         let index = found.unwrap_or(days.len());
         if found.is_none_or(|index| days[index].request != *request) {
@@ -291,21 +383,29 @@ impl<B: Block> Partitions<B> {
         }
         if found.is_none() {
             let saved = (0, Mark::default());
-            days.push(DayBlocks { day, blocks: Vec::new(), request: *request, saved });
+            let (request, blocks) = (*request, Vec::new());
+            days.push(DayBlocks { day, blocks, request, saved, saved_request: 0 });
         }
         let blocks = &mut days[index];
         blocks.request = *request;
-        let rows: u64 = blocks.blocks.iter().map(|block| u64::from(block.levels().rows)).sum();
-        let left = INSERT_ROWS - (rows % u64::from(INSERT_ROWS)) as u32;
-        let last = blocks.blocks.last();
-        // A whole number of inserts is full: the next begins with a block of its own.
-        let is_full = last.is_none_or(|last| {
-            last.cells() >= MAX_CELLS || (left == INSERT_ROWS && last.levels().rows > 0)
-        });
-        if is_full {
-            blocks.blocks.push(spare.pop().unwrap_or_else(|| B::new(table.kind, options)));
+        let (next, is_of_request) = match blocks.blocks.last() {
+            None => (Some(Before::default()), false),
+            Some(last) => (before_next(last), blocks.blocks.len() > blocks.saved.0),
+        };
+        if let Some(before) = next {
+            if is_of_request {
+                self.names_bytes += blocks.blocks.last().map_or(0, Block::names_bytes);
+            }
+            let mut block = spare.pop().unwrap_or_else(|| B::new(table.kind, options));
+            block.levels_mut().before = before;
+            blocks.blocks.push(block);
         }
-        *last_rows = left + blocks.blocks.last().map_or(0, |last| last.levels().rows);
+        let before = blocks.blocks.last().map(|last| last.levels().before).unwrap_or_default();
+        self.last_rows = INSERT_ROWS - before.rows;
+        self.last_written_bytes = INSERT_BYTES - before.written_bytes;
+        if self.names_bytes as u64 > WRITTEN_BYTES {
+            return Err(Refusal::TooMuchWritten);
+        }
         Ok(index)
     }
 
@@ -321,19 +421,46 @@ impl<B: Block> Partitions<B> {
     }
 }
 
+/// If a block takes no more rows, what the next one's insert has before it: nothing, where an insert
+/// ends with the block.
+fn before_next<B: Block>(last: &B) -> Option<Before> {
+    let (levels, cells) = (last.levels(), last.cells());
+    let rows = levels.before.rows + levels.rows;
+    let written_bytes = levels.before.written_bytes + levels.written_bytes;
+    let is_end = |written_bytes| rows >= INSERT_ROWS || written_bytes >= INSERT_BYTES;
+    if is_end(written_bytes) {
+        return Some(Before::default());
+    }
+    if cells < MAX_CELLS {
+        return None;
+    }
+    // Cells without a value are written as well, a byte each.
+    let written_bytes = written_bytes + cells as u64;
+    let next = Before { rows, written_bytes };
+    Some(if is_end(written_bytes) { Before::default() } else { next })
+}
+
 impl<B: Block> AnyPartitions for Partitions<B> {
-    fn save(&mut self) {
+    fn begin(&mut self) {
         self.request += 1;
         self.touched = 0;
-        self.saved = self.days.len();
+        self.names_bytes = 0;
+    }
+
+    fn save(&mut self) {
+        let Self { touched, names_bytes, .. } = *self;
+        self.saved = Saved { days: self.days.len(), touched, names_bytes };
         for day in &mut self.days {
             let mark = day.blocks.last().map(BlockExt::mark).unwrap_or_default();
             day.saved = (day.blocks.len(), mark);
+            day.saved_request = day.request;
         }
     }
 
     fn restore(&mut self) {
-        for day in self.days.drain(self.saved..) {
+        let Saved { days, touched, names_bytes } = self.saved;
+        (self.touched, self.names_bytes) = (touched, names_bytes);
+        for day in self.days.drain(days..) {
             day.blocks.into_iter().for_each(|block| Self::retire(&mut self.spare, block));
         }
         for day in self.days.iter_mut().filter(|day| day.request == self.request) {
@@ -344,6 +471,7 @@ impl<B: Block> AnyPartitions for Partitions<B> {
             if let Some(block) = day.blocks.last_mut() {
                 block.restore(mark);
             }
+            day.request = day.saved_request;
         }
         self.last = 0;
     }
@@ -354,6 +482,10 @@ impl<B: Block> AnyPartitions for Partitions<B> {
 
     fn bytes(&self) -> usize {
         self.blocks().map(|block| BLOCK_BYTES + block.bytes()).sum()
+    }
+
+    fn written_bytes(&self) -> u64 {
+        self.blocks().map(|block| block.levels().written_bytes).sum()
     }
 
     fn memory_bytes(&self) -> usize {
@@ -371,24 +503,25 @@ impl<B: Block> AnyPartitions for Partitions<B> {
         self.days.sort_by_key(|day| day.day);
         for DayBlocks { day, blocks, .. } in self.days.drain(..) {
             let mut blocks = blocks.into_iter().peekable();
-            for number in 0.. {
-                if blocks.peek().is_none() {
-                    break;
-                }
+            let mut number = 0;
+            while let Some(first) = blocks.next() {
                 let mut rows = 0;
                 writer.begin(compression);
-                // Blocks end where an insert does, so it is never more.
-                while let Some(block) = blocks.next_if(|_| rows < u64::from(INSERT_ROWS)) {
+                let mut next = Some(first);
+                while let Some(block) = next {
                     rows += u64::from(block.levels().rows);
                     if block.levels().rows > 0 {
                         block.write(&self.table, writer);
                     }
                     Self::retire(&mut self.spare, block);
+                    // The first block of an insert has nothing before it.
+                    next = blocks.next_if(|block| block.levels().before.rows > 0);
                 }
                 let (body, plain_bytes) = writer.finish();
                 if rows > 0 {
                     let table = self.table.kind;
                     out.push(Insert { table, day, number, rows, body, plain_bytes });
+                    number += 1;
                 }
             }
         }

@@ -4,7 +4,7 @@ use millrace_schema::TableKind;
 use millrace_wire::otlp::{Event, Link, ResourceGroup, ScopeGroup, Span, resource_groups};
 use millrace_wire::protobuf::Fault;
 
-use crate::append::{Refusal, ticks};
+use crate::append::{Refusal, Written, ticks};
 use crate::block::{Block, Levels, Serials, visits};
 use crate::column::{Dictionary, Fixed, Labels, Sets, Strings};
 use crate::group::push_resource;
@@ -76,11 +76,20 @@ impl Block for TraceBlock {
 
     #[inline]
     fn cells(&self) -> usize {
-        let resource = self.resource_attributes.paths() * self.levels.rows as usize;
-        resource
+        self.resource_attributes.shared_cells(self.levels.rows)
             + self.span_attributes.cells()
             + self.event_attributes.cells()
             + self.link_attributes.cells()
+    }
+
+    fn names_bytes(&self) -> usize {
+        let Self {
+            resource_attributes, span_attributes, event_attributes, link_attributes, ..
+        } = self;
+        [resource_attributes, span_attributes, event_attributes, link_attributes]
+            .map(Sets::names_bytes)
+            .iter()
+            .sum()
     }
 
     visits! {
@@ -112,13 +121,16 @@ impl Block for TraceBlock {
 impl TraceBlock {
     fn begin_resource(&mut self, group: &ResourceGroup<'_>) -> Result<(), Fault> {
         self.levels.resource.begin(self.levels.rows);
-        push_resource(group.resource, &mut self.resource_attributes, &mut self.service_name)
+        let Self { resource_attributes, service_name, levels, .. } = self;
+        levels.share_resource(push_resource(group.resource, resource_attributes, service_name)?);
+        Ok(())
     }
 
     fn begin_scope(&mut self, group: &ScopeGroup<'_>) {
         self.levels.scope.begin(self.levels.rows);
         self.scope_name.push(group.scope.name);
         self.scope_version.push(group.scope.version);
+        self.levels.share_scope(group.scope.name.len() + group.scope.version.len());
     }
 
     #[inline]
@@ -178,6 +190,7 @@ pub(crate) fn append(
     tables: &mut Partitions<TraceBlock>,
     serials: &mut Serials,
     request: &[u8],
+    written: &mut Written,
 ) -> Result<u64, Refusal> {
     let mut rows = 0;
     for resource in resource_groups(request) {
@@ -187,8 +200,8 @@ pub(crate) fn append(
             let scope = ScopeGroup::parse(scope?)?;
             serials.scope += 1;
             let mut spans = scope.records;
-            while let Some(span) = spans.next_value()? {
-                let span = Span::parse(span)?;
+            while let Some(message) = spans.next_value()? {
+                let span = Span::parse(message)?;
                 let start = ticks(span.start_time_unix_nano);
                 let block = tables.block(Day::of(start))?;
                 if block.levels.open != *serials {
@@ -199,6 +212,7 @@ pub(crate) fn append(
                     block.levels.open = *serials;
                 }
                 block.push(&span, start)?;
+                written.add(block.levels.count(message.len()))?;
                 rows += 1;
             }
         }

@@ -49,7 +49,7 @@ fn refusal(bad: &[u8], attributes: Attributes) -> WireErrorKind {
     assert_eq!(rows(&mut set), rows(&mut twice));
     match refused {
         AppendError::Malformed(error) => error.kind(),
-        AppendError::TooManyDays { .. } => panic!("{refused}"),
+        AppendError::TooManyDays { .. } | AppendError::TooMuchWritten { .. } => panic!("{refused}"),
     }
 }
 

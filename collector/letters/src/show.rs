@@ -72,7 +72,7 @@ fn content(signal: Option<Signal>, payload: &[u8]) -> String {
         let bytes = hex::around(payload, 0);
         return format!("nothing says what its records are: add --signal; it begins with\n{bytes}");
     };
-    let limits = Limits::default();
+    let limits = Limits::of_readers();
     if payload.len() > MAX_DECODED_BYTES {
         return match otlp::check(signal, payload, &limits) {
             Ok(checked) => format!(

@@ -53,11 +53,27 @@ pub trait Encoder: Send {
     /// When the message is not what it should be. It is left out; the encoder stays usable.
     fn append(&mut self, message: &[u8]) -> Result<Appended, Rejection>;
 
+    /// Appends what can be of one message: all of it, or else group by group. Which groups are
+    /// taken depends on the message alone.
+    fn append_groups(&mut self, message: &[u8]) -> Taken {
+        match self.append(message) {
+            Ok(Appended { records }) => Taken { records, refused: None },
+            Err(rejection) => Taken::refused(rejection),
+        }
+    }
+
     /// Rows appended since the last cut.
     fn rows(&self) -> usize;
 
-    /// Bytes of columns since the last cut, before compression.
+    /// Bytes of columns since the last cut, before compression, as far as they count for the size
+    /// of a batch: what rows share is written with each of them.
     fn plain_bytes(&self) -> usize;
+
+    /// About the bytes that the blocks of what was appended will have.
+    fn body_bytes(&self) -> usize {
+        // LZ4 of columns is under a third of them.
+        self.memory_bytes() / 2
+    }
 
     /// Bytes of memory held, whether filled or kept for later.
     fn memory_bytes(&self) -> usize;
@@ -72,6 +88,33 @@ pub trait Encoder: Send {
 pub struct Appended {
     /// Records in the message: spans, log records, metric points.
     pub records: u64,
+}
+
+/// What was taken of one message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Records taken.
+    pub records: u64,
+    /// What was not.
+    pub refused: Option<Refused>,
+}
+
+impl Taken {
+    /// Nothing of a message was taken.
+    #[must_use]
+    pub fn refused(rejection: Rejection) -> Self {
+        Self { records: 0, refused: Some(Refused { rejection, payload: None }) }
+    }
+}
+
+/// What can't be stored of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Why.
+    pub rejection: Rejection,
+    /// A message of its own, with all that can't be stored and nothing else; none for the message
+    /// as it is.
+    pub payload: Option<Vec<u8>>,
 }
 
 /// Why a message, or the rows made of it, can't be stored.

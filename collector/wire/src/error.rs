@@ -65,6 +65,18 @@ pub enum WireErrorKind {
     /// More attributes on one record, scope or resource than the limit.
     #[error("too many attributes in one set")]
     TooManyAttributes,
+    /// Records on more days than the limit.
+    #[error(
+        "records lie on more than {} days; send records of fewer days in one request",
+        crate::limits::DAYS
+    )]
+    TooManyDays,
+    /// The records would be written as more bytes than the limit.
+    #[error(
+        "what records share (resource, scope, metric) is too long for their number, as it is \
+         written with each; send fewer records in one request, or shorter shared values"
+    )]
+    TooMuchWritten,
     /// The whole message is longer than the limit.
     #[error("the message is too long")]
     TooLong,
@@ -86,6 +98,8 @@ impl WireErrorKind {
             Self::DataTwice => "data_twice",
             Self::TooDeep => "too_deep",
             Self::TooManyAttributes => "too_many_attributes",
+            Self::TooManyDays => "too_many_days",
+            Self::TooMuchWritten => "too_much_written",
             Self::TooLong => "too_long",
         }
     }

@@ -76,6 +76,11 @@ impl Map {
         self.pending = 0;
     }
 
+    /// Bytes of all pairs as they are written once: an index for a key, and the value.
+    pub(crate) fn value_bytes(&self) -> usize {
+        self.keys.len() + self.values.bytes()
+    }
+
     /// Calls `each` for each row with the range of its pairs and how often it is written.
     fn spread(&self, shape: Shape<'_>, mut each: impl FnMut(std::ops::Range<usize>, usize)) {
         for row in 0..self.ends.rows() {

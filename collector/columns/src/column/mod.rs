@@ -105,11 +105,28 @@ impl Sets {
         Ok(())
     }
 
-    /// JSON paths with values in this block.
+    /// Cells of a column whose sets are spread over `rows` rows.
     #[inline]
-    pub(crate) fn paths(&self) -> usize {
+    pub(crate) fn shared_cells(&self, rows: u32) -> usize {
         match self {
-            Self::Json(json) => json.paths(),
+            Self::Json(json) => json.cells_in(rows),
+            Self::Map(_) => 0,
+        }
+    }
+
+    /// Bytes of all values as they are written once. What a set adds depends on nothing but it.
+    pub(crate) fn value_bytes(&self) -> usize {
+        match self {
+            Self::Json(json) => json.value_bytes(),
+            Self::Map(map) => map.value_bytes(),
+        }
+    }
+
+    /// Bytes of the names that lists in attributes made.
+    #[inline]
+    pub(crate) fn names_bytes(&self) -> usize {
+        match self {
+            Self::Json(json) => json.names_bytes(),
             Self::Map(_) => 0,
         }
     }

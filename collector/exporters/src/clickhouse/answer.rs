@@ -93,6 +93,7 @@ impl Verdict {
     pub fn reason(&self) -> &'static str {
         match self.class {
             Class::RefreshSchema => "schema_mismatch",
+            Class::SlowDown => "too_much_for_clickhouse",
             _ => "refused_by_clickhouse",
         }
     }
@@ -148,6 +149,13 @@ pub fn is_conversion(code: u32) -> bool {
     // Beside those above: 70 CANNOT_CONVERT_TYPE, 376 CANNOT_PARSE_UUID, 691
     // UNKNOWN_ELEMENT_OF_ENUM
     matches!(code, 6 | 26 | 27 | 38 | 41 | 53 | 70 | 72 | 117 | 321 | 376 | 691)
+}
+
+/// Whether a code says that the server has too little memory for the insert (241
+/// MEMORY_LIMIT_EXCEEDED): a shorter one may fit.
+#[must_use]
+pub fn is_for_memory(code: u32) -> bool {
+    code == 241
 }
 
 /// Whether a code says that the log-in is at fault.

@@ -17,7 +17,9 @@ use millrace_pipeline::drain::Drain;
 use millrace_pipeline::sink::{Completion, Insert, Origin, Outcome, Rejection};
 use millrace_pipeline::telemetry::{Telemetry, Unverified};
 
-use super::answer::{Class, Count, Verdict, is_authentication, is_conversion, topic_of_code};
+use super::answer::{
+    Class, Count, Verdict, is_authentication, is_conversion, is_for_memory, topic_of_code,
+};
 use super::client::HttpClient;
 use super::plan::{Plan, Plans};
 use super::state::{Blocked, State};
@@ -36,6 +38,11 @@ const STOPPED: BackoffPolicy =
 /// Tries after which bytes that the server can't read are taken for bad rows: a body cut on its way
 /// looks the same once, a table with other columns says so by another code.
 const UNREADABLE_TRIES: u32 = 3;
+/// Tries after which an insert that the server has too little memory for is given back, to be stored
+/// in smaller ones: after two waits of seconds, in which other queries may have given memory back.
+/// An insert of one message can't be made smaller: it is tried for ever, as
+/// nothing is wrong with its rows.
+const MEMORY_TRIES: u32 = 3;
 /// An insert that takes longer than this part of its time-out shows that the server is overloaded.
 const SLOW_SHARE: u32 = 2;
 /// Tries at one endpoint that answers before another one is asked.
@@ -173,6 +180,7 @@ impl Delivery {
                 self.after_short_count(verdict, tries, plan)
             }
             Class::RetrySame => Next::Wait(tries.after_trouble(verdict.code.is_none())),
+            Class::SlowDown if tries.is_too_large(verdict) => rejected(verdict),
             Class::SlowDown => Next::Wait(tries.slow.next_wait()),
             Class::RefreshSchema | Class::Stop => Next::Wait(tries.stopped.next_wait()),
         }
@@ -334,6 +342,10 @@ struct Tries {
     asked_again: bool,
     /// Answers that counted fewer rows than were sent.
     short: u32,
+    /// Answers that the server has too little memory.
+    memory: u32,
+    /// Whether its messages can be stored in several inserts.
+    is_divisible: bool,
     retry: Backoff,
     slow: Backoff,
     stopped: Backoff,
@@ -359,6 +371,8 @@ impl Tries {
             here: 0,
             asked_again: false,
             short: 0,
+            memory: 0,
+            is_divisible: origin.range.span() > 1,
             retry: Backoff::new(RETRY, seed),
             slow: Backoff::new(SLOW, seed),
             stopped: Backoff::new(STOPPED, seed),
@@ -367,6 +381,13 @@ impl Tries {
 
     fn endpoint(&self) -> usize {
         self.endpoint
+    }
+
+    /// Whether the server has had too little memory so often that smaller inserts should be tried.
+    /// It stores nothing of an insert that it refuses so, so the smaller ones double nothing.
+    fn is_too_large(&mut self, verdict: &Verdict) -> bool {
+        self.memory += u32::from(verdict.code.is_some_and(is_for_memory));
+        self.is_divisible && self.memory >= MEMORY_TRIES
     }
 
     /// The wait before the next try, which may be elsewhere.
@@ -385,6 +406,36 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    /// Scenario: a server without memory for an insert of many messages, and for one of one message.
+    /// Guarantee: the first is given back after a few tries, to be made smaller; the second never
+    /// is, as it would become a dead letter though nothing is wrong with it. Other overload counts
+    /// for neither.
+    #[test]
+    fn an_insert_that_is_too_large_for_the_server_is_given_back_unless_it_is_one_message() {
+        let tries = |last: i64| {
+            let origin = Origin {
+                signal: millrace_wire::Signal::Logs,
+                group: "group".into(),
+                topic: "topic".into(),
+                partition: 0,
+                range: millrace_ledger::OffsetRange::new(5, last + 1).unwrap(),
+                first_timestamp_millis: 0,
+            };
+            Tries::new(&origin, 1, 1, "token")
+        };
+        let judge = |code: u32| {
+            let text = format!("Code: {code}. DB::Exception: something");
+            let status = http::StatusCode::INTERNAL_SERVER_ERROR;
+            super::super::answer::judge(status, &http::HeaderMap::new(), text.as_bytes(), 1)
+        };
+        let mut many = tries(6);
+        assert!((0..20).all(|_| !many.is_too_large(&judge(252))));
+        let given_back: Vec<bool> = (0..3).map(|_| many.is_too_large(&judge(241))).collect();
+        assert_eq!(given_back, [false, false, true]);
+        let mut one = tries(5);
+        assert!((0..20).all(|_| !one.is_too_large(&judge(241))));
+    }
 
     /// Scenario: 1,000 partitions, with one shard and with several. Guarantee: each keeps to the
     /// endpoints of one shard, however often it fails over; all shards and all endpoints get some;

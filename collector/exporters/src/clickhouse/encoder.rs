@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use millrace_columns::{BlockSet, Compression, Options};
-use millrace_pipeline::sink::{Appended, Block, Encoder, Rejection, Slice};
+use millrace_columns::{AppendError, BlockSet, Compression, Options};
+use millrace_pipeline::sink::{Appended, Block, Encoder, Refused, Rejection, Slice, Taken};
 use millrace_wire::Signal;
 use millrace_wire::limits::MESSAGE_BYTES;
-use millrace_wire::otlp::json;
+use millrace_wire::otlp::{ROW_BYTES, json};
 
 use super::tables::Tables;
 
@@ -28,22 +28,42 @@ pub(super) struct ColumnsEncoder {
     tables: Arc<Tables>,
     /// The protobuf form of a message in JSON.
     protobuf: Vec<u8>,
+    /// Bytes of the messages appended since the last cut.
+    message_bytes: usize,
+}
+
+fn rejection(error: &AppendError) -> Rejection {
+    Rejection { reason: error.reason(), detail: error.to_string() }
 }
 
 impl ColumnsEncoder {
     pub(super) fn new(signal: Signal, options: &Options, tables: Arc<Tables>) -> Self {
-        Self { set: BlockSet::new(signal, options), tables, protobuf: Vec::new() }
+        Self { set: BlockSet::new(signal, options), tables, protobuf: Vec::new(), message_bytes: 0 }
     }
 
     fn append_protobuf(&mut self, message: &[u8]) -> Result<Appended, Rejection> {
-        match self.set.append(message) {
-            Ok(appended) => Ok(Appended { records: appended.rows }),
-            Err(error) => Err(Rejection { reason: error.reason(), detail: error.to_string() }),
-        }
+        let appended = self.set.append(message).map_err(|error| rejection(&error))?;
+        self.message_bytes += message.len();
+        Ok(Appended { records: appended.rows })
     }
 
+    fn append_protobuf_groups(&mut self, message: &[u8]) -> Result<Taken, Rejection> {
+        let taken = self.set.append_groups(message).map_err(|error| rejection(&error))?;
+        self.message_bytes += message.len();
+        let refused = taken.refused.map(|(error, payload)| Refused {
+            rejection: rejection(&error),
+            payload: Some(payload),
+        });
+        Ok(Taken { records: taken.appended.rows, refused })
+    }
+
+    /// Appends a message in JSON by way of its protobuf form.
     #[cold]
-    fn append_json(&mut self, message: &[u8]) -> Result<Appended, Rejection> {
+    fn append_json<T>(
+        &mut self,
+        message: &[u8],
+        append: impl FnOnce(&mut Self, &[u8]) -> Result<T, Rejection>,
+    ) -> Result<T, Rejection> {
         let mut protobuf = std::mem::take(&mut self.protobuf);
         let signal = self.set.signal();
         let read = if message.first() == Some(&GROUPS_START) {
@@ -52,7 +72,7 @@ impl ColumnsEncoder {
             json::transcode(signal, message, MESSAGE_BYTES, &mut protobuf)
         };
         let appended = match read {
-            Ok(()) => self.append_protobuf(&protobuf),
+            Ok(()) => append(self, &protobuf),
             Err(error) => Err(Rejection { reason: "json", detail: error.to_string() }),
         };
         protobuf.clear();
@@ -65,9 +85,21 @@ impl ColumnsEncoder {
 impl Encoder for ColumnsEncoder {
     fn append(&mut self, message: &[u8]) -> Result<Appended, Rejection> {
         match message.first() {
-            Some(&(REQUEST_START | GROUPS_START)) => self.append_json(message),
+            Some(&(REQUEST_START | GROUPS_START)) => {
+                self.append_json(message, Self::append_protobuf)
+            }
             _ => self.append_protobuf(message),
         }
+    }
+
+    fn append_groups(&mut self, message: &[u8]) -> Taken {
+        let taken = match message.first() {
+            Some(&(REQUEST_START | GROUPS_START)) => {
+                self.append_json(message, Self::append_protobuf_groups)
+            }
+            _ => self.append_protobuf_groups(message),
+        };
+        taken.unwrap_or_else(Taken::refused)
     }
 
     fn rows(&self) -> usize {
@@ -82,7 +114,16 @@ impl Encoder for ColumnsEncoder {
         self.set.memory_bytes() + self.protobuf.capacity()
     }
 
+    /// A third of the columns, and all that rows repeat of what they share: where that is long,
+    /// LZ4 doesn't see that it repeats.
+    fn body_bytes(&self) -> usize {
+        let own_bytes = self.message_bytes + self.rows() * ROW_BYTES as usize;
+        let repeated_bytes = self.set.written_bytes().saturating_sub(own_bytes);
+        (self.memory_bytes() / 2).max(repeated_bytes)
+    }
+
     fn take(&mut self) -> Vec<Block> {
+        self.message_bytes = 0;
         let inserts = self.set.take(Compression::Lz4).into_iter();
         let block = |insert: millrace_columns::Insert| {
             let table = self.tables.of_kind(insert.table);

@@ -1,6 +1,7 @@
 //! One open message: requests of a signal appended one after the other until it is full or old.
 //!
-//! OTLP requests concatenate, so a message of many requests is itself a request. Nothing is
+//! OTLP requests concatenate, so a message of many requests is itself a request, and is kept within
+//! what one request may be: who stores it refuses more, and would refuse all of it. Nothing is
 //! decoded.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use millrace_config::TopicName;
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_wire::Signal;
+use millrace_wire::limits::Limits;
+use millrace_wire::otlp::{Joined, Outline, outline};
+use millrace_wire::{Signal, WireError};
 
 use super::producer::Producer;
 use super::ticket::Ticket;
@@ -43,6 +46,15 @@ struct Open {
     records: u64,
     tickets: Vec<Ticket>,
     since: Option<Instant>,
+    /// What its requests come to.
+    joined: Joined,
+}
+
+impl Open {
+    /// Whether a request can be joined to those here. It counts as joined then.
+    fn admits(&mut self, request: &Result<Outline, WireError>) -> bool {
+        request.as_ref().is_ok_and(|outline| self.joined.admit(outline, &Limits::default()))
+    }
 }
 
 /// When an open message has to go.
@@ -75,13 +87,18 @@ impl Lane {
     pub(crate) fn add(&self, bytes: &[u8], records: u64, ticket: Ticket) -> bool {
         let Course { signal, telemetry, max_message_bytes, linger, .. } = &self.course;
         telemetry.buffered(*signal, records as i64);
+        let outline = outline(*signal, bytes, &Limits::default());
         let mut open = self.lock();
-        if open.buffer.len() + bytes.len() > *max_message_bytes {
+        let mut admitted =
+            open.buffer.len() + bytes.len() <= *max_message_bytes && open.admits(&outline);
+        if !admitted {
             self.ship_open(&mut open);
+            admitted = open.admits(&outline);
         }
         let alone = open.buffer.is_empty();
-        if alone && (linger.is_zero() || bytes.len() > max_message_bytes / 2) {
+        if alone && (linger.is_zero() || bytes.len() > max_message_bytes / 2 || !admitted) {
             // Little would fit beside it: no need to copy it here first.
+            open.joined.clear();
             drop(open);
             self.way.send(bytes, records, vec![ticket]);
             return false;
@@ -132,6 +149,7 @@ impl Lane {
             let tickets = std::mem::take(&mut open.tickets);
             self.way.send(&open.buffer, std::mem::take(&mut open.records), tickets);
             open.buffer.clear();
+            open.joined.clear();
             if self.is_of_partition {
                 // One of many lanes: what all of them kept would be memory that nobody counts.
                 open.buffer = Vec::new();

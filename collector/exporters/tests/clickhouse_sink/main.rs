@@ -173,6 +173,37 @@ fn a_message_in_json_becomes_the_rows_of_its_protobuf() {
     }
 }
 
+/// Scenario: a message of three groups, the one in the middle cut off inside, as protobuf and in
+/// JSON (there with records on too many days). Guarantee: the others are taken; what is left out
+/// comes back as a message of its own, which is refused again; a message of bad groups alone is
+/// refused as it is.
+#[test]
+fn bad_groups_of_a_message_are_given_back_as_one_message() {
+    let server = FakeServer::start([]);
+    let fixture = Fixture::new(&[&server]);
+    let mut encoder = fixture.sink.encoder(Signal::Traces);
+    let good = request(&[20_000, 20_000, 20_000]);
+    let bad = [0x0a, 4, 0x12, 9, 0x12, 7];
+    let taken = encoder.append_groups(&[&good, &bad[..], &good].concat());
+    let refused = taken.refused.unwrap();
+    assert_eq!((taken.records, refused.rejection.reason), (6, "truncated"));
+    assert_eq!(refused.payload.as_deref(), Some(&bad[..]));
+    let again = encoder.append_groups(&bad);
+    assert_eq!((again.records, again.refused.unwrap().payload), (0, None));
+    let spans = |days: std::ops::Range<u64>| {
+        let times = days.map(|day| format!(r#"{{"startTimeUnixNano":"{}"}}"#, day * DAY));
+        let spans = times.collect::<Vec<_>>().join(",");
+        format!(r#"{{"scopeSpans":[{{"spans":[{spans}]}}]}}"#)
+    };
+    let json = format!(r#"{{"resourceSpans":[{},{}]}}"#, spans(0..101), spans(0..1));
+    let taken = encoder.append_groups(json.as_bytes());
+    let refused = taken.refused.unwrap();
+    assert_eq!((taken.records, refused.rejection.reason), (1, "too_many_days"));
+    assert_eq!(encoder.rows(), 7);
+    let again = encoder.append_groups(&refused.payload.unwrap());
+    assert_eq!((again.records, again.refused.unwrap().rejection.reason), (0, "too_many_days"));
+}
+
 /// Scenario: one insert. Guarantee: settings are explicit, the token names its origin, the body is
 /// the block, credentials are in headers and nowhere in the URL.
 #[test]
@@ -444,6 +475,23 @@ fn a_full_sink_hands_back_and_a_deadline_gives_up() {
         let answer = fixture.answers.next_within(PATIENCE).unwrap();
         assert_eq!(answer.outcome, Outcome::Abandoned);
     }
+}
+
+/// Scenario: the server has too little memory for an insert of many messages, three times.
+/// Guarantee: always the same bytes under the same token, with waits in between and fewer inserts
+/// at once; then the insert is given back with a reason of its own, so that its messages are stored
+/// in smaller ones.
+#[test]
+fn an_insert_that_is_too_large_for_the_servers_memory_is_given_back() {
+    let server = FakeServer::start(std::iter::repeat_n(Reply::Exception(500, 241), 3));
+    let mut fixture = Fixture::new(&[&server]);
+    let Outcome::Rejected(rejection) = fixture.store(1) else { panic!("not given back") };
+    assert_eq!(rejection.reason, "too_much_for_clickhouse");
+    let inserts = server.inserts();
+    assert_eq!((inserts.len(), fixture.retries("slow_down")), (3, 2));
+    let token = |at: usize| inserts[at].parameter("insert_deduplication_token").unwrap();
+    assert!((1..3).all(|at| token(at) == token(0) && inserts[at].body == inserts[0].body));
+    assert_eq!(fixture.metric("millrace_inserts_allowed"), Some(1));
 }
 
 /// Scenario: spans of two days, then bytes that aren't OTLP. Guarantee: one block per day, in

@@ -22,8 +22,12 @@ use millrace_pipeline::publish::{Delivered, Delivery, Publish, Refused, Request}
 use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::sink::{Answers, DeadLetter, DeadLetters, Outcome, Rejection};
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_wire::Signal;
+use millrace_wire::limits::Limits;
+use millrace_wire::{Signal, otlp};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message as _;
 use rdkafka::config::ClientConfig;
@@ -179,6 +183,52 @@ async fn requests_share_messages_and_are_answered_after_kafka_has_them() {
     let stored: Vec<String> = payloads.iter().flat_map(|payload| names(payload)).collect();
     let sent: Vec<String> = (0..100).map(|i| format!("span-{i:03}-{}", "x".repeat(400))).collect();
     assert_eq!(stored, sent);
+}
+
+/// Scenario: requests that come together, each within the limits of one: of 60 days each, some of
+/// them the same, and with a resource of 30 kB around 8,000 spans. Guarantee: what is joined into
+/// one message is within the limits of one request too, so a gateway takes it whole; all are stored.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn joined_requests_are_within_the_limits_of_one() {
+    let mock = mock();
+    let rig = Rig::ready(&mock, |settings| {
+        settings.linger_millis = 500;
+        settings.max_message_bytes = ByteSize::kib(800);
+    });
+    let of = |resource: &str, spans: Vec<Span>| {
+        let scope = ScopeSpans { spans, ..ScopeSpans::default() };
+        let attributes = vec![KeyValue {
+            key: "process.command_line".to_owned(),
+            value: Some(AnyValue { value: Some(Value::StringValue(resource.to_owned())) }),
+            ..KeyValue::default()
+        }];
+        let resource = ResourceSpans {
+            resource: Some(Resource { attributes, ..Resource::default() }),
+            scope_spans: vec![scope],
+            ..ResourceSpans::default()
+        };
+        ExportTraceServiceRequest { resource_spans: vec![resource] }.encode_to_vec()
+    };
+    let of_days = |from: u64| {
+        let span =
+            |day: u64| Span { start_time_unix_nano: day * 86_400_000_000_000, ..Span::default() };
+        of("short", (from..from + 60).map(span).collect())
+    };
+    let mut requests: Vec<(Vec<u8>, u64)> =
+        [0, 20, 100, 120, 20, 0].map(|from| (of_days(from), 60)).into();
+    requests.extend((0..6).map(|_| (of(&"x".repeat(30_000), vec![Span::default(); 8_000]), 8_000)));
+    let sent = requests.iter().map(|(bytes, records)| rig.publish(bytes, *records).unwrap());
+    for delivery in sent.collect::<Vec<_>>() {
+        assert_eq!(delivery.await, Ok(Delivered::default()));
+    }
+    let messages = rig.metric("millrace_produce_seconds_count") as usize;
+    assert!((4..12).contains(&messages), "{messages}");
+    let payloads = read(&mock, "otlp_traces", messages, |m| m.payload().unwrap().to_vec());
+    let stored: u64 = payloads
+        .iter()
+        .map(|payload| otlp::check(Signal::Traces, payload, &Limits::default()).unwrap().records)
+        .sum();
+    assert_eq!(stored, 6 * 60 + 6 * 8_000);
 }
 
 /// Scenario: a request longer than a message may be, holding one record that no message can hold.

@@ -8,8 +8,9 @@ use millrace_ledger::{Cut, TrackError};
 use millrace_pipeline::batch::{BatchSize, CutReason};
 use millrace_pipeline::budget::{Budget, Reservation};
 use millrace_pipeline::failpoint;
-use millrace_pipeline::sink::{Encoder, Insert, Origin, Rejection};
-use millrace_wire::Signal;
+use millrace_pipeline::sink::{Encoder, Insert, Origin, Refused, Rejection, Taken};
+use millrace_wire::limits::WRITTEN_BYTES;
+use millrace_wire::{Signal, otlp};
 use rdkafka::topic_partition_list::Offset;
 
 use super::flight::Work;
@@ -45,6 +46,10 @@ const GROWTH: u64 = 4;
 /// One message may take this part of the budget: a quarter is what consumers fetch ahead, so that
 /// there is room for it once other batches have left.
 const LONGEST_SHARE: u64 = 4;
+/// At most this part of the budget is waited for before a message is taken: a half, as consumers
+/// fetch a quarter of it ahead. A message that is written as 64 MiB fits into the half of 128 MiB,
+/// the budget of a process with 256 MiB.
+const WAIT_SHARE: u64 = 2;
 /// Dead letters of one batch; at this many it is cut. A batch's letters and blocks are parts to be
 /// answered, of which a worker may have 1,024 open.
 const MAX_LETTERS: usize = 256;
@@ -93,7 +98,7 @@ impl<M: Member> Session<M> {
             }
             self.begin_anew(key, offset);
         }
-        if !self.has_room_for(key, offset, message.payload().map_or(0, <[u8]>::len)) {
+        if !self.has_room_for(key, offset, message.payload().unwrap_or_default()) {
             return;
         }
         self.note_gap(key, offset);
@@ -131,8 +136,12 @@ impl<M: Member> Session<M> {
 
     /// Whether there is memory for a message of this length. If not, it is fetched again once there
     /// is; nothing is read before.
-    fn has_room_for(&mut self, key: Key, offset: i64, bytes: usize) -> bool {
-        let needed = bytes as u64 * GROWTH;
+    fn has_room_for(&mut self, key: Key, offset: i64, payload: &[u8]) -> bool {
+        let bytes = payload.len();
+        let written_bytes = self.written_bytes(key, payload);
+        let needed = (bytes as u64 * GROWTH).max(bytes as u64 + written_bytes);
+        // More is never free in a small budget.
+        let needed = needed.min(self.shared.budget.limit_bytes() / WAIT_SHARE);
         if needed <= HEADROOM_BYTES || too_long(bytes, &self.shared.budget).is_some() {
             return true;
         }
@@ -154,6 +163,14 @@ impl<M: Member> Session<M> {
                 true
             }
         }
+    }
+
+    /// What a message's rows are written as, which may be far more than its bytes. One that is
+    /// written as more than is taken, or can't be read, isn't taken.
+    fn written_bytes(&self, key: Key, payload: &[u8]) -> u64 {
+        let signal = self.topic(key).map(|topic| topic.signal);
+        let written = signal.and_then(|signal| otlp::written_bytes(signal, payload).ok());
+        written.filter(|&bytes| bytes <= WRITTEN_BYTES).unwrap_or(0)
     }
 
     /// Makes sure that the partition has a batch to fill.
@@ -198,28 +215,27 @@ impl<M: Member> Session<M> {
         let Some(open) = partition.open.as_mut() else { return };
         open.next_offset = offset + 1;
         let taken = match too_long(message.payload().map_or(0, <[u8]>::len), &self.shared.budget) {
-            Some(rejection) => Err(rejection),
-            None => open.encoder.append(message.payload().unwrap_or_default()),
+            Some(rejection) => Taken::refused(rejection),
+            None => open.encoder.append_groups(message.payload().unwrap_or_default()),
         };
-        match taken {
-            Ok(appended) => {
-                open.records += appended.records;
-                self.shared.telemetry.records_in(topic.signal, appended.records);
-                let change = i64::try_from(appended.records).unwrap_or(i64::MAX);
-                self.shared.telemetry.buffered(topic.signal, change);
+        let Taken { records, refused } = taken;
+        open.records += records;
+        self.shared.telemetry.records_in(topic.signal, records);
+        self.shared.telemetry.buffered(topic.signal, i64::try_from(records).unwrap_or(i64::MAX));
+        if let Some(Refused { rejection, payload }) = refused {
+            tracing::warn!(
+                topic = %topic.name, partition = key.partition, offset, stored_records = records,
+                reason = rejection.reason, detail = rejection.detail,
+                "message, or what of it can't be stored, goes to the dead-letter topic"
+            );
+            self.shared.telemetry.records_in(topic.signal, 1);
+            self.shared.telemetry.buffered(topic.signal, 1);
+            let mut letter = dead_letter(message, topic.signal, &topic.name, rejection);
+            if let Some(payload) = payload {
+                letter.payload = payload;
             }
-            Err(rejection) => {
-                tracing::warn!(
-                    topic = %topic.name, partition = key.partition, offset,
-                    reason = rejection.reason, detail = rejection.detail,
-                    "message goes to the dead-letter topic"
-                );
-                self.shared.telemetry.records_in(topic.signal, 1);
-                self.shared.telemetry.buffered(topic.signal, 1);
-                let letter = dead_letter(message, topic.signal, &topic.name, rejection);
-                open.letter_bytes += letter.bytes();
-                open.letters.push(letter);
-            }
+            open.letter_bytes += letter.bytes();
+            open.letters.push(letter);
         }
         cover(open, &mut self.headroom);
         self.headroom_bytes = HEADROOM_BYTES;
@@ -390,12 +406,12 @@ fn ends_before(open: Cut, next: Cut) -> bool {
     }
 }
 
-/// Keeps the batch's reservation over its memory and the bodies to come: LZ4 of columns is under a
-/// third of them, half is taken. Where the budget has no more, the headroom is what it was kept
-/// for.
+/// Keeps the batch's reservation over its memory and the bodies to come. Where the budget has no
+/// more, the headroom is what it was kept for.
 fn cover(open: &mut OpenBatch, headroom: &mut Option<Reservation>) {
-    let memory = (open.encoder.memory_bytes() + open.letter_bytes) as u64;
-    let needed = (memory + memory / 2).next_multiple_of(RESERVATION_STEP_BYTES);
+    let memory = open.encoder.memory_bytes() + open.letter_bytes * 3 / 2;
+    let needed = (memory + open.encoder.body_bytes()) as u64;
+    let needed = needed.next_multiple_of(RESERVATION_STEP_BYTES);
     if needed == open.reservation.bytes() || open.reservation.try_resize(needed) {
         return;
     }

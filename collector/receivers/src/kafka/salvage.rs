@@ -206,7 +206,7 @@ impl Salvage<'_> {
         let mut encoder = self.shared.sink.encoder(self.origin.signal);
         for message in part {
             // What can't be decoded went to the dead-letter topic when it was first read.
-            let _ = encoder.append(&message.payload);
+            let _ = encoder.append_groups(&message.payload);
         }
         let mut blocks = encoder.take();
         blocks.retain(|block| block.table == self.table && block.slice.day == self.day);

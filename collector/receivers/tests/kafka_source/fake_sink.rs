@@ -4,10 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use millrace_pipeline::sink::{
-    Appended, Block, Completion, DeadLetter, DeadLetters, Encoder, Insert, Outcome, Rejection,
-    Returned, Sink, Slice, TableIndex,
+    Appended, Block, Completion, DeadLetter, DeadLetters, Encoder, Insert, Outcome, Refused,
+    Rejection, Returned, Sink, Slice, TableIndex, Taken,
 };
 use millrace_wire::Signal;
+
+/// Stands between the groups of a message.
+const GROUP_END: u8 = b'|';
 
 /// What the fake does with inserts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,6 +222,23 @@ impl Encoder for FakeEncoder {
         self.live.add(message.len() + 1);
         self.rows += 1;
         Ok(Appended { records: 1 })
+    }
+
+    /// A message of groups with a broken one: the others are taken.
+    fn append_groups(&mut self, message: &[u8]) -> Taken {
+        let is_broken = |group: &&[u8]| group.starts_with(BROKEN.as_bytes());
+        let groups: Vec<&[u8]> = message.split(|&byte| byte == GROUP_END).collect();
+        let broken: Vec<u8> = groups.iter().copied().filter(is_broken).flatten().copied().collect();
+        let mut records = 0;
+        let mut refused = None;
+        for group in groups.iter().copied() {
+            match self.append(group) {
+                Ok(appended) => records += appended.records,
+                Err(rejection) => refused = Some(rejection),
+            }
+        }
+        let payload = (records > 0).then_some(broken);
+        Taken { records, refused: refused.map(|rejection| Refused { rejection, payload }) }
     }
 
     fn rows(&self) -> usize {

@@ -269,6 +269,32 @@ fn a_broken_message_becomes_a_dead_letter_before_it_is_committed() {
     running.stop();
 }
 
+/// Scenario: a message of three groups with a broken one between the others; a message beside it
+/// makes the batch's insert fail, so that the batch is read again and told apart. Guarantee: the good
+/// groups are stored exactly once, what is broken alone is a dead letter, the commit passes all.
+#[test]
+fn a_broken_group_costs_the_others_of_its_message_nothing() {
+    let kafka = Kafka::new(1);
+    let sink = FakeSink::new(Mode::Store);
+    let mut sent = messages("m", 10);
+    sent[4] = format!("m-one|{BROKEN}-a|m-two");
+    sent[7] = format!("{POISON}-b");
+    kafka.send(0, sent.clone());
+    let running = Running::start(&kafka, &sink, Options { max_rows: 11, ..Options::default() });
+    eventually("committed", || kafka.committed(0) == Some(10));
+    let mut good = sent;
+    good.retain(|message| !message.contains(BROKEN) && !message.starts_with(POISON));
+    good.extend(["m-one", "m-two"].map(str::to_owned));
+    good.sort();
+    assert_eq!(sink.messages(), good);
+    let mut letters = sink.letters();
+    letters.sort_by_key(|letter| letter.offset);
+    let found: Vec<_> = letters.iter().map(|l| (l.offset, l.payload.as_slice())).collect();
+    let (broken, poison) = (format!("{BROKEN}-a"), format!("{POISON}-b"));
+    assert_eq!(found, [(4, broken.as_bytes()), (7, poison.as_bytes())]);
+    running.stop();
+}
+
 /// Scenario: two messages in one batch make its insert fail. Guarantee: they alone become dead
 /// letters, all others are stored exactly once, the commit passes them.
 #[test]

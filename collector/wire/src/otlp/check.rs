@@ -1,10 +1,17 @@
-//! A full walk over a request: is every byte of it OTLP, and how many records are in it?
+//! A full walk over a request: is every byte of it OTLP, how many records are in it, and can they
+//! be stored?
 
 use crate::error::{Fault, WireError, WireErrorKind};
-use crate::limits::Limits;
-use crate::otlp::descriptor::{KEY_VALUE, Kind, METRIC, Message, request};
-use crate::protobuf::{Cursor, LENGTH};
+use crate::limits::{Limits, RECORD_MEMBERS};
+use crate::otlp::descriptor::{KEY_VALUE, KEY_VALUE_LIST, Kind, METRIC, Message, request};
+use crate::otlp::written::{Outline, ROW_BYTES, repeated_bytes};
+use crate::protobuf::{Cursor, LENGTH, tag, varint_len};
 use crate::signal::Signal;
+
+/// What an attribute or an element of an array that records share counts beside its bytes: it may
+/// be written longer than it was sent (a number as text, an element with its mark), but not by
+/// more.
+const VALUE_BYTES: u64 = 16;
 
 /// What a check found in a well-formed request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,35 +21,105 @@ pub struct Checked {
 }
 
 /// Checks every field of `request_bytes`: tags, wire types, lengths, nesting, the number of
-/// attributes, the length of ids, and that strings are UTF-8; counts the records.
+/// attributes, the length of ids, and that strings are UTF-8; counts the records, their days and
+/// what they are written as.
 ///
 /// Bytes that pass can be read by any protobuf implementation and by the views beside this
-/// function.
+/// function, and stored by the columns made of them: nothing is refused there that passes here.
 ///
 /// # Errors
 /// The first fault found, with its offset and path.
 pub fn check(signal: Signal, request_bytes: &[u8], limits: &Limits) -> Result<Checked, WireError> {
-    let mut walk = Walk { limits: *limits, records: 0 };
+    let outline = walk(signal, request_bytes, limits, Depth::Everything)?;
+    Ok(Checked { records: outline.records })
+}
+
+/// What the records of a checked request come to. Looks at what records share, and of the records
+/// at no more than their times.
+///
+/// # Errors
+/// The request is malformed on the way, or not within `limits`.
+pub fn outline(
+    signal: Signal,
+    request_bytes: &[u8],
+    limits: &Limits,
+) -> Result<Outline, WireError> {
+    walk(signal, request_bytes, limits, Depth::Times)
+}
+
+/// What the records of a request are written as, by the same measure. Looks at what records share,
+/// and of the records at no more than their lengths: about a nanosecond for each.
+///
+/// # Errors
+/// The request is malformed on the way.
+pub fn written_bytes(signal: Signal, request_bytes: &[u8]) -> Result<u64, WireError> {
+    let outline = walk(signal, request_bytes, &Limits::of_readers(), Depth::Lengths)?;
+    Ok(outline.written_bytes)
+}
+
+/// What of a record is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    Everything,
+    Times,
+    Lengths,
+}
+
+fn walk(
+    signal: Signal,
+    request_bytes: &[u8],
+    limits: &Limits,
+    of_records: Depth,
+) -> Result<Outline, WireError> {
+    let mut walk = Walk {
+        limits: *limits,
+        of_records,
+        found: Outline::default(),
+        around: Surroundings::default(),
+        extra_bytes: 0,
+        children_bytes: 0,
+        times: [0; 2],
+    };
     let result = if request_bytes.len() > limits.message_bytes {
         Err(Fault::at(WireErrorKind::TooLong, request_bytes))
     } else {
         walk.message(request(signal), request_bytes, 0)
     };
     match result {
-        Ok(()) => Ok(Checked { records: walk.records }),
+        Ok(_) => Ok(walk.found),
         Err(fault) => Err(WireError::locate(signal, request_bytes, fault)),
     }
 }
 
-struct Walk {
+struct Walk<'a> {
     limits: Limits,
-    records: u64,
+    of_records: Depth,
+    found: Outline,
+    around: Surroundings<'a>,
+    /// By how much what was read of a group or record may be longer once it is written.
+    extra_bytes: u64,
+    /// Bytes of the groups and records in the message that was read last.
+    children_bytes: usize,
+    /// The record's time, and the one it has if that is 0.
+    times: [u64; 2],
 }
 
-impl Walk {
-    fn message(&mut self, message: &Message, bytes: &[u8], depth: u32) -> Result<(), Fault> {
+/// Where in an attribute's value the walk is.
+#[derive(Clone, Copy, Default)]
+struct Surroundings<'a> {
+    /// The attribute; empty in what is written as text.
+    attribute: &'a [u8],
+    /// The length of its key, once it was asked for.
+    key_bytes: Option<u64>,
+    /// Keys of the lists around it, which stand before its own in the name of its path.
+    names_bytes: u64,
+}
+
+impl<'a> Walk<'a> {
+    /// Walks a message. The number of its attributes, with the members of lists in them.
+    fn message(&mut self, message: &Message, bytes: &'a [u8], depth: u32) -> Result<u32, Fault> {
         let mut cursor = Cursor::new(bytes);
-        let mut attributes = 0;
+        let (mut attributes, mut members, mut children_bytes) = (0, 0, 0);
         let mut data = false;
         while let Some(tag) = cursor.tag()? {
             let Some(field) = message.field(tag >> 3) else {
@@ -54,47 +131,180 @@ impl Walk {
             }
             match field.kind {
                 Kind::Fixed64 => drop(cursor.fixed64()?),
+                Kind::Time => self.times[0] = cursor.fixed64()?,
+                Kind::SecondTime => self.times[1] = cursor.fixed64()?,
                 Kind::Varint => drop(cursor.varint()?),
-                Kind::Text => text(cursor.bytes()?)?,
+                Kind::Text => self.text(cursor.bytes()?, depth)?,
                 Kind::Id(length) => id(cursor.bytes()?, length)?,
+                // As base64.
+                Kind::Bytes => self.extra_bytes += cursor.bytes()?.len() as u64 / 3 + 4,
                 Kind::Attribute => {
-                    attributes += 1;
-                    if attributes > self.limits.attributes {
-                        return Err(cursor.fault(WireErrorKind::TooManyAttributes));
-                    }
-                    self.message(&KEY_VALUE, cursor.bytes()?, depth)?;
+                    let attribute = cursor.bytes()?;
+                    attributes += 1 + self.attribute(attribute, depth)?;
                 }
                 Kind::Nested(inner) => {
                     if depth >= self.limits.nesting_depth {
                         return Err(cursor.fault(WireErrorKind::TooDeep));
                     }
-                    self.message(inner, cursor.bytes()?, depth + 1)?;
+                    attributes += self.nested(inner, cursor.bytes()?, depth + 1)?;
                 }
                 Kind::Record(inner) => {
-                    self.records += 1;
-                    self.message(inner, cursor.bytes()?, depth)?;
+                    let record = cursor.bytes()?;
+                    children_bytes += field_len(record.len());
+                    self.record(inner, record)?;
                 }
                 Kind::PackedFixed64 | Kind::PackedVarint => {
                     packed(&mut cursor, tag, field.kind)?;
                 }
-                Kind::Unknown | Kind::Fixed32 | Kind::Bytes => cursor.skip(tag)?,
+                Kind::Unknown | Kind::Fixed32 => cursor.skip(tag)?,
                 Kind::Group(inner) => {
                     // The one message with several kinds of groups, of which it may have one.
                     if data && std::ptr::eq(message, &raw const METRIC) {
                         return Err(cursor.fault(WireErrorKind::DataTwice));
                     }
                     data = true;
-                    self.message(inner, cursor.bytes()?, depth)?;
+                    let group = cursor.bytes()?;
+                    children_bytes += field_len(group.len());
+                    self.group(inner, group)?;
                 }
-                Kind::Message(_) | Kind::Element => {
+                Kind::Part(inner) => members += self.message(inner, cursor.bytes()?, depth)?,
+                Kind::Message(inner) => {
+                    attributes += self.message(inner, cursor.bytes()?, depth)?;
+                }
+                Kind::Element => {
+                    self.extra_bytes += VALUE_BYTES;
                     if let Some(inner) = field.kind.message() {
                         self.message(inner, cursor.bytes()?, depth)?;
                     }
                 }
             }
+            if attributes > self.limits.attributes || members > RECORD_MEMBERS {
+                return Err(cursor.fault(WireErrorKind::TooManyAttributes));
+            }
+        }
+        self.children_bytes = children_bytes;
+        Ok(attributes)
+    }
+
+    /// Walks an attribute. The number of members of lists in it.
+    #[inline]
+    fn attribute(&mut self, attribute: &'a [u8], depth: u32) -> Result<u32, Fault> {
+        let around = self.around;
+        self.around = Surroundings { attribute, key_bytes: None, ..around };
+        self.extra_bytes += VALUE_BYTES;
+        if around.names_bytes > 0 {
+            // Its path's name may be new.
+            self.found.written_bytes += around.names_bytes + attribute.len() as u64;
+        }
+        let members = self.message(&KEY_VALUE, attribute, depth)?;
+        self.around = around;
+        Ok(members)
+    }
+
+    /// Walks a list or an array. The number of members that are paths of their own.
+    fn nested(&mut self, inner: &Message, value: &'a [u8], depth: u32) -> Result<u32, Fault> {
+        let is_list = std::ptr::eq(inner, &raw const KEY_VALUE_LIST);
+        let is_path = is_list && !self.around.attribute.is_empty();
+        let mut inside = Surroundings::default();
+        if is_path {
+            let Surroundings { attribute, key_bytes, names_bytes } = self.around;
+            let key_bytes = key_bytes.unwrap_or_else(|| key_len(attribute));
+            self.around.key_bytes = Some(key_bytes);
+            inside.names_bytes = names_bytes + key_bytes + 1;
+        }
+        let around = std::mem::replace(&mut self.around, inside);
+        let members = self.message(inner, value, depth)?;
+        self.around = around;
+        Ok(if is_path { members } else { 0 })
+    }
+
+    fn record(&mut self, inner: &Message, record: &'a [u8]) -> Result<(), Fault> {
+        self.found.records += 1;
+        self.found.written_bytes += record.len() as u64 + ROW_BYTES;
+        self.times = [0; 2];
+        match self.of_records {
+            Depth::Everything => {
+                let extra_bytes = self.extra_bytes;
+                self.message(inner, record, 0)?;
+                self.extra_bytes = extra_bytes;
+            }
+            Depth::Times => self.times_of(inner, record)?,
+            Depth::Lengths => return Ok(()),
+        }
+        let [time, second] = self.times;
+        if !self.found.days.note(if time == 0 { second } else { time }, self.limits.days) {
+            return Err(Fault::at(WireErrorKind::TooManyDays, record));
         }
         Ok(())
     }
+
+    fn times_of(&mut self, message: &Message, record: &[u8]) -> Result<(), Fault> {
+        let mut cursor = Cursor::new(record);
+        while let Some(tag) = cursor.tag()? {
+            match message.field(tag >> 3).map(|field| field.kind) {
+                Some(kind @ (Kind::Time | Kind::SecondTime)) if kind.carried_by(tag & 7) => {
+                    self.times[usize::from(matches!(kind, Kind::SecondTime))] = cursor.fixed64()?;
+                }
+                _ => cursor.skip(tag)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn group(&mut self, inner: &Message, group: &'a [u8]) -> Result<(), Fault> {
+        let records = self.found.records;
+        let extra_bytes = std::mem::take(&mut self.extra_bytes);
+        self.message(inner, group, 0)?;
+        let shared_bytes = group.len().saturating_sub(self.children_bytes) as u64;
+        let each = repeated_bytes(shared_bytes + self.extra_bytes);
+        let repeated = each.saturating_mul(self.found.records - records);
+        self.extra_bytes = extra_bytes;
+        self.found.written_bytes = self.found.written_bytes.saturating_add(repeated);
+        if self.found.written_bytes > self.limits.written_bytes {
+            return Err(Fault::at(WireErrorKind::TooMuchWritten, group));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn text(&mut self, bytes: &[u8], depth: u32) -> Result<(), Fault> {
+        if depth > 0 {
+            // Written in JSON, maybe.
+            self.extra_bytes += escapes_len(bytes);
+        }
+        text(bytes)
+    }
+}
+
+/// Length of a group or record with its tag, which takes one byte.
+fn field_len(value_bytes: usize) -> usize {
+    1 + varint_len(value_bytes as u64) + value_bytes
+}
+
+/// Length of an attribute's key.
+fn key_len(attribute: &[u8]) -> u64 {
+    const KEY: u32 = tag(1, LENGTH);
+    let mut cursor = Cursor::new(attribute);
+    let mut length = 0;
+    while let Ok(Some(tag)) = cursor.tag() {
+        let value = if tag == KEY { cursor.bytes() } else { cursor.skip(tag).map(|()| &[][..]) };
+        match value {
+            Ok(value) if tag == KEY => length = value.len() as u64,
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
+    length
+}
+
+/// By how much a text is longer in JSON.
+fn escapes_len(text: &[u8]) -> u64 {
+    let escapes = text.iter().map(|byte| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 1,
+        0..0x20 => 5,
+        _ => 0,
+    });
+    escapes.sum()
 }
 
 #[inline]

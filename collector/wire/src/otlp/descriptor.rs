@@ -26,6 +26,10 @@ pub(crate) enum Kind {
     Varint,
     /// `fixed64`, `sfixed64` or `double`.
     Fixed64,
+    /// The time of a record, `fixed64`: it decides the record's day.
+    Time,
+    /// The time of a record that has no other, `fixed64`.
+    SecondTime,
     /// `fixed32`.
     Fixed32,
     /// `string`.
@@ -40,6 +44,8 @@ pub(crate) enum Kind {
     PackedVarint,
     /// A message that holds no records.
     Message(&'static Message),
+    /// One of many messages of a record, with attributes of its own.
+    Part(&'static Message),
     /// A `KeyValue` of an attribute set or of a nested list: counted against the limit.
     Attribute,
     /// An `AnyValue` inside an array: one of many.
@@ -65,6 +71,7 @@ impl Kind {
     pub(crate) fn message(self) -> Option<&'static Message> {
         match self {
             Self::Message(message)
+            | Self::Part(message)
             | Self::Nested(message)
             | Self::Group(message)
             | Self::Record(message) => Some(message),
@@ -73,6 +80,8 @@ impl Kind {
             Self::Unknown
             | Self::Varint
             | Self::Fixed64
+            | Self::Time
+            | Self::SecondTime
             | Self::Fixed32
             | Self::Text
             | Self::Bytes
@@ -88,7 +97,7 @@ impl Kind {
         match self {
             Self::Unknown => true,
             Self::Varint => wire_type == VARINT,
-            Self::Fixed64 => wire_type == FIXED64,
+            Self::Fixed64 | Self::Time | Self::SecondTime => wire_type == FIXED64,
             Self::Fixed32 => wire_type == FIXED32,
             Self::PackedFixed64 => wire_type == LENGTH || wire_type == FIXED64,
             Self::PackedVarint => wire_type == LENGTH || wire_type == VARINT,
@@ -96,6 +105,7 @@ impl Kind {
             | Self::Bytes
             | Self::Id(_)
             | Self::Message(_)
+            | Self::Part(_)
             | Self::Attribute
             | Self::Element
             | Self::Nested(_)
@@ -268,7 +278,7 @@ static ANY_VALUE: Message = Message {
 
 static ARRAY_VALUE: Message = Message { fields: &[field("values", Kind::Element)] };
 
-static KEY_VALUE_LIST: Message = Message { fields: &[field("values", Kind::Attribute)] };
+pub(crate) static KEY_VALUE_LIST: Message = Message { fields: &[field("values", Kind::Attribute)] };
 
 static SPAN: Message = Message {
     fields: &[
@@ -278,13 +288,13 @@ static SPAN: Message = Message {
         field("parent_span_id", Kind::Id(8)),
         field("name", Kind::Text),
         field("kind", Kind::Varint),
-        field("start_time_unix_nano", Kind::Fixed64),
+        field("start_time_unix_nano", Kind::Time),
         field("end_time_unix_nano", Kind::Fixed64),
         field("attributes", Kind::Attribute),
         field("dropped_attributes_count", Kind::Varint),
-        field("events", Kind::Message(&EVENT)),
+        field("events", Kind::Part(&EVENT)),
         field("dropped_events_count", Kind::Varint),
-        field("links", Kind::Message(&LINK)),
+        field("links", Kind::Part(&LINK)),
         field("dropped_links_count", Kind::Varint),
         field("status", Kind::Message(&STATUS)),
         field("flags", Kind::Fixed32),
@@ -316,7 +326,7 @@ static STATUS: Message =
 
 static LOG_RECORD: Message = Message {
     fields: &[
-        field("time_unix_nano", Kind::Fixed64),
+        field("time_unix_nano", Kind::Time),
         field("severity_number", Kind::Varint),
         field("severity_text", Kind::Text),
         HOLE,
@@ -326,7 +336,7 @@ static LOG_RECORD: Message = Message {
         field("flags", Kind::Fixed32),
         field("trace_id", Kind::Id(16)),
         field("span_id", Kind::Id(8)),
-        field("observed_time_unix_nano", Kind::Fixed64),
+        field("observed_time_unix_nano", Kind::SecondTime),
         field("event_name", Kind::Text),
     ],
 };
@@ -380,9 +390,9 @@ static NUMBER_DATA_POINT: Message = Message {
     fields: &[
         HOLE,
         field("start_time_unix_nano", Kind::Fixed64),
-        field("time_unix_nano", Kind::Fixed64),
+        field("time_unix_nano", Kind::Time),
         field("as_double", Kind::Fixed64),
-        field("exemplars", Kind::Message(&EXEMPLAR)),
+        field("exemplars", Kind::Part(&EXEMPLAR)),
         field("as_int", Kind::Fixed64),
         field("attributes", Kind::Attribute),
         field("flags", Kind::Varint),
@@ -393,12 +403,12 @@ static HISTOGRAM_DATA_POINT: Message = Message {
     fields: &[
         HOLE,
         field("start_time_unix_nano", Kind::Fixed64),
-        field("time_unix_nano", Kind::Fixed64),
+        field("time_unix_nano", Kind::Time),
         field("count", Kind::Fixed64),
         field("sum", Kind::Fixed64),
         field("bucket_counts", Kind::PackedFixed64),
         field("explicit_bounds", Kind::PackedFixed64),
-        field("exemplars", Kind::Message(&EXEMPLAR)),
+        field("exemplars", Kind::Part(&EXEMPLAR)),
         field("attributes", Kind::Attribute),
         field("flags", Kind::Varint),
         field("min", Kind::Fixed64),
@@ -410,7 +420,7 @@ static EXPONENTIAL_HISTOGRAM_DATA_POINT: Message = Message {
     fields: &[
         field("attributes", Kind::Attribute),
         field("start_time_unix_nano", Kind::Fixed64),
-        field("time_unix_nano", Kind::Fixed64),
+        field("time_unix_nano", Kind::Time),
         field("count", Kind::Fixed64),
         field("sum", Kind::Fixed64),
         field("scale", Kind::Varint),
@@ -418,7 +428,7 @@ static EXPONENTIAL_HISTOGRAM_DATA_POINT: Message = Message {
         field("positive", Kind::Message(&BUCKETS)),
         field("negative", Kind::Message(&BUCKETS)),
         field("flags", Kind::Varint),
-        field("exemplars", Kind::Message(&EXEMPLAR)),
+        field("exemplars", Kind::Part(&EXEMPLAR)),
         field("min", Kind::Fixed64),
         field("max", Kind::Fixed64),
         field("zero_threshold", Kind::Fixed64),
@@ -433,7 +443,7 @@ static SUMMARY_DATA_POINT: Message = Message {
     fields: &[
         HOLE,
         field("start_time_unix_nano", Kind::Fixed64),
-        field("time_unix_nano", Kind::Fixed64),
+        field("time_unix_nano", Kind::Time),
         field("count", Kind::Fixed64),
         field("sum", Kind::Fixed64),
         field("quantile_values", Kind::Message(&VALUE_AT_QUANTILE)),

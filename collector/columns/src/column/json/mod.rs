@@ -13,7 +13,7 @@ use std::hash::BuildHasher;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use millrace_wire::WireErrorKind;
-use millrace_wire::limits::{ATTRIBUTES, NESTING_DEPTH};
+use millrace_wire::limits::{ATTRIBUTES, NESTING_DEPTH, RECORD_MEMBERS, WRITTEN_BYTES};
 use millrace_wire::otlp::{AnyValue, KeyValue, KeyValueList};
 use millrace_wire::protobuf::{Cursor, Fault};
 
@@ -21,6 +21,7 @@ use crate::body::BodyWriter;
 use crate::bytes::same;
 use crate::column::Column;
 use crate::reuse;
+use crate::set::MAX_CELLS;
 use crate::shape::Shape;
 use crate::text;
 use path::{Kind, Path};
@@ -35,14 +36,21 @@ const KEPT_PATHS: usize = 1024;
 /// Positions whose path is guessed; those behind are looked up: no set is that regular.
 const GUESSED: usize = 1024;
 
-/// Most paths with values in one block: 65,536, at some 300 bytes each 20 MB. A set of blocks
-/// starts another one long before (see [`Json::cells`]), so only a record that brings tens of
-/// thousands of keys by itself is refused.
-const MAX_PATHS: usize = 65_536;
-
 /// Rows that a path counts for at least when cells are counted: a block without many rows ends
-/// at 16,384 paths, and leaves [`MAX_PATHS`] to the last record.
+/// at 16,384 paths, and leaves the rest of [`MAX_PATHS`] to the last record.
 const LEAST_ROWS: usize = 1024;
+
+/// Most paths with values in one block: what a block ends at, and as many as one record that passes
+/// the edge's check may bring to it: 81,920, at some 300 bytes each 25 MB.
+const MAX_PATHS: usize = MAX_CELLS / LEAST_ROWS + RECORD_MEMBERS as usize;
+
+/// Most bytes of names that lists made in one block: what a block ends at (they count as cells),
+/// and as many as one request that passes the edge's check may bring: 80 MiB.
+const MAX_NAMES_BYTES: usize = MAX_CELLS + WRITTEN_BYTES as usize;
+
+/// Bytes of paths' names kept from block to block: 4 MiB, 50 for each of [`MAX_PATHS`]. With more
+/// all are forgotten: names that long come from keys repeated for each member of a list.
+const KEPT_NAMES_BYTES: usize = 4 << 20;
 
 /// A `JSON` column.
 pub(crate) struct Json {
@@ -59,6 +67,10 @@ pub(crate) struct Json {
     used: usize,
     /// About the bytes of values held: values replaced in their row are not taken off.
     bytes: usize,
+    /// What of them is for the paths themselves.
+    path_bytes: usize,
+    /// Bytes of the names that lists' members made: keys of the lists around them repeated.
+    names_bytes: usize,
     nested_depth: u32,
     name: Vec<u8>,
     scratch: Vec<u8>,
@@ -77,6 +89,8 @@ impl Json {
             row: 0,
             used: 0,
             bytes: 0,
+            path_bytes: 0,
+            names_bytes: 0,
             nested_depth: nested_depth.min(NESTING_DEPTH),
             name: Vec::new(),
             scratch: Vec::new(),
@@ -95,17 +109,28 @@ impl Json {
         self.row += 1;
     }
 
-    /// Paths with values in this block.
+    /// Bytes of all values as they are written once. What a set adds depends on nothing but it.
+    pub(crate) fn value_bytes(&self) -> usize {
+        self.bytes - self.path_bytes
+    }
+
+    /// Bytes of the names that lists made in this block.
     #[inline]
-    pub(crate) fn paths(&self) -> usize {
-        self.used
+    pub(crate) fn names_bytes(&self) -> usize {
+        self.names_bytes
     }
 
     /// Index cells of the written form: one per row and path. Paths on few rows count as much as
     /// those on [`LEAST_ROWS`].
     #[inline]
     pub(crate) fn cells(&self) -> usize {
-        self.used * (self.row as usize).max(LEAST_ROWS)
+        self.cells_in(self.row)
+    }
+
+    /// The same where the sets are spread over `rows` rows.
+    #[inline]
+    pub(crate) fn cells_in(&self, rows: u32) -> usize {
+        self.used * (rows as usize).max(LEAST_ROWS) + self.names_bytes
     }
 
     /// Adds an attribute whose value is a scalar, which nearly all are. In place: a value handed
@@ -150,8 +175,25 @@ impl Json {
                 AnyValue::KeyValueList(list) if depth < self.nested_depth => {
                     self.add_members(name, list, depth + 1)?;
                 }
-                value => self.put(name, value, key)?,
+                value => {
+                    let used = self.used;
+                    self.put(name, value, key)?;
+                    if self.used > used {
+                        self.note_member(name, key)?;
+                    }
+                }
             }
+        }
+        Ok(())
+    }
+
+    /// Counts the name of a path that a list's member made.
+    fn note_member(&mut self, name: &[u8], key: &[u8]) -> Result<(), Fault> {
+        let index = self.find_or_add(name);
+        self.paths[index as usize].set_member();
+        self.names_bytes += name.len();
+        if self.names_bytes > MAX_NAMES_BYTES {
+            return Err(Cursor::new(key).fault(WireErrorKind::TooMuchWritten));
         }
         Ok(())
     }
@@ -165,7 +207,9 @@ impl Json {
         let path = &mut self.paths[index as usize];
         if path.is_unused() {
             self.used += 1;
-            self.bytes += Path::LEAST_BYTES + name.len();
+            let path_bytes = Path::LEAST_BYTES + name.len();
+            self.path_bytes += path_bytes;
+            self.bytes += path_bytes;
         }
         self.bytes += match value {
             AnyValue::String(text) => {
@@ -185,9 +229,9 @@ impl Json {
                 1
             }
             AnyValue::Array(array) => {
-                let before = path.bytes();
+                let before = path.array_bytes();
                 path.put_array(self.row, array, &mut self.scratch)?;
-                path.bytes().saturating_sub(before)
+                path.array_bytes().saturating_sub(before)
             }
             AnyValue::Bytes(bytes) => {
                 self.scratch.clear();
@@ -250,9 +294,15 @@ impl Json {
         paths
     }
 
+    fn names(&self) -> impl Iterator<Item = usize> {
+        self.paths.iter().map(|path| path.name().len())
+    }
+
     /// Drops paths without values, if many have gathered.
     fn drop_unused(&mut self) {
-        if self.paths.len() <= KEPT_PATHS || self.used * 2 > self.paths.len() {
+        if self.names().sum::<usize>() > KEPT_NAMES_BYTES {
+            self.paths = Vec::new();
+        } else if self.paths.len() <= KEPT_PATHS || self.used * 2 > self.paths.len() {
             return;
         }
         self.paths.retain(|path| !path.is_unused());
@@ -278,6 +328,8 @@ impl Column for Json {
         self.row = 0;
         self.used = 0;
         self.bytes = 0;
+        self.path_bytes = 0;
+        self.names_bytes = 0;
         reuse::clear(&mut self.name);
         reuse::clear(&mut self.scratch);
     }
@@ -290,6 +342,8 @@ impl Column for Json {
         let used = || self.paths.iter().filter(|path| !path.is_unused());
         self.used = used().count();
         self.bytes = used().map(Path::bytes).sum();
+        self.path_bytes = 0;
+        self.names_bytes = used().map(Path::member_name_bytes).sum();
     }
 
     fn bytes(&self) -> usize {

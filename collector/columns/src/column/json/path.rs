@@ -87,6 +87,8 @@ pub(super) struct Path {
     bools: Vec<u8>,
     /// Arrays are rare; a path without any doesn't carry their builders.
     arrays: Option<Box<ArrayValues>>,
+    /// A list's member made it in this block.
+    is_member: bool,
 }
 
 #[derive(Default)]
@@ -116,6 +118,7 @@ impl Path {
             float64s: Vec::new(),
             bools: Vec::new(),
             arrays: None,
+            is_member: false,
         }
     }
 
@@ -129,9 +132,24 @@ impl Path {
         self.open.end == 0
     }
 
+    /// Notes that a list's member made it in this block.
+    pub(super) fn set_member(&mut self) {
+        self.is_member = true;
+    }
+
+    /// Length of its name, if a list's member made it in this block.
+    pub(super) fn member_name_bytes(&self) -> usize {
+        if self.is_member { self.name.len() } else { 0 }
+    }
+
+    /// Bytes of its arrays.
+    pub(super) fn array_bytes(&self) -> usize {
+        self.arrays.as_ref().map_or(0, |arrays| arrays.bytes())
+    }
+
     #[inline]
     pub(super) fn bytes(&self) -> usize {
-        let arrays = self.arrays.as_ref().map_or(0, |arrays| arrays.bytes());
+        let arrays = self.array_bytes();
         (self.runs.len() + 1) * size_of::<Run>()
             + self.strings.bytes()
             + self.int64s.len()
@@ -162,6 +180,7 @@ impl Path {
             return;
         }
         self.open = Run::NONE;
+        self.is_member = false;
         reuse::clear(&mut self.runs);
         self.kinds = 0;
         self.strings.clear();

@@ -12,7 +12,7 @@ use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::publish::{Delivered, Delivery, Refused, Request};
 use millrace_pipeline::sink::{Block, Encoder, Insert};
 use millrace_pipeline::telemetry::Refusal;
-use millrace_wire::Signal;
+use millrace_wire::{Signal, otlp};
 
 use super::Shared;
 use super::batch::{Batch, Held};
@@ -63,7 +63,8 @@ impl Lane {
         shared: &Arc<Shared>,
     ) -> Result<Delivery, Refused> {
         let Request { signal: _, bytes, records, mut reservation } = request;
-        let Some(growth) = shared.budget.try_reserve(bytes.len() as u64 * GROWTH) else {
+        let needed = growth_bytes(self.signal, bytes);
+        let Some(growth) = shared.budget.try_reserve(needed) else {
             shared.make_room();
             return Err(Refused::Full);
         };
@@ -152,6 +153,13 @@ impl Lane {
     }
 }
 
+/// What a request may add to an encoder and to the bodies made of it.
+fn growth_bytes(signal: Signal, bytes: &[u8]) -> u64 {
+    // Checked already, so it can be measured.
+    let written_bytes = otlp::written_bytes(signal, bytes).unwrap_or(0);
+    (bytes.len() as u64 * GROWTH).max(bytes.len() as u64 + written_bytes)
+}
+
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     // A panic ends the process, so a poisoned lock is not seen outside tests.
     shard.lock().unwrap_or_else(PoisonError::into_inner)
@@ -207,7 +215,7 @@ impl Open {
     /// [`GROWTH`] times the request before.
     fn cover(&mut self) {
         let memory = self.encoder.memory_bytes() as u64;
-        let needed = memory + memory / 2 + self.bytes.capacity() as u64;
+        let needed = memory + (self.encoder.body_bytes() + self.bytes.capacity()) as u64;
         // Refused only if the request grew by more than allowed for; then it stays as it is.
         let _ = self.reservation.try_resize(needed.next_multiple_of(RESERVATION_STEP_BYTES));
     }

@@ -178,7 +178,7 @@ impl Transcoder<'_, '_> {
                 self.tag(number, LENGTH)?;
                 self.placed(|out| out.bytes(&bytes))
             }
-            Kind::Fixed64 | Kind::PackedFixed64 => {
+            Kind::Fixed64 | Kind::Time | Kind::SecondTime | Kind::PackedFixed64 => {
                 self.tag(number, FIXED64)?;
                 self.number(shape.scalar)
             }
@@ -197,6 +197,7 @@ impl Transcoder<'_, '_> {
                 self.message(number, inner, depth + 1)
             }
             Kind::Message(_)
+            | Kind::Part(_)
             | Kind::Attribute
             | Kind::Element
             | Kind::Group(_)

@@ -53,18 +53,20 @@ impl Shape {
 /// Whether a field that isn't packed repeats.
 fn repeats(name: &str, kind: Kind) -> bool {
     match kind {
-        Kind::Attribute | Kind::Element | Kind::Record(_) => true,
+        Kind::Attribute | Kind::Element | Kind::Record(_) | Kind::Part(_) => true,
         // The groups that don't repeat are the data of a metric.
         Kind::Group(_) => {
             !matches!(name, "gauge" | "sum" | "histogram" | "exponential_histogram" | "summary")
         }
         Kind::Message(_) => {
-            matches!(name, "events" | "links" | "exemplars" | "quantile_values" | "entity_refs")
+            matches!(name, "quantile_values" | "entity_refs")
         }
         Kind::Text => matches!(name, "id_keys" | "description_keys"),
         Kind::Unknown
         | Kind::Varint
         | Kind::Fixed64
+        | Kind::Time
+        | Kind::SecondTime
         | Kind::Fixed32
         | Kind::Bytes
         | Kind::Id(_)

@@ -1,0 +1,187 @@
+//! How many bytes the records of a request are written as, and on how many days they lie: known
+//! from the request's bytes alone, so that the edge refuses what a gateway couldn't store.
+//!
+//! Tables have a row per record, and what records share (resource, scope, metric) is written with
+//! each of them. The measure follows what that costs in memory, which is the compressed form: LZ4
+//! looks back 64 KiB, so what repeats within that nearly vanishes, and what is longer doesn't.
+
+/// What a record counts beside its own bytes: about what a row of empty values takes.
+pub const ROW_BYTES: u64 = 32;
+
+/// Shared bytes up to this length count a part only: half of what LZ4 looks back, so that a repeat
+/// is found whatever lies between.
+const FOLDED_BYTES: u64 = 32 * 1024;
+
+/// That part: an eighth. LZ4 makes less than a twentieth of such repeats; the rest stands for the
+/// time that it takes here and for the memory on the server, where all of it is written out.
+const FOLDED_PART: u64 = 8;
+
+/// What `shared_bytes` count each time they are written with a record.
+#[inline]
+#[must_use]
+pub const fn repeated_bytes(shared_bytes: u64) -> u64 {
+    if shared_bytes <= FOLDED_BYTES { shared_bytes.div_ceil(FOLDED_PART) } else { shared_bytes }
+}
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+const SECONDS_PER_DAY: u64 = 86_400;
+const NANOS_PER_DAY: u64 = NANOS_PER_SECOND * SECONDS_PER_DAY;
+/// Where seconds no longer fit into 32 bits, and days by seconds begin anew: in February 2106.
+const SECONDS_END_NANOS: u64 = (1 << 32) * NANOS_PER_SECOND;
+
+/// The days of records, each once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Days {
+    /// Most requests have one day only: no list for it.
+    first: Option<u32>,
+    more: Vec<u32>,
+    /// Times of the last one: from, and how long.
+    last: (u64, u64),
+}
+
+impl Days {
+    /// Notes the time of a record, in nanoseconds since 1970. False when that makes more than
+    /// `limit` days; it isn't noted then.
+    #[inline]
+    pub(crate) fn note(&mut self, unix_nano: u64, limit: usize) -> bool {
+        unix_nano.wrapping_sub(self.last.0) < self.last.1 || self.note_another(unix_nano, limit)
+    }
+
+    #[inline(never)]
+    fn note_another(&mut self, unix_nano: u64, limit: usize) -> bool {
+        let start = unix_nano / NANOS_PER_DAY * NANOS_PER_DAY;
+        let same = if start + NANOS_PER_DAY <= SECONDS_END_NANOS { NANOS_PER_DAY } else { 0 };
+        self.last = (start, same);
+        self.add(key(unix_nano), limit)
+    }
+
+    fn add(&mut self, key: u32, limit: usize) -> bool {
+        if self.first == Some(key) || self.more.contains(&key) {
+            return true;
+        }
+        if self.len() >= limit {
+            self.last = (0, 0);
+            return false;
+        }
+        match self.first {
+            None => self.first = Some(key),
+            Some(_) => self.more.push(key),
+        }
+        true
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.more.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u32> {
+        self.first.into_iter().chain(self.more.iter().copied())
+    }
+
+    fn clear(&mut self) {
+        self.first = None;
+        self.more.clear();
+        self.last = (0, 0);
+    }
+}
+
+/// A day as tables may be partitioned: by date and by seconds in 32 bits. The two are the same
+/// until 2106; behind it this tells apart what either does.
+fn key(unix_nano: u64) -> u32 {
+    // Times end where a signed number of nanoseconds does.
+    let nanos = unix_nano.min(i64::MAX as u64);
+    let by_date = (nanos / NANOS_PER_DAY) as u16;
+    let by_seconds = (u64::from((nanos / NANOS_PER_SECOND) as u32) / SECONDS_PER_DAY) as u16;
+    u32::from(by_date) << 16 | u32::from(by_seconds)
+}
+
+/// What the records of a request come to, found by [`super::outline`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outline {
+    /// Spans, log records or metric points.
+    pub records: u64,
+    /// The bytes they are written as, by this module's measure.
+    pub written_bytes: u64,
+    /// The days they lie on.
+    pub days: Days,
+}
+
+/// What requests come to that are joined into one message.
+#[derive(Clone, Debug, Default)]
+pub struct Joined {
+    written_bytes: u64,
+    days: Days,
+}
+
+impl Joined {
+    /// Adds a request, if all of them together then are within `limits` as if they were one.
+    #[must_use]
+    pub fn admit(&mut self, outline: &Outline, limits: &crate::limits::Limits) -> bool {
+        let written_bytes = self.written_bytes.saturating_add(outline.written_bytes);
+        let new = outline.days.iter().filter(|&day| self.days.iter().all(|known| known != day));
+        if written_bytes > limits.written_bytes || self.days.len() + new.count() > limits.days {
+            return false;
+        }
+        self.written_bytes = written_bytes;
+        outline.days.iter().all(|day| self.days.add(day, limits.days))
+    }
+
+    /// Forgets all requests.
+    pub fn clear(&mut self) {
+        self.written_bytes = 0;
+        self.days.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: times around the borders of days, of 32 bits of seconds and of time itself.
+    /// Guarantee: as many days as a table would have partitions, by date or by seconds.
+    #[test]
+    fn days_are_those_of_either_way_of_counting_them() {
+        let count = |times: &[u64]| {
+            let mut days = Days::default();
+            assert!(times.iter().chain(times).all(|&time| days.note(time, 100)));
+            days.len()
+        };
+        let wrap = SECONDS_END_NANOS;
+        assert_eq!(count(&[0, 1, NANOS_PER_DAY - 1]), 1);
+        assert_eq!(count(&[NANOS_PER_DAY, NANOS_PER_DAY - 1, NANOS_PER_DAY + 1]), 2);
+        assert_eq!(count(&[wrap - 1, wrap]), 2, "one date, two days by seconds");
+        assert_eq!(count(&[i64::MAX as u64, u64::MAX]), 1);
+        let mut days = Days::default();
+        let noted = (0..200_u64).filter(|day| days.note(day * NANOS_PER_DAY, 100)).count();
+        assert_eq!((noted, days.len()), (100, 100));
+        assert!(!days.note(150 * NANOS_PER_DAY, 100) && days.note(99 * NANOS_PER_DAY, 100));
+    }
+
+    /// Scenario: requests of one and of many days, light and heavy. Guarantee: together they stay
+    /// within what one request may have.
+    #[test]
+    fn joined_requests_are_within_the_limits_of_one() {
+        let limits = crate::limits::Limits::default();
+        let request = |days: std::ops::Range<u64>, written_bytes| {
+            let mut outline = Outline { written_bytes, ..Outline::default() };
+            assert!(days.clone().all(|day| outline.days.note(day * NANOS_PER_DAY, 100)));
+            outline
+        };
+        let mut joined = Joined::default();
+        assert!((0..1000).all(|_| joined.admit(&request(5..7, 1), &limits)));
+        assert!(joined.admit(&request(6..104, 1), &limits));
+        assert!(!joined.admit(&request(50..106, 1), &limits));
+        assert!(!joined.admit(&request(5..6, limits.written_bytes), &limits));
+        assert!(joined.admit(&request(5..6, limits.written_bytes - 1001), &limits));
+        joined.clear();
+        assert!(joined.admit(&request(200..300, limits.written_bytes), &limits));
+    }
+}
