@@ -79,6 +79,7 @@ use crate::names::{ConsumerGroup, TopicName};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = |schema: &mut Schema| group_stays(schema, &[]))]
 pub struct GatewayPoolSpec {
     /// The Kafka that records come from.
     pub kafka: KafkaConnection,
@@ -186,21 +187,25 @@ fn default_nested_depth() -> u32 {
     8
 }
 
-fn gateway_rules(schema: &mut Schema) {
-    rules::rule(
+/// What can't be changed of a gateway's settings; `steps` lead to them from the value that has the
+/// rules, which is always there.
+pub(crate) fn group_stays(schema: &mut Schema, steps: &[&str]) {
+    rules::unchangeable(
         schema,
-        "(has(self.consumerGroup) ? self.consumerGroup : '') \
-         == (has(oldSelf.consumerGroup) ? oldSelf.consumerGroup : '')",
-        "consumerGroup can't be changed: a new group would read everything again and double rows. \
-         Keep it, or make a new pool",
+        &[steps, &["consumerGroup"]].concat(),
+        "",
+        "a new group would read everything again and double rows. Keep it, or make a new pool",
     );
     rules::unchangeable(
         schema,
-        "groupProtocol",
+        &[steps, &["groupProtocol"]].concat(),
         "Classic",
         "pods of both kinds don't work in one group. Keep it, or delete the pool and make one with \
          the same consumerGroup, which goes on where that one stopped",
     );
+}
+
+fn gateway_rules(schema: &mut Schema) {
     rules::rule(
         schema,
         "!has(self.scaling) || !has(self.scaling.memoryMax) || !has(self.resources) \

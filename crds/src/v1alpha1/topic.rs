@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::connection::KafkaConnection;
 use super::rules;
-use super::signals::{DeletionPolicy, TopicSettings};
+use super::signals::{DeletionPolicy, TopicSettings, partitions_grow};
 use crate::conditions::Condition;
 use crate::names::TopicName;
 
@@ -58,9 +58,10 @@ pub struct TelemetryTopicSpec {
 }
 
 fn name_rules(schema: &mut Schema) {
+    partitions_grow(schema, &[], "keep the number, or write a larger one");
     rules::unchangeable(
         schema,
-        "topicName",
+        &["topicName"],
         "",
         "records would be left behind in the old topic. Keep it, or make a second TelemetryTopic",
     );

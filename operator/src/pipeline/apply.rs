@@ -12,6 +12,7 @@ use millrace_crds::{ConditionType, is_true};
 
 use super::build::Prepared;
 use super::child::{Child, Held};
+use super::returned::{ensure, ensure_schema, ensure_topic};
 use super::status::Outcome;
 use crate::apply::{Applicable, ApplyError, Change, Children, is_paused};
 use crate::context::Context;
@@ -55,10 +56,11 @@ async fn write(
 
     let mut made_topics = Vec::new();
     for topic in topics {
-        let (live, held) = ensure(&children, topic, paused).await?;
+        let ours = (labels.as_str(), names.as_slice());
+        let (live, held) = ensure_topic(&children, topic, paused, ours).await?;
         made_topics.push((topic_is_there(&live), Child::of(&live, held)));
     }
-    let (live_schema, schema_held) = ensure(&children, schema, paused).await?;
+    let (live_schema, schema_held) = ensure_schema(&children, schema, paused).await?;
     let schema = Child::of(&live_schema, schema_held);
 
     let mut missing: Vec<String> = made_topics
@@ -88,17 +90,6 @@ async fn write(
         gateway: Child::of(&live_gateway, gateway_held),
         gateway_status: live_gateway.status.unwrap_or_default(),
     })
-}
-
-/// Writes a child; tells whether it was held back because the pipeline is paused.
-async fn ensure<K: Applicable>(
-    children: &Children<'_>,
-    wanted: K,
-    paused: bool,
-) -> Result<(K, Option<Held>), ApplyError> {
-    let ensured = children.ensure(wanted).await?;
-    let held = (paused && ensured.change == Change::Withheld).then_some(Held::Paused);
-    Ok((ensured.object, held))
 }
 
 /// Looks at a child that must wait for `first`.
