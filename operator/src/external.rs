@@ -83,5 +83,6 @@ fn needs_a_person(error: &StepError) -> bool {
                 | Reason::ClickHouseKeeperMissing
                 | Reason::MigrationJournalBroken
                 | Reason::SpecInvalid
+                | Reason::HeldByAnother
         )
 }

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::collector::CollectorSettings;
 use super::connection::{ClickHouseTarget, KafkaConnection};
-use super::edge::EdgeSettings;
+use super::edge::{EdgeSettings, no_number_of_daemons};
 use super::gateway::{GatewaySettings, group_stays};
 use super::rollout::RolloutSettings;
 use super::rules;
-use super::signals::{PerSignal, Signal, TopicSettings, partitions};
+use super::signals::{PerSignal, Signal, TopicSettings, is_not_set, partitions};
 use super::status::{LagStatus, PodCount};
 use super::table::{TableSettings, signal_table_rules, table_stays};
 use crate::conditions::Condition;
@@ -56,7 +56,7 @@ use crate::names::TopicName;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = |schema: &mut Schema| group_stays(schema, &["gateway"]))]
+#[schemars(transform = pipeline_rules)]
 pub struct TelemetryPipelineSpec {
     /// The Kafka between edge and gateway.
     pub kafka: KafkaConnection,
@@ -78,6 +78,11 @@ pub struct TelemetryPipelineSpec {
     /// their Deployment or DaemonSet does it, without a canary; autoRollback is for both pools.
     #[serde(default)]
     pub rollout: RolloutSettings,
+    /// Others may have its topics, tables and consumer group too, if they say so as well. Otherwise
+    /// whichever object is younger is refused: two that don't know of each other mix their data.
+    /// Default: false.
+    #[serde(default, skip_serializing_if = "is_not_set")]
+    pub shared: bool,
 }
 
 /// One signal's way: its topic and its tables.
@@ -94,6 +99,11 @@ pub struct PipelineSignal {
     /// How the tables are made.
     #[serde(default)]
     pub table: TableSettings,
+}
+
+fn pipeline_rules(schema: &mut Schema) {
+    group_stays(schema, &["gateway"]);
+    no_number_of_daemons(schema, &["edge"], true);
 }
 
 fn signals_fit(schema: &mut Schema) {
@@ -157,7 +167,7 @@ pub struct TelemetryPipelineStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Facts: Ready, Progressing, Stalled, TopicsReady, SchemaReady, EdgeReady, GatewayReady,
-    /// LagWithinBound, SecretsFound, DataLost, DeadLettersKept.
+    /// LagWithinBound, SecretsFound, DataLost, DeadLettersKept, PasswordExposed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),

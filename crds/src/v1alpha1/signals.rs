@@ -181,3 +181,8 @@ pub enum DeletionPolicy {
     /// It is deleted, with all data.
     Delete,
 }
+
+/// What is not set is not written: objects that say nothing of it stay as they are.
+pub(crate) fn is_not_set(flag: &bool) -> bool {
+    !flag
+}

@@ -124,7 +124,7 @@ pub fn state_pods(facts: &mut Facts, rollout: &Rollout, seen: Option<&Observatio
             }
         }
         Rollout::NotApplied { reason, message } => {
-            let stalled = *reason == Reason::SpecInvalid;
+            let stalled = matches!(reason, Reason::SpecInvalid | Reason::HeldByAnother);
             facts.fails(PodsReady, *reason, message.as_str());
             facts.fails(Progressing, *reason, message.as_str());
             if stalled {

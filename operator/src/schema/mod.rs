@@ -21,6 +21,7 @@ use kube::Resource;
 use millrace_crds::v1alpha1::{DeletionPolicy, TelemetrySchema};
 
 use crate::apply::is_paused;
+use crate::claims::Claim;
 use crate::context::Context;
 use crate::controller::{Next, Reconciler};
 use crate::error::StepError;
@@ -38,6 +39,12 @@ impl Reconciler for Schemas {
     type Object = TelemetrySchema;
 
     const HANDLES_DELETION: bool = true;
+
+    const CLAIMS: bool = true;
+
+    fn claim(schema: &TelemetrySchema) -> Option<Claim> {
+        Some(validate::claim(schema))
+    }
 
     fn watches(watching: Watching<TelemetrySchema>) -> Watching<TelemetrySchema> {
         watching
@@ -59,6 +66,7 @@ async fn bring_about(
     schema: &TelemetrySchema,
 ) -> Result<apply::Applied, StepError> {
     let declared = validate::validate(schema)?;
+    context.claims.refused(schema).map_or(Ok(()), |held| Err(StepError::from(held)))?;
     let observed = observe::observe(context, schema, declared).await?;
     let mut plan = plan::plan(&observed);
     plan.outdated = gate::outdated(context, schema, &plan.servers).await?;
@@ -70,9 +78,11 @@ async fn leave(context: &Context, schema: &TelemetrySchema) -> Result<Next, Step
     if !finalizer::is_held(schema) {
         return Ok(Next::OnChange);
     }
-    if schema.spec.deletion_policy == DeletionPolicy::Delete
-        && let Err(error) = apply::delete(context, schema).await
-    {
+    let delete = schema.spec.deletion_policy == DeletionPolicy::Delete;
+    if let (true, Some(another)) = (delete, context.claims.another(schema)) {
+        let notice = Notice::kept("the tables and their rows remain in ClickHouse", &another);
+        context.events.publish(&schema.object_ref(&()), notice).await;
+    } else if delete && let Err(error) = apply::delete(context, schema).await {
         if !finalizer::is_overdue(schema, context.clock.now()) {
             return Err(error);
         }

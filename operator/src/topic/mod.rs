@@ -16,6 +16,7 @@ use std::time::Duration;
 use millrace_crds::v1alpha1::{DeletionPolicy, TelemetryTopic};
 
 use crate::apply::is_paused;
+use crate::claims::Claim;
 use crate::context::Context;
 use crate::controller::{Next, Reconciler};
 use crate::error::StepError;
@@ -39,6 +40,12 @@ impl Reconciler for Topics {
     /// request; and a cluster that hangs may hold up a few of them.
     const CONCURRENCY: u16 = 64;
 
+    const CLAIMS: bool = true;
+
+    fn claim(topic: &TelemetryTopic) -> Option<Claim> {
+        validate::claim(topic)
+    }
+
     fn watches(watching: Watching<TelemetryTopic>) -> Watching<TelemetryTopic> {
         watching
     }
@@ -60,6 +67,7 @@ async fn bring_about(
     topic: &TelemetryTopic,
 ) -> Result<apply::Applied, StepError> {
     let wanted = validate::validate(topic)?;
+    context.claims.refused(topic).map_or(Ok(()), |held| Err(StepError::from(held)))?;
     let observed = observe::observe(context, topic, wanted).await?;
     let plan = plan::plan(&observed.wanted, &observed.seen);
     apply::apply(context, topic, observed, plan, is_paused(topic)).await
@@ -70,9 +78,11 @@ async fn leave(context: &Context, topic: &TelemetryTopic) -> Result<Next, StepEr
     if !finalizer::is_held(topic) {
         return Ok(Next::OnChange);
     }
-    if topic.spec.deletion_policy == DeletionPolicy::Delete
-        && let Err(error) = apply::delete(context, topic).await
-    {
+    let delete = topic.spec.deletion_policy == DeletionPolicy::Delete;
+    if let (true, Some(another)) = (delete, context.claims.another(topic)) {
+        let notice = events::Notice::kept("the topic and its records remain in Kafka", &another);
+        context.events.publish(&kube::Resource::object_ref(topic, &()), notice).await;
+    } else if delete && let Err(error) = apply::delete(context, topic).await {
         if !finalizer::is_overdue(topic, context.clock.now()) {
             return Err(error);
         }

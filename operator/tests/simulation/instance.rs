@@ -263,6 +263,7 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         images: Images {
             collector_repository: "millrace/collector".into(),
             collector_version_default: "0.1.0".into(),
+            user: Some(65_532),
         },
         lag: Arc::new(beyond.clone()),
         brokers: Arc::new(beyond.clone()),
@@ -277,6 +278,7 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         references: Arc::default(),
         watches_secrets: false,
         stores: Stores::default(),
+        claims: millrace_operator::claims::Claims::default(),
     }
 }
 

@@ -124,6 +124,7 @@ fn context(
         images: Images {
             collector_repository: "millrace/collector".into(),
             collector_version_default: release.into(),
+            user: Some(65_532),
         },
         lag: lag.clone(),
         pods: pods.clone(),
@@ -135,6 +136,7 @@ fn context(
         references: Arc::default(),
         watches_secrets: false,
         stores: Stores::default(),
+        claims: millrace_operator::claims::Claims::default(),
         metered: MetricsApi::default(),
         migrations: Migrations::default(),
         trials: Kept::default(),
