@@ -159,8 +159,9 @@ macro_rules! words {
 }
 
 words!(
-    /// The facts a status states. `Stalled`, `Drifted`, `Blocked`, `DataLost` and `DeadLettersKept`
-    /// are bad when true; all others are good when true, `Progressing` is neither.
+    /// The facts a status states. `Stalled`, `Drifted`, `Blocked`, `DataLost`, `DeadLettersKept`
+    /// and `PasswordExposed` are bad when true; all others are good when true, `Progressing` is
+    /// neither.
     ConditionType {
         /// Everything asked for at this generation is there and works.
         Ready,
@@ -199,6 +200,9 @@ words!(
         DeadLettersKept,
         /// Every Secret that is referred to exists and has its keys.
         SecretsFound,
+        /// A password is sent over a connection that is not encrypted: anyone on the way can read
+        /// it. Absent while none is. Ready does not wait for it.
+        PasswordExposed,
         /// Reconciling is paused by annotation; the status is still kept up to date.
         Paused,
     }
@@ -363,6 +367,8 @@ words!(
         ChildNotReady,
         /// A child's status is of an older generation.
         ChildOutOfDate,
+        /// An older object holds the same topic, consumer group or tables; the message names it.
+        HeldByAnother,
         /// A child or owned object belongs to another owner.
         NotOurs,
         /// Another writer manages a field that the operator needs.
@@ -371,6 +377,8 @@ words!(
         AtPartitionCeiling,
         /// Deletion of something outside Kubernetes was given up; the message says what remains.
         DeletionGivenUp,
+        /// The connection is not encrypted; the message says which, and what to set.
+        ConnectionUnencrypted,
         /// The API server refused or failed a request.
         ApiServerFailed,
         /// A reconcile took too long and was given up: how things stand is not known.
@@ -385,7 +393,12 @@ impl ConditionType {
     pub const fn is_bad_when_true(self) -> bool {
         matches!(
             self,
-            Self::Stalled | Self::Drifted | Self::Blocked | Self::DataLost | Self::DeadLettersKept
+            Self::Stalled
+                | Self::Drifted
+                | Self::Blocked
+                | Self::DataLost
+                | Self::DeadLettersKept
+                | Self::PasswordExposed
         )
     }
 }

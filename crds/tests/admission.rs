@@ -16,17 +16,6 @@ use millrace_crds::v1alpha1::{
 use serde::Deserialize;
 use serde_json::Value;
 
-fn schemas() -> BTreeMap<String, Value> {
-    millrace_crds::all()
-        .unwrap()
-        .into_iter()
-        .map(|crd| {
-            let schema = crd.spec.versions[0].schema.clone().unwrap().open_api_v3_schema;
-            (crd.spec.names.kind, serde_json::to_value(schema).unwrap())
-        })
-        .collect()
-}
-
 fn files(folder: &str) -> Vec<(PathBuf, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(folder);
     let mut files: Vec<_> = std::fs::read_dir(folder)
@@ -76,7 +65,7 @@ fn read_as_typed(object: &Value) -> Result<Value, serde_json::Error> {
 /// read it, and what the operator would write back (a child's spec) passes too.
 #[test]
 fn every_accepted_spec_passes_and_reads_back() {
-    let schemas = schemas();
+    let schemas = support::schemas();
     for (path, text) in files("accepted") {
         let documents = documents(&text);
         let refused = judge(&schemas, &documents);
@@ -113,7 +102,7 @@ fn every_sample_passes_and_reads_back() {
 /// write instead.
 #[test]
 fn every_refused_spec_is_told_what_to_write() {
-    let schemas = schemas();
+    let schemas = support::schemas();
     let mut wrong = Vec::new();
     for (path, text) in files("refused") {
         let says = text

@@ -3,6 +3,7 @@
 //! It answers from what it is told and touches no API. A standby replica is ready: it stands by,
 //! and a rolling update may go on. Bodies are short; requests carry none.
 
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -66,6 +67,21 @@ impl Health {
     }
 }
 
+/// Listens on an address. Where that is every address of IPv4 it is every one of IPv6 too, on a
+/// machine that has those: a cluster of IPv6 alone probes by nothing else.
+///
+/// # Errors
+/// When the address can't be had.
+pub async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    if address.ip() == Ipv4Addr::UNSPECIFIED {
+        let both = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), address.port());
+        if let Ok(listener) = TcpListener::bind(both).await {
+            return Ok(listener);
+        }
+    }
+    TcpListener::bind(address).await
+}
+
 /// Serves the admin port until `stop` resolves.
 ///
 /// # Errors
@@ -111,6 +127,21 @@ fn render(metrics: &Metrics) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::net::TcpStream;
+
+    /// Scenario: every address of IPv4 is asked for, and one alone. Guarantee: the first is reached
+    /// by IPv4 and, where the machine has it, by IPv6; the second is just that one.
+    #[tokio::test]
+    async fn every_address_is_one_of_ipv6_too() {
+        let every = bind("0.0.0.0:0".parse().unwrap()).await.unwrap();
+        let port = every.local_addr().unwrap().port();
+        TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+        if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).await.is_ok() {
+            TcpStream::connect((Ipv6Addr::LOCALHOST, port)).await.unwrap();
+        }
+        let one = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        assert_eq!(one.local_addr().unwrap().ip(), Ipv4Addr::LOCALHOST);
+    }
 
     /// Scenario: start, CRDs appear, stop. Guarantee: ready only in between, and never because of
     /// the lease.

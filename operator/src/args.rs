@@ -36,6 +36,11 @@ pub struct Args {
     )]
     pub collector_image_repository: String,
 
+    /// Leave user and group ids out of collectors' pods, where the cluster assigns them
+    /// (OpenShift). A change replaces the pods.
+    #[arg(long, env = "MILLRACE_CLUSTER_ASSIGNS_USER_IDS")]
+    pub cluster_assigns_user_ids: bool,
+
     /// Where /livez, /readyz and /metrics are served.
     #[arg(long, env = "MILLRACE_ADMIN_ADDRESS", default_value = "0.0.0.0:8080")]
     pub admin_address: SocketAddr,

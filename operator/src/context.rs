@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use kube::Client;
 
 use crate::backoff::Failures;
+use crate::claims::Claims;
 use crate::events::Events;
 use crate::kept::Kept;
 use crate::lag::LagSource;
@@ -41,13 +42,15 @@ impl Clock for SystemClock {
     }
 }
 
-/// Where collector images come from.
+/// Where collector images come from, and as whom they run.
 #[derive(Clone, Debug)]
 pub struct Images {
     /// Repository without tag, such as `millrace/collector`.
     pub collector_repository: String,
     /// Version used where a spec does not name one.
     pub collector_version_default: String,
+    /// User and group of their pods; none where the cluster assigns them.
+    pub user: Option<i64>,
 }
 
 /// Everything a reconcile may touch.
@@ -80,6 +83,8 @@ pub struct Context {
     pub sizings: Kept<Sizing>,
     /// What watches have seen of children, and which were verified since.
     pub seen: Arc<Seen>,
+    /// Who holds which topics, groups and tables.
+    pub claims: Claims,
     /// Which pools refer to which Secrets.
     pub references: Arc<References>,
     /// Whether the operator may watch Secrets, and does.

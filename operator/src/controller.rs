@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::apply::{Applicable, state_unknown};
+use crate::claims::Claim;
 use crate::context::Context;
 use crate::error::{Category, Step, StepError, chain};
 use crate::events::Notice;
@@ -124,6 +125,14 @@ pub trait Reconciler: Send + Sync + 'static {
     /// How many objects of the kind are reconciled at once.
     const CONCURRENCY: u16 = CONCURRENCY;
 
+    /// Whether its objects claim something outside Kubernetes.
+    const CLAIMS: bool = false;
+
+    /// What an object claims outside Kubernetes.
+    fn claim(_object: &Self::Object) -> Option<Claim> {
+        None
+    }
+
     /// Adds the watches of children, one for each of their kinds.
     fn watches(watching: Watching<Self::Object>) -> Watching<Self::Object>;
 
@@ -147,8 +156,16 @@ pub async fn run<R: Reconciler>(
     let own = watcher::Config::default().page_size(PAGE_SIZE);
     let own = watcher(place.api::<Packed<R::Object>>(), own);
     let own = apart(&kind, &kind, &context.metrics, own).reflect(writer);
-    let wakes = context.wakes.clone();
-    let own = own.touched_objects().inspect_ok(move |object| wakes.woken(key_of(object)));
+    let told = context.clone();
+    let own = own.touched_objects().inspect_ok(move |object| {
+        told.wakes.woken(key_of(object));
+        // All of them are noted before the first is reconciled: who is older is known by then.
+        if R::CLAIMS
+            && let Ok(object) = &object.unpack().0
+        {
+            note_claim::<R>(&told, object);
+        }
+    });
     context.stores.add::<R::Object>(store.clone());
     let controller = Controller::for_stream(own, store);
     let watching = Watching::new(controller, place, Tell::of(&context), context.metrics.clone());
@@ -171,6 +188,7 @@ pub async fn run<R: Reconciler>(
                     let namespace = gone.namespace.as_deref().unwrap_or_default();
                     let key = key(&kind, namespace, &gone.name);
                     forget.failures.clear(&key);
+                    forget.claims.forget(&key);
                     let _ = forget.wakes.begun(&key);
                     if kind == EdgePool::kind(&()) {
                         forget.references.set(namespace, &gone.name, std::iter::empty());
@@ -205,6 +223,12 @@ async fn unpacked<R: Reconciler>(
     })
 }
 
+fn note_claim<R: Reconciler>(context: &Context, object: &R::Object) {
+    if let Some(claim) = R::claim(object) {
+        context.claims.note(object, claim);
+    }
+}
+
 /// What an object is called in logs and counts.
 pub(crate) fn key(kind: &str, namespace: &str, name: &str) -> String {
     format!("{kind}/{namespace}/{name}")
@@ -230,6 +254,7 @@ pub async fn reconcile<R: Reconciler>(
         Ok(object) => object,
         Err(invalid) => return unparsable::<R>(&guarded, invalid, &context).await,
     };
+    note_claim::<R>(&context, object);
     if object.meta().deletion_timestamp.is_some() && !R::HANDLES_DELETION {
         context.failures.clear(&key_of(object));
         return Ok(Action::await_change());

@@ -69,6 +69,12 @@ impl Notice {
             format!("deletion was not possible and was given up: {remains}: {}", chain(error));
         Self::warning(Reason::DeletionGivenUp.as_str(), "Delete", note)
     }
+
+    /// Deletion of something outside Kubernetes was left undone, because another object has it too.
+    pub fn kept(remains: &str, another: &str) -> Self {
+        let note = format!("{remains}: {another}");
+        Self::warning(Reason::HeldByAnother.as_str(), "Delete", note)
+    }
 }
 
 /// Publishes events; clones share what they remember.

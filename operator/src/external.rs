@@ -84,5 +84,6 @@ fn needs_a_person(error: &StepError) -> bool {
                 | Reason::MigrationJournalBroken
                 | Reason::SpecInvalid
                 | Reason::HostNotAllowed
+                | Reason::HeldByAnother
         )
 }

@@ -53,7 +53,8 @@ pub async fn follow<'a, K: Applicable>(
 }
 
 /// An object on its way out: `clean`, if there is anything to clean up, is tried for a bounded time;
-/// then the object is let go, whatever came of it. `remains` says what is left behind if it failed.
+/// then the object is let go, whatever came of it. `remains` says what is left behind if it failed, or
+/// if another object stands for the same.
 ///
 /// # Errors
 /// When cleaning up failed and is tried again, or the API server refuses or is away.
@@ -66,6 +67,14 @@ pub async fn leave<K: Applicable>(
     if !is_held(object.meta()) {
         return Ok(Next::OnChange);
     }
+    let clean = match (clean, context.claims.another(object)) {
+        (Some(_), Some(another)) => {
+            let notice = Notice::kept(remains, &another);
+            context.events.publish(&object.object_ref(&()), notice).await;
+            None
+        }
+        (clean, _) => clean,
+    };
     let cleaned = match clean {
         None => Ok(()),
         Some(clean) => tokio::time::timeout(ATTEMPT_MAX, clean).await.unwrap_or_else(|_elapsed| {

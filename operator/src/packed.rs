@@ -1,5 +1,6 @@
 //! One of our own objects as its controller's store keeps it: its identity, and the rest as the
-//! JSON it came in, without managed fields. As a typed object it would take several times as much.
+//! JSON it came in, without managed fields but for whose the number of pods is. As a typed object
+//! it would take several times as much.
 //!
 //! It is unpacked for each look. One that does not parse is told by unpacking, never by the watch:
 //! it must not stop the others. Limits: what an object's JSON takes, some 1.5 KiB of a pool.
@@ -13,7 +14,7 @@ use kube::core::error_boundary::InvalidObject;
 use kube::core::{DeserializeGuard, ObjectMeta};
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// An object of kind `K`, packed.
 pub struct Packed<K> {
@@ -43,12 +44,24 @@ struct Metadata {
     metadata: ObjectMeta,
 }
 
+/// Of managed fields what tells whose `spec.replicas` is.
+fn owners_of_replicas(managed: Value) -> Option<Value> {
+    let Value::Array(managed) = managed else { return None };
+    let owns = |entry: &&Value| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some();
+    let fields = json!({"f:spec": {"f:replicas": {}}});
+    let named = |entry: &Value| json!({"manager": entry["manager"], "fieldsV1": fields});
+    let owners: Vec<Value> = managed.iter().filter(owns).map(named).collect();
+    (!owners.is_empty()).then(|| owners.into())
+}
+
 impl<'de, K> Deserialize<'de> for Packed<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut object = Value::deserialize(deserializer)?;
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            // Who owns which field is for the API server; here it would be half of the memory.
-            metadata.remove("managedFields");
+            // Who owns which field is for the API server; here it would be half of the memory. Only
+            // whose the number of pods is matters (`pool::scale`).
+            let owners = metadata.remove("managedFields").and_then(owners_of_replicas);
+            metadata.extend(owners.map(|owners| ("managedFields".to_owned(), owners)));
         }
         let metadata = ObjectMeta::deserialize(&object["metadata"]).map_err(D::Error::custom)?;
         let ObjectMeta { name, namespace, uid, resource_version, .. } = metadata;
@@ -105,7 +118,6 @@ mod tests {
     use super::*;
     use kube::ResourceExt;
     use millrace_crds::v1alpha1::EdgePool;
-    use serde_json::json;
 
     fn pool(spec: &Value) -> Value {
         json!({
@@ -131,6 +143,25 @@ mod tests {
         whole.managed_fields_mut().clear();
         whole.metadata.managed_fields = None;
         assert_eq!(packed.clone().unpack().0.unwrap(), whole);
+    }
+
+    /// Scenario: two managers own a pool's number of pods, a third does not. Guarantee: just who
+    /// they are is kept.
+    #[test]
+    fn whose_the_number_of_pods_is_stays_known() {
+        let mut whole = pool(&json!({"kafka": {"bootstrapServers": ["k:9092"]},
+            "signals": {"traces": {}}, "replicas": 3}));
+        let fields = json!({"f:spec": {"f:replicas": {}, "f:kafka": {}}});
+        let entry = |manager: &str, fields: &Value| json!({"manager": manager, "fieldsV1": fields});
+        whole["metadata"]["managedFields"] = json!([
+            entry("kubectl", &fields),
+            entry("other", &json!({"f:spec": {"f:kafka": {}}})),
+            entry("hpa", &fields)
+        ]);
+        let packed: Packed<EdgePool> = serde_json::from_value(whole).unwrap();
+        let pool = packed.unpack().0.unwrap();
+        let owners = pool.managed_fields().iter().map(|entry| entry.manager.clone().unwrap());
+        assert_eq!(owners.collect::<Vec<_>>(), ["kubectl", "hpa"]);
     }
 
     /// Scenario: a pool whose spec doesn't parse. Guarantee: it is packed all the same; unpacking

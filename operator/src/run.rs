@@ -13,7 +13,6 @@ use futures::future::{FutureExt, Shared, join_all};
 use kube::api::ListParams;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -31,6 +30,7 @@ use crate::metrics::Metrics;
 use crate::migrations::Migrations;
 use crate::outbound::Outbound;
 use crate::outside::Outside;
+use crate::pool::template;
 use crate::scrape::{HttpPods, MetricsApi, PodBoard};
 use crate::{edge, gateway, pipeline, schema, telemetry, topic};
 
@@ -101,7 +101,7 @@ async fn run(args: Args) -> Result<(), RunError> {
     let (stop_sender, stop) = stop_channel()?;
     let address = args.admin_address;
     let listener =
-        TcpListener::bind(address).await.map_err(|source| RunError::Admin { address, source })?;
+        admin::bind(address).await.map_err(|source| RunError::Admin { address, source })?;
     let (admin_stop, admin_stopped) = watch::channel(false);
     let admin = tokio::spawn(admin::serve(
         listener,
@@ -218,6 +218,7 @@ fn context(args: &Args, client: Client, metrics: &Metrics) -> Context {
         images: Images {
             collector_repository: args.collector_image_repository.clone(),
             collector_version_default: env!("CARGO_PKG_VERSION").to_owned(),
+            user: (!args.cluster_assigns_user_ids).then_some(template::USER),
         },
         lag: Arc::new(LagBoard::new(Arc::new(KafkaLag::new(client.clone(), sessions.clone())))),
         pods: Arc::new(PodBoard::new(Arc::new(pods))),
@@ -230,6 +231,7 @@ fn context(args: &Args, client: Client, metrics: &Metrics) -> Context {
         references: Arc::default(),
         watches_secrets: args.watch_secrets,
         stores: crate::stores::Stores::default(),
+        claims: crate::claims::Claims::default(),
         metered: MetricsApi::default(),
         migrations: Migrations::default(),
         trials: Kept::default(),

@@ -3,11 +3,14 @@
 //! Kept in the process: losing it is safe, because what must last stands in the pool's status (see
 //! `gateway::size`); windows then start again. Nothing is decided here.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use millrace_autoscale::{Aged, Group, Partition, State};
 
 use crate::lag::LagObservation;
 use crate::scrape::PodRates;
+
+/// Other autoscalers are looked for this often: they come and go by hand.
+pub const SCALER_FRESH: SignedDuration = SignedDuration::from_secs(30);
 
 /// What is kept of one pool.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +21,7 @@ pub struct Sizing {
     pub group: Option<Aged<Group>>,
     /// What its pods said.
     pub pods: PodRates,
-    /// Who else sizes its StatefulSet, and when that was looked for.
+    /// Who else sizes its workload, and when that was looked for.
     pub scaler: Option<(Timestamp, Option<String>)>,
     /// When the metrics API was last asked about its pods.
     pub metered_at: Option<Timestamp>,
@@ -61,7 +64,7 @@ impl Sizing {
         Some(group)
     }
 
-    /// Who else sizes the pool's StatefulSet.
+    /// Who else sizes the pool's workload.
     #[must_use]
     pub fn sized_by(&self) -> Option<&str> {
         self.scaler.as_ref().and_then(|(_, scaler)| scaler.as_deref())

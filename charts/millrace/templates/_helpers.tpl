@@ -59,11 +59,12 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]
-# Why pods are not ready, and where to ask them how busy they are; and a pod that tries a change of
-# image or configuration before any pod of the pool changes.
+# Why pods are not ready, and where to ask them how busy they are
+{{- if .Values.tries.enabled }}; and a pod that tries a change of
+# image or configuration before any pod of the pool changes{{ end }}.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [list, create, delete]
+  verbs: [list{{ if .Values.tries.enabled }}, create, delete{{ end }}]
 # What those that don't answer use, where the cluster has a metrics API.
 - apiGroups: [metrics.k8s.io]
   resources: [pods]
@@ -76,6 +77,15 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [autoscaling]
   resources: [horizontalpodautoscalers]
   verbs: [list]
+{{- if not .Values.secrets.namespaces }}
+{{ include "millrace.secretRules" . }}
+{{- end }}
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}
+
+{{- define "millrace.secretRules" -}}
 # The Secrets that specs name, one by one: content is read to hash it and to sign in to Kafka and
 # ClickHouse. No list and no watch, so that other Secrets can't be found; a changed Secret is seen
 # when its object is looked at again (at least every minute).
@@ -83,7 +93,4 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get{{ if .Values.secrets.watch }}, list, watch{{ end }}]
-- apiGroups: [events.k8s.io]
-  resources: [events]
-  verbs: [create, patch]
 {{- end }}

@@ -206,8 +206,8 @@ pub struct ClickHouseTls {
 fn clickhouse_rules(schema: &mut Schema) {
     let advice = "rows already written would be left behind. Keep it, and make a second object \
                   for the new place";
-    rules::unchangeable(schema, "database", ClickHouseTarget::DEFAULT_DATABASE, advice);
-    rules::unchangeable(schema, "tablePrefix", ClickHouseTarget::DEFAULT_TABLE_PREFIX, advice);
+    rules::unchangeable(schema, &["database"], ClickHouseTarget::DEFAULT_DATABASE, advice);
+    rules::unchangeable(schema, &["tablePrefix"], ClickHouseTarget::DEFAULT_TABLE_PREFIX, advice);
     rules::rule(
         schema,
         "!has(self.tls) || self.endpoints.all(e, e.startsWith('https://'))",

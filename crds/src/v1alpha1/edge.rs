@@ -54,6 +54,7 @@ use crate::names::{StorageClassName, TopicName};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = |schema: &mut Schema| no_number_of_daemons(schema, &[], false))]
 pub struct EdgePoolSpec {
     /// The Kafka that records go to.
     pub kafka: KafkaConnection,
@@ -109,8 +110,9 @@ pub struct EdgeSettings {
     /// Deployment (a number of pods behind a Service) or DaemonSet (one pod on each node).
     #[serde(default)]
     pub mode: EdgeMode,
-    /// Number of pods, 1 to 1000, in mode Deployment. Left out: 2, and an autoscaler or
-    /// `kubectl scale` may change it.
+    /// Number of pods, 1 to 1000, in mode Deployment; `kubectl scale` and autoscalers write it.
+    /// Left out: 2, which the operator writes into the pool, as its own (millrace-operator/scale),
+    /// so that an autoscaler finds a number.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000))]
     pub replicas: Option<u32>,
@@ -181,12 +183,23 @@ fn default_drain_seconds() -> u32 {
     30
 }
 
-fn edge_rules(schema: &mut Schema) {
+/// One pod on each node is no number of pods. Where `default_too` is not set, the number that the
+/// operator itself writes into a pool may still be there: it takes it out.
+pub(crate) fn no_number_of_daemons(schema: &mut Schema, steps: &[&str], default_too: bool) {
+    let mode = rules::deep_or_default("self", &[steps, &["mode"]].concat(), "Deployment");
+    let (number, is_there) = rules::deep("self", &[steps, &["replicas"]].concat());
+    let ours = match default_too {
+        true => String::new(),
+        false => format!(" || {number} == {}", EdgeSettings::DEFAULT_REPLICAS),
+    };
     rules::rule(
         schema,
-        "!has(self.mode) || self.mode != 'DaemonSet' || !has(self.replicas)",
+        &format!("{mode} != 'DaemonSet' || !({is_there}){ours}"),
         "mode DaemonSet runs one pod on each node: remove replicas, or write mode: Deployment",
     );
+}
+
+fn edge_rules(schema: &mut Schema) {
     rules::rule(
         schema,
         "!has(self.buffer) || !has(self.acknowledge) || self.acknowledge != 'AfterBuffering'",
@@ -356,7 +369,7 @@ pub struct EdgePoolStatus {
     /// The generation of the spec that this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Facts: Ready, Progressing, Stalled, PodsReady, SecretsFound.
+    /// Facts: Ready, Progressing, Stalled, PodsReady, SecretsFound, PasswordExposed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),

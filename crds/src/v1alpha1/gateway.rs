@@ -13,7 +13,7 @@ use super::edge::NetworkPolicySettings;
 use super::pods::{PodSettings, Resources};
 use super::rollout::{RolloutSettings, RolloutStatus};
 use super::rules;
-use super::signals::PerSignal;
+use super::signals::{PerSignal, is_not_set};
 use super::status::{LagStatus, TallyStatus};
 use super::table::Attributes;
 use crate::amounts::{CpuQuantity, MemoryQuantity};
@@ -79,6 +79,7 @@ use crate::names::{ConsumerGroup, TopicName};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = |schema: &mut Schema| group_stays(schema, &[]))]
 pub struct GatewayPoolSpec {
     /// The Kafka that records come from.
     pub kafka: KafkaConnection,
@@ -92,6 +93,10 @@ pub struct GatewayPoolSpec {
     /// How a change of image or configuration reaches the pods.
     #[serde(default)]
     pub rollout: RolloutSettings,
+    /// Others may have this consumer group too, if they say so as well. Otherwise whichever object
+    /// is younger is refused: two that don't know of each other mix their data. Default: false.
+    #[serde(default, skip_serializing_if = "is_not_set")]
+    pub shared: bool,
     /// How the pool runs.
     #[serde(flatten)]
     pub settings: GatewaySettings,
@@ -114,8 +119,10 @@ pub struct GatewaySignal {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = gateway_rules)]
 pub struct GatewaySettings {
-    /// A fixed number of pods, 1 to 1000: sizing by lag is off while it is set. `kubectl scale`
-    /// and other autoscalers write it. Default: sized by lag.
+    /// A fixed number of pods, 1 to 1000: sizing by lag is off while somebody sets it. `kubectl
+    /// scale` and other autoscalers write it. Default: sized by lag, and the operator writes the
+    /// size into the pool, as its own (millrace-operator/scale), so that an autoscaler finds a
+    /// number.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000))]
     pub replicas: Option<u32>,
@@ -186,21 +193,25 @@ fn default_nested_depth() -> u32 {
     8
 }
 
-fn gateway_rules(schema: &mut Schema) {
-    rules::rule(
+/// What can't be changed of a gateway's settings; `steps` lead to them from the value that has the
+/// rules, which is always there.
+pub(crate) fn group_stays(schema: &mut Schema, steps: &[&str]) {
+    rules::unchangeable(
         schema,
-        "(has(self.consumerGroup) ? self.consumerGroup : '') \
-         == (has(oldSelf.consumerGroup) ? oldSelf.consumerGroup : '')",
-        "consumerGroup can't be changed: a new group would read everything again and double rows. \
-         Keep it, or make a new pool",
+        &[steps, &["consumerGroup"]].concat(),
+        "",
+        "a new group would read everything again and double rows. Keep it, or make a new pool",
     );
     rules::unchangeable(
         schema,
-        "groupProtocol",
+        &[steps, &["groupProtocol"]].concat(),
         "Classic",
         "pods of both kinds don't work in one group. Keep it, or delete the pool and make one with \
          the same consumerGroup, which goes on where that one stopped",
     );
+}
+
+fn gateway_rules(schema: &mut Schema) {
     rules::rule(
         schema,
         "!has(self.scaling) || !has(self.scaling.memoryMax) || !has(self.resources) \
@@ -350,7 +361,7 @@ pub struct GatewayPoolStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Facts: Ready, Progressing, Stalled, PodsReady, SecretsFound, LagWithinBound, DataLost,
-    /// DeadLettersKept.
+    /// DeadLettersKept, PasswordExposed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::collector::CollectorSettings;
 use super::connection::{ClickHouseTarget, KafkaConnection};
-use super::edge::EdgeSettings;
-use super::gateway::GatewaySettings;
+use super::edge::{EdgeSettings, no_number_of_daemons};
+use super::gateway::{GatewaySettings, group_stays};
 use super::rollout::RolloutSettings;
 use super::rules;
-use super::signals::{PerSignal, Signal, TopicSettings};
+use super::signals::{PerSignal, Signal, TopicSettings, is_not_set, partitions};
 use super::status::{LagStatus, PodCount};
 use super::table::{TableSettings, signal_table_rules, table_stays};
 use crate::conditions::Condition;
@@ -56,6 +56,7 @@ use crate::names::TopicName;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = pipeline_rules)]
 pub struct TelemetryPipelineSpec {
     /// The Kafka between edge and gateway.
     pub kafka: KafkaConnection,
@@ -77,12 +78,16 @@ pub struct TelemetryPipelineSpec {
     /// their Deployment or DaemonSet does it, without a canary; autoRollback is for both pools.
     #[serde(default)]
     pub rollout: RolloutSettings,
+    /// Others may have its topics, tables and consumer group too, if they say so as well. Otherwise
+    /// whichever object is younger is refused: two that don't know of each other mix their data.
+    /// Default: false.
+    #[serde(default, skip_serializing_if = "is_not_set")]
+    pub shared: bool,
 }
 
 /// One signal's way: its topic and its tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = signal_rules)]
 pub struct PipelineSignal {
     /// Name of the topic in Kafka. Can't be changed afterwards. Default: otlp_traces, otlp_logs or
     /// otlp_metrics.
@@ -96,26 +101,45 @@ pub struct PipelineSignal {
     pub table: TableSettings,
 }
 
-fn signal_rules(schema: &mut Schema) {
-    rules::unchangeable(
-        schema,
-        "topicName",
-        "",
-        "records would be left behind in the old topic. Keep it, or make a second pipeline",
-    );
-    for (rule, message) in table_stays("self", "oldSelf", &["table"]) {
-        rules::rule(schema, &rule, &format!("table.{message}"));
-    }
-    rules::rule(
-        schema,
-        "has(self.topic) || !has(oldSelf.topic) || !has(oldSelf.topic.partitions)",
-        "partitions never shrink: keep topic.partitions, or write a larger number",
-    );
+fn pipeline_rules(schema: &mut Schema) {
+    group_stays(schema, &["gateway"]);
+    no_number_of_daemons(schema, &["edge"], true);
 }
 
 fn signals_fit(schema: &mut Schema) {
     topics_differ(schema);
     signal_table_rules(schema, &["table"]);
+    for signal in Signal::ALL {
+        signal_stays(schema, signal);
+    }
+}
+
+/// A signal may come and go; one that stays keeps its topic and its tables' shape.
+fn signal_stays(schema: &mut Schema, signal: Signal) {
+    let name = signal.as_str();
+    let mut stays = |rule: &str, message: &str| {
+        let rule = format!("!has(self.{name}) || !has(oldSelf.{name}) || {rule}");
+        rules::rule(schema, &rule, &format!("{name}.{message}"));
+    };
+    let topic = |owner| rules::deep_or_default(owner, &[name, "topicName"], signal.default_topic());
+    stays(
+        &format!("{} == {}", topic("self"), topic("oldSelf")),
+        "topicName can't be changed: records would be left behind in the old topic. Keep it, or \
+         make a second pipeline",
+    );
+    for (rule, message) in table_stays("self", "oldSelf", &[name, "table"]) {
+        stays(&rule, &format!("table.{message}"));
+    }
+    let asked = |owner| partitions(owner, &[name, "topic"]);
+    let grows = format!("{} >= {}", asked("self"), asked("oldSelf"));
+    stays(
+        &format!("!has(self.{name}.topic) || {grows}"),
+        "topic: partitions never shrink: keep the number, or write a larger one",
+    );
+    stays(
+        &format!("has(self.{name}.topic) || {grows}"),
+        "topic: partitions never shrink: keep topic.partitions, or write a larger number",
+    );
 }
 
 /// Two signals in one topic could not be told apart.
@@ -143,7 +167,7 @@ pub struct TelemetryPipelineStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Facts: Ready, Progressing, Stalled, TopicsReady, SchemaReady, EdgeReady, GatewayReady,
-    /// LagWithinBound, SecretsFound, DataLost, DeadLettersKept.
+    /// LagWithinBound, SecretsFound, DataLost, DeadLettersKept, PasswordExposed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),

@@ -26,17 +26,36 @@ pub(crate) fn map<const ENTRIES: usize, const LENGTH: usize>(schema: &mut Schema
     );
 }
 
-/// The value of an optional field, or its default, as a CEL expression.
-pub(crate) fn or_default(owner: &str, field: &str, default: &str) -> String {
-    format!("(has({owner}.{field}) ? {owner}.{field} : '{default}')")
-}
-
-/// A field with a default may not change once the object exists.
-pub(crate) fn unchangeable(schema: &mut Schema, field: &str, default: &str, advice: &str) {
+/// A field some steps away, with a default, may not change once the object exists. The API server
+/// compares a value with what it was only where there was one: the rule must stand on a value that
+/// is always there, and lead through those that may be left out.
+pub(crate) fn unchangeable(schema: &mut Schema, steps: &[&str], default: &str, advice: &str) {
     let text = format!(
         "{} == {}",
-        or_default("self", field, default),
-        or_default("oldSelf", field, default)
+        deep_or_default("self", steps, default),
+        deep_or_default("oldSelf", steps, default)
     );
-    rule(schema, &text, &format!("{field} can't be changed: {advice}"));
+    rule(schema, &text, &format!("{} can't be changed: {advice}", steps.join(".")));
+}
+
+/// An expression for a field some steps away, and one that holds where it is there.
+pub(crate) fn deep(owner: &str, steps: &[&str]) -> (String, String) {
+    let mut path = owner.to_owned();
+    let mut guards = Vec::new();
+    for step in steps {
+        path = format!("{path}.{step}");
+        guards.push(format!("has({path})"));
+    }
+    (path, guards.join(" && "))
+}
+
+/// The text of an optional field some steps away, or its default, as a CEL expression.
+pub(crate) fn deep_or_default(owner: &str, steps: &[&str], default: &str) -> String {
+    deep_or(owner, steps, &format!("'{default}'"))
+}
+
+/// The value of an optional field some steps away, or `other`, as a CEL expression.
+pub(crate) fn deep_or(owner: &str, steps: &[&str], other: &str) -> String {
+    let (path, guard) = deep(owner, steps);
+    format!("({guard} ? {path} : {other})")
 }

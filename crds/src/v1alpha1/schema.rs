@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::connection::ClickHouseTarget;
 use super::rules;
-use super::signals::{DeletionPolicy, PerSignal, Signal};
+use super::signals::{DeletionPolicy, PerSignal, Signal, is_not_set};
 use super::table::{TableSettings, signal_table_rules, table_stays};
 use crate::conditions::Condition;
 
@@ -69,6 +69,10 @@ pub struct TelemetrySchemaSpec {
         )
     )]
     pub consent: Vec<String>,
+    /// Others may have these tables too, if they say so as well. Otherwise whichever object is
+    /// younger is refused: two that don't know of each other mix their data. Default: false.
+    #[serde(default, skip_serializing_if = "is_not_set")]
+    pub shared: bool,
 }
 
 /// What is run without asking.
@@ -101,7 +105,7 @@ pub struct TelemetrySchemaStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Facts: Ready, Progressing, Stalled, SchemaReady, Planned, Applied, Drifted, Blocked,
-    /// SecretsFound.
+    /// SecretsFound, PasswordExposed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),

@@ -157,12 +157,19 @@ fn topic_rules(schema: &mut Schema) {
          && size(name) <= 64)",
         "write settings by Kafka's own names, for example min.insync.replicas: \"2\"",
     );
-    rules::rule(
-        schema,
-        "!has(oldSelf.partitions) || (has(self.partitions) \
-         && self.partitions >= oldSelf.partitions)",
-        "partitions never shrink: keep the number, or write a larger one",
-    );
+}
+
+/// Partitions never shrink: `steps` lead from the value that has the rule, which is always there,
+/// to the topic's settings.
+pub(crate) fn partitions_grow(schema: &mut Schema, steps: &[&str], advice: &str) {
+    let rule = format!("{} >= {}", partitions("self", steps), partitions("oldSelf", steps));
+    rules::rule(schema, &rule, &format!("partitions never shrink: {advice}"));
+}
+
+/// The partitions that a topic's settings ask for, as a CEL expression.
+pub(crate) fn partitions(owner: &str, steps: &[&str]) -> String {
+    let default = TopicSettings::DEFAULT_PARTITIONS.to_string();
+    rules::deep_or(owner, &[steps, &["partitions"]].concat(), &default)
 }
 
 /// What becomes of something outside Kubernetes when its object is deleted.
@@ -173,4 +180,9 @@ pub enum DeletionPolicy {
     Retain,
     /// It is deleted, with all data.
     Delete,
+}
+
+/// What is not set is not written: objects that say nothing of it stay as they are.
+pub(crate) fn is_not_set(flag: &bool) -> bool {
+    !flag
 }

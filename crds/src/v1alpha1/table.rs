@@ -314,7 +314,7 @@ fn table_rules(schema: &mut Schema) {
 /// signals, to a signal's table settings, such as `["table"]`.
 pub(crate) fn signal_table_rules(schema: &mut Schema, path: &[&str]) {
     for name in ["logs", "metrics"] {
-        let (engine, guard) = deep("self", &[&[name], path, &["engine"]].concat());
+        let (engine, guard) = rules::deep("self", &[&[name], path, &["engine"]].concat());
         let message = format!(
             "{name}: a Replacing engine would lose rows that merely look alike; use it for traces \
              only"
@@ -322,7 +322,8 @@ pub(crate) fn signal_table_rules(schema: &mut Schema, path: &[&str]) {
         rules::rule(schema, &format!("!({guard}) || !{engine}.contains('Replacing')"), &message);
     }
     for list in ["typedPaths", "materialized"] {
-        let (entries, guard) = deep("self", &[&["traces"], path, &["layout", list]].concat());
+        let (entries, guard) =
+            rules::deep("self", &[&["traces"], path, &["layout", list]].concat());
         let message = format!(
             "traces.layout.{list}: spans have no scope attributes stored; write from: Resource or \
              Record"
@@ -347,8 +348,8 @@ pub(crate) fn table_stays(owner: &str, old: &str, steps: &[&str]) -> Vec<(String
             let path = [steps, field].concat();
             let rule = format!(
                 "{} == {}",
-                deep_or_default(owner, &path, default),
-                deep_or_default(old, &path, default)
+                rules::deep_or_default(owner, &path, default),
+                rules::deep_or_default(old, &path, default)
             );
             let message = format!(
                 "{} can't be changed: existing tables would have to be rewritten. Keep it, or make \
@@ -358,20 +359,4 @@ pub(crate) fn table_stays(owner: &str, old: &str, steps: &[&str]) -> Vec<(String
             (rule, message)
         })
         .collect()
-}
-
-/// An expression for a field some steps away, and one that holds where it is there.
-fn deep(owner: &str, steps: &[&str]) -> (String, String) {
-    let mut path = owner.to_owned();
-    let mut guards = Vec::new();
-    for step in steps {
-        path = format!("{path}.{step}");
-        guards.push(format!("has({path})"));
-    }
-    (path, guards.join(" && "))
-}
-
-fn deep_or_default(owner: &str, steps: &[&str], default: &str) -> String {
-    let (path, guard) = deep(owner, steps);
-    format!("({guard} ? {path} : '{default}')")
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::connection::KafkaConnection;
 use super::rules;
-use super::signals::{DeletionPolicy, TopicSettings};
+use super::signals::{DeletionPolicy, TopicSettings, is_not_set, partitions_grow};
 use crate::conditions::Condition;
 use crate::names::TopicName;
 
@@ -55,12 +55,17 @@ pub struct TelemetryTopicSpec {
     /// Retain keeps the topic and its records when this object is deleted; Delete deletes them.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
+    /// Others may have this topic too, if they say so as well. Otherwise whichever object is
+    /// younger is refused: two that don't know of each other mix their data. Default: false.
+    #[serde(default, skip_serializing_if = "is_not_set")]
+    pub shared: bool,
 }
 
 fn name_rules(schema: &mut Schema) {
+    partitions_grow(schema, &[], "keep the number, or write a larger one");
     rules::unchangeable(
         schema,
-        "topicName",
+        &["topicName"],
         "",
         "records would be left behind in the old topic. Keep it, or make a second TelemetryTopic",
     );
@@ -73,7 +78,7 @@ pub struct TelemetryTopicStatus {
     /// The generation of the spec that this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Facts: Ready, Progressing, Stalled, TopicReady, SecretsFound.
+    /// Facts: Ready, Progressing, Stalled, TopicReady, SecretsFound, PasswordExposed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),

@@ -2,7 +2,21 @@
 //! required fields, limits, enums, with messages worded as the API server words them, and the CEL
 //! rules through kube-cel.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
+
+/// The schema of each kind, as it is generated.
+pub(crate) fn schemas() -> BTreeMap<String, Value> {
+    millrace_crds::all()
+        .unwrap()
+        .into_iter()
+        .map(|crd| {
+            let schema = crd.spec.versions[0].schema.clone().unwrap().open_api_v3_schema;
+            (crd.spec.names.kind, serde_json::to_value(schema).unwrap())
+        })
+        .collect()
+}
 
 /// Everything the schema and its rules have against a value.
 pub(crate) fn refusals(schema: &Value, value: &Value, old: Option<&Value>) -> Vec<String> {

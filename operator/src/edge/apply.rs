@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::error::StepError;
 use crate::pool::names::PoolNames;
 use crate::pool::status::Outcome;
-use crate::pool::{observe, workload as figures};
+use crate::pool::{observe, scale, workload as figures};
 
 /// What was found after writing.
 #[derive(Clone, Debug)]
@@ -75,7 +75,10 @@ async fn write(
     }
     let gate = Gate { context, pool, names: &names, asked: &asked, children: &children };
     let Kept { mut seen, change, pending, pods } = match workload {
-        Workload::Deployment(wanted) => gate.keep(*wanted, &gate::DEPLOYMENT).await?,
+        Workload::Deployment(mut wanted) => {
+            scale::leave(context, pool, &children, &mut wanted).await?;
+            gate.keep(*wanted, &gate::DEPLOYMENT).await?
+        }
         Workload::DaemonSet(wanted) => gate.keep(*wanted, &gate::DAEMON_SET).await?,
     };
     changes.push(change);

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use millrace_crds::v1alpha1::{EdgeMode, EdgeSettings, ServiceType};
+use millrace_crds::v1alpha1::{EdgeMode, EdgePool, EdgeSettings, ServiceType};
 
 use super::change::Asked;
 use super::validate::Validated;
@@ -57,6 +57,7 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
     let pods = pod_template(&PodPlan {
         names,
         image: &draft.image,
+        user: draft.user,
         collector: &pool.spec.collector,
         resources: template::written(&settings.resources),
         pods: &settings.pods,
@@ -111,7 +112,7 @@ fn deployment(names: &PoolNames, settings: &EdgeSettings, template: PodTemplateS
             max_unavailable: Some(IntOrString::Int(0)),
         }),
     };
-    let replicas = settings.replicas.unwrap_or(EdgeSettings::DEFAULT_REPLICAS);
+    let replicas = asked_for(settings);
     Deployment {
         metadata: objects::metadata(names, &names.base),
         spec: Some(DeploymentSpec {
@@ -125,6 +126,16 @@ fn deployment(names: &PoolNames, settings: &EdgeSettings, template: PodTemplateS
         }),
         status: None,
     }
+}
+
+fn asked_for(settings: &EdgeSettings) -> u32 {
+    settings.replicas.unwrap_or(EdgeSettings::DEFAULT_REPLICAS)
+}
+
+/// The number of pods a pool is asked for; none of one on each node.
+pub(super) fn size(pool: &EdgePool) -> Option<u32> {
+    let settings = &pool.spec.settings;
+    (settings.mode == EdgeMode::Deployment).then(|| asked_for(settings))
 }
 
 fn daemon_set(names: &PoolNames, template: PodTemplateSpec) -> DaemonSet {

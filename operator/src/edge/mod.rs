@@ -13,6 +13,7 @@ mod observe;
 mod status;
 mod validate;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
@@ -26,6 +27,7 @@ use crate::context::Context;
 use crate::controller::{Next, Place, Reconciler};
 use crate::error::StepError;
 use crate::pool::names::Role;
+use crate::pool::scale;
 use crate::pool::status::Outcome;
 use crate::pool::workload;
 use crate::watch::Watching;
@@ -60,7 +62,9 @@ impl Reconciler for EdgePools {
             .refers_to_secrets()
     }
 
-    async fn reconcile(context: &Context, pool: &EdgePool) -> Result<Next, StepError> {
+    async fn reconcile(context: &Context, stored: &EdgePool) -> Result<Next, StepError> {
+        let asked = scale::asked(stored);
+        let pool = &*asked;
         let mut resync = Next::After(RESYNC);
         let outcome = match validate::draft(pool, &context.images) {
             Err(invalid) => Outcome::Invalid { invalid, live: None },
@@ -80,7 +84,11 @@ impl Reconciler for EdgePools {
                 }
             }
         };
-        let stand = status::report(context, pool, &outcome).await?;
+        let told = match &outcome {
+            Outcome::Applied(_) => scale::keep(context, stored, pool, build::size(pool)).await,
+            Outcome::Invalid { .. } | Outcome::Failed(_) => Cow::Borrowed(pool),
+        };
+        let stand = status::report(context, &told, &outcome).await?;
         outcome.into_failure().map_or(Ok(()), Err)?;
         Ok(match stand {
             Stand::Settled => resync,

@@ -11,6 +11,7 @@ use crate::apply::{is_paused, patch_status};
 use crate::context::Context;
 use crate::error::StepError;
 use crate::facts::Facts;
+use crate::plaintext;
 use crate::pool::status::{
     Outcome, Rollout, as_i32, pods_text, state_paused, state_pods, state_secrets,
 };
@@ -104,6 +105,7 @@ fn work_out(
             }
         }
     }
+    plaintext::state(&mut facts, Some(&pool.spec.kafka), None);
     state_paused(&mut facts, is_paused(pool));
     facts.conclude(&[ConditionType::SecretsFound, ConditionType::PodsReady]);
     status.conditions = facts.clone().into_conditions();

@@ -26,6 +26,8 @@ pub(super) struct Draft {
     pub(super) names: PoolNames,
     /// The image pods run.
     pub(super) image: String,
+    /// User and group of the pods; none where the cluster assigns them.
+    pub(super) user: Option<i64>,
     /// The collector's configuration, as YAML.
     pub(super) config: String,
     /// The Secrets it refers to.
@@ -68,6 +70,7 @@ pub(super) fn draft(pool: &EdgePool, images: &Images) -> Result<Draft, Invalid> 
     Ok(Draft {
         names,
         image: template::image(&pool.spec.collector, images, running),
+        user: images.user,
         config: connection::render(settings)?,
         secrets,
     })

@@ -6,17 +6,15 @@ use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount, ServiceSpec};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::FieldsV1;
 use millrace_crds::v1alpha1::SizingStatus;
 
 use super::rollout::{self, Rolled};
 use super::template_resources::{RESOURCES_ANNOTATION, TemplateResources};
 use super::validate::Validated;
-use crate::apply::CHILDREN_MANAGER;
 use crate::pool::names::PoolNames;
-use crate::pool::objects;
 use crate::pool::preflight::Tries;
 use crate::pool::template::{ADMIN_PORT, BASELINE_ANNOTATION, PodPlan, pod_template};
+use crate::pool::{objects, scale};
 
 /// Earlier revisions kept, for `kubectl rollout undo` in an emergency.
 const REVISIONS_KEPT: i32 = 3;
@@ -46,6 +44,7 @@ pub(super) fn build<'a>(validated: &'a Validated<'a>) -> Prepared<'a> {
     let template = pod_template(&PodPlan {
         names,
         image: &draft.image,
+        user: draft.user,
         collector: &pool.spec.collector,
         resources: *resources,
         pods: &settings.pods,
@@ -119,11 +118,5 @@ fn stateful_set(
 /// Whether `spec.replicas` is left to another autoscaler. Only once somebody else owns the field:
 /// given up earlier it would fall back to 1. Until then it is written as it is.
 fn is_sized_elsewhere(live: Option<&StatefulSet>, sizing: &SizingStatus) -> bool {
-    let managers = live.and_then(|set| set.metadata.managed_fields.as_deref()).unwrap_or_default();
-    let owns = |fields: &FieldsV1| !fields.0["f:spec"]["f:replicas"].is_null();
-    sizing.sized_by.is_some()
-        && managers.iter().any(|entry| {
-            let others = entry.manager.as_deref() != Some(CHILDREN_MANAGER);
-            others && entry.fields_v1.as_ref().is_some_and(owns)
-        })
+    sizing.sized_by.is_some() && live.is_some_and(|set| scale::is_others(&set.metadata))
 }

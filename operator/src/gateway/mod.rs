@@ -17,6 +17,7 @@ mod status;
 mod template_resources;
 mod validate;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -26,10 +27,12 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use millrace_crds::v1alpha1::GatewayPool;
 
 use self::losses::Losses;
+use crate::claims::Claim;
 use crate::context::Context;
 use crate::controller::{Next, Place, Reconciler};
 use crate::error::StepError;
 use crate::pool::names::Role;
+use crate::pool::scale;
 use crate::pool::status::Outcome;
 use crate::watch::Watching;
 
@@ -45,6 +48,12 @@ pub struct GatewayPools;
 impl Reconciler for GatewayPools {
     type Object = GatewayPool;
 
+    const CLAIMS: bool = true;
+
+    fn claim(pool: &GatewayPool) -> Option<Claim> {
+        validate::claim(pool)
+    }
+
     fn watches(watching: Watching<GatewayPool>) -> Watching<GatewayPool> {
         let owned = || Place::owned_by(Role::Gateway);
         watching
@@ -56,7 +65,9 @@ impl Reconciler for GatewayPools {
             .owns::<NetworkPolicy>(owned())
     }
 
-    async fn reconcile(context: &Context, pool: &GatewayPool) -> Result<Next, StepError> {
+    async fn reconcile(context: &Context, stored: &GatewayPool) -> Result<Next, StepError> {
+        let asked = scale::asked(stored);
+        let pool = &*asked;
         let mut losses = Losses::told(pool.status.as_ref());
         let outcome = match validate::draft(pool, &context.images) {
             Err(invalid) => Outcome::Invalid { invalid, live: None },
@@ -64,15 +75,23 @@ impl Reconciler for GatewayPools {
                 // Each step's future lies on the heap: together they are larger than a stack likes.
                 let observed = Box::pin(observe::observe(context, pool, draft)).await?;
                 losses = observed.losses.clone();
-                match validate::validate(pool, &observed) {
+                let held = context.claims.refused(pool);
+                match held.map_or_else(|| validate::validate(pool, &observed), Err) {
                     Ok(validated) => {
                         let built = build::build(&validated);
                         let outcome = Box::pin(apply::apply(context, pool, built)).await;
                         let mut kept = validated.kept;
                         let sizing = &validated.sizing;
                         Box::pin(resize::resize(context, pool, &observed, sizing, &mut kept)).await;
+                        let size = u32::try_from(sizing.replicas).ok().filter(|size| *size > 0);
+                        let told = match (&outcome, size) {
+                            (Outcome::Applied(_), Some(_)) => {
+                                Box::pin(scale::keep(context, stored, pool, size)).await
+                            }
+                            _ => Cow::Borrowed(pool),
+                        };
                         let settled =
-                            Box::pin(status::report(context, pool, &outcome, &losses)).await?;
+                            Box::pin(status::report(context, &told, &outcome, &losses)).await?;
                         let mut trial = observed.watched.trial.clone();
                         if let Outcome::Applied(applied) = &outcome {
                             trial.untried = applied.untried.clone().or(trial.untried);

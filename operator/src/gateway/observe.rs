@@ -3,10 +3,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
-use kube::api::{Api, ListParams};
 use millrace_crds::v1alpha1::GatewayPool;
 
 use super::losses::Losses;
@@ -17,19 +14,15 @@ use crate::context::Context;
 use crate::error::{Step, StepError};
 use crate::migrations::Place;
 use crate::pool::names::PoolNames;
-use crate::pool::{observe, preflight};
+use crate::pool::{observe, preflight, scale};
 use crate::schema::tables;
 use crate::scrape::{self, Look, MeteredPods, PodFacts, PodRates};
-use crate::sizing::Sizing;
+use crate::sizing::{SCALER_FRESH, Sizing};
 use crate::trials;
 
-/// Other autoscalers are looked for this often: they come and go by hand.
-const SCALER_FRESH: SignedDuration = SignedDuration::from_secs(30);
 /// Pods that don't answer are looked up in the metrics API this often: what it says is 15 to 60 s
 /// old at most installations, and counts for a minute.
 const METERED_FRESH: SignedDuration = SignedDuration::from_secs(30);
-/// One page of them; no namespace has more pools than that by far.
-const SCALERS_MAX: u32 = 500;
 
 /// Reads all of it. A lag that cannot be observed is part of the observation, not a failure: pods
 /// are kept right even while the broker is away.
@@ -127,7 +120,9 @@ async fn signals(
     kept.pods.note(facts, look, &metered);
     let fresh = |(at, _): &(Timestamp, _)| now.duration_since(*at) < SCALER_FRESH;
     if !kept.scaler.as_ref().is_some_and(fresh) {
-        kept.scaler = Some((now, scaler(context, names).await?));
+        let targets = [("StatefulSet", names.base.as_str())];
+        let found = scale::scaler(context, &names.namespace, &targets).await?;
+        kept.scaler = Some((now, found));
     }
     Ok(())
 }
@@ -147,21 +142,4 @@ async fn metered(
     kept.metered_at = Some(now);
     let selector = names.selector_text();
     context.metered.pods(&context.client, &names.namespace, &selector, now).await
-}
-
-/// The HorizontalPodAutoscaler that sizes the StatefulSet itself, if there is one. KEDA acts
-/// through one too: each ScaledObject makes its own.
-async fn scaler(context: &Context, names: &PoolNames) -> Result<Option<String>, StepError> {
-    let namespace = &names.namespace;
-    let api: Api<HorizontalPodAutoscaler> = Api::namespaced(context.client.clone(), namespace);
-    let scalers = api.list(&ListParams::default().limit(SCALERS_MAX)).await.map_err(|error| {
-        let what = format!("list HorizontalPodAutoscalers in {namespace}");
-        StepError::api(Step::Observe, what, error)
-    })?;
-    let targets = |scaler: &&HorizontalPodAutoscaler| {
-        let target = scaler.spec.as_ref().map(|spec| &spec.scale_target_ref);
-        target.is_some_and(|it| it.kind == "StatefulSet" && it.name == names.base)
-    };
-    let found = scalers.items.iter().filter(|it| it.metadata.deletion_timestamp.is_none());
-    Ok(found.clone().find(targets).map(|it| format!("HorizontalPodAutoscaler {}", it.name_any())))
 }

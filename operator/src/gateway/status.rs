@@ -20,6 +20,7 @@ use crate::error::StepError;
 use crate::events::Notice;
 use crate::facts::Facts;
 use crate::lag::LagObservation;
+use crate::plaintext;
 use crate::pool::status::{
     Outcome, Rollout, as_i32, pods_text, state_paused, state_pods, state_secrets,
 };
@@ -138,6 +139,7 @@ fn work_out(
     losses.state(&mut facts, pool);
     status.data_lost.clone_from(&losses.lost);
     status.dead_letters.clone_from(&losses.letters);
+    plaintext::state(&mut facts, Some(&pool.spec.kafka), Some(&pool.spec.clickhouse));
     state_paused(&mut facts, is_paused(pool));
     facts.conclude(&[
         ConditionType::SecretsFound,

@@ -14,6 +14,7 @@ use super::rollout::{self, Decision, Watched};
 use super::size;
 use super::template_resources::{self, TemplateResources};
 use crate::apply::hash_of;
+use crate::claims::Claim;
 use crate::context::Images;
 use crate::error::StepError;
 use crate::lag::{LagObservation, LagQuery};
@@ -35,6 +36,8 @@ pub(super) struct Draft {
     pub(super) names: PoolNames,
     /// The image pods run.
     pub(super) image: String,
+    /// User and group of the pods; none where the cluster assigns them.
+    pub(super) user: Option<i64>,
     /// The collector's configuration, as YAML.
     pub(super) config: String,
     /// The name of the ConfigMap for this configuration.
@@ -127,10 +130,22 @@ pub(super) fn draft(pool: &GatewayPool, images: &Images) -> Result<Draft, Invali
         config_map: names.config_map(&hash_of(&config.as_str().into())),
         names,
         image: template::image(&pool.spec.collector, images, running),
+        user: images.user,
         config,
         secrets,
         lag,
     })
+}
+
+/// What a pool claims in Kafka.
+pub(super) fn claim(pool: &GatewayPool) -> Option<Claim> {
+    let namespace = pool.metadata.namespace.as_deref().unwrap_or_default();
+    let name = pool.metadata.name.as_deref().unwrap_or_default();
+    let group = consumer_group(pool, &PoolNames::new(namespace, name, Role::Gateway).ok()?);
+    let servers = pool.spec.kafka.bootstrap_servers.iter();
+    let things = servers.map(|server| format!("consumer group {group} on {}", server.as_str()));
+    let advice = "another consumerGroup (in a new pool)";
+    Some(Claim { things: things.collect(), shared: pool.spec.shared, advice })
 }
 
 /// The pool's consumer group.

@@ -12,6 +12,7 @@ use millrace_crds::{ConditionType, is_true};
 
 use super::build::Prepared;
 use super::child::{Child, Held};
+use super::returned::{ensure, ensure_schema, ensure_topic};
 use super::status::Outcome;
 use crate::apply::{Applicable, ApplyError, Change, Children, is_paused};
 use crate::context::Context;
@@ -59,7 +60,8 @@ async fn write(
 
     let mut missing: Vec<String> = Vec::new();
     for topic in topics {
-        let (live, held) = ensure(&children, topic, paused).await?;
+        let ours = (labels.as_str(), names.as_slice());
+        let (live, held) = ensure_topic(&children, topic, paused, ours).await?;
         let child = Child::of(&live, held);
         if !(topic_is_there(&live) && child.up_to_date()) {
             missing.push(format!("{} {}", child.kind, child.name));
@@ -67,7 +69,7 @@ async fn write(
         applied.topics.push(child);
     }
     let edge_gate = (!missing.is_empty()).then(|| missing.join(", "));
-    let (live, held) = ensure(&children, schema, paused).await?;
+    let (live, held) = ensure_schema(&children, schema, paused).await?;
     let child = Child::of(&live, held);
     if !(child.up_to_date() && tables_are_there(&live)) {
         missing.push(format!("{} {}", child.kind, child.name));
@@ -88,17 +90,6 @@ async fn write(
     prune(&children, pipeline, &labels, &names).await?;
     children.finish().await;
     Ok(())
-}
-
-/// Writes a child; tells whether it was held back because the pipeline is paused.
-async fn ensure<K: Applicable>(
-    children: &Children<'_>,
-    wanted: K,
-    paused: bool,
-) -> Result<(K, Option<Held>), ApplyError> {
-    let ensured = children.ensure(wanted).await?;
-    let held = (paused && ensured.change == Change::Withheld).then_some(Held::Paused);
-    Ok((ensured.object, held))
 }
 
 /// Looks at a child that must wait for `first`.

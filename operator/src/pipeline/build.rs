@@ -28,8 +28,17 @@ pub(super) struct Prepared {
 
 /// Builds the children.
 pub(super) fn build(validated: &Validated<'_>) -> Prepared {
-    let TelemetryPipelineSpec { kafka, clickhouse, signals, edge, gateway, collector, rollout } =
-        &validated.pipeline.spec;
+    let TelemetryPipelineSpec {
+        kafka,
+        clickhouse,
+        signals,
+        edge,
+        gateway,
+        collector,
+        rollout,
+        shared,
+    } = &validated.pipeline.spec;
+    let shared = *shared;
     let name = validated.name;
     let topics = signals.iter().flat_map(|(signal, is)| {
         let PipelineSignal { topic_name, topic, table: _ } = is;
@@ -41,6 +50,7 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
                 topic_name: named.parse().ok(),
                 settings,
                 deletion_policy: DeletionPolicy::Retain,
+                shared,
             },
             status: None,
         };
@@ -61,6 +71,7 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
                 // Left to whoever watches the tables: not the pipeline's to set, or to reset.
                 changes: None,
                 consent: Vec::new(),
+                shared,
             },
             status: None,
         },
@@ -86,6 +97,7 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
                 }),
                 collector: collector.clone(),
                 rollout: rollout.clone(),
+                shared,
                 settings: gateway.clone(),
             },
             status: None,

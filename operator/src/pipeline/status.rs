@@ -13,6 +13,7 @@ use crate::apply::{is_paused, patch_status};
 use crate::context::Context;
 use crate::error::StepError;
 use crate::facts::Facts;
+use crate::plaintext;
 use crate::pool::Invalid;
 use crate::pool::status::state_paused;
 
@@ -63,6 +64,8 @@ pub(super) async fn report(
             }
         }
     }
+    let spec = &pipeline.spec;
+    plaintext::state(&mut facts, Some(&spec.kafka), Some(&spec.clickhouse));
     state_paused(&mut facts, is_paused(pipeline));
     facts.conclude(REQUIRED);
     status.conditions = facts.clone().into_conditions();

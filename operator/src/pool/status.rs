@@ -67,7 +67,8 @@ impl Rollout {
     #[must_use]
     pub fn invalid(invalid: &Invalid) -> Self {
         let (reason, message) = (invalid.reason, invalid.message.clone());
-        Self::NotApplied { reason, message, stalled: reason == Reason::SpecInvalid }
+        let stalled = matches!(reason, Reason::SpecInvalid | Reason::HeldByAnother);
+        Self::NotApplied { reason, message, stalled }
     }
 }
 

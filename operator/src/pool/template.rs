@@ -51,7 +51,7 @@ pub const CONFIG_KEY: &str = "collector.yaml";
 /// The environment variable with the pod's own name; a gateway's fixed name in its group.
 pub const POD_NAME_ENV: &str = "POD_NAME";
 /// The user and group images are made for: `nonroot`.
-const USER: i64 = 65_532;
+pub const USER: i64 = 65_532;
 /// What the kubelet waits beyond the drain before it kills: closing sockets and writing logs.
 const GRACE_BEYOND_DRAIN_SECONDS: u32 = 10;
 /// Carries the digest of the Secrets a pod was started with; a change rolls the pods.
@@ -66,6 +66,8 @@ pub struct PodPlan<'a> {
     pub names: &'a PoolNames,
     /// The image with its tag.
     pub image: &'a str,
+    /// User and group; none where the cluster assigns them.
+    pub user: Option<i64>,
     /// Which image, how pulled.
     pub collector: &'a CollectorSettings,
     /// Memory and processor time.
@@ -197,9 +199,9 @@ fn pod_spec(plan: &PodPlan<'_>) -> PodSpec {
         )),
         security_context: Some(PodSecurityContext {
             run_as_non_root: Some(true),
-            run_as_user: Some(USER),
-            run_as_group: Some(USER),
-            fs_group: Some(USER),
+            run_as_user: plan.user,
+            run_as_group: plan.user,
+            fs_group: plan.user,
             seccomp_profile: Some(SeccompProfile {
                 type_: "RuntimeDefault".into(),
                 localhost_profile: None,
@@ -390,6 +392,7 @@ mod tests {
         let images = Images {
             collector_repository: "millrace/collector".into(),
             collector_version_default: "0.2.0".into(),
+            user: Some(65_532),
         };
         let mut collector = CollectorSettings::default();
         let asked = |collector: &_, running| image(collector, &images, running);

@@ -134,6 +134,7 @@ mod tests {
         Images {
             collector_repository: "millrace/collector".into(),
             collector_version_default: "0.10.0".into(),
+            user: Some(65_532),
         }
     }
 

@@ -20,6 +20,7 @@ use std::time::Duration;
 use millrace_crds::v1alpha1::{DeletionPolicy, TelemetrySchema};
 
 use crate::apply::is_paused;
+use crate::claims::Claim;
 use crate::context::Context;
 use crate::controller::{Next, Reconciler};
 use crate::error::StepError;
@@ -40,6 +41,11 @@ impl Reconciler for Schemas {
     /// As topics: a schema's reconcile mostly waits for ClickHouse, and servers that hang hold up
     /// each of theirs for ten seconds.
     const CONCURRENCY: u16 = 64;
+    const CLAIMS: bool = true;
+
+    fn claim(schema: &TelemetrySchema) -> Option<Claim> {
+        Some(validate::claim(schema))
+    }
 
     fn watches(watching: Watching<TelemetrySchema>) -> Watching<TelemetrySchema> {
         watching
@@ -62,6 +68,7 @@ async fn bring_about(
     schema: &TelemetrySchema,
 ) -> Result<apply::Applied, StepError> {
     let declared = validate::validate(schema)?;
+    context.claims.refused(schema).map_or(Ok(()), |held| Err(StepError::from(held)))?;
     let observed = observe::observe(context, schema, declared).await?;
     let mut plan = plan::plan(&observed);
     plan.outdated = gate::outdated(context, schema, &plan.servers).await?;

@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::error::StepError;
 use crate::external::{state_failure, state_secrets};
 use crate::facts::Facts;
+use crate::plaintext;
 use crate::pool::status::state_paused;
 
 /// Writes the status if it changed; gives back the failure that a retry must follow, if there was
@@ -36,6 +37,7 @@ pub(super) async fn report(
         state_failure(&mut facts, ConditionType::SchemaReady, error);
         state_unapplied(&mut facts, error);
     }
+    plaintext::state(&mut facts, None, Some(&schema.spec.clickhouse));
     state_paused(&mut facts, is_paused(schema));
     facts.conclude(&[ConditionType::SecretsFound, ConditionType::SchemaReady]);
     status.conditions = facts.clone().into_conditions();

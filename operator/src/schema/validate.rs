@@ -8,6 +8,7 @@ use millrace_crds::v1alpha1 as crds;
 use millrace_ddl as ddl;
 
 use super::options::options;
+use crate::claims::Claim;
 use crate::error::{Category, Step, StepError};
 
 /// What the spec declares.
@@ -15,8 +16,14 @@ use crate::error::{Category, Step, StepError};
 /// # Errors
 /// When the ddl crate's rules are stricter than the API's; the message names the field.
 pub(super) fn validate(schema: &crds::TelemetrySchema) -> Result<ddl::Declared, StepError> {
-    let crds::TelemetrySchemaSpec { clickhouse, signals, deletion_policy: _, changes: _, consent } =
-        &schema.spec;
+    let crds::TelemetrySchemaSpec {
+        clickhouse,
+        signals,
+        deletion_policy: _,
+        changes: _,
+        consent,
+        shared: _,
+    } = &schema.spec;
     let crds::ClickHouseTarget {
         endpoints: _,
         shards: _,
@@ -46,6 +53,20 @@ pub(super) fn validate(schema: &crds::TelemetrySchema) -> Result<ddl::Declared, 
     };
     declared.check().map_err(|error| invalid("signals", error))?;
     Ok(declared)
+}
+
+/// What a schema's object claims in ClickHouse.
+pub(super) fn claim(schema: &crds::TelemetrySchema) -> Claim {
+    let place = &schema.spec.clickhouse;
+    let (database, prefix) = (place.database(), place.table_prefix());
+    let thing = |endpoint: &millrace_crds::ClickHouseEndpoint| {
+        format!("tables {database}.{prefix}_* on {}", endpoint.as_str())
+    };
+    Claim {
+        things: place.endpoints.iter().map(thing).collect(),
+        shared: schema.spec.shared,
+        advice: "another database or tablePrefix",
+    }
 }
 
 pub(super) fn read<T>(field: &str, text: &str) -> Result<T, StepError>

@@ -16,6 +16,7 @@ use std::time::Duration;
 use millrace_crds::v1alpha1::{DeletionPolicy, TelemetryTopic};
 
 use crate::apply::is_paused;
+use crate::claims::Claim;
 use crate::context::Context;
 use crate::controller::{Next, Reconciler};
 use crate::error::StepError;
@@ -39,6 +40,12 @@ impl Reconciler for Topics {
     /// request; and a cluster that hangs may hold up a few of them.
     const CONCURRENCY: u16 = 64;
 
+    const CLAIMS: bool = true;
+
+    fn claim(topic: &TelemetryTopic) -> Option<Claim> {
+        validate::claim(topic)
+    }
+
     fn watches(watching: Watching<TelemetryTopic>) -> Watching<TelemetryTopic> {
         watching
     }
@@ -61,6 +68,7 @@ async fn bring_about(
     topic: &TelemetryTopic,
 ) -> Result<apply::Applied, StepError> {
     let wanted = validate::validate(topic)?;
+    context.claims.refused(topic).map_or(Ok(()), |held| Err(StepError::from(held)))?;
     let observed = observe::observe(context, topic, wanted).await?;
     let plan = plan::plan(&observed.wanted, &observed.seen);
     apply::apply(context, topic, observed, plan, is_paused(topic)).await

@@ -12,6 +12,7 @@ use crate::error::StepError;
 use crate::external::{state_failure, state_secrets};
 use crate::facts::Facts;
 use crate::kafka::TopicSeen;
+use crate::plaintext;
 use crate::pool::status::state_paused;
 
 /// Writes the status if it changed; tells whether the topic is settled.
@@ -39,6 +40,7 @@ pub(super) async fn report(
             false
         }
     };
+    plaintext::state(&mut facts, Some(&topic.spec.kafka), None);
     state_paused(&mut facts, is_paused(topic));
     facts.conclude(&[ConditionType::SecretsFound, ConditionType::TopicReady]);
     status.conditions = facts.clone().into_conditions();

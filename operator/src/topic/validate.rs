@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use kube::ResourceExt;
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::{TelemetryTopic, TelemetryTopicSpec, TopicSettings};
-use millrace_crds::{Period, TopicName};
+use millrace_crds::{BootstrapServer, Period, TopicName};
 
+use crate::claims::Claim;
 use crate::error::{Category, Step, StepError};
 
 /// Whose clock a topic's messages are dated by. Kafka's default is the producers': it then refuses
@@ -35,7 +36,8 @@ pub(super) struct Wanted {
 /// # Errors
 /// When the object's own name is to be the topic's and is no topic name.
 pub(super) fn validate(topic: &TelemetryTopic) -> Result<Wanted, StepError> {
-    let TelemetryTopicSpec { kafka: _, topic_name, settings, deletion_policy: _ } = &topic.spec;
+    let TelemetryTopicSpec { kafka: _, topic_name, settings, deletion_policy: _, shared: _ } =
+        &topic.spec;
     let TopicSettings { partitions, replication_factor, retention, settings } = settings;
     let name = match topic_name {
         Some(name) => name.clone(),
@@ -50,6 +52,18 @@ pub(super) fn validate(topic: &TelemetryTopic) -> Result<Wanted, StepError> {
     let times = || LOG_APPEND_TIME.to_owned();
     settings.entry(TIMESTAMP_TYPE.to_owned()).or_insert_with(times);
     Ok(Wanted { name, partitions: *partitions, replication_factor: *replication_factor, settings })
+}
+
+/// What a topic's object claims in Kafka.
+pub(super) fn claim(topic: &TelemetryTopic) -> Option<Claim> {
+    let name = validate(topic).ok()?.name;
+    let servers = topic.spec.kafka.bootstrap_servers.iter();
+    let thing = |server: &BootstrapServer| format!("topic {name} on {}", server.as_str());
+    Some(Claim {
+        things: servers.map(thing).collect(),
+        shared: topic.spec.shared,
+        advice: "another topicName",
+    })
 }
 
 fn milliseconds(period: &Period) -> String {

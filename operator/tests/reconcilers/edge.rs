@@ -463,3 +463,24 @@ async fn a_blip_is_told_from_a_permanent_refusal() {
         assert_eq!(told, [pods, pods, stalled], "{code}");
     }
 }
+
+/// Scenario: a cluster that assigns user and group ids itself. Guarantee: pods name none, and still
+/// may not run as root.
+#[tokio::test]
+async fn pods_name_no_user_where_the_cluster_assigns_them() {
+    let mut world = world();
+    let user = |world: &World| {
+        let pod = world.server.get(DEPLOYMENT).unwrap()["spec"]["template"]["spec"].clone();
+        pod["securityContext"].clone()
+    };
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert_eq!(user(&world)["runAsUser"], 65_532);
+    world.server.delete(DEPLOYMENT);
+    world.restart("0.1.0");
+    std::sync::Arc::get_mut(&mut world.context).unwrap().images.user = None;
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    for id in ["runAsUser", "runAsGroup", "fsGroup"] {
+        assert!(user(&world)[id].is_null(), "{id}");
+    }
+    assert_eq!(user(&world)["runAsNonRoot"], true);
+}

@@ -1,6 +1,7 @@
 //! What the reconcilers do, against an API server in memory: one file per kind.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod claims;
 mod edge;
 mod edge_change;
 mod gateway;
@@ -11,6 +12,7 @@ mod pipeline;
 mod released;
 mod resources;
 mod rollout;
+mod scale;
 mod standby;
 mod support;
 mod watches;

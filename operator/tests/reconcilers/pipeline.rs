@@ -389,3 +389,86 @@ async fn a_permanent_refusal_is_stalled() {
     assert_eq!(told[..3], vec![refused; 3]);
     assert_eq!(told[3..], [is("True", "ApiServerFailed"), is("True", "AllReady")]);
 }
+
+/// A refusal (422) of applies to the object at `path`, until `ends` says so of a request.
+fn refuse(
+    world: &World,
+    path: String,
+    mut ends: impl FnMut(&http::Method, &str) -> bool + Send + 'static,
+) {
+    let mut ended = false;
+    world.server.set_fault(Some(Box::new(move |method, at| {
+        ended |= ends(method, at);
+        (!ended && *method == http::Method::PATCH && at == path).then_some(422)
+    })));
+}
+
+/// Scenario: a signal is taken out and comes back with another topic, and with fewer partitions,
+/// before anyone looks; the API server refuses to change the topic of its object. Guarantee: the
+/// object is made anew and says what the pipeline says; no other is touched.
+#[tokio::test]
+async fn a_signal_that_comes_back_with_another_topic_gets_a_new_object() {
+    for topic in [json!({"topicName": "other"}), json!({"topic": {"partitions": 6}})] {
+        let world = ready().await;
+        let logs = child("logs");
+        let before = world.server.get(&logs).unwrap();
+        world.server.edit(PIPELINE, |it| it["spec"]["signals"]["logs"] = topic.clone());
+        let path = logs.clone();
+        refuse(&world, logs.clone(), move |method, at| {
+            *method == http::Method::DELETE && at == path
+        });
+        reconcile(&world).await;
+        let now = world.server.get(&logs).unwrap();
+        assert_ne!(now["metadata"]["uid"], before["metadata"]["uid"], "{topic}");
+        let name = topic["topicName"].as_str().unwrap_or("otlp_logs");
+        assert_eq!(now["spec"]["topicName"], name);
+        assert_eq!(now["spec"]["partitions"], topic["topic"]["partitions"].as_u64().unwrap_or(12));
+        let writes = world.server.take_writes();
+        let deleted = writes.iter().filter(|write| write.method == "DELETE");
+        assert_eq!(deleted.map(|write| &write.path).collect::<Vec<_>>(), [&logs], "{topic}");
+    }
+}
+
+/// Scenario: the API server refuses a topic's object for another cause. Guarantee: nothing is
+/// deleted, and the refusal is told.
+#[tokio::test]
+async fn an_object_that_is_refused_for_another_cause_is_not_made_anew() {
+    let world = ready().await;
+    world.server.edit(PIPELINE, |it| {
+        it["spec"]["signals"]["logs"] = json!({"topic": {"retention": "1h"}});
+    });
+    refuse(&world, child("logs"), |_, _| false);
+    assert!(world.reconcile::<Pipelines>(PIPELINE).await.is_err());
+    assert!(world.server.take_writes().iter().all(|write| write.method != "DELETE"));
+    assert_eq!(world.condition(PIPELINE, "Ready").unwrap().1, "ApiServerFailed");
+}
+
+/// Scenario: a signal is taken out and comes back with other attributes before anyone looks; the
+/// API server refuses to change those of the schema. Guarantee: the schema gives the signal up and
+/// takes it again; it is the same object, which keeps what is not the pipeline's.
+#[tokio::test]
+async fn a_signal_that_comes_back_with_other_tables_is_given_up_in_between() {
+    let world = ready().await;
+    let schema = child("schema");
+    world.server.edit(&schema, |it| it["spec"]["changes"] = "Manual".into());
+    let before = world.server.get(&schema).unwrap();
+    world.server.edit(PIPELINE, |it| {
+        it["spec"]["signals"]["logs"] = json!({"table": {"attributes": "Map"}});
+    });
+    let (path, mut times) = (schema.clone(), 0);
+    refuse(&world, schema.clone(), move |method, at| {
+        times += u32::from(*method == http::Method::PATCH && at == path);
+        times > 1
+    });
+    let from = world.server.log_len();
+    reconcile(&world).await;
+    let now = world.server.get(&schema).unwrap();
+    assert_eq!(now["metadata"]["uid"], before["metadata"]["uid"]);
+    assert_eq!(now["spec"]["signals"]["logs"]["attributes"], "Map");
+    assert_eq!(now["spec"]["changes"], "Manual");
+    let states = world.server.log_since(from);
+    let between = states.iter().filter(|change| *change.path == *schema);
+    let signals =
+        between.filter_map(|change| Some(change.value.as_ref()?["spec"]["signals"].clone()));
+    assert!(signals.clone().any(|it| it["logs"].is_null() && it["traces"].is_object()));
+}

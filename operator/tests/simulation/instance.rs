@@ -270,6 +270,7 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         images: Images {
             collector_repository: "millrace/collector".into(),
             collector_version_default: "0.1.0".into(),
+            user: Some(65_532),
         },
         lag: Arc::new(beyond.clone()),
         brokers: Arc::new(beyond.clone()),
@@ -285,6 +286,7 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         watches_secrets: false,
         outbound: Outbound::default(),
         stores: Stores::default(),
+        claims: millrace_operator::claims::Claims::default(),
     }
 }
 

@@ -141,16 +141,26 @@ impl Store {
         Ok(self.keep(&mut state, path, body))
     }
 
-    /// Server-side apply where nobody else applies: what was applied is all there is.
+    /// Server-side apply: where nobody else writes, what was applied is all there is. What others
+    /// wrote stays, and what is no longer applied beside them.
     pub(super) fn apply(&self, path: &str, query: &Query, body: &Value) -> Result<Value, Refused> {
         let mut state = self.lock();
         let mut value = body.clone();
+        let mut managers = vec![json!({"manager": query.manager,
+            "operation": "Apply", "apiVersion": body["apiVersion"], "fieldsType": "FieldsV1",
+            "fieldsV1": claim::fields(body)})];
         if let Some(old) = state.get(path) {
             value["status"] = old["status"].clone();
+            let entries = old["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+            let is_ours = |entry: &Value| entry["manager"] == query.manager.as_str();
+            let alone = matches!(entries.as_slice(), [only] if is_ours(only));
+            if !alone {
+                value = (*old).clone();
+                merge(&mut value, body);
+                managers.extend(entries.into_iter().filter(|entry| !is_ours(entry)));
+            }
         }
-        value["metadata"]["managedFields"] = json!([{"manager": query.manager,
-            "operation": "Apply", "apiVersion": body["apiVersion"], "fieldsType": "FieldsV1",
-            "fieldsV1": claim::fields(body)}]);
+        value["metadata"]["managedFields"] = managers.into();
         Ok(self.keep(&mut state, path, value))
     }
 

@@ -593,7 +593,13 @@ fn remove_given_up(value: &mut Value, before: &Value, now: &Value) {
     for (key, was) in before {
         match now.get(key) {
             None => {
-                fields.remove(key);
+                let Some(field) = fields.get_mut(key) else { continue };
+                // Of an object only what was applied goes: the rest is others'.
+                remove_given_up(field, was, &json!({}));
+                let inner = was.as_object().is_some_and(|was| !was.is_empty());
+                if !inner || field.as_object().is_none_or(Map::is_empty) {
+                    fields.remove(key);
+                }
             }
             Some(is) => {
                 if let Some(field) = fields.get_mut(key) {

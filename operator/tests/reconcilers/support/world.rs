@@ -125,6 +125,7 @@ fn context(
         images: Images {
             collector_repository: "millrace/collector".into(),
             collector_version_default: release.into(),
+            user: Some(65_532),
         },
         lag: lag.clone(),
         pods: pods.clone(),
@@ -137,6 +138,7 @@ fn context(
         watches_secrets: false,
         outbound: Outbound::default(),
         stores: Stores::default(),
+        claims: millrace_operator::claims::Claims::default(),
         metered: MetricsApi::default(),
         migrations: Migrations::default(),
         trials: Kept::default(),
