@@ -5,6 +5,8 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::Pod;
 use millrace_rollout::{Observation, PodFigures};
 
+use super::template::{collector, collector_status};
+
 fn count(value: Option<i32>) -> u32 {
     value.and_then(|value| u32::try_from(value).ok()).unwrap_or(0)
 }
@@ -59,8 +61,7 @@ pub fn stateful_set(live: &StatefulSet) -> Observation {
 /// The image a StatefulSet's pods run, or will.
 #[must_use]
 pub fn image(set: &StatefulSet) -> Option<&str> {
-    let pod = set.spec.as_ref()?.template.spec.as_ref()?;
-    pod.containers.first()?.image.as_deref()
+    collector(set.spec.as_ref()?.template.spec.as_ref()?)?.image.as_deref()
 }
 
 /// Figures of a DaemonSet.
@@ -94,10 +95,10 @@ pub fn pod_figures(pod: &Pod) -> PodFigures {
     let mut figures =
         PodFigures { name: pod.metadata.name.clone().unwrap_or_default(), ..PodFigures::default() };
     let Some(status) = &pod.status else { return figures };
-    for container in status.container_statuses.iter().flatten() {
+    if let Some(container) = collector_status(status) {
         let restarts = count(Some(container.restart_count));
         // A container that runs and is ready has left its restarts behind.
-        figures.restarts = if container.ready { 0 } else { figures.restarts.max(restarts) };
+        figures.restarts = if container.ready { 0 } else { restarts };
         if let Some(waiting) = container.state.as_ref().and_then(|state| state.waiting.as_ref()) {
             figures.waiting = waiting.reason.clone();
             figures.message = waiting.message.clone().unwrap_or_default();
@@ -105,8 +106,8 @@ pub fn pod_figures(pod: &Pod) -> PodFigures {
         let ended = |state: Option<&k8s_openapi::api::core::v1::ContainerState>| {
             state.and_then(|state| state.terminated.as_ref()).and_then(|ended| ended.reason.clone())
         };
-        let last = ended(container.last_state.as_ref()).or(ended(container.state.as_ref()));
-        figures.last_ended = last.or(figures.last_ended);
+        let last = ended(container.last_state.as_ref());
+        figures.last_ended = last.or(ended(container.state.as_ref()));
     }
     let unscheduled = status
         .conditions
@@ -162,5 +163,31 @@ mod tests {
         let figures = pod_figures(&pod);
         assert_eq!(figures.trouble(), Some(millrace_rollout::Trouble::ImagePull));
         assert_eq!(figures.message, "not found");
+    }
+
+    /// Scenario: a pod with another container before and one after the collector, both in trouble;
+    /// a StatefulSet with one. Guarantee: only what the collector's own container says counts.
+    #[test]
+    fn what_runs_beside_the_collector_says_nothing_about_it() {
+        let other = |name: &str| {
+            json!({"name": name, "ready": false, "image": "x", "imageID": "", "restartCount": 9,
+                "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "proxy"}},
+                "lastState": {"terminated": {"exitCode": 64, "reason": "OOMKilled"}}})
+        };
+        let own = json!({"name": "collector", "ready": true, "image": "x", "imageID": "",
+            "restartCount": 1, "state": {"running": {}}});
+        let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "p"},
+            "status": {"containerStatuses": [other("istio-proxy"), own, other("a-last-one")]}}))
+        .unwrap();
+        let expected = PodFigures { name: "p".into(), ..PodFigures::default() };
+        assert_eq!(pod_figures(&pod), expected);
+        let member = crate::pool::member::member(&pod, None, jiff::Timestamp::UNIX_EPOCH);
+        assert_eq!((member.restarts, member.exit_code), (1, None));
+        let set: StatefulSet = serde_json::from_value(json!({"metadata": {}, "spec": {
+            "selector": {}, "template": {"spec": {"containers": [
+                {"name": "istio-proxy", "image": "theirs:9"},
+                {"name": "collector", "image": "c:1-system"}]}}}}))
+        .unwrap();
+        assert_eq!(image(&set), Some("c:1-system"));
     }
 }

@@ -424,6 +424,32 @@ async fn only_what_speaks_against_a_change_takes_it_back() {
     assert_eq!(world.condition(POOL, "Ready").unwrap().1, "PodUnschedulable");
 }
 
+/// Scenario: each new pod has a proxy added before the collector, as its status has; the proxy was
+/// started again often; then the collectors crash. Guarantee: the proxy is no fault of the change,
+/// and new pods are known as such: they are what takes it back.
+#[tokio::test]
+async fn a_container_added_to_pods_is_not_taken_for_the_collector() {
+    let world = half_rolled_out(json!({}), true, true, json!({})).await;
+    let new = "/api/v1/namespaces/telemetry/pods/prod-edge-new";
+    let add_proxy = |world: &World| {
+        world.server.edit(new, |pod| {
+            let proxy = json!({"name": "proxy", "image": "proxy:1"});
+            pod["spec"]["containers"].as_array_mut().unwrap().insert(0, proxy);
+            let status = json!({"name": "proxy", "ready": true, "image": "proxy:1", "imageID": "",
+                "restartCount": 5, "lastState": {"terminated": {"exitCode": 64}}});
+            pod["status"]["containerStatuses"].as_array_mut().unwrap().insert(0, status);
+        });
+    };
+    add_proxy(&world);
+    look(&world).await;
+    assert_eq!(pending(&world)["stage"], "RollingOut");
+    put_pod(&world, "new", false, crashes());
+    add_proxy(&world);
+    look(&world).await;
+    assert_eq!(pending(&world)["stage"], "RolledBack");
+    assert_eq!(pending(&world)["reason"], "PodCrashing");
+}
+
 /// Scenario: one of ten new pods crashes; then another one does. Guarantee: a tenth is some node's own trouble, more than that is the change's.
 #[tokio::test]
 async fn a_node_with_troubles_of_its_own_takes_nothing_back() {
