@@ -25,6 +25,7 @@ pub mod metrics;
 pub mod migrations;
 pub mod outside;
 pub mod packed;
+pub mod pages;
 pub mod pipeline;
 pub mod pool;
 pub mod references;

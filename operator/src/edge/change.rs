@@ -7,8 +7,8 @@
 //! operator goes on with it. What was refused or taken back stays so until the spec or a Secret
 //! changes; a refusal that may pass by itself is tried again every [`RETRY_SECONDS`].
 //!
-//! Limits: pods are not compared; the first page of them is looked at. A workload that isn't there
-//! runs nothing that could be kept: it is made as asked for.
+//! Limits: pods are not compared. A workload that isn't there runs nothing that could be kept: it is
+//! made as asked for.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};

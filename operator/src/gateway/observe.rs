@@ -16,6 +16,7 @@ use crate::apply::api;
 use crate::context::Context;
 use crate::error::{Step, StepError};
 use crate::migrations::Place;
+use crate::pages;
 use crate::pool::names::PoolNames;
 use crate::pool::{observe, preflight};
 use crate::schema::tables;
@@ -28,8 +29,6 @@ const SCALER_FRESH: SignedDuration = SignedDuration::from_secs(30);
 /// Pods that don't answer are looked up in the metrics API this often: what it says is 15 to 60 s
 /// old at most installations, and counts for a minute.
 const METERED_FRESH: SignedDuration = SignedDuration::from_secs(30);
-/// One page of them; no namespace has more pools than that by far.
-const SCALERS_MAX: u32 = 500;
 
 /// Reads all of it. A lag that cannot be observed is part of the observation, not a failure: pods
 /// are kept right even while the broker is away.
@@ -154,7 +153,8 @@ async fn metered(
 async fn scaler(context: &Context, names: &PoolNames) -> Result<Option<String>, StepError> {
     let namespace = &names.namespace;
     let api: Api<HorizontalPodAutoscaler> = Api::namespaced(context.client.clone(), namespace);
-    let scalers = api.list(&ListParams::default().limit(SCALERS_MAX)).await.map_err(|error| {
+    let whole = |scaler| scaler;
+    let scalers = pages::all(&api, ListParams::default(), whole).await.map_err(|error| {
         let what = format!("list HorizontalPodAutoscalers in {namespace}");
         StepError::api(Step::Observe, what, error)
     })?;
@@ -162,6 +162,6 @@ async fn scaler(context: &Context, names: &PoolNames) -> Result<Option<String>, 
         let target = scaler.spec.as_ref().map(|spec| &spec.scale_target_ref);
         target.is_some_and(|it| it.kind == "StatefulSet" && it.name == names.base)
     };
-    let found = scalers.items.iter().filter(|it| it.metadata.deletion_timestamp.is_none());
+    let found = scalers.iter().filter(|it| it.metadata.deletion_timestamp.is_none());
     Ok(found.clone().find(targets).map(|it| format!("HorizontalPodAutoscaler {}", it.name_any())))
 }

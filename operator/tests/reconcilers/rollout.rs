@@ -107,7 +107,7 @@ impl Cluster {
                 let mut labels = template["metadata"]["labels"].clone();
                 labels["controller-revision-hash"] = revision.clone().into();
                 let mut status = json!({
-                    "podIP": format!("10.0.0.{}", ordinal + 1),
+                    "podIP": format!("10.0.{}.{}", ordinal / 250, ordinal % 250 + 1),
                     "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": now}],
                     "containerStatuses": [{"name": "collector", "ready": ready == "True",
                         "image": image, "restartCount": 0,
@@ -253,6 +253,23 @@ async fn a_good_canary_is_promoted() {
     cluster.world.server.take_writes();
     cluster.play(120).await;
     assert_eq!(cluster.world.server.take_writes(), []);
+}
+
+/// Scenario: another version for pools of more pods than a page lists, in name order: those with the
+/// highest numbers, which get it first, aren't on the first page. Guarantee: the canary is seen;
+/// then, without one, all pods get another and it comes to its end.
+#[tokio::test]
+async fn pools_of_any_size_are_rolled_out_to_their_end() {
+    for replicas in [101, 190, 1_000] {
+        let mut cluster = Cluster::settled(replicas).await;
+        cluster.wants("2.0.0");
+        assert_eq!(cluster.play(40).await, ["Waiting", "Canary", "Judging"], "{replicas}");
+        cluster.world.server.edit(POOL, |pool| pool["spec"]["rollout"] = json!({}));
+        cluster.wants("3.0.0");
+        assert_eq!(cluster.play(40).await, ["Waiting", "Promoting", "Stable"], "{replicas}");
+        assert!(cluster.images().iter().all(|image| image == "3.0.0-system"));
+        assert_eq!(cluster.ready().0, "True", "{replicas}");
+    }
 }
 
 /// Scenario: a version whose image can't be pulled, then a good one. Guarantee: the pod is back in
