@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Secret};
 use kube::api::{Api, ListParams};
 
-use super::secrets::{SecretUses, SecretsSeen};
+use super::secrets::{CurrentSecrets, SecretUses, SecretsSeen};
 use super::template::CONFIG_VOLUME;
 use crate::context::Context;
 use crate::error::{Step, StepError};
@@ -36,6 +36,29 @@ pub async fn secrets(
         }
     }
     Ok(seen)
+}
+
+/// What the Secrets that templates need are now. `known` are those of the spec, which aren't read
+/// again: templates that need the same cost nothing.
+///
+/// # Errors
+/// When the API server refuses or is away. A missing Secret is no error here.
+pub async fn current_secrets(
+    context: &Context,
+    namespace: &str,
+    salt: &str,
+    known: (SecretUses, Option<String>),
+    templates: Vec<SecretUses>,
+) -> Result<CurrentSecrets, StepError> {
+    let mut current = CurrentSecrets::default();
+    current.note(known.0, known.1);
+    for uses in templates {
+        if !current.knows(&uses) {
+            let seen = secrets(context, namespace, salt, &uses).await?;
+            current.note(uses, seen.digest().ok().flatten());
+        }
+    }
+    Ok(current)
 }
 
 /// Reads all pods of a pool, each as [`cut_down`] leaves it: a page would be the first of them by

@@ -48,6 +48,44 @@ impl Cluster {
         cluster
     }
 
+    /// One whose Kafka asks for a password.
+    async fn settled_with_a_password() -> Self {
+        let mut cluster = Self::settled(3).await;
+        cluster.rotate("first");
+        let sasl =
+            json!({"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "kafka-user"}});
+        cluster.world.server.edit(POOL, |pool| {
+            pool["spec"]["kafka"]["sasl"] = sasl;
+            pool["spec"]["rollout"] = json!({});
+        });
+        assert_eq!(*cluster.play(60).await.last().unwrap(), "Stable");
+        cluster.play(10).await;
+        cluster.world.server.take_writes();
+        cluster
+    }
+
+    /// Another password.
+    fn rotate(&self, password: &str) {
+        let encoded = |text: &str| k8s_openapi::ByteString(text.into());
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {},
+            "data": {"username": encoded("ingest"), "password": encoded(password)}});
+        for name in ["kafka-user", "clickhouse-user"] {
+            let path = format!("/api/v1/namespaces/telemetry/secrets/{name}");
+            self.world.server.put(&path, secret.clone());
+        }
+    }
+
+    /// Which Secrets all pods have, by their digest; they have the same.
+    fn secrets(&self) -> String {
+        let mut digests: Vec<Value> = (0..3)
+            .map(|ordinal| self.world.server.get(&format!("{PODS}{ordinal}")).unwrap())
+            .map(|pod| pod["metadata"]["annotations"]["millrace.dev/secrets-digest"].clone())
+            .collect();
+        digests.dedup();
+        assert_eq!(digests.len(), 1, "{digests:?}");
+        digests[0].as_str().unwrap().to_owned()
+    }
+
     /// Reconciles every five seconds, the StatefulSet's controller in between; gives the stages.
     async fn play(&mut self, seconds: i64) -> Vec<String> {
         let mut stages: Vec<String> = Vec::new();
@@ -119,7 +157,8 @@ impl Cluster {
                     &path,
                     json!({
                     "apiVersion": "v1", "kind": "Pod",
-                    "metadata": {"labels": labels, "creationTimestamp": now},
+                    "metadata": {"labels": labels, "creationTimestamp": now,
+                        "annotations": template["metadata"]["annotations"]},
                     "spec": {"containers": [{"name": "collector", "image": image}]},
                     "status": status}),
                 );
@@ -294,6 +333,60 @@ async fn a_bad_image_is_rolled_back() {
     cluster.wants("3.0.0");
     assert_eq!(*cluster.play(300).await.last().unwrap(), "Stable");
     assert_eq!(cluster.images(), all("3.0.0-system"));
+}
+
+/// Scenario: a Secret is rotated when a change was taken back, while it is taken back, while it is
+/// held before its beginning, and while it is tried. Guarantee: it reaches all pods, which run the
+/// old unit, at once; what was taken back isn't tried again.
+#[tokio::test]
+async fn rotated_secrets_reach_pods_of_the_old_unit() {
+    for at in ["RolledBack", "RollingBack", "Paused", "Waiting"] {
+        let mut cluster = Cluster::settled_with_a_password().await;
+        let before = cluster.secrets();
+        cluster.spoil = pull_fails;
+        cluster.tried = |_| json!({"phase": "Succeeded"});
+        match at {
+            "Paused" => cluster.says(Some("pause")),
+            "Waiting" => cluster.tried = |_| json!({"phase": "Pending"}),
+            _ => {}
+        }
+        cluster.wants("2.0.0-bad");
+        while cluster.play(5).await != [at] {}
+        cluster.play(5).await;
+        cluster.rotate("second");
+        cluster.world.server.take_writes();
+        let end = if at == "RollingBack" { "RolledBack" } else { at };
+        assert_eq!(*cluster.play(60).await.last().unwrap(), end);
+        assert_ne!(cluster.secrets(), before, "{at}");
+        assert_eq!(cluster.images(), all("1.0.0-system"), "{at}");
+        let tries = cluster.children_written();
+        assert!(!tries.iter().any(|path| path.starts_with(TRY)), "{at}: {tries:?}");
+        cluster.world.server.take_writes();
+        cluster.play(60).await;
+        assert_eq!(cluster.children_written(), Vec::<String>::new(), "{at}");
+    }
+}
+
+/// Scenario: a change that needs another Secret besides, which its image refuses for what is in it;
+/// then that is mended. Guarantee: no pod is replaced for a Secret that it doesn't have; the change
+/// is tried again once the Secret is another one.
+#[tokio::test]
+async fn a_change_refused_for_its_secret_is_tried_again_with_another() {
+    let mut cluster = Cluster::settled_with_a_password().await;
+    let before = cluster.world.server.get(SET).unwrap()["spec"].clone();
+    cluster.tried = |_| {
+        json!({"phase": "Failed", "containerStatuses": [{"name": "collector", "ready": false,
+            "image": "x", "imageID": "", "restartCount": 0, "state": {"terminated": {
+                "exitCode": 64, "message": "collector.yaml: password: not a text\n"}}}]})
+    };
+    cluster.world.server.edit(POOL, |pool| {
+        pool["spec"]["clickhouse"]["credentialsSecretRef"] = json!({"name": "clickhouse-user"});
+    });
+    assert_eq!(cluster.play(60).await, ["Waiting", "RolledBack"]);
+    assert_eq!(cluster.world.server.get(SET).unwrap()["spec"], before);
+    cluster.tried = |_| json!({"phase": "Succeeded"});
+    cluster.rotate("second");
+    assert_eq!(cluster.play(60).await, ["Waiting", "Promoting", "Stable"]);
 }
 
 /// Scenario: the same without a canary: pods one after another. Guarantee: the same.

@@ -12,6 +12,7 @@ use millrace_rollout::{
 
 use super::digests;
 use crate::events::Notice;
+use crate::pool::secrets::without_secrets;
 use crate::pool::status::{Rollout, as_i32, cut};
 
 /// The report's word for a comparison that nothing failed.
@@ -42,8 +43,10 @@ fn told_unit(unit: &Unit) -> RolloutUnit {
     }
 }
 
-/// What a status remembers; `None` for one that no operator writes.
-pub(super) fn state(told: &RolloutStatus) -> Option<State> {
+/// What a status remembers; `None` for one that no operator writes. What a collector refused with
+/// other Secrets than they are now is told from what is asked for, and so tried again: they may have
+/// been what was wrong with it, and no pod of the pool has it.
+pub(super) fn state(told: &RolloutStatus, secrets: Option<&str>) -> Option<State> {
     let pods = || told.pods.and_then(|pods| u32::try_from(pods).ok()).unwrap_or(1);
     let point = |stage| match stage {
         RolloutStage::Waiting => Some(Point::Waiting),
@@ -63,12 +66,17 @@ pub(super) fn state(told: &RolloutStatus) -> Option<State> {
         RolloutStage::RolledBack | RolloutStage::Aborted => Stage::Returned(cause()),
         stage => Stage::Moving(point(stage)?),
     };
+    let (key, with) = without_secrets(&told.digest);
+    let is_mended = told.stage == RolloutStage::RolledBack
+        && told.reason == FaultKind::SettingsRefused.as_str()
+        && with != secrets;
+    let key = if is_mended { &told.digest } else { key };
     Some(State {
         stage,
         since: told.since.0.as_second(),
         before: told.before.as_ref().map(unit),
         after: unit(&told.after),
-        key: told.digest.clone(),
+        key: key.to_owned(),
         attempts: u32::try_from(told.attempts).unwrap_or(0),
     })
 }
