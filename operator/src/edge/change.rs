@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::{EdgePool, PendingChange, PendingStage, RolloutStage};
-use millrace_rollout::{Fault, FaultKind, First, Verdict, Wish};
+use millrace_rollout::{Fault, FaultKind, First, Member, Trouble, Verdict, Wish};
 
 use super::validate::Validated;
 use crate::apply::hash_of;
@@ -307,20 +307,18 @@ fn is_paused(told: &PendingChange) -> bool {
 }
 
 /// What speaks against new pods, if it does against more than a tenth of them: in a large pool some
-/// node always has troubles of its own. That a pod finds no node says nothing; nor that it isn't
-/// ready, unless most of the old ones are: Kafka may be away.
+/// node always has troubles of its own. That a pod finds no node, or its node is lost, says nothing;
+/// nor that it isn't ready, unless most of the old ones are: Kafka may be away.
 fn fault(asked: &Asked, seen: &Seen<'_>) -> Option<Fault> {
     let staying = seen.pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
     let (new, old): (Vec<&Pod>, Vec<&Pod>) = staying.partition(|pod| asked.is_run_by_pod(pod));
     let member = |pod: &&Pod| member(pod, None, seen.now);
     let ready = old.iter().map(member).filter(|old| old.ready).count();
     let most_old_are_ready = ready * 2 > old.len();
-    let counts = |fault: &Fault| match fault.kind {
-        FaultKind::PodUnschedulable => false,
-        FaultKind::PodsNotReady => most_old_are_ready,
-        _ => true,
-    };
-    let faults = new.iter().map(member).filter_map(|new| new.fault()).filter(counts);
+    let counts = |fault: &Fault| fault.kind != FaultKind::PodsNotReady || most_old_are_ready;
+    let is_the_clusters = |it: &Member| it.figures.trouble().is_some_and(Trouble::is_the_clusters);
+    let members = new.iter().map(member).filter(|new| !is_the_clusters(new));
+    let faults = members.filter_map(|new| new.fault()).filter(counts);
     let faults: Vec<Fault> = faults.collect();
     let are_many = faults.len() * FAILING_ONE_IN > new.len();
     faults.into_iter().next().filter(|_| are_many)

@@ -17,6 +17,7 @@ use k8s_openapi::api::apps::v1::{
     RollingUpdateStatefulSetStrategy, StatefulSet, StatefulSetUpdateStrategy,
 };
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
+use millrace_crds::Reason;
 use millrace_crds::v1alpha1::{GatewayPool, RolloutStage, RolloutStatus};
 use millrace_rollout::{
     Canary, First, Load, Member, Plan, Policy, Seen, Stage, Step, Unit, Verdict, Wish, judge, step,
@@ -212,6 +213,11 @@ fn seen(pool: &GatewayPool, observed: &Observed, wanted: Unit, size: i32) -> See
         told::unit(unit).runs_as(running)
     });
     let verdict = figures.as_ref().map(judge);
+    // A configuration that none of the others has may be what keeps the broker from answering.
+    let before = told(pool).and_then(|told| told.before.as_ref()).map(|it| &it.config_map);
+    let same_settings = before.is_none_or(|before| *before == wanted.config);
+    let lag = observed.lag.as_ref();
+    let is_away = lag.is_err_and(|error| error.reason == Reason::KafkaUnreachable);
     Seen {
         now: observed.now.as_second(),
         key: key(pool, &wanted),
@@ -223,6 +229,8 @@ fn seen(pool: &GatewayPool, observed: &Observed, wanted: Unit, size: i32) -> See
         taken_up: holds && figures.is_some_and(|it| it.observed_generation == Some(it.generation)),
         complete: verdict == Some(Verdict::Complete),
         members,
+        stays: members::stays(&observed.watched.pods, observed.now),
+        broker_away: is_away && same_settings,
         new_loads,
         old_loads,
     }

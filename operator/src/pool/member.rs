@@ -26,7 +26,7 @@ pub fn member(pod: &Pod, newest: Option<&str>, now: Timestamp) -> Member {
     // A pod that says neither was made just now.
     let since = since.max(made).unwrap_or(now);
     let mut member = Member {
-        figures: pod_figures(pod),
+        figures: pod_figures(pod, now),
         updated: revision.is_some() && revision == newest,
         ready: is_ready,
         not_ready_seconds: if is_ready { 0 } else { now.duration_since(since).as_secs().max(0) },

@@ -13,3 +13,4 @@ mod resources;
 mod rollout;
 mod standby;
 mod support;
+mod trouble;

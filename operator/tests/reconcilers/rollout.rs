@@ -11,16 +11,18 @@ use serde_json::{Value, json};
 use crate::support::world::World;
 use crate::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, gateway_pool};
 
-const PODS: &str = "/api/v1/namespaces/telemetry/pods/prod-gateway-";
+pub(crate) const PODS: &str = "/api/v1/namespaces/telemetry/pods/prod-gateway-";
 const TRY: &str = "/api/v1/namespaces/telemetry/pods/prod-gateway-try-";
 const BASELINE: &str = "millrace.dev/rollout-baseline";
 const ROLLOUT: &str = "millrace.dev/rollout";
 
 /// Three pods and what becomes of those with another image.
-struct Cluster {
-    world: World,
+pub(crate) struct Cluster {
+    pub(crate) world: World,
     /// What the container of a pod with this image says instead of being ready.
-    spoil: fn(&str) -> Option<Value>,
+    pub(crate) spoil: fn(&str) -> Option<Value>,
+    /// The pod whose node is lost: nothing becomes of it, and the controller waits for it.
+    pub(crate) lost: Option<i64>,
     /// What becomes of a pod that tries this image.
     tried: fn(&str) -> Value,
     /// Processor seconds for a million records in pods with this image.
@@ -31,7 +33,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    async fn settled(replicas: u32) -> Self {
+    pub(crate) async fn settled(replicas: u32) -> Self {
         let world = World::new();
         let pool = gateway_pool(json!({
             "replicas": replicas,
@@ -40,7 +42,8 @@ impl Cluster {
         }));
         world.server.put(POOL, pool);
         let tried = |_: &str| json!({"phase": "Succeeded"});
-        let mut cluster = Self { world, spoil: |_| None, tried, cost: |_| 5.0, build: "aa", at: 0 };
+        let mut cluster =
+            Self { world, spoil: |_| None, lost: None, tried, cost: |_| 5.0, build: "aa", at: 0 };
         cluster.play(30).await;
         assert!(cluster.world.is_ready(POOL), "{:?}", cluster.world.condition(POOL, "Ready"));
         cluster.world.server.take_writes();
@@ -87,7 +90,7 @@ impl Cluster {
     }
 
     /// Reconciles every five seconds, the StatefulSet's controller in between; gives the stages.
-    async fn play(&mut self, seconds: i64) -> Vec<String> {
+    pub(crate) async fn play(&mut self, seconds: i64) -> Vec<String> {
         let mut stages: Vec<String> = Vec::new();
         for _ in 0..seconds / 5 {
             let _ = self.world.reconcile::<GatewayPools>(POOL).await;
@@ -134,6 +137,9 @@ impl Cluster {
         let partition = strategy["partition"].as_i64().unwrap_or(0);
         let now = self.world.context.clock.now().to_string();
         for ordinal in (0..replicas).rev() {
+            if self.lost == Some(ordinal) {
+                break;
+            }
             let path = format!("{PODS}{ordinal}");
             let old = server.get(&path);
             let is_new =
@@ -205,11 +211,11 @@ impl Cluster {
         }
     }
 
-    fn told(&self) -> Value {
+    pub(crate) fn told(&self) -> Value {
         self.world.server.get(POOL).unwrap()["status"]["rollout"].clone()
     }
 
-    fn wants(&self, version: &str) {
+    pub(crate) fn wants(&self, version: &str) {
         let version = version.to_owned();
         self.world.server.edit(POOL, |it| it["spec"]["collector"]["version"] = version.into());
     }
@@ -221,7 +227,7 @@ impl Cluster {
     }
 
     /// The image of each pod.
-    fn images(&self) -> Vec<String> {
+    pub(crate) fn images(&self) -> Vec<String> {
         let paths = self.world.server.paths();
         let pods = paths.iter().filter(|path| path.starts_with(PODS) && !path.starts_with(TRY));
         let image = |path: &String| {
@@ -246,7 +252,7 @@ impl Cluster {
         self.world.server.paths().iter().filter(|path| path.contains("/configmaps/")).count()
     }
 
-    fn ready(&self) -> (String, String) {
+    pub(crate) fn ready(&self) -> (String, String) {
         let (status, reason, _) = self.world.condition(POOL, "Ready").unwrap();
         (status, reason)
     }
@@ -258,13 +264,13 @@ fn revision(template: &Value) -> String {
     format!("{:x}", hasher.finish())
 }
 
-fn pull_fails(image: &str) -> Option<Value> {
+pub(crate) fn pull_fails(image: &str) -> Option<Value> {
     let waiting =
         json!({"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such"}}});
     image.contains("bad").then_some(waiting)
 }
 
-fn all(image: &str) -> Vec<String> {
+pub(crate) fn all(image: &str) -> Vec<String> {
     vec![image.to_owned(); 3]
 }
 

@@ -7,10 +7,11 @@ use millrace_crds::v1alpha1::{
     RolloutFigures, RolloutReport, RolloutStage, RolloutStatus, RolloutUnit,
 };
 use millrace_rollout::{
-    Cause, Fault, FaultKind, Judgement, Load, Point, Seen, Stage, State, Step, Sum, Unit, Verdict,
+    Cause, Fault, FaultKind, Judgement, Load, Point, Seen, Stage, State, Step, Stuck, Sum, Unit,
+    Verdict,
 };
 
-use super::digests;
+use super::{Decision, digests};
 use crate::events::Notice;
 use crate::pool::secrets::without_secrets;
 use crate::pool::status::{Rollout, as_i32, cut};
@@ -21,6 +22,10 @@ const PASSED: &str = "Passed";
 const NOT_COMPARED: &str = "NotCompared";
 /// The report's word for one with too few records.
 const TOO_FEW: &str = "TooFewRecords";
+
+/// How a change that waits for something else comes to an end.
+const GOES_ON: &str = "the change goes on then; the annotation millrace.dev/rollout=abort takes it \
+                       back";
 
 /// The unit that a status tells.
 pub(super) fn unit(told: &RolloutUnit) -> Unit {
@@ -224,10 +229,12 @@ fn figures(loads: &[Load]) -> Option<RolloutFigures> {
 
 /// How the pods stand, given the rollout: what a pool says in its conditions.
 pub(in crate::gateway) fn condition(
-    told: &RolloutStatus,
+    decision: &Decision,
     rolls_back: bool,
     verdict: &Verdict,
 ) -> Rollout {
+    let told = &decision.status;
+    let waits = decision.step.waits.as_ref();
     let fault = FaultKind::parse(&told.reason).map(|_| reason(&told.reason));
     let message = told.message.clone();
     let says = |reason, progressing, stalled, message| Rollout::Told {
@@ -243,25 +250,36 @@ pub(in crate::gateway) fn condition(
             None => says(Reason::Waiting, false, false, message),
         },
         RolloutStage::Paused => says(Reason::RolloutPaused, false, false, message),
-        RolloutStage::RollingBack => {
-            says(fault.unwrap_or(Reason::RolloutAborted), true, false, message)
-        }
+        RolloutStage::RollingBack => match waits {
+            Some(Fault { kind, text }) => {
+                let text = format!("{} is taken back, which waits: {text}", told.after.image);
+                says(reason(kind.as_str()), false, true, text)
+            }
+            None => says(fault.unwrap_or(Reason::RolloutAborted), true, false, message),
+        },
         RolloutStage::RolledBack => {
             let text = format!("{} was taken back: {}: {message}", told.after.image, told.reason);
             says(Reason::RolledBack, false, true, text)
         }
         RolloutStage::Aborted => says(Reason::RolloutAborted, false, true, message),
         RolloutStage::Canary | RolloutStage::Judging | RolloutStage::Promoting => {
-            match (fault, verdict) {
-                (Some(fault), _) => says(fault, false, true, message),
-                (None, Verdict::Moving(_)) => Rollout::Judged(verdict.clone()),
-                (None, Verdict::Stuck(_)) if !rolls_back => Rollout::Judged(verdict.clone()),
-                (None, Verdict::Stuck(stuck)) => {
+            let is_the_clusters = matches!(verdict,
+                Verdict::Stuck(Stuck::Pods { trouble, .. }) if trouble.is_the_clusters());
+            match (fault, waits, verdict) {
+                (Some(fault), ..) => says(fault, false, true, message),
+                (None, Some(Fault { kind, text }), _) => {
+                    says(reason(kind.as_str()), false, true, format!("{text}; {GOES_ON}"))
+                }
+                (None, None, Verdict::Moving(_)) => Rollout::Judged(verdict.clone()),
+                (None, None, Verdict::Stuck(_)) if !rolls_back || is_the_clusters => {
+                    Rollout::Judged(verdict.clone())
+                }
+                (None, None, Verdict::Stuck(stuck)) => {
                     let (reason, text) = crate::pool::status::stuck_text(stuck);
                     says(reason, true, false, format!("{text}; taken back soon if it stays so"))
                 }
                 // All pods are up, but whether they stay so is not decided.
-                (None, Verdict::Complete) => says(Reason::PodsNotReady, true, false, message),
+                (None, None, Verdict::Complete) => says(Reason::PodsNotReady, true, false, message),
             }
         }
     }
