@@ -3,14 +3,16 @@
 //! A replica takes the lease when nobody renewed it for its whole duration, as seen on its own
 //! monotonic clock (clocks of two machines are never compared). It gives the lease back on a clean
 //! exit, so that a rolling update hands over at once, and stops writing when it could not renew in
-//! time. Take-over after a crash takes at most the duration plus one poll: 4 s + 0.8 s.
+//! time. What it wrote counts from before it was sent: others may have seen it at any time since.
+//! Take-over after a crash takes at most the duration plus one poll: 4 s + 0.8 s.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ObjectMeta, PostParams};
+use tokio::time::Instant;
 
 /// How long a lease holds without being renewed.
 pub const LEASE_DURATION_DEFAULT: Duration = Duration::from_secs(4);
@@ -116,32 +118,39 @@ impl Elector {
         Self { api, name, identity, terms }
     }
 
-    /// Waits until the lease is ours. Errors of the API server are logged and waited out.
-    pub async fn acquire(&self) {
+    /// Waits until the lease is ours; gives the time from which it counts, for [`Self::hold`].
+    /// Errors of the API server are logged and waited out. An answer that comes too late to write
+    /// by isn't waited for: who asks again finds its own name, or another's.
+    pub async fn acquire(&self) -> Instant {
         let mut sighting = Sighting::default();
         let mut interval = tokio::time::interval(self.terms.renew_every());
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             interval.tick().await;
-            match self.try_acquire(&mut sighting).await {
-                Ok(true) => {
+            let limit = self.terms.give_up_after();
+            match tokio::time::timeout(limit, self.try_acquire(&mut sighting)).await {
+                Ok(Ok(Some(since))) => {
                     tracing::info!(lease = %self.name, identity = %self.identity, "lease taken");
-                    return;
+                    return since;
                 }
-                Ok(false) => {}
-                Err(error) => tracing::warn!(%error, "the lease could not be read or taken"),
+                Ok(Ok(None)) => {}
+                Ok(Err(error)) => tracing::warn!(%error, "the lease could not be read or taken"),
+                Err(_elapsed) => tracing::warn!("reading or taking the lease took too long"),
             }
         }
     }
 
-    /// One look, and one write when the lease may be taken. A conflict means another was faster.
-    async fn try_acquire(&self, sighting: &mut Sighting) -> Result<bool, kube::Error> {
-        let written = match self.api.get_opt(&self.name).await? {
+    /// One look, and one write when the lease may be taken: gives when that was sent. A conflict
+    /// means another was faster.
+    async fn try_acquire(&self, sighting: &mut Sighting) -> Result<Option<Instant>, kube::Error> {
+        let found = self.api.get_opt(&self.name).await?;
+        let sent = Instant::now();
+        let written = match found {
             None => self.api.create(&PostParams::default(), &self.fresh()).await,
             Some(mut lease) => {
                 let spec = lease.spec.get_or_insert_default();
-                if sighting.judge(spec, &self.identity, Instant::now()) == Verdict::Wait {
-                    return Ok(false);
+                if sighting.judge(spec, &self.identity, sent) == Verdict::Wait {
+                    return Ok(None);
                 }
                 let changed_hands = spec.holder_identity.as_deref() != Some(&self.identity);
                 let transitions = spec.lease_transitions.unwrap_or(0) + i32::from(changed_hands);
@@ -150,16 +159,16 @@ impl Elector {
             }
         };
         match written {
-            Ok(_) => Ok(true),
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+            Ok(_) => Ok(Some(sent)),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Renews until `stop` resolves (then gives the lease back) or the lease is lost.
-    pub async fn hold(&self, stop: impl Future<Output = ()>) -> Ending {
+    /// Renews until `stop` resolves (then gives the lease back) or the lease is lost. `renewed` is
+    /// what [`Self::acquire`] gave.
+    pub async fn hold(&self, mut renewed: Instant, stop: impl Future<Output = ()>) -> Ending {
         let mut stop = std::pin::pin!(stop);
-        let mut renewed = Instant::now();
         let mut interval = tokio::time::interval(self.terms.renew_every());
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -172,8 +181,8 @@ impl Elector {
             }
             let left = self.terms.give_up_after().saturating_sub(renewed.elapsed());
             match tokio::time::timeout(left, self.renew()).await {
-                Ok(Ok(true)) => renewed = Instant::now(),
-                Ok(Ok(false)) => return Ending::Lost,
+                Ok(Ok(Some(sent))) => renewed = sent,
+                Ok(Ok(None)) => return Ending::Lost,
                 Ok(Err(error)) => tracing::warn!(%error, "the lease could not be renewed"),
                 Err(_elapsed) => {}
             }
@@ -183,23 +192,26 @@ impl Elector {
         }
     }
 
-    /// Writes a new renewal time; `false` when the lease names someone else.
-    async fn renew(&self) -> Result<bool, kube::Error> {
-        let Some(mut lease) = self.api.get_opt(&self.name).await? else {
+    /// Writes a new renewal time and gives when that was sent; `None` when the lease names someone
+    /// else.
+    async fn renew(&self) -> Result<Option<Instant>, kube::Error> {
+        let found = self.api.get_opt(&self.name).await?;
+        let sent = Instant::now();
+        let Some(mut lease) = found else {
             // Deleted by hand: taking it anew races with others, so only `create` may win it.
             return match self.api.create(&PostParams::default(), &self.fresh()).await {
-                Ok(_) => Ok(true),
-                Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+                Ok(_) => Ok(Some(sent)),
+                Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
                 Err(error) => Err(error),
             };
         };
         let spec = lease.spec.get_or_insert_default();
         if spec.holder_identity.as_deref() != Some(&self.identity) {
-            return Ok(false);
+            return Ok(None);
         }
         *spec = self.spec(spec.acquire_time.clone(), spec.lease_transitions.unwrap_or(0), false);
         self.api.replace(&self.name, &PostParams::default(), &lease).await?;
-        Ok(true)
+        Ok(Some(sent))
     }
 
     /// Gives the lease back, so that the next replica need not wait. Failing is harmless: it

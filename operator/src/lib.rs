@@ -27,6 +27,7 @@ pub mod migrations;
 pub mod outbound;
 pub mod outside;
 pub mod packed;
+pub mod pages;
 pub mod pipeline;
 pub mod plaintext;
 pub mod pool;

@@ -148,11 +148,11 @@ async fn lead(
     let (leads, leading) = watch::channel(false);
     let controllers = controllers(context.clone(), places(&client, args), leading, stop.clone());
     tokio::pin!(controllers);
-    tokio::select! {
-        () = elector.acquire() => {}
+    let taken = tokio::select! {
+        taken = elector.acquire() => taken,
         () = stop.clone() => return Ok(()),
         on_its_own = &mut controllers => return ended(on_its_own, health),
-    }
+    };
     metrics.set_leader(true);
     context.wakes.forget();
     let _ = leads.send(true);
@@ -160,7 +160,7 @@ async fn lead(
     // The lease is held until the controllers are done, so that nobody else starts beside them.
     let (drained_sender, drained) = watch::channel(false);
     let (ending, on_its_own) = {
-        let hold = elector.hold(turned_true(drained));
+        let hold = elector.hold(taken, turned_true(drained));
         tokio::pin!(hold);
         tokio::select! {
             // Lost: dropping the controllers stops them where they are; nothing more is written.

@@ -15,6 +15,10 @@ const RESTARTS_MAX: u32 = 1;
 /// The collector's exit code for settings that it can't use.
 pub const EXIT_SETTINGS: i32 = 64;
 
+/// What a person can do about a pod whose node doesn't answer.
+pub const NODE_LOST_REMEDY: &str = "bring the node back or, once it is surely off, delete the pod \
+                                    with --force, so that another is made";
+
 macro_rules! kinds {
     ($( $(#[doc = $doc:literal])+ $kind:ident, )+) => {
         /// The kinds of faults; the words are stable.
@@ -134,8 +138,8 @@ impl Member {
         }
         let trouble = self.figures.trouble();
         match trouble {
-            // A node may still be made for it; that it takes too long is caught below.
-            None | Some(Trouble::Unschedulable) => {}
+            // A node may still be made for it, or come back; that it takes too long is caught below.
+            None | Some(Trouble::Unschedulable | Trouble::NodeLost) => {}
             Some(trouble) if self.not_ready_seconds >= TROUBLE_SECONDS => {
                 return Some(self.trouble(trouble));
             }
@@ -154,6 +158,7 @@ impl Member {
     }
 
     fn trouble(&self, trouble: Trouble) -> Fault {
+        let PodFigures { name, message, .. } = &self.figures;
         let (kind, what) = match trouble {
             Trouble::ImagePull => (FaultKind::ImagePullFailed, "its image can't be pulled"),
             Trouble::Configuration => (FaultKind::PodsRefused, "its container can't be made"),
@@ -161,10 +166,14 @@ impl Member {
                 (FaultKind::PodOutOfMemory, "it uses more memory than its limit")
             }
             Trouble::CrashLoop => (FaultKind::PodCrashing, "it ends again and again"),
+            Trouble::NodeLost => {
+                let text = format!("pod {name}: {message}; {NODE_LOST_REMEDY}");
+                return Fault::new(FaultKind::PodsNotReady, text);
+            }
             Trouble::Unschedulable => (FaultKind::PodUnschedulable, "it fits on no node"),
         };
-        let said = [&self.figures.message, &self.last_words].into_iter().find(|it| !it.is_empty());
+        let said = [message, &self.last_words].into_iter().find(|it| !it.is_empty());
         let said = said.map_or_else(String::new, |said| format!(": {said}"));
-        Fault::new(kind, format!("pod {}: {what}{said}", self.figures.name))
+        Fault::new(kind, format!("pod {name}: {what}{said}"))
     }
 }

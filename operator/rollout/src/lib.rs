@@ -15,7 +15,7 @@ mod pod;
 mod trial;
 mod unit;
 
-pub use fault::{EXIT_SETTINGS, Fault, FaultKind, Member};
+pub use fault::{EXIT_SETTINGS, Fault, FaultKind, Member, NODE_LOST_REMEDY};
 pub use machine::{
     Canary, Cause, EXTENSIONS_MAX, First, Plan, Point, Policy, STEP_SECONDS, Seen, Stage, State,
     Step, Wish, step,

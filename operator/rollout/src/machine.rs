@@ -3,10 +3,12 @@
 //!
 //! Pods of a StatefulSet are replaced from the highest ordinal down; how many may be is the plan.
 //! A step never lets more pods have the new unit while anything speaks against it, and once a unit
-//! was taken back it stays out until what is asked for changes. Limits: sees the pods that the
+//! was taken back it stays out until what is asked for changes. What is the nodes' or the broker's
+//! trouble takes nothing back: it is waited for, and told. Limits: sees the pods that the
 //! caller hands over; a unit that only gets worse after its last step is not taken back.
 
 use crate::fault::{Fault, FaultKind, Member};
+use crate::pod::Trouble;
 use crate::trial::{Judgement, Load, compare};
 use crate::unit::Unit;
 
@@ -18,6 +20,9 @@ pub const STEP_SECONDS: i64 = 30;
 /// How long it may take until pods of the new unit exist, in seconds: the longest drain (600), what
 /// the kubelet waits beyond it, and some minutes for a slow control plane.
 const MADE_SECONDS_MAX: i64 = 900;
+
+/// What is to be seen to where not only new pods aren't ready.
+const ELSEWHERE: &str = "nor are most of the others, or the broker doesn't answer: see to Kafka";
 
 /// What the user asks of a rollout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,6 +89,10 @@ pub struct Seen {
     pub complete: bool,
     /// The pods.
     pub members: Vec<Member>,
+    /// A pod that should have ended long ago, and why it hasn't; another can't be made before.
+    pub stays: Option<Fault>,
+    /// The broker doesn't answer the operator either, by settings that old pods have too.
+    pub broker_away: bool,
     /// What the pods of the new unit did since they are watched.
     pub new_loads: Vec<Load>,
     /// What the pods of the old one did in that time, or before if there are none left.
@@ -170,6 +179,9 @@ pub struct Step {
     pub plan: Plan,
     /// What speaks against the new unit while nothing is done about it.
     pub held: Option<Fault>,
+    /// What keeps the change, or the way back, from going on, and isn't the new unit's: a person
+    /// must see to it.
+    pub waits: Option<Fault>,
     /// What judging came to, when it was done at this look.
     pub judgement: Option<Judgement>,
 }
@@ -203,17 +215,76 @@ pub fn step(last: Option<&State>, seen: &Seen, policy: &Policy) -> Step {
         Whence::GoOn(state) => {
             let (stage, fault) = go_on(state, seen, policy, &mut judgement);
             held = fault;
-            let since = if stage == state.stage { state.since } else { seen.now };
+            let begins = stage != state.stage || waits_for_room(state, seen);
+            let since = if begins { seen.now } else { state.since };
             State { stage, since, ..state.clone() }
         }
     };
-    Step { plan: plan(&state, seen, policy), state, held, judgement }
+    let waits = waits(last, &state, seen);
+    Step { plan: plan(&state, seen, policy), state, held, waits, judgement }
+}
+
+/// What keeps pods from becoming what they are to be, in a stage that has waited for them before.
+fn waits(last: Option<&State>, state: &State, seen: &Seen) -> Option<Fault> {
+    let moves = match state.stage {
+        Stage::Moving(point) => point != Point::Waiting,
+        Stage::Returning(_) => false,
+        Stage::Stable | Stage::Paused(_) | Stage::Returned(_) => return None,
+    };
+    // Before that, the newest template is another one.
+    if !seen.taken_up || last.is_none_or(|last| last.stage != state.stage) {
+        return seen.stays.clone();
+    }
+    let fault = |member: &Member| {
+        let fault = member.fault()?;
+        let is_elsewhere = moves && member.figures.trouble().is_none() && is_elsewhere(seen);
+        Some(match fault.kind {
+            FaultKind::PodsNotReady if is_elsewhere => {
+                Fault::new(fault.kind, format!("{}; {ELSEWHERE}", fault.text))
+            }
+            _ => fault,
+        })
+    };
+    seen.stays.clone().or_else(|| updated(seen).find_map(fault))
+}
+
+fn updated(seen: &Seen) -> impl Iterator<Item = &Member> {
+    seen.members.iter().filter(|member| member.updated)
+}
+
+/// Whether that pods of the new unit aren't ready says nothing about it: most of the others aren't
+/// either or, where there are none, the broker is away.
+fn is_elsewhere(seen: &Seen) -> bool {
+    let mut old = seen.members.iter().filter(|member| !member.updated).peekable();
+    if old.peek().is_none() {
+        return seen.broker_away;
+    }
+    let (ready, not): (Vec<_>, Vec<_>) = old.partition(|member| member.ready);
+    ready.len() <= not.len()
+}
+
+/// Whether a fault speaks against the new unit: what nodes and brokers are in trouble with doesn't.
+fn is_the_units(member: &Member, fault: &Fault, seen: &Seen) -> bool {
+    let is_the_clusters = member.figures.trouble().is_some_and(Trouble::is_the_clusters);
+    let of_others = fault.kind == FaultKind::PodsNotReady && is_elsewhere(seen);
+    match fault.kind {
+        FaultKind::PodsNotReady | FaultKind::PodUnschedulable => !is_the_clusters && !of_others,
+        _ => true,
+    }
 }
 
 enum Whence<'a> {
     Stable,
     Begin { before: Unit, attempts: u32 },
     GoOn(&'a State),
+}
+
+/// Whether the first pods can't be made before another has ended: the time for that begins anew, and
+/// isn't nearly over when there is room.
+fn waits_for_room(state: &State, seen: &Seen) -> bool {
+    let elapsed = seen.now.saturating_sub(state.since);
+    let is_first = state.stage == Stage::Moving(Point::Canary);
+    is_first && seen.stays.is_some() && elapsed >= MADE_SECONDS_MAX / 2
 }
 
 /// Whether there is something to roll out, and from what.
@@ -336,15 +407,22 @@ fn advance(point: Point, since: i64, seen: &Seen, policy: &Policy) -> Advance {
     }
     let elapsed = seen.now.saturating_sub(since);
     let asked = pods_of(point, seen, policy);
-    let updated: Vec<&Member> = seen.members.iter().filter(|it| it.updated).collect();
-    if let Some(fault) = updated.iter().find_map(|member| member.fault()) {
-        return Advance::Fails(fault, None);
+    let updated: Vec<&Member> = updated(seen).collect();
+    let faults = updated.iter().filter_map(|member| Some((*member, member.fault()?)));
+    let faults: Vec<(&Member, Fault)> = faults.collect();
+    if let Some((_, fault)) = faults.iter().find(|(it, fault)| is_the_units(it, fault, seen)) {
+        return Advance::Fails(fault.clone(), None);
+    }
+    if !faults.is_empty() {
+        return stay;
     }
     let ready = updated.iter().filter(|member| member.ready).count();
     let ready = u32::try_from(ready).unwrap_or(u32::MAX);
     match point {
         Point::Waiting => stay,
         Point::Canary if ready >= asked => to(Point::Judging),
+        // Nothing can be made in the place of a pod that doesn't end.
+        Point::Canary if seen.stays.is_some() => stay,
         Point::Canary if updated.is_empty() && elapsed >= MADE_SECONDS_MAX => {
             let text = format!("no pod of the new unit was made within {MADE_SECONDS_MAX} s");
             Advance::Fails(Fault::new(FaultKind::PodsRefused, text), None)

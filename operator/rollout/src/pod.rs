@@ -13,7 +13,9 @@ pub struct PodFigures {
     pub restarts: u32,
     /// The scheduler found no node.
     pub unschedulable: bool,
-    /// What the kubelet or the scheduler said about it.
+    /// Its node hasn't told of it for long: what else is known of it is from before.
+    pub node_lost: bool,
+    /// What the kubelet or the scheduler said about it; of a lost node, which one.
     pub message: String,
 }
 
@@ -28,6 +30,8 @@ pub enum Trouble {
     OutOfMemory,
     /// The container ends again and again.
     CrashLoop,
+    /// Its node doesn't answer.
+    NodeLost,
     /// No node fits.
     Unschedulable,
 }
@@ -36,10 +40,21 @@ pub enum Trouble {
 /// dependency that was not there yet.
 const RESTARTS_MIN: u32 = 3;
 
+impl Trouble {
+    /// Whether it is the cluster's, whatever the pod runs.
+    #[must_use]
+    pub fn is_the_clusters(self) -> bool {
+        matches!(self, Self::NodeLost | Self::Unschedulable)
+    }
+}
+
 impl PodFigures {
     /// The pod's trouble, if it has one that does not pass by itself.
     #[must_use]
     pub fn trouble(&self) -> Option<Trouble> {
+        if self.node_lost {
+            return Some(Trouble::NodeLost);
+        }
         match self.waiting.as_deref() {
             Some(
                 "ImagePullBackOff"

@@ -39,7 +39,12 @@ fn member() -> impl Strategy<Value = Member> {
     let code = prop_oneof![8 => Just(None), 1 => Just(Some(64)), 1 => Just(Some(1))];
     (any::<bool>(), any::<bool>(), prop_oneof![0..10i64, 0..400i64], 0..3u32, code, word).prop_map(
         |(updated, ready, not_ready_seconds, restarts, exit_code, waiting)| Member {
-            figures: PodFigures { name: "p".into(), waiting, ..PodFigures::default() },
+            figures: PodFigures {
+                name: "p".into(),
+                waiting,
+                node_lost: not_ready_seconds % 3 == 0,
+                ..PodFigures::default()
+            },
             updated,
             ready,
             not_ready_seconds,
@@ -54,7 +59,7 @@ fn seen() -> impl Strategy<Value = Seen> {
     let wish = prop_oneof![6 => Just(Wish::Go), 1 => Just(Wish::Pause), 1 => Just(Wish::Abort)];
     let loads = || prop::collection::vec(load(), 0..3);
     let members = prop::collection::vec(member(), 0..4);
-    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
     (0..600i64, unit(), 0..2u8, wish, 0..6u32, flags, members, loads(), loads()).prop_map(
         |(now, wanted, key, wish, size, flags, members, new_loads, old_loads)| Seen {
             now,
@@ -68,6 +73,8 @@ fn seen() -> impl Strategy<Value = Seen> {
             taken_up: flags.1,
             complete: flags.2,
             members,
+            stays: flags.3.then(|| Fault::new(FaultKind::PodsNotReady, "stays")),
+            broker_away: flags.4,
             new_loads,
             old_loads,
         },

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use millrace_rollout::{
-    Canary, Cause, FaultKind, First, Judgement, Load, Member, Plan, PodFigures, Point, Policy,
-    Seen, Stage, State, Step, Unit, Wish, step,
+    Canary, Cause, Fault, FaultKind, First, Judgement, Load, Member, Plan, PodFigures, Point,
+    Policy, Seen, Stage, State, Step, Unit, Wish, step,
 };
 
 const CANARY: Policy =
@@ -40,6 +40,14 @@ struct Pool {
     old: Load,
     /// What is wrong with pods of the new unit.
     spoil: fn(&mut Member),
+    /// Old pods are ready.
+    old_ready: bool,
+    stays: Option<Fault>,
+    broker_away: bool,
+    /// No pod of the new unit was made yet.
+    hidden: bool,
+    /// All pods can be what they are to be.
+    complete: bool,
 }
 
 impl Pool {
@@ -57,6 +65,11 @@ impl Pool {
             new: load(1_000_000, 10.0),
             old: load(1_000_000, 10.0),
             spoil: |_| {},
+            old_ready: true,
+            stays: None,
+            broker_away: false,
+            hidden: false,
+            complete: true,
         };
         assert_eq!(pool.look().plan, Plan::Whole);
         pool
@@ -84,10 +97,11 @@ impl Pool {
         let member = |at: u32| {
             let mut member = Member {
                 figures: PodFigures { name: format!("p-{at}"), ..PodFigures::default() },
-                updated: at >= self.size - updated,
-                ready: true,
+                updated: at >= self.size - updated && !self.hidden,
+                ready: self.old_ready,
                 ..Member::default()
             };
+            member.ready |= member.updated;
             if member.updated && updated > 0 {
                 (self.spoil)(&mut member);
             }
@@ -104,8 +118,10 @@ impl Pool {
             first: self.first.clone(),
             size: self.size,
             taken_up: true,
-            complete: all_new && members.iter().all(|member| member.ready),
+            complete: self.complete && all_new && members.iter().all(|member| member.ready),
             members,
+            stays: self.stays.clone(),
+            broker_away: self.broker_away,
             new_loads: vec![self.new.clone()],
             old_loads: vec![self.old.clone()],
         };
@@ -229,6 +245,63 @@ fn a_slow_start_is_no_fault() {
     assert_eq!(stages(&pool.play(40)), ["Canary"]);
     pool.spoil = |_| {};
     assert_eq!(*stages(&pool.play(300)).last().unwrap(), "Stable");
+}
+
+/// Scenario: new pods whose nodes don't answer or that find none, that aren't ready beside old ones
+/// that aren't either or, where all are new, while the broker is away; an old pod that doesn't end.
+/// Guarantee: for an hour not taken back and no pod more, and told what is waited for; it comes to its
+/// end when that is over.
+#[test]
+fn trouble_of_the_cluster_takes_nothing_back() {
+    type Spoil = fn(&mut Member);
+    let not_ready: Spoil = |member| (member.ready, member.not_ready_seconds) = (false, 900);
+    let lost: Spoil = |member| {
+        (member.ready, member.not_ready_seconds) = (false, 900);
+        member.figures.node_lost = true;
+    };
+    let no_node: Spoil = |member| {
+        (member.ready, member.not_ready_seconds) = (false, 900);
+        member.figures.unschedulable = true;
+    };
+    let nothing: Spoil = |_| {};
+    let stays = Some(Fault::new(FaultKind::PodsNotReady, "it doesn't end"));
+    let cases = [
+        (lost, true, 4, false, None),
+        (no_node, true, 4, false, None),
+        (not_ready, false, 4, false, None),
+        (not_ready, true, 1, true, None),
+        (nothing, true, 4, false, stays),
+    ];
+    for (at, (spoil, old_ready, size, broker_away, stays)) in cases.into_iter().enumerate() {
+        let hidden = stays.is_some();
+        let mut pool = Pool::stable().wants("new");
+        (pool.spoil, pool.old_ready, pool.size) = (spoil, old_ready, size);
+        (pool.broker_away, pool.stays, pool.hidden) = (broker_away, stays, hidden);
+        assert_eq!(pool.play(3600), [("Canary".into(), Plan::Split { pods: 1 })], "case {at}");
+        assert!(pool.look().waits.is_some(), "case {at}");
+        (pool.spoil, pool.old_ready) = (nothing, true);
+        (pool.stays, pool.hidden) = (None, false);
+        assert_eq!(*stages(&pool.play(400)).last().unwrap(), "Stable", "case {at}");
+    }
+}
+
+/// Scenario: an old pod that doesn't end on the way back. Guarantee: told, and nothing else changes;
+/// once it has ended, so has the way back.
+#[test]
+fn a_way_back_that_waits_is_told() {
+    let spoil = |member: &mut Member| member.exit_code = Some(64);
+    let mut pool = Pool { spoil, complete: false, ..Pool::stable().wants("new") };
+    while !matches!(pool.state.as_ref().unwrap().stage, Stage::Returning(_)) {
+        assert_eq!(pool.look().waits, None);
+        pool.now += 5;
+    }
+    pool.stays = Some(Fault::new(FaultKind::PodsNotReady, "it doesn't end"));
+    for _ in 0..100 {
+        let step = pool.look();
+        assert_eq!((step.plan, step.waits), (Plan::Old, pool.stays.clone()));
+    }
+    (pool.stays, pool.complete) = (None, true);
+    assert_eq!(*stages(&pool.play(20)).last().unwrap(), "Returned");
 }
 
 /// Scenario: a new unit worse in each thing that is compared. Guarantee: taken back once it was

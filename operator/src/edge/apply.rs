@@ -89,7 +89,7 @@ async fn write(
             Some(pods) => pods,
             None => observe::pods(context, &names.namespace, &names.selector()).await?,
         };
-        seen.pods = figures::staying(&pods);
+        seen.pods = figures::staying(&pods, context.clock.now());
         verdict = judge(&seen);
     }
     let complete = verdict == Verdict::Complete && pending.is_none();

@@ -4,18 +4,19 @@
 //! A pod of its own tries it first (`pool::preflight`); then the Deployment or DaemonSet rolls it
 //! out, with the template that ran before kept in an annotation of the same object; when a new pod
 //! fails, that template is written again. How it stands is part of the status, so that another
-//! operator goes on with it. What was refused or taken back stays so until the spec or a Secret
-//! changes; a refusal that may pass by itself is tried again every [`RETRY_SECONDS`].
+//! operator goes on with it. What was taken back stays so until the spec changes, what was refused
+//! until that or a Secret does; a refusal that may pass by itself is tried again every
+//! [`RETRY_SECONDS`]. Rotated Secrets reach what runs whatever becomes of a change.
 //!
-//! Limits: pods are not compared; the first page of them is looked at. A workload that isn't there
-//! runs nothing that could be kept: it is made as asked for.
+//! Limits: pods are not compared. A workload that isn't there runs nothing that could be kept: it is
+//! made as asked for.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::{EdgePool, PendingChange, PendingStage, RolloutStage};
-use millrace_rollout::{Fault, FaultKind, First, Verdict, Wish};
+use millrace_rollout::{Fault, FaultKind, First, Member, Trouble, Verdict, Wish};
 
 use super::validate::Validated;
 use crate::apply::hash_of;
@@ -23,6 +24,7 @@ use crate::events::Notice;
 use crate::pool::member::member;
 use crate::pool::names::PoolNames;
 use crate::pool::preflight::{self, Tries};
+use crate::pool::secrets::{CurrentSecrets, SecretUses, with_secrets, without_secrets};
 use crate::pool::status::{Rollout, cut};
 use crate::pool::{template, wish};
 
@@ -40,7 +42,9 @@ pub(super) struct Asked {
     image: String,
     config_map: String,
     /// Tells it from anything else in the spec that may be what a refused change needed.
-    digest: String,
+    key: String,
+    /// The Secrets that it needs, and their digest.
+    pub(super) secrets: (SecretUses, Option<String>),
 }
 
 impl Asked {
@@ -48,14 +52,24 @@ impl Asked {
     pub(super) fn of(validated: &Validated<'_>) -> Self {
         let Validated { pool, draft, config_map, secrets_digest } = validated;
         let settings = &pool.spec.settings;
-        let digest = hash_of(&serde_json::json!({
+        let key = hash_of(&serde_json::json!({
             "image": draft.image,
             "config": config_map,
             "resources": settings.resources,
             "pods": settings.pods,
-            "secrets": secrets_digest,
+            // As the key of a pool without any has always been.
+            "secrets": None::<&str>,
         }));
-        Self { image: draft.image.clone(), config_map: config_map.clone(), digest }
+        let secrets = (draft.secrets.clone(), secrets_digest.clone());
+        Self { image: draft.image.clone(), config_map: config_map.clone(), key, secrets }
+    }
+
+    /// Whether a status tells of this. Secrets are rotated without any thought of it, so another one
+    /// is no other change; but what a try refused may be mended by it, and no pod has that.
+    fn is_told_by(&self, told: &PendingChange) -> bool {
+        let (key, secrets) = without_secrets(&told.digest);
+        let is_mended = told.stage == PendingStage::Refused && secrets != self.secrets.1.as_deref();
+        key == self.key && !is_mended
     }
 
     /// Whether pods of this template are what is asked for.
@@ -95,7 +109,8 @@ impl Asked {
     }
 
     fn pending(&self, stage: PendingStage, since: Time, why: (&str, String)) -> PendingChange {
-        let Self { image, config_map, digest } = self.clone();
+        let Self { image, config_map, key, secrets } = self.clone();
+        let digest = with_secrets(&key, secrets.1.as_deref());
         let (reason, message) = (why.0.to_owned(), cut(why.1));
         PendingChange { stage, since, reason, message, image, config_map, digest }
     }
@@ -114,17 +129,25 @@ pub(super) struct Live {
     pub(super) template: PodTemplateSpec,
     /// What is kept to go back to.
     pub(super) kept: Option<Kept>,
+    /// What the Secrets of both are now.
+    pub(super) current: CurrentSecrets,
     pub(super) verdict: Verdict,
 }
 
 impl Live {
-    /// What is gone back to: what is kept; else what runs.
+    /// What is gone back to, with Secrets as they are now: what is kept; else what runs.
     fn before(&self) -> Option<Kept> {
-        let runs = || {
-            let text = serde_json::to_string(&self.template).ok()?;
-            Some(Kept { text, template: self.template.clone() })
-        };
-        self.kept.clone().or_else(runs)
+        let kept = self.kept.as_ref();
+        let mut template = kept.map_or(&self.template, |kept| &kept.template).clone();
+        let is_old = self.current.renew(&mut template);
+        let text = kept.filter(|_| !is_old).map(|kept| kept.text.clone());
+        let text = text.or_else(|| serde_json::to_string(&template).ok())?;
+        Some(Kept { text, template })
+    }
+
+    /// Whether pods have other Secrets than they are now.
+    fn is_behind(&self) -> bool {
+        self.current.renew(&mut self.template.clone())
     }
 }
 
@@ -175,7 +198,7 @@ pub(super) fn decide(asked: &Asked, seen: &Seen<'_>) -> Decision {
     let Some(live) = &seen.live else { return over(Way::AsAsked, None) };
     let (runs, before) = (asked.is_run_by(&live.template), live.before());
     let kept_runs = live.kept.as_ref().is_some_and(|kept| asked.is_run_by(&kept.template));
-    let told = told(seen.pool).filter(|told| told.digest == asked.digest);
+    let told = told(seen.pool).filter(|told| asked.is_told_by(told));
     let Some(before) = before.filter(|_| !kept_runs && (!runs || live.kept.is_some())) else {
         // What ran before is asked for again, or nothing differs.
         return over(Way::AsAsked, None);
@@ -191,8 +214,8 @@ pub(super) fn decide(asked: &Asked, seen: &Seen<'_>) -> Decision {
         }
         // It was written, and the operator ended before it could tell.
         _ if runs => over(Way::Keeping(before), Some(asked.rolling_out(seen.now))),
-        Some((told, PendingStage::Trying)) => try_out(asked, Some(told), before, seen),
-        None | Some((_, PendingStage::Refused)) => try_out(asked, None, before, seen),
+        Some((told, PendingStage::Trying)) => try_out(asked, Some(told), live, before, seen),
+        None | Some((_, PendingStage::Refused)) => try_out(asked, None, live, before, seen),
     }
 }
 
@@ -202,14 +225,22 @@ pub(super) fn told(pool: &EdgePool) -> Option<&PendingChange> {
 }
 
 /// A change that no pod of the pool has yet; `told` if its try is told of.
-fn try_out(asked: &Asked, told: Option<&PendingChange>, before: Kept, seen: &Seen<'_>) -> Decision {
+fn try_out(
+    asked: &Asked,
+    told: Option<&PendingChange>,
+    live: &Live,
+    before: Kept,
+    seen: &Seen<'_>,
+) -> Decision {
+    // Rotated Secrets don't wait for it.
+    let as_it_is = || if live.is_behind() { Way::Old(before.clone()) } else { Way::NotYet };
     let since = told.map_or_else(|| seconds(seen.now), |told| told.since.clone());
     let over =
         |way, pending| Decision { pending: Some(pending), tries: Tries::over(seen.tries), way };
     match wish(seen.pool) {
         Wish::Go => {}
-        Wish::Pause => return over(Way::NotYet, asked.paused(PendingStage::Trying, since)),
-        Wish::Abort => return over(Way::NotYet, asked.aborted(seen.now)),
+        Wish::Pause => return over(as_it_is(), asked.paused(PendingStage::Trying, since)),
+        Wish::Abort => return over(as_it_is(), asked.aborted(seen.now)),
     }
     let name = asked.try_name(seen.names);
     let untried = seen.untried.then_some(name.as_str());
@@ -218,10 +249,10 @@ fn try_out(asked: &Asked, told: Option<&PendingChange>, before: Kept, seen: &See
         None => First::Waits,
     };
     match outcome {
-        First::Done => over(Way::Keeping(before), asked.rolling_out(seen.now)),
+        First::Done => over(Way::Keeping(before.clone()), asked.rolling_out(seen.now)),
         First::Failed(Fault { kind, text }) => {
             let why = (kind.as_str(), text);
-            over(Way::NotYet, asked.pending(PendingStage::Refused, seconds(seen.now), why))
+            over(as_it_is(), asked.pending(PendingStage::Refused, seconds(seen.now), why))
         }
         First::Waits => {
             let message =
@@ -231,7 +262,7 @@ fn try_out(asked: &Asked, told: Option<&PendingChange>, before: Kept, seen: &See
             Decision {
                 pending: Some(asked.pending(PendingStage::Trying, since, why)),
                 tries: Tries::waiting(seen.tries, &name, told.is_some(), pod),
-                way: Way::NotYet,
+                way: as_it_is(),
             }
         }
     }
@@ -276,20 +307,18 @@ fn is_paused(told: &PendingChange) -> bool {
 }
 
 /// What speaks against new pods, if it does against more than a tenth of them: in a large pool some
-/// node always has troubles of its own. That a pod finds no node says nothing; nor that it isn't
-/// ready, unless most of the old ones are: Kafka may be away.
+/// node always has troubles of its own. That a pod finds no node, or its node is lost, says nothing;
+/// nor that it isn't ready, unless most of the old ones are: Kafka may be away.
 fn fault(asked: &Asked, seen: &Seen<'_>) -> Option<Fault> {
     let staying = seen.pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
     let (new, old): (Vec<&Pod>, Vec<&Pod>) = staying.partition(|pod| asked.is_run_by_pod(pod));
     let member = |pod: &&Pod| member(pod, None, seen.now);
     let ready = old.iter().map(member).filter(|old| old.ready).count();
     let most_old_are_ready = ready * 2 > old.len();
-    let counts = |fault: &Fault| match fault.kind {
-        FaultKind::PodUnschedulable => false,
-        FaultKind::PodsNotReady => most_old_are_ready,
-        _ => true,
-    };
-    let faults = new.iter().map(member).filter_map(|new| new.fault()).filter(counts);
+    let counts = |fault: &Fault| fault.kind != FaultKind::PodsNotReady || most_old_are_ready;
+    let is_the_clusters = |it: &Member| it.figures.trouble().is_some_and(Trouble::is_the_clusters);
+    let members = new.iter().map(member).filter(|new| !is_the_clusters(new));
+    let faults = members.filter_map(|new| new.fault()).filter(counts);
     let faults: Vec<Fault> = faults.collect();
     let are_many = faults.len() * FAILING_ONE_IN > new.len();
     faults.into_iter().next().filter(|_| are_many)
@@ -380,7 +409,7 @@ pub(super) fn notice(
         }
         (None, Some(is), _) => Some(normal(Reason::RolloutStarted, is.message.clone())),
         // One that is no longer asked for didn't come to its end.
-        (Some(was), None, None) if was.digest == asked.digest => {
+        (Some(was), None, None) if asked.is_told_by(was) => {
             let note = format!("all pods run {} with {}", was.image, was.config_map);
             Some(normal(Reason::RolloutCompleted, note))
         }

@@ -13,6 +13,7 @@ use crate::apply::{Applicable, Change, Children, Looked, is_paused};
 use crate::context::Context;
 use crate::error::StepError;
 use crate::pool::names::PoolNames;
+use crate::pool::secrets::{CurrentSecrets, SecretUses};
 use crate::pool::template::{self, BASELINE_ANNOTATION};
 use crate::pool::{observe, preflight, tries, workload as figures};
 
@@ -90,6 +91,10 @@ impl Gate<'_> {
             let (seen, change) = self.children.keep_workload(wanted, kind.figures).await?;
             return Ok(Kept::done(seen, change));
         }
+        let found = match found {
+            Some(found) => Some(self.with_secrets(found).await?),
+            None => None,
+        };
         let (decision, pods) = self.decide(found, (kind.template)(&wanted)).await?;
         let Decision { pending, way, .. } = decision;
         let old = live.as_ref().map(kind.figures);
@@ -99,6 +104,17 @@ impl Gate<'_> {
             (Some(wanted), _) => self.children.keep_workload(wanted, kind.figures).await?,
         };
         Ok(Kept { seen, change, pending, pods })
+    }
+
+    /// Reads what the Secrets of what runs, and of what is kept, are now.
+    async fn with_secrets(&self, live: Live) -> Result<Live, StepError> {
+        let salt = self.pool.metadata.uid.as_deref().unwrap_or_default();
+        let kept = live.kept.as_ref().map(|kept| &kept.template);
+        let templates = [&live.template].into_iter().chain(kept).map(SecretUses::of).collect();
+        let (namespace, known) = (&self.names.namespace, self.asked.secrets.clone());
+        let current =
+            observe::current_secrets(self.context, namespace, salt, known, templates).await?;
+        Ok(Live { current, ..live })
     }
 
     /// Decides, and does what is to be done about tries. Where no pod may be made for one, the
@@ -149,6 +165,7 @@ impl<K: Applicable> Kind<K> {
         Some(Live {
             template: (self.template)(live)?.clone(),
             kept: template::kept(live).map(|(text, template)| change::Kept { text, template }),
+            current: CurrentSecrets::default(),
             verdict: judge(&(self.figures)(live)),
         })
     }

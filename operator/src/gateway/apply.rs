@@ -83,7 +83,7 @@ async fn write(
     let mut verdict = judge(&seen);
     if verdict != Verdict::Complete {
         let pods = observe::pods(context, &names.namespace, &names.selector()).await?;
-        seen.pods = workload::staying(&pods);
+        seen.pods = workload::staying(&pods, context.clock.now());
         verdict = judge(&seen);
     }
     let complete = verdict == Verdict::Complete;

@@ -57,7 +57,7 @@ pub(super) fn build<'a>(validated: &'a Validated<'a>) -> Prepared<'a> {
         revision_label: None,
     });
     let tries = rollout::tries(pool, draft, &observed.watched.tries, rollout, &template);
-    let rolled = rollout::roll(rollout, pool, observed.live.as_ref(), template, sizing.replicas);
+    let rolled = rollout::roll(rollout, pool, observed, template, sizing.replicas);
     let policy = settings.network_policy.enabled;
     Prepared {
         validated,

@@ -27,8 +27,8 @@ use crate::scrape::{Look, Sample};
 const REFRESH: SignedDuration = SignedDuration::from_secs(60);
 /// What grows again after so long is an event of its own, though the fact was true all the time.
 const TOLD_AGAIN_AFTER: SignedDuration = SignedDuration::from_secs(600);
-/// Counts remembered: three topics or signals of each of the 100 pods that are asked. The status
-/// has the same limit.
+/// Counts remembered: three topics or signals of each of 100 pods. The status has the same limit.
+/// What more pods than that count at once isn't added: the total is too low then, never too high.
 const COUNTED_MAX: usize = 300;
 /// Topics or signals told apart; there are three. The status has the same limit.
 const PARTS_MAX: usize = 16;
@@ -176,14 +176,19 @@ fn add(
         parts: Vec::new(),
         counted: Vec::new(),
     });
-    tally.grew_at = Time(now);
+    let asked: BTreeSet<&String> = look.keys().collect();
     for (counted, growth) in grown {
+        let is_it = |it: &TallyCounted| it.pod == counted.pod && it.name == counted.name;
+        if !tally.counted.iter().any(is_it) && !has_room(&mut tally.counted, &asked) {
+            continue;
+        }
+        tally.grew_at = Time(now);
         tally.total = tally.total.saturating_add(growth);
         add_part(&mut tally.parts, &counted.name, growth);
-        tally.counted.retain(|it| it.pod != counted.pod || it.name != counted.name);
+        tally.counted.retain(|it| !is_it(it));
         tally.counted.push(counted);
     }
-    bound(&mut tally.counted, look);
+    tally.counted.sort_by(|a, b| (&a.pod, &a.name).cmp(&(&b.pod, &b.name)));
 }
 
 /// Whether a count is of the process that was added before, and goes on from there.
@@ -205,14 +210,14 @@ fn add_part(parts: &mut Vec<TallyPart>, name: &str, growth: i64) {
     }
 }
 
-/// Forgets processes that are gone, the pods that were asked last of all.
-fn bound(counted: &mut Vec<TallyCounted>, look: &Look) {
-    let asked: BTreeSet<&String> = look.keys().collect();
-    counted.sort_by(|a, b| (&a.pod, &a.name).cmp(&(&b.pod, &b.name)));
-    if counted.len() > COUNTED_MAX {
-        counted.sort_by_key(|it| !asked.contains(&it.pod));
-        counted.truncate(COUNTED_MAX);
+/// Whether one more count can be remembered. One of a pod that is gone makes room; one of a pod that
+/// is there never does, or it would be added from nothing again.
+fn has_room(counted: &mut Vec<TallyCounted>, asked: &BTreeSet<&String>) -> bool {
+    if counted.len() < COUNTED_MAX {
+        return true;
     }
+    let gone = counted.iter().position(|it| !asked.contains(&it.pod));
+    gone.map(|at| counted.remove(at)).is_some()
 }
 
 /// How many of so many are acknowledged.
@@ -306,5 +311,23 @@ mod tests {
         let tally = losses.lost.unwrap();
         assert_eq!((tally.total, tally.counted.len()), (1_000, COUNTED_MAX));
         assert!(tally.counted.iter().any(|it| it.pod == "pod-999"));
+    }
+
+    /// Scenario: more pods than are remembered lose a message each, seen twice; then one of those
+    /// that are remembered loses another. Guarantee: nothing is counted twice.
+    #[test]
+    fn more_pods_than_are_remembered_are_not_counted_twice() {
+        let mut losses = Losses::default();
+        let pods: Vec<String> = (0..COUNTED_MAX + 100).map(|at| format!("pod-{at:03}")).collect();
+        let mut counts: Vec<_> = pods.iter().map(|pod| (pod.as_str(), Some(1), 1)).collect();
+        let most = i64::try_from(COUNTED_MAX).unwrap();
+        for second in [0, 100] {
+            losses.note(&look(&counts), at(second));
+            assert_eq!(total(&losses), most);
+        }
+        counts[0].2 = 2;
+        losses.note(&look(&counts), at(200));
+        assert_eq!(total(&losses), most + 1);
+        assert_eq!(losses.lost.unwrap().counted.len(), COUNTED_MAX);
     }
 }

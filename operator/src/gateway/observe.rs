@@ -13,8 +13,10 @@ use crate::apply::api;
 use crate::context::Context;
 use crate::error::{Step, StepError};
 use crate::migrations::Place;
+use crate::pages;
 use crate::pool::names::PoolNames;
-use crate::pool::{observe, preflight, scale};
+use crate::pool::secrets::SecretUses;
+use crate::pool::{observe, preflight, scale, template};
 use crate::schema::tables;
 use crate::scrape::{self, Look, MeteredPods, PodFacts, PodRates};
 use crate::sizing::{SCALER_FRESH, Sizing};
@@ -41,6 +43,11 @@ pub(super) async fn observe(
         api::<StatefulSet>(&context.client, namespace).get_opt(name).await.map_err(|error| {
             StepError::api(Step::Observe, format!("get StatefulSet {namespace}/{name}"), error)
         })?;
+    let known = (draft.secrets.clone(), found.digest().ok().flatten());
+    let kept = live.as_ref().and_then(template::kept).map(|(_, kept)| kept);
+    let holds = live.as_ref().and_then(|live| live.spec.as_ref()).map(|spec| &spec.template);
+    let templates = holds.into_iter().chain(&kept).map(SecretUses::of).collect();
+    let current = observe::current_secrets(context, namespace, salt, known, templates).await?;
     let lag = context.lag.observe(&draft.lag).await;
     let now = context.clock.now();
     let pods = match &live {
@@ -60,7 +67,7 @@ pub(super) async fn observe(
         false => (kept.pods, kept.scaler) = (PodRates::default(), None),
     }
     let migrates = context.migrations.is_under_way(&Place::of(pool, &pool.spec.clickhouse), now);
-    Ok(Observed { draft, found, live, lag, losses, watched, migrates, kept, now })
+    Ok(Observed { draft, found, current, live, lag, losses, watched, migrates, kept, now })
 }
 
 /// Asks the pods that are to stay. One that does not answer is part of what is seen.

@@ -4,7 +4,7 @@
 //! there and is raised at the first look after; a container that was ended starts again with what
 //! its pod was given. The collector follows its limits by itself. A refusal is logged and counted
 //! and fails nothing; one that another look would hear too is remembered, for `template_resources`,
-//! and not asked for again before [`RETRY_SECONDS`]. Limits: the pods listed at one look.
+//! and not asked for again before [`RETRY_SECONDS`]. Limits: [`RESIZES_MAX`] pods at one look.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -25,6 +25,9 @@ const RESIZE_MANAGER: &str = "millrace-operator/resize";
 
 /// What a server refused for good may be granted after an upgrade: it is asked again this often.
 const RETRY_SECONDS: i64 = 600;
+/// Pods resized at one look, one after another: some 10 ms each, and the pool is looked at again in
+/// seconds.
+const RESIZES_MAX: usize = 100;
 /// Answers that the same request gets again: the server knows no such request, this operator may
 /// not make it, or the pod or its node can't take it.
 const REFUSALS: [u16; 5] = [400, 403, 404, 405, 422];
@@ -45,7 +48,7 @@ pub(super) async fn resize(
     let params =
         PatchParams { field_manager: Some(RESIZE_MANAGER.into()), ..PatchParams::default() };
     let pods = observed.watched.pods.iter().filter(|pod| runs(pod));
-    for pod in pods.filter(|pod| !holds(pod, &wanted)) {
+    for pod in pods.filter(|pod| !holds(pod, &wanted)).take(RESIZES_MAX) {
         let name = pod.name_any();
         let grows = grows(pod, &wanted);
         let refused_at = match grows {

@@ -17,6 +17,7 @@ use k8s_openapi::api::apps::v1::{
     RollingUpdateStatefulSetStrategy, StatefulSet, StatefulSetUpdateStrategy,
 };
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
+use millrace_crds::Reason;
 use millrace_crds::v1alpha1::{GatewayPool, RolloutStage, RolloutStatus};
 use millrace_rollout::{
     Canary, First, Load, Member, Plan, Policy, Seen, Stage, Step, Unit, Verdict, Wish, judge, step,
@@ -27,6 +28,7 @@ pub(super) use told::{condition, is_settled, notices};
 use super::validate::{Draft, Observed};
 use crate::apply::{hash_of, is_paused};
 use crate::pool::preflight::{self, Tries};
+use crate::pool::secrets::{with_secrets, without_secrets};
 use crate::pool::template::{config_map, kept as kept_by};
 use crate::pool::wish;
 use crate::schema::Tables;
@@ -96,7 +98,10 @@ pub(super) fn watch(pool: &GatewayPool) -> Watch {
     use RolloutStage::{Canary, Judging, Paused, Promoting, RollingBack};
     let Some(told) = told(pool) else { return Watch::Rest };
     match told.stage {
-        Judging | Promoting => Watch::Try(format!("{}/{}", told.digest, told.attempts)),
+        Judging | Promoting => {
+            let (key, _) = without_secrets(&told.digest);
+            Watch::Try(format!("{key}/{}", told.attempts))
+        }
         Canary | Paused | RollingBack => Watch::Nothing,
         _ => Watch::Rest,
     }
@@ -117,8 +122,8 @@ fn wanted(pool: &GatewayPool, draft: &Draft, revision: Option<String>) -> Unit {
 }
 
 /// What tells one try from another: the unit, and all else in the spec that may be what a failed
-/// unit needed.
-fn key(pool: &GatewayPool, unit: &Unit, secrets_digest: Option<&str>) -> String {
+/// unit needed. Not its Secrets: they are rotated without any thought of it.
+fn key(pool: &GatewayPool, unit: &Unit) -> String {
     let settings = &pool.spec.settings;
     // As JSON: fields that a later release adds and nobody writes change nothing.
     hash_of(&serde_json::json!({
@@ -126,7 +131,8 @@ fn key(pool: &GatewayPool, unit: &Unit, secrets_digest: Option<&str>) -> String 
         "config": unit.config,
         "resources": settings.resources,
         "pods": settings.pods,
-        "secrets": secrets_digest,
+        // As the key of a pool without any has always been.
+        "secrets": None::<&str>,
     }))
 }
 
@@ -149,10 +155,10 @@ pub(super) fn decide(
     size: i32,
 ) -> Decision {
     let before = told(pool);
-    let last = before.and_then(told::state);
+    let last = before.and_then(|before| told::state(before, secrets_digest));
     let tables = observed.watched.tables.clone().unwrap_or_default();
     let unit = wanted(pool, &observed.draft, tables.revision);
-    let mut seen = seen(pool, observed, unit, secrets_digest, size);
+    let mut seen = seen(pool, observed, unit, size);
     // Only another image waits for the tables: a configuration may be what mends them.
     let runs = last.as_ref().map(|last| match &last.stage {
         Stage::Stable => &last.after,
@@ -185,17 +191,15 @@ pub(super) fn decide(
     let waits_for = behind.unwrap_or_else(|| {
         format!("{} has tried the configuration in a pod of its own", step.state.after.image)
     });
-    let status = told::status(before, last.as_ref(), &step, &seen, &waits_for);
+    let mut status = told::status(before, last.as_ref(), &step, &seen, &waits_for);
+    match before {
+        Some(before) if is_paused(pool) => status.digest.clone_from(&before.digest),
+        _ => status.digest = with_secrets(&step.state.key, secrets_digest),
+    }
     Decision { step, status, waits_for_try }
 }
 
-fn seen(
-    pool: &GatewayPool,
-    observed: &Observed,
-    wanted: Unit,
-    secrets_digest: Option<&str>,
-    size: i32,
-) -> Seen {
+fn seen(pool: &GatewayPool, observed: &Observed, wanted: Unit, size: i32) -> Seen {
     let live = observed.live.as_ref();
     let figures = observed.figures();
     let members = live
@@ -209,9 +213,14 @@ fn seen(
         told::unit(unit).runs_as(running)
     });
     let verdict = figures.as_ref().map(judge);
+    // A configuration that none of the others has may be what keeps the broker from answering.
+    let before = told(pool).and_then(|told| told.before.as_ref()).map(|it| &it.config_map);
+    let same_settings = before.is_none_or(|before| *before == wanted.config);
+    let lag = observed.lag.as_ref();
+    let is_away = lag.is_err_and(|error| error.reason == Reason::KafkaUnreachable);
     Seen {
         now: observed.now.as_second(),
-        key: key(pool, &wanted, secrets_digest),
+        key: key(pool, &wanted),
         wanted,
         running,
         wish: wish(pool),
@@ -220,6 +229,8 @@ fn seen(
         taken_up: holds && figures.is_some_and(|it| it.observed_generation == Some(it.generation)),
         complete: verdict == Some(Verdict::Complete),
         members,
+        stays: members::stays(&observed.watched.pods, observed.now),
+        broker_away: is_away && same_settings,
         new_loads,
         old_loads,
     }
@@ -242,8 +253,9 @@ pub(super) fn tries(
     if !waits_for_try {
         return Tries::over(pods);
     }
-    let is_told = told(pool)
-        .is_some_and(|told| told.stage == RolloutStage::Waiting && told.digest == state.key);
+    let is_told = told(pool).is_some_and(|told| {
+        told.stage == RolloutStage::Waiting && without_secrets(&told.digest).0 == state.key
+    });
     let name = try_name(draft);
     let pod = || preflight::pod(pool, &draft.names, &name, template);
     Tries::waiting(pods, &name, is_told, pod)
@@ -266,17 +278,22 @@ fn loads(trial: &Trial, members: &[Member]) -> (Vec<Load>, Vec<Load>) {
 pub(super) fn roll(
     decision: &Decision,
     pool: &GatewayPool,
-    live: Option<&StatefulSet>,
+    observed: &Observed,
     wanted: PodTemplateSpec,
     size: i32,
 ) -> Rolled {
+    let live = observed.live.as_ref();
     let Step { state, plan, .. } = &decision.step;
     // A rollout that has just ended keeps what it came from until its end is told: an operator that
     // ends before that goes on with the rollout.
     let was_moving = told(pool).is_some_and(|told| told.stage != RolloutStage::Stable);
     let is_moving = state.stage != Stage::Stable;
     let before = state.before.as_ref().filter(|_| is_moving);
-    let old = before.map(|unit| template::baseline(live, unit, &wanted));
+    let old = before.map(|unit| {
+        let mut old = template::baseline(live, unit, &wanted);
+        observed.current.renew(&mut old);
+        old
+    });
     let kept = live.and_then(kept_by).map(|(text, _)| text);
     let text = |old: &PodTemplateSpec| {
         let same = live.and_then(kept_by).filter(|(_, kept)| kept == old);

@@ -119,9 +119,7 @@ fn work_out(
             state_secrets(&mut facts, None);
             let stands = match withheld {
                 true => Rollout::of(verdict, true),
-                false => {
-                    rollout::condition(&rollout.status, pool.spec.rollout.auto_rollback, verdict)
-                }
+                false => rollout::condition(rollout, pool.spec.rollout.auto_rollback, verdict),
             };
             state_pods(&mut facts, &stands, Some(seen));
             count(&mut status, Some(seen));

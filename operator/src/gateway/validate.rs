@@ -19,7 +19,7 @@ use crate::context::Images;
 use crate::error::StepError;
 use crate::lag::{LagObservation, LagQuery};
 use crate::pool::names::{PoolNames, Role};
-use crate::pool::secrets::{SecretUses, SecretsSeen};
+use crate::pool::secrets::{CurrentSecrets, SecretUses, SecretsSeen};
 use crate::pool::{Invalid, connection, memory, template, workload};
 use crate::sizing::Sizing;
 
@@ -55,6 +55,8 @@ pub(super) struct Observed {
     pub(super) draft: Draft,
     /// What was found of its Secrets.
     pub(super) found: SecretsSeen,
+    /// What Secrets are now, for the templates that the StatefulSet holds and keeps.
+    pub(super) current: CurrentSecrets,
     /// The StatefulSet as it is, if it exists.
     pub(super) live: Option<StatefulSet>,
     /// The lag, or why it is not known.

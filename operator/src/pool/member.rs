@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 use millrace_rollout::{EXIT_SETTINGS, Member};
 
+use super::template::collector_status;
 use super::workload::pod_figures;
 
 /// A StatefulSet's pods carry the revision they were made from.
@@ -16,8 +17,8 @@ const WORDS_BYTES_MAX: usize = 400;
 pub fn member(pod: &Pod, newest: Option<&str>, now: Timestamp) -> Member {
     let labels = pod.metadata.labels.as_ref();
     let revision = labels.and_then(|labels| labels.get(REVISION_LABEL)).map(String::as_str);
-    let status = pod.status.clone().unwrap_or_default();
-    let conditions = status.conditions.unwrap_or_default();
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref());
+    let conditions = conditions.unwrap_or_default();
     let ready = conditions.iter().find(|condition| condition.type_ == "Ready");
     let is_ready = ready.is_some_and(|ready| ready.status == "True");
     let made = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
@@ -25,14 +26,14 @@ pub fn member(pod: &Pod, newest: Option<&str>, now: Timestamp) -> Member {
     // A pod that says neither was made just now.
     let since = since.max(made).unwrap_or(now);
     let mut member = Member {
-        figures: pod_figures(pod),
+        figures: pod_figures(pod, now),
         updated: revision.is_some() && revision == newest,
         ready: is_ready,
         not_ready_seconds: if is_ready { 0 } else { now.duration_since(since).as_secs().max(0) },
         ..Member::default()
     };
-    for container in status.container_statuses.iter().flatten() {
-        member.restarts = member.restarts.max(u32::try_from(container.restart_count).unwrap_or(0));
+    if let Some(container) = pod.status.as_ref().and_then(collector_status) {
+        member.restarts = u32::try_from(container.restart_count).unwrap_or(0);
         let states = [container.state.as_ref(), container.last_state.as_ref()];
         let ended = states.into_iter().flatten().find_map(|state| state.terminated.as_ref());
         if let Some(ended) = ended {

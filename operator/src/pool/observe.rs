@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Secret};
 use kube::api::{Api, ListParams};
 
-use super::secrets::{SecretUses, SecretsSeen};
+use super::secrets::{CurrentSecrets, SecretUses, SecretsSeen};
+use super::template::CONFIG_VOLUME;
 use crate::context::Context;
 use crate::error::{Step, StepError};
-use crate::scrape::PODS_MAX;
+use crate::pages;
 
 /// Reads the Secrets needed; `salt` is the pool's uid.
 ///
@@ -37,8 +38,31 @@ pub async fn secrets(
     Ok(seen)
 }
 
-/// Reads the pods of a pool, one page of them: trouble shows in the first [`PODS_MAX`], and no more
-/// are asked.
+/// What the Secrets that templates need are now. `known` are those of the spec, which aren't read
+/// again: templates that need the same cost nothing.
+///
+/// # Errors
+/// When the API server refuses or is away. A missing Secret is no error here.
+pub async fn current_secrets(
+    context: &Context,
+    namespace: &str,
+    salt: &str,
+    known: (SecretUses, Option<String>),
+    templates: Vec<SecretUses>,
+) -> Result<CurrentSecrets, StepError> {
+    let mut current = CurrentSecrets::default();
+    current.note(known.0, known.1);
+    for uses in templates {
+        if !current.knows(&uses) {
+            let seen = secrets(context, namespace, salt, &uses).await?;
+            current.note(uses, seen.digest().ok().flatten());
+        }
+    }
+    Ok(current)
+}
+
+/// Reads all pods of a pool, each as [`cut_down`] leaves it: a page would be the first of them by
+/// name, and pods with a change have the highest numbers.
 ///
 /// # Errors
 /// When the API server refuses or is away.
@@ -50,9 +74,34 @@ pub async fn pods(
     let api: Api<Pod> = Api::namespaced(context.client.clone(), namespace);
     let selector: Vec<String> =
         selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let params = ListParams::default().labels(&selector.join(",")).limit(PODS_MAX as u32);
-    let pods = api.list(&params).await.map_err(|error| {
-        StepError::api(Step::Observe, format!("list pods in {namespace}"), error)
-    })?;
-    Ok(pods.items)
+    let params = ListParams::default().labels(&selector.join(","));
+    pages::all(&api, params, cut_down)
+        .await
+        .map_err(|error| StepError::api(Step::Observe, format!("list pods in {namespace}"), error))
+}
+
+/// A pod with what is looked at alone, some 2 kB: which image and configuration its containers run,
+/// with what resources, on which node, and its status.
+fn cut_down(mut pod: Pod) -> Pod {
+    pod.metadata.managed_fields = None;
+    pod.metadata.annotations = None;
+    pod.spec = pod.spec.map(|spec| PodSpec {
+        containers: spec.containers.into_iter().map(container).collect(),
+        node_name: spec.node_name,
+        volumes: spec.volumes.map(|mut volumes| {
+            volumes.retain(|volume| volume.name == CONFIG_VOLUME);
+            volumes
+        }),
+        ..PodSpec::default()
+    });
+    pod
+}
+
+fn container(whole: Container) -> Container {
+    Container {
+        name: whole.name,
+        image: whole.image,
+        resources: whole.resources,
+        ..Container::default()
+    }
 }

@@ -18,7 +18,7 @@ use millrace_rollout::{Fault, FaultKind, First};
 
 use super::member::member;
 use super::names::PoolNames;
-use super::template::BUFFER_VOLUME;
+use super::template::{BUFFER_VOLUME, collector_status};
 use crate::apply::hash_of;
 
 /// What these pods are called in their labels, so that nothing that selects collectors sees them:
@@ -58,17 +58,22 @@ pub fn outcome(pods: &[Pod], name: &str, untried: Option<&str>, now: Timestamp) 
     let Some(pod) = found else { return First::Waits };
     let status = pod.status.as_ref();
     let member = member(pod, None, now);
-    match status.and_then(|status| status.phase.as_deref()) {
-        Some("Succeeded") => First::Done,
+    // What was added to the pod may go on, or have failed: how `validate` ended is what counts.
+    let state = status.and_then(collector_status).and_then(|it| it.state.as_ref());
+    let ended = state.and_then(|state| state.terminated.as_ref()).map(|ended| ended.exit_code);
+    match (ended, status.and_then(|status| status.phase.as_deref())) {
+        (Some(0), _) | (None, Some("Succeeded")) => First::Done,
         // Ended by the node or by Kubernetes, which say why: nothing was proven.
-        Some("Failed") if status.is_some_and(|status| status.reason.is_some()) => First::Done,
-        Some("Failed") => First::Failed(member.fault().unwrap_or_else(|| {
-            let code = member.exit_code.unwrap_or(-1);
-            let words = &member.last_words;
-            let text = format!("pod {name}: `validate` ended with exit code {code}: {words}");
-            Fault::new(FaultKind::PodCrashing, text)
-        })),
-        _ => match member.fault() {
+        (_, Some("Failed")) if status.is_some_and(|it| it.reason.is_some()) => First::Done,
+        (Some(_), _) | (None, Some("Failed")) => {
+            First::Failed(member.fault().unwrap_or_else(|| {
+                let code = member.exit_code.unwrap_or(-1);
+                let words = &member.last_words;
+                let text = format!("pod {name}: `validate` ended with exit code {code}: {words}");
+                Fault::new(FaultKind::PodCrashing, text)
+            }))
+        }
+        (None, _) => match member.fault() {
             None => First::Waits,
             Some(fault) if proves_nothing(fault.kind) => First::Done,
             Some(fault) => First::Failed(fault),
@@ -227,5 +232,30 @@ mod tests {
         assert_eq!(outcome(&[], "p-try-1", None, now), First::Waits);
         assert_eq!(outcome(&[], "p-try-1", Some("p-try-1"), now), First::Done);
         assert_eq!(outcome(&[], "p-try-1", Some("p-try-0"), now), First::Waits);
+    }
+
+    /// Scenario: a container that was added to the pod goes on after `validate` has ended, well or
+    /// not; or it is what failed. Guarantee: how `validate` ended is what counts, at once.
+    #[test]
+    fn a_try_ends_though_what_runs_beside_it_does_not() {
+        let beside = |ended: Value, other: Value| {
+            let status = |name: &str, state: &Value| {
+                json!({"name": name, "ready": false, "image": "x", "imageID": "",
+                    "restartCount": 0, "state": state})
+            };
+            json!([status("istio-proxy", &other), status("collector", &ended)])
+        };
+        let recent = "2026-01-01T00:02:50Z";
+        let (goes_on, well) = (json!({"running": {}}), json!({"terminated": {"exitCode": 0}}));
+        let said_by = |phase: &str, statuses: Value| {
+            said(json!({"phase": phase, "containerStatuses": statuses}), recent)
+        };
+        assert_eq!(said_by("Running", beside(well.clone(), goes_on.clone())), First::Done);
+        let refused = json!({"terminated": {"exitCode": 64, "message": "f: no field x"}});
+        let refused = said_by("Running", beside(refused, goes_on.clone()));
+        assert_eq!(kind(refused), Some(FaultKind::SettingsRefused));
+        let failed = json!({"terminated": {"exitCode": 64, "message": "proxy"}});
+        assert_eq!(said_by("Failed", beside(well, failed)), First::Done);
+        assert_eq!(said_by("Running", beside(goes_on.clone(), goes_on)), First::Waits);
     }
 }

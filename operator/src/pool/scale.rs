@@ -20,12 +20,11 @@ use serde_json::json;
 use crate::apply::{Applicable, CHILDREN_MANAGER, Children, Looked, is_paused};
 use crate::context::Context;
 use crate::error::{Step, StepError};
+use crate::pages;
 use crate::sizing::{SCALER_FRESH, Sizing};
 
 /// Owns the number while nobody else does.
 pub const SCALE_MANAGER: &str = "millrace-operator/scale";
-/// One page of them; no namespace has more pools than that by far.
-const SCALERS_MAX: u32 = 500;
 
 /// A pool whose number of pods can be asked for.
 pub trait Scaled: Applicable {
@@ -132,7 +131,7 @@ pub async fn scaler(
     targets: &[(&str, &str)],
 ) -> Result<Option<String>, StepError> {
     let api: Api<HorizontalPodAutoscaler> = Api::namespaced(context.client.clone(), namespace);
-    let scalers = api.list(&ListParams::default().limit(SCALERS_MAX)).await.map_err(|error| {
+    let scalers = pages::all(&api, ListParams::default(), |it| it).await.map_err(|error| {
         let what = format!("list HorizontalPodAutoscalers in {namespace}");
         StepError::api(Step::Observe, what, error)
     })?;
@@ -140,7 +139,7 @@ pub async fn scaler(
         let target = scaler.spec.as_ref().map(|spec| &spec.scale_target_ref);
         target.is_some_and(|it| targets.contains(&(it.kind.as_str(), it.name.as_str())))
     };
-    let mut found = scalers.items.iter().filter(|it| it.metadata.deletion_timestamp.is_none());
+    let mut found = scalers.iter().filter(|it| it.metadata.deletion_timestamp.is_none());
     Ok(found.find(is_one).map(|it| format!("HorizontalPodAutoscaler {}", it.name_any())))
 }
 

@@ -8,12 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{
-    KeyToPath, ProjectedVolumeSource, SecretProjection, Volume, VolumeMount, VolumeProjection,
+    KeyToPath, PodTemplateSpec, ProjectedVolumeSource, SecretProjection, Volume, VolumeMount,
+    VolumeProjection,
 };
 use millrace_crds::Reason;
 use sha2::{Digest, Sha256};
 
 use super::Invalid;
+use super::template::SECRETS_ANNOTATION;
 use crate::apply::hex;
 
 /// Where the secrets of a pod are mounted, one folder per Secret.
@@ -34,6 +36,20 @@ impl SecretUses {
     pub fn file(&mut self, secret: &str, key: &str) -> String {
         self.keys.entry(secret.to_owned()).or_default().insert(key.to_owned());
         format!("{SECRETS_FOLDER}/{secret}/{key}")
+    }
+
+    /// What a template's pods need: those that its volume has.
+    #[must_use]
+    pub fn of(template: &PodTemplateSpec) -> Self {
+        let volumes = template.spec.iter().flat_map(|pod| pod.volumes.iter().flatten());
+        let sources = volumes
+            .filter(|volume| volume.name == VOLUME)
+            .flat_map(|volume| volume.projected.iter().flat_map(|it| it.sources.iter().flatten()));
+        let secrets = sources.filter_map(|source| source.secret.as_ref()).map(|secret| {
+            let keys = secret.items.iter().flatten().map(|item| item.key.clone());
+            (secret.name.clone(), keys.collect())
+        });
+        Self { keys: secrets.collect() }
     }
 
     /// The Secrets needed, with their keys.
@@ -157,9 +173,74 @@ impl SecretsSeen {
     }
 }
 
+/// What Secrets are now, for templates that may need others than the spec does: those that ran
+/// before it.
+#[derive(Clone, Debug, Default)]
+pub struct CurrentSecrets {
+    known: Vec<(SecretUses, Option<String>)>,
+}
+
+impl CurrentSecrets {
+    /// Notes the digest over the Secrets of a template; `None` if it needs none, or one is missing.
+    pub fn note(&mut self, uses: SecretUses, digest: Option<String>) {
+        self.known.push((uses, digest));
+    }
+
+    /// Whether they were noted.
+    #[must_use]
+    pub fn knows(&self, uses: &SecretUses) -> bool {
+        self.known.iter().any(|(known, _)| known == uses)
+    }
+
+    /// Brings a template to them, so that its pods are started anew with what they are now; tells
+    /// whether it wasn't. One whose Secrets are gone stays as it is.
+    pub fn renew(&self, template: &mut PodTemplateSpec) -> bool {
+        let uses = SecretUses::of(template);
+        let digest = self.known.iter().find(|(known, _)| *known == uses);
+        let Some(digest) = digest.and_then(|(_, digest)| digest.clone()) else { return false };
+        let annotations = &mut template.metadata.get_or_insert_default().annotations;
+        let before = annotations
+            .get_or_insert_default()
+            .insert(SECRETS_ANNOTATION.to_owned(), digest.clone());
+        before != Some(digest)
+    }
+}
+
+/// Stands in a digest between what was asked for and the Secrets it was asked for with.
+const WITH_SECRETS: char = '/';
+
+/// What a status tells a change by: what was asked for, and the digest of the Secrets by then.
+#[must_use]
+pub fn with_secrets(asked: &str, secrets: Option<&str>) -> String {
+    secrets.map_or_else(|| asked.to_owned(), |secrets| format!("{asked}{WITH_SECRETS}{secrets}"))
+}
+
+/// What was asked for, and the digest of the Secrets by then.
+#[must_use]
+pub fn without_secrets(digest: &str) -> (&str, Option<&str>) {
+    match digest.split_once(WITH_SECRETS) {
+        Some((asked, secrets)) => (asked, Some(secrets)),
+        None => (digest, None),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Scenario: the volume that a template gets for some Secrets, read back. Guarantee: the same
+    /// Secrets and keys; none for a template without.
+    #[test]
+    fn what_a_template_needs_is_read_from_its_volume() {
+        let mut uses = SecretUses::default();
+        for (secret, key) in [("user", "password"), ("user", "username"), ("ca", "ca.crt")] {
+            uses.file(secret, key);
+        }
+        let (volume, _) = uses.volume().unwrap();
+        let pod = serde_json::json!({"spec": {"containers": [], "volumes": [volume]}});
+        assert_eq!(SecretUses::of(&serde_json::from_value(pod).unwrap()), uses);
+        assert_eq!(SecretUses::of(&PodTemplateSpec::default()), SecretUses::default());
+    }
 
     fn seen(salt: &str, values: &[(&str, &str)]) -> SecretsSeen {
         let data = values

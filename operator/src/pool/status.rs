@@ -1,7 +1,7 @@
 //! What both kinds of pools say about their pods. Pure.
 
 use millrace_crds::{ConditionType, Reason};
-use millrace_rollout::{Moving, Observation, Stuck, Trouble, Verdict};
+use millrace_rollout::{Moving, NODE_LOST_REMEDY, Observation, Stuck, Trouble, Verdict};
 
 use super::Invalid;
 use crate::error::StepError;
@@ -186,6 +186,7 @@ pub fn stuck_text(stuck: &Stuck) -> (Reason, String) {
                 Trouble::CrashLoop => {
                     (Reason::PodCrashing, "it ends again and again; see its log", None)
                 }
+                Trouble::NodeLost => (Reason::PodsNotReady, NODE_LOST_REMEDY, Some(message)),
                 Trouble::Unschedulable => {
                     (Reason::PodUnschedulable, "it fits on no node", Some(message))
                 }

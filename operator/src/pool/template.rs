@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    Capabilities, ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, EnvVar,
-    EnvVarSource, EphemeralVolumeSource, HTTPGetAction, LocalObjectReference, ObjectFieldSelector,
-    PersistentVolumeClaimSpec, PersistentVolumeClaimTemplate, PodSecurityContext, PodSpec,
-    PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile, SecurityContext, Toleration,
-    TopologySpreadConstraint, Volume, VolumeMount, VolumeResourceRequirements,
+    Capabilities, ConfigMapVolumeSource, Container, ContainerPort, ContainerStatus,
+    EmptyDirVolumeSource, EnvVar, EnvVarSource, EphemeralVolumeSource, HTTPGetAction,
+    LocalObjectReference, ObjectFieldSelector, PersistentVolumeClaimSpec,
+    PersistentVolumeClaimTemplate, PodSecurityContext, PodSpec, PodStatus, PodTemplateSpec, Probe,
+    ResourceRequirements, SeccompProfile, SecurityContext, Toleration, TopologySpreadConstraint,
+    Volume, VolumeMount, VolumeResourceRequirements,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
@@ -120,7 +121,19 @@ pub const BASELINE_ANNOTATION: &str = "millrace.dev/rollout-baseline";
 /// The image and the ConfigMap of a pod; `None` for one that this operator's templates don't make.
 #[must_use]
 pub fn runs(pod: &PodSpec) -> Option<(&str, &str)> {
-    Some((pod.containers.first()?.image.as_deref()?, config_map(pod)?))
+    Some((collector(pod)?.image.as_deref()?, config_map(pod)?))
+}
+
+/// The collector's own container: others may be added to pods, before it too.
+#[must_use]
+pub fn collector(pod: &PodSpec) -> Option<&Container> {
+    pod.containers.iter().find(|container| container.name == CONTAINER)
+}
+
+/// What its node says of it.
+#[must_use]
+pub fn collector_status(status: &PodStatus) -> Option<&ContainerStatus> {
+    status.container_statuses.as_ref()?.iter().find(|container| container.name == CONTAINER)
 }
 
 /// The ConfigMap that a pod mounts.
@@ -413,5 +426,23 @@ mod tests {
         assert_eq!(memory_text(1_000_000_000), "1000000000");
         assert_eq!(cpu_text(2000), "2");
         assert_eq!(cpu_text(250), "250m");
+    }
+
+    /// Scenario: pods as admission leaves them, another container first or last. Guarantee: what the
+    /// collector runs is read; of a pod without one, nothing.
+    #[test]
+    fn what_a_pod_runs_is_read_from_the_collectors_container() {
+        let pod = |names: &[&str]| -> PodSpec {
+            let containers: Vec<_> = names
+                .iter()
+                .map(|name| serde_json::json!({"name": name, "image": format!("{name}:1")}))
+                .collect();
+            serde_json::from_value(serde_json::json!({"containers": containers,
+                "volumes": [{"name": CONFIG_VOLUME, "configMap": {"name": "m"}}]}))
+            .unwrap()
+        };
+        assert_eq!(runs(&pod(&["proxy", "collector"])), Some(("collector:1", "m")));
+        assert_eq!(runs(&pod(&["collector", "proxy"])), Some(("collector:1", "m")));
+        assert_eq!(runs(&pod(&["proxy"])), None);
     }
 }

@@ -1,9 +1,16 @@
 //! The figures of Deployments, StatefulSets, DaemonSets and pods, as `millrace_rollout` reads them.
 //! Pure; fields that are absent count as the value that claims least.
 
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::Pod;
 use millrace_rollout::{Observation, PodFigures};
+
+use super::template::{collector, collector_status};
+
+/// How long a node's silence about a pod passes, in seconds: Kubernetes has waited 40 to 50 by the
+/// time it says that the pod isn't ready, and a machine that starts anew is back in two minutes.
+const NODE_LOST_SECONDS: i64 = 120;
 
 fn count(value: Option<i32>) -> u32 {
     value.and_then(|value| u32::try_from(value).ok()).unwrap_or(0)
@@ -59,8 +66,7 @@ pub fn stateful_set(live: &StatefulSet) -> Observation {
 /// The image a StatefulSet's pods run, or will.
 #[must_use]
 pub fn image(set: &StatefulSet) -> Option<&str> {
-    let pod = set.spec.as_ref()?.template.spec.as_ref()?;
-    pod.containers.first()?.image.as_deref()
+    collector(set.spec.as_ref()?.template.spec.as_ref()?)?.image.as_deref()
 }
 
 /// Figures of a DaemonSet.
@@ -81,23 +87,53 @@ pub fn daemon_set(live: &DaemonSet) -> Observation {
     }
 }
 
-/// Figures of the pods that are to stay: one on its way out says nothing about a rollout.
+/// Figures of the pods that are to stay: one on its way out says nothing about a rollout, until it
+/// should have ended long ago.
 #[must_use]
-pub fn staying(pods: &[Pod]) -> Vec<PodFigures> {
-    let staying = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-    staying.map(pod_figures).collect()
+pub fn staying(pods: &[Pod], now: Timestamp) -> Vec<PodFigures> {
+    let figures = pods.iter().map(|pod| (pod, pod_figures(pod, now)));
+    let stays = |pod: &Pod| pod.metadata.deletion_timestamp.is_none();
+    figures.filter(|(pod, it)| stays(pod) || it.node_lost).map(|(_, it)| it).collect()
+}
+
+/// Whether a pod's node hasn't told of it for long. A pod that is to end has had its time for that
+/// by its deletion's. Of one that was ready, Kubernetes itself then says that it isn't, while all
+/// that the kubelet said of its containers stays: their readiness too, which otherwise goes first.
+fn is_node_lost(pod: &Pod, now: Timestamp) -> bool {
+    let is_long = |since: Timestamp| now.duration_since(since).as_secs() >= NODE_LOST_SECONDS;
+    if let Some(end) = &pod.metadata.deletion_timestamp {
+        return is_long(end.0);
+    }
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref());
+    let is = |type_: &str, value: &str| {
+        let mut all = conditions.unwrap_or_default().iter();
+        all.find(|condition| condition.type_ == type_ && condition.status == value)
+    };
+    let not_ready = is("Ready", "False")
+        .filter(|it| it.reason.as_deref() != Some("ReadinessGatesNotReady"))
+        .and_then(|it| it.last_transition_time.as_ref());
+    is("ContainersReady", "True").is_some() && not_ready.is_some_and(|since| is_long(since.0))
+}
+
+/// What is said of it.
+fn node_lost(pod: &Pod) -> String {
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or("?");
+    match pod.metadata.deletion_timestamp {
+        Some(_) => format!("it should have ended, and its node {node} doesn't tell that it has"),
+        None => format!("its node {node} doesn't answer"),
+    }
 }
 
 /// Figures of a pod: what its collector container waits for, and whether it found a node.
 #[must_use]
-pub fn pod_figures(pod: &Pod) -> PodFigures {
+pub fn pod_figures(pod: &Pod, now: Timestamp) -> PodFigures {
     let mut figures =
         PodFigures { name: pod.metadata.name.clone().unwrap_or_default(), ..PodFigures::default() };
     let Some(status) = &pod.status else { return figures };
-    for container in status.container_statuses.iter().flatten() {
+    if let Some(container) = collector_status(status) {
         let restarts = count(Some(container.restart_count));
         // A container that runs and is ready has left its restarts behind.
-        figures.restarts = if container.ready { 0 } else { figures.restarts.max(restarts) };
+        figures.restarts = if container.ready { 0 } else { restarts };
         if let Some(waiting) = container.state.as_ref().and_then(|state| state.waiting.as_ref()) {
             figures.waiting = waiting.reason.clone();
             figures.message = waiting.message.clone().unwrap_or_default();
@@ -105,8 +141,8 @@ pub fn pod_figures(pod: &Pod) -> PodFigures {
         let ended = |state: Option<&k8s_openapi::api::core::v1::ContainerState>| {
             state.and_then(|state| state.terminated.as_ref()).and_then(|ended| ended.reason.clone())
         };
-        let last = ended(container.last_state.as_ref()).or(ended(container.state.as_ref()));
-        figures.last_ended = last.or(figures.last_ended);
+        let last = ended(container.last_state.as_ref());
+        figures.last_ended = last.or(ended(container.state.as_ref()));
     }
     let unscheduled = status
         .conditions
@@ -116,6 +152,10 @@ pub fn pod_figures(pod: &Pod) -> PodFigures {
     if let Some(condition) = unscheduled {
         figures.unschedulable = true;
         figures.message = condition.message.clone().unwrap_or_default();
+    }
+    if is_node_lost(pod, now) {
+        figures.node_lost = true;
+        figures.message = node_lost(pod);
     }
     figures
 }
@@ -159,8 +199,62 @@ mod tests {
                 "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}]}
         }))
         .unwrap();
-        let figures = pod_figures(&pod);
+        let figures = pod_figures(&pod, Timestamp::UNIX_EPOCH);
         assert_eq!(figures.trouble(), Some(millrace_rollout::Trouble::ImagePull));
         assert_eq!(figures.message, "not found");
+    }
+
+    /// Scenario: a pod with another container before and one after the collector, both in trouble;
+    /// a StatefulSet with one. Guarantee: only what the collector's own container says counts.
+    #[test]
+    fn what_runs_beside_the_collector_says_nothing_about_it() {
+        let other = |name: &str| {
+            json!({"name": name, "ready": false, "image": "x", "imageID": "", "restartCount": 9,
+                "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "proxy"}},
+                "lastState": {"terminated": {"exitCode": 64, "reason": "OOMKilled"}}})
+        };
+        let own = json!({"name": "collector", "ready": true, "image": "x", "imageID": "",
+            "restartCount": 1, "state": {"running": {}}});
+        let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "p"},
+            "status": {"containerStatuses": [other("istio-proxy"), own, other("a-last-one")]}}))
+        .unwrap();
+        let expected = PodFigures { name: "p".into(), ..PodFigures::default() };
+        assert_eq!(pod_figures(&pod, Timestamp::UNIX_EPOCH), expected);
+        let member = crate::pool::member::member(&pod, None, Timestamp::UNIX_EPOCH);
+        assert_eq!((member.restarts, member.exit_code), (1, None));
+        let set: StatefulSet = serde_json::from_value(json!({"metadata": {}, "spec": {
+            "selector": {}, "template": {"spec": {"containers": [
+                {"name": "istio-proxy", "image": "theirs:9"},
+                {"name": "collector", "image": "c:1-system"}]}}}}))
+        .unwrap();
+        assert_eq!(image(&set), Some("c:1-system"));
+    }
+
+    /// Scenario: a pod whose node is gone since a minute, two, and three; one whose container isn't
+    /// ready, one with a readiness gate of somebody else's, and one that is to end, for as long.
+    /// Guarantee: a lost node is told from a pod that isn't ready by itself, after two minutes.
+    #[test]
+    fn a_lost_node_is_told_from_a_pod_that_is_not_ready() {
+        let lost = |metadata: serde_json::Value, ready: serde_json::Value, containers: &str| {
+            let mut ready = ready;
+            ready["type"] = "Ready".into();
+            ready["lastTransitionTime"] = "1970-01-01T00:00:00Z".into();
+            let pod: Pod = serde_json::from_value(json!({"metadata": metadata,
+                "spec": {"nodeName": "n", "containers": []},
+                "status": {"conditions": [ready,
+                    {"type": "ContainersReady", "status": containers}]}}))
+            .unwrap();
+            let at = |second| pod_figures(&pod, Timestamp::from_second(second).unwrap());
+            [60, 120, 180].map(|second| at(second).trouble())
+        };
+        let gone = Some(millrace_rollout::Trouble::NodeLost);
+        let not = json!({"status": "False"});
+        assert_eq!(lost(json!({}), not.clone(), "True"), [None, gone, gone]);
+        assert_eq!(lost(json!({}), not, "False"), [None; 3]);
+        let gate = json!({"status": "False", "reason": "ReadinessGatesNotReady"});
+        assert_eq!(lost(json!({}), gate, "True"), [None; 3]);
+        assert_eq!(lost(json!({}), json!({"status": "True"}), "True"), [None; 3]);
+        let ends = json!({"deletionTimestamp": "1970-01-01T00:00:00Z"});
+        assert_eq!(lost(ends, json!({"status": "True"}), "True"), [None, gone, gone]);
     }
 }

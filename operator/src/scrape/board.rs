@@ -13,7 +13,7 @@ use futures::future::{BoxFuture, FutureExt};
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
-use super::{LOOK_MAX, Look, PodSource, Sample, ScrapeError, Target};
+use super::{LOOK_MAX, Look, PODS_MAX, PodSource, Sample, ScrapeError, Target};
 
 /// An answer younger than this is not asked for again. Just under the pools' own interval, so that
 /// every look brings a new one.
@@ -61,7 +61,7 @@ impl PodBoard {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.retain(|_, entry| now.duration_since(entry.wanted_at) < FORGOTTEN_AFTER);
         let (mut look, mut due) = (Look::new(), Vec::new());
-        for target in targets.iter().take(super::PODS_MAX) {
+        for target in targets {
             let entry = entries.entry(target.clone()).or_insert_with(|| Entry {
                 wanted_at: now,
                 asked_at: None,
@@ -99,8 +99,9 @@ impl PodBoard {
 impl PodSource for PodBoard {
     fn look<'a>(&'a self, targets: &'a [Target], now: Timestamp) -> BoxFuture<'a, Look> {
         let (look, due) = self.newest(targets);
-        if !due.is_empty() {
-            self.ask(due, now);
+        // A look each: its place is one of those that go on at once.
+        for some in due.chunks(PODS_MAX) {
+            self.ask(some.to_vec(), now);
         }
         async move { look }.boxed()
     }
@@ -155,5 +156,22 @@ mod tests {
         };
         assert_eq!(look["a-0"].as_ref().map(|sample| sample.at), Ok(7));
         assert_eq!(*slow.asked.lock().unwrap(), 1);
+    }
+
+    /// Scenario: a pool of more pods than one look asks at once. Guarantee: each of them is asked
+    /// once, and all their answers are there in the end.
+    #[tokio::test]
+    async fn all_pods_of_a_large_pool_are_asked() {
+        let slow = Arc::new(Slow::default());
+        let board = PodBoard::new(slow.clone());
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let target = |at| Target { pod: format!("a-{at}"), address };
+        let targets: Vec<_> = (0..PODS_MAX * 2 + 1).map(target).collect();
+        let now = Timestamp::from_second(7).unwrap();
+        while board.look(&targets, now).await.len() < targets.len() {
+            slow.go.notify_waiters();
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(*slow.asked.lock().unwrap(), targets.len());
     }
 }

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 
 use axum::body::HttpBody;
 use bytes::Bytes;
-use futures::future::{BoxFuture, FutureExt, join_all};
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{self, StreamExt};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -99,8 +100,7 @@ impl PodSource for HttpPods {
         let ask = move |target: &'a Target| async move {
             (target.pod.clone(), self.ask(target, now.as_second()).await)
         };
-        let asked = targets.iter().take(PODS_MAX).map(ask);
-        join_all(asked).map(|answers| answers.into_iter().collect()).boxed()
+        stream::iter(targets).map(ask).buffer_unordered(PODS_MAX).collect().boxed()
     }
 }
 
@@ -187,5 +187,29 @@ mod tests {
         };
         let look = HttpPods::new(port).look(&[target("a-0")], Timestamp::UNIX_EPOCH).await;
         assert!(matches!(look["a-0"], Err(ScrapeError::Unreachable { .. })), "{look:?}");
+    }
+
+    /// Scenario: a pool of more pods than are asked at once. Guarantee: every one of them is asked.
+    #[tokio::test]
+    async fn all_pods_of_a_large_pool_are_asked() {
+        let listener = TcpListener::bind((HOST, 0)).await.unwrap();
+        let pods = HttpPods::new(listener.local_addr().unwrap().port());
+        let serve = tokio::spawn(async move {
+            loop {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                tokio::spawn(async move {
+                    let mut request = [0; 1024];
+                    let _ = socket.read(&mut request).await;
+                    let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 24";
+                    let answer = format!("{head}\r\n\r\nmillrace_budget_bytes 7\n");
+                    let _ = socket.write_all(answer.as_bytes()).await;
+                });
+            }
+        });
+        let targets: Vec<_> = (0..PODS_MAX * 2 + 1).map(|at| target(&format!("a-{at}"))).collect();
+        let look = pods.look(&targets, Timestamp::UNIX_EPOCH).await;
+        assert_eq!(look.len(), targets.len());
+        assert!(look.values().all(Result::is_ok), "{look:?}");
+        serve.abort();
     }
 }

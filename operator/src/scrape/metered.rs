@@ -3,7 +3,7 @@
 //!
 //! It stands in where a network policy keeps the operator from the pods' admin port. A cluster
 //! without that API is the usual case and no failure: it is asked again after [`ABSENT_SECONDS`].
-//! Nothing is judged here. Limits: [`ANSWER_SECONDS_MAX`] for an answer, one page of [`PODS_MAX`].
+//! Nothing is judged here. Limits: [`ANSWER_SECONDS_MAX`] for all pages of an answer.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,9 +15,9 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Client, ResourceExt};
 use serde::Deserialize;
 
-use super::PODS_MAX;
 use super::pods::amount;
 use crate::error::chain;
+use crate::pages;
 use crate::pool::template::CONTAINER;
 
 /// Who asks waits no longer than this: the reconcile of a pool stands meanwhile.
@@ -75,10 +75,11 @@ impl MetricsApi {
         let kind = GroupVersionKind::gvk("metrics.k8s.io", "v1beta1", "PodMetrics");
         let resource = ApiResource::from_gvk_with_plural(&kind, "pods");
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-        let page = ListParams::default().labels(selector).limit(PODS_MAX as u32);
+        let selected = ListParams::default().labels(selector);
+        let answer = pages::all(&api, selected, |figures| figures);
         let limit = Duration::from_secs(ANSWER_SECONDS_MAX);
-        let silent_seconds = match tokio::time::timeout(limit, api.list(&page)).await {
-            Ok(Ok(list)) => return list.items.iter().filter_map(figures).collect(),
+        let silent_seconds = match tokio::time::timeout(limit, answer).await {
+            Ok(Ok(list)) => return list.iter().filter_map(figures).collect(),
             Ok(Err(kube::Error::Api(refusal))) if [401, 403, 404].contains(&refusal.code) => {
                 tracing::debug!(code = refusal.code, "no metrics API: {}", refusal.message);
                 ABSENT_SECONDS

@@ -3,7 +3,7 @@
 //! [`HttpPods`] asks, [`PodBoard`] gives what was answered without waiting, [`MetricsApi`] stands
 //! in for pods that don't answer, [`PodRates`] makes rates of two looks. A figure a pod doesn't
 //! give is no figure, never a zero that stands for one. Nothing is judged here. Limits:
-//! [`PODS_MAX`] pods at one look, [`LOOK_MAX`] for each.
+//! [`PODS_MAX`] pods at once, [`LOOK_MAX`] for each.
 
 mod board;
 mod http;
@@ -26,7 +26,7 @@ pub use pods::{PodFacts, facts};
 pub use rates::PodRates;
 pub use text::{TextError, sample};
 
-/// Pods asked at one look; each is one socket for two seconds at most.
+/// Pods asked at once by one look; each is one socket for two seconds at most.
 pub const PODS_MAX: usize = 100;
 /// A look takes no longer: an answer of a healthy pod takes milliseconds.
 pub const LOOK_MAX: Duration = Duration::from_secs(2);
@@ -117,6 +117,6 @@ pub type Look = BTreeMap<String, Result<Sample, ScrapeError>>;
 
 /// Something that can ask pods.
 pub trait PodSource: Send + Sync {
-    /// Asks the first [`PODS_MAX`] of them at once, within [`LOOK_MAX`].
+    /// Asks all of them, [`PODS_MAX`] at once, each within [`LOOK_MAX`].
     fn look<'a>(&'a self, targets: &'a [Target], now: Timestamp) -> BoxFuture<'a, Look>;
 }

@@ -424,6 +424,87 @@ async fn only_what_speaks_against_a_change_takes_it_back() {
     assert_eq!(world.condition(POOL, "Ready").unwrap().1, "PodUnschedulable");
 }
 
+/// Scenario: each new pod has a proxy added before the collector, as its status has; the proxy was
+/// started again often; then the collectors crash. Guarantee: the proxy is no fault of the change,
+/// and new pods are known as such: they are what takes it back.
+#[tokio::test]
+async fn a_container_added_to_pods_is_not_taken_for_the_collector() {
+    let world = half_rolled_out(json!({}), true, true, json!({})).await;
+    let new = "/api/v1/namespaces/telemetry/pods/prod-edge-new";
+    let add_proxy = |world: &World| {
+        world.server.edit(new, |pod| {
+            let proxy = json!({"name": "proxy", "image": "proxy:1"});
+            pod["spec"]["containers"].as_array_mut().unwrap().insert(0, proxy);
+            let status = json!({"name": "proxy", "ready": true, "image": "proxy:1", "imageID": "",
+                "restartCount": 5, "lastState": {"terminated": {"exitCode": 64}}});
+            pod["status"]["containerStatuses"].as_array_mut().unwrap().insert(0, status);
+        });
+    };
+    add_proxy(&world);
+    look(&world).await;
+    assert_eq!(pending(&world)["stage"], "RollingOut");
+    put_pod(&world, "new", false, crashes());
+    add_proxy(&world);
+    look(&world).await;
+    assert_eq!(pending(&world)["stage"], "RolledBack");
+    assert_eq!(pending(&world)["reason"], "PodCrashing");
+}
+
+const USER: &str = "/api/v1/namespaces/telemetry/secrets/kafka-user";
+
+fn rotate(world: &World, password: &str) {
+    let encoded = |text: &str| k8s_openapi::ByteString(text.into());
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {},
+        "data": {"username": encoded("ingest"), "password": encoded(password)}});
+    world.server.put(USER, secret);
+}
+
+/// Scenario: a Secret is rotated after a change was taken back, after one was refused, while one is
+/// tried, and while one is held before its try. Guarantee: the template that runs has it at once;
+/// what was taken back isn't tried again; what no pod ever had is.
+#[tokio::test]
+async fn rotated_secrets_reach_pods_without_the_change() {
+    for at in ["RolledBack", "Refused", "Trying", "Held"] {
+        let world = settled().await;
+        rotate(&world, "first");
+        let sasl =
+            json!({"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "kafka-user"}});
+        world.server.edit(POOL, |pool| pool["spec"]["kafka"]["sasl"] = sasl);
+        play(&world, 3, ended_well).await;
+        world.finish_rollouts();
+        look(&world).await;
+        assert!(world.is_ready(POOL), "{:?}", world.condition(POOL, "Ready"));
+        let before = template(&world);
+        if at == "Held" {
+            says(&world, "pause");
+        }
+        wants(&world, "2.0.0");
+        match at {
+            "RolledBack" => {
+                play(&world, 3, ended_well).await;
+                put_pod(&world, "new", false, crashes());
+                play(&world, 2, ended_well).await;
+                world.server.delete("/api/v1/namespaces/telemetry/pods/prod-edge-new");
+            }
+            "Refused" => play(&world, 5, refused).await,
+            _ => play(&world, 3, |_| json!({"phase": "Pending"})).await,
+        }
+        assert_eq!(template(&world), before, "{at}");
+        rotate(&world, "second");
+        play(&world, 2, |_| json!({"phase": "Pending"})).await;
+        let digest = |template: &Value| {
+            template["metadata"]["annotations"]["millrace.dev/secrets-digest"].clone()
+        };
+        assert_ne!(digest(&template(&world)), digest(&before), "{at}");
+        assert_eq!(image(&world), "millrace/collector:1.0.0-system", "{at}");
+        let stage = if at == "RolledBack" { "RolledBack" } else { "Trying" };
+        assert_eq!(pending(&world)["stage"], stage, "{at}");
+        forget(&world);
+        play(&world, 3, |_| json!({"phase": "Pending"})).await;
+        assert_eq!(written(&world), Vec::<String>::new(), "{at}");
+    }
+}
+
 /// Scenario: one of ten new pods crashes; then another one does. Guarantee: a tenth is some node's own trouble, more than that is the change's.
 #[tokio::test]
 async fn a_node_with_troubles_of_its_own_takes_nothing_back() {

@@ -213,6 +213,32 @@ async fn full_or_silent_pods_hold_shrinking() {
     assert!(*sizes.last().unwrap() < large, "{sizes:?}");
 }
 
+/// Scenario: a pool of more pods than a page lists, each of which tells of itself; the one that is
+/// last by name is almost full. Guarantee: the figures for sizing are those of all pods, and memory
+/// goes by that one.
+#[tokio::test]
+async fn all_pods_of_a_large_pool_tell_for_its_sizing() {
+    let world = world();
+    world.server.edit(POOL, |pool| {
+        pool["spec"]["resources"] = json!({"memory": {"min": "256Mi", "max": "512Mi"}});
+        pool["spec"]["scaling"]["memoryMax"] = json!("2Gi");
+    });
+    settle(&world).await;
+    world.server.edit(SET, |set| set["spec"]["replicas"] = 150.into());
+    world.run_pods(SET, json!({"memory": "512Mi"}));
+    for _ in 0..40 {
+        for ordinal in 0..150 {
+            let used: u64 = if ordinal == 99 { 480 } else { 100 };
+            let sample = sample(&world, 0.1, used << 20, 0);
+            world.set_pod(&format!("prod-gateway-{ordinal}"), Some(sample));
+        }
+        play(&world, 10).await;
+    }
+    let told = sizing(&world)["signals"].clone();
+    assert_eq!((&told["pods"], &told["podsTold"]), (&150.into(), &150.into()));
+    assert_eq!(sizing(&world)["memoryLimit"], "640Mi");
+}
+
 /// Scenario: pods that may grow and can't be asked, in a cluster that has no metrics API, then has
 /// one. Guarantee: it is asked for every ten minutes only while there is none; then the pods' memory
 /// is known by it, their number stands in the status, and their limit is raised in place by it.

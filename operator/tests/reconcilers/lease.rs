@@ -1,11 +1,16 @@
 //! Who leads, with two replicas against an API server in memory. Leases of one second keep the
 //! waiting short; every wait is for an outcome, none for time alone.
 
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use http::{Method, Request};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use millrace_operator::lease::{Elector, Ending, Terms};
+use kube::client::Body;
+use millrace_operator::lease::{Elector, Ending, LEASE_DURATION_DEFAULT, Terms};
 
 use crate::support::apiserver::ApiServer;
 
@@ -21,6 +26,35 @@ fn elector_for(server: &ApiServer, identity: &str, terms: Terms) -> Elector {
     Elector::new(api, "operator".into(), identity.into(), terms)
 }
 
+/// An elector for which each write's answer takes a while; and when the server did the last one.
+fn elector_far_away(
+    server: &ApiServer,
+    delay: impl Fn(usize) -> Duration + Send + Sync + 'static,
+) -> (Elector, Arc<Mutex<tokio::time::Instant>>) {
+    let (client, delay) = (server.client(), Arc::new(delay));
+    let done_at = Arc::new(Mutex::new(tokio::time::Instant::now()));
+    let (noted, writes) = (done_at.clone(), Arc::new(AtomicUsize::new(0)));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (client, delay) = (client.clone(), delay.clone());
+        let (noted, writes) = (noted.clone(), writes.clone());
+        async move {
+            let is_write = request.method() != Method::GET;
+            let answer = client.send(request).await.unwrap();
+            if is_write && answer.status().is_success() {
+                *noted.lock().unwrap() = tokio::time::Instant::now();
+            }
+            if is_write {
+                let number = writes.fetch_add(1, Ordering::Relaxed) + 1;
+                tokio::time::sleep(delay(number)).await;
+            }
+            Ok::<_, Infallible>(answer)
+        }
+    });
+    let api: Api<Lease> = Api::namespaced(kube::Client::new(service, "ns"), "ns");
+    let terms = Terms { duration: LEASE_DURATION_DEFAULT };
+    (Elector::new(api, "operator".into(), "far".into(), terms), done_at)
+}
+
 fn holder(server: &ApiServer) -> String {
     let lease = server.get(LEASE).unwrap();
     lease["spec"]["holderIdentity"].as_str().unwrap_or("").to_owned()
@@ -32,12 +66,12 @@ fn holder(server: &ApiServer) -> String {
 async fn a_clean_stop_hands_the_lease_over_at_once() {
     let server = ApiServer::default();
     let (first, second) = (elector(&server, "first"), elector(&server, "second"));
-    first.acquire().await;
+    let taken = first.acquire().await;
     let standby = tokio::spawn(async move {
         second.acquire().await;
         Instant::now()
     });
-    let held = first.hold(tokio::time::sleep(TERMS.duration * 3)).await;
+    let held = first.hold(taken, tokio::time::sleep(TERMS.duration * 3)).await;
     let stopped = Instant::now();
     assert_eq!(held, Ending::Released);
     let taken = standby.await.unwrap();
@@ -64,9 +98,9 @@ async fn a_dead_leader_is_followed_when_its_lease_ran_out() {
 async fn a_leader_that_was_overtaken_stops() {
     let server = ApiServer::default();
     let first = elector(&server, "first");
-    first.acquire().await;
+    let taken = first.acquire().await;
     server.edit(LEASE, |lease| lease["spec"]["holderIdentity"] = "second".into());
-    assert_eq!(first.hold(std::future::pending()).await, Ending::Lost);
+    assert_eq!(first.hold(taken, std::future::pending()).await, Ending::Lost);
     assert_eq!(holder(&server), "second");
 }
 
@@ -78,9 +112,47 @@ async fn a_leader_that_cannot_renew_stops_before_others_may_start() {
     // Three seconds leave 0.6 s between giving up and the end, enough for a busy machine.
     let terms = Terms { duration: Duration::from_secs(3) };
     let first = elector_for(&server, "first", terms);
-    first.acquire().await;
+    let taken = first.acquire().await;
     let renewed = Instant::now();
     server.set_fault(Some(Box::new(|_, _| Some(503))));
-    assert_eq!(first.hold(std::future::pending()).await, Ending::Lost);
+    assert_eq!(first.hold(taken, std::future::pending()).await, Ending::Lost);
     assert!(renewed.elapsed() < terms.duration, "{:?}", renewed.elapsed());
+}
+
+/// Scenario: the answer to a write comes 2.8 s after the server did it; then every renewal fails.
+/// Guarantee: the leader stops before the lease has run out for those who saw that write at once,
+/// be it the one that took the lease or the one that renewed it.
+#[tokio::test(start_paused = true)]
+async fn what_was_written_counts_from_before_it_was_sent() {
+    for slow in [1, 2] {
+        let server = ApiServer::default();
+        let delay = move |at| Duration::from_millis(if at == slow { 2_800 } else { 0 });
+        let (far, done_at) = elector_far_away(&server, delay);
+        let taken = far.acquire().await;
+        let mut left = slow - 1;
+        server.set_fault(Some(Box::new(move |method, _| {
+            if *method == Method::GET || left > 0 {
+                left -= usize::from(*method != Method::GET);
+                return None;
+            }
+            Some(503)
+        })));
+        assert_eq!(far.hold(taken, std::future::pending()).await, Ending::Lost);
+        let held = done_at.lock().unwrap().elapsed();
+        assert!(held < LEASE_DURATION_DEFAULT, "write {slow}: held for {held:?} after it");
+    }
+}
+
+/// Scenario: the write that takes the lease is done, and its answer never comes. Guarantee: it is
+/// asked for again, and the lease is held.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_never_comes_is_not_waited_for() {
+    let server = ApiServer::default();
+    let never = Duration::from_secs(1 << 30);
+    let (far, _) =
+        elector_far_away(&server, move |at| if at == 1 { never } else { Duration::ZERO });
+    let soon = LEASE_DURATION_DEFAULT * 2;
+    let taken = tokio::time::timeout(soon, far.acquire()).await.expect("taken in the end");
+    let held = far.hold(taken, tokio::time::sleep(LEASE_DURATION_DEFAULT * 3)).await;
+    assert_eq!(held, Ending::Released);
 }

@@ -15,4 +15,5 @@ mod rollout;
 mod scale;
 mod standby;
 mod support;
+mod trouble;
 mod watches;

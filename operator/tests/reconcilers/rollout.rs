@@ -11,16 +11,18 @@ use serde_json::{Value, json};
 use crate::support::world::World;
 use crate::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, gateway_pool};
 
-const PODS: &str = "/api/v1/namespaces/telemetry/pods/prod-gateway-";
+pub(crate) const PODS: &str = "/api/v1/namespaces/telemetry/pods/prod-gateway-";
 const TRY: &str = "/api/v1/namespaces/telemetry/pods/prod-gateway-try-";
 const BASELINE: &str = "millrace.dev/rollout-baseline";
 const ROLLOUT: &str = "millrace.dev/rollout";
 
 /// Three pods and what becomes of those with another image.
-struct Cluster {
-    world: World,
+pub(crate) struct Cluster {
+    pub(crate) world: World,
     /// What the container of a pod with this image says instead of being ready.
-    spoil: fn(&str) -> Option<Value>,
+    pub(crate) spoil: fn(&str) -> Option<Value>,
+    /// The pod whose node is lost: nothing becomes of it, and the controller waits for it.
+    pub(crate) lost: Option<i64>,
     /// What becomes of a pod that tries this image.
     tried: fn(&str) -> Value,
     /// Processor seconds for a million records in pods with this image.
@@ -31,7 +33,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    async fn settled(replicas: u32) -> Self {
+    pub(crate) async fn settled(replicas: u32) -> Self {
         let world = World::new();
         let pool = gateway_pool(json!({
             "replicas": replicas,
@@ -40,7 +42,8 @@ impl Cluster {
         }));
         world.server.put(POOL, pool);
         let tried = |_: &str| json!({"phase": "Succeeded"});
-        let mut cluster = Self { world, spoil: |_| None, tried, cost: |_| 5.0, build: "aa", at: 0 };
+        let mut cluster =
+            Self { world, spoil: |_| None, lost: None, tried, cost: |_| 5.0, build: "aa", at: 0 };
         cluster.play(30).await;
         assert!(cluster.world.is_ready(POOL), "{:?}", cluster.world.condition(POOL, "Ready"));
         cluster.world.server.take_writes();
@@ -48,8 +51,46 @@ impl Cluster {
         cluster
     }
 
+    /// One whose Kafka asks for a password.
+    async fn settled_with_a_password() -> Self {
+        let mut cluster = Self::settled(3).await;
+        cluster.rotate("first");
+        let sasl =
+            json!({"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "kafka-user"}});
+        cluster.world.server.edit(POOL, |pool| {
+            pool["spec"]["kafka"]["sasl"] = sasl;
+            pool["spec"]["rollout"] = json!({});
+        });
+        assert_eq!(*cluster.play(60).await.last().unwrap(), "Stable");
+        cluster.play(10).await;
+        cluster.world.server.take_writes();
+        cluster
+    }
+
+    /// Another password.
+    fn rotate(&self, password: &str) {
+        let encoded = |text: &str| k8s_openapi::ByteString(text.into());
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {},
+            "data": {"username": encoded("ingest"), "password": encoded(password)}});
+        for name in ["kafka-user", "clickhouse-user"] {
+            let path = format!("/api/v1/namespaces/telemetry/secrets/{name}");
+            self.world.server.put(&path, secret.clone());
+        }
+    }
+
+    /// Which Secrets all pods have, by their digest; they have the same.
+    fn secrets(&self) -> String {
+        let mut digests: Vec<Value> = (0..3)
+            .map(|ordinal| self.world.server.get(&format!("{PODS}{ordinal}")).unwrap())
+            .map(|pod| pod["metadata"]["annotations"]["millrace.dev/secrets-digest"].clone())
+            .collect();
+        digests.dedup();
+        assert_eq!(digests.len(), 1, "{digests:?}");
+        digests[0].as_str().unwrap().to_owned()
+    }
+
     /// Reconciles every five seconds, the StatefulSet's controller in between; gives the stages.
-    async fn play(&mut self, seconds: i64) -> Vec<String> {
+    pub(crate) async fn play(&mut self, seconds: i64) -> Vec<String> {
         let mut stages: Vec<String> = Vec::new();
         for _ in 0..seconds / 5 {
             let _ = self.world.reconcile::<GatewayPools>(POOL).await;
@@ -96,6 +137,9 @@ impl Cluster {
         let partition = strategy["partition"].as_i64().unwrap_or(0);
         let now = self.world.context.clock.now().to_string();
         for ordinal in (0..replicas).rev() {
+            if self.lost == Some(ordinal) {
+                break;
+            }
             let path = format!("{PODS}{ordinal}");
             let old = server.get(&path);
             let is_new =
@@ -107,7 +151,7 @@ impl Cluster {
                 let mut labels = template["metadata"]["labels"].clone();
                 labels["controller-revision-hash"] = revision.clone().into();
                 let mut status = json!({
-                    "podIP": format!("10.0.0.{}", ordinal + 1),
+                    "podIP": format!("10.0.{}.{}", ordinal / 250, ordinal % 250 + 1),
                     "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": now}],
                     "containerStatuses": [{"name": "collector", "ready": ready == "True",
                         "image": image, "restartCount": 0,
@@ -119,7 +163,8 @@ impl Cluster {
                     &path,
                     json!({
                     "apiVersion": "v1", "kind": "Pod",
-                    "metadata": {"labels": labels, "creationTimestamp": now},
+                    "metadata": {"labels": labels, "creationTimestamp": now,
+                        "annotations": template["metadata"]["annotations"]},
                     "spec": {"containers": [{"name": "collector", "image": image}]},
                     "status": status}),
                 );
@@ -166,11 +211,11 @@ impl Cluster {
         }
     }
 
-    fn told(&self) -> Value {
+    pub(crate) fn told(&self) -> Value {
         self.world.server.get(POOL).unwrap()["status"]["rollout"].clone()
     }
 
-    fn wants(&self, version: &str) {
+    pub(crate) fn wants(&self, version: &str) {
         let version = version.to_owned();
         self.world.server.edit(POOL, |it| it["spec"]["collector"]["version"] = version.into());
     }
@@ -182,7 +227,7 @@ impl Cluster {
     }
 
     /// The image of each pod.
-    fn images(&self) -> Vec<String> {
+    pub(crate) fn images(&self) -> Vec<String> {
         let paths = self.world.server.paths();
         let pods = paths.iter().filter(|path| path.starts_with(PODS) && !path.starts_with(TRY));
         let image = |path: &String| {
@@ -207,7 +252,7 @@ impl Cluster {
         self.world.server.paths().iter().filter(|path| path.contains("/configmaps/")).count()
     }
 
-    fn ready(&self) -> (String, String) {
+    pub(crate) fn ready(&self) -> (String, String) {
         let (status, reason, _) = self.world.condition(POOL, "Ready").unwrap();
         (status, reason)
     }
@@ -219,13 +264,13 @@ fn revision(template: &Value) -> String {
     format!("{:x}", hasher.finish())
 }
 
-fn pull_fails(image: &str) -> Option<Value> {
+pub(crate) fn pull_fails(image: &str) -> Option<Value> {
     let waiting =
         json!({"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such"}}});
     image.contains("bad").then_some(waiting)
 }
 
-fn all(image: &str) -> Vec<String> {
+pub(crate) fn all(image: &str) -> Vec<String> {
     vec![image.to_owned(); 3]
 }
 
@@ -255,6 +300,23 @@ async fn a_good_canary_is_promoted() {
     assert_eq!(cluster.world.server.take_writes(), []);
 }
 
+/// Scenario: another version for pools of more pods than a page lists, in name order: those with the
+/// highest numbers, which get it first, aren't on the first page. Guarantee: the canary is seen;
+/// then, without one, all pods get another and it comes to its end.
+#[tokio::test]
+async fn pools_of_any_size_are_rolled_out_to_their_end() {
+    for replicas in [101, 190, 1_000] {
+        let mut cluster = Cluster::settled(replicas).await;
+        cluster.wants("2.0.0");
+        assert_eq!(cluster.play(40).await, ["Waiting", "Canary", "Judging"], "{replicas}");
+        cluster.world.server.edit(POOL, |pool| pool["spec"]["rollout"] = json!({}));
+        cluster.wants("3.0.0");
+        assert_eq!(cluster.play(40).await, ["Waiting", "Promoting", "Stable"], "{replicas}");
+        assert!(cluster.images().iter().all(|image| image == "3.0.0-system"));
+        assert_eq!(cluster.ready().0, "True", "{replicas}");
+    }
+}
+
 /// Scenario: a version whose image can't be pulled, then a good one. Guarantee: the pod is back in
 /// the old version within three minutes, no other was touched, the pool says RolledBack and is
 /// stalled, and the bad version is not tried again; the good one is.
@@ -277,6 +339,60 @@ async fn a_bad_image_is_rolled_back() {
     cluster.wants("3.0.0");
     assert_eq!(*cluster.play(300).await.last().unwrap(), "Stable");
     assert_eq!(cluster.images(), all("3.0.0-system"));
+}
+
+/// Scenario: a Secret is rotated when a change was taken back, while it is taken back, while it is
+/// held before its beginning, and while it is tried. Guarantee: it reaches all pods, which run the
+/// old unit, at once; what was taken back isn't tried again.
+#[tokio::test]
+async fn rotated_secrets_reach_pods_of_the_old_unit() {
+    for at in ["RolledBack", "RollingBack", "Paused", "Waiting"] {
+        let mut cluster = Cluster::settled_with_a_password().await;
+        let before = cluster.secrets();
+        cluster.spoil = pull_fails;
+        cluster.tried = |_| json!({"phase": "Succeeded"});
+        match at {
+            "Paused" => cluster.says(Some("pause")),
+            "Waiting" => cluster.tried = |_| json!({"phase": "Pending"}),
+            _ => {}
+        }
+        cluster.wants("2.0.0-bad");
+        while cluster.play(5).await != [at] {}
+        cluster.play(5).await;
+        cluster.rotate("second");
+        cluster.world.server.take_writes();
+        let end = if at == "RollingBack" { "RolledBack" } else { at };
+        assert_eq!(*cluster.play(60).await.last().unwrap(), end);
+        assert_ne!(cluster.secrets(), before, "{at}");
+        assert_eq!(cluster.images(), all("1.0.0-system"), "{at}");
+        let tries = cluster.children_written();
+        assert!(!tries.iter().any(|path| path.starts_with(TRY)), "{at}: {tries:?}");
+        cluster.world.server.take_writes();
+        cluster.play(60).await;
+        assert_eq!(cluster.children_written(), Vec::<String>::new(), "{at}");
+    }
+}
+
+/// Scenario: a change that needs another Secret besides, which its image refuses for what is in it;
+/// then that is mended. Guarantee: no pod is replaced for a Secret that it doesn't have; the change
+/// is tried again once the Secret is another one.
+#[tokio::test]
+async fn a_change_refused_for_its_secret_is_tried_again_with_another() {
+    let mut cluster = Cluster::settled_with_a_password().await;
+    let before = cluster.world.server.get(SET).unwrap()["spec"].clone();
+    cluster.tried = |_| {
+        json!({"phase": "Failed", "containerStatuses": [{"name": "collector", "ready": false,
+            "image": "x", "imageID": "", "restartCount": 0, "state": {"terminated": {
+                "exitCode": 64, "message": "collector.yaml: password: not a text\n"}}}]})
+    };
+    cluster.world.server.edit(POOL, |pool| {
+        pool["spec"]["clickhouse"]["credentialsSecretRef"] = json!({"name": "clickhouse-user"});
+    });
+    assert_eq!(cluster.play(60).await, ["Waiting", "RolledBack"]);
+    assert_eq!(cluster.world.server.get(SET).unwrap()["spec"], before);
+    cluster.tried = |_| json!({"phase": "Succeeded"});
+    cluster.rotate("second");
+    assert_eq!(cluster.play(60).await, ["Waiting", "Promoting", "Stable"]);
 }
 
 /// Scenario: the same without a canary: pods one after another. Guarantee: the same.

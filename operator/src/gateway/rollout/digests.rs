@@ -11,7 +11,7 @@ use millrace_crds::v1alpha1::RolloutStatus;
 use millrace_rollout::Unit;
 
 use crate::events::Notice;
-use crate::pool::template::CONTAINER;
+use crate::pool::template::{collector, collector_status};
 
 /// Builds told; the status has the same limit. Two are one too many.
 const DIGESTS_MAX: usize = 4;
@@ -29,10 +29,8 @@ pub(super) fn note(unit: &mut Unit, pods: &[Pod]) {
 
 /// What a pod's node made of this image; `None` for a pod of another one, or before it has it.
 fn digest<'a>(pod: &'a Pod, image: &str) -> Option<&'a str> {
-    let containers = &pod.spec.as_ref()?.containers;
-    let asked = containers.iter().find(|it| it.name == CONTAINER)?.image.as_deref();
-    let statuses = pod.status.as_ref()?.container_statuses.as_deref()?;
-    let id = &statuses.iter().find(|it| it.name == CONTAINER)?.image_id;
+    let asked = collector(pod.spec.as_ref()?)?.image.as_deref();
+    let id = &collector_status(pod.status.as_ref()?)?.image_id;
     let digest = id.rsplit_once('@').map_or(id.as_str(), |(_, digest)| digest);
     let usable = digest.contains(':') && digest.len() <= DIGEST_BYTES_MAX && asked == Some(image);
     usable.then_some(digest)

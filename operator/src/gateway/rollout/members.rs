@@ -3,9 +3,10 @@
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
-use millrace_rollout::Member;
+use millrace_rollout::{Fault, FaultKind, Member, NODE_LOST_REMEDY, PodFigures};
 
 use crate::pool::member::member;
+use crate::pool::workload::pod_figures;
 
 /// The pods, without those on their way out.
 pub(super) fn members(live: &StatefulSet, pods: &[Pod], now: Timestamp) -> Vec<Member> {
@@ -14,11 +15,19 @@ pub(super) fn members(live: &StatefulSet, pods: &[Pod], now: Timestamp) -> Vec<M
     staying.map(|pod| member(pod, newest, now)).collect()
 }
 
+/// A pod that should have ended long ago: none is made in its place before.
+pub(super) fn stays(pods: &[Pod], now: Timestamp) -> Option<Fault> {
+    let mut ending = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_some());
+    let figures = ending.find_map(|pod| Some(pod_figures(pod, now)).filter(|it| it.node_lost))?;
+    let PodFigures { name, message, .. } = figures;
+    let text = format!("pod {name}: {message}; {NODE_LOST_REMEDY}");
+    Some(Fault::new(FaultKind::PodsNotReady, text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::pool::member::REVISION_LABEL;
-    use millrace_rollout::FaultKind;
     use serde_json::json;
 
     /// Scenario: a pod of the newest revision that ended with exit code 64 and its last log lines.

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use millrace_crds::v1alpha1::Allocator;
 use millrace_rollout::Unit;
 
-use crate::pool::template::{self, CONFIG_VOLUME};
+use crate::pool::template::{self, CONFIG_VOLUME, CONTAINER};
 
 /// The unit that a live StatefulSet's template holds.
 pub(super) fn live_unit(live: &StatefulSet) -> Option<Unit> {
@@ -46,7 +46,7 @@ pub(super) fn baseline(
 
 fn with_unit(mut template: PodTemplateSpec, unit: &Unit) -> PodTemplateSpec {
     if let Some(pod) = &mut template.spec {
-        if let Some(container) = pod.containers.first_mut() {
+        for container in pod.containers.iter_mut().filter(|it| it.name == CONTAINER) {
             container.image = Some(unit.image.clone());
         }
         for volume in pod.volumes.iter_mut().flatten() {

@@ -7,11 +7,13 @@ use millrace_crds::v1alpha1::{
     RolloutFigures, RolloutReport, RolloutStage, RolloutStatus, RolloutUnit,
 };
 use millrace_rollout::{
-    Cause, Fault, FaultKind, Judgement, Load, Point, Seen, Stage, State, Step, Sum, Unit, Verdict,
+    Cause, Fault, FaultKind, Judgement, Load, Point, Seen, Stage, State, Step, Stuck, Sum, Unit,
+    Verdict,
 };
 
-use super::digests;
+use super::{Decision, digests};
 use crate::events::Notice;
+use crate::pool::secrets::without_secrets;
 use crate::pool::status::{Rollout, as_i32, cut};
 
 /// The report's word for a comparison that nothing failed.
@@ -20,6 +22,10 @@ const PASSED: &str = "Passed";
 const NOT_COMPARED: &str = "NotCompared";
 /// The report's word for one with too few records.
 const TOO_FEW: &str = "TooFewRecords";
+
+/// How a change that waits for something else comes to an end.
+const GOES_ON: &str = "the change goes on then; the annotation millrace.dev/rollout=abort takes it \
+                       back";
 
 /// The unit that a status tells.
 pub(super) fn unit(told: &RolloutUnit) -> Unit {
@@ -42,8 +48,10 @@ fn told_unit(unit: &Unit) -> RolloutUnit {
     }
 }
 
-/// What a status remembers; `None` for one that no operator writes.
-pub(super) fn state(told: &RolloutStatus) -> Option<State> {
+/// What a status remembers; `None` for one that no operator writes. What a collector refused with
+/// other Secrets than they are now is told from what is asked for, and so tried again: they may have
+/// been what was wrong with it, and no pod of the pool has it.
+pub(super) fn state(told: &RolloutStatus, secrets: Option<&str>) -> Option<State> {
     let pods = || told.pods.and_then(|pods| u32::try_from(pods).ok()).unwrap_or(1);
     let point = |stage| match stage {
         RolloutStage::Waiting => Some(Point::Waiting),
@@ -63,12 +71,17 @@ pub(super) fn state(told: &RolloutStatus) -> Option<State> {
         RolloutStage::RolledBack | RolloutStage::Aborted => Stage::Returned(cause()),
         stage => Stage::Moving(point(stage)?),
     };
+    let (key, with) = without_secrets(&told.digest);
+    let is_mended = told.stage == RolloutStage::RolledBack
+        && told.reason == FaultKind::SettingsRefused.as_str()
+        && with != secrets;
+    let key = if is_mended { &told.digest } else { key };
     Some(State {
         stage,
         since: told.since.0.as_second(),
         before: told.before.as_ref().map(unit),
         after: unit(&told.after),
-        key: told.digest.clone(),
+        key: key.to_owned(),
         attempts: u32::try_from(told.attempts).unwrap_or(0),
     })
 }
@@ -216,10 +229,12 @@ fn figures(loads: &[Load]) -> Option<RolloutFigures> {
 
 /// How the pods stand, given the rollout: what a pool says in its conditions.
 pub(in crate::gateway) fn condition(
-    told: &RolloutStatus,
+    decision: &Decision,
     rolls_back: bool,
     verdict: &Verdict,
 ) -> Rollout {
+    let told = &decision.status;
+    let waits = decision.step.waits.as_ref();
     let fault = FaultKind::parse(&told.reason).map(|_| reason(&told.reason));
     let message = told.message.clone();
     let says = |reason, progressing, stalled, message| Rollout::Told {
@@ -235,25 +250,36 @@ pub(in crate::gateway) fn condition(
             None => says(Reason::Waiting, false, false, message),
         },
         RolloutStage::Paused => says(Reason::RolloutPaused, false, false, message),
-        RolloutStage::RollingBack => {
-            says(fault.unwrap_or(Reason::RolloutAborted), true, false, message)
-        }
+        RolloutStage::RollingBack => match waits {
+            Some(Fault { kind, text }) => {
+                let text = format!("{} is taken back, which waits: {text}", told.after.image);
+                says(reason(kind.as_str()), false, true, text)
+            }
+            None => says(fault.unwrap_or(Reason::RolloutAborted), true, false, message),
+        },
         RolloutStage::RolledBack => {
             let text = format!("{} was taken back: {}: {message}", told.after.image, told.reason);
             says(Reason::RolledBack, false, true, text)
         }
         RolloutStage::Aborted => says(Reason::RolloutAborted, false, true, message),
         RolloutStage::Canary | RolloutStage::Judging | RolloutStage::Promoting => {
-            match (fault, verdict) {
-                (Some(fault), _) => says(fault, false, true, message),
-                (None, Verdict::Moving(_)) => Rollout::Judged(verdict.clone()),
-                (None, Verdict::Stuck(_)) if !rolls_back => Rollout::Judged(verdict.clone()),
-                (None, Verdict::Stuck(stuck)) => {
+            let is_the_clusters = matches!(verdict,
+                Verdict::Stuck(Stuck::Pods { trouble, .. }) if trouble.is_the_clusters());
+            match (fault, waits, verdict) {
+                (Some(fault), ..) => says(fault, false, true, message),
+                (None, Some(Fault { kind, text }), _) => {
+                    says(reason(kind.as_str()), false, true, format!("{text}; {GOES_ON}"))
+                }
+                (None, None, Verdict::Moving(_)) => Rollout::Judged(verdict.clone()),
+                (None, None, Verdict::Stuck(_)) if !rolls_back || is_the_clusters => {
+                    Rollout::Judged(verdict.clone())
+                }
+                (None, None, Verdict::Stuck(stuck)) => {
                     let (reason, text) = crate::pool::status::stuck_text(stuck);
                     says(reason, true, false, format!("{text}; taken back soon if it stays so"))
                 }
                 // All pods are up, but whether they stay so is not decided.
-                (None, Verdict::Complete) => says(Reason::PodsNotReady, true, false, message),
+                (None, None, Verdict::Complete) => says(Reason::PodsNotReady, true, false, message),
             }
         }
     }

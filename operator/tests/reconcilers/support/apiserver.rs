@@ -1,4 +1,4 @@
-//! An API server in memory: get, list by label, server-side apply, merge patches, JSON patches of
+//! An API server in memory: get, list by label and page, server-side apply, merge patches, JSON patches of
 //! statuses, delete with finalizers and preconditions, events.
 //!
 //! It keeps what matters for reconcilers honest: uids, resource versions that move only when an
@@ -322,24 +322,34 @@ impl State {
         let wanted: Vec<(&str, &str)> =
             selector.split(',').filter_map(|part| part.split_once('=')).collect();
         let inside = format!("{path}/");
-        let items: Vec<Value> = self
+        // A page goes on behind the name that the one before ended with.
+        let after =
+            parameter(query, "continue").map_or(inside.clone(), |name| inside.clone() + &name);
+        let limit = parameter(query, "limit").and_then(|limit| limit.parse().ok());
+        let mut found = self
             .objects
-            .iter()
-            .filter(|(key, _)| key.starts_with(&inside))
-            .map(|(_, stored)| stored.value.clone())
-            .filter(|value| {
-                wanted.iter().all(|(key, label)| value["metadata"]["labels"][*key] == **label)
+            .range(after.clone()..)
+            .take_while(|(key, _)| key.starts_with(&inside))
+            .filter(|(key, stored)| {
+                let labels = &stored.value["metadata"]["labels"];
+                **key != after && wanted.iter().all(|(key, label)| labels[*key] == **label)
             })
-            .map(|value| {
-                if metadata_only {
-                    json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
-                        "metadata": value["metadata"]})
-                } else {
-                    value
-                }
-            })
-            .collect();
-        Ok(json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}))
+            .peekable();
+        let mut items: Vec<Value> = Vec::new();
+        let mut last = "";
+        while limit.is_none_or(|limit: usize| items.len() < limit)
+            && let Some((key, Stored { value, .. })) = found.next()
+        {
+            last = &key[inside.len()..];
+            items.push(match metadata_only {
+                true => json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+                    "metadata": value["metadata"]}),
+                false => value.clone(),
+            });
+        }
+        let more = found.peek().map(|_| last);
+        let metadata = json!({"continue": more.unwrap_or_default()});
+        Ok(json!({"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items}))
     }
 
     fn patch(&mut self, path: &str, query: &str, body: Value) -> Result<Value, u16> {

@@ -183,7 +183,7 @@ impl World {
             let pod = json!({"apiVersion": "v1", "kind": "Pod",
                 "metadata": {"labels": object["spec"]["selector"]["matchLabels"]},
                 "spec": {"containers": [{"name": "collector", "resources": resources}]},
-                "status": {"podIP": format!("10.0.0.{ordinal}")}});
+                "status": {"podIP": format!("10.0.{}.{}", ordinal / 250, ordinal % 250)}});
             self.server.put(&format!("{folder}/{name}-{ordinal}"), pod);
         }
     }

@@ -1,0 +1,35 @@
+//! Lists read to their end, a page at a time: what is decided on half a list is decided wrongly.
+//!
+//! Each page is cut down to what is kept of it before the next is asked for, so that a long list
+//! costs no more memory than that and one page. Pages are those of one moment. Limits: what there
+//! is; a pool has 1,000 pods at most, or one on each node.
+
+use kube::api::{Api, ListParams};
+use serde::de::DeserializeOwned;
+
+/// Objects asked for at once. A pod is some 10 kB as it is sent: 1 MB.
+pub const PAGE: u32 = 100;
+
+/// All objects of a list, each as `keep` leaves it.
+///
+/// # Errors
+/// What the API server answers to any page.
+pub async fn all<K>(
+    api: &Api<K>,
+    params: ListParams,
+    mut keep: impl FnMut(K) -> K,
+) -> Result<Vec<K>, kube::Error>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let mut params = params.limit(PAGE);
+    let mut found = Vec::new();
+    loop {
+        let page = api.list(&params).await?;
+        found.extend(page.items.into_iter().map(&mut keep));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params.continue_token = Some(token),
+            None => return Ok(found),
+        }
+    }
+}
