@@ -17,6 +17,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::telemetry::Telemetry;
+use millrace_receivers::listen;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
@@ -53,7 +54,7 @@ pub(crate) struct AdminError {
 
 /// Binds the listener.
 pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, AdminError> {
-    TcpListener::bind(address).await.map_err(|source| AdminError { address, source })
+    listen::bind(address).await.map_err(|source| AdminError { address, source })
 }
 
 impl Admin {

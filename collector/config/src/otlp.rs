@@ -1,6 +1,6 @@
 //! The OTLP receiver's section: listeners, TLS and the limits on what clients may do.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
@@ -25,8 +25,9 @@ section! {
     pub struct GrpcListener {
         /// Whether it listens at all.
         pub enabled: bool = true,
-        /// Where it listens.
-        pub address: SocketAddr = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 4317)),
+        /// Where it listens: on all interfaces by default, for IPv6 and IPv4, or for IPv4 alone
+        /// where there is nothing else.
+        pub address: SocketAddr = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 4317)),
         /// TLS; plain text when absent.
         pub tls: Option<ServerTls> = None,
     }
@@ -37,8 +38,9 @@ section! {
     pub struct HttpListener {
         /// Whether it listens at all.
         pub enabled: bool = true,
-        /// Where it listens.
-        pub address: SocketAddr = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 4318)),
+        /// Where it listens: on all interfaces by default, for IPv6 and IPv4, or for IPv4 alone
+        /// where there is nothing else.
+        pub address: SocketAddr = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 4318)),
         /// TLS; plain text when absent.
         pub tls: Option<ServerTls> = None,
     }

@@ -31,6 +31,7 @@ use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::framing::GRPC_PREFIX_BYTES;
 use tokio::net::TcpListener;
 
+use crate::listen;
 use body::Intake;
 use connection::{Host, Listener, Protocol};
 use service::Service;
@@ -151,7 +152,7 @@ async fn bind(protocol: Protocol, address: SocketAddr) -> Result<TcpListener, Ot
         Protocol::Grpc => "receivers.otlp.grpc.address",
         Protocol::Http => "receivers.otlp.http.address",
     };
-    TcpListener::bind(address).await.map_err(|source| OtlpError::Bind { field, address, source })
+    listen::bind(address).await.map_err(|source| OtlpError::Bind { field, address, source })
 }
 
 fn load_tls(protocol: Protocol, settings: &ServerTls) -> Result<Arc<tls::Tls>, OtlpError> {
