@@ -67,8 +67,9 @@ section! {
         pub grpc_message_bytes: ByteSize = ByteSize::mib(4),
         /// The longest HTTP body, before and after expansion (OTLP's recommended 20 MiB).
         pub http_body_bytes: ByteSize = ByteSize::mib(20),
-        /// The longest list of request headers.
-        pub header_list_bytes: ByteSize = ByteSize::kib(16),
+        /// The longest list of request headers, each counted with 32 bytes more (gRPC's usual 8
+        /// KiB).
+        pub header_list_bytes: ByteSize = ByteSize::kib(8),
         /// Requests at once on one HTTP/2 connection.
         pub concurrent_streams: u32 = 100,
         /// Connections at once on one listener; more wait in the kernel's queue.
