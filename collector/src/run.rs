@@ -152,7 +152,9 @@ pub(crate) fn run(path: &Path) -> ExitCode {
         Err(error) => {
             tracing::error!(%error, "ended");
             ExitCode::from(match error {
-                RunError::SmallBudget { .. } | RunError::Instance(_) => EXIT_SETTINGS,
+                RunError::SmallBudget { .. }
+                | RunError::Otlp(OtlpError::SmallBudget { .. })
+                | RunError::Instance(_) => EXIT_SETTINGS,
                 _ => EXIT_FAILED,
             })
         }

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
 use crate::kafka::DEAD_LETTER_SUFFIX;
@@ -76,6 +77,12 @@ pub(crate) fn check(config: Config, lines: &Lines) -> Result<Checked, ConfigErro
         None => {}
     }
     judge.finish(mode).map(|mode| Checked { admin, memory, shutdown, mode })
+}
+
+/// Whether only one of two listeners could be bound: all interfaces have each one's ports.
+fn clash(one: SocketAddr, other: SocketAddr) -> bool {
+    let all = one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() == other.port() && (all || one.ip() == other.ip())
 }
 
 impl Judge<'_> {
@@ -216,7 +223,7 @@ impl Judge<'_> {
         if !grpc.enabled && !http.enabled {
             self.say("receivers.otlp", "grpc and http are both disabled: enable one of them");
         }
-        let mut seen = HashMap::from([(admin.address, "admin.address")]);
+        let mut seen = vec![(admin.address, "admin.address")];
         let listeners = [
             (grpc.enabled, grpc.address, "receivers.otlp.grpc.address"),
             (http.enabled, http.address, "receivers.otlp.http.address"),
@@ -226,9 +233,10 @@ impl Judge<'_> {
             if !enabled || address.port() == 0 {
                 continue;
             }
-            if let Some(other) = seen.insert(address, field) {
+            if let Some((_, other)) = seen.iter().rev().find(|(other, _)| clash(*other, address)) {
                 self.say(field, format!("{address} is also {other}: write another port"));
             }
+            seen.push((address, field));
         }
     }
 

@@ -1,6 +1,6 @@
 //! The OTLP receiver's section: listeners, TLS and the limits on what clients may do.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
@@ -25,8 +25,9 @@ section! {
     pub struct GrpcListener {
         /// Whether it listens at all.
         pub enabled: bool = true,
-        /// Where it listens.
-        pub address: SocketAddr = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 4317)),
+        /// Where it listens: on all interfaces by default, for IPv6 and IPv4, or for IPv4 alone
+        /// where there is nothing else.
+        pub address: SocketAddr = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 4317)),
         /// TLS; plain text when absent.
         pub tls: Option<ServerTls> = None,
     }
@@ -37,8 +38,9 @@ section! {
     pub struct HttpListener {
         /// Whether it listens at all.
         pub enabled: bool = true,
-        /// Where it listens.
-        pub address: SocketAddr = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 4318)),
+        /// Where it listens: on all interfaces by default, for IPv6 and IPv4, or for IPv4 alone
+        /// where there is nothing else.
+        pub address: SocketAddr = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 4318)),
         /// TLS; plain text when absent.
         pub tls: Option<ServerTls> = None,
     }
@@ -65,8 +67,9 @@ section! {
         pub grpc_message_bytes: ByteSize = ByteSize::mib(4),
         /// The longest HTTP body, before and after expansion (OTLP's recommended 20 MiB).
         pub http_body_bytes: ByteSize = ByteSize::mib(20),
-        /// The longest list of request headers.
-        pub header_list_bytes: ByteSize = ByteSize::kib(16),
+        /// The longest list of request headers, each counted with 32 bytes more (gRPC's usual 8
+        /// KiB).
+        pub header_list_bytes: ByteSize = ByteSize::kib(8),
         /// Requests at once on one HTTP/2 connection.
         pub concurrent_streams: u32 = 100,
         /// Connections at once on one listener; more wait in the kernel's queue.

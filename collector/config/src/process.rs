@@ -1,6 +1,6 @@
 //! Sections about the process itself: probes and metrics, memory, shutdown.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr};
 
 use crate::section::section;
 use crate::units::ByteSize;
@@ -8,8 +8,9 @@ use crate::units::ByteSize;
 section! {
     /// The listener for `/livez`, `/readyz` and `/metrics`.
     pub struct Admin {
-        /// Where it listens.
-        pub address: SocketAddr = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 9464)),
+        /// Where it listens: on all interfaces by default, for IPv6 and IPv4, or for IPv4 alone
+        /// where there is nothing else.
+        pub address: SocketAddr = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 9464)),
     }
 }
 

@@ -18,12 +18,34 @@ fn problems(text: &str) -> Vec<String> {
 fn two_lines_make_an_edge() {
     let checked = Config::load(EDGE).unwrap();
     let Mode::Edge { otlp, kafka } = checked.mode else { panic!("not an edge") };
-    assert_eq!(otlp.grpc.address.to_string(), "0.0.0.0:4317");
-    assert_eq!(otlp.http.address.to_string(), "0.0.0.0:4318");
+    assert_eq!(otlp.grpc.address.to_string(), "[::]:4317");
+    assert_eq!(otlp.http.address.to_string(), "[::]:4318");
     assert_eq!(otlp.limits.grpc_message_bytes, ByteSize::mib(4));
     assert_eq!(kafka.topics.traces.unwrap().as_str(), "otlp_traces");
     assert_eq!(kafka.acknowledge, Acknowledge::AfterKafka);
-    assert_eq!(checked.admin.address.port(), 9464);
+    assert_eq!(checked.admin.address.to_string(), "[::]:9464");
+}
+
+/// Scenario: a listener on all interfaces beside one on a single interface, or of the other family,
+/// with one port. Guarantee: told before the system refuses the second.
+#[test]
+fn a_port_of_all_interfaces_is_every_interfaces_port() {
+    let edge = |address: &str| {
+        format!(
+            "receivers: {{otlp: {{http: {{address: '{address}'}}}}}}\n\
+             exporters: {{kafka: {{connection: {{bootstrapServers: [k:1]}}}}}}\n"
+        )
+    };
+    for (address, other) in [
+        ("127.0.0.1:9464", "admin.address"),
+        ("0.0.0.0:9464", "admin.address"),
+        ("[::1]:4317", "receivers.otlp.grpc.address"),
+    ] {
+        let said = format!("{address} is also {other}: write another port");
+        let problems = problems(&edge(address));
+        assert!(problems.len() == 1 && problems[0].ends_with(&said), "{problems:?}");
+    }
+    assert!(Config::load(&edge("127.0.0.1:4318")).is_ok());
 }
 
 /// Scenario: the shortest gateway. Guarantee: it runs, and dead letters have topics.

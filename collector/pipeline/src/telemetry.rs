@@ -54,6 +54,29 @@ impl Refusal {
     }
 }
 
+/// Why a receiver closed a client's connection that its client would have kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Closed {
+    /// The byte budget had no room for it.
+    NoRoom,
+    /// What came over it isn't the protocol, or is more of it than allowed.
+    Fault,
+    /// Nothing came over it in time: no handshake, no head, no request.
+    Timeout,
+}
+
+impl Closed {
+    /// The label's value.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoRoom => "no_room",
+            Self::Fault => "fault",
+            Self::Timeout => "timeout",
+        }
+    }
+}
+
 /// Bounds of the histograms of waiting, in seconds: from a local answer to a long time-out.
 const WAIT_BUCKETS: [f64; 12] =
     [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
@@ -90,6 +113,7 @@ pub struct Telemetry {
     budget: Budget,
     signals: [SignalMetrics; 3],
     refused: IntCounterVec,
+    connections_closed: IntCounterVec,
     dead_lettered: IntCounterVec,
     lag_messages: IntGaugeVec,
     lag_seconds: GaugeVec,
@@ -147,6 +171,11 @@ impl Telemetry {
                 "Records answered with an error; a request that could not be read counts as one.",
                 &["signal", "reason"],
             )?,
+            connections_closed: register.counters(
+                "millrace_connections_closed_total",
+                "Clients' connections that were closed for a reason of ours.",
+                &["listener", "reason"],
+            )?,
             dead_lettered: register.counters(
                 "millrace_records_dead_lettered_total",
                 "Records kept in a dead-letter topic; a message that could not be read counts as one.",
@@ -190,7 +219,7 @@ impl Telemetry {
             )?,
             buffer: register.buffer()?,
             bytes_in_flight: register
-                .gauge("millrace_bytes_in_flight", "Bytes of records held in memory.")?,
+                .gauge("millrace_bytes_in_flight", "Bytes of records, requests and connections held.")?,
             budget_bytes: register
                 .gauge("millrace_budget_bytes", "Bytes that records in flight may take.")?,
             cpu_seconds: register.cpu_seconds()?,
@@ -219,6 +248,11 @@ impl Telemetry {
     /// Counts records answered with an error.
     pub fn refused(&self, signal: Signal, reason: Refusal, records: u64) {
         self.refused.with_label_values(&[signal.as_str(), reason.as_str()]).inc_by(records);
+    }
+
+    /// Counts a connection that was closed. `listener` is one of a fixed set of names.
+    pub fn connection_closed(&self, listener: &'static str, reason: Closed) {
+        self.connections_closed.with_label_values(&[listener, reason.as_str()]).inc();
     }
 
     /// Counts records kept in a dead-letter topic. `reason` is one of a fixed set of names.
@@ -478,7 +512,7 @@ impl Register {
 
 #[cfg(test)]
 mod tests {
-    use super::{Refusal, Telemetry, Unverified};
+    use super::{Closed, Refusal, Telemetry, Unverified};
     use crate::budget::Budget;
     use millrace_wire::Signal;
     use std::time::Duration;
@@ -497,6 +531,7 @@ mod tests {
         telemetry.records_out(Signal::Traces, 4);
         telemetry.buffered(Signal::Logs, 3);
         telemetry.refused(Signal::Logs, Refusal::Malformed, 1);
+        telemetry.connection_closed("grpc", Closed::NoRoom);
         telemetry.dead_lettered(Signal::Traces, "truncated", 2);
         telemetry.lag("otlp_traces", 3, 7, Duration::from_millis(1500));
         telemetry.insert_took(Duration::from_millis(30));
@@ -510,6 +545,7 @@ mod tests {
             "millrace_records_out_total{signal=\"traces\"} 4",
             "millrace_records_buffered{signal=\"logs\"} 3",
             "millrace_records_refused_total{reason=\"malformed\",signal=\"logs\"} 1",
+            "millrace_connections_closed_total{listener=\"grpc\",reason=\"no_room\"} 1",
             "millrace_records_dead_lettered_total{reason=\"truncated\",signal=\"traces\"} 2",
             "millrace_consumer_lag_messages{partition=\"3\",topic=\"otlp_traces\"} 7",
             "millrace_consumer_lag_seconds{partition=\"3\",topic=\"otlp_traces\"} 1.5",

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use axum::body::HttpBody;
+use hyper::body::Body;
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};

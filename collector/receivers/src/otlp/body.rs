@@ -12,8 +12,9 @@ use millrace_pipeline::budget::{Budget, Reservation};
 
 use super::denied::Denied;
 
-/// What a buffer begins with, in bytes: one HTTP/2 frame of the default size.
-const FIRST_CAPACITY_BYTES: usize = 16 * 1024;
+/// What a buffer begins with at least, in bytes: little, since 4,000 requests that drip may have
+/// one each, and doubled eleven times it holds the longest message.
+const FIRST_CAPACITY_BYTES: usize = 2 * 1024;
 
 /// The share of the budget for bodies that no worker has taken over yet, as a divisor. Workers
 /// take over about as fast as sockets are read, so few bodies wait.

@@ -5,12 +5,15 @@
 //! has.
 
 use std::convert::Infallible;
+use std::error::Error;
+use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -19,11 +22,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use millrace_config::OtlpLimits;
 use millrace_pipeline::drain::Drain;
+use millrace_pipeline::telemetry::Closed;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::guard::{Guarded, HEADS_PER_TURN, Turn};
 use super::reply::Reply;
 use super::service::Service;
 use super::tls::Tls;
@@ -39,19 +44,26 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// of 10 ms at 100 MB/s. What arrives is moved into budgeted buffers at once.
 const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
 
-/// The same for a whole connection: until tasks have read it, nobody's budget covers it.
+/// The same for a whole connection. Of what was sent, only one turn's bytes are read ahead.
 const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 
-/// The largest HTTP/2 frame taken, in bytes: fewer, larger pieces cost less than the default 16
-/// KiB.
-const FRAME_BYTES: u32 = 256 * 1024;
+/// The largest HTTP/2 frame taken, in bytes: the least that the protocol allows, and all that the
+/// usual clients send. A frame has a buffer of its size, however little of it is kept.
+const FRAME_BYTES: u32 = 16 * 1024;
+
+/// The table that clients may name headers by, in bytes: none. What is in it holds on to the
+/// buffers that it was read into; clients that use one all the same pay for these.
+const HEADER_TABLE_BYTES: u32 = 0;
 
 /// The read buffer of an HTTP/1 connection, in bytes, when its header limit is lower.
-const HTTP1_BUFFER_BYTES: usize = 64 * 1024;
+const HTTP1_BUFFER_BYTES: usize = 32 * 1024;
 
 /// Streams a client opened and reset before they were looked at; past it the connection is closed.
-/// The answer to rapid resets.
-const PENDING_RESETS: usize = 20;
+/// The answer to rapid resets: half of what is read before the next look.
+const PENDING_RESETS: usize = HEADS_PER_TURN / 2;
+
+/// Streams that had to be reset for what the client sent on them; past it the connection is closed.
+const FAULTY_STREAMS: usize = 100;
 
 /// A dead peer is found by a ping after this much silence, unanswered for half of it.
 const PING_PERIOD: Duration = Duration::from_secs(20);
@@ -63,6 +75,16 @@ pub(crate) enum Protocol {
     Grpc,
     /// HTTP/1.1 or HTTP/2.
     Http,
+}
+
+impl Protocol {
+    /// As in metrics and logs.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Grpc => "grpc",
+            Self::Http => "http",
+        }
+    }
 }
 
 /// A bound listener.
@@ -130,6 +152,9 @@ impl Listener {
 
 impl Host {
     async fn connection(&self, stream: TcpStream) {
+        let Some(_room) = self.service.rooms.connection(self.tls.is_some()) else {
+            return self.closed(Closed::NoRoom);
+        };
         // Answers are small: they should not wait for more to send.
         let _ = stream.set_nodelay(true);
         let first_request_by = Instant::now() + seconds(self.limits.header_read_seconds);
@@ -141,8 +166,8 @@ impl Host {
                         let wait = seconds(self.limits.header_read_seconds);
                         match timeout(wait, begins_as_http2(&stream)).await {
                             Ok(Ok(http2)) => http2,
-                            // Silent for too long, or gone.
-                            _ => return,
+                            Ok(Err(_)) => return,
+                            Err(_) => return self.closed(Closed::Timeout),
                         }
                     }
                 };
@@ -157,7 +182,7 @@ impl Host {
                         tracing::debug!(%error, "a tls handshake failed");
                         return;
                     }
-                    Err(_) => return,
+                    Err(_) => return self.closed(Closed::Timeout),
                 };
                 let negotiated = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                 let http2 = negotiated || self.protocol == Protocol::Grpc;
@@ -167,7 +192,16 @@ impl Host {
         };
         if let Err(error) = ended {
             tracing::debug!(%error, "a connection ended early");
+            if let Some(reason) = reason(&error) {
+                self.closed(reason);
+            }
         }
+    }
+
+    /// Counts a connection that is closed for a reason of ours: its client may try again, elsewhere
+    /// or later.
+    fn closed(&self, reason: Closed) {
+        self.service.shared.telemetry.connection_closed(self.protocol.name(), reason);
     }
 
     /// Serves requests on a connection that is ready for them.
@@ -182,30 +216,37 @@ impl Host {
     {
         let activity = Arc::new(Activity::new(first_request_by));
         let (protocol, service) = (self.protocol, Arc::clone(&self.service));
-        let (grpc_limit, http_limit) =
-            (self.limits.grpc_message_bytes.as_usize(), self.limits.http_body_bytes.as_usize());
         let handler = {
-            let activity = Arc::clone(&activity);
+            let (activity, limits) = (Arc::clone(&activity), self.limits.clone());
             service_fn(move |request: Request<Incoming>| {
                 let busy = activity.begin();
                 let service = Arc::clone(&service);
+                // What the head says goes on, not the head: it is gone before the next is read.
+                let (head, body) = request.into_parts();
+                let asked = Asked::read(protocol, &service, &limits, &head);
                 async move {
-                    let response: Response<Reply> = match protocol {
-                        Protocol::Grpc => grpc::handle(&service, grpc_limit, request).await,
-                        Protocol::Http => otlp_http::handle(&service, http_limit, request).await,
-                    };
+                    let response = asked.answer(&service, body).await;
                     drop(busy);
                     Ok::<_, Infallible>(response)
                 }
             })
         };
-        let stream = TokioIo::new(stream);
+        let turn = Turn::default();
         if http2 {
+            let rooms = &self.service.rooms;
+            let Some(_room) = rooms.http2() else {
+                self.closed(Closed::NoRoom);
+                return Ok(());
+            };
+            let header_bytes = self.limits.header_list_bytes.as_usize();
+            let stream = Guarded::new(stream, turn.clone(), header_bytes, rooms.table());
+            let stream = TokioIo::new(stream);
             let connection = self.http2_settings().serve_connection(stream, handler);
-            self.watch(connection, &activity).await
+            self.watch(connection, &activity, &turn).await
         } else {
+            let stream = TokioIo::new(stream);
             let connection = self.http1_settings().serve_connection(stream, handler);
-            self.watch(connection, &activity).await
+            self.watch(connection, &activity, &turn).await
         }
     }
 
@@ -227,7 +268,9 @@ impl Host {
             .timer(TokioTimer::new())
             .max_concurrent_streams(self.limits.concurrent_streams)
             .max_header_list_size(self.limits.header_list_bytes.as_usize() as u32)
+            .header_table_size(HEADER_TABLE_BYTES)
             .max_pending_accept_reset_streams(PENDING_RESETS)
+            .max_local_error_reset_streams(FAULTY_STREAMS)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .max_frame_size(FRAME_BYTES)
@@ -237,7 +280,12 @@ impl Host {
     }
 
     /// Drives a connection to its end, and brings the end about when it is due.
-    async fn watch<C>(&self, connection: C, activity: &Activity) -> Result<(), C::Error>
+    async fn watch<C>(
+        &self,
+        connection: C,
+        activity: &Activity,
+        turn: &Turn,
+    ) -> Result<(), C::Error>
     where
         C: GracefulConnection,
     {
@@ -247,13 +295,14 @@ impl Host {
             // Looked at again after each idle time: a request since then has moved the end.
             let look = activity.due(idle).min(Instant::now() + idle);
             tokio::select! {
-                ended = connection.as_mut() => return ended,
+                ended = drive(connection.as_mut(), turn) => return ended,
                 () = self.drain.begun() => {
-                    return finish(connection, self.drain.remaining()).await;
+                    return finish(connection, turn, self.drain.remaining()).await;
                 }
                 () = sleep_until(look) => {
                     if activity.due(idle) <= Instant::now() {
-                        return finish(connection, CLOSING_TIME).await;
+                        self.closed(Closed::Timeout);
+                        return finish(connection, turn, CLOSING_TIME).await;
                     }
                 }
             }
@@ -261,13 +310,67 @@ impl Host {
     }
 }
 
+/// Why a connection was closed from here, if it was.
+fn reason(error: &hyper::Error) -> Option<Closed> {
+    let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    match source.map(io::Error::kind) {
+        Some(io::ErrorKind::QuotaExceeded) => Some(Closed::NoRoom),
+        Some(io::ErrorKind::InvalidData) => Some(Closed::Fault),
+        // The client is gone.
+        Some(_) => None,
+        None if error.is_timeout() => Some(Closed::Timeout),
+        None => (!error.is_incomplete_message()).then_some(Closed::Fault),
+    }
+}
+
+/// Polls a connection, each time as a turn of its own.
+async fn drive<C: GracefulConnection>(
+    mut connection: Pin<&mut C>,
+    turn: &Turn,
+) -> Result<(), C::Error> {
+    poll_fn(|context| {
+        turn.begin();
+        connection.as_mut().poll(context)
+    })
+    .await
+}
+
 /// Lets a connection finish the requests it has, within `time`.
 async fn finish<C: GracefulConnection>(
     mut connection: Pin<&mut C>,
+    turn: &Turn,
     time: Duration,
 ) -> Result<(), C::Error> {
     connection.as_mut().graceful_shutdown();
-    timeout(time, connection).await.unwrap_or(Ok(()))
+    timeout(time, drive(connection, turn)).await.unwrap_or(Ok(()))
+}
+
+/// What a request's head asks for.
+enum Asked {
+    Grpc(grpc::Call, usize),
+    Http(otlp_http::Call, usize),
+    /// Nothing that is here, which is the answer.
+    Nothing(Box<Response<Reply>>),
+}
+
+impl Asked {
+    fn read(protocol: Protocol, service: &Service, limits: &OtlpLimits, head: &Parts) -> Self {
+        let asked = match protocol {
+            Protocol::Grpc => grpc::Call::read(service, head)
+                .map(|call| Self::Grpc(call, limits.grpc_message_bytes.as_usize())),
+            Protocol::Http => otlp_http::Call::read(service, head)
+                .map(|call| Self::Http(call, limits.http_body_bytes.as_usize())),
+        };
+        asked.unwrap_or_else(Self::Nothing)
+    }
+
+    async fn answer(self, service: &Service, body: Incoming) -> Response<Reply> {
+        match self {
+            Self::Grpc(call, limit_bytes) => call.answer(service, limit_bytes, body).await,
+            Self::Http(call, limit_bytes) => call.answer(service, limit_bytes, body).await,
+            Self::Nothing(response) => *response,
+        }
+    }
 }
 
 /// Whether a client speaks HTTP/2 from the start: its preface begins with `PRI`, and no method that

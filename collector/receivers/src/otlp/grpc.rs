@@ -7,7 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
-use http::{Method, Request, Response, StatusCode};
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
 use hyper::body::Body;
 use millrace_pipeline::publish::Delivered;
 use millrace_wire::Signal;
@@ -44,31 +45,45 @@ impl Framing for LengthPrefixed {
     }
 }
 
-/// Answers one call.
-pub(crate) async fn handle<B>(
-    service: &Service,
-    limit_bytes: usize,
-    request: Request<B>,
-) -> Response<Reply>
-where
-    B: Body<Data = Bytes> + Unpin,
-{
-    let (head, body) = request.into_parts();
-    if head.method != Method::POST || !is_grpc(&head.headers) {
-        // Not gRPC at all, so HTTP has to say so.
-        let mut response = Response::new(Reply::default());
-        *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        return response;
+/// A call whose head was read.
+pub(crate) struct Call {
+    signal: Signal,
+    encoding: Option<Encoding>,
+}
+
+impl Call {
+    /// Reads a head, or answers it.
+    pub(crate) fn read(service: &Service, head: &Parts) -> Result<Self, Box<Response<Reply>>> {
+        if head.method != Method::POST || !is_grpc(&head.headers) {
+            // Not gRPC at all, so HTTP has to say so.
+            let mut response = Response::new(Reply::default());
+            *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            return Err(response.into());
+        }
+        let Some(signal) = signal_of(head.uri.path()) else {
+            let path = status::shortened(head.uri.path());
+            let message = format!("there is no method {path} here");
+            return Err(failure(code::UNIMPLEMENTED, &message, None).into());
+        };
+        match encoding_of(&head.headers) {
+            Ok(encoding) => Ok(Self { signal, encoding }),
+            Err(denied) => Err(answer(Err(service.unread(signal, denied))).into()),
+        }
     }
-    let Some(signal) = signal_of(head.uri.path()) else {
-        let path = status::shortened(head.uri.path());
-        return failure(code::UNIMPLEMENTED, &format!("there is no method {path} here"), None);
-    };
-    let encoding = match encoding_of(&head.headers) {
-        Ok(encoding) => encoding,
-        Err(denied) => return answer(Err(service.unread(signal, denied))),
-    };
-    answer(service.export(signal, LengthPrefixed { encoding }, limit_bytes, body).await)
+
+    /// Answers it.
+    pub(crate) async fn answer<B>(
+        self,
+        service: &Service,
+        limit_bytes: usize,
+        body: B,
+    ) -> Response<Reply>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        let Self { signal, encoding } = self;
+        answer(service.export(signal, LengthPrefixed { encoding }, limit_bytes, body).await)
+    }
 }
 
 fn is_grpc(headers: &HeaderMap) -> bool {

@@ -5,7 +5,8 @@
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
-use http::{Method, Request, Response, StatusCode};
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
 use hyper::body::Body;
 use millrace_pipeline::publish::Delivered;
 use millrace_wire::Signal;
@@ -33,38 +34,55 @@ impl Framing for WholeBody {
     }
 }
 
-/// Answers one request.
-pub(crate) async fn handle<B>(
-    service: &Service,
-    limit_bytes: usize,
-    request: Request<B>,
-) -> Response<Reply>
-where
-    B: Body<Data = Bytes> + Unpin,
-{
-    let (head, body) = request.into_parts();
-    // Who sends something else is answered in protobuf, the protocol's first form.
-    let format = format_of(&head.headers);
-    let answer_in = format.unwrap_or(Format::Protobuf);
-    let signal = match head.uri.path() {
-        "/v1/traces" => Signal::Traces,
-        "/v1/logs" => Signal::Logs,
-        "/v1/metrics" => Signal::Metrics,
-        _ => {
-            let message = "write /v1/traces, /v1/logs or /v1/metrics";
-            return failure(answer_in, StatusCode::NOT_FOUND, message);
+/// A request whose head was read.
+pub(crate) struct Call {
+    signal: Signal,
+    body: WholeBody,
+}
+
+impl Call {
+    /// Reads a head, or answers it.
+    pub(crate) fn read(service: &Service, head: &Parts) -> Result<Self, Box<Response<Reply>>> {
+        // Who sends something else is answered in protobuf, the protocol's first form.
+        let format = format_of(&head.headers);
+        let answer_in = format.unwrap_or(Format::Protobuf);
+        let signal = match head.uri.path() {
+            "/v1/traces" => Signal::Traces,
+            "/v1/logs" => Signal::Logs,
+            "/v1/metrics" => Signal::Metrics,
+            _ => {
+                let message = "write /v1/traces, /v1/logs or /v1/metrics";
+                return Err(failure(answer_in, StatusCode::NOT_FOUND, message).into());
+            }
+        };
+        if head.method != Method::POST {
+            let mut response =
+                failure(answer_in, StatusCode::METHOD_NOT_ALLOWED, "send OTLP by POST");
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+            return Err(response.into());
         }
-    };
-    if head.method != Method::POST {
-        let mut response = failure(answer_in, StatusCode::METHOD_NOT_ALLOWED, "send OTLP by POST");
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
-        return response;
+        match check_headers(format, &head.headers) {
+            Ok(body) => Ok(Self { signal, body }),
+            Err(denied) => {
+                Err(answer(signal, answer_in, Err(service.unread(signal, denied))).into())
+            }
+        }
     }
-    let result = match check_headers(format, &head.headers) {
-        Ok(framing) => service.export(signal, framing, limit_bytes, body).await,
-        Err(denied) => Err(service.unread(signal, denied)),
-    };
-    answer(signal, answer_in, result)
+
+    /// Answers it.
+    pub(crate) async fn answer<B>(
+        self,
+        service: &Service,
+        limit_bytes: usize,
+        body: B,
+    ) -> Response<Reply>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        let Self { signal, body: whole } = self;
+        let format = whole.format;
+        answer(signal, format, service.export(signal, whole, limit_bytes, body).await)
+    }
 }
 
 /// How a body is written, if that is spoken.

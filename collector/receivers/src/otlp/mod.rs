@@ -9,9 +9,12 @@
 mod body;
 mod connection;
 mod denied;
+mod frames;
 mod grpc;
+mod guard;
 mod http;
 mod reply;
+mod room;
 mod scratch;
 mod service;
 mod status;
@@ -30,9 +33,12 @@ use millrace_pipeline::publish::Publish;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::framing::GRPC_PREFIX_BYTES;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 
+use crate::listen;
 use body::Intake;
 use connection::{Host, Listener, Protocol};
+use room::Rooms;
 use service::Service;
 use work::{Pool, Shared};
 
@@ -77,6 +83,18 @@ pub enum OtlpError {
         /// Why.
         source: TlsError,
     },
+    /// The budget cannot hold a connection.
+    #[error(
+        "the memory budget of {budget_bytes} bytes is too small for clients to connect: with \
+         these receivers.otlp.limits it needs {needed_bytes}; lower headerListBytes or \
+         concurrentStreams, or raise memory.limitBytes or the pod's memory limit"
+    )]
+    SmallBudget {
+        /// What there is.
+        budget_bytes: u64,
+        /// What is needed.
+        needed_bytes: u64,
+    },
     /// No thread could be started.
     #[error("cannot start the receiver's threads: {0}")]
     Threads(#[source] io::Error),
@@ -98,11 +116,16 @@ impl Otlp {
         let Parts { budget, drain, telemetry, publisher, threads } = parts;
         let longest_bytes = limits.longest_bytes() + GRPC_PREFIX_BYTES as u64;
         let intake = Intake::new(budget.clone(), longest_bytes);
+        let rooms = Rooms::new(budget.clone(), limits, Handle::current().metrics().num_workers());
+        rooms.suffice().map_err(|needed_bytes| OtlpError::SmallBudget {
+            budget_bytes: budget.limit_bytes(),
+            needed_bytes,
+        })?;
         let shared = Arc::new(Shared { budget, intake, telemetry, publisher });
         let pool = Pool::start(threads.max(LEAST_THREADS), Arc::clone(&shared))
             .map_err(OtlpError::Threads)?;
         let request_time = Duration::from_secs(u64::from(limits.request_seconds));
-        let service = Arc::new(Service { shared, pool, drain: drain.clone(), request_time });
+        let service = Arc::new(Service { shared, pool, rooms, drain: drain.clone(), request_time });
         let listener = async |protocol, enabled: bool, address, tls: &Option<ServerTls>| {
             if !enabled {
                 return Ok(None);
@@ -151,7 +174,7 @@ async fn bind(protocol: Protocol, address: SocketAddr) -> Result<TcpListener, Ot
         Protocol::Grpc => "receivers.otlp.grpc.address",
         Protocol::Http => "receivers.otlp.http.address",
     };
-    TcpListener::bind(address).await.map_err(|source| OtlpError::Bind { field, address, source })
+    listen::bind(address).await.map_err(|source| OtlpError::Bind { field, address, source })
 }
 
 fn load_tls(protocol: Protocol, settings: &ServerTls) -> Result<Arc<tls::Tls>, OtlpError> {

@@ -20,12 +20,14 @@ use tokio::time::{Instant, timeout_at};
 
 use super::body::{self, Collected};
 use super::denied::{Denied, Kind};
+use super::room::Rooms;
 use super::work::{Job, Pool, Shared};
 
 /// Takes requests; shared by all connections of a receiver.
 pub(crate) struct Service {
     pub(crate) shared: Arc<Shared>,
     pub(crate) pool: Pool,
+    pub(crate) rooms: Rooms,
     pub(crate) drain: Drain,
     /// The time for a whole request.
     pub(crate) request_time: Duration,
@@ -68,6 +70,9 @@ impl Service {
         if self.drain.is_begun() {
             return Err(self.unread_as(signal, Refusal::Draining, Refused::Draining.into()));
         }
+        let Some(_room) = self.rooms.request() else {
+            return Err(self.unread(signal, Denied::full()));
+        };
         let deadline = Instant::now() + self.request_time;
         let collecting = body::collect(body, limit_bytes + F::OVERHEAD_BYTES, &self.shared.intake);
         let body = match timeout_at(deadline, collecting).await {

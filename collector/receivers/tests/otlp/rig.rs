@@ -144,6 +144,13 @@ impl Rig {
         self.drain.begin();
         tokio::time::timeout(PATIENCE, self.served).await.expect("the receiver to end").unwrap();
     }
+
+    /// The same, where no worker has kept a buffer: all of the budget is free again.
+    pub(crate) async fn end_with_nothing_held(self) {
+        let budget = self.budget.clone();
+        self.end().await;
+        assert_eq!(budget.used_bytes(), 0);
+    }
 }
 
 pub(crate) fn traces(spans: usize) -> ExportTraceServiceRequest {

@@ -1,0 +1,396 @@
+//! Follows HTTP/2 frames and the header blocks in them, byte by byte, and decodes nothing: where
+//! one block ends, how long it is, and whether it adds to the header table.
+//!
+//! What is malformed is the library's to find; until it has, nothing here is believed but lengths.
+
+use std::io;
+
+/// The client's first words.
+const PREFACE_BYTES: usize = 24;
+
+const HEAD_BYTES: usize = 9;
+const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
+const END_HEADERS: u8 = 0x4;
+const PADDED: u8 = 0x8;
+const PRIORITY: u8 = 0x20;
+
+/// A stream's priority in the head of a block.
+const PRIORITY_BYTES: usize = 5;
+
+/// The largest number that is followed: a table's size or a string's length far past any limit.
+const NUMBER_MAX: usize = 1 << 28;
+
+/// What a header block did to the header table.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Effect {
+    /// It added an entry.
+    pub(crate) added: bool,
+    /// It emptied the table, before it added anything.
+    pub(crate) emptied: bool,
+}
+
+/// The frames of one connection.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    at: At,
+    head: [u8; HEAD_BYTES],
+    /// The padding at the end of the frame.
+    padding: usize,
+    block: Block,
+    block_bytes: usize,
+    block_bytes_max: usize,
+}
+
+/// Where in a frame the next byte is.
+#[derive(Debug, Clone, Copy)]
+enum At {
+    /// In its head, with so many bytes read.
+    Head(usize),
+    /// In bytes of no concern, with so many to go.
+    Rest(usize),
+    /// At the length of the padding, before so many bytes of the payload.
+    Padding(usize),
+    /// Before a priority of so many bytes, and so many bytes of the payload behind it.
+    Priority(usize, usize),
+    /// In a piece of a header block, with so many bytes to go.
+    Piece(usize),
+}
+
+impl Frames {
+    /// At a connection's first byte, with blocks of at most `block_bytes_max`.
+    pub(crate) fn new(block_bytes_max: usize) -> Self {
+        Self {
+            at: At::Rest(PREFACE_BYTES),
+            head: [0; HEAD_BYTES],
+            padding: 0,
+            block: Block::default(),
+            block_bytes: 0,
+            block_bytes_max,
+        }
+    }
+
+    /// How many bytes of the frame are still to come, as far as that is known.
+    pub(crate) fn left(&self) -> usize {
+        match self.at {
+            At::Head(_) => 0,
+            At::Rest(left) | At::Padding(left) | At::Priority(_, left) | At::Piece(left) => left,
+        }
+    }
+
+    /// Follows `bytes` to the end of the first header block in them: how many that were, and what
+    /// the block did.
+    ///
+    /// # Errors
+    /// When a block is too long.
+    pub(crate) fn follow(&mut self, bytes: &[u8]) -> io::Result<(usize, Option<Effect>)> {
+        let mut rest = bytes;
+        while let Some((first, others)) = rest.split_first() {
+            let taken = match self.at {
+                At::Head(known) => {
+                    if let Some(place) = self.head.get_mut(known) {
+                        *place = *first;
+                    }
+                    self.at = At::Head(known + 1);
+                    if known + 1 == HEAD_BYTES {
+                        self.begin();
+                    }
+                    1
+                }
+                At::Rest(left) => {
+                    let taken = left.min(rest.len());
+                    self.at = At::Rest(left - taken);
+                    taken
+                }
+                At::Padding(left) => {
+                    self.padding = usize::from(*first);
+                    self.at = self.priority(left);
+                    1
+                }
+                At::Priority(left, piece) => {
+                    let taken = left.min(rest.len());
+                    self.at = At::Priority(left - taken, piece);
+                    taken
+                }
+                At::Piece(left) => {
+                    let taken = left.min(rest.len());
+                    self.block_bytes += taken;
+                    if self.block_bytes > self.block_bytes_max {
+                        return Err(io::ErrorKind::InvalidData.into());
+                    }
+                    rest.iter().take(taken).for_each(|byte| self.block.follow(*byte));
+                    self.at = At::Piece(left - taken);
+                    taken
+                }
+            };
+            rest = rest.get(taken..).unwrap_or(others);
+            if let Some(effect) = self.step() {
+                return Ok((bytes.len() - rest.len(), Some(effect)));
+            }
+        }
+        Ok((bytes.len(), None))
+    }
+
+    /// Goes on from what is done; tells a block that is.
+    fn step(&mut self) -> Option<Effect> {
+        if let At::Priority(0, piece) = self.at {
+            self.at = At::Piece(piece);
+        }
+        if let At::Piece(0) = self.at {
+            self.at = At::Rest(self.padding);
+            let [.., flags, _, _, _, _] = self.head;
+            if flags & END_HEADERS != 0 {
+                if let At::Rest(0) = self.at {
+                    self.at = At::Head(0);
+                }
+                return Some(std::mem::take(&mut self.block).effect);
+            }
+        }
+        if let At::Rest(0) = self.at {
+            self.at = At::Head(0);
+        }
+        None
+    }
+
+    /// A frame's head is known.
+    fn begin(&mut self) {
+        let [high, middle, low, kind, flags, ..] = self.head;
+        let length = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
+        self.padding = 0;
+        self.at = match kind {
+            HEADERS => {
+                self.block = Block::default();
+                self.block_bytes = 0;
+                // At a padding of no length the frame is malformed, and the library says so.
+                if flags & PADDED != 0 && length > 0 {
+                    At::Padding(length - 1)
+                } else {
+                    self.priority(length)
+                }
+            }
+            CONTINUATION => At::Piece(length),
+            _ => At::Rest(length),
+        };
+    }
+
+    /// Behind the padding's length, with `left` bytes of the payload to come.
+    fn priority(&mut self, left: usize) -> At {
+        self.padding = self.padding.min(left);
+        let left = left - self.padding;
+        let [.., flags, _, _, _, _] = self.head;
+        let priority = if flags & PRIORITY != 0 { PRIORITY_BYTES.min(left) } else { 0 };
+        At::Priority(priority, left - priority)
+    }
+}
+
+/// A header block (RFC 7541), up to the next byte.
+#[derive(Debug, Default)]
+struct Block {
+    at: Within,
+    /// Strings that follow before the next header.
+    strings: u8,
+    effect: Effect,
+}
+
+/// Where in a header the next byte is.
+#[derive(Debug, Clone, Copy, Default)]
+enum Within {
+    /// At its beginning.
+    #[default]
+    Header,
+    /// In a number that goes on: what it is for, its value so far, and how far the next byte is
+    /// shifted.
+    Number(Number, usize, u32),
+    /// At a string's length.
+    Length,
+    /// In a string, with so many bytes to go.
+    Text(usize),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Number {
+    /// A whole header's place in the table.
+    Indexed,
+    /// A name's place in the table; 0 says that the name is written out.
+    Name,
+    /// The table's size from now on.
+    TableSize,
+    /// A string's length.
+    Length,
+}
+
+impl Block {
+    fn follow(&mut self, byte: u8) {
+        match self.at {
+            Within::Header => match byte {
+                0x80.. => self.begin(Number::Indexed, byte, 7),
+                0x40.. => {
+                    self.effect.added = true;
+                    self.begin(Number::Name, byte, 6);
+                }
+                0x20.. => self.begin(Number::TableSize, byte, 5),
+                _ => self.begin(Number::Name, byte, 4),
+            },
+            Within::Length => self.begin(Number::Length, byte, 7),
+            Within::Number(number, value, shift) => {
+                let more = usize::from(byte & 0x7f).checked_shl(shift).unwrap_or(NUMBER_MAX);
+                let value = value.saturating_add(more).min(NUMBER_MAX);
+                if byte & 0x80 == 0 {
+                    self.end(number, value);
+                } else {
+                    self.at = Within::Number(number, value, shift.saturating_add(7));
+                }
+            }
+            Within::Text(left) => self.text(left - 1),
+        }
+    }
+
+    /// A number with a prefix of so many bits.
+    fn begin(&mut self, number: Number, byte: u8, bits: u8) {
+        let mask = (1_u8 << bits) - 1;
+        if byte & mask == mask {
+            self.at = Within::Number(number, usize::from(mask), 0);
+        } else {
+            self.end(number, usize::from(byte & mask));
+        }
+    }
+
+    fn end(&mut self, number: Number, value: usize) {
+        match number {
+            Number::Indexed => self.at = Within::Header,
+            Number::Name => {
+                self.strings = if value == 0 { 2 } else { 1 };
+                self.at = Within::Length;
+            }
+            Number::TableSize => {
+                self.effect.emptied |= value == 0 && !self.effect.added;
+                self.at = Within::Header;
+            }
+            Number::Length => self.text(value),
+        }
+    }
+
+    fn text(&mut self, left: usize) {
+        if left > 0 {
+            self.at = Within::Text(left);
+            return;
+        }
+        self.strings = self.strings.saturating_sub(1);
+        self.at = if self.strings > 0 { Within::Length } else { Within::Header };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Effect, Frames};
+
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    const ADDED: Effect = Effect { added: true, emptied: false };
+    const EMPTIED: Effect = Effect { added: false, emptied: true };
+    const NOTHING: Effect = Effect { added: false, emptied: false };
+
+    fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+        let length = (payload.len() as u32).to_be_bytes();
+        [&length[1..], &[kind, flags, 0, 0, 0, 1], payload].concat()
+    }
+
+    /// What all blocks did, with the bytes read in pieces of so many.
+    fn effects(bytes: &[u8], piece: usize, longest: usize) -> std::io::Result<Vec<Effect>> {
+        let mut frames = Frames::new(longest);
+        let mut effects = Vec::new();
+        for mut part in bytes.chunks(piece) {
+            while !part.is_empty() {
+                let (read, effect) = frames.follow(part)?;
+                part = &part[read..];
+                effects.extend(effect);
+            }
+        }
+        Ok(effects)
+    }
+
+    /// Scenario: every kind of header, with long and short numbers, in frames with padding,
+    /// priorities and continuations among frames of other kinds, in pieces of every size.
+    /// Guarantee: each block is found once, with what it does to the table.
+    #[test]
+    fn blocks_are_found_with_what_they_do_to_the_table() {
+        let long = [&[0x7f, 0x80, 0x01][..], &[b'v'; 255]].concat();
+        // Indexed ones, one of them by a long number; literals that are not to be indexed, by name
+        // and by a long number, never indexed, and with a long value.
+        let plain = [
+            &[0x82, 0xff, 0x80, 0x7f][..],
+            &[0x04, 1, b'/'],
+            &[0x0f, 0x10, 2, 0x40, 0x40],
+            &[0x10, 1, 0x40, 1, 0x40],
+            &[0x00, 1, b'n'],
+            &long,
+        ]
+        .concat();
+        let added = [&[0x82][..], &[0x40, 1, b'n', 0], &[0x7f, 0x03, 1, b'v']].concat();
+        let (first, second) = plain.split_at(17);
+        let padded = [&[3][..], &[0x40, 1, b'n', 1, b'v'], &[0x40; 3]].concat();
+        let ranked = [&[0x80, 0, 0, 0, 9][..], &[0x83]].concat();
+        let both = [&[2][..], &[0x40, 0, 0, 0, 9], &[0x84], &[0x40; 2]].concat();
+        let bytes = [
+            PREFACE.to_vec(),
+            frame(4, 0, &[0x40; 12]),
+            frame(4, 1, &[]),
+            frame(1, 0x4, &plain),
+            frame(1, 0x4, &added),
+            frame(0, 0, &[0x40; 300]),
+            frame(1, 0, first),
+            frame(9, 0, &[]),
+            frame(9, 0x4, second),
+            frame(1, 0x8 | 0x4, &padded),
+            frame(1, 0x20 | 0x4 | 0x1, &ranked),
+            frame(1, 0x20 | 0x8 | 0x4, &both),
+            // The table's size: all of it, then none.
+            frame(1, 0x4, &[0x3f, 0xe1, 0x1f, 0x82]),
+            frame(1, 0x4, &[0x20, 0x82]),
+            frame(1, 0x4, &[]),
+        ]
+        .concat();
+        let expected =
+            [NOTHING, ADDED, NOTHING, ADDED, NOTHING, NOTHING, NOTHING, EMPTIED, NOTHING];
+        for piece in 1..=bytes.len() {
+            assert_eq!(effects(&bytes, piece, 1000).unwrap(), expected, "in pieces of {piece}");
+        }
+    }
+
+    /// Scenario: a block at the limit and one past it, in one frame and in several, without an end.
+    /// Guarantee: taken at the limit, refused before the end of what is past it.
+    #[test]
+    fn a_block_is_held_to_its_length() {
+        let value = |length| [&[0x00, 1, b'n', 0x7f, 0xe1, 0x07][..], &vec![b'v'; length]].concat();
+        let (fits, long) = (value(994), value(995));
+        let whole = |block: &[u8]| [PREFACE, &frame(1, 0, block)].concat();
+        let parts = |block: &[u8]| [whole(&block[..500]), frame(9, 0, &block[500..])].concat();
+        assert_eq!(effects(&whole(&fits), 100, 1000).unwrap(), []);
+        assert_eq!(effects(&parts(&fits), 100, 1000).unwrap(), []);
+        assert!(effects(&whole(&long), 100, 1000).is_err());
+        assert!(effects(&parts(&long), 100, 1000).is_err());
+        // Each block for itself.
+        let again = [whole(&fits), frame(9, 4, &[]), frame(1, 4, &fits)].concat();
+        assert_eq!(effects(&again, 100, 1000).unwrap(), [NOTHING, NOTHING]);
+    }
+
+    /// Scenario: lengths and numbers that contradict each other. Guarantee: no panic, and the same
+    /// is found however the bytes come.
+    #[test]
+    fn nonsense_is_followed_without_harm() {
+        let mut seed = 7_u32;
+        for _ in 0..2000 {
+            let mut bytes = PREFACE.to_vec();
+            for _ in 0..40 {
+                let mut random = || {
+                    seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    (seed >> 24) as u8
+                };
+                let payload: Vec<u8> = (0..random() % 32).map(|_| random()).collect();
+                let kind = [1, 9, 1, 0][usize::from(random() % 4)];
+                bytes.extend(frame(kind, random(), &payload));
+            }
+            let whole = effects(&bytes, bytes.len(), 1000).unwrap();
+            assert_eq!(effects(&bytes, 1, 1000).unwrap(), whole);
+        }
+    }
+}

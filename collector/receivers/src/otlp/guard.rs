@@ -1,0 +1,143 @@
+//! HTTP/2 as it comes off the socket, bounded before the library reads it.
+//!
+//! The library bounds what a header list says, not what it keeps: every unfinished block may have
+//! six frames, the entries of the header table hold on to the buffers that they were read into, and
+//! all that the socket has is read before one request is looked at. Here frames and header blocks
+//! are followed without being decoded, and held to [`BLOCK_FACTOR`], a [`TableRoom`] and a
+//! [`Turn`].
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::frames::Frames;
+use super::room::TableRoom;
+
+/// A header block's length on the wire, as a multiple of the longest header list. A list is longer
+/// than its block, except where text is written in the longest codes; past the list's own limit a
+/// request is still answered with 431.
+const BLOCK_FACTOR: usize = 2;
+
+/// Blocks that may lie in a header table of the protocol's 4,096 bytes: 33 for an entry.
+pub(crate) const TABLE_BLOCKS: u64 = 4096 / 33;
+
+/// Header blocks that are read before the requests there are have been looked at, in a connection's
+/// turn on a thread. What is read at once may hold some more, of [`STEP_BYTES`] in all.
+pub(crate) const HEADS_PER_TURN: usize = 8;
+
+/// Bytes that are read in one turn: until the requests' tasks have had theirs, nobody's buffer
+/// covers them.
+const TURN_BYTES: usize = 32 * 1024;
+
+/// Bytes that are read at once past the end of the frame that is being read.
+const STEP_BYTES: usize = 2 * 1024;
+
+/// What a connection has read since it was last polled. Whoever polls it begins a new one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Turn {
+    heads: Arc<AtomicUsize>,
+    bytes: Arc<AtomicUsize>,
+}
+
+impl Turn {
+    /// All requests read so far have been looked at.
+    pub(crate) fn begin(&self) {
+        self.heads.store(0, Ordering::Relaxed);
+        self.bytes.store(0, Ordering::Relaxed);
+    }
+
+    fn is_over(&self) -> bool {
+        self.heads.load(Ordering::Relaxed) >= HEADS_PER_TURN
+            || self.bytes.load(Ordering::Relaxed) >= TURN_BYTES
+    }
+}
+
+/// A stream that HTTP/2 is read from.
+pub(crate) struct Guarded<S> {
+    stream: S,
+    turn: Turn,
+    frames: Frames,
+    table: TableRoom,
+}
+
+impl<S> Guarded<S> {
+    /// `list_bytes` is the longest header list taken.
+    pub(crate) fn new(stream: S, turn: Turn, list_bytes: usize, table: TableRoom) -> Self {
+        let frames = Frames::new(list_bytes.saturating_mul(BLOCK_FACTOR));
+        Self { stream, turn, frames, table }
+    }
+
+    /// Follows what was read.
+    fn follow(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        self.turn.bytes.fetch_add(bytes.len(), Ordering::Relaxed);
+        while !bytes.is_empty() {
+            let (read, block) = self.frames.follow(bytes)?;
+            bytes = bytes.get(read..).unwrap_or_default();
+            let Some(block) = block else { continue };
+            self.turn.heads.fetch_add(1, Ordering::Relaxed);
+            if block.emptied {
+                self.table.empty();
+            }
+            if block.added && !self.table.grow() {
+                return Err(io::ErrorKind::QuotaExceeded.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.turn.is_over() {
+            // Again at once, after the tasks that wait already.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let most = buffer.remaining().min(this.frames.left() + STEP_BYTES);
+        let mut step = ReadBuf::new(buffer.initialize_unfilled_to(most));
+        ready!(Pin::new(&mut this.stream).poll_read(context, &mut step))?;
+        let read = step.filled().len();
+        this.follow(step.filled())?;
+        buffer.advance(read);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
