@@ -81,7 +81,8 @@ fn parts_hold(signal: Signal, request: &[u8], records: u64, max_bytes: usize) {
 
 /// Whatever stricter limits let through has the same records; what they refuse is for a limit.
 fn stricter_limits_refuse_more(signal: Signal, request: &[u8], records: u64) {
-    let limits = Limits { message_bytes: 1 << 20, nesting_depth: 1, attributes: 2 };
+    let limits =
+        Limits { message_bytes: 1 << 20, nesting_depth: 1, attributes: 2, ..Limits::of_readers() };
     match otlp::check(signal, request, &limits) {
         Ok(checked) => assert_eq!(checked.records, records),
         Err(error) => assert!(

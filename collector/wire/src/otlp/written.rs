@@ -50,7 +50,7 @@ impl Days {
     #[inline(never)]
     fn note_another(&mut self, unix_nano: u64, limit: usize) -> bool {
         let start = unix_nano / NANOS_PER_DAY * NANOS_PER_DAY;
-        let same = if start + NANOS_PER_DAY <= SECONDS_END_NANOS { NANOS_PER_DAY } else { 0 };
+        let same = if start <= SECONDS_END_NANOS - NANOS_PER_DAY { NANOS_PER_DAY } else { 0 };
         self.last = (start, same);
         self.add(key(unix_nano), limit)
     }
