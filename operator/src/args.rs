@@ -23,8 +23,8 @@ pub struct Args {
     #[arg(long, env = "MILLRACE_WATCH_SECRETS")]
     pub watch_secrets: bool,
 
-    /// A host that specs may name for Kafka and ClickHouse, or a domain (*.example.com); may be given
-    /// several times. Without it: all but link-local addresses, which never are.
+    /// A host that specs may name for Kafka and ClickHouse, or a domain (*.example.com); may be
+    /// given several times. Without it: all but link-local addresses, which never are.
     #[arg(long = "allowed-host", env = "MILLRACE_ALLOWED_HOSTS", value_delimiter = ',')]
     pub allowed_hosts: Vec<Pattern>,
 

@@ -298,7 +298,7 @@ async fn unparsable<R: Reconciler>(
         return Ok(Action::requeue(left));
     }
     let note = format!(
-        "this {kind} does not parse, so what it stands for outside Kubernetes was left as it is: {}",
+        "this {kind} does not parse: what it stands for outside Kubernetes is left as it is: {}",
         invalid.error
     );
     let notice = Notice::warning(Reason::DeletionGivenUp.as_str(), "Delete", note);

@@ -52,9 +52,9 @@ pub async fn follow<'a, K: Applicable>(
     Ok(Cow::Owned(object))
 }
 
-/// An object on its way out: `clean`, if there is anything to clean up, is tried for a bounded time;
-/// then the object is let go, whatever came of it. `remains` says what is left behind if it failed, or
-/// if another object stands for the same.
+/// An object on its way out: `clean`, if there is anything to clean up, is tried for a bounded
+/// time; then the object is let go, whatever came of it. `remains` says what is left behind if it
+/// failed, or if another object stands for the same.
 ///
 /// # Errors
 /// When cleaning up failed and is tried again, or the API server refuses or is away.

@@ -1,5 +1,5 @@
-//! Whom the operator may connect to because a spec says so, and how many bytes it holds of what they
-//! answer: anybody who may write a spec names hosts, and whatever listens there answers.
+//! Whom the operator may connect to because a spec says so, and how many bytes it holds of what
+//! they answer: anybody who may write a spec names hosts, and whatever listens there answers.
 //!
 //! Hosts are named exactly, or by a domain (`*.example.com`). Without any, all are allowed but
 //! link-local addresses, where a cloud's metadata service is, which never are. Limits: brokers that

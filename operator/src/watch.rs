@@ -140,9 +140,9 @@ where
     }
 }
 
-/// A watch of `watched` for the controller of `kind`, with a back-off of its own: one that breaks or
-/// is refused is told of and tried again ever more rarely. Its errors end here, because a controller
-/// slows down all its watches for the error of one.
+/// A watch of `watched` for the controller of `kind`, with a back-off of its own: one that breaks
+/// or is refused is told of and tried again ever more rarely. Its errors end here, because a
+/// controller slows down all its watches for the error of one.
 pub fn apart<T>(
     kind: &str,
     watched: &str,

@@ -266,8 +266,8 @@ fn limited(url: &str, shared: &Budget) -> Client {
     Client::new(options).unwrap()
 }
 
-/// Scenario: a server whose answers have no end, as a result and as an error. Guarantee: given up at
-/// the bound, not when time is over, and what was held of the shared budget is given back.
+/// Scenario: a server whose answers have no end, as a result and as an error. Guarantee: given up
+/// at the bound, not when time is over, and what was held of the shared budget is given back.
 #[tokio::test]
 async fn an_answer_without_an_end_is_given_up_at_its_bound() {
     for status in [200, 500] {

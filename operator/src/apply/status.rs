@@ -20,8 +20,8 @@ const UNPROCESSABLE: u16 = 422;
 ///
 /// Of this very object: one that was made anew under its name since says nothing of what was found
 /// for the one before. And of this very state: a status holds decisions, and whoever decided on an
-/// older one would take back what was decided since; it is a conflict, and decided again. Server-side
-/// apply of a status takes neither, so this is a patch with tests.
+/// older one would take back what was decided since; it is a conflict, and decided again.
+/// Server-side apply of a status takes neither, so this is a patch with tests.
 ///
 /// # Errors
 /// When the API server refuses or is away.
@@ -78,8 +78,8 @@ pub async fn patch_status<K: Applicable, S: Serialize>(
     Err(StepError::api(Step::Status, what, refused))
 }
 
-/// States that it is not known whether the object is ready, and leaves all else as it was told last:
-/// for a reconcile that was cut off before it could say anything.
+/// States that it is not known whether the object is ready, and leaves all else as it was told
+/// last: for a reconcile that was cut off before it could say anything.
 ///
 /// # Errors
 /// As [`patch_status`].

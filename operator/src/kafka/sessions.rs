@@ -2,7 +2,8 @@
 //!
 //! Connections are told apart by servers, protocol and the contents of their secrets: changed ones
 //! make another session, the old one is given up when nobody has asked over it for a while. Bounded
-//! in number: with more connections in use than are kept, the others' sessions pass. Everybody who asks about topics or lag comes in here.
+//! in number: with more connections in use than are kept, the others' sessions pass. Everybody who
+//! asks about topics or lag comes in here.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -171,8 +172,8 @@ impl Sessions {
         state.sessions.len() + state.passing.values().filter(|it| it.strong_count() > 0).count()
     }
 
-    /// The session of a connection: the one there is, one that is kept from now on, or, with as many
-    /// in use as are kept, one that passes with those who wait for its answers.
+    /// The session of a connection: the one there is, one that is kept from now on, or, with as
+    /// many in use as are kept, one that passes with those who wait for its answers.
     async fn session(&self, settings: Settings) -> Result<Arc<Session>, Failure> {
         self.may_connect(&settings)?;
         if let Some(known) = self.kept(&settings, UNUSED_AFTER) {
@@ -350,9 +351,9 @@ mod tests {
         }
     }
 
-    /// Scenario: as many passing sessions as there may be are in use; one more is asked for, and one
-    /// of theirs again. Guarantee: theirs is shared; the new one waits until one is done, and no
-    /// longer than its time.
+    /// Scenario: as many passing sessions as there may be are in use; one more is asked for, and
+    /// one of theirs again. Guarantee: theirs is shared; the new one waits until one is done, and
+    /// no longer than its time.
     #[tokio::test(start_paused = true)]
     async fn passing_sessions_are_shared_and_bounded() {
         let sessions = Sessions::new(Pace::AT_ONCE);

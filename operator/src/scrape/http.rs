@@ -150,8 +150,8 @@ mod tests {
         serve.abort();
     }
 
-    /// Scenario: other answers hold the whole budget, and then don't. Guarantee: a pod's answer waits
-    /// for it, no longer than a look takes; it is taken then, and what it took is given back.
+    /// Scenario: other answers hold the whole budget, and then don't. Guarantee: a pod's answer
+    /// waits for it, no longer than a look takes; it is taken then, and what it took is given back.
     #[tokio::test]
     async fn answers_wait_for_the_shared_budget() {
         let listener = TcpListener::bind((HOST, 0)).await.unwrap();

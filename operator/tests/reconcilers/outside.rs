@@ -375,8 +375,8 @@ async fn a_reconcile_that_takes_too_long_leaves_ready_unknown() {
     assert_eq!(world.server.take_event_reasons(), Vec::<String>::new());
 }
 
-/// Scenario: a schema is deleted with its tables; the first of its two servers hangs. Guarantee: the
-/// other's tables go at the first attempt; the object is let go after five minutes.
+/// Scenario: a schema is deleted with its tables; the first of its two servers hangs. Guarantee:
+/// the other's tables go at the first attempt; the object is let go after five minutes.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_hangs_keeps_no_others_tables_nor_the_object() {
     let mut world = World::new();

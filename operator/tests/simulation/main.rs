@@ -3,8 +3,9 @@
 //! once, users that meddle, brokers that go away.
 //!
 //! Guarantees: no object ever says Ready while what it stands for was not so; once trouble ceases
-//! everything ends ready and as in a world without trouble; then one more look, by the same operator
-//! or a new one, writes nothing. Simulations that are broken on purpose are found out. `make sim-operator SEEDS=` walks on; `SEED=` walks one again.
+//! everything ends ready and as in a world without trouble; then one more look, by the same
+//! operator or a new one, writes nothing. Simulations that are broken on purpose are found out.
+//! `make sim-operator SEEDS=` walks on; `SEED=` walks one again.
 #![allow(
     clippy::unwrap_used,
     clippy::unwrap_in_result,

@@ -301,8 +301,8 @@ pub(crate) fn classify(error: clickhouse::error::Error, at: &Endpoint, user: &st
 
 fn answered(text: &str, at: &Endpoint, user: &str) -> ClientError {
     let endpoint = at.clone();
-    // Whatever answers may be anybody's server, and what it says nobody's business: only an exception
-    // in ClickHouse's own form is repeated.
+    // Whatever answers may be anybody's server, and what it says nobody's business: only an
+    // exception in ClickHouse's own form is repeated.
     let Some((code, text)) = exception(text) else {
         return ClientError::Protocol { endpoint, cause: NOT_ITS_FORM.to_owned() };
     };

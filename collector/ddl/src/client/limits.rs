@@ -18,7 +18,8 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tower_service::Service;
 
-/// Bytes taken from a connection before they are paid for: few, as each connection may hold so many.
+/// Bytes taken from a connection before they are paid for: few, as each connection may hold so
+/// many.
 const PIECE_BYTES: usize = 8 * 1024;
 
 type BoxedError = Box<dyn StdError + Send + Sync>;
@@ -26,8 +27,9 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Bytes of answers that all who share it hold at once. Clones share it.
 ///
-/// Who finds none left waits. Some who wait may hold a part of their answer, and all of them together
-/// everything; so one of them at a time may go on beyond the budget, up to the longest answer.
+/// Who finds none left waits. Some who wait may hold a part of their answer, and all of them
+/// together everything; so one of them at a time may go on beyond the budget, up to the longest
+/// answer.
 #[derive(Clone, Debug)]
 pub struct Budget {
     bytes: Arc<Semaphore>,
