@@ -40,28 +40,8 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
     } = &validated.pipeline.spec;
     let shared = *shared;
     let name = validated.name;
-    let topics = signals.iter().flat_map(|(signal, is)| {
-        let PipelineSignal { topic_name, topic, table: _ } = is;
-        let named = topic_name.as_ref().map_or(signal.default_topic(), TopicName::as_str);
-        let made = |object: &str, named: &str, settings: TopicSettings| TelemetryTopic {
-            metadata: metadata(name, object),
-            spec: TelemetryTopicSpec {
-                kafka: kafka.clone(),
-                topic_name: named.parse().ok(),
-                settings,
-                deletion_policy: DeletionPolicy::Retain,
-                shared,
-            },
-            status: None,
-        };
-        let letters = format!("{named}{DEAD_LETTER_ENDING}");
-        [
-            made(&validated.topic(signal), named, topic.clone()),
-            made(&validated.dead_letters(signal), &letters, dead_letter_settings(topic)),
-        ]
-    });
     Prepared {
-        topics: topics.collect(),
+        topics: topics(validated),
         schema: TelemetrySchema {
             metadata: metadata(name, name),
             spec: TelemetrySchemaSpec {
@@ -104,6 +84,33 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
         },
         labels: format!("{COMPONENT_LABEL}={COMPONENT},{INSTANCE_LABEL}={name}"),
     }
+}
+
+/// A signal's topic and the one of its dead letters, for each.
+fn topics(validated: &Validated<'_>) -> Vec<TelemetryTopic> {
+    let TelemetryPipelineSpec { kafka, signals, shared, .. } = &validated.pipeline.spec;
+    let name = validated.name;
+    let topics = signals.iter().flat_map(|(signal, is)| {
+        let PipelineSignal { topic_name, topic, table: _ } = is;
+        let named = topic_name.as_ref().map_or(signal.default_topic(), TopicName::as_str);
+        let made = |object: &str, named: &str, settings: TopicSettings| TelemetryTopic {
+            metadata: metadata(name, object),
+            spec: TelemetryTopicSpec {
+                kafka: kafka.clone(),
+                topic_name: named.parse().ok(),
+                settings,
+                deletion_policy: DeletionPolicy::Retain,
+                shared: *shared,
+            },
+            status: None,
+        };
+        let letters = format!("{named}{DEAD_LETTER_ENDING}");
+        [
+            made(&validated.topic(signal), named, topic.clone()),
+            made(&validated.dead_letters(signal), &letters, dead_letter_settings(topic)),
+        ]
+    });
+    topics.collect()
 }
 
 /// What a topic's dead-letter topic is called behind the topic's name; the collector's own ending.

@@ -59,11 +59,16 @@ pub(super) fn validate(schema: &crds::TelemetrySchema) -> Result<ddl::Declared, 
 pub(super) fn claim(schema: &crds::TelemetrySchema) -> Claim {
     let place = &schema.spec.clickhouse;
     let (database, prefix) = (place.database(), place.table_prefix());
-    let thing = |endpoint: &millrace_crds::ClickHouseEndpoint| {
-        format!("tables {database}.{prefix}_* on {}", endpoint.as_str())
-    };
+    // Each signal has tables of its own: objects that share none of them share nothing.
+    let tables = schema.spec.signals.iter().map(|(signal, _)| signal.as_str());
+    let things = tables.flat_map(|signal| {
+        place.endpoints.iter().map(move |endpoint| {
+            let endpoint = endpoint.as_str();
+            format!("the tables of {signal} in {database}.{prefix}_* on {endpoint}")
+        })
+    });
     Claim {
-        things: place.endpoints.iter().map(thing).collect(),
+        things: things.collect(),
         shared: schema.spec.shared,
         advice: "another database or tablePrefix",
     }

@@ -70,7 +70,8 @@ async fn the_younger_of_two_objects_of_one_topic_is_refused() {
 }
 
 /// Scenario: schemas in two namespaces, with defaults, on one server of several. Guarantee: the
-/// younger one is refused and names the older one; one with another prefix is not.
+/// younger one is refused and names the older one; one with another prefix, or of another signal,
+/// is not.
 #[tokio::test]
 async fn the_younger_of_two_schemas_of_the_same_tables_is_refused() {
     let world = World::new();
@@ -79,17 +80,22 @@ async fn the_younger_of_two_schemas_of_the_same_tables_is_refused() {
     several["clickhouse"]["endpoints"] = json!(["http://127.0.0.1:2", format!("http://{NOBODY}")]);
     let mut apart = schema();
     apart["clickhouse"]["tablePrefix"] = "apart".into();
-    for (namespace, created, spec) in
-        [("a", OLDER, several), ("b", YOUNGER, schema()), ("c", YOUNGER, apart)]
-    {
+    let mut other = schema();
+    other["signals"] = json!({"logs": {}});
+    for (namespace, created, spec) in [
+        ("a", OLDER, several),
+        ("b", YOUNGER, schema()),
+        ("c", YOUNGER, apart),
+        ("d", YOUNGER, other),
+    ] {
         world.server.put(&at(namespace), object("TelemetrySchema", created, spec));
         world.reconcile::<Schemas>(&at(namespace)).await.unwrap_err();
     }
     let (reason, message) = told(&world, &at("b"));
     assert_eq!(reason, "HeldByAnother");
-    assert!(message.contains("tables otel.otel_*"), "{message}");
+    assert!(message.contains("the tables of traces in otel.otel_*"), "{message}");
     assert!(message.contains("TelemetrySchema prod in namespace a"), "{message}");
-    for free in ["a", "c"] {
+    for free in ["a", "c", "d"] {
         assert_ne!(told(&world, &at(free)).0, "HeldByAnother");
     }
 }
