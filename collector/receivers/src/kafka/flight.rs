@@ -114,11 +114,32 @@ impl<M: Member> Session<M> {
             && !partition.kept_back
         {
             partition.kept_back = true;
-            let list = self.list(std::iter::once(key));
-            if let Err(error) = self.member.pause(&list) {
-                tracing::warn!(%error, "cannot pause a partition");
-            }
+            self.pause_one(key);
+            // What it repeats can't be cut; others need its memory meanwhile.
+            self.put_back(key);
         }
+    }
+
+    pub(super) fn pause_one(&self, key: Key) {
+        if let Err(error) = self.member.pause(&self.list(std::iter::once(key))) {
+            tracing::warn!(%error, "cannot pause a partition");
+        }
+    }
+
+    /// Drops the partition's batch if it repeats an earlier try, to be read again from its first
+    /// message. True when there was one.
+    pub(super) fn put_back(&mut self, key: Key) -> bool {
+        let Some(partition) = self.partitions.get_mut(&key) else { return false };
+        let Some(first) = partition.open.as_ref().filter(|open| open.is_repeat()) else {
+            return false;
+        };
+        let first = first.first_offset;
+        partition.next_offset = first;
+        self.discard_open(key);
+        if let Err(error) = self.seek(key, Some(first)) {
+            tracing::error!(%error, "cannot go back; the next assignment will");
+        }
+        true
     }
 
     /// Takes work up again whose table is open.

@@ -33,6 +33,9 @@ const MAX_OPEN_BYTES: usize = 32 << 20;
 /// How long a full budget may stand still before a batch isn't repeated as it was. Other workers'
 /// batches are sent within seconds.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
+/// How long a partition that lacked room waits for the others' repeats. One whose leader is away
+/// must not hold the rest up.
+const REPEAT_WAIT: Duration = Duration::from_secs(5);
 /// The longest message that is decoded, whatever the budget: 64 MiB, sixty times what brokers take
 /// unless they are told otherwise.
 const MAX_MESSAGE_BYTES: u64 = 64 << 20;
@@ -333,6 +336,8 @@ impl<M: Member> Session<M> {
         }
         if let Some(key) = self.largest_open() {
             self.cut(key, CutReason::Budget);
+        } else if self.put_one_back() {
+            self.next_repeat = self.now + REPEAT_WAIT;
         } else if self.answers.unanswered() == 0 {
             let since = *self.stuck_since.get_or_insert(self.now);
             if self.now - since >= STUCK_AFTER {
@@ -344,11 +349,48 @@ impl<M: Member> Session<M> {
     /// The partition with the largest batch that may end anywhere and is worth an insert.
     fn largest_open(&self) -> Option<Key> {
         let size = |p: &Partition| match p.open.as_ref() {
-            Some(open) if !matches!(open.cut, Cut::Exactly(_)) => open.bytes,
+            Some(open) if !open.is_repeat() => open.bytes,
             _ => 0,
         };
         let largest = self.partitions.iter().max_by_key(|(_, p)| size(p))?;
         (size(largest.1) >= MIN_CUT_FOR_ROOM_BYTES).then_some(*largest.0)
+    }
+
+    /// Of several batches that repeat an earlier try, and so can't be cut, drops one. Its partition
+    /// isn't read until there is room for it. False when there is one such batch at most.
+    fn put_one_back(&mut self) -> bool {
+        let repeats =
+            |(_, p): &(&Key, &Partition)| p.open.as_ref().is_some_and(OpenBatch::is_repeat);
+        let mut repeating = self.partitions.iter().filter(repeats).map(|(key, _)| *key);
+        let (Some(_first), Some(last)) = (repeating.next(), repeating.next_back()) else {
+            return false;
+        };
+        if let Some(partition) = self.partitions.get_mut(&last) {
+            partition.lacks_room = true;
+        }
+        self.pause_one(last);
+        self.put_back(last)
+    }
+
+    /// Reads a partition again that lacked room for what it repeats: there is some, and no other
+    /// repeats anything, or hasn't got on with it for long.
+    pub(super) fn go_on_repeating(&mut self) {
+        let waits = |(_, p): &(&Key, &Partition)| p.lacks_room && !p.kept_back && !p.leaving;
+        let Some(next) = self.partitions.iter().find(waits).map(|(key, _)| *key) else { return };
+        let repeats = |p: &Partition| p.open.as_ref().is_some_and(OpenBatch::is_repeat);
+        let others = self.partitions.values().any(repeats);
+        if self.headroom.is_none() || (others && self.now < self.next_repeat) {
+            return;
+        }
+        self.next_repeat = self.now + REPEAT_WAIT;
+        if let Some(partition) = self.partitions.get_mut(&next) {
+            partition.lacks_room = false;
+        }
+        if !self.is_paused()
+            && let Err(error) = self.member.resume(&self.list(std::iter::once(next)))
+        {
+            tracing::warn!(worker = self.worker, %error, "cannot resume a partition");
+        }
     }
 
     /// A batch that has to be repeated whole doesn't fit into the budget, which was larger when it

@@ -37,6 +37,9 @@ pub(super) struct Partition {
     pub(super) leaving: bool,
     /// A table it writes to takes nothing for now: it isn't read until that is over.
     pub(super) kept_back: bool,
+    /// The batch it repeats didn't fit into the budget beside others': it isn't read until there is
+    /// room.
+    pub(super) lacks_room: bool,
 }
 
 impl Partition {
@@ -49,6 +52,7 @@ impl Partition {
             is_placed: next_offset.is_some(),
             leaving: false,
             kept_back: false,
+            lacks_room: false,
         }
     }
 
@@ -93,6 +97,11 @@ pub(super) struct OpenBatch {
 }
 
 impl OpenBatch {
+    /// Whether it repeats an earlier try: its end is fixed, so it can't be cut to make room.
+    pub(super) fn is_repeat(&self) -> bool {
+        matches!(self.cut, Cut::Exactly(_))
+    }
+
     /// The offsets it stands for: exactly those of an earlier try, if it repeats one.
     pub(super) fn range(&self) -> Option<OffsetRange> {
         match self.cut {

@@ -92,7 +92,7 @@ impl<M: Member> Session<M> {
     pub(super) fn begin_anew(&mut self, key: Key, offset: i64) {
         self.discard_open(key);
         self.drop_work(key);
-        let Some(Partition { next_offset: expected, leaving, kept_back, .. }) =
+        let Some(Partition { next_offset: expected, leaving, kept_back, lacks_room, .. }) =
             self.partitions.remove(&key)
         else {
             return;
@@ -106,7 +106,7 @@ impl<M: Member> Session<M> {
         self.confirmed.remove(&key);
         self.ledger.assign(key, Some(offset), Vec::new());
         let partition = Partition::new(Some(offset));
-        let partition = Partition { leaving, kept_back, ..partition };
+        let partition = Partition { leaving, kept_back, lacks_room, ..partition };
         self.partitions.insert(key, partition);
     }
 }

@@ -128,9 +128,8 @@ pub(super) struct Session<M> {
     pub(super) next_look: Instant,
     pub(super) joining: Option<Joining>,
     pub(super) leaving: Option<Leaving>,
-    /// Partitions with batches to repeat. Only the first of them is read: such a batch can't be
-    /// cut early to make room, so there is one at a time.
-    pub(super) repeating: VecDeque<Key>,
+    /// When a partition that lacked room may be read again though others still repeat.
+    pub(super) next_repeat: Instant,
     /// Since when the budget has had no room and nothing was in flight that could make some.
     pub(super) stuck_since: Option<Instant>,
     /// Bytes of columns in all open batches.
@@ -184,7 +183,7 @@ impl<M: Member> Session<M> {
             next_look: now + LOOK_INTERVAL,
             joining: None,
             leaving: None,
-            repeating: VecDeque::new(),
+            next_repeat: now,
             stuck_since: None,
             open_bytes: 0,
             next_cut: None,
@@ -340,7 +339,7 @@ impl<M: Member> Session<M> {
     /// Where the session stands, for tests that got stuck.
     #[cfg(test)]
     pub(super) fn describe(&self) -> String {
-        let Self { flow, held, outbox, blocked, letters, salvage, repeating, .. } = self;
+        let Self { flow, held, outbox, blocked, letters, salvage, .. } = self;
         let queues = [held.len(), outbox.len(), blocked.len(), letters.len(), salvage.len()];
         let partitions: Vec<_> = self
             .partitions
@@ -352,7 +351,7 @@ impl<M: Member> Session<M> {
             .collect();
         format!(
             "{flow:?}, held, outbox, blocked, letters, salvage {queues:?}, unanswered {}, \
-             joining {}, leaving {}, commits {}, repeating {repeating:?}, {partitions:?}",
+             joining {}, leaving {}, commits {}, {partitions:?}",
             self.answers.unanswered(),
             self.joining.is_some(),
             self.leaving.is_some(),

@@ -533,3 +533,44 @@ fn a_restart_repeats_the_inserts_that_were_announced() {
     assert_eq!(next.messages(), [messages("m", 35), messages("n", 10)].concat());
     running.stop();
 }
+
+/// Scenario: effectively once; a process ends with inserts of two signals that nobody answered. The
+/// next one finds the table of one of them blocked. Guarantee: the other signal's inserts are
+/// repeated, and committed, all the same; and the blocked one's once its table is open.
+#[test]
+fn a_blocked_table_keeps_no_other_signal_from_being_repeated() {
+    // More batches than are read again before the first is named, and found to be blocked.
+    const EACH: usize = 4_000;
+    for blocked in [Signal::Traces, Signal::Logs] {
+        let kafka = Kafka::new(1);
+        kafka.send(0, messages("t", EACH));
+        kafka.send_to(LOGS, 0, messages("l", EACH));
+        let options = || Options {
+            delivery: Delivery::EffectivelyOnce,
+            drain_seconds: 1,
+            max_rows: 50,
+            ..Options::default()
+        };
+        let sink = FakeSink::new(Mode::Hold);
+        let running = Running::start(&kafka, &sink, options());
+        eventually("all in inserts", || {
+            sink.held().iter().map(|insert| insert.messages.len()).sum::<usize>() == 2 * EACH
+        });
+        running.drain.begin();
+        assert_eq!(running.source.join().len(), 2, "both are left behind");
+        let next = FakeSink::new(Mode::Store);
+        next.block(Some(blocked));
+        let running = Running::start(&kafka, &next, Options { drain_seconds: 20, ..options() });
+        let committed = |signal| match signal {
+            Signal::Logs => kafka.committed_in(LOGS, 0) == Some(EACH as i64),
+            _ => kafka.committed(0) == Some(EACH as i64),
+        };
+        let other = if blocked == Signal::Logs { Signal::Traces } else { Signal::Logs };
+        eventually("the other signal is committed", || committed(other));
+        assert!(!committed(blocked));
+        next.block(None);
+        eventually("the blocked signal is committed", || committed(blocked));
+        assert_eq!(next.messages(), [messages("l", EACH), messages("t", EACH)].concat());
+        running.stop();
+    }
+}
