@@ -303,7 +303,9 @@ impl<M: Member> Session<M> {
         let open = self.partitions.get(&key).and_then(|p| p.open.as_ref());
         match open.map(|open| (open.cut, open.next_offset)) {
             None => {}
-            Some((Cut::Exactly(range), next)) if next < range.next() => self.discard_open(key),
+            Some((Cut::Exactly(batch), next)) if next < batch.range.next() => {
+                self.discard_open(key)
+            }
             Some(_) => self.cut(key, CutReason::Drain),
         }
     }
@@ -334,7 +336,9 @@ impl<M: Member> Session<M> {
         }
         let announce = self.shared.settings.delivery == Delivery::EffectivelyOnce;
         let hurry = self.leaving.is_some() || self.shared.drain.is_begun();
-        let waiting = announce && !self.held.is_empty();
+        let to_name =
+            !(self.held.is_empty() && self.refused.is_empty() && self.to_record.is_empty());
+        let waiting = announce && to_name;
         if self.now < self.commits.next && !hurry && !waiting {
             return;
         }
@@ -452,13 +456,18 @@ impl<M: Member> Session<M> {
     }
 
     fn publish_lag(&mut self) {
+        let mut beginnings = Vec::new();
         for (key, partition) in &mut self.partitions {
             let Some(topic) = self.shared.settings.topics.get(usize::from(key.topic)) else {
                 continue;
             };
             let commit_point = self.ledger.commit_point(*key);
             let oldest = partition.oldest_timestamp_millis(commit_point);
-            self.shared.lag.publish(&topic.name, key.partition, commit_point, oldest);
+            let low = self.shared.lag.publish(&topic.name, key.partition, commit_point, oldest);
+            beginnings.extend(low.map(|low| (*key, low)));
+        }
+        for (key, low) in beginnings {
+            self.pass_deleted(key, low);
         }
     }
 

@@ -6,6 +6,7 @@
 mod brokers;
 mod fake_sink;
 mod odd_topics;
+mod told_apart;
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -63,7 +64,7 @@ impl Kafka {
         let producer = ClientConfig::new()
             .set("bootstrap.servers", cluster.bootstrap_servers())
             .set("linger.ms", "0")
-            .set("message.max.bytes", "8000000")
+            .set("message.max.bytes", "16000000")
             .create()
             .unwrap();
         Self { cluster, producer }
@@ -380,6 +381,38 @@ fn open_batches_stay_within_their_bound_whatever_the_number_of_partitions() {
     assert_eq!(sink.messages(), sent);
 }
 
+/// Scenario: 36 MB of messages that can't be decoded, a budget of 16 MiB, and a dead-letter topic
+/// that takes nothing, then does. Guarantee: the letters that wait stay inside the budget, and all
+/// of them are there in the end.
+#[test]
+fn a_stuck_dead_letter_topic_means_lag_and_not_memory() {
+    // The mock cluster keeps 5 MiB of a partition.
+    const PARTITIONS: usize = 8;
+    const EACH: usize = 5;
+    let kafka = Kafka::new(PARTITIONS as i32);
+    let sink = FakeSink::new(Mode::Store);
+    sink.hold_letters(true);
+    let filler = "x".repeat(900_000);
+    for partition in 0..PARTITIONS {
+        kafka.send(partition as i32, (0..EACH).map(|n| format!("{BROKEN}{n:05}{filler}")));
+    }
+    let limit = 16 << 20;
+    let running =
+        Running::start(&kafka, &sink, Options { budget_bytes: limit, ..Options::default() });
+    eventually("letters wait", || sink.held_letter_bytes() > limit as usize / 4);
+    // Longer than it takes to pause.
+    std::thread::sleep(Duration::from_millis(1_000));
+    let waiting = sink.held_letter_bytes() as u64;
+    let used = running.budget.used_bytes();
+    assert!(waiting <= used && used <= limit, "{waiting} bytes wait, {used} of {limit} are used");
+    eventually("all letters are there", || {
+        sink.hold_letters(false);
+        (0..PARTITIONS).all(|partition| kafka.committed(partition as i32) == Some(EACH as i64))
+    });
+    assert_eq!(sink.letters().len(), PARTITIONS * EACH);
+    running.stop();
+}
+
 /// Scenario: the sink is full for longer than the pause threshold. Guarantee: nothing is lost or
 /// doubled when it has room again.
 #[test]
@@ -540,7 +573,7 @@ fn a_restart_repeats_the_inserts_that_were_announced() {
 #[test]
 fn a_blocked_table_keeps_no_other_signal_from_being_repeated() {
     // More batches than are read again before the first is named, and found to be blocked.
-    const EACH: usize = 4_000;
+    const EACH: usize = 2_500;
     for blocked in [Signal::Traces, Signal::Logs] {
         let kafka = Kafka::new(1);
         kafka.send(0, messages("t", EACH));
