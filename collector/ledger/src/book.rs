@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use crate::intent::Cut;
+use crate::intent::{Apart, Cut, Intent};
 use crate::partition::{PartitionLedger, Settled, Snapshot, TrackError};
 use crate::range::{Generation, OffsetRange};
 
@@ -30,7 +30,7 @@ pub struct Commit<K> {
     pub offset: i64,
     /// The ranges from there on that were cut already, in order: what [`crate::encode`] writes
     /// into the commit's metadata.
-    pub open: Vec<OffsetRange>,
+    pub open: Vec<Intent>,
 }
 
 /// What a revoked partition leaves behind.
@@ -39,7 +39,7 @@ pub struct Revoked<K> {
     /// The last commit, when it is news to the broker.
     pub final_commit: Option<Commit<K>>,
     /// Ranges without an answer: the next owner reads them again.
-    pub open: Vec<OffsetRange>,
+    pub open: Vec<Intent>,
 }
 
 /// Where a partition begins again after a failure.
@@ -50,7 +50,7 @@ pub struct Rewound {
     /// The offset to read from; `None` when nothing was ever known about the partition.
     pub resume_at: Option<i64>,
     /// The ranges to cut again exactly so, from there on.
-    pub open: Vec<OffsetRange>,
+    pub open: Vec<Intent>,
 }
 
 /// The offsets of all partitions of one worker. `K` names a partition.
@@ -77,12 +77,7 @@ impl<K: Copy + Ord> Ledger<K> {
     /// anything, and `promised` the ranges which that commit's metadata names (none when delivery
     /// is at least once). An assignment of the partition that was never revoked is dropped: its
     /// answers become stale.
-    pub fn assign(
-        &mut self,
-        key: K,
-        committed: Option<i64>,
-        promised: Vec<OffsetRange>,
-    ) -> Generation {
+    pub fn assign(&mut self, key: K, committed: Option<i64>, promised: Vec<Intent>) -> Generation {
         let generation = self.next_generation();
         self.partitions.insert(key, PartitionLedger::new(generation, committed, promised));
         generation
@@ -100,6 +95,13 @@ impl<K: Copy + Ord> Ledger<K> {
         self.partitions.get(&key).is_some_and(PartitionLedger::has_promises)
     }
 
+    /// Notes batches that were cut before this assignment and end at `low` or before as done: their
+    /// messages are deleted, and nothing will ever come for them. Where the last of them ended,
+    /// which is where reading goes on.
+    pub fn pass_deleted(&mut self, key: K, low: i64) -> Option<i64> {
+        self.partitions.get_mut(&key)?.pass_deleted(low)
+    }
+
     /// Notes a batch that has `parts` parts to be stored. `None` means that there is nothing in
     /// it to store (only empty messages): it is done at once.
     ///
@@ -109,12 +111,12 @@ impl<K: Copy + Ord> Ledger<K> {
     pub fn track(
         &mut self,
         key: K,
-        range: OffsetRange,
+        intent: Intent,
         parts: Option<NonZeroU32>,
     ) -> Result<Ticket<K>, TrackError> {
         let partition = self.partitions.get_mut(&key).ok_or(TrackError::NotAssigned)?;
-        partition.track(range, parts)?;
-        Ok(Ticket { key, generation: partition.generation, range })
+        partition.track(intent, parts)?;
+        Ok(Ticket { key, generation: partition.generation, range: intent.range })
     }
 
     /// One part of the batch was stored.
@@ -135,7 +137,7 @@ impl<K: Copy + Ord> Ledger<K> {
         let old = self.partitions.get(&key)?;
         let resume_at = old.commit_point();
         let committed = old.committed();
-        let open = old.open_ranges();
+        let open = old.open_batches();
         let generation = self.next_generation();
         let mut fresh = PartitionLedger::new(generation, resume_at, open.clone());
         // What was confirmed stays known: a rewind must neither repeat nor skip a commit.
@@ -149,7 +151,7 @@ impl<K: Copy + Ord> Ledger<K> {
     /// what stays open.
     pub fn revoke(&mut self, key: K, generation: Generation, announce: bool) -> Option<Revoked<K>> {
         let partition = self.current(key, generation)?;
-        let open = partition.open_ranges();
+        let open = partition.open_batches();
         let final_commit = partition.commit_due(announce).map(|offset| Commit {
             key,
             generation,
@@ -198,7 +200,7 @@ impl<K: Copy + Ord> Ledger<K> {
         let mut due = Vec::new();
         for (&key, partition) in &mut self.partitions {
             if let Some(offset) = partition.commit_due(announce) {
-                let open = if announce { partition.open_ranges() } else { Vec::new() };
+                let open = if announce { partition.open_batches() } else { Vec::new() };
                 due.push(Commit { key, generation: partition.generation, offset, open });
             }
         }
@@ -218,13 +220,36 @@ impl<K: Copy + Ord> Ledger<K> {
         }
     }
 
-    /// Whether a confirmed commit has named the ticket's range: its inserts may be sent.
+    /// Whether a confirmed commit has named the ticket's range, and how far it is told apart: its
+    /// inserts may be sent.
     #[must_use]
     pub fn is_announced(&self, ticket: &Ticket<K>) -> bool {
-        self.partitions
-            .get(&ticket.key)
-            .filter(|p| p.generation == ticket.generation)
-            .is_some_and(|p| p.is_announced(ticket.range))
+        self.of(ticket).is_some_and(|p| p.is_announced(ticket.range))
+    }
+
+    /// Parts of the ticket's range that aren't answered. `None` when there are none, or answers to
+    /// it no longer count.
+    #[must_use]
+    pub fn open_parts(&self, ticket: &Ticket<K>) -> Option<u32> {
+        self.of(ticket)?.open_parts(ticket.range)
+    }
+
+    /// How far the ticket's range is told apart, here or in an earlier try.
+    #[must_use]
+    pub fn apart(&self, ticket: &Ticket<K>) -> Option<Apart> {
+        self.of(ticket)?.apart(ticket.range)
+    }
+
+    /// Notes how far the ticket's range is told apart, to be named by the next commit. False when
+    /// there is no room for that now.
+    #[must_use]
+    pub fn tell_apart(&mut self, ticket: &Ticket<K>, apart: Apart) -> bool {
+        self.current(ticket.key, ticket.generation)
+            .is_some_and(|partition| partition.tell_apart(ticket.range, apart))
+    }
+
+    fn of(&self, ticket: &Ticket<K>) -> Option<&PartitionLedger> {
+        self.partitions.get(&ticket.key).filter(|p| p.generation == ticket.generation)
     }
 
     /// Figures of one partition.

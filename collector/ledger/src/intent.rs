@@ -4,10 +4,13 @@
 //! owner reads the names back and cuts the same ranges again, so that every insert repeats the
 //! rows and the token of the first try and ClickHouse drops what it has.
 //!
-//! The text is `millrace:1:` and then `<first>+<span>` per range, joined by commas: `first`
-//! counted from the end of the range before (from the committed offset at the start), numbers in
-//! hexadecimal. Text that isn't ours, is torn, or comes from a later version is an error that the
-//! caller answers by reading at least once from the committed offset.
+//! The text is `millrace:2:` and then `<first>+<span>@<time>` per batch, joined by commas: `first`
+//! counted from the end of the batch before (from the committed offset at the start), `time` that
+//! of its first message, which is part of its tokens; numbers in hexadecimal. A batch with a
+//! refused part also has `!<table>.<day>.<first>.<span>`: the part that is being told apart and the
+//! piece it has come to, `first` counted from the batch's. Text that isn't ours, is torn, or comes
+//! from another version is an error that the caller answers by reading at least once from the
+//! committed offset.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -18,7 +21,46 @@ use crate::range::OffsetRange;
 /// The longest metadata a broker takes by default (`offset.metadata.max.bytes`).
 pub const MAX_METADATA_BYTES: usize = 4096;
 
-const HEADER: &str = "millrace:1:";
+const HEADER: &str = "millrace:2:";
+
+/// A part of a batch: its rows for one table and day. Parts are told apart in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PartName {
+    /// The table, by a number made of its name.
+    pub table: u32,
+    /// Days since 1970.
+    pub day: i32,
+}
+
+/// How far a batch with refused parts has come. Parts before this one are done and must not be sent
+/// as wholes again: pieces of them may be stored under tokens of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Apart {
+    /// The part that was refused.
+    pub part: PartName,
+    /// The piece of it to go on with. No larger one around it may be sent.
+    pub piece: OffsetRange,
+}
+
+/// A batch as a commit names it: all that decides its inserts, whoever cuts it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Intent {
+    /// Its offsets.
+    pub range: OffsetRange,
+    /// The time of its first message when it was first cut, in milliseconds: that message may be
+    /// deleted by the time it is cut again.
+    pub first_millis: i64,
+    /// How far its refused parts are told apart, if it has any.
+    pub apart: Option<Apart>,
+}
+
+impl Intent {
+    /// A batch of which nothing was refused.
+    #[must_use]
+    pub fn new(range: OffsetRange, first_millis: i64) -> Self {
+        Self { range, first_millis, apart: None }
+    }
+}
 
 /// Why commit metadata could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,23 +79,27 @@ pub enum IntentError {
     TooMany,
 }
 
-/// Writes the ranges that follow `committed`, in order. An empty list gives an empty text.
-/// Ranges that don't fit ([`MAX_OPEN_RANGES`]) or lie before `committed` can't come out of a
+/// Writes the batches that follow `committed`, in order. An empty list gives an empty text.
+/// Batches that don't fit ([`MAX_OPEN_RANGES`]) or lie before `committed` can't come out of a
 /// [`crate::Ledger`].
 #[must_use]
-pub fn encode(committed: i64, open: &[OffsetRange]) -> String {
+pub fn encode(committed: i64, open: &[Intent]) -> String {
     if open.is_empty() {
         return String::new();
     }
-    let mut text = String::with_capacity(HEADER.len() + open.len() * 12);
+    let mut text = String::with_capacity(HEADER.len() + open.len() * 24);
     text.push_str(HEADER);
     let mut from = committed;
-    for (i, range) in open.iter().enumerate() {
+    for (i, Intent { range, first_millis, apart }) in open.iter().enumerate() {
         if i > 0 {
             text.push(',');
         }
-        // Writing to a String can't fail.
-        let _ = write!(text, "{:x}+{:x}", range.first() - from, range.span());
+        // Writing to a String can't fail. Negative numbers are written as two's complement.
+        let _ = write!(text, "{:x}+{:x}@{first_millis:x}", range.first() - from, range.span());
+        if let Some(Apart { part: PartName { table, day }, piece }) = apart {
+            let first = piece.first() - range.first();
+            let _ = write!(text, "!{table:x}.{day:x}.{first:x}.{:x}", piece.span());
+        }
         from = range.next();
     }
     text
@@ -62,38 +108,64 @@ pub fn encode(committed: i64, open: &[OffsetRange]) -> String {
 /// Reads what [`encode`] wrote for the same committed offset.
 ///
 /// # Errors
-/// When the text isn't ours, is damaged, or names too many ranges.
-pub fn decode(committed: i64, text: &str) -> Result<Vec<OffsetRange>, IntentError> {
+/// When the text isn't ours, is damaged, or names too many batches.
+pub fn decode(committed: i64, text: &str) -> Result<Vec<Intent>, IntentError> {
     if text.is_empty() {
         return Ok(Vec::new());
     }
     let list = text.strip_prefix(HEADER).ok_or(IntentError::Foreign)?;
-    let mut ranges = Vec::new();
+    let mut batches = Vec::new();
     let mut from = committed;
     let mut at = HEADER.len();
     for item in list.split(',') {
-        if ranges.len() > MAX_OPEN_RANGES {
+        if batches.len() > MAX_OPEN_RANGES {
             return Err(IntentError::TooMany);
         }
-        let range = item
-            .split_once('+')
-            .and_then(|(gap, span)| {
-                let first = from.checked_add(digits(gap)?)?;
-                OffsetRange::new(first, first.checked_add(digits(span)?)?).ok()
-            })
-            .ok_or(IntentError::Damaged { at })?;
-        from = range.next();
+        let batch = intent(from, item).ok_or(IntentError::Damaged { at })?;
+        from = batch.range.next();
         at += item.len() + 1;
-        ranges.push(range);
+        batches.push(batch);
     }
-    Ok(ranges)
+    Ok(batches)
+}
+
+/// One batch as [`encode`] writes it, counted from the end of the one before.
+fn intent(from: i64, item: &str) -> Option<Intent> {
+    let (batch, apart) = match item.split_once('!') {
+        Some((batch, apart)) => (batch, Some(apart)),
+        None => (item, None),
+    };
+    let (gap, rest) = batch.split_once('+')?;
+    let (span, millis) = rest.split_once('@')?;
+    let range = range(from, gap, span)?;
+    let first_millis = digits(millis)?.cast_signed();
+    let apart = match apart {
+        Some(text) => Some(self::apart(range, text)?),
+        None => None,
+    };
+    Some(Intent { range, first_millis, apart })
+}
+
+fn apart(range: OffsetRange, text: &str) -> Option<Apart> {
+    let mut numbers = text.splitn(4, '.');
+    let mut next = || numbers.next();
+    let table = u32::try_from(digits(next()?)?).ok()?;
+    let day = u32::try_from(digits(next()?)?).ok()?.cast_signed();
+    let piece = self::range(range.first(), next()?, next()?)?;
+    range.has_piece(piece).then_some(Apart { part: PartName { table, day }, piece })
+}
+
+fn range(from: i64, gap: &str, span: &str) -> Option<OffsetRange> {
+    let number = |text| i64::try_from(digits(text)?).ok();
+    let first = from.checked_add(number(gap)?)?;
+    OffsetRange::new(first, first.checked_add(number(span)?)?).ok()
 }
 
 /// A hexadecimal number as [`encode`] writes it: no sign, no leading zeros.
-fn digits(text: &str) -> Option<i64> {
+fn digits(text: &str) -> Option<u64> {
     let plain = text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     let canonical = text == "0" || !text.starts_with('0');
-    (plain && canonical).then(|| i64::from_str_radix(text, 16).ok()).flatten()
+    (plain && canonical).then(|| u64::from_str_radix(text, 16).ok()).flatten()
 }
 
 /// What the ranges of an earlier try say about the message at an offset.
@@ -106,69 +178,84 @@ pub enum Cut {
         /// The first offset of the open range ahead.
         limit: i64,
     },
-    /// The message lies inside an open range: its batch is exactly that range.
-    Exactly(OffsetRange),
+    /// The message lies inside an open range: its batch is exactly that one.
+    Exactly(Intent),
 }
 
-/// The ranges a partition has to cut again, in order, after a restart or a rewind.
+/// The batches a partition has to cut again, in order, after a restart or a rewind.
 #[derive(Debug, Default)]
 pub(crate) struct CutPlan {
-    ranges: VecDeque<OffsetRange>,
+    batches: VecDeque<Intent>,
 }
 
 impl CutPlan {
-    /// A plan from ranges in order, as [`decode`] and [`crate::Rewound`] give them.
-    pub(crate) fn new(ranges: Vec<OffsetRange>) -> Self {
-        Self { ranges: ranges.into() }
+    /// A plan from batches in order, as [`decode`] and [`crate::Rewound`] give them.
+    pub(crate) fn new(batches: Vec<Intent>) -> Self {
+        Self { batches: batches.into() }
     }
 
     /// How the message at `offset` may be cut.
     pub(crate) fn at(&self, offset: i64) -> Cut {
-        match self.ranges.iter().find(|range| range.next() > offset) {
+        match self.batches.iter().find(|batch| batch.range.next() > offset) {
             None => Cut::Free,
-            Some(range) if range.contains(offset) => Cut::Exactly(*range),
-            Some(range) => Cut::Before { limit: range.first() },
+            Some(batch) if batch.range.contains(offset) => Cut::Exactly(*batch),
+            Some(batch) => Cut::Before { limit: batch.range.first() },
         }
     }
 
-    /// Forgets the ranges that begin before `offset`: they were cut again, or were passed.
+    /// Forgets the batches that begin before `offset`: they were cut again, or were passed.
     pub(crate) fn forget_before(&mut self, offset: i64) {
-        while self.ranges.front().is_some_and(|range| range.first() < offset) {
-            self.ranges.pop_front();
+        while self.batches.front().is_some_and(|batch| batch.range.first() < offset) {
+            self.batches.pop_front();
         }
     }
 
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = OffsetRange> + '_ {
-        self.ranges.iter().copied()
+    pub(crate) fn batches(&self) -> impl Iterator<Item = Intent> + '_ {
+        self.batches.iter().copied()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.ranges.len()
+        self.batches.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::partition::MAX_APART;
 
-    fn range(first: i64, next: i64) -> OffsetRange {
-        OffsetRange::new(first, next).unwrap()
+    fn batch(first: i64, next: i64) -> Intent {
+        Intent::new(OffsetRange::new(first, next).unwrap(), first - 1)
+    }
+
+    fn at_piece(batch: Intent, first: i64, next: i64) -> Intent {
+        let part = PartName { table: u32::MAX, day: -1 };
+        let piece = OffsetRange::new(first, next).unwrap();
+        Intent { apart: Some(Apart { part, piece }), ..batch }
     }
 
     #[test]
     fn what_was_written_is_read_back() {
-        let open = vec![range(100, 200), range(200, 4_000), range(4_005, 4_006)];
+        let early = Intent::new(OffsetRange::new(4_005, 4_006).unwrap(), -1);
+        let open = vec![batch(100, 200), at_piece(batch(200, 4_000), 200, 2_100), early];
         let text = encode(100, &open);
-        assert_eq!(text, "millrace:1:0+64,0+ed8,5+1");
+        let written = "millrace:2:0+64@63,0+ed8@c7!ffffffff.ffffffff.0.76c,5+1@ffffffffffffffff";
+        assert_eq!(text, written);
         assert_eq!(decode(100, &text).unwrap(), open);
     }
 
     #[test]
     fn the_longest_list_fits_into_a_commit() {
-        let span = i64::MAX / (2 * MAX_OPEN_RANGES as i64);
-        let open: Vec<_> = (0..MAX_OPEN_RANGES as i64)
-            .map(|i| range(2 * i * span + span, 2 * (i + 1) * span))
-            .collect();
+        // One more than may be open, as many told apart as may be, and all numbers of 16 digits.
+        let most = MAX_OPEN_RANGES as i64 + 1;
+        let span = i64::MAX / (2 * most);
+        let long = |i: i64| {
+            let range = OffsetRange::new(2 * i * span + span, 2 * (i + 1) * span).unwrap();
+            let piece = range.halves().unwrap().1;
+            let batch = Intent::new(range, -1);
+            if i > MAX_APART as i64 { batch } else { at_piece(batch, piece.first(), piece.next()) }
+        };
+        let open: Vec<_> = (0..most).map(long).collect();
         let text = encode(0, &open);
         assert!(text.len() <= MAX_METADATA_BYTES, "{} bytes", text.len());
         assert_eq!(decode(0, &text).unwrap(), open);
@@ -176,21 +263,40 @@ mod tests {
 
     #[test]
     fn metadata_of_others_and_of_later_versions_is_foreign() {
-        for text in ["hello", "millrace:2:0+64", "NO_METADATA", "millrace"] {
+        for text in ["hello", "millrace:1:0+64", "millrace:3:0+64@0", "NO_METADATA", "millrace"] {
             assert_eq!(decode(0, text), Err(IntentError::Foreign), "{text}");
         }
     }
 
     #[test]
     fn torn_metadata_is_damaged_or_a_shorter_list_that_was_written_so() {
-        let text = encode(7, &[range(7, 50), range(60, 90)]);
+        let text = encode(7, &[batch(7, 50), at_piece(batch(60, 90), 60, 75)]);
         for cut in HEADER.len()..text.len() {
             match decode(7, &text[..cut]) {
                 Ok(ranges) => assert_eq!(encode(7, &ranges), text[..cut]),
                 Err(error) => assert!(matches!(error, IntentError::Damaged { .. }), "{error}"),
             }
         }
-        for bad in ["0+0", "+1", "1+", "-1+2", "0+1,,0+1", "00+1", "0+fffffffffffffffff", "0+A"] {
+        for bad in [
+            "0+0@1",
+            "+1@1",
+            "1+@1",
+            "-1+2@1",
+            "0+1@1,,0+1@1",
+            "00+1@1",
+            "0+fffffffffffffffff@1",
+            "0+A@1",
+            "0+1",
+            "0+1@",
+            "0+1@01",
+            "0+8@1!",
+            "0+8@1!1.1.0",
+            "0+8@1!1.1.0.8",
+            "0+8@1!1.1.1.4",
+            "0+8@1!1.1.8.4",
+            "0+8@1!100000000.1.0.4",
+            "0+8@1!1.1.0.4.1",
+        ] {
             let text = format!("{HEADER}{bad}");
             assert!(matches!(decode(7, &text), Err(IntentError::Damaged { .. })), "{bad}");
         }
@@ -198,18 +304,18 @@ mod tests {
 
     #[test]
     fn more_ranges_than_we_write_are_refused() {
-        let list = vec!["0+1"; MAX_OPEN_RANGES + 2].join(",");
+        let list = vec!["0+1@1"; MAX_OPEN_RANGES + 2].join(",");
         assert_eq!(decode(0, &format!("{HEADER}{list}")), Err(IntentError::TooMany));
     }
 
     #[test]
     fn a_plan_repeats_ranges_and_stops_free_batches_before_them() {
-        let mut plan = CutPlan::new(vec![range(10, 20), range(30, 40)]);
+        let mut plan = CutPlan::new(vec![batch(10, 20), batch(30, 40)]);
         assert_eq!(plan.at(5), Cut::Before { limit: 10 });
-        assert_eq!(plan.at(10), Cut::Exactly(range(10, 20)));
-        assert_eq!(plan.at(19), Cut::Exactly(range(10, 20)));
+        assert_eq!(plan.at(10), Cut::Exactly(batch(10, 20)));
+        assert_eq!(plan.at(19), Cut::Exactly(batch(10, 20)));
         assert_eq!(plan.at(20), Cut::Before { limit: 30 });
-        assert_eq!(plan.at(35), Cut::Exactly(range(30, 40)));
+        assert_eq!(plan.at(35), Cut::Exactly(batch(30, 40)));
         assert_eq!(plan.at(40), Cut::Free);
         plan.forget_before(20);
         assert_eq!(plan.at(5), Cut::Before { limit: 30 });

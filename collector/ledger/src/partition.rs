@@ -7,13 +7,19 @@
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
-use crate::intent::{Cut, CutPlan};
+use crate::intent::{Apart, Cut, CutPlan, Intent};
 use crate::range::{Generation, OffsetRange};
 
 /// Ranges of one partition that may be open at once. Their list must fit into the metadata of a
-/// Kafka commit (see [`crate::MAX_METADATA_BYTES`]): each takes at most 34 bytes there (two
-/// numbers of 16 hexadecimal digits and two separators), and 100 x 34 + the header is below 4,096.
-pub const MAX_OPEN_RANGES: usize = 100;
+/// Kafka commit (see [`crate::MAX_METADATA_BYTES`]): each takes at most 51 bytes there (three
+/// numbers of 16 hexadecimal digits and three separators), and one more than these may be named:
+/// 11 + 65 x 51 = 3,326. The rest, 770, is for ranges that are told apart.
+pub const MAX_OPEN_RANGES: usize = 64;
+
+/// Ranges of one partition that may be told apart at once, beside the first open one, without which
+/// none of them could ever leave. How far each is takes at most 52 bytes (a table and a day of 8
+/// digits, two numbers of 16, four separators): 13 x 52 = 676.
+pub(crate) const MAX_APART: usize = 12;
 
 /// Why a range can't be tracked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,11 +72,21 @@ pub struct Snapshot {
 
 #[derive(Debug)]
 struct Entry {
-    range: OffsetRange,
+    intent: Intent,
     /// Parts not yet answered; 0 = done.
     open_parts: u32,
-    /// Whether a commit that names this range was confirmed.
-    announced: bool,
+    /// What a confirmed commit has named of it, if one has.
+    announced: Option<Intent>,
+}
+
+impl Entry {
+    fn range(&self) -> OffsetRange {
+        self.intent.range
+    }
+
+    fn is_announced(&self) -> bool {
+        self.announced == Some(self.intent)
+    }
 }
 
 #[derive(Debug)]
@@ -95,7 +111,7 @@ impl PartitionLedger {
     pub(crate) fn new(
         generation: Generation,
         committed: Option<i64>,
-        promised: Vec<OffsetRange>,
+        promised: Vec<Intent>,
     ) -> Self {
         Self {
             generation,
@@ -110,10 +126,11 @@ impl PartitionLedger {
 
     pub(crate) fn track(
         &mut self,
-        range: OffsetRange,
+        intent: Intent,
         parts: Option<NonZeroU32>,
     ) -> Result<Settled, TrackError> {
-        let expected = self.entries.back().map(|e| e.range.next()).or(self.done_to).unwrap_or(0);
+        let range = intent.range;
+        let expected = self.entries.back().map(|e| e.range().next()).or(self.done_to).unwrap_or(0);
         if range.first() < expected {
             return Err(TrackError::OutOfOrder { range, expected });
         }
@@ -122,7 +139,7 @@ impl PartitionLedger {
         }
         self.promised.forget_before(range.next());
         let open_parts = parts.map_or(0, NonZeroU32::get);
-        self.entries.push_back(Entry { range, open_parts, announced: false });
+        self.entries.push_back(Entry { intent, open_parts, announced: None });
         Ok(if open_parts == 0 { self.collect() } else { Settled::Waiting })
     }
 
@@ -149,27 +166,32 @@ impl PartitionLedger {
         if self.failed {
             return None;
         }
-        let at = self.entries.binary_search_by_key(&range.first(), |e| e.range.first()).ok()?;
-        self.entries.get_mut(at).filter(|e| e.range == range && e.open_parts > 0)
+        let at = self.place(range)?;
+        self.entries.get_mut(at).filter(|e| e.open_parts > 0)
+    }
+
+    fn place(&self, range: OffsetRange) -> Option<usize> {
+        let found = self.entries.binary_search_by_key(&range.first(), |e| e.range().first());
+        found.ok().filter(|at| self.entries.get(*at).is_some_and(|e| e.range() == range))
     }
 
     /// Lets finished ranges leave from the front.
     fn collect(&mut self) -> Settled {
         let before = self.done_to;
         while let Some(entry) = self.entries.front().filter(|e| e.open_parts == 0) {
-            self.done_to = Some(entry.range.next());
+            self.done_to = Some(entry.range().next());
             self.entries.pop_front();
         }
         if self.done_to == before { Settled::Done } else { Settled::Moved }
     }
 
     pub(crate) fn commit_point(&self) -> Option<i64> {
-        self.entries.front().map(|e| e.range.first()).or(self.done_to)
+        self.entries.front().map(|e| e.range().first()).or(self.done_to)
     }
 
-    /// All ranges a restart would have to cut again, in order.
-    pub(crate) fn open_ranges(&self) -> Vec<OffsetRange> {
-        self.entries.iter().map(|e| e.range).chain(self.promised.ranges()).collect()
+    /// All batches a restart would have to cut again, in order.
+    pub(crate) fn open_batches(&self) -> Vec<Intent> {
+        self.entries.iter().map(|e| e.intent).chain(self.promised.batches()).collect()
     }
 
     /// How the message at `offset` may be cut.
@@ -182,7 +204,7 @@ impl PartitionLedger {
     pub(crate) fn commit_due(&mut self, announce: bool) -> Option<i64> {
         let point = self.commit_point()?;
         let moved = self.has_commit_due();
-        let unannounced = announce && self.entries.iter().any(|e| !e.announced);
+        let unannounced = announce && self.entries.iter().any(|e| !e.is_announced());
         if !moved && !unannounced {
             return None;
         }
@@ -196,28 +218,67 @@ impl PartitionLedger {
             && self.commit_point().is_some_and(|point| self.requested.is_none_or(|r| r < point))
     }
 
-    pub(crate) fn commit_answered(&mut self, point: i64, announced: &[OffsetRange], ok: bool) {
+    pub(crate) fn commit_answered(&mut self, point: i64, announced: &[Intent], ok: bool) {
         if !ok {
             self.requested = self.committed;
             return;
         }
         self.committed = self.committed.max(Some(point));
-        for range in announced {
-            let found = self.entries.binary_search_by_key(&range.first(), |e| e.range.first());
-            if let Some(entry) = found.ok().and_then(|at| self.entries.get_mut(at)) {
-                entry.announced = true;
+        for intent in announced {
+            let place = self.place(intent.range);
+            if let Some(entry) = place.and_then(|at| self.entries.get_mut(at)) {
+                entry.announced = Some(*intent);
             }
         }
     }
 
+    /// Whether a confirmed commit names the range as it is now, with how far it is told apart.
     pub(crate) fn is_announced(&self, range: OffsetRange) -> bool {
-        let found = self.entries.binary_search_by_key(&range.first(), |e| e.range.first());
-        found.ok().and_then(|at| self.entries.get(at)).is_some_and(|e| e.announced)
+        let entry = self.place(range).and_then(|at| self.entries.get(at));
+        entry.is_some_and(Entry::is_announced)
+    }
+
+    /// Parts of a range that aren't answered; none when the range is done, or nothing of it counts
+    /// any more.
+    pub(crate) fn open_parts(&self, range: OffsetRange) -> Option<u32> {
+        let entry = self.place(range).and_then(|at| self.entries.get(at))?;
+        (!self.failed && entry.open_parts > 0).then_some(entry.open_parts)
+    }
+
+    pub(crate) fn apart(&self, range: OffsetRange) -> Option<Apart> {
+        self.place(range).and_then(|at| self.entries.get(at))?.intent.apart
+    }
+
+    /// Notes how far a range is told apart. False when there is no room to name it: then some other
+    /// has to be committed first.
+    pub(crate) fn tell_apart(&mut self, range: OffsetRange, apart: Apart) -> bool {
+        let Some(at) = self.place(range) else { return false };
+        let named = self.open_batches().iter().filter(|batch| batch.apart.is_some()).count();
+        let Some(entry) = self.entries.get_mut(at) else { return false };
+        if entry.intent.apart.is_none() && named >= MAX_APART && at > 0 {
+            return false;
+        }
+        entry.intent.apart = Some(apart);
+        true
     }
 
     /// Whether ranges of an earlier try are still to be cut again.
     pub(crate) fn has_promises(&self) -> bool {
         self.promised.len() > 0
+    }
+
+    /// Notes promised batches that end at `low` or before as done: their messages are deleted, so
+    /// nobody can cut them again. Where the last of them ended.
+    pub(crate) fn pass_deleted(&mut self, low: i64) -> Option<i64> {
+        let mut end = None;
+        let first = |plan: &CutPlan| plan.batches().next().filter(|b| b.range.next() <= low);
+        while let Some(batch) = first(&self.promised) {
+            if self.track(batch, None).is_err() {
+                break;
+            }
+            end = Some(batch.range.next());
+        }
+        end
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -242,7 +303,7 @@ impl PartitionLedger {
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let end = self.entries.back().map(|e| e.range.next());
+        let end = self.entries.back().map(|e| e.range().next());
         let open_offsets = match (self.commit_point(), end) {
             (Some(point), Some(end)) => end - point,
             _ => 0,

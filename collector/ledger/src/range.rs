@@ -75,6 +75,44 @@ impl OffsetRange {
         self.next - self.first
     }
 
+    /// Its two halves, in order; none when it has one offset only. What is told apart by halving
+    /// depends on the offsets alone, not on which messages are still there.
+    #[must_use]
+    pub fn halves(self) -> Option<(Self, Self)> {
+        let middle = self.first + self.span() / 2;
+        let halves = (Self { next: middle, ..self }, Self { first: middle, ..self });
+        (self.span() > 1).then_some(halves)
+    }
+
+    /// The largest piece that begins where `piece` ends; none at the end. Pieces are the halves of
+    /// a range, their halves, and so on.
+    #[must_use]
+    pub fn piece_after(self, piece: Self) -> Option<Self> {
+        let (mut around, mut after) = (self, None);
+        while around != piece {
+            let (left, right) = around.halves()?;
+            if piece.first < right.first {
+                (around, after) = (left, Some(right));
+            } else {
+                around = right;
+            }
+        }
+        after
+    }
+
+    /// Whether `piece` is one: not the whole, but a half, or half of a half, and so on.
+    #[must_use]
+    pub fn has_piece(self, piece: Self) -> bool {
+        let mut around = self;
+        while let Some((left, right)) = around.halves() {
+            around = if piece.first < right.first { left } else { right };
+            if around == piece {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Whether `offset` lies inside.
     #[must_use]
     pub fn contains(self, offset: i64) -> bool {
@@ -97,6 +135,37 @@ mod tests {
         for (first, next) in [(3, 3), (4, 3), (-1, 3)] {
             assert_eq!(OffsetRange::new(first, next), Err(RangeError { first, next }));
         }
+    }
+
+    /// Scenario: a range of 13 offsets is told apart, each piece after the one before, from every
+    /// piece on. Guarantee: what comes after begins where the last one ended and goes on to the
+    /// end.
+    #[test]
+    fn pieces_follow_each_other_to_the_end() {
+        fn all(range: OffsetRange, out: &mut Vec<OffsetRange>) {
+            if let Some((left, right)) = range.halves() {
+                out.extend([left, right]);
+                all(left, out);
+                all(right, out);
+            }
+        }
+        let range = OffsetRange::new(7, 20).unwrap();
+        let mut pieces = Vec::new();
+        all(range, &mut pieces);
+        assert_eq!(pieces.len(), 2 * 13 - 2);
+        for piece in &pieces {
+            assert!(range.has_piece(*piece));
+            let mut at = *piece;
+            while let Some(next) = range.piece_after(at) {
+                assert_eq!(next.first(), at.next());
+                assert!(pieces.contains(&next));
+                at = next;
+            }
+            assert_eq!(at.next(), 20);
+        }
+        assert!(!range.has_piece(range));
+        assert!(!range.has_piece(OffsetRange::new(8, 20).unwrap()));
+        assert!(!range.has_piece(OffsetRange::new(5, 9).unwrap()));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
-use millrace_ledger::{Commit, Cut, Ledger, OffsetRange, Ticket, decode, encode};
+use millrace_ledger::{Commit, Cut, Intent, Ledger, OffsetRange, Ticket, decode, encode};
 use proptest::prelude::*;
 
 const MEMBERS: usize = 3;
@@ -183,11 +183,12 @@ impl World {
             let range = match member.ledger.cut_at(partition, first) {
                 Cut::Free => free(END),
                 Cut::Before { limit } => free(limit),
-                Cut::Exactly(range) => Ok(range),
+                Cut::Exactly(batch) => Ok(batch.range),
             };
             let Ok(range) = range else { continue };
             if member.ledger.has_room(partition) {
-                let ticket = member.ledger.track(partition, range, ONE).unwrap();
+                let ticket =
+                    member.ledger.track(partition, Intent::new(range, first), ONE).unwrap();
                 member.held.push(ticket);
                 member.reads.insert(partition, range.next());
             }

@@ -3,10 +3,13 @@
 
 use std::num::NonZeroU32;
 
-use millrace_ledger::{Cut, Ledger, MAX_OPEN_RANGES, OffsetRange, Settled, TrackError};
+use millrace_ledger::{
+    Apart, Cut, Intent, Ledger, MAX_OPEN_RANGES, OffsetRange, PartName, Settled, Ticket,
+    TrackError, decode, encode,
+};
 
-fn range(first: i64, next: i64) -> OffsetRange {
-    OffsetRange::new(first, next).unwrap()
+fn range(first: i64, next: i64) -> Intent {
+    Intent::new(OffsetRange::new(first, next).unwrap(), first)
 }
 
 const ONE: Option<NonZeroU32> = NonZeroU32::new(1);
@@ -180,4 +183,55 @@ fn promised_ranges_are_cut_again_and_stay_named_until_then() {
     assert!(!ledger.has_promises(1));
     let due = ledger.commits_due(true);
     assert_eq!(due[0].open, [range(5, 9), range(9, 12)]);
+}
+
+/// Scenario: of three promised batches retention has deleted the first two. Guarantee: those are
+/// done and the commit passes them; the third is still to be cut, and a batch that is open stays
+/// so.
+#[test]
+fn promised_batches_that_are_deleted_are_passed() {
+    let mut ledger = Ledger::new();
+    ledger.assign(1, Some(0), vec![range(0, 5), range(5, 9), range(9, 12), range(12, 20)]);
+    assert_eq!(ledger.pass_deleted(1, 4), None);
+    let open = ledger.track(1, range(0, 5), ONE).unwrap();
+    assert_eq!(ledger.pass_deleted(1, 15), Some(12));
+    assert_eq!(ledger.commit_point(1), Some(0), "the open one was read in time");
+    ledger.ack(&open);
+    assert_eq!(ledger.commit_point(1), Some(12));
+    assert_eq!(ledger.cut_at(1, 15), Cut::Exactly(range(12, 20)));
+}
+
+/// Scenario: a batch is refused, told apart up to a piece, and its partition goes to somebody else;
+/// then more batches are refused than there is room to name. Guarantee: the commit names the piece
+/// before it counts as announced, the next owner finds it, and the oldest batch is always named.
+#[test]
+fn how_far_a_batch_is_told_apart_is_on_record() {
+    let mut ledger = Ledger::new();
+    ledger.assign(1, Some(0), Vec::new());
+    let tickets: Vec<_> = (0..14)
+        .map(|n| ledger.track(1, range(8 * n, 8 * n + 8), NonZeroU32::new(2)).unwrap())
+        .collect();
+    let due = ledger.commits_due(true);
+    ledger.commit_answered(&due[0], true);
+    let last = &tickets[13];
+    let part = PartName { table: 7, day: 20_000 };
+    let apart = |ticket: &Ticket<i32>| Apart { part, piece: ticket.range.halves().unwrap().0 };
+    assert!(ledger.is_announced(last) && ledger.tell_apart(last, apart(last)));
+    assert!(!ledger.is_announced(last), "not with how far it is told apart");
+    let due = ledger.commits_due(true);
+    let named = decode(due[0].offset, &encode(due[0].offset, &due[0].open)).unwrap();
+    assert_eq!(named[13].apart, Some(apart(last)));
+    ledger.commit_answered(&due[0], true);
+    assert!(ledger.is_announced(last) && ledger.apart(last) == Some(apart(last)));
+    let more: Vec<_> =
+        (1..13).map(|n| ledger.tell_apart(&tickets[n], apart(&tickets[n]))).collect();
+    assert_eq!(more.iter().filter(|noted| **noted).count(), 11, "twelve in all");
+    assert!(ledger.tell_apart(&tickets[0], apart(&tickets[0])), "or nothing would ever leave");
+    assert_eq!(ledger.open_parts(last), Some(2));
+    ledger.ack(last);
+    assert_eq!(ledger.open_parts(last), Some(1));
+    let rewound = ledger.rewind(1).unwrap();
+    assert_eq!(rewound.open[13].apart, Some(apart(last)));
+    assert_eq!((ledger.open_parts(last), ledger.apart(last)), (None, None));
+    assert_eq!(ledger.cut_at(1, 8 * 13), Cut::Exactly(rewound.open[13]));
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use millrace_ledger::{Ledger, OffsetRange, Settled, Ticket, TrackError, decode, encode};
+use millrace_ledger::{Intent, Ledger, OffsetRange, Settled, Ticket, TrackError, decode, encode};
 use proptest::prelude::*;
 
 /// One offset of the twin: how many parts of its batch are unanswered.
@@ -13,6 +13,11 @@ use proptest::prelude::*;
 struct Cell {
     batch: OffsetRange,
     open_parts: u32,
+}
+
+/// A batch with the time that its offsets give it here.
+fn named(range: OffsetRange) -> Intent {
+    Intent::new(range, 1_000 - range.first())
 }
 
 /// One partition, the slow and obvious way.
@@ -46,7 +51,11 @@ impl Twin {
     }
 
     /// The same, and what is still promised.
-    fn named_ranges(&self) -> Vec<OffsetRange> {
+    fn named_ranges(&self) -> Vec<Intent> {
+        self.promised_and_open().into_iter().map(named).collect()
+    }
+
+    fn promised_and_open(&self) -> Vec<OffsetRange> {
         let end = self.cells.last_key_value().map_or(0, |(offset, _)| offset + 1);
         let ahead = self.promised.iter().filter(|range| range.first() >= end);
         self.open_ranges().into_iter().chain(ahead.copied()).collect()
@@ -131,13 +140,13 @@ impl Pair {
     fn track(&mut self, key: u8, gap: u8, span: u8, parts: u8) {
         let Some(twin) = self.twins.get_mut(&key) else {
             let range = OffsetRange::new(0, 1).unwrap();
-            assert_eq!(self.ledger.track(key, range, None), Err(TrackError::NotAssigned));
+            assert_eq!(self.ledger.track(key, named(range), None), Err(TrackError::NotAssigned));
             return;
         };
         let end = twin.cells.last_key_value().map(|(o, _)| o + 1).or(twin.base).unwrap_or(0);
         let first = end + i64::from(gap);
         let range = OffsetRange::new(first, first + i64::from(span)).unwrap();
-        match self.ledger.track(key, range, NonZeroU32::new(u32::from(parts))) {
+        match self.ledger.track(key, named(range), NonZeroU32::new(u32::from(parts))) {
             Ok(ticket) => {
                 assert_eq!(ticket.generation.get(), twin.number);
                 for offset in range.first()..range.next() {
@@ -153,7 +162,7 @@ impl Pair {
         }
         if end > 0 {
             let back = OffsetRange::new(end - 1, end + 5).unwrap();
-            let refused = self.ledger.track(key, back, None);
+            let refused = self.ledger.track(key, named(back), None);
             assert!(matches!(refused, Err(TrackError::OutOfOrder { .. })), "{refused:?}");
         }
     }
@@ -194,7 +203,7 @@ impl Pair {
         *twin = Twin {
             number: rewound.generation.get(),
             base: rewound.resume_at,
-            promised: rewound.open,
+            promised: rewound.open.iter().map(|batch| batch.range).collect(),
             ..Twin::default()
         };
     }
@@ -258,7 +267,7 @@ proptest! {
     /// Any text as metadata is read or refused, never a panic.
     #[test]
     fn any_metadata_is_read_or_refused(
-        text in "(millrace:1:)?[0-9a-f+,:x-]{0,60}",
+        text in "(millrace:2:)?[0-9a-f+@!.,:x-]{0,60}",
         from in 0..i64::MAX,
     ) {
         if let Ok(ranges) = decode(from, &text) {

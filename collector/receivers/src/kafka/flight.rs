@@ -5,43 +5,44 @@ use std::sync::mpsc::TrySendError;
 use std::time::Duration;
 
 use millrace_ledger::{Settled, Ticket};
+use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::failpoint;
-use millrace_pipeline::sink::{
-    Answer, Completion, DeadLetter, Insert, Origin, Outcome, Rejection, TableIndex,
-};
+use millrace_pipeline::sink::{Answer, Completion, DeadLetter, Insert, Outcome};
 use millrace_wire::Signal;
-use rdkafka::error::KafkaResult;
 use rdkafka::topic_partition_list::Offset;
 
+use super::apart::{Part, Refused};
 use super::finish::Why;
 use super::member::Member;
 use super::partition::{Key, OpenBatch};
-use super::salvage::Job;
 use super::session::Session;
 use super::settings::{Delivery, SourceTopic};
 
 /// How often work for blocked tables is looked at.
 const UNBLOCK_INTERVAL: Duration = Duration::from_millis(200);
 
+/// Between tries to go to an offset.
+pub(super) const SEEK_RETRY: Duration = Duration::from_millis(500);
+
 /// A part of a batch that nobody has taken yet.
 pub(super) enum Work {
     /// Rows for a table.
     Insert(Ticket<Key>, Insert),
-    /// A message that can't be stored.
-    Letter(Ticket<Key>, Box<DeadLetter>),
+    /// A message that can't be stored, and what covers it.
+    Letter(Ticket<Key>, Box<DeadLetter>, Reservation),
 }
 
 impl Work {
     pub(super) fn ticket(&self) -> &Ticket<Key> {
         match self {
-            Self::Insert(ticket, _) | Self::Letter(ticket, _) => ticket,
+            Self::Insert(ticket, _) | Self::Letter(ticket, ..) => ticket,
         }
     }
 
     fn signal_and_records(&self) -> (Signal, u64) {
         match self {
             Self::Insert(_, insert) => (insert.origin.signal, insert.block.records),
-            Self::Letter(_, letter) => (letter.signal, 1),
+            Self::Letter(_, letter, _) => (letter.signal, 1),
         }
     }
 }
@@ -49,9 +50,10 @@ impl Work {
 /// A part somebody works on.
 pub(super) enum OpenPart {
     /// Rows for a table, and what is needed to find the bad ones among them.
-    Insert { ticket: Ticket<Key>, origin: Origin, table: TableIndex, day: i32, records: u64 },
-    /// A message on its way to the dead-letter topic.
-    Letter { ticket: Ticket<Key>, signal: Signal, reason: &'static str },
+    Insert { ticket: Ticket<Key>, part: Part, records: u64 },
+    /// A message on its way to the dead-letter topic, which keeps it until it is there: what covers
+    /// it is given back then.
+    Letter { ticket: Ticket<Key>, signal: Signal, reason: &'static str, _cover: Reservation },
     /// Rows that were refused as a whole and are being told apart.
     Salvage { ticket: Ticket<Key>, signal: Signal, records: u64 },
 }
@@ -114,11 +116,30 @@ impl<M: Member> Session<M> {
             && !partition.kept_back
         {
             partition.kept_back = true;
-            let list = self.list(std::iter::once(key));
-            if let Err(error) = self.member.pause(&list) {
-                tracing::warn!(%error, "cannot pause a partition");
-            }
+            self.pause_one(key);
+            // What it repeats can't be cut; others need its memory meanwhile.
+            self.put_back(key);
         }
+    }
+
+    pub(super) fn pause_one(&self, key: Key) {
+        if let Err(error) = self.member.pause(&self.list(std::iter::once(key))) {
+            tracing::warn!(%error, "cannot pause a partition");
+        }
+    }
+
+    /// Drops the partition's batch if it repeats an earlier try, to be read again from its first
+    /// message. True when there was one.
+    pub(super) fn put_back(&mut self, key: Key) -> bool {
+        let Some(partition) = self.partitions.get_mut(&key) else { return false };
+        let Some(first) = partition.open.as_ref().filter(|open| open.is_repeat()) else {
+            return false;
+        };
+        let first = first.first_offset;
+        partition.next_offset = first;
+        self.discard_open(key);
+        self.go_to(key, Offset::Offset(first));
+        true
     }
 
     /// Takes work up again whose table is open.
@@ -158,19 +179,15 @@ impl<M: Member> Session<M> {
     /// The work again when it wasn't taken.
     fn submit_one(&mut self, work: Work) -> Option<Work> {
         let Some(completion) = self.completion() else { return Some(work) };
-        let part = completion.part();
+        let id = completion.part();
         match work {
             Work::Insert(ticket, insert) => {
-                let open = OpenPart::Insert {
-                    ticket,
-                    origin: insert.origin.clone(),
-                    table: insert.block.table,
-                    day: insert.block.slice.day,
-                    records: insert.block.records,
-                };
+                let records = insert.block.records;
+                let part = Part::of(&insert.block, insert.origin.clone());
+                let open = OpenPart::Insert { ticket, part, records };
                 match self.shared.sink.submit(insert, completion) {
                     Ok(()) => {
-                        self.parts.insert(part, open);
+                        self.parts.insert(id, open);
                         None
                     }
                     Err(back) => {
@@ -179,23 +196,24 @@ impl<M: Member> Session<M> {
                     }
                 }
             }
-            Work::Letter(ticket, letter) => {
+            Work::Letter(ticket, letter, cover) => {
                 let (signal, reason) = (letter.signal, letter.rejection.reason);
                 match self.shared.dead_letters.submit(*letter, completion) {
                     Ok(()) => {
-                        self.parts.insert(part, OpenPart::Letter { ticket, signal, reason });
+                        let open = OpenPart::Letter { ticket, signal, reason, _cover: cover };
+                        self.parts.insert(id, open);
                         None
                     }
                     Err(back) => {
                         self.spare_completion = Some(back.completion);
-                        Some(Work::Letter(ticket, Box::new(back.work)))
+                        Some(Work::Letter(ticket, Box::new(back.work), cover))
                     }
                 }
             }
         }
     }
 
-    fn completion(&mut self) -> Option<Completion> {
+    pub(super) fn completion(&mut self) -> Option<Completion> {
         self.spare_completion.take().or_else(|| self.answers.open())
     }
 
@@ -203,14 +221,14 @@ impl<M: Member> Session<M> {
     pub(super) fn settle(&mut self, answer: Answer) {
         let Some(part) = self.parts.remove(&answer.part) else { return };
         match part {
-            OpenPart::Insert { ticket, origin, table, day, records } => match answer.outcome {
-                Outcome::Stored => self.stored(&ticket, origin.signal, records),
+            OpenPart::Insert { ticket, part, records } => match answer.outcome {
+                Outcome::Stored => self.stored(&ticket, part.origin.signal, records),
                 Outcome::Rejected(rejection) => {
-                    self.send_to_salvage(ticket, origin, table, day, records, rejection);
+                    self.refused.push(Refused { ticket, part, records, rejection });
                 }
-                Outcome::Abandoned => self.given_up(&ticket, origin.signal, records),
+                Outcome::Abandoned => self.given_up(&ticket, part.origin.signal, records),
             },
-            OpenPart::Letter { ticket, signal, reason } => match answer.outcome {
+            OpenPart::Letter { ticket, signal, reason, .. } => match answer.outcome {
                 Outcome::Stored => {
                     self.shared.telemetry.dead_lettered(signal, reason, 1);
                     self.done(&ticket, signal, 1);
@@ -248,30 +266,11 @@ impl<M: Member> Session<M> {
         self.ledger.ack(ticket);
     }
 
-    fn given_up(&mut self, ticket: &Ticket<Key>, signal: Signal, records: u64) {
+    pub(super) fn given_up(&mut self, ticket: &Ticket<Key>, signal: Signal, records: u64) {
         self.count_out(signal, records);
         if self.ledger.nack(ticket) == Settled::Failed {
             self.rewind(ticket.key);
         }
-    }
-
-    fn send_to_salvage(
-        &mut self,
-        ticket: Ticket<Key>,
-        origin: Origin,
-        table: TableIndex,
-        day: i32,
-        records: u64,
-        rejection: Rejection,
-    ) {
-        let signal = origin.signal;
-        // The part just answered has left its place, so there is one.
-        let Some(completion) = self.completion() else {
-            self.given_up(&ticket, signal, records);
-            return;
-        };
-        self.parts.insert(completion.part(), OpenPart::Salvage { ticket, signal, records });
-        self.salvage.push_back(Job { origin, table, day, rejection, completion });
     }
 
     /// Goes back to the partition's commit point and reads from there again.
@@ -292,15 +291,36 @@ impl<M: Member> Session<M> {
             from = rewound.resume_at,
             "reading again what was not stored"
         );
-        if let Err(error) = self.seek(key, rewound.resume_at) {
-            tracing::error!(%error, "cannot go back; the next assignment will");
+        self.go_to(key, rewound.resume_at.map_or(Offset::Beginning, Offset::Offset));
+    }
+
+    /// Reads the partition from `offset` on. Until the client has gone there nothing of it is
+    /// taken: it would be behind a gap.
+    pub(super) fn go_to(&mut self, key: Key, offset: Offset) {
+        let Some(topic) = self.topic(key) else { return };
+        let sought = self.member.seek(&topic.name, key.partition, offset);
+        if let Err(error) = &sought {
+            tracing::warn!(
+                topic = %topic.name, partition = key.partition, ?offset, %error,
+                "cannot go to an offset, will retry"
+            );
+            self.next_seek = self.now + SEEK_RETRY;
+        }
+        if let Some(partition) = self.partitions.get_mut(&key) {
+            partition.goes_to = sought.is_err().then_some(offset);
         }
     }
 
-    fn seek(&self, key: Key, offset: Option<i64>) -> KafkaResult<()> {
-        let Some(topic) = self.topic(key) else { return Ok(()) };
-        let offset = offset.map_or(Offset::Beginning, Offset::Offset);
-        self.member.seek(&topic.name, key.partition, offset)
+    /// Tries again where the client could not go.
+    pub(super) fn go_on_seeking(&mut self) {
+        if self.now < self.next_seek {
+            return;
+        }
+        let waiting = self.partitions.iter().filter(|(_, partition)| !partition.leaving);
+        let waiting = waiting.filter_map(|(key, partition)| Some((*key, partition.goes_to?)));
+        for (key, offset) in waiting.collect::<Vec<_>>() {
+            self.go_to(key, offset);
+        }
     }
 
     /// Drops the partition's batch being filled.
@@ -326,6 +346,13 @@ impl<M: Member> Session<M> {
                 stays
             });
         }
+        self.refused.retain(|refused| {
+            let stays = refused.ticket.key != key;
+            if !stays {
+                dropped.push((refused.part.origin.signal, refused.records));
+            }
+            stays
+        });
         for (signal, records) in dropped {
             self.count_out(signal, records);
         }

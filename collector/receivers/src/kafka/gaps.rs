@@ -71,7 +71,10 @@ impl Gaps {
 
 fn keep_larger(gaps: &mut BTreeMap<Place, Gap>, place: Place, gap: Gap) {
     let known = gaps.entry(place).or_insert(gap);
-    if known.messages() < gap.messages() {
+    if known.got == gap.wanted {
+        // One gap, met in two steps.
+        known.got = gap.got;
+    } else if known.messages() < gap.messages() {
         *known = gap;
     }
 }
@@ -109,6 +112,17 @@ mod tests {
         assert_eq!(gaps.untold().count(), 1);
         assert_eq!(gaps.tell(&place()), Some(Gap { wanted: 10, got: 60 }));
         assert_eq!(gaps.tell(&place()), None);
+    }
+
+    /// Scenario: a gap is met in two steps, the second where the first ended. Guarantee: it counts
+    /// as one.
+    #[test]
+    fn a_gap_that_goes_on_is_one() {
+        let mut gaps = Gaps::default();
+        gaps.met(place(), Gap { wanted: 10, got: 60 });
+        gaps.met(place(), Gap { wanted: 60, got: 65 });
+        gaps.committed(&place(), 70);
+        assert_eq!(gaps.tell(&place()), Some(Gap { wanted: 10, got: 65 }));
     }
 
     /// Scenario: the partition leaves before the commit, and after it. Guarantee: the next owner

@@ -210,39 +210,13 @@ impl<M: Member> Session<M> {
         };
         self.ledger.assign(key, offset, promised);
         self.partitions.insert(key, Partition::new(offset));
-        if self.ledger.has_promises(key) {
-            self.repeating.push_back(key);
-        }
     }
 
-    /// Whether the partition is read when any is: it stays, no table of it is blocked, and it has
-    /// nothing to repeat or is the one that does.
+    /// Whether the partition is read when any is: it stays, no table of it is blocked, and there is
+    /// room for what it repeats.
     pub(super) fn has_turn(&self, key: Key) -> bool {
-        let stays = self.partitions.get(&key).is_some_and(|p| !p.leaving && !p.kept_back);
-        let first = self.repeating.front() == Some(&key);
-        stays && (first || !self.repeating.contains(&key))
-    }
-
-    /// Lets the next partition repeat its batches once the one before is through.
-    pub(super) fn go_on_repeating(&mut self) {
-        let through = |key: &Key| !self.ledger.has_promises(*key);
-        if !self.repeating.front().is_some_and(through) {
-            return;
-        }
-        self.repeating.pop_front();
-        self.let_first_repeat();
-    }
-
-    /// Reads the partition whose turn it is to repeat, if any waits for it.
-    fn let_first_repeat(&self) {
-        let Some(next) = self.repeating.front().copied() else { return };
-        let list = self.list(std::iter::once(next).filter(|key| self.has_turn(*key)));
-        if !self.is_paused()
-            && list.count() > 0
-            && let Err(error) = self.member.resume(&list)
-        {
-            tracing::warn!(worker = self.worker, %error, "cannot resume a partition");
-        }
+        let partition = self.partitions.get(&key);
+        partition.is_some_and(|p| !p.leaving && !p.kept_back && !p.lacks_room)
     }
 
     fn begin_leaving(&mut self, partitions: &[(String, i32)], lost: bool) {
@@ -329,7 +303,9 @@ impl<M: Member> Session<M> {
         let open = self.partitions.get(&key).and_then(|p| p.open.as_ref());
         match open.map(|open| (open.cut, open.next_offset)) {
             None => {}
-            Some((Cut::Exactly(range), next)) if next < range.next() => self.discard_open(key),
+            Some((Cut::Exactly(batch), next)) if next < batch.range.next() => {
+                self.discard_open(key)
+            }
             Some(_) => self.cut(key, CutReason::Drain),
         }
     }
@@ -338,12 +314,6 @@ impl<M: Member> Session<M> {
         self.discard_open(key);
         self.drop_work(key);
         self.partitions.remove(&key);
-        let had_turn = self.repeating.front() == Some(&key);
-        self.repeating.retain(|other| *other != key);
-        if had_turn {
-            // Nobody else would: its turn ends with it.
-            self.let_first_repeat();
-        }
         if let Some(generation) = self.ledger.generation(key) {
             self.ledger.revoke(key, generation, false);
         }
@@ -366,7 +336,9 @@ impl<M: Member> Session<M> {
         }
         let announce = self.shared.settings.delivery == Delivery::EffectivelyOnce;
         let hurry = self.leaving.is_some() || self.shared.drain.is_begun();
-        let waiting = announce && !self.held.is_empty();
+        let to_name =
+            !(self.held.is_empty() && self.refused.is_empty() && self.to_record.is_empty());
+        let waiting = announce && to_name;
         if self.now < self.commits.next && !hurry && !waiting {
             return;
         }
@@ -484,13 +456,18 @@ impl<M: Member> Session<M> {
     }
 
     fn publish_lag(&mut self) {
+        let mut beginnings = Vec::new();
         for (key, partition) in &mut self.partitions {
             let Some(topic) = self.shared.settings.topics.get(usize::from(key.topic)) else {
                 continue;
             };
             let commit_point = self.ledger.commit_point(*key);
             let oldest = partition.oldest_timestamp_millis(commit_point);
-            self.shared.lag.publish(&topic.name, key.partition, commit_point, oldest);
+            let low = self.shared.lag.publish(&topic.name, key.partition, commit_point, oldest);
+            beginnings.extend(low.map(|low| (*key, low)));
+        }
+        for (key, low) in beginnings {
+            self.pass_deleted(key, low);
         }
     }
 

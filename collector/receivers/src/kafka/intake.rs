@@ -4,16 +4,17 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millrace_ledger::{Cut, TrackError};
+use millrace_ledger::{Cut, Intent, TrackError};
 use millrace_pipeline::batch::{BatchSize, CutReason};
-use millrace_pipeline::budget::{Budget, Reservation};
+use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::failpoint;
-use millrace_pipeline::sink::{Encoder, Insert, Origin, Refused, Rejection, Taken};
+use millrace_pipeline::sink::{Block, Encoder, Insert, Origin, Refused, Rejection, Taken};
 use millrace_wire::limits::WRITTEN_BYTES;
 use millrace_wire::{Signal, otlp};
 use rdkafka::topic_partition_list::Offset;
 
-use super::flight::Work;
+use super::apart::name_of;
+use super::flight::{SEEK_RETRY, Work};
 use super::letter::{TOO_LONG, dead_letter};
 use super::member::{Fetched, Member};
 use super::partition::{Key, OpenBatch, Partition};
@@ -34,17 +35,22 @@ const MAX_OPEN_BYTES: usize = 32 << 20;
 /// How long a full budget may stand still before a batch isn't repeated as it was. Other workers'
 /// batches are sent within seconds.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
-/// The longest message that is decoded, whatever the budget: 64 MiB, sixty times what brokers take
-/// unless they are told otherwise.
-const MAX_MESSAGE_BYTES: u64 = 64 << 20;
+/// How long a partition that lacked room waits for the others' repeats. One whose leader is away
+/// must not hold the rest up.
+const REPEAT_WAIT: Duration = Duration::from_secs(5);
+/// The longest message that is decoded: 8 MiB, eight times what brokers take unless they are told
+/// otherwise. The same in every gateway and at any time, so that a second try makes the same rows
+/// of a message as the first: what is short of memory waits for it.
+const MAX_MESSAGE_BYTES: usize = 8 << 20;
 /// A longer message is a batch of its own, twice what brokers take unless they are told otherwise:
 /// it may make several inserts, and were one of them refused, its neighbours' rows in the others
 /// couldn't be told from those that are stored.
 const ALONE_BYTES: usize = 2 << 20;
 /// What a byte of a message may become in memory: columns with ids in text, and bodies beside them.
 const GROWTH: u64 = 4;
-/// One message may take this part of the budget: a quarter is what consumers fetch ahead, so that
-/// there is room for it once other batches have left.
+/// What is waited for before a long message is taken is at most this part of the budget: a quarter
+/// is what consumers fetch ahead, so there is as much once other batches have left. A message of
+/// 8 MiB is decoded in 32 MiB, which is more in a budget under 128 MiB.
 const LONGEST_SHARE: u64 = 4;
 /// At most this part of the budget is waited for before a message is taken: a half, as consumers
 /// fetch a quarter of it ahead. A message that is written as 64 MiB fits into the half of 128 MiB,
@@ -89,7 +95,7 @@ impl<M: Member> Session<M> {
         let offset = message.offset();
         let Some(partition) = self.partitions.get(&key) else { return };
         // Fetched before the partition left: read again by whoever owns it then.
-        if partition.leaving || self.shared.drain.is_begun() {
+        if partition.leaving || partition.goes_to.is_some() || self.shared.drain.is_begun() {
             return;
         }
         if offset < partition.next_offset {
@@ -97,6 +103,9 @@ impl<M: Member> Session<M> {
                 return;
             }
             self.begin_anew(key, offset);
+        }
+        if self.may_hide_damage(key, offset) {
+            return;
         }
         if !self.has_room_for(key, offset, message.payload().unwrap_or_default()) {
             return;
@@ -121,6 +130,30 @@ impl<M: Member> Session<M> {
         }
     }
 
+    /// Whether messages before this one may have been left out because they were damaged on their
+    /// way: librdkafka says so, though not where, and goes on behind them. They are fetched again.
+    fn may_hide_damage(&mut self, key: Key, offset: i64) -> bool {
+        if self.damaged_until.is_none_or(|until| until <= self.now) {
+            return false;
+        }
+        let Some(partition) = self.partitions.get_mut(&key) else { return false };
+        let wanted = match partition.is_placed {
+            true if offset <= partition.next_offset => return false,
+            true => Offset::Offset(partition.next_offset),
+            false => Offset::Beginning,
+        };
+        tracing::warn!(
+            topic = key.topic,
+            partition = key.partition,
+            ?wanted,
+            offset,
+            "looking for damaged messages again"
+        );
+        partition.goes_to = Some(wanted);
+        self.next_seek = self.now + SEEK_RETRY;
+        true
+    }
+
     /// Messages may have been passed over. Whether they are lost is for who knows the partition's
     /// beginning.
     fn note_gap(&self, key: Key, got: i64) {
@@ -138,11 +171,12 @@ impl<M: Member> Session<M> {
     /// is; nothing is read before.
     fn has_room_for(&mut self, key: Key, offset: i64, payload: &[u8]) -> bool {
         let bytes = payload.len();
-        let written_bytes = self.written_bytes(key, payload);
-        let needed = (bytes as u64 * GROWTH).max(bytes as u64 + written_bytes);
+        let limit_bytes = self.shared.budget.limit_bytes();
+        let decoded_bytes = (bytes as u64 * GROWTH).min(limit_bytes / LONGEST_SHARE);
         // More is never free in a small budget.
-        let needed = needed.min(self.shared.budget.limit_bytes() / WAIT_SHARE);
-        if needed <= HEADROOM_BYTES || too_long(bytes, &self.shared.budget).is_some() {
+        let written_bytes = bytes as u64 + self.written_bytes(key, payload);
+        let needed = decoded_bytes.max(written_bytes.min(limit_bytes / WAIT_SHARE));
+        if needed <= HEADROOM_BYTES || too_long(bytes).is_some() {
             return true;
         }
         if self.headroom.as_ref().is_some_and(|room| room.bytes() >= needed) {
@@ -155,14 +189,8 @@ impl<M: Member> Session<M> {
             return true;
         }
         self.headroom_bytes = needed;
-        let Some(topic) = self.topic(key) else { return true };
-        match self.member.seek(&topic.name, key.partition, Offset::Offset(offset)) {
-            Ok(()) => false,
-            Err(error) => {
-                tracing::warn!(%error, "cannot wait for memory; a long message is taken at once");
-                true
-            }
-        }
+        self.go_to(key, Offset::Offset(offset));
+        false
     }
 
     /// What a message's rows are written as, which may be far more than its bytes. One that is
@@ -180,14 +208,23 @@ impl<M: Member> Session<M> {
         if partition.open.is_some() {
             return;
         }
-        let spare = self.spares.take(signal).or_else(|| {
+        let (encoder, reservation) = self.spares.take(signal).unwrap_or_else(|| {
             // Without a spare the headroom is the batch's first cover. Nothing is read without
             // one, and a message that is in hand all the same must not be left out: the offsets
             // behind it would be committed over it.
-            let cover = self.headroom.take().or_else(|| self.shared.budget.try_reserve(0));
-            Some((self.shared.sink.encoder(signal), cover?))
+            let cover = self.headroom.take().unwrap_or_else(|| self.shared.budget.nothing());
+            (self.shared.sink.encoder(signal), cover)
         });
-        let Some((encoder, reservation)) = spare else { return };
+        let millis = message.timestamp().to_millis().unwrap_or(0);
+        let cut = match cut {
+            // The same offset with another time: the topic was made again, and its rows are others.
+            Cut::Exactly(batch)
+                if batch.range.first() == offset && batch.first_millis != millis =>
+            {
+                Cut::Exactly(Intent::new(batch.range, millis))
+            }
+            cut => cut,
+        };
         let max_age = self.shared.settings.batch.max_age;
         let due = self.now + max_age;
         self.next_cut = Some(self.next_cut.map_or(due, |next| next.min(due)));
@@ -196,7 +233,11 @@ impl<M: Member> Session<M> {
             reservation,
             first_offset: offset,
             next_offset: offset,
-            first_timestamp_millis: message.timestamp().to_millis().unwrap_or(0),
+            first_timestamp_millis: match cut {
+                // The first message of the first try may be gone.
+                Cut::Exactly(batch) => batch.first_millis,
+                Cut::Free | Cut::Before { .. } => millis,
+            },
             opened: self.now,
             cut,
             records: 0,
@@ -214,7 +255,7 @@ impl<M: Member> Session<M> {
         partition.last_timestamp_millis = message.timestamp().to_millis();
         let Some(open) = partition.open.as_mut() else { return };
         open.next_offset = offset + 1;
-        let taken = match too_long(message.payload().map_or(0, <[u8]>::len), &self.shared.budget) {
+        let taken = match too_long(message.payload().map_or(0, <[u8]>::len)) {
             Some(rejection) => Taken::refused(rejection),
             None => open.encoder.append_groups(message.payload().unwrap_or_default()),
         };
@@ -254,7 +295,9 @@ impl<M: Member> Session<M> {
         };
         let reason = match open.cut {
             // An earlier try's range ends where it ended then, whatever its size and age.
-            Cut::Exactly(range) => (open.next_offset >= range.next()).then_some(CutReason::Repeat),
+            Cut::Exactly(intent) => {
+                (open.next_offset >= intent.range.next()).then_some(CutReason::Repeat)
+            }
             Cut::Before { limit } if open.next_offset >= limit => Some(CutReason::Repeat),
             Cut::Free | Cut::Before { .. } if open.letters.len() >= MAX_LETTERS => {
                 Some(CutReason::Bytes)
@@ -291,11 +334,16 @@ impl<M: Member> Session<M> {
         let Some(partition) = self.partitions.get_mut(&key) else { return };
         let Some(mut open) = partition.open.take() else { return };
         self.open_bytes -= open.bytes;
-        let Some(range) = open.range() else { return };
+        let Some(intent) = open.intent() else { return };
+        let range = intent.range;
         let blocks = open.encoder.take();
         let letters = std::mem::take(&mut open.letters);
+        // What an earlier try has told apart to its end isn't sent again.
+        let is_done = |block: &Block| intent.apart.is_some_and(|apart| name_of(block) < apart.part);
+        let (done, blocks): (Vec<_>, Vec<_>) = blocks.into_iter().partition(is_done);
+        self.count_out(signal, done.iter().map(|block| block.records).sum());
         let parts = u32::try_from(blocks.len() + letters.len()).unwrap_or(u32::MAX);
-        let ticket = match self.ledger.track(key, range, NonZeroU32::new(parts)) {
+        let ticket = match self.ledger.track(key, intent, NonZeroU32::new(parts)) {
             Ok(ticket) => ticket,
             Err(TrackError::NotAssigned) => return,
             Err(error @ (TrackError::OutOfOrder { .. } | TrackError::Full)) => {
@@ -307,17 +355,26 @@ impl<M: Member> Session<M> {
                 return;
             }
         };
-        partition.flying.push_back((range, open.first_timestamp_millis));
+        if let Some(partition) = self.partitions.get_mut(&key) {
+            partition.flying.push_back((range, open.first_timestamp_millis));
+        }
         tracing::debug!(
             topic = key.topic, partition = key.partition, %range, ?reason,
             records = open.records, blocks = blocks.len(), letters = letters.len(), "batch cut"
         );
+        for letter in letters {
+            let cover = open.reservation.split(letter.bytes() as u64);
+            self.held.push_back(Work::Letter(ticket, Box::new(letter), cover));
+        }
         for block in blocks {
-            let reservation = open.reservation.split(block.body.len() as u64);
             let origin = self.origin(key, signal, range, open.first_timestamp_millis);
+            if intent.apart.is_some_and(|apart| name_of(&block) == apart.part) {
+                self.refuse_again(ticket, &block, origin);
+                continue;
+            }
+            let reservation = open.reservation.split(block.body.len() as u64);
             self.held.push_back(Work::Insert(ticket, Insert { block, origin, reservation }));
         }
-        self.held.extend(letters.into_iter().map(|letter| Work::Letter(ticket, Box::new(letter))));
         self.release_held();
         if reason != CutReason::Budget {
             self.spares.keep(signal, open.encoder, open.reservation);
@@ -349,6 +406,8 @@ impl<M: Member> Session<M> {
         }
         if let Some(key) = self.largest_open() {
             self.cut(key, CutReason::Budget);
+        } else if self.put_one_back() {
+            self.next_repeat = self.now + REPEAT_WAIT;
         } else if self.answers.unanswered() == 0 {
             let since = *self.stuck_since.get_or_insert(self.now);
             if self.now - since >= STUCK_AFTER {
@@ -360,11 +419,48 @@ impl<M: Member> Session<M> {
     /// The partition with the largest batch that may end anywhere and is worth an insert.
     fn largest_open(&self) -> Option<Key> {
         let size = |p: &Partition| match p.open.as_ref() {
-            Some(open) if !matches!(open.cut, Cut::Exactly(_)) => open.bytes,
+            Some(open) if !open.is_repeat() => open.bytes,
             _ => 0,
         };
         let largest = self.partitions.iter().max_by_key(|(_, p)| size(p))?;
         (size(largest.1) >= MIN_CUT_FOR_ROOM_BYTES).then_some(*largest.0)
+    }
+
+    /// Of several batches that repeat an earlier try, and so can't be cut, drops one. Its partition
+    /// isn't read until there is room for it. False when there is one such batch at most.
+    fn put_one_back(&mut self) -> bool {
+        let repeats =
+            |(_, p): &(&Key, &Partition)| p.open.as_ref().is_some_and(OpenBatch::is_repeat);
+        let mut repeating = self.partitions.iter().filter(repeats).map(|(key, _)| *key);
+        let (Some(_first), Some(last)) = (repeating.next(), repeating.next_back()) else {
+            return false;
+        };
+        if let Some(partition) = self.partitions.get_mut(&last) {
+            partition.lacks_room = true;
+        }
+        self.pause_one(last);
+        self.put_back(last)
+    }
+
+    /// Reads a partition again that lacked room for what it repeats: there is some, and no other
+    /// repeats anything, or hasn't got on with it for long.
+    pub(super) fn go_on_repeating(&mut self) {
+        let waits = |(_, p): &(&Key, &Partition)| p.lacks_room && !p.kept_back && !p.leaving;
+        let Some(next) = self.partitions.iter().find(waits).map(|(key, _)| *key) else { return };
+        let repeats = |p: &Partition| p.open.as_ref().is_some_and(OpenBatch::is_repeat);
+        let others = self.partitions.values().any(repeats);
+        if self.headroom.is_none() || (others && self.now < self.next_repeat) {
+            return;
+        }
+        self.next_repeat = self.now + REPEAT_WAIT;
+        if let Some(partition) = self.partitions.get_mut(&next) {
+            partition.lacks_room = false;
+        }
+        if !self.is_paused()
+            && let Err(error) = self.member.resume(&self.list(std::iter::once(next)))
+        {
+            tracing::warn!(worker = self.worker, %error, "cannot resume a partition");
+        }
     }
 
     /// A batch that has to be repeated whole doesn't fit into the budget, which was larger when it
@@ -372,9 +468,9 @@ impl<M: Member> Session<M> {
     fn repeat_no_longer(&mut self) {
         for (key, partition) in &mut self.partitions {
             let Some(open) = partition.open.as_mut() else { continue };
-            if let Cut::Exactly(range) = open.cut {
+            if let Cut::Exactly(intent) = open.cut {
                 tracing::error!(
-                    topic = key.topic, partition = key.partition, %range,
+                    topic = key.topic, partition = key.partition, range = %intent.range,
                     "the memory budget is too small to repeat a batch whole; it may be stored twice"
                 );
                 open.cut = Cut::Free;
@@ -385,14 +481,12 @@ impl<M: Member> Session<M> {
 }
 
 /// Why a message isn't decoded, if it is too long for that.
-fn too_long(bytes: usize, budget: &Budget) -> Option<Rejection> {
-    let share = budget.limit_bytes() / LONGEST_SHARE;
-    let limit = share.clamp(HEADROOM_BYTES, MAX_MESSAGE_BYTES * GROWTH) / GROWTH;
-    (bytes as u64 > limit).then(|| Rejection {
+fn too_long(bytes: usize) -> Option<Rejection> {
+    (bytes > MAX_MESSAGE_BYTES).then(|| Rejection {
         reason: TOO_LONG,
         detail: format!(
-            "{bytes} bytes are more than the {limit} that fit into the memory budget; they are \
-             left in the source topic"
+            "{bytes} bytes are more than the {MAX_MESSAGE_BYTES} that are decoded; they are left \
+             in the source topic"
         ),
     })
 }
@@ -400,7 +494,7 @@ fn too_long(bytes: usize, budget: &Budget) -> Option<Rejection> {
 /// Whether a batch opened under `open` must end before a message under `next`.
 fn ends_before(open: Cut, next: Cut) -> bool {
     match (open, next) {
-        (Cut::Exactly(open), Cut::Exactly(next)) => open != next,
+        (Cut::Exactly(open), Cut::Exactly(next)) => open.range != next.range,
         (Cut::Exactly(_), _) | (_, Cut::Exactly(_)) => true,
         _ => false,
     }

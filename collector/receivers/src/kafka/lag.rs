@@ -34,6 +34,8 @@ struct Point {
     commit_point: Option<i64>,
     oldest_millis: Option<i64>,
     since: SystemTime,
+    /// The partition's beginning as it was asked for last.
+    low: Option<i64>,
 }
 
 /// How long a loss stands beside readiness.
@@ -49,18 +51,20 @@ pub(super) struct LagBoard {
 }
 
 impl LagBoard {
+    /// Notes how far a worker is. The partition's beginning, if it was asked for.
     pub(super) fn publish(
         &self,
         topic: &Arc<str>,
         partition: i32,
         commit_point: Option<i64>,
         oldest_millis: Option<i64>,
-    ) {
+    ) -> Option<i64> {
         let since = SystemTime::now();
-        let point = Point { commit_point, oldest_millis, since };
+        let point = Point { commit_point, oldest_millis, since, low: None };
         let mut points = self.points();
         let known = points.entry((Arc::clone(topic), partition)).or_insert(point);
-        *known = Point { since: known.since, ..point };
+        *known = Point { since: known.since, low: known.low, ..point };
+        known.low
     }
 
     /// A worker wanted the message at one offset and got that at a later one.
@@ -89,9 +93,10 @@ impl LagBoard {
     }
 
     /// Sets the gauges of a partition, unless it left meanwhile.
-    fn tell(&self, key: &Place, low: i64, high: i64, telemetry: &Telemetry) {
-        let points = self.points();
-        let Some(point) = points.get(key) else { return };
+    pub(super) fn tell(&self, key: &Place, low: i64, high: i64, telemetry: &Telemetry) {
+        let mut points = self.points();
+        let Some(point) = points.get_mut(key) else { return };
+        point.low = Some(low);
         let (messages, age) = lag(point, low, high, SystemTime::now());
         telemetry.lag(&key.0, key.1, messages, age);
     }
@@ -216,8 +221,12 @@ mod tests {
     /// Guarantee: messages that exist and aren't stored, and the age of the oldest.
     #[test]
     fn lag_counts_what_exists_and_is_not_stored() {
-        let point =
-            |commit_point, oldest_millis| Point { commit_point, oldest_millis, since: at(90) };
+        let point = |commit_point, oldest_millis| Point {
+            commit_point,
+            oldest_millis,
+            since: at(90),
+            low: None,
+        };
         let behind = lag(&point(Some(40), Some(70_000)), 0, 100, at(100));
         assert_eq!(behind, (60, Duration::from_secs(30)));
         assert_eq!(lag(&point(Some(100), Some(70_000)), 0, 100, at(100)), (0, Duration::ZERO));
@@ -233,7 +242,12 @@ mod tests {
     fn a_clock_that_steps_changes_ages_alone() {
         let day = Duration::from_secs(86_400);
         let noon = at(10 * 86_400);
-        let point = |oldest| Point { commit_point: Some(40), oldest_millis: oldest, since: noon };
+        let point = |oldest| Point {
+            commit_point: Some(40),
+            oldest_millis: oldest,
+            since: noon,
+            low: None,
+        };
         let stamp = i64::try_from(10 * 86_400_000_u64 - 5_000).ok();
         for (oldest, age) in [(None, Duration::ZERO), (stamp, Duration::from_secs(5))] {
             assert_eq!(lag(&point(oldest), 0, 100, noon), (60, age));

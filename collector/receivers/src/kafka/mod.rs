@@ -15,9 +15,11 @@
 //!
 //! This module doesn't know ClickHouse, SQL, or how a table looks.
 
+mod apart;
 mod asker;
 mod committer;
 mod context;
+mod deleted;
 mod finish;
 mod flight;
 mod gaps;

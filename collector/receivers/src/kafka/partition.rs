@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use millrace_ledger::{Cut, OffsetRange};
+use millrace_ledger::{Cut, Intent, OffsetRange};
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::sink::{DeadLetter, Encoder};
+use rdkafka::topic_partition_list::Offset;
 
 /// A partition's name inside a worker: the topic's place in the settings, and its number. Small,
 /// because it is compared and copied for every message.
@@ -37,6 +38,13 @@ pub(super) struct Partition {
     pub(super) leaving: bool,
     /// A table it writes to takes nothing for now: it isn't read until that is over.
     pub(super) kept_back: bool,
+    /// The batch it repeats didn't fit into the budget beside others': it isn't read until there is
+    /// room.
+    pub(super) lacks_room: bool,
+    /// Where the client is to read on and could not be told yet. Nothing is taken meanwhile.
+    pub(super) goes_to: Option<Offset>,
+    /// The offset that is awaited though retention has deleted it, and since when.
+    pub(super) awaits_deleted: Option<(i64, Instant)>,
 }
 
 impl Partition {
@@ -49,6 +57,9 @@ impl Partition {
             is_placed: next_offset.is_some(),
             leaving: false,
             kept_back: false,
+            lacks_room: false,
+            goes_to: None,
+            awaits_deleted: None,
         }
     }
 
@@ -93,12 +104,18 @@ pub(super) struct OpenBatch {
 }
 
 impl OpenBatch {
-    /// The offsets it stands for: exactly those of an earlier try, if it repeats one.
-    pub(super) fn range(&self) -> Option<OffsetRange> {
+    /// Whether it repeats an earlier try: its end is fixed, so it can't be cut to make room.
+    pub(super) fn is_repeat(&self) -> bool {
+        matches!(self.cut, Cut::Exactly(_))
+    }
+
+    /// What it stands for: exactly an earlier try, if it repeats one.
+    pub(super) fn intent(&self) -> Option<Intent> {
         match self.cut {
-            Cut::Exactly(range) => Some(range),
+            Cut::Exactly(intent) => Some(intent),
             Cut::Free | Cut::Before { .. } => {
-                OffsetRange::new(self.first_offset, self.next_offset).ok()
+                let range = OffsetRange::new(self.first_offset, self.next_offset).ok()?;
+                Some(Intent::new(range, self.first_timestamp_millis))
             }
         }
     }

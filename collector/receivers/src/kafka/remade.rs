@@ -14,7 +14,6 @@
 
 use std::time::Duration;
 
-use rdkafka::error::KafkaResult;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::member::Member;
@@ -59,12 +58,12 @@ impl<M: Member> Session<M> {
         let keys = self.partitions.keys().copied().filter(|key| key.topic == topic);
         let mut beginnings = TopicPartitionList::new();
         for key in keys.collect::<Vec<Key>>() {
-            let sought = self.go_to_the_beginning(key);
+            self.go_to_the_beginning(key);
             let Some(topic) = self.topic(key) else { continue };
             let zero = Offset::Offset(0);
             let added = beginnings.add_partition_offset(&topic.name, key.partition, zero);
-            if let Err(error) = sought.and(added) {
-                tracing::error!(%error, "cannot go to the beginning; the next assignment will");
+            if let Err(error) = added {
+                tracing::error!(%error, "cannot name the beginning to commit it");
             }
         }
         if beginnings.count() == 0 {
@@ -76,14 +75,12 @@ impl<M: Member> Session<M> {
         }
     }
 
-    fn go_to_the_beginning(&mut self, key: Key) -> KafkaResult<()> {
+    fn go_to_the_beginning(&mut self, key: Key) {
         self.begin_anew(key, 0);
-        let Some(partition) = self.partitions.get(&key) else { return Ok(()) };
-        if partition.leaving || self.shared.drain.is_begun() {
-            return Ok(());
+        let leaving = self.partitions.get(&key).is_none_or(|partition| partition.leaving);
+        if !leaving && !self.shared.drain.is_begun() {
+            self.go_to(key, Offset::Beginning);
         }
-        let Some(topic) = self.topic(key) else { return Ok(()) };
-        self.member.seek(&topic.name, key.partition, Offset::Beginning)
     }
 
     /// The partition begins again: its topic was deleted and made again, or what was committed is
@@ -92,7 +89,7 @@ impl<M: Member> Session<M> {
     pub(super) fn begin_anew(&mut self, key: Key, offset: i64) {
         self.discard_open(key);
         self.drop_work(key);
-        let Some(Partition { next_offset: expected, leaving, kept_back, .. }) =
+        let Some(Partition { next_offset: expected, leaving, kept_back, lacks_room, .. }) =
             self.partitions.remove(&key)
         else {
             return;
@@ -106,7 +103,7 @@ impl<M: Member> Session<M> {
         self.confirmed.remove(&key);
         self.ledger.assign(key, Some(offset), Vec::new());
         let partition = Partition::new(Some(offset));
-        let partition = Partition { leaving, kept_back, ..partition };
+        let partition = Partition { leaving, kept_back, lacks_room, ..partition };
         self.partitions.insert(key, partition);
     }
 }

@@ -1,41 +1,50 @@
 //! Telling good rows from bad ones when ClickHouse refuses an insert for what is in it.
 //!
 //! Messages aren't kept while their rows are in flight: that would cost every batch the memory that
-//! only a bad one needs. Instead the refused range is read again from Kafka, in pieces of bounded
-//! size, and halved until single messages are left: the good ones are stored, the bad ones go to
-//! the dead-letter topic. A few threads do this for all workers, so the neighbours go on; each job
-//! waits most of its time, for Kafka and for ClickHouse.
+//! only a bad one needs. Instead the refused range is read again from Kafka, and halved until
+//! single messages are left: the good ones are stored, the bad ones go to the dead-letter topic. A
+//! few threads do this for all workers, so the neighbours go on; each job waits most of its time,
+//! for Kafka and for ClickHouse.
 //!
-//! The pieces, and so the tokens, are a function of the range alone: a second try after a crash
-//! repeats the same inserts.
+//! The pieces, and so the tokens, are a function of the range alone: its offsets are halved, not
+//! the messages found there. That a part or a piece was refused is on record with the offsets
+//! before its halves are sent (the session sees to that), so that a second try after a crash
+//! repeats the same pieces, even if the table would take a larger one by then. The first message's
+//! time, which is part of the tokens, is on record too.
+//!
+//! Messages that retention deletes meanwhile are lost: they are told to the lag board, which counts
+//! and names them as it does any other.
 
-use std::sync::mpsc::Receiver;
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use millrace_ledger::OffsetRange;
+use millrace_ledger::{Apart, OffsetRange, PartName, Ticket};
 use millrace_pipeline::sink::{
     Answers, Block, Completion, DeadLetter, Insert, Origin, Outcome, Rejection, TableIndex,
 };
-use rdkafka::Message;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::Shared;
 use super::letter::dead_letter;
+use super::partition::Key;
 
 /// Jobs that may wait: each is one refused insert, and the sink has at most 64 in flight.
 pub(super) const MAX_JOBS: usize = 64;
 /// Jobs worked on at once. One at a time, at 0.7 s each on a slow machine, held refused rows up for
 /// half a minute where 20 of them came a second.
 pub(super) const THREADS: usize = 4;
-/// Messages of one piece, in bytes as in Kafka, but for one of any length. With the columns made of
-/// it, about three times this is in memory for each thread, 12 MiB in all, outside of the budget:
-/// it is bounded and rare.
+/// Messages of one piece, in bytes as in Kafka, but for one of any length; more are halved. With
+/// the columns made of it, about three times this is in memory for each thread, 12 MiB in all,
+/// outside of the budget: it is bounded and rare.
 const PIECE_BYTES: usize = 1 << 20;
-/// How long reading a piece may take.
+/// How long reading may take without a message.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long asking for the partition's end may take.
+const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one look for a message or an answer takes.
 const WAIT: Duration = Duration::from_millis(50);
 
@@ -44,8 +53,27 @@ pub(super) struct Job {
     pub(super) origin: Origin,
     pub(super) table: TableIndex,
     pub(super) day: i32,
+    /// The piece of the range to begin with: what lies before it is done.
+    pub(super) from: OffsetRange,
     pub(super) rejection: Rejection,
+    pub(super) record: Record,
     pub(super) completion: Completion,
+}
+
+/// Where a job puts on record that a piece was refused, before it sends that one's halves.
+pub(super) struct Record {
+    pub(super) ticket: Ticket<Key>,
+    pub(super) part: PartName,
+    /// The session's end: it holds one question of each job at most.
+    pub(super) session: SyncSender<Question>,
+}
+
+/// A job's question whether it may go on with a piece.
+pub(super) struct Question {
+    pub(super) ticket: Ticket<Key>,
+    pub(super) apart: Apart,
+    /// Answered once that is on record; dropped when nobody waits for the job any more.
+    pub(super) answer: SyncSender<()>,
 }
 
 /// Why a job couldn't be finished. Its partition is read again later.
@@ -53,8 +81,10 @@ pub(super) struct Job {
 enum SalvageError {
     #[error("cannot read the messages again: {0}")]
     Read(#[from] KafkaError),
-    #[error("reading the messages again took more than {} s", READ_TIMEOUT.as_secs())]
+    #[error("no message came for {} s", READ_TIMEOUT.as_secs())]
     Slow,
+    #[error("the partition ends at {end}, before the range does")]
+    Ended { end: i64 },
     #[error("the process is shutting down")]
     Draining,
     #[error("a part was given up")]
@@ -66,7 +96,7 @@ pub(super) fn work(shared: &Arc<Shared>, jobs: &Mutex<Receiver<Job>>) {
     while !shared.drain.is_begun() {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(WAIT);
         let Ok(job) = job else { continue };
-        let Job { origin, table, day, rejection, completion } = job;
+        let Job { origin, table, day, from, rejection, record, completion } = job;
         tracing::warn!(
             topic = %origin.topic, partition = origin.partition, range = %origin.range,
             reason = rejection.reason, detail = rejection.detail,
@@ -81,7 +111,7 @@ pub(super) fn work(shared: &Arc<Shared>, jobs: &Mutex<Receiver<Job>>) {
             stored: 0,
             dead: 0,
         };
-        match salvage.run(&rejection) {
+        match salvage.run(from, rejection, &record) {
             Ok(()) => {
                 tracing::info!(stored = salvage.stored, dead = salvage.dead, "rows told apart");
                 completion.finish(Outcome::Stored);
@@ -97,6 +127,19 @@ pub(super) fn work(shared: &Arc<Shared>, jobs: &Mutex<Receiver<Job>>) {
 /// Blocks one piece may make for one table and day; more than one is already unusual.
 const MAX_BLOCKS: usize = 64;
 
+impl Messages {
+    fn of(&self, piece: OffsetRange) -> impl Iterator<Item = &DeadLetter> {
+        self.ahead.iter().filter(move |message| piece.contains(message.offset))
+    }
+
+    /// Pieces are done in order.
+    fn drop_before(&mut self, offset: i64) {
+        while self.ahead.front().is_some_and(|message| message.offset < offset) {
+            self.bytes -= self.ahead.pop_front().map_or(0, |done| done.bytes());
+        }
+    }
+}
+
 struct Salvage<'a> {
     shared: &'a Shared,
     origin: Origin,
@@ -107,104 +150,165 @@ struct Salvage<'a> {
     dead: u64,
 }
 
+/// The messages of a range, read once from its first to its last.
+struct Messages {
+    reader: BaseConsumer,
+    /// Read, and not done with.
+    ahead: VecDeque<DeadLetter>,
+    bytes: usize,
+    /// The offset after the last that was read.
+    next: i64,
+}
+
 impl Salvage<'_> {
-    fn run(&mut self, rejection: &Rejection) -> Result<(), SalvageError> {
-        let reader = self.reader()?;
-        let mut at = self.origin.range.first();
-        while at < self.origin.range.next() {
-            let (piece, next) = self.read_piece(&reader, at, rejection)?;
-            self.store_or_halve(&piece, rejection)?;
-            at = next;
+    fn run(
+        &mut self,
+        from: OffsetRange,
+        rejection: Rejection,
+        record: &Record,
+    ) -> Result<(), SalvageError> {
+        let range = self.origin.range;
+        let mut messages = self.messages(from.first())?;
+        // A range of one message is known to be refused as a whole.
+        let mut known_bad = (range.span() == 1).then(|| rejection.clone());
+        let mut rejection = rejection;
+        let mut next = Some(from);
+        while let Some(piece) = next {
+            let fits = self.read(&mut messages, piece, &rejection)?;
+            let refused = match known_bad.take() {
+                Some(known) => Some(known),
+                None if fits => self.try_to_store(piece, messages.ahead.make_contiguous())?,
+                None => Some(rejection.clone()),
+            };
+            next = match (refused, piece.halves()) {
+                (None, _) => range.piece_after(piece),
+                (Some(latest), Some((left, _))) => {
+                    rejection = latest;
+                    self.put_on_record(record, left)?;
+                    Some(left)
+                }
+                (Some(latest), None) => {
+                    if let Some(bad) = messages.of(piece).next() {
+                        self.bury(DeadLetter { rejection: latest, ..bad.clone() })?;
+                    }
+                    range.piece_after(piece)
+                }
+            };
         }
         Ok(())
     }
 
-    fn reader(&self) -> Result<BaseConsumer, SalvageError> {
+    /// Waits until a commit names the piece, so that no larger one is sent again.
+    fn put_on_record(&self, record: &Record, piece: OffsetRange) -> Result<(), SalvageError> {
+        let Record { ticket, part, session } = record;
+        let (answer, answered) = sync_channel(1);
+        let apart = Apart { part: *part, piece };
+        let mut question = Question { ticket: *ticket, apart, answer };
+        while let Err(error) = session.try_send(question) {
+            let TrySendError::Full(back) = error else { return Err(SalvageError::Abandoned) };
+            self.look_for_drain()?;
+            std::thread::sleep(WAIT);
+            question = back;
+        }
+        loop {
+            match answered.recv_timeout(WAIT) {
+                Ok(()) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => self.look_for_drain()?,
+                Err(RecvTimeoutError::Disconnected) => return Err(SalvageError::Abandoned),
+            }
+        }
+    }
+
+    fn look_for_drain(&self) -> Result<(), SalvageError> {
+        if self.shared.drain.is_begun() { Err(SalvageError::Draining) } else { Ok(()) }
+    }
+
+    fn messages(&self, from: i64) -> Result<Messages, SalvageError> {
         let mut client = self.shared.settings.reading_client();
+        // What retention has deleted isn't waited for, and what is left isn't passed over.
+        client.set("auto.offset.reset", "earliest");
         // Says so when the last messages of the range are gone.
         client.set("enable.partition.eof", "true");
         let reader: BaseConsumer = client.create()?;
         let mut list = TopicPartitionList::new();
-        let from = Offset::Offset(self.origin.range.first());
-        list.add_partition_offset(&self.origin.topic, self.origin.partition, from)?;
+        let Origin { topic, partition, .. } = &self.origin;
+        list.add_partition_offset(topic, *partition, Offset::Offset(from))?;
         reader.assign(&list)?;
-        Ok(reader)
+        Ok(Messages { reader, ahead: VecDeque::new(), bytes: 0, next: from })
     }
 
-    /// Messages from `from` on, and the offset after them.
-    fn read_piece(
+    /// Reads all messages of a piece. False when they are more than one at a time may be.
+    fn read(
         &self,
-        reader: &BaseConsumer,
-        from: i64,
+        messages: &mut Messages,
+        piece: OffsetRange,
         rejection: &Rejection,
-    ) -> Result<(Vec<DeadLetter>, i64), SalvageError> {
-        let range = self.origin.range;
-        let started = Instant::now();
-        let (mut piece, mut bytes, mut next) = (Vec::new(), 0, from);
-        while next < range.next() && bytes < PIECE_BYTES {
+    ) -> Result<bool, SalvageError> {
+        messages.drop_before(piece.first());
+        let mut last = Instant::now();
+        while messages.next < piece.next() {
             if self.shared.drain.is_begun() {
                 return Err(SalvageError::Draining);
             }
-            match reader.poll(WAIT) {
-                Some(Ok(message)) if message.offset() >= range.next() => {
-                    return Ok((piece, range.next()));
-                }
+            if messages.bytes >= PIECE_BYTES && piece.span() > 1 {
+                return Ok(false);
+            }
+            match messages.reader.poll(WAIT) {
                 Some(Ok(message)) => {
-                    next = message.offset() + 1;
-                    let Origin { signal, topic, .. } = &self.origin;
+                    last = Instant::now();
+                    let Origin { signal, topic, range, .. } = &self.origin;
                     let letter = dead_letter(&message, *signal, topic, rejection.clone());
-                    bytes += letter.bytes();
-                    piece.push(letter);
+                    drop(message);
+                    self.went_to(messages, letter.offset);
+                    if letter.offset < range.next() {
+                        messages.next = letter.offset + 1;
+                        messages.bytes += letter.bytes();
+                        messages.ahead.push_back(letter);
+                    }
                 }
-                Some(Err(KafkaError::PartitionEOF(_))) => return Ok((piece, range.next())),
+                Some(Err(KafkaError::PartitionEOF(_))) => self.ended(messages)?,
+                // The client goes to the earliest by itself.
+                Some(Err(KafkaError::MessageConsumption(RDKafkaErrorCode::OffsetOutOfRange))) => {}
                 Some(Err(error)) => return Err(error.into()),
-                None if started.elapsed() > READ_TIMEOUT => return Err(SalvageError::Slow),
+                None if last.elapsed() > READ_TIMEOUT => return Err(SalvageError::Slow),
                 None => {}
             }
         }
-        Ok((piece, next))
+        Ok(true)
     }
 
-    fn store_or_halve(
-        &mut self,
-        messages: &[DeadLetter],
-        rejection: &Rejection,
-    ) -> Result<(), SalvageError> {
-        // Depth first, in order, with the latest reason at hand for each half.
-        let mut spans = vec![(0..messages.len(), rejection.clone())];
-        // The first piece of a range of one message is known to be bad as a whole.
-        let mut known_bad = messages.len() == 1 && self.origin.range.span() == 1;
-        while let Some((span, rejection)) = spans.pop() {
-            let Some(part) = messages.get(span.clone()).filter(|part| !part.is_empty()) else {
-                continue;
-            };
-            let refused = if std::mem::take(&mut known_bad) {
-                Some(rejection)
-            } else {
-                self.try_to_store(part)?
-            };
-            match (refused, part) {
-                (None, _) => {}
-                (Some(rejection), [bad]) => {
-                    self.bury(DeadLetter { rejection, ..bad.clone() })?;
-                }
-                (Some(rejection), _) => {
-                    let middle = span.start + part.len() / 2;
-                    spans.push((middle..span.end, rejection.clone()));
-                    spans.push((span.start..middle, rejection));
-                }
-            }
+    /// The next message, or the partition's end, lies at `offset`: what lies before it and wasn't
+    /// read is gone. Why, is for who knows the partition's beginning.
+    fn went_to(&self, messages: &mut Messages, offset: i64) {
+        let got = offset.min(self.origin.range.next());
+        if got > messages.next {
+            let Origin { topic, partition, .. } = &self.origin;
+            self.shared.lag.passed_over(topic, *partition, messages.next, got);
+            messages.next = got;
         }
+    }
+
+    /// Nothing more is there. That is believed only where the partition ends behind the range:
+    /// otherwise its end was lost, or isn't known to this broker yet.
+    fn ended(&self, messages: &mut Messages) -> Result<(), SalvageError> {
+        let Origin { topic, partition, range, .. } = &self.origin;
+        let (_, end) = messages.reader.fetch_watermarks(topic, *partition, ASK_TIMEOUT)?;
+        if end < range.next() {
+            return Err(SalvageError::Ended { end });
+        }
+        self.went_to(messages, end);
         Ok(())
     }
 
     /// Stores the rows these messages have in the table and day of the job. The reason when they
     /// are refused.
-    fn try_to_store(&mut self, part: &[DeadLetter]) -> Result<Option<Rejection>, SalvageError> {
-        let (Some(first), Some(last)) = (part.first(), part.last()) else { return Ok(None) };
-        let Ok(range) = OffsetRange::new(first.offset, last.offset + 1) else { return Ok(None) };
+    fn try_to_store(
+        &mut self,
+        piece: OffsetRange,
+        ahead: &[DeadLetter],
+    ) -> Result<Option<Rejection>, SalvageError> {
         let mut encoder = self.shared.sink.encoder(self.origin.signal);
-        for message in part {
+        for message in ahead.iter().filter(|message| piece.contains(message.offset)) {
             // What can't be decoded went to the dead-letter topic when it was first read.
             let _ = encoder.append_groups(&message.payload);
         }
@@ -212,11 +316,7 @@ impl Salvage<'_> {
         blocks.retain(|block| block.table == self.table && block.slice.day == self.day);
         blocks.truncate(MAX_BLOCKS);
         let records: u64 = blocks.iter().map(|block| block.records).sum();
-        let origin = Origin {
-            range,
-            first_timestamp_millis: first.timestamp_millis.unwrap_or(0),
-            ..self.origin.clone()
-        };
+        let origin = Origin { range: piece, ..self.origin.clone() };
         for block in blocks {
             if let Some(rejection) = self.store(block, origin.clone())? {
                 return Ok(Some(rejection));
@@ -229,7 +329,7 @@ impl Salvage<'_> {
 
     fn store(&mut self, block: Block, origin: Origin) -> Result<Option<Rejection>, SalvageError> {
         // Covered by this module's own bound, not by the budget: see `PIECE_BYTES`.
-        let reservation = self.shared.budget.try_reserve(0).ok_or(SalvageError::Abandoned)?;
+        let reservation = self.shared.budget.nothing();
         let mut insert = Insert { block, origin, reservation };
         let mut completion = self.answers.open().ok_or(SalvageError::Abandoned)?;
         loop {

@@ -13,6 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use millrace_ledger::{Commit, Ledger};
@@ -21,6 +22,7 @@ use millrace_pipeline::sink::{Answers, Completion, PartId};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use super::Shared;
+use super::apart::Refused;
 use super::finish::Why;
 use super::flight::{OpenPart, Work};
 use super::group::{Joining, Leaving};
@@ -28,7 +30,7 @@ use super::intake::Spares;
 use super::member::{KafkaMember, Member};
 use super::partition::{Key, Partition};
 use super::remade::LOOK_INTERVAL;
-use super::salvage::Job;
+use super::salvage::{self, Job, Question};
 use super::topics::TopicIds;
 
 /// Parts of batches that may wait for their answer at once, per worker. Inserts are bounded lower
@@ -47,6 +49,9 @@ const BUSY_WAIT: Duration = Duration::from_millis(10);
 const PAUSE_AFTER: Duration = Duration::from_millis(500);
 /// How often the commit point is looked at.
 pub(super) const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
+/// How long after damaged messages a gap is looked at again. Damage on the way is over with the
+/// next fetch; damage on a broker's disk is told again within this, and its partition waits.
+const DAMAGE_TIME: Duration = Duration::from_secs(10);
 /// What one message may add to an encoder before the budget is asked again: four times the usual
 /// broker limit of 1 MB a message, for columns with their identifiers in text.
 pub(super) const HEADROOM_BYTES: u64 = 4 << 20;
@@ -109,6 +114,12 @@ pub(super) struct Session<M> {
     pub(super) next_unblock: Instant,
     /// Waiting for the dead-letter topic.
     pub(super) letters: VecDeque<Work>,
+    /// Parts that were refused for their rows, until all before them are done.
+    pub(super) refused: Vec<Refused>,
+    /// What the salvage asks, one question of each of its threads.
+    pub(super) questions: (SyncSender<Question>, Receiver<Question>),
+    /// Questions that wait for a commit.
+    pub(super) to_record: Vec<Question>,
     /// Waiting for the salvage.
     pub(super) salvage: VecDeque<Job>,
     /// Handed back by a full sink, for the next try.
@@ -128,9 +139,12 @@ pub(super) struct Session<M> {
     pub(super) next_look: Instant,
     pub(super) joining: Option<Joining>,
     pub(super) leaving: Option<Leaving>,
-    /// Partitions with batches to repeat. Only the first of them is read: such a batch can't be
-    /// cut early to make room, so there is one at a time.
-    pub(super) repeating: VecDeque<Key>,
+    /// When a partition that lacked room may be read again though others still repeat.
+    pub(super) next_repeat: Instant,
+    /// When to try again where the client could not go to an offset.
+    pub(super) next_seek: Instant,
+    /// Until when a gap may be messages that were damaged on their way.
+    pub(super) damaged_until: Option<Instant>,
     /// Since when the budget has had no room and nothing was in flight that could make some.
     pub(super) stuck_since: Option<Instant>,
     /// Bytes of columns in all open batches.
@@ -168,6 +182,9 @@ impl<M: Member> Session<M> {
             blocked: VecDeque::new(),
             next_unblock: now,
             letters: VecDeque::new(),
+            refused: Vec::new(),
+            questions: sync_channel(salvage::THREADS),
+            to_record: Vec::new(),
             salvage: VecDeque::new(),
             spare_completion: None,
             spares: Spares::default(),
@@ -184,7 +201,9 @@ impl<M: Member> Session<M> {
             next_look: now + LOOK_INTERVAL,
             joining: None,
             leaving: None,
-            repeating: VecDeque::new(),
+            next_repeat: now,
+            next_seek: now,
+            damaged_until: None,
             stuck_since: None,
             open_bytes: 0,
             next_cut: None,
@@ -241,10 +260,12 @@ impl<M: Member> Session<M> {
             self.handle(event);
         }
         self.go_on_joining();
+        self.go_on_seeking();
         self.go_on_repeating();
         if self.next_cut.is_some_and(|due| due <= self.now) {
             self.cut_aged();
         }
+        self.tell_apart();
         self.commit_if_due();
         self.look_at_topics();
         self.look_at_blocked();
@@ -330,6 +351,11 @@ impl<M: Member> Session<M> {
                 tracing::warn!(worker = self.worker, %error, "the wanted offset is not there");
                 None
             }
+            KafkaError::MessageConsumption(RDKafkaErrorCode::BadMessage) => {
+                tracing::error!(worker = self.worker, %error, "damaged messages, reading again");
+                self.damaged_until = Some(self.now + DAMAGE_TIME);
+                None
+            }
             error => {
                 tracing::warn!(worker = self.worker, %error, "reading from kafka");
                 None
@@ -340,8 +366,8 @@ impl<M: Member> Session<M> {
     /// Where the session stands, for tests that got stuck.
     #[cfg(test)]
     pub(super) fn describe(&self) -> String {
-        let Self { flow, held, outbox, blocked, letters, salvage, repeating, .. } = self;
-        let queues = [held.len(), outbox.len(), blocked.len(), letters.len(), salvage.len()];
+        let Self { flow, held, outbox, blocked, letters, refused, salvage, .. } = self;
+        let queues = [held.len(), outbox.len(), blocked.len(), letters.len(), refused.len()];
         let partitions: Vec<_> = self
             .partitions
             .iter()
@@ -351,8 +377,9 @@ impl<M: Member> Session<M> {
             })
             .collect();
         format!(
-            "{flow:?}, held, outbox, blocked, letters, salvage {queues:?}, unanswered {}, \
-             joining {}, leaving {}, commits {}, repeating {repeating:?}, {partitions:?}",
+            "{flow:?}, held, outbox, blocked, letters, refused {queues:?}, salvage {}, \
+             unanswered {}, joining {}, leaving {}, commits {}, {partitions:?}",
+            salvage.len(),
             self.answers.unanswered(),
             self.joining.is_some(),
             self.leaving.is_some(),

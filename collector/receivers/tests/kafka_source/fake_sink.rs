@@ -1,6 +1,6 @@
 //! A sink and a dead-letter topic in memory, which answer as the test says.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use millrace_pipeline::sink::{
@@ -44,6 +44,8 @@ struct State {
 pub(super) struct FakeSink {
     mode: Mutex<Mode>,
     hold_letters: Mutex<bool>,
+    /// The table takes poisoned messages too.
+    mended: AtomicBool,
     /// The signal whose table takes nothing.
     blocked: Mutex<Option<Signal>>,
     state: Mutex<State>,
@@ -78,6 +80,7 @@ impl FakeSink {
         Arc::new(Self {
             mode: Mutex::new(mode),
             hold_letters: Mutex::new(false),
+            mended: AtomicBool::new(false),
             blocked: Mutex::new(None),
             state: Mutex::default(),
             live_bytes: Arc::default(),
@@ -105,6 +108,11 @@ impl FakeSink {
                 completion.finish(Outcome::Stored);
             }
         }
+    }
+
+    /// From now on nothing is refused for its rows.
+    pub(super) fn mend(&self) {
+        self.mended.store(true, Ordering::SeqCst);
     }
 
     pub(super) fn block(&self, signal: Option<Signal>) {
@@ -139,12 +147,18 @@ impl FakeSink {
         self.state.lock().unwrap().held_letters.len()
     }
 
+    pub(super) fn held_letter_bytes(&self) -> usize {
+        let state = self.state.lock().unwrap();
+        state.held_letters.iter().map(|(letter, _)| letter.bytes()).sum()
+    }
+
     pub(super) fn most_live_bytes(&self) -> u64 {
         self.live_bytes.most.load(Ordering::SeqCst)
     }
 
     fn finish(&self, seen: Seen, completion: Completion) {
-        if seen.messages.iter().any(|message| message.starts_with(POISON)) {
+        let poisoned = seen.messages.iter().any(|message| message.starts_with(POISON));
+        if poisoned && !self.mended.load(Ordering::SeqCst) {
             let detail = "code 117".to_owned();
             completion.finish(Outcome::Rejected(Rejection { reason: "refused", detail }));
         } else {

@@ -6,6 +6,7 @@
 mod brokers;
 mod fake_sink;
 mod odd_topics;
+mod told_apart;
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -63,7 +64,7 @@ impl Kafka {
         let producer = ClientConfig::new()
             .set("bootstrap.servers", cluster.bootstrap_servers())
             .set("linger.ms", "0")
-            .set("message.max.bytes", "8000000")
+            .set("message.max.bytes", "16000000")
             .create()
             .unwrap();
         Self { cluster, producer }
@@ -406,6 +407,38 @@ fn open_batches_stay_within_their_bound_whatever_the_number_of_partitions() {
     assert_eq!(sink.messages(), sent);
 }
 
+/// Scenario: 36 MB of messages that can't be decoded, a budget of 16 MiB, and a dead-letter topic
+/// that takes nothing, then does. Guarantee: the letters that wait stay inside the budget, and all
+/// of them are there in the end.
+#[test]
+fn a_stuck_dead_letter_topic_means_lag_and_not_memory() {
+    // The mock cluster keeps 5 MiB of a partition.
+    const PARTITIONS: usize = 8;
+    const EACH: usize = 5;
+    let kafka = Kafka::new(PARTITIONS as i32);
+    let sink = FakeSink::new(Mode::Store);
+    sink.hold_letters(true);
+    let filler = "x".repeat(900_000);
+    for partition in 0..PARTITIONS {
+        kafka.send(partition as i32, (0..EACH).map(|n| format!("{BROKEN}{n:05}{filler}")));
+    }
+    let limit = 16 << 20;
+    let running =
+        Running::start(&kafka, &sink, Options { budget_bytes: limit, ..Options::default() });
+    eventually("letters wait", || sink.held_letter_bytes() > limit as usize / 4);
+    // Longer than it takes to pause.
+    std::thread::sleep(Duration::from_millis(1_000));
+    let waiting = sink.held_letter_bytes() as u64;
+    let used = running.budget.used_bytes();
+    assert!(waiting <= used && used <= limit, "{waiting} bytes wait, {used} of {limit} are used");
+    eventually("all letters are there", || {
+        sink.hold_letters(false);
+        (0..PARTITIONS).all(|partition| kafka.committed(partition as i32) == Some(EACH as i64))
+    });
+    assert_eq!(sink.letters().len(), PARTITIONS * EACH);
+    running.stop();
+}
+
 /// Scenario: the sink is full for longer than the pause threshold. Guarantee: nothing is lost or
 /// doubled when it has room again.
 #[test]
@@ -558,4 +591,45 @@ fn a_restart_repeats_the_inserts_that_were_announced() {
     assert!(stored[tried.len()..].iter().all(|insert| insert.messages.len() <= 7));
     assert_eq!(next.messages(), [messages("m", 35), messages("n", 10)].concat());
     running.stop();
+}
+
+/// Scenario: effectively once; a process ends with inserts of two signals that nobody answered. The
+/// next one finds the table of one of them blocked. Guarantee: the other signal's inserts are
+/// repeated, and committed, all the same; and the blocked one's once its table is open.
+#[test]
+fn a_blocked_table_keeps_no_other_signal_from_being_repeated() {
+    // More batches than are read again before the first is named, and found to be blocked.
+    const EACH: usize = 2_500;
+    for blocked in [Signal::Traces, Signal::Logs] {
+        let kafka = Kafka::new(1);
+        kafka.send(0, messages("t", EACH));
+        kafka.send_to(LOGS, 0, messages("l", EACH));
+        let options = || Options {
+            delivery: Delivery::EffectivelyOnce,
+            drain_seconds: 1,
+            max_rows: 50,
+            ..Options::default()
+        };
+        let sink = FakeSink::new(Mode::Hold);
+        let running = Running::start(&kafka, &sink, options());
+        eventually("all in inserts", || {
+            sink.held().iter().map(|insert| insert.messages.len()).sum::<usize>() == 2 * EACH
+        });
+        running.drain.begin();
+        assert_eq!(running.source.join().len(), 2, "both are left behind");
+        let next = FakeSink::new(Mode::Store);
+        next.block(Some(blocked));
+        let running = Running::start(&kafka, &next, Options { drain_seconds: 20, ..options() });
+        let committed = |signal| match signal {
+            Signal::Logs => kafka.committed_in(LOGS, 0) == Some(EACH as i64),
+            _ => kafka.committed(0) == Some(EACH as i64),
+        };
+        let other = if blocked == Signal::Logs { Signal::Traces } else { Signal::Logs };
+        eventually("the other signal is committed", || committed(other));
+        assert!(!committed(blocked));
+        next.block(None);
+        eventually("the blocked signal is committed", || committed(blocked));
+        assert_eq!(next.messages(), [messages("l", EACH), messages("t", EACH)].concat());
+        running.stop();
+    }
 }

@@ -437,6 +437,7 @@ impl World {
                 // Out of range: the client goes to the earliest.
                 fetch.position = 0;
             }
+            fetch.position = fetch.position.max(log.low);
             let message = |(at, payload): (&i64, &Vec<u8>)| Message {
                 partition,
                 offset: *at,

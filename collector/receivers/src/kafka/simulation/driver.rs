@@ -33,6 +33,8 @@ use super::world::{Events, Log, Row, Shape, Stored, TOPIC, World, topic_at};
 const RECOVERY: Duration = Duration::from_secs(300);
 /// How long a drain may take: less than the group waits for a member that is gone.
 pub(super) const DRAIN: Duration = Duration::from_secs(15);
+/// How long a budget is short: less than the 30 s after which a batch isn't repeated whole.
+const MAX_SHORT_MILLIS: u64 = 8_000;
 /// Turns in which everything has ended that drains.
 const DRAIN_TURNS: u64 = 100_000;
 
@@ -55,6 +57,7 @@ pub(super) struct Tally {
     pub(super) copies: u64,
     pub(super) stale: u64,
     pub(super) remade: u64,
+    pub(super) deleted: u64,
     pub(super) turns: u64,
 }
 
@@ -76,6 +79,7 @@ impl Tally {
         self.copies += other.copies;
         self.stale += other.stale;
         self.remade += other.remade;
+        self.deleted += other.deleted;
         self.turns += other.turns;
     }
 }
@@ -103,6 +107,8 @@ pub(super) struct Process {
     /// The refused insert that is being told apart, and when it will be.
     job: Option<(Duration, Job)>,
     pub(super) workers: Vec<Worker>,
+    /// Until when its budget is smaller than usual.
+    short_until: Duration,
 }
 
 pub(super) struct Driver {
@@ -174,6 +180,7 @@ impl Driver {
             sent_draining: Vec::new(),
             remade_at: None,
             blocked: [Duration::ZERO; 2],
+            refusing: [Duration::ZERO; 2],
             events: Events::default(),
             broken: Vec::new(),
         }));
@@ -203,12 +210,27 @@ impl Driver {
             }
             world.step();
         }
+        self.tell_lag();
         let turns = self.world().random.between(1, 8);
         for _ in 0..turns {
             let at = self.world().random.below(self.processes.len() as u64) as usize;
             self.take_turn(at);
         }
         (0..self.processes.len()).for_each(|at| self.go_on(at));
+    }
+
+    /// Now and then a process asks where the partitions begin and end.
+    fn tell_lag(&self) {
+        let mut world = self.world.lock().unwrap();
+        if !world.random.once_in(50) {
+            return;
+        }
+        for process in self.processes.iter().filter(|p| p.state == State::Running) {
+            let Shared { lag, telemetry, .. } = &*process.shared;
+            for (partition, log) in (0..).zip(&world.logs) {
+                lag.tell(&(TOPIC.into(), partition), log.low, log.end, telemetry);
+            }
+        }
     }
 
     fn take_turn(&mut self, at: usize) {
@@ -249,6 +271,10 @@ impl Driver {
             State::Frozen(_) | State::Down(_) => return,
             State::Running => {}
         }
+        if process.short_until <= now {
+            let usual = self.world.lock().unwrap().shape.budget_bytes;
+            process.shared.budget.set_limit(usual);
+        }
         if process.job.is_none() {
             let delay = Duration::from_millis(self.world.lock().unwrap().random.between(5, 500));
             process.job = process.jobs.try_recv().ok().map(|job| (now + delay, job));
@@ -276,6 +302,13 @@ impl Driver {
             let (table, millis) = (world.random.below(2) as usize, world.random.between(1, 9000));
             world.blocked[table] = now + Duration::from_millis(millis);
         }
+        if world.fault_in(200) {
+            let (table, millis) = (world.random.below(2) as usize, world.random.between(1, 9000));
+            world.refusing[table] = now + Duration::from_millis(millis);
+        }
+        if world.fault_in(400) {
+            world.delete_some();
+        }
         if world.fault_in(500) {
             world.make_topic_again();
         }
@@ -283,6 +316,13 @@ impl Driver {
         let Some(process) = self.processes.get_mut(at) else { return };
         if process.state != State::Running {
             return;
+        }
+        if world.fault_in(60) {
+            let limit = world.random.between(0, 20) << 20;
+            process.shared.budget.set_limit(limit);
+            process.short_until =
+                now + Duration::from_millis(world.random.between(1, MAX_SHORT_MILLIS));
+            tracing::info!(process = at, ?now, limit, "is short of memory");
         }
         if world.fault_in(120) {
             // Sometimes back before the group has noticed, sometimes long after.
@@ -335,10 +375,12 @@ impl Driver {
             let mut world = self.world();
             world.faults = false;
             world.blocked = [Duration::ZERO; 2];
+            world.refusing = [Duration::ZERO; 2];
             world.now + RECOVERY
         };
         let now = self.world().now;
         for process in &mut self.processes {
+            process.short_until = Duration::ZERO;
             process.state = match process.state {
                 State::Down(_) => State::Down(now),
                 State::Running | State::Frozen(_) => State::Running,
@@ -350,7 +392,8 @@ impl Driver {
             let world = self.world();
             let own = |log: &Log| log.committed.as_ref().filter(|_| !log.is_stale).map(|c| c.0);
             let at = |log: &Log| own(log).unwrap_or(0);
-            let behind = world.logs.iter().position(|log| at(log) < log.end);
+            // What was deleted isn't waited for.
+            let behind = world.logs.iter().position(|log| at(log).max(log.low) < log.end);
             let Some(behind) = behind.or((self.to_produce > 0).then_some(0)) else {
                 return Ok(());
             };
@@ -389,9 +432,9 @@ impl Driver {
     /// Everything that was produced is where it belongs, as often as promised.
     pub(super) fn judge(mut self) -> Result<Tally, String> {
         let copies = copies(&self.world())?;
-        let Events { evictions, repeats, letters, commits, parked, stale, remade } =
+        let Events { evictions, repeats, letters, commits, parked, stale, remade, deleted } =
             self.world().events;
-        self.tally.remade = remade;
+        (self.tally.remade, self.tally.deleted) = (remade, deleted);
         self.tally.copies = copies;
         (self.tally.evictions, self.tally.repeats) = (evictions, repeats);
         (self.tally.letters, self.tally.commits, self.tally.stale) = (letters, commits, stale);
@@ -414,7 +457,8 @@ fn copies(world: &World) -> Result<u64, String> {
                 }
                 continue;
             };
-            if lettered != rows.iter().any(|row| row.bad) {
+            // Good rows are set aside while their table refuses all.
+            if !lettered && rows.iter().any(|row| row.bad) {
                 return Err(format!("{what}: dead letter {lettered}, rows {rows:?}"));
             }
             for row in rows {
@@ -472,14 +516,14 @@ fn produce(world: &mut World) -> u64 {
 
 /// What the salvage does, message by message, under tokens that only the messages decide.
 fn tell_apart(world: &mut World, job: Job) {
-    let Job { origin, table, day, rejection: _, completion } = job;
+    let Job { origin, table, day, from, completion, .. } = job;
     let (partition, topic) = (origin.partition, world.topic);
     if topic_at(origin.first_timestamp_millis) != topic {
         completion.finish(Outcome::Abandoned);
         return;
     }
     let Some(log) = world.log(partition) else { return };
-    let range = origin.range.first()..origin.range.next();
+    let range = from.first()..origin.range.next();
     let messages: Vec<(i64, Vec<u8>)> =
         log.messages.range(range).map(|(at, bytes)| (*at, bytes.clone())).collect();
     for (offset, payload) in messages {
@@ -490,10 +534,11 @@ fn tell_apart(world: &mut World, job: Job) {
         let ours = |row: &Row| u16::from(row.table) == table.0 && i32::from(row.day) == day;
         let rows: Vec<Row> = Row::read(&payload).unwrap_or_default();
         let rows: Vec<Row> = rows.into_iter().filter(ours).collect();
-        if rows.iter().any(|row| row.bad) {
+        let token = format!("{topic}:{partition}:{offset}:{}:{day}", table.0);
+        // A batch of one message is known to be refused as a whole.
+        if !rows.is_empty() && (origin.range.span() == 1 || world.refuses(&token, &rows)) {
             world.bury(topic, partition, offset);
         } else if !rows.is_empty() {
-            let token = format!("{topic}:{partition}:{offset}:{}:{day}", table.0);
             world.store(&token, &rows);
         }
     }
@@ -530,7 +575,7 @@ fn start(world: &Arc<Mutex<World>>, at: usize) -> Process {
         salvage,
     });
     let workers = (0..shape.workers).map(|number| member(world, &shared, at, number)).collect();
-    Process { state: State::Running, shared, jobs, job: None, workers }
+    Process { state: State::Running, shared, jobs, job: None, workers, short_until: Duration::ZERO }
 }
 
 fn member(world: &Arc<Mutex<World>>, shared: &Arc<Shared>, at: usize, number: u16) -> Worker {

@@ -77,6 +77,10 @@ impl Member for SimMember {
             let code = RDKafkaErrorCode::FencedInstanceId;
             return Some(Err(KafkaError::MessageConsumptionFatal(code)));
         }
+        if world.fault_in(300) && world.fetch(self.id).is_some() {
+            // The message was damaged; what was fetched behind it comes.
+            return Some(Err(KafkaError::MessageConsumption(RDKafkaErrorCode::BadMessage)));
+        }
         let Message { partition, offset, millis, payload } = world.fetch(self.id)?;
         let time = Timestamp::CreateTime(millis);
         let topic = TOPIC.to_owned();
@@ -127,6 +131,9 @@ impl Member for SimMember {
 
     fn seek(&self, _: &str, partition: i32, offset: Offset) -> KafkaResult<()> {
         let to = if let Offset::Offset(offset) = offset { offset } else { 0 };
+        if self.world().fault_in(6) {
+            return Err(KafkaError::Seek("simulated".to_owned()));
+        }
         self.world().reposition(self.id, partition, Some(to));
         Ok(())
     }

@@ -97,6 +97,7 @@ fn no_seed_loses_or_doubles_a_record() {
             // They are rarer: a tenth of the others is enough.
             ("old answers about commits, tenfold", 10 * all.stale),
             ("topics made again", all.remade),
+            ("messages deleted by retention", all.deleted),
         ] {
             assert!(happened >= count / 10, "{what}: only {happened} in {count} seeds");
         }

@@ -61,7 +61,15 @@ impl World {
             }
         }
         let what = Cargo::Rows { token: String::new(), rows: Vec::new(), _insert: None };
-        Some(Flight { process, lands, answered, what, completion: None })
+        Some(Flight {
+            process,
+            sent: self.now,
+            lands,
+            answered,
+            what,
+            refused: None,
+            completion: None,
+        })
     }
 }
 

@@ -1,0 +1,147 @@
+//! Parts of batches that were refused for their rows: when each is told apart, and what is on
+//! record of that before.
+//!
+//! A part is a batch's rows for one table and day. Pieces of it are stored under tokens of their
+//! own, so once a piece may have been sent nothing larger around it must ever be sent again,
+//! whatever the table would take by then. So a commit names the part, and the piece to go on with,
+//! before the halves of what was refused are sent ([`millrace_ledger::Apart`]). Pieces are sent in
+//! order, so one place says it all: nothing behind it was ever halved. One place is named, not a
+//! list: the refused parts of a batch are told apart one after the other in a fixed order, each
+//! when all parts before it are done. Whoever cuts the batch again leaves those out, has this one
+//! told apart at once, and sends the later ones whole, of which no piece was ever sent.
+
+use millrace_ledger::{Apart, OffsetRange, PartName, Ticket};
+use millrace_pipeline::sink::{Block, Origin, Rejection, TableIndex};
+
+use super::flight::OpenPart;
+use super::member::Member;
+use super::partition::Key;
+use super::salvage::{Job, Question, Record};
+use super::session::Session;
+use super::settings::Delivery;
+
+/// Why a part is told apart that an earlier try was told apart in; each message that is refused
+/// again has its own reason.
+const REFUSED_BEFORE: &str = "refused";
+
+/// What is needed to find the bad rows of a part.
+pub(super) struct Part {
+    pub(super) origin: Origin,
+    pub(super) name: PartName,
+    table: TableIndex,
+    day: i32,
+}
+
+impl Part {
+    pub(super) fn of(block: &Block, origin: Origin) -> Self {
+        let Block { table, slice, .. } = block;
+        Self { origin, name: name_of(block), table: *table, day: slice.day }
+    }
+}
+
+/// A part that waits to be told apart.
+pub(super) struct Refused {
+    pub(super) ticket: Ticket<Key>,
+    pub(super) part: Part,
+    pub(super) records: u64,
+    pub(super) rejection: Rejection,
+}
+
+/// A part's name in commits: by the table's name, which outlives its place in a list.
+pub(super) fn name_of(block: &Block) -> PartName {
+    /// FNV-1a (Fowler, Noll and Vo): the same on every machine and in every release.
+    const OFFSET_BASIS: u32 = 0x811c_9dc5;
+    const PRIME: u32 = 0x0100_0193;
+    let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(PRIME);
+    let table = block.table_name.bytes().fold(OFFSET_BASIS, mix);
+    PartName { table, day: block.slice.day }
+}
+
+impl<M: Member> Session<M> {
+    /// Has refused parts told apart whose time has come.
+    pub(super) fn tell_apart(&mut self) {
+        self.put_on_record();
+        let mut waiting = std::mem::take(&mut self.refused);
+        waiting.sort_by_key(|refused| {
+            let Refused { ticket, part, .. } = refused;
+            (ticket.key, ticket.generation, ticket.range, part.name)
+        });
+        let mut waiting = waiting.into_iter().peekable();
+        while let Some(first) = waiting.next() {
+            let ticket = first.ticket;
+            let mut later = Vec::new();
+            while let Some(next) = waiting.next_if(|next| next.ticket == ticket) {
+                later.push(next);
+            }
+            match self.ledger.open_parts(&ticket) {
+                // Nobody waits for it any more.
+                None => {
+                    for Refused { part, records, .. } in later.iter().chain([&first]) {
+                        self.count_out(part.origin.signal, *records);
+                    }
+                    continue;
+                }
+                Some(open) if open as usize == 1 + later.len() => {
+                    if let Some(piece) = self.piece_on_record(&first) {
+                        self.send_to_salvage(first, piece);
+                    } else {
+                        later.push(first);
+                    }
+                }
+                Some(_) => later.push(first),
+            }
+            self.refused.append(&mut later);
+        }
+    }
+
+    /// Answers jobs that have come to another piece, once a commit has named it.
+    fn put_on_record(&mut self) {
+        self.to_record.extend(self.questions.1.try_iter());
+        let free = self.shared.settings.delivery == Delivery::AtLeastOnce;
+        for question in std::mem::take(&mut self.to_record) {
+            let Question { ticket, apart, answer } = &question;
+            if self.ledger.open_parts(ticket).is_none() {
+                continue;
+            }
+            let noted = self.ledger.tell_apart(ticket, *apart);
+            if !noted || !(free || self.ledger.is_announced(ticket)) {
+                self.to_record.push(question);
+            } else if answer.try_send(()).is_err() {
+                tracing::debug!(range = %ticket.range, "the job that asked has ended");
+            }
+        }
+    }
+
+    /// A part that an earlier try has begun to tell apart goes on from there.
+    pub(super) fn refuse_again(&mut self, ticket: Ticket<Key>, block: &Block, origin: Origin) {
+        let detail = "an earlier try was refused".to_owned();
+        let rejection = Rejection { reason: REFUSED_BEFORE, detail };
+        let part = Part::of(block, origin);
+        self.refused.push(Refused { ticket, part, records: block.records, rejection });
+    }
+
+    /// Where to begin to tell a part apart, once that it is told apart is on record.
+    fn piece_on_record(&mut self, refused: &Refused) -> Option<OffsetRange> {
+        let Refused { ticket, part, .. } = refused;
+        // A single message's rows are refused or stored, but never in pieces.
+        let Some((left, _)) = ticket.range.halves() else { return Some(ticket.range) };
+        let begun = self.ledger.apart(ticket).filter(|apart| apart.part == part.name);
+        let apart = begun.unwrap_or(Apart { part: part.name, piece: left });
+        let noted = begun.is_some() || self.ledger.tell_apart(ticket, apart);
+        let free = self.shared.settings.delivery == Delivery::AtLeastOnce;
+        (noted && (free || self.ledger.is_announced(ticket))).then_some(apart.piece)
+    }
+
+    fn send_to_salvage(&mut self, refused: Refused, from: OffsetRange) {
+        let Refused { ticket, part, records, rejection } = refused;
+        let signal = part.origin.signal;
+        let Some(completion) = self.completion() else {
+            self.given_up(&ticket, signal, records);
+            return;
+        };
+        self.parts.insert(completion.part(), OpenPart::Salvage { ticket, signal, records });
+        let Part { origin, name, table, day } = part;
+        let record = Record { ticket, part: name, session: self.questions.0.clone() };
+        self.salvage.push_back(Job { origin, table, day, from, rejection, record, completion });
+    }
+}
