@@ -4,6 +4,7 @@
 
 mod fake_server;
 mod live_tables;
+mod one_table;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
