@@ -11,6 +11,7 @@ use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::Signal;
 
 use super::producer::Producer;
+use super::room::Room;
 use super::ticket::Ticket;
 use super::way::{Batch, Way};
 
@@ -21,7 +22,8 @@ pub(crate) struct Course {
     pub(crate) topic: TopicName,
     pub(crate) producer: Producer<Batch>,
     pub(crate) telemetry: Arc<Telemetry>,
-    pub(crate) max_message_bytes: usize,
+    /// To what length requests are joined.
+    pub(crate) room: Arc<Room>,
     pub(crate) linger: Duration,
     /// How long a message may take; none for as long as it takes.
     pub(crate) patience: Option<Duration>,
@@ -73,14 +75,15 @@ impl Lane {
     /// Adds a request of at most the message limit. True when it is the first of an open message,
     /// which somebody then has to send off in time.
     pub(crate) fn add(&self, bytes: &[u8], records: u64, ticket: Ticket) -> bool {
-        let Course { signal, telemetry, max_message_bytes, linger, .. } = &self.course;
+        let Course { signal, telemetry, room, linger, .. } = &self.course;
+        let (ticket, room_bytes) = (ticket.of(bytes.len(), records), room.bytes());
         telemetry.buffered(*signal, records as i64);
         let mut open = self.lock();
-        if open.buffer.len() + bytes.len() > *max_message_bytes {
+        if open.buffer.len() + bytes.len() > room_bytes {
             self.ship_open(&mut open);
         }
         let alone = open.buffer.is_empty();
-        if alone && (linger.is_zero() || bytes.len() > max_message_bytes / 2) {
+        if alone && (linger.is_zero() || bytes.len() > room_bytes / 2) {
             // Little would fit beside it: no need to copy it here first.
             drop(open);
             self.way.send(bytes, records, vec![ticket]);

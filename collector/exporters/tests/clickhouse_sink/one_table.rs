@@ -35,7 +35,7 @@ impl Source {
         Self { fixture, next: 0, front: None, logs: Vec::new(), traces_stored: 0, logs_stored: 0 }
     }
 
-    fn into_table(&mut self) -> TableIndex {
+    fn next_table(&mut self) -> TableIndex {
         self.next += 1;
         if self.next.is_multiple_of(2) { TRACES } else { LOGS }
     }
@@ -43,7 +43,7 @@ impl Source {
     /// One turn: submits what goes, waits for an answer when nothing does.
     fn turn(&mut self) {
         let Some((insert, completion)) = self.front.take().or_else(|| {
-            let table = self.into_table();
+            let table = self.next_table();
             if self.fixture.sink.is_blocked(table) {
                 return None;
             }
