@@ -143,7 +143,7 @@ pub struct TelemetryPipelineStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Facts: Ready, Progressing, Stalled, TopicsReady, SchemaReady, EdgeReady, GatewayReady,
-    /// LagWithinBound, SecretsFound, DataLost, DeadLettersKept.
+    /// LagWithinBound, SecretsFound, DataLost, DeadLettersKept, DeduplicationAtRisk.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),

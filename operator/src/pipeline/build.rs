@@ -61,6 +61,7 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
                 // Left to whoever watches the tables: not the pipeline's to set, or to reset.
                 changes: None,
                 consent: Vec::new(),
+                gateways_max: Some(gateway.replicas.unwrap_or(gateway.scaling.max_replicas)),
             },
             status: None,
         },

@@ -128,6 +128,7 @@ fn state_facts(facts: &mut Facts, applied: &Applied) {
     for (type_, none) in [
         (ConditionType::DataLost, Reason::NothingLost),
         (ConditionType::DeadLettersKept, Reason::NoDeadLetters),
+        (ConditionType::DeduplicationAtRisk, Reason::DeduplicationCovered),
     ] {
         match gateway.history(type_).filter(|fact| fact.reason != none) {
             Some(fact) => facts.state(type_, fact.status, fact.reason, fact.message),

@@ -15,8 +15,14 @@ use crate::error::{Category, Step, StepError};
 /// # Errors
 /// When the ddl crate's rules are stricter than the API's; the message names the field.
 pub(super) fn validate(schema: &crds::TelemetrySchema) -> Result<ddl::Declared, StepError> {
-    let crds::TelemetrySchemaSpec { clickhouse, signals, deletion_policy: _, changes: _, consent } =
-        &schema.spec;
+    let crds::TelemetrySchemaSpec {
+        clickhouse,
+        signals,
+        deletion_policy: _,
+        changes: _,
+        consent,
+        gateways_max,
+    } = &schema.spec;
     let crds::ClickHouseTarget {
         endpoints: _,
         shards: _,
@@ -29,7 +35,8 @@ pub(super) fn validate(schema: &crds::TelemetrySchema) -> Result<ddl::Declared, 
     } = clickhouse;
     let tables = |signal| {
         let settings = signals.get(signal);
-        settings.map(|settings| options(signal, settings)).transpose()
+        let window = ddl::Window::for_gateways(gateways_max.unwrap_or(0));
+        settings.map(|settings| options(signal, settings, window)).transpose()
     };
     let name = |field, name: Option<&millrace_crds::ClusterName>| {
         name.map(|name| read(field, name.as_str())).transpose()

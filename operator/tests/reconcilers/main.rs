@@ -1,6 +1,7 @@
 //! What the reconcilers do, against an API server in memory: one file per kind.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod deduplication;
 mod edge;
 mod edge_change;
 mod gateway;

@@ -89,6 +89,9 @@ impl Delivery {
             outcome = self.until_ended(&insert, table, place) => outcome,
             () = self.drain.expired() => Outcome::Abandoned,
         };
+        if outcome == Outcome::Stored {
+            self.telemetry.insert_stored(&table.name);
+        }
         // Its memory is given back before anyone learns of its end, and may reserve again.
         drop(insert);
         completion.finish(outcome);

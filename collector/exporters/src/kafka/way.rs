@@ -170,8 +170,8 @@ impl Way {
         false
     }
 
-    /// The topic takes no message as long as this one: two shorter ones wait in its place, if it can
-    /// be cut.
+    /// The topic takes no message as long as this one: two shorter ones wait in its place, if it
+    /// can be cut.
     fn cut(&self, batch: Batch, code: RDKafkaErrorCode, payload: &[u8]) {
         let news = self.course.room.too_long(payload.len());
         let Some(parts) = halves(self.course.signal, payload, &batch.tickets) else {

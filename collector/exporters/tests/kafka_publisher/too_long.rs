@@ -5,9 +5,9 @@ use rdkafka::types::RDKafkaRespErr::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE as TOO_
 use super::*;
 
 /// Scenario: four requests that share a message, which the topic refuses and both its halves, but
-/// not single requests; then one request with four records, which it refuses. Guarantee: each client
-/// hears success, each record is there once, nothing is held any more; further requests are joined
-/// to messages that are shorter.
+/// not single requests; then one request with four records, which it refuses. Guarantee: each
+/// client hears success, each record is there once, nothing is held any more; further requests are
+/// joined to messages that are shorter.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn what_is_too_long_for_its_topic_is_sent_in_parts() {
     let mock = mock();
