@@ -6,15 +6,16 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use millrace_config::{ClickHouseExporter, OtlpReceiver};
+use millrace_config::{ClickHouseExporter, OtlpLimits, OtlpReceiver};
 use millrace_exporters::clickhouse::{
     ClickHouseSink, DirectParts, DirectPublisher, SinkParts, SinkSettings,
 };
+use millrace_pipeline::budget::Budget;
 use millrace_pipeline::publish::Publish;
 use millrace_receivers::otlp::Parts;
 use tokio::runtime::Handle;
 
-use crate::edge::{finish, fits, take};
+use crate::edge::{finish, fits, limit_that_fits, longest_that_fits, take};
 use crate::run::{Common, RunError};
 
 /// What the largest request may take at once, as a multiple of it: as it came, expanded, and
@@ -28,8 +29,10 @@ pub(crate) async fn run(
     common: Common,
     cores: NonZeroU16,
 ) -> Result<(), RunError> {
-    let Common { budget, drain, readiness, starting, telemetry } = common;
-    fits(&budget, receiver, COPIES)?;
+    let Common { budget, budget_percent, drain, readiness, starting, telemetry } = common;
+    let limits = following_memory(receiver.limits.clone(), &budget, budget_percent);
+    fits(&budget, budget_percent, &limits, COPIES)?;
+    let receiver = &OtlpReceiver { limits, ..receiver.clone() };
     let listeners = readiness.part("listeners");
     let threads = usize::from(cores.get());
     let sink = ClickHouseSink::new(
@@ -62,4 +65,22 @@ pub(crate) async fn run(
     take(receiver, parts, &listeners).await?;
     let remaining = drain.remaining();
     finish(move || publisher.flush(remaining)).await
+}
+
+/// The limits with the longest HTTP body that the budget holds, where its default is more: a small
+/// installation begins with less than the 281 MiB that OTLP's recommended 20 MiB take. Never less
+/// than gRPC's messages may have, and a length that somebody chose stays what it is.
+fn following_memory(mut limits: OtlpLimits, budget: &Budget, percent: u8) -> OtlpLimits {
+    let default = OtlpLimits::default().http_body_bytes;
+    let fitting = longest_that_fits(budget.limit_bytes(), COPIES);
+    if limits.http_body_bytes != default || fitting >= default {
+        return limits;
+    }
+    limits.http_body_bytes = fitting.max(limits.grpc_message_bytes);
+    tracing::info!(
+        http_body_bytes = %limits.http_body_bytes,
+        limit_bytes_for_default = %limit_that_fits(default.get() * COPIES, percent),
+        "the longest HTTP body is what the memory budget holds"
+    );
+    limits
 }

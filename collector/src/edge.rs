@@ -6,7 +6,7 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use millrace_config::{KafkaExporter, OtlpReceiver};
+use millrace_config::{ByteSize, KafkaExporter, OtlpLimits, OtlpReceiver};
 use millrace_exporters::kafka::{BufferedParts, BufferedPublisher, KafkaPublisher};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::publish::Publish;
@@ -15,6 +15,9 @@ use millrace_receivers::otlp::{Otlp, Parts};
 
 use crate::run::{Common, RunError};
 
+/// A mebibyte.
+const MIB: u64 = 1 << 20;
+
 /// Runs an edge until the drain is over.
 pub(crate) async fn run(
     receiver: &OtlpReceiver,
@@ -22,9 +25,9 @@ pub(crate) async fn run(
     common: Common,
     cores: NonZeroU16,
 ) -> Result<(), RunError> {
-    let Common { budget, drain, readiness, starting, telemetry } = common;
+    let Common { budget, budget_percent, drain, readiness, starting, telemetry } = common;
     // Twice: as it came, and expanded.
-    fits(&budget, receiver, 2)?;
+    fits(&budget, budget_percent, &receiver.limits, 2)?;
     let listeners = readiness.part("listeners");
     let kafka = readiness.part("kafka");
     let threads = usize::from(cores.get());
@@ -78,14 +81,46 @@ pub(crate) async fn finish(flush: impl FnOnce() -> bool + Send + 'static) -> Res
     }
 }
 
-/// Whether the budget holds the largest request that the limits allow, `copies` times over.
-pub(crate) fn fits(budget: &Budget, receiver: &OtlpReceiver, copies: u64) -> Result<(), RunError> {
-    let needed_bytes = receiver.limits.longest_bytes() * copies;
+/// Whether the budget holds the largest request that the limits allow, `copies` times over; what to
+/// write if it doesn't.
+pub(crate) fn fits(
+    budget: &Budget,
+    percent: u8,
+    limits: &OtlpLimits,
+    copies: u64,
+) -> Result<(), RunError> {
+    let needed_bytes = limits.longest_bytes() * copies;
     let budget_bytes = budget.limit_bytes();
-    if budget_bytes < needed_bytes {
-        return Err(RunError::SmallBudget { budget_bytes, needed_bytes });
+    if needed_bytes <= budget_bytes {
+        return Ok(());
     }
-    Ok(())
+    let largest = longest_that_fits(budget_bytes, copies);
+    let fields = [
+        ("grpcMessageBytes", limits.grpc_message_bytes),
+        ("httpBodyBytes", limits.http_body_bytes),
+    ];
+    let fields = fields.into_iter().filter(|(_, bytes)| *bytes > largest);
+    Err(RunError::SmallBudget {
+        budget_bytes,
+        needed_bytes,
+        copies,
+        limit: limit_that_fits(needed_bytes, percent),
+        largest,
+        fields: fields.map(|(name, _)| name).collect::<Vec<_>>().join(" and "),
+    })
+}
+
+/// The longest request that a budget holds so many times over, in whole mebibytes if it has any.
+pub(crate) fn longest_that_fits(budget_bytes: u64, copies: u64) -> ByteSize {
+    let bytes = budget_bytes / copies;
+    ByteSize::bytes(if bytes < MIB { bytes } else { bytes / MIB * MIB })
+}
+
+/// The least memory limit, in whole mebibytes, of which `percent` are so many bytes.
+pub(crate) fn limit_that_fits(needed_bytes: u64, percent: u8) -> ByteSize {
+    // The share is taken of whole hundreds of bytes.
+    let limit_bytes = needed_bytes.div_ceil(u64::from(percent).max(1)) * 100;
+    ByteSize::mib(limit_bytes.div_ceil(MIB))
 }
 
 /// Says where clients are listened for.

@@ -22,7 +22,7 @@ pub(crate) async fn run(
     common: Common,
     cores: NonZeroU16,
 ) -> Result<(), RunError> {
-    let Common { budget, drain, readiness, starting, telemetry } = common;
+    let Common { budget, budget_percent: _, drain, readiness, starting, telemetry } = common;
     let instance = instance(receiver)?;
     let delivery = match receiver.delivery {
         Delivery::AtLeastOnce => kafka::Delivery::AtLeastOnce,

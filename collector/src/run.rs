@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use millrace_config::{Admin as AdminSettings, Checked, Config, MAX_DOCUMENT_BYTES, Memory, Mode};
+use millrace_config::{
+    Admin as AdminSettings, ByteSize, Checked, Config, MAX_DOCUMENT_BYTES, Memory, Mode,
+};
 use millrace_exporters::clickhouse::SinkError;
 use millrace_exporters::kafka::{BufferError, ProducerError};
 use millrace_pipeline::budget::Budget;
@@ -70,14 +72,24 @@ pub(crate) enum RunError {
     Instance(String),
     /// The budget cannot hold what the limits allow.
     #[error(
-        "the memory budget of {budget_bytes} bytes cannot hold a request of {needed_bytes} bytes: \
-         raise memory.limitBytes or the pod's memory limit, or lower receivers.otlp.limits"
+        "the memory budget of {budget_bytes} bytes cannot hold a request of {needed_bytes} bytes, \
+         which is {copies} times the longest that receivers.otlp.limits allows: write \
+         memory.limitBytes: {limit} (or give the pod that memory), or {largest} in \
+         receivers.otlp.limits for {fields}"
     )]
     SmallBudget {
         /// What there is.
         budget_bytes: u64,
         /// What one request may take.
         needed_bytes: u64,
+        /// How many times over that is.
+        copies: u64,
+        /// The memory limit that is enough.
+        limit: ByteSize,
+        /// The longest request that the budget holds.
+        largest: ByteSize,
+        /// The fields that allow longer ones.
+        fields: String,
     },
     /// The metrics.
     #[error(transparent)]
@@ -105,6 +117,8 @@ pub(crate) enum RunError {
 /// What all modes work with.
 pub(crate) struct Common {
     pub(crate) budget: Budget,
+    /// The share of the memory limit that the budget is.
+    pub(crate) budget_percent: u8,
     pub(crate) drain: Drain,
     pub(crate) readiness: Readiness,
     /// Ready once every other part is registered: probes are answered before that, and a process
@@ -190,7 +204,8 @@ fn start(checked: Checked) -> Result<(), RunError> {
     let drain = Drain::new(Duration::from_secs(u64::from(shutdown.deadline_seconds)));
     let readiness = Readiness::default();
     let starting = readiness.part("process");
-    let common = Common { budget, drain, readiness, starting, telemetry };
+    let budget_percent = memory.budget_percent;
+    let common = Common { budget, budget_percent, drain, readiness, starting, telemetry };
     let cores = process::cores();
     tracing::info!(
         version = VERSION,

@@ -185,6 +185,16 @@ fn edge(servers: &str) -> Settings {
     ))
 }
 
+/// The whole way in one process, with everything at its default but memory and addresses.
+fn direct(memory: &str) -> Settings {
+    Settings::new(&format!(
+        "admin: {{address: '127.0.0.1:0'}}\n\
+         memory: {{limitBytes: {memory}}}\n\
+         receivers:\n  otlp:\n    grpc: {{address: '127.0.0.1:0'}}\n    http: {{address: '127.0.0.1:0'}}\n\
+         exporters: {{clickhouse: {{endpoints: ['http://127.0.0.1:1']}}}}\n"
+    ))
+}
+
 /// Scenario: settings of both kinds that can be used. Guarantee: said so, with what they make.
 #[test]
 fn validate_says_what_good_settings_make() {
@@ -242,6 +252,18 @@ fn settings_that_do_not_fit_the_place_are_refused() {
     );
     let lines = small.refused("run");
     assert!(lines.last().unwrap().contains("cannot hold a request of 41943040 bytes"), "{lines:?}");
+    let advice = "write memory.limitBytes: 81Mi (or give the pod that memory), or 15Mi in \
+                  receivers.otlp.limits for httpBodyBytes";
+    assert!(lines.last().unwrap().contains(advice), "{lines:?}");
+    let chosen = Settings::new(
+        &std::fs::read_to_string(direct("256Mi").path())
+            .unwrap()
+            .replace("  otlp:\n", "  otlp:\n    limits: {httpBodyBytes: 30Mi}\n"),
+    );
+    let lines = chosen.refused("run");
+    let advice = "write memory.limitBytes: 421Mi (or give the pod that memory), or 18Mi in \
+                  receivers.otlp.limits for httpBodyBytes";
+    assert!(lines.last().unwrap().contains(advice), "{lines:?}");
     let gateway = Settings::new(
         "admin: {address: '127.0.0.1:0'}\n\
          receivers: {kafka: {connection: {bootstrapServers: ['127.0.0.1:1']}, \
@@ -250,6 +272,33 @@ fn settings_that_do_not_fit_the_place_are_refused() {
     );
     let lines = gateway.refused("run");
     assert!(lines.last().unwrap().contains("MILLRACE_TEST_ABSENT is not set"), "{lines:?}");
+}
+
+/// Scenario: the small installation with default settings in 64 and in 256 MiB, and requests one
+/// byte longer than the memory budget holds. Guarantee: it starts and takes requests; the longer
+/// ones are refused for good, with the length that it takes.
+#[test]
+fn the_small_installation_starts_with_little_memory() {
+    for (memory, longest) in [("64Mi", 4 << 20), ("256Mi", 18 << 20)] {
+        let settings = direct(memory);
+        let mut direct = Running::start(&settings);
+        let address = direct.http();
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // Refused by the length it declares.
+        let head = "POST /v1/traces HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+                    content-type: application/x-protobuf\r\n";
+        write!(stream, "{head}content-length: {}\r\n\r\n", longest + 1).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.starts_with("HTTP/1.1 413 "), "{memory}: {answer}");
+        assert!(answer.contains(&format!("more than {longest} bytes")), "{memory}: {answer}");
+        // ClickHouse isn't there, which is said of what may come.
+        assert_eq!(post_span(&address), 503, "{memory}");
+        let (status, log) = direct.end();
+        assert!(status.success(), "{memory}: {log}");
+    }
 }
 
 /// Scenario: an address that is taken. Guarantee: exit code 1 and the field in the log.

@@ -159,9 +159,9 @@ macro_rules! words {
 }
 
 words!(
-    /// The facts a status states. `Stalled`, `Drifted`, `Blocked`, `DataLost`, `DeadLettersKept`
-    /// and `PasswordExposed` are bad when true; all others are good when true, `Progressing` is
-    /// neither.
+    /// The facts a status states. `Stalled`, `Drifted`, `Blocked`, `DataLost`, `DeadLettersKept`,
+    /// `DeduplicationAtRisk` and `PasswordExposed` are bad when true; all others are good when
+    /// true, `Progressing` is neither.
     ConditionType {
         /// Everything asked for at this generation is there and works.
         Ready,
@@ -198,6 +198,9 @@ words!(
         /// Records were kept as dead letters, and nobody has acknowledged it. Ready does not wait
         /// for it.
         DeadLettersKept,
+        /// A table forgets inserts before one may be sent again, which would then be stored twice.
+        /// Ready does not wait for it.
+        DeduplicationAtRisk,
         /// Every Secret that is referred to exists and has its keys.
         SecretsFound,
         /// A password is sent over a connection that is not encrypted: anyone on the way can read
@@ -363,6 +366,12 @@ words!(
         RecordsDeadLettered,
         /// All dead letters so far are acknowledged by millrace.dev/acknowledge-dead-letters.
         DeadLettersAcknowledged,
+        /// Tables remember inserts for as long as one may be sent again, as far as is known.
+        DeduplicationCovered,
+        /// More inserts come within that time than a table remembers; the message says what to set.
+        DeduplicationWindowShort,
+        /// Delivery is AtLeastOnce: records may be stored twice.
+        CopiesAllowed,
         /// A child is not ready; the message names it.
         ChildNotReady,
         /// A child's status is of an older generation.
@@ -399,6 +408,7 @@ impl ConditionType {
                 | Self::DataLost
                 | Self::DeadLettersKept
                 | Self::PasswordExposed
+                | Self::DeduplicationAtRisk
         )
     }
 }

@@ -121,6 +121,7 @@ fn any_options() -> impl Strategy<Value = TableOptions> {
                     .map(|age| Move { age, volume: "cold".parse().unwrap() }),
             },
             layout,
+            window: millrace_ddl::Window::default(),
         })
 }
 

@@ -4,7 +4,8 @@
 //! No label carries an object's name.
 
 use prometheus::{
-    Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
+    Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
+    TextEncoder,
 };
 use std::time::Duration;
 
@@ -34,6 +35,7 @@ pub struct Metrics {
     pod_resizes: IntCounterVec,
     events: IntCounterVec,
     watch_errors: IntCounterVec,
+    deduplication_risks: IntCounter,
     failing: IntGauge,
     leader: IntGauge,
     resident_bytes: IntGauge,
@@ -41,6 +43,8 @@ pub struct Metrics {
 
 const RESOURCES_HELP: &str =
     "Changes decided of the memory and processor time of a pool's pods, by reason.";
+const RISKS_HELP: &str =
+    "Times that a gateway pool's tables were found to forget inserts before one may come again.";
 const WATCHES_HELP: &str = "Watches that broke and were started again, by kind.";
 
 impl Metrics {
@@ -113,6 +117,7 @@ impl Metrics {
             resident_bytes: gauge("resident_memory_bytes", "Resident memory of the process.")?,
             reconcile_seconds: seconds("reconcile_seconds", "How long a reconcile took, by kind.")?,
             queue_seconds: seconds("queue_seconds", "From an event to its reconcile, by kind.")?,
+            deduplication_risks: plain(&registry, "deduplication_risks_total", RISKS_HELP)?,
             running,
             registry,
         })
@@ -181,6 +186,11 @@ impl Metrics {
         self.events.with_label_values(&[if published { "ok" } else { "failed" }]).inc();
     }
 
+    /// A pool's tables were found to forget inserts too early.
+    pub fn deduplication_at_risk(&self) {
+        self.deduplication_risks.inc();
+    }
+
     /// A watch for `kind` broke.
     pub fn watch_broke(&self, kind: &str) {
         self.watch_errors.with_label_values(&[kind]).inc();
@@ -206,6 +216,13 @@ impl Metrics {
         TextEncoder::new().encode(&self.registry.gather(), &mut out)?;
         Ok(out)
     }
+}
+
+/// A counter without labels.
+fn plain(registry: &Registry, name: &str, help: &str) -> Result<IntCounter, prometheus::Error> {
+    let made = IntCounter::new(name, help)?;
+    registry.register(Box::new(made.clone()))?;
+    Ok(made)
 }
 
 /// Counts one running reconcile until dropped.

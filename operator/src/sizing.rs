@@ -6,6 +6,7 @@
 use jiff::{SignedDuration, Timestamp};
 use millrace_autoscale::{Aged, Group, Partition, State};
 
+use crate::gateway::Replays;
 use crate::lag::LagObservation;
 use crate::scrape::PodRates;
 
@@ -30,6 +31,8 @@ pub struct Sizing {
     pub resize_refused: Option<(Timestamp, String)>,
     /// When it last refused for good to give a pod less.
     pub shrink_refused_at: Option<Timestamp>,
+    /// What its tables remember, and how fast inserts come.
+    pub replays: Replays,
     last: Option<LagObservation>,
 }
 

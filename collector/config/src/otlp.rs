@@ -65,7 +65,8 @@ section! {
     pub struct OtlpLimits {
         /// The longest gRPC message, before and after expansion (OTLP's recommended 4 MiB).
         pub grpc_message_bytes: ByteSize = ByteSize::mib(4),
-        /// The longest HTTP body, before and after expansion (OTLP's recommended 20 MiB).
+        /// The longest HTTP body, before and after expansion (OTLP's recommended 20 MiB). Without
+        /// Kafka the default is less where the memory budget holds no seven of them.
         pub http_body_bytes: ByteSize = ByteSize::mib(20),
         /// The longest list of request headers, each counted with 32 bytes more (gRPC's usual 8
         /// KiB).

@@ -302,7 +302,7 @@ fn of_table(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
         let live = live.ttl().map(str::to_owned);
         found.push(breaking(name, DriftKind::Ttl { declared: declared_ttl, live }));
     }
-    for (setting, wanted) in render::deduplication_settings(&options.engine) {
+    for (setting, wanted) in render::deduplication_settings(options) {
         let value = live.setting(setting);
         let is_enough = value.and_then(|text| text.parse().ok()).is_some_and(|n: u64| n >= wanted);
         if !is_enough {

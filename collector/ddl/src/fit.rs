@@ -34,7 +34,21 @@ pub struct Fit {
     pub differing: Vec<Differing>,
     /// Why the table may store a repeated insert twice; `None`: it recognises repetitions.
     pub undeduplicated: Option<Undeduplicated>,
+    /// How many inserts it remembers, and for how long.
+    pub remembers: Remembers,
 }
+
+/// How many inserts a live table remembers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Remembers {
+    /// The last so many; none where it recognises no repetition.
+    pub inserts: u64,
+    /// For how many seconds at most; `None`: it goes by their number alone.
+    pub seconds: Option<u64>,
+}
+
+/// What a replicated table remembers where it doesn't say: the least that released servers had.
+const REPLICATED_DEFAULT: Remembers = Remembers { inserts: 1_000, seconds: Some(3_600) };
 
 /// A column with another type than declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +93,9 @@ impl fmt::Display for Undeduplicated {
 /// user who asked may not see them.
 #[must_use]
 pub fn fit(declared: &Table, live: &ObservedTable) -> Option<Fit> {
-    let mut fit = Fit { undeduplicated: undeduplicated(live), ..Fit::default() };
+    let undeduplicated = undeduplicated(live);
+    let remembers = remembers(live, undeduplicated.as_ref());
+    let mut fit = Fit { undeduplicated, remembers, ..Fit::default() };
     let mut known = 0;
     for column in declared.insert_columns() {
         let found = live.columns.iter().find(|live| live.name == column.name);
@@ -103,14 +119,32 @@ fn is_computed(default_kind: &str) -> bool {
     matches!(default_kind, "MATERIALIZED" | "ALIAS")
 }
 
+fn remembers(live: &ObservedTable, undeduplicated: Option<&Undeduplicated>) -> Remembers {
+    let number = |setting| live.setting(setting).and_then(|text| text.parse::<u64>().ok());
+    if matches!(undeduplicated, Some(Undeduplicated::Engine(_) | Undeduplicated::NoWindow(_))) {
+        return Remembers::default();
+    }
+    if !is_replicated(live) {
+        let inserts = number("non_replicated_deduplication_window").unwrap_or(0);
+        return Remembers { inserts, seconds: None };
+    }
+    Remembers {
+        inserts: number("replicated_deduplication_window").unwrap_or(REPLICATED_DEFAULT.inserts),
+        seconds: number("replicated_deduplication_window_seconds").or(REPLICATED_DEFAULT.seconds),
+    }
+}
+
+fn is_replicated(live: &ObservedTable) -> bool {
+    live.engine.starts_with("Replicated") || live.engine.starts_with("Shared")
+}
+
 fn undeduplicated(live: &ObservedTable) -> Option<Undeduplicated> {
     let engine = live.engine.as_str();
     if !engine.ends_with("MergeTree") {
         return Some(Undeduplicated::Engine(engine.to_owned()));
     }
     // Replicated and shared tables remember by default, plain ones only if told to.
-    let is_replicated = engine.starts_with("Replicated") || engine.starts_with("Shared");
-    let (setting, default) = match is_replicated {
+    let (setting, default) = match is_replicated(live) {
         true => ("replicated_deduplication_window", 1),
         false => ("non_replicated_deduplication_window", 0),
     };
@@ -221,5 +255,30 @@ mod tests {
             let expected = Some(Undeduplicated::Engine(engine.to_owned()));
             assert_eq!(judged(engine, "", ""), expected);
         }
+    }
+
+    /// Scenario: a plain and a replicated table with and without their settings, and an engine that
+    /// remembers nothing. Guarantee: what the table says; where it says nothing, the least of what
+    /// servers had by default.
+    #[test]
+    fn what_a_table_remembers_is_read_from_its_settings() {
+        let judged = |engine: &str, settings: &str| {
+            let live = ObservedTable {
+                engine: engine.to_owned(),
+                engine_full: format!("{engine} ORDER BY a{settings}"),
+                partition_key: "toDate(Timestamp)".to_owned(),
+                ..ObservedTable::default()
+            };
+            let Remembers { inserts, seconds } = remembers(&live, undeduplicated(&live).as_ref());
+            (inserts, seconds)
+        };
+        let plain = " SETTINGS non_replicated_deduplication_window = 36000";
+        assert_eq!(judged("MergeTree", plain), (36_000, None));
+        assert_eq!(judged("MergeTree", ""), (0, None));
+        let replicated = " SETTINGS replicated_deduplication_window = 20000, \
+                          replicated_deduplication_window_seconds = 604800";
+        assert_eq!(judged("ReplicatedMergeTree", replicated), (20_000, Some(604_800)));
+        assert_eq!(judged("ReplicatedMergeTree", ""), (1_000, Some(3_600)));
+        assert_eq!(judged("Null", ""), (0, None));
     }
 }

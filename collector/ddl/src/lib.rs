@@ -57,7 +57,7 @@ pub use declared::{
 };
 pub use drift::{Drift, DriftKind, Severity, diff};
 pub use explain::{Reason, explain};
-pub use fit::{Differing, Fit, Undeduplicated, fit};
+pub use fit::{Differing, Fit, Remembers, Undeduplicated, fit};
 pub use journal::{Claim, History, JournalError, Migration, Standing};
 pub use migrate::{LEASE, MigrateError, MigrateOptions, Migrated, history, migrate};
 pub use millrace_schema::{
@@ -67,7 +67,9 @@ pub use millrace_schema::{
 };
 pub use names::{ClusterName, KeeperPath, NameError, ReplicaName, StorageName};
 pub use observe::{Observed, ObservedColumn, ObservedTable, observe, observe_all};
-pub use options::{Engine, Move, OptionsError, Replication, Signals, Storage, TableOptions};
+pub use options::{
+    Engine, Move, OptionsError, Replication, Signals, Storage, TableOptions, Window,
+};
 pub use origin::{Origin, origin};
 pub use plan::{Blocked, Loss, Permit, Phase, Plan, Step, StepClass, plan};
 pub use preflight::{PreflightError, ServerFacts, ServerVersion, preflight};

@@ -19,6 +19,45 @@ pub struct TableOptions {
     pub storage: Storage,
     /// Partitions, order, compression, indexes, own columns.
     pub layout: Layout,
+    /// How many inserts are remembered, to drop one that is sent again under its token.
+    pub window: Window,
+}
+
+/// How many inserts a table remembers, and a replicated one for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Window {
+    /// The last so many.
+    pub inserts: u64,
+    /// In seconds; only replicated tables go by time too.
+    pub seconds: u64,
+}
+
+impl Window {
+    /// Inserts a second of one gateway into one table: it cuts a batch of each of its partitions
+    /// once a second, and has four or five of a signal's.
+    const INSERTS_PER_GATEWAY: u64 = 5;
+    /// How long after an insert it may be sent again, in seconds, by a third more than the 225 of
+    /// default settings: a session's time-out (45), a drain (60), an insert's time-out (60) and the
+    /// longest wait between two tries (60).
+    const REPLAY_SECONDS: u64 = 300;
+    /// The most that is set by itself, for 66 gateways. An entry is some 100 bytes on disk and in
+    /// memory, and of a replicated table a node in Keeper.
+    const INSERTS_MAX: u64 = 100_000;
+
+    /// What so many gateways need.
+    #[must_use]
+    pub fn for_gateways(gateways: u32) -> Self {
+        let least = Self::default();
+        let needed = u64::from(gateways) * Self::INSERTS_PER_GATEWAY * Self::REPLAY_SECONDS;
+        Self { inserts: needed.clamp(least.inserts, Self::INSERTS_MAX), ..least }
+    }
+}
+
+impl Default for Window {
+    /// Enough for six gateways; a week, so that the number decides.
+    fn default() -> Self {
+        Self { inserts: 10_000, seconds: 7 * 24 * 3600 }
+    }
 }
 
 /// Where parts lie.
@@ -168,7 +207,7 @@ impl TableOptions {
     /// # Errors
     /// What does not fit together.
     pub fn check(&self, kind: TableKind) -> Result<(), OptionsError> {
-        let Self { attributes, engine, ttl, storage, layout } = self;
+        let Self { attributes, engine, ttl, storage, layout, window: _ } = self;
         let has_identity = matches!(kind, TableKind::Traces | TableKind::TraceIdTs);
         if engine.is_replacing() && !has_identity {
             return Err(OptionsError::RowsWithoutIdentity { engine: engine.name(), kind });
@@ -195,6 +234,15 @@ impl TableOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Scenario: one gateway, many, and more than anybody has. Guarantee: the window holds five
+    /// inserts a second of each for five minutes, never less than the default, and is bounded.
+    #[test]
+    fn the_window_grows_with_the_gateways() {
+        let inserts = |gateways| Window::for_gateways(gateways).inserts;
+        assert_eq!([0, 1, 6, 24].map(inserts), [10_000, 10_000, 10_000, 36_000]);
+        assert_eq!(inserts(u32::MAX), 100_000);
+    }
 
     /// Scenario: options that make no sense together. Guarantee: refused by the field to change.
     #[test]

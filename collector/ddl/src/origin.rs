@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::declared::Declared;
 use crate::observe::{Observed, ObservedTable};
+use crate::options::{TableOptions, Window};
 use crate::render::deduplication_settings;
 
 /// Who made a set of tables.
@@ -85,12 +86,16 @@ fn has_clickstack_columns(table: &ObservedTable) -> bool {
         .any(|column| column.name.starts_with("__hdx_materialized_") || column.name == "SampleRate")
 }
 
-/// Ours alone set a window of deduplication as long as ours.
+/// Ours alone set a window of deduplication as long as ours: the one that is declared, or the
+/// least, which was set before there were more gateways.
 fn is_ours(declared: &Declared, table: &ObservedTable) -> bool {
     [&declared.traces, &declared.logs, &declared.metrics].into_iter().flatten().any(|options| {
-        let windows = deduplication_settings(&options.engine);
+        let windows = deduplication_settings(options);
+        let least = TableOptions { window: Window::default(), ..options.clone() };
+        let least = deduplication_settings(&least);
         let is_set = |(name, value): &(&str, u64)| {
-            table.setting(name).and_then(|live| live.parse().ok()) == Some(*value)
+            let live = table.setting(name).and_then(|live| live.parse().ok());
+            live == Some(*value) || live.is_some_and(|live| least.contains(&(*name, live)))
         };
         !windows.is_empty() && windows.iter().all(is_set)
     })

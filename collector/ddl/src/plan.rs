@@ -378,7 +378,7 @@ fn in_table(table: &DeclaredTable, cluster: Option<&ClusterName>, kind: &DriftKi
             })
         }
         DriftKind::Setting { setting, declared, .. } => {
-            let known = render::deduplication_settings(&options.engine);
+            let known = render::deduplication_settings(options);
             let known = known.into_iter().find(|(name, _)| name == setting);
             known.map_or(Answer::Leave, |(setting, value)| {
                 let what = format!("set {setting} to {declared}");

@@ -264,6 +264,31 @@ async fn bad_requests_are_told_from_their_neighbours() {
     assert_eq!(rig.figure("millrace_records_buffered"), 0);
 }
 
+/// Scenario: the first request of a process can't be encoded, and the next one is the only one
+/// that follows, with either way of answering; then both once more. Guarantee: the lone request
+/// is stored once its batch is old, without another one to push it; what was refused holds no
+/// memory.
+#[tokio::test]
+async fn a_lone_request_behind_a_refused_one_is_stored_in_time() {
+    for acknowledge in [AcknowledgeInsert::AfterInsert, AcknowledgeInsert::AfterBuffering] {
+        let rig = Rig::with(Mode::Store, 1000, 50, acknowledge);
+        for lone in [&b"one\n"[..], b"two\n"] {
+            let odd = rig.send(b"an odd one").unwrap();
+            assert_eq!(within(odd).await, Ok(Delivered { rejected_records: 1 }));
+            let delivery = rig.send(&lone[..3]).unwrap();
+            assert_eq!(rig.next(), lone);
+            assert_eq!(within(delivery).await, Ok(Delivered::default()));
+            // The answer comes before the clock has let go of the batch.
+            let Rig { budget, .. } = &rig;
+            let deadline = Instant::now() + PATIENCE;
+            while budget.used_bytes() > 0 {
+                assert!(Instant::now() < deadline, "memory is held");
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
 /// Scenario: the sink takes nothing and the memory fills. Guarantee: clients are told to come back,
 /// nothing that was taken is lost, and the budget is whole in the end.
 #[tokio::test]

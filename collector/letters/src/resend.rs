@@ -69,6 +69,8 @@ pub fn resend(
     let traits = Traits {
         compression: Compression::Zstd,
         max_message_bytes: MAX_MESSAGE_BYTES,
+        // The client library's default.
+        messages_per_batch: 10_000,
         delivery_timeout: Some(DELIVERY_TIMEOUT),
         answer_timeout: DELIVERY_TIMEOUT,
     };

@@ -138,6 +138,9 @@ struct TableMetrics {
     inserts_unverified: IntCounterVec,
     columns_missing: IntGaugeVec,
     deduplicates: IntGaugeVec,
+    inserts: IntCounterVec,
+    remembers_inserts: IntGaugeVec,
+    remembers_seconds: IntGaugeVec,
 }
 
 /// The edge's buffer on disk.
@@ -317,6 +320,20 @@ impl Telemetry {
         self.tables.deduplicates.with_label_values(&[table]).set(i64::from(deduplicates));
     }
 
+    /// Counts an insert that is stored.
+    pub fn insert_stored(&self, table: &str) {
+        self.tables.inserts.with_label_values(&[table]).inc();
+    }
+
+    /// States how many inserts a live table remembers, and for how long at most if it says so.
+    pub fn table_remembers(&self, table: &str, inserts: u64, seconds: Option<u64>) {
+        let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        self.tables.remembers_inserts.with_label_values(&[table]).set(whole(inserts));
+        if let Some(seconds) = seconds {
+            self.tables.remembers_seconds.with_label_values(&[table]).set(whole(seconds));
+        }
+    }
+
     /// Notes how long Kafka took to confirm a message.
     pub fn produce_took(&self, time: Duration) {
         self.produce_seconds.observe(time.as_secs_f64());
@@ -476,6 +493,21 @@ impl Register {
                 "Whether a live table recognises an insert sent again; at 0 it is doubled.",
                 &["table"],
             )?,
+            inserts: self.counters(
+                "millrace_table_inserts_total",
+                "Inserts stored, by table; each takes a place among those that it remembers.",
+                &["table"],
+            )?,
+            remembers_inserts: self.gauges(
+                "millrace_table_remembers_inserts",
+                "Inserts that a live table remembers, to recognise one that is sent again.",
+                &["table"],
+            )?,
+            remembers_seconds: self.gauges(
+                "millrace_table_remembers_seconds",
+                "For how long it remembers them at most, where it says so.",
+                &["table"],
+            )?,
         })
     }
 
@@ -538,6 +570,8 @@ mod tests {
         telemetry.insert_retried("retry");
         telemetry.insert_unverified(Unverified::NoCount);
         telemetry.table_seen("otel.otel_logs", 2, false);
+        telemetry.insert_stored("otel.otel_logs");
+        telemetry.table_remembers("otel.otel_logs", 100, Some(60));
         let held = budget.try_reserve(250).unwrap();
         let text = telemetry.render().unwrap();
         for expected in [
@@ -554,6 +588,9 @@ mod tests {
             "millrace_inserts_unverified_total{cause=\"no_count\"} 1",
             "millrace_table_columns_missing{table=\"otel.otel_logs\"} 2",
             "millrace_table_deduplicates{table=\"otel.otel_logs\"} 0",
+            "millrace_table_inserts_total{table=\"otel.otel_logs\"} 1",
+            "millrace_table_remembers_inserts{table=\"otel.otel_logs\"} 100",
+            "millrace_table_remembers_seconds{table=\"otel.otel_logs\"} 60",
             "millrace_bytes_in_flight 250",
             "millrace_budget_bytes 1000",
             "millrace_build_info{allocator=\"system\",version=\"0.1.0\"} 1",

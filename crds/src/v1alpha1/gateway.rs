@@ -361,7 +361,7 @@ pub struct GatewayPoolStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Facts: Ready, Progressing, Stalled, PodsReady, SecretsFound, LagWithinBound, DataLost,
-    /// DeadLettersKept, PasswordExposed.
+    /// DeadLettersKept, DeduplicationAtRisk, PasswordExposed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),

@@ -167,7 +167,8 @@ pub struct TelemetryPipelineStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Facts: Ready, Progressing, Stalled, TopicsReady, SchemaReady, EdgeReady, GatewayReady,
-    /// LagWithinBound, SecretsFound, DataLost, DeadLettersKept, PasswordExposed.
+    /// LagWithinBound, SecretsFound, DataLost, DeadLettersKept, DeduplicationAtRisk,
+    /// PasswordExposed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),

@@ -73,6 +73,12 @@ pub struct TelemetrySchemaSpec {
     /// younger is refused: two that don't know of each other mix their data. Default: false.
     #[serde(default, skip_serializing_if = "is_not_set")]
     pub shared: bool,
+    /// The most gateways that insert at once. The tables remember as many inserts as these make in
+    /// five minutes (five a second each, 10,000 at least and 100,000 at most), to drop one that is
+    /// sent again; a larger window of a live table is left as it is. Default: 6.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub gateways_max: Option<u32>,
 }
 
 /// What is run without asking.

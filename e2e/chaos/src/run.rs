@@ -86,18 +86,25 @@ fn under_load(
     let runs = outcome.runs;
     let mut scene = Scene { world, flow: &mut flow, random, runs, before, notes };
     let struck = (fault.strike)(&mut scene);
-    let Notes { broken, bound, recovered_s_max, crowds } = scene.notes;
+    let Notes { broken, bound, recovered_s_max, doubles, crowds } = scene.notes;
     outcome.broken.extend(broken);
     outcome.recovered_s_max = recovered_s_max;
     if fault.delivery == Delivery::AtLeastOnce {
         outcome.bound = bound;
+    }
+    if doubles {
+        outcome.bound = flow.acknowledged();
     }
     if let Err(error) = struck {
         outcome.broken.push(format!("{error:#}"));
         // The verdict is wanted all the same.
         world.mend()?;
     }
-    settle(world, flow, crowds, outcome)
+    settle(world, flow, crowds, outcome)?;
+    if doubles && outcome.duplicated == 0 {
+        outcome.broken.push("nothing was doubled, so the fault has shown nothing".to_owned());
+    }
+    Ok(())
 }
 
 /// Waits until all is well, and has the loads judged.

@@ -19,6 +19,7 @@ use millrace_crds::{
     ConditionType, Reason, find,
 };
 
+use super::replays::Verdict;
 use crate::events::Notice;
 use crate::facts::Facts;
 use crate::scrape::{Look, Sample};
@@ -33,9 +34,10 @@ const COUNTED_MAX: usize = 300;
 /// Topics or signals told apart; there are three. The status has the same limit.
 const PARTS_MAX: usize = 16;
 
-/// Both counts, as they stand in the status.
+/// Both counts, as they stand in the status; and whether copies may come.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Losses {
+    pub(super) replays: Verdict,
     pub(super) lost: Option<TallyStatus>,
     pub(super) letters: Option<TallyStatus>,
 }
@@ -81,7 +83,8 @@ impl Losses {
     /// What the status says.
     pub(super) fn told(status: Option<&GatewayPoolStatus>) -> Self {
         let Some(status) = status else { return Self::default() };
-        Self { lost: status.data_lost.clone(), letters: status.dead_letters.clone() }
+        let (lost, letters) = (status.data_lost.clone(), status.dead_letters.clone());
+        Self { lost, letters, ..Self::default() }
     }
 
     /// Adds what pods counted since.
@@ -92,8 +95,9 @@ impl Losses {
         add(&mut self.letters, look, |sample| &sample.dead_lettered, now);
     }
 
-    /// States DataLost and DeadLettersKept.
+    /// States DataLost, DeadLettersKept and DeduplicationAtRisk.
     pub(super) fn state(&self, facts: &mut Facts, pool: &GatewayPool) {
+        self.replays.state(facts, pool);
         for kind in &KINDS {
             let Some(tally) = (kind.of)(self) else {
                 facts.fails(kind.type_, kind.none.0, kind.none.1);

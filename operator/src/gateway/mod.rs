@@ -9,6 +9,7 @@ mod apply;
 mod build;
 mod losses;
 mod observe;
+mod replays;
 mod resize;
 mod resources;
 mod rollout;
@@ -27,6 +28,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use millrace_crds::v1alpha1::GatewayPool;
 
 use self::losses::Losses;
+pub use self::replays::Replays;
 use crate::claims::Claim;
 use crate::context::Context;
 use crate::controller::{Next, Place, Reconciler};

@@ -62,6 +62,8 @@ pub(super) async fn observe(
     if let Ok(lag) = &lag {
         kept.note(lag);
     }
+    kept.replays.note(&look, now.as_second());
+    losses.replays = kept.replays.judge(pool);
     match pool.spec.settings.replicas.is_none() && live.is_some() {
         true => signals(context, &draft.names, &facts, &look, &mut kept, now).await?,
         false => (kept.pods, kept.scaler) = (PodRates::default(), None),

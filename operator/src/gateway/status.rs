@@ -54,6 +54,9 @@ pub(super) async fn report(
         }
     }
     if patch_status(context, pool, pool.status.as_ref(), &status).await? {
+        if losses.replays.is_news(pool) {
+            context.metrics.deduplication_at_risk();
+        }
         let resized = resized(before.sizing.as_ref(), status.sizing.as_ref());
         let resources = resources_changed(before.sizing.as_ref(), status.sizing.as_ref());
         if let (false, Some(sizing)) = (resources.is_empty(), &status.sizing) {

@@ -52,6 +52,7 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
                 changes: None,
                 consent: Vec::new(),
                 shared,
+                gateways_max: Some(gateway.replicas.unwrap_or(gateway.scaling.max_replicas)),
             },
             status: None,
         },

@@ -146,6 +146,7 @@ fn state_history(facts: &mut Facts, gateway: &Child) {
     for (type_, none) in [
         (ConditionType::DataLost, Reason::NothingLost),
         (ConditionType::DeadLettersKept, Reason::NoDeadLetters),
+        (ConditionType::DeduplicationAtRisk, Reason::DeduplicationCovered),
     ] {
         match gateway.history(type_).filter(|fact| fact.reason != none) {
             Some(fact) => facts.state(type_, fact.status, fact.reason, fact.message),

@@ -15,6 +15,7 @@ use crate::error::StepError;
 pub(super) fn options(
     signal: crds::Signal,
     settings: &crds::TableSettings,
+    window: ddl::Window,
 ) -> Result<ddl::TableOptions, StepError> {
     let crds::TableSettings { attributes, engine, ttl, replication, storage, layout } = settings;
     let field = |name: &str| format!("signals.{}.{name}", signal.as_str());
@@ -45,7 +46,8 @@ pub(super) fn options(
         None => ddl::Storage::default(),
         Some(storage) => disks(&field, storage)?,
     };
-    Ok(ddl::TableOptions { attributes, engine, ttl, storage, layout: laid_out(&field, layout)? })
+    let layout = laid_out(&field, layout)?;
+    Ok(ddl::TableOptions { attributes, engine, ttl, storage, layout, window })
 }
 
 fn age(field: &str, period: &millrace_crds::Period) -> Result<ddl::Ttl, StepError> {

@@ -23,6 +23,7 @@ pub(super) fn validate(schema: &crds::TelemetrySchema) -> Result<ddl::Declared, 
         changes: _,
         consent,
         shared: _,
+        gateways_max,
     } = &schema.spec;
     let crds::ClickHouseTarget {
         endpoints: _,
@@ -36,7 +37,8 @@ pub(super) fn validate(schema: &crds::TelemetrySchema) -> Result<ddl::Declared, 
     } = clickhouse;
     let tables = |signal| {
         let settings = signals.get(signal);
-        settings.map(|settings| options(signal, settings)).transpose()
+        let window = ddl::Window::for_gateways(gateways_max.unwrap_or(0));
+        settings.map(|settings| options(signal, settings, window)).transpose()
     };
     let name = |field, name: Option<&millrace_crds::ClusterName>| {
         name.map(|name| read(field, name.as_str())).transpose()

@@ -75,6 +75,12 @@ pub struct Sample {
     pub insert_seconds: f64,
     /// Inserts sent again, by the class of the answer (`slow_down`, `retry_same`, ...).
     pub insert_retries: BTreeMap<String, u64>,
+    /// Inserts stored, by table.
+    pub table_inserts: BTreeMap<String, u64>,
+    /// Inserts that each live table remembers.
+    pub table_remembers_inserts: BTreeMap<String, u64>,
+    /// For how many seconds at most, where it says so.
+    pub table_remembers_seconds: BTreeMap<String, u64>,
     /// Messages behind the last committed one, by topic and partition: those this pod reads.
     pub lag_messages: BTreeMap<(String, i32), u64>,
 }

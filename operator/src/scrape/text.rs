@@ -71,6 +71,15 @@ fn note(sample: &mut Sample, series: &Series<'_>) {
         "millrace_insert_retries_total" => {
             add(&mut sample.insert_retries, series.label("class"), count);
         }
+        "millrace_table_inserts_total" => {
+            add(&mut sample.table_inserts, series.label("table"), count);
+        }
+        "millrace_table_remembers_inserts" => {
+            add(&mut sample.table_remembers_inserts, series.label("table"), count);
+        }
+        "millrace_table_remembers_seconds" => {
+            add(&mut sample.table_remembers_seconds, series.label("table"), count);
+        }
         "millrace_consumer_lag_messages" => {
             let partition = series.label("partition").and_then(|text| text.parse().ok());
             if let (Some(topic), Some(partition)) = (series.label("topic"), partition) {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod claims;
+mod deduplication;
 mod edge;
 mod edge_change;
 mod gateway;

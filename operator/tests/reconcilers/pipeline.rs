@@ -137,6 +137,8 @@ async fn what_is_taken_out_of_a_spec_is_taken_out_of_its_children() {
     });
     reconcile(&world).await;
     assert_eq!(spec("edge")["receivers"]["otlp"], json!({}));
+    assert_eq!(spec("schema")["gatewaysMax"], spec("gateway")["scaling"]["maxReplicas"]);
+    assert!(spec("schema")["gatewaysMax"].as_u64().is_some_and(|most| most > 6));
     assert_eq!(spec("edge")["pods"]["labels"], Value::Null);
     assert_eq!(spec("gateway")["resources"]["memory"], json!({}));
     world.server.take_writes();
@@ -244,7 +246,8 @@ async fn the_gateway_waits_while_a_plan_waits_for_approval() {
     assert_eq!(world.condition(PIPELINE, "GatewayReady").unwrap().1, "Waiting");
     let name = || "otel".parse().unwrap();
     let signals = millrace_ddl::Signals { metrics: false, ..millrace_ddl::Signals::ALL };
-    let options = millrace_ddl::TableOptions::default();
+    let window = millrace_ddl::Window::for_gateways(12);
+    let options = millrace_ddl::TableOptions { window, ..millrace_ddl::TableOptions::default() };
     let mut asked = millrace_ddl::Declared::uniform(name(), name(), signals, &options);
     asked.logs.as_mut().unwrap().ttl = millrace_ddl::Ttl::from_seconds(3 * 86_400);
     not_ready(&asked.revision());

@@ -7,15 +7,7 @@ use super::expression::{codec, expression, index, list, own, ttl};
 use super::{Statement, change, full, literal, on_cluster, quote};
 use crate::declared::{Declared, DeclaredTable, DeclaredView, TableName};
 use crate::names::ClusterName;
-use crate::options::{Engine, Replication, TableOptions};
-
-/// How many inserts a table remembers, to drop one that is sent again under its token. A retry must
-/// fall inside the window: 24 gateways with one insert a second each give a slow retry
-/// 10,000 / 24 = 416 s, seven times our longest back-off. An entry is some 100 bytes on disk.
-const DEDUPLICATION_WINDOW: u64 = 10_000;
-
-/// How long a replicated table remembers, in seconds: a week, so that the count above decides.
-const DEDUPLICATION_SECONDS: u64 = 7 * 24 * 3600;
+use crate::options::{Engine, Replication, TableOptions, Window};
 
 /// Every statement that makes a declared set, in order, on a server that has none of it.
 #[must_use]
@@ -144,7 +136,7 @@ pub(super) fn settings(options: &TableOptions) -> String {
         // Days are partitions: whole parts expire together and are unlinked, never rewritten.
         settings.push(("ttl_only_drop_parts", "1".to_owned()));
     }
-    let windows = deduplication_settings(&options.engine);
+    let windows = deduplication_settings(options);
     settings.extend(windows.into_iter().map(|(name, value)| (name, value.to_string())));
     let settings: Vec<String> =
         settings.into_iter().map(|(name, value)| format!("{name} = {value}")).collect();
@@ -152,14 +144,15 @@ pub(super) fn settings(options: &TableOptions) -> String {
 }
 
 /// The settings that let a table drop an insert it has already taken, and their values.
-pub(crate) fn deduplication_settings(engine: &Engine) -> Vec<(&'static str, u64)> {
-    match engine {
+pub(crate) fn deduplication_settings(options: &TableOptions) -> Vec<(&'static str, u64)> {
+    let Window { inserts, seconds } = options.window;
+    match &options.engine {
         Engine::MergeTree | Engine::ReplacingMergeTree => {
-            vec![("non_replicated_deduplication_window", DEDUPLICATION_WINDOW)]
+            vec![("non_replicated_deduplication_window", inserts)]
         }
         Engine::ReplicatedMergeTree(_) | Engine::ReplicatedReplacingMergeTree(_) => vec![
-            ("replicated_deduplication_window", DEDUPLICATION_WINDOW),
-            ("replicated_deduplication_window_seconds", DEDUPLICATION_SECONDS),
+            ("replicated_deduplication_window", inserts),
+            ("replicated_deduplication_window_seconds", seconds),
         ],
         Engine::Null => Vec::new(),
     }

@@ -15,7 +15,7 @@ pub fn exactly(declared: &Declared) -> Observed {
         let ttl = render::canonical_ttl(table.ttl_from, &options)
             .map(|rules| format!(" TTL {rules}"))
             .unwrap_or_default();
-        let settings: String = render::deduplication_settings(&options.engine)
+        let settings: String = render::deduplication_settings(&options)
             .iter()
             .map(|(name, value)| format!(", {name} = {value}"))
             .collect();

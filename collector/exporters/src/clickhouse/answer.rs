@@ -158,6 +158,14 @@ pub fn is_for_memory(code: u32) -> bool {
     code == 241
 }
 
+/// Whether a code is about the table alone: the server may take inserts into others.
+#[must_use]
+pub fn is_of_table(code: u32) -> bool {
+    // 242 TABLE_IS_READ_ONLY, 252 TOO_MANY_PARTS, 285 TOO_FEW_LIVE_REPLICAS,
+    // 286 UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE
+    matches!(code, 242 | 252 | 285 | 286)
+}
+
 /// Whether a code says that the log-in is at fault.
 #[must_use]
 pub fn is_authentication(code: u32) -> bool {

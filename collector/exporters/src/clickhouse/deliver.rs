@@ -4,6 +4,9 @@
 //! stored once. It ends when a server has it, when its rows are at fault, or at the process's
 //! deadline; anything else is tried again, however long it takes, with the data still in Kafka.
 //!
+//! An insert into a table that takes none for now waits aside ([`super::rest`]): it holds no place
+//! of the window, and says nothing about how much the server bears.
+//!
 //! An answer that may be about the table makes the sink look at it ([`super::look`]): columns that
 //! are gone are left out from the next try on, and rows refused by a changed type aren't bad rows.
 
@@ -18,10 +21,12 @@ use millrace_pipeline::sink::{Completion, Insert, Origin, Outcome, Rejection};
 use millrace_pipeline::telemetry::{Telemetry, Unverified};
 
 use super::answer::{
-    Class, Count, Verdict, is_authentication, is_conversion, is_for_memory, topic_of_code,
+    Class, Count, Verdict, is_authentication, is_conversion, is_for_memory, is_of_table,
+    topic_of_code,
 };
 use super::client::HttpClient;
 use super::plan::{Plan, Plans};
+use super::rest::{Rest, Rests};
 use super::state::{Blocked, State};
 use super::tables::{TableEntry, Tables};
 use super::window::{Place, Window};
@@ -64,6 +69,7 @@ pub(super) struct Delivery {
     /// Endpoints whose answers never say how many rows were written: a proxy takes that out.
     pub(super) silent: Vec<AtomicBool>,
     pub(super) state: State,
+    pub(super) rests: Rests,
     pub(super) telemetry: Arc<Telemetry>,
     pub(super) drain: Drain,
     /// Requests at once.
@@ -89,6 +95,9 @@ impl Delivery {
             outcome = self.until_ended(&insert, table, place) => outcome,
             () = self.drain.expired() => Outcome::Abandoned,
         };
+        if outcome == Outcome::Stored {
+            self.telemetry.insert_stored(&table.name);
+        }
         // Its memory is given back before anyone learns of its end, and may reserve again.
         drop(insert);
         completion.finish(outcome);
@@ -100,7 +109,12 @@ impl Delivery {
             Tries::new(&insert.origin, self.client.endpoints(), self.client.replicas(), &token);
         let mut place = Some(place);
         let mut hold: Option<Blocked<'_>> = None;
+        let mut rest: Option<Rest<'_>> = None;
         loop {
+            let turn = match &rest {
+                Some(rest) => Some(rest.turn().await),
+                None => None,
+            };
             if place.is_none() {
                 place = self.window.enter().await;
             }
@@ -125,6 +139,14 @@ impl Delivery {
                 tries = tries.count, ?wait, "insert not stored yet"
             );
             self.telemetry.insert_retried(verdict.class.as_str());
+            drop(turn);
+            if tries.every_replica_refuses_the_table() {
+                rest = rest.or_else(|| self.rests.begin(table.index));
+                drop((hold.take(), place.take()));
+                self.until_next_try(rest.as_ref(), wait).await;
+                continue;
+            }
+            rest = None;
             let is_blocked = matches!(verdict.class, Class::Stop | Class::RefreshSchema);
             if !is_blocked || seen.parameters() != plan.parameters() {
                 drop(hold.take());
@@ -142,6 +164,21 @@ impl Delivery {
                 // two that fail wake each other without end.
                 () = self.state.unblocked() => tokio::time::sleep(RETRY.first).await,
             }
+        }
+    }
+
+    /// The wait of an insert whose table rests. Another one that got through ends it early, but for
+    /// a pause.
+    async fn until_next_try(&self, rest: Option<&Rest<'_>>, wait: Duration) {
+        let next = async {
+            match rest {
+                Some(rest) => rest.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = next => tokio::time::sleep(RETRY.first).await,
         }
     }
 
@@ -168,6 +205,7 @@ impl Delivery {
 
     fn next(&self, verdict: &mut Verdict, tries: &mut Tries, plan: &Plan) -> Next {
         tries.count += 1;
+        tries.note_refusal(verdict);
         match verdict.class {
             Class::Done => self.after_success(verdict, tries, plan),
             Class::BadRows => rejected(verdict),
@@ -230,6 +268,8 @@ impl Delivery {
         let now = Instant::now();
         let slow = now - started > self.client.insert_timeout() / SLOW_SHARE;
         match verdict.class {
+            // Nothing about the server: its other tables may bear as much as before.
+            _ if verdict.code.is_some_and(is_of_table) => return,
             Class::SlowDown => self.window.too_much(started, now),
             _ if slow => self.window.too_much(started, now),
             Class::Done => self.window.went_well(),
@@ -338,6 +378,10 @@ struct Tries {
     endpoint: usize,
     shard: Shard,
     here: u32,
+    /// Refusals in a row that were about the table alone.
+    of_table: u32,
+    /// The last one asked for time, and another replica would too: they share their parts.
+    is_slow: bool,
     /// Whether it was sent again only to hear how many rows are there.
     asked_again: bool,
     /// Answers that counted fewer rows than were sent.
@@ -369,6 +413,8 @@ impl Tries {
             endpoint,
             shard,
             here: 0,
+            of_table: 0,
+            is_slow: false,
             asked_again: false,
             short: 0,
             memory: 0,
@@ -388,6 +434,19 @@ impl Tries {
     fn is_too_large(&mut self, verdict: &Verdict) -> bool {
         self.memory += u32::from(verdict.code.is_some_and(is_for_memory));
         self.is_divisible && self.memory >= MEMORY_TRIES
+    }
+
+    fn note_refusal(&mut self, verdict: &Verdict) {
+        let of_table = verdict.code.is_some_and(is_of_table);
+        self.of_table = if of_table { self.of_table + 1 } else { 0 };
+        self.is_slow = of_table && verdict.class == Class::SlowDown;
+    }
+
+    /// Whether no replica takes inserts into the table, as far as was asked: one that is read-only
+    /// only moves the insert to the next.
+    fn every_replica_refuses_the_table(&self) -> bool {
+        let others = u32::try_from(self.shard.replicas - 1).unwrap_or(u32::MAX);
+        self.is_slow || self.of_table > others.saturating_mul(TRIES_PER_ENDPOINT)
     }
 
     /// The wait before the next try, which may be elsewhere.

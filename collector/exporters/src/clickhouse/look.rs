@@ -138,6 +138,11 @@ impl Delivery {
             let missing = plans.iter().map(|plan| plan.missing()).max().unwrap_or(0);
             let deduplicates = plans.iter().all(|plan| plan.deduplicates() != Some(false));
             self.telemetry.table_seen(&table.name, missing, deduplicates);
+            let remembers = || plans.iter().filter_map(|plan| plan.remembers());
+            if let Some(inserts) = remembers().map(|it| it.inserts).min() {
+                let seconds = remembers().filter_map(|it| it.seconds).min();
+                self.telemetry.table_remembers(&table.name, inserts, seconds);
+            }
             notes.extend(plans.iter().find_map(|plan| note(table, plan)));
         }
         self.state.note((!notes.is_empty()).then(|| notes.join("; ")));

@@ -20,6 +20,7 @@ mod direct;
 mod encoder;
 mod look;
 mod plan;
+mod rest;
 mod settings;
 mod state;
 mod tables;
@@ -41,6 +42,7 @@ use deliver::Delivery;
 pub use direct::{DirectParts, DirectPublisher};
 use encoder::ColumnsEncoder;
 use plan::Plans;
+use rest::Rests;
 pub use settings::{SinkError, SinkSettings};
 use state::State;
 use tables::Tables;
@@ -88,6 +90,7 @@ impl ClickHouseSink {
             silent: (0..endpoints).map(|_| AtomicBool::new(false)).collect(),
             tables: Arc::clone(&tables),
             state: State::new(readiness.part("clickhouse")),
+            rests: Rests::new(tables.all().count()),
             telemetry,
             drain,
             window: Arc::new(Window::new(max_in_flight)),
@@ -107,8 +110,9 @@ impl Sink for ClickHouseSink {
     }
 
     fn is_blocked(&self, table: TableIndex) -> bool {
-        let table = self.tables.of_index(table);
-        table.is_some_and(|table| self.delivery.state.is_blocked(&table.name))
+        let name = self.tables.of_index(table).map(|table| &table.name);
+        self.delivery.rests.is_resting(table)
+            || name.is_some_and(|name| self.delivery.state.is_blocked(name))
     }
 
     fn is_reachable(&self) -> bool {

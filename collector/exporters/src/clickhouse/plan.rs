@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use millrace_ddl::render::{insert_columns, insert_statement};
 use millrace_ddl::{Fit, fit};
-use millrace_ddl::{ObservedTable, Undeduplicated};
+use millrace_ddl::{ObservedTable, Remembers, Undeduplicated};
 use millrace_pipeline::sink::TableIndex;
 
 use super::tables::{TableEntry, Tables, percent_encoded};
@@ -70,6 +70,11 @@ impl Plan {
     /// Whether a repeated insert is recognised, once that is known.
     pub(super) fn deduplicates(&self) -> Option<bool> {
         Some(self.fit.as_ref()?.undeduplicated.is_none())
+    }
+
+    /// How many inserts the live table remembers, once that is known.
+    pub(super) fn remembers(&self) -> Option<Remembers> {
+        Some(self.fit.as_ref()?.remembers)
     }
 
     /// Why a repeated insert isn't recognised.

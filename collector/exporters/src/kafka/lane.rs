@@ -14,6 +14,7 @@ use millrace_wire::otlp::{Joined, Outline, outline};
 use millrace_wire::{Signal, WireError};
 
 use super::producer::Producer;
+use super::room::Room;
 use super::ticket::Ticket;
 use super::way::{Batch, Way};
 
@@ -24,7 +25,8 @@ pub(crate) struct Course {
     pub(crate) topic: TopicName,
     pub(crate) producer: Producer<Batch>,
     pub(crate) telemetry: Arc<Telemetry>,
-    pub(crate) max_message_bytes: usize,
+    /// To what length requests are joined.
+    pub(crate) room: Arc<Room>,
     pub(crate) linger: Duration,
     /// How long a message may take; none for as long as it takes.
     pub(crate) patience: Option<Duration>,
@@ -85,18 +87,19 @@ impl Lane {
     /// Adds a request of at most the message limit. True when it is the first of an open message,
     /// which somebody then has to send off in time.
     pub(crate) fn add(&self, bytes: &[u8], records: u64, ticket: Ticket) -> bool {
-        let Course { signal, telemetry, max_message_bytes, linger, .. } = &self.course;
+        let Course { signal, telemetry, room, linger, .. } = &self.course;
+        let (ticket, room_bytes) = (ticket.of(bytes.len(), records), room.bytes());
         telemetry.buffered(*signal, records as i64);
         let outline = outline(*signal, bytes, &Limits::default());
         let mut open = self.lock();
         let mut admitted =
-            open.buffer.len() + bytes.len() <= *max_message_bytes && open.admits(&outline);
+            open.buffer.len() + bytes.len() <= room_bytes && open.admits(&outline);
         if !admitted {
             self.ship_open(&mut open);
             admitted = open.admits(&outline);
         }
         let alone = open.buffer.is_empty();
-        if alone && (linger.is_zero() || bytes.len() > max_message_bytes / 2 || !admitted) {
+        if alone && (linger.is_zero() || bytes.len() > room_bytes / 2 || !admitted) {
             // Little would fit beside it: no need to copy it here first.
             open.joined.clear();
             drop(open);

@@ -94,6 +94,8 @@ impl KafkaDeadLetters {
         let traits = Traits {
             compression: Compression::Zstd,
             max_message_bytes: MAX_MESSAGE_BYTES,
+            // The client library's default.
+            messages_per_batch: 10_000,
             delivery_timeout: Some(Duration::from_secs(60)),
             answer_timeout: Duration::from_secs(60),
         };

@@ -12,6 +12,7 @@ mod letters;
 mod monitor;
 mod producer;
 mod publisher;
+mod room;
 mod ticket;
 mod way;
 

@@ -10,6 +10,7 @@ use rdkafka::ClientConfig;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
+use rdkafka::message::Message as _;
 use rdkafka::producer::{DeliveryResult, ProducerContext, ThreadedProducer};
 use rdkafka::types::RDKafkaErrorCode;
 
@@ -19,6 +20,16 @@ use super::failure::Class;
 pub trait Shipment: Send + Sync + 'static {
     /// Called once, from the producer's thread. Must not block.
     fn ended(self, result: Result<(), RDKafkaErrorCode>);
+
+    /// Called instead of it with the bytes of a message that failed, for those who can do something
+    /// with them. Must not block either.
+    fn failed(self, code: RDKafkaErrorCode, payload: &[u8])
+    where
+        Self: Sized,
+    {
+        let _ = payload;
+        self.ended(Err(code));
+    }
 }
 
 /// A producer of shipments.
@@ -45,6 +56,8 @@ pub struct Traits {
     pub compression: Compression,
     /// The longest message, in bytes, up to 900 MB.
     pub max_message_bytes: usize,
+    /// The most messages in one batch, 1 to 1,000,000.
+    pub messages_per_batch: u32,
     /// How long a message may take; none for as long as it takes.
     pub delivery_timeout: Option<Duration>,
     /// How long one answer of a broker may take before its connection is given up.
@@ -66,7 +79,13 @@ pub fn create<S: Shipment>(
     connection: &KafkaConnection,
     traits: &Traits,
 ) -> Result<Producer<S>, ProducerError> {
-    let Traits { compression, max_message_bytes, delivery_timeout, answer_timeout } = traits;
+    let Traits {
+        compression,
+        max_message_bytes,
+        messages_per_batch,
+        delivery_timeout,
+        answer_timeout,
+    } = traits;
     let mut config = ClientConfig::new();
     for (name, value) in kafka_client::properties(connection)? {
         config.set(name, value);
@@ -87,6 +106,7 @@ pub fn create<S: Shipment>(
         .set("linger.ms", "0")
         .set("message.max.bytes", (max_message_bytes + MESSAGE_OVERHEAD_BYTES).to_string())
         .set("batch.size", (max_message_bytes + MESSAGE_OVERHEAD_BYTES).to_string())
+        .set("batch.num.messages", messages_per_batch.to_string())
         .set("message.timeout.ms", timeout.to_string())
         .set("socket.timeout.ms", answer_timeout.as_millis().to_string())
         .set("queue.buffering.max.kbytes", QUEUE_KIB)
@@ -152,11 +172,12 @@ impl<S: Shipment> ProducerContext for Context<S> {
     type DeliveryOpaque = Box<S>;
 
     fn delivery(&self, result: &DeliveryResult<'_>, shipment: Box<S>) {
-        let result = match result {
-            Ok(_) => Ok(()),
-            Err((error, _)) => Err(code_of(error)),
-        };
-        shipment.ended(result);
+        match result {
+            Ok(_) => shipment.ended(Ok(())),
+            Err((error, message)) => {
+                shipment.failed(code_of(error), message.payload().unwrap_or_default());
+            }
+        }
     }
 }
 

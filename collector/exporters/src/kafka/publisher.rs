@@ -21,6 +21,7 @@ use super::lane::{Course, Due, Lane};
 use super::lanes::{Lanes, Ride};
 use super::monitor::Monitor;
 use super::producer::{Producer, ProducerError, Traits, create};
+use super::room::Room;
 use super::ticket::Ticket;
 use super::way::Batch;
 
@@ -106,6 +107,8 @@ impl KafkaPublisher {
         let traits = Traits {
             compression: *compression,
             max_message_bytes,
+            // The topic's limit is one of batches: a message is refused for its own length only.
+            messages_per_batch: 1,
             // Messages are given up here, all at once: see `way`.
             delivery_timeout: None,
             answer_timeout: delivery_timeout.clamp(ANSWER_TIMEOUT.0, ANSWER_TIMEOUT.1),
@@ -118,7 +121,7 @@ impl KafkaPublisher {
                 topic: topic_of(topics, signal)?.clone(),
                 producer: producer.clone(),
                 telemetry: Arc::clone(telemetry),
-                max_message_bytes,
+                room: Arc::new(Room::new(max_message_bytes)),
                 linger,
                 patience,
             };

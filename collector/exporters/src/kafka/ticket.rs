@@ -11,11 +11,17 @@ use millrace_pipeline::publish::{Delivered, DeliverySender, Refused};
 
 /// A share of a request's claim. The request is answered when its last share is dropped.
 #[derive(Debug)]
-pub(crate) struct Ticket(Arc<Claim>);
+pub(crate) struct Ticket {
+    claim: Arc<Claim>,
+    /// What of its message is this share's.
+    pub(crate) bytes: usize,
+    /// The records in that.
+    pub(crate) records: u64,
+}
 
 #[derive(Debug)]
 struct Claim {
-    shares: usize,
+    shares: AtomicUsize,
     delivered: AtomicUsize,
     failure: OnceLock<Refused>,
     result: Delivered,
@@ -34,32 +40,48 @@ impl Ticket {
         reservation: Reservation,
     ) -> impl Iterator<Item = Self> {
         let claim = Arc::new(Claim {
-            shares,
+            shares: AtomicUsize::new(shares),
             delivered: AtomicUsize::new(0),
             failure: OnceLock::new(),
             result,
             sender: Mutex::new(sender),
             reservation: Some(reservation),
         });
-        (0..shares).map(move |_| Self(Arc::clone(&claim)))
+        (0..shares).map(move |_| Self { claim: Arc::clone(&claim), bytes: 0, records: 0 })
+    }
+
+    /// The share of so much of a message.
+    pub(crate) fn of(self, bytes: usize, records: u64) -> Self {
+        Self { bytes, records, ..self }
+    }
+
+    /// Another share of the same claim.
+    pub(crate) fn another(&self) -> Self {
+        self.claim.shares.fetch_add(1, Ordering::AcqRel);
+        Self { claim: Arc::clone(&self.claim), bytes: 0, records: 0 }
     }
 
     /// Whether nobody waits for the request any more. Never so when it was answered when taken:
     /// nobody will send that again.
     pub(crate) fn is_given_up(&self) -> bool {
-        let sender = self.0.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = self.claim.sender.lock().unwrap_or_else(PoisonError::into_inner);
         sender.as_ref().is_some_and(DeliverySender::is_given_up)
     }
 
     /// This share's message is safe.
     pub(crate) fn delivered(self) {
-        self.0.delivered.fetch_add(1, Ordering::AcqRel);
+        self.claim.delivered.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Other shares stand for this one's part of the request.
+    pub(crate) fn replaced(self) {
+        self.claim.shares.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// This share's message is not.
     pub(crate) fn failed(self, why: Refused) {
         // The first reason is as good as any.
-        let _ = self.0.failure.set(why);
+        let _ = self.claim.failure.set(why);
     }
 }
 
@@ -69,9 +91,9 @@ impl Drop for Claim {
         drop(self.reservation.take());
         let sender = self.sender.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let Some(sender) = sender else { return };
-        let delivered = *self.delivered.get_mut();
+        let (delivered, shares) = (*self.delivered.get_mut(), *self.shares.get_mut());
         sender.finish(match self.failure.take() {
-            None if delivered == self.shares => Ok(std::mem::take(&mut self.result)),
+            None if delivered == shares => Ok(std::mem::take(&mut self.result)),
             None => Err(Refused::Unconfirmed("a message was given up".to_owned())),
             Some(why) if delivered == 0 => Err(why),
             // Part of it is stored: no answer may sound as if nothing was.

@@ -8,6 +8,10 @@
 //! wasn't taken; what is overdue with the library is taken back from it, all at once, and its
 //! clients hear that nobody knows.
 //!
+//! What its topic refuses as too long is cut in two and sent again: a joined message between its
+//! requests, a single request between its records. Only a record that is too long by itself, or a
+//! group that can't be cut, is given back.
+//!
 //! Nothing here looks at a clock by itself or blocks.
 
 use std::collections::VecDeque;
@@ -17,7 +21,7 @@ use std::time::Instant;
 use millrace_pipeline::failpoint;
 use millrace_pipeline::publish::Refused;
 use millrace_pipeline::telemetry::{Refusal, Telemetry};
-use millrace_wire::Signal;
+use millrace_wire::{Signal, otlp};
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::producer::BaseRecord;
 
@@ -166,6 +170,33 @@ impl Way {
         false
     }
 
+    /// The topic takes no message as long as this one: two shorter ones wait in its place, if it
+    /// can be cut.
+    fn cut(&self, batch: Batch, code: RDKafkaErrorCode, payload: &[u8]) {
+        let news = self.course.room.too_long(payload.len());
+        let Some(parts) = halves(self.course.signal, payload, &batch.tickets) else {
+            return batch.settle(Err(code));
+        };
+        if news {
+            tracing::warn!(
+                signal = %self.course.signal, topic = %self.course.topic, bytes = payload.len(),
+                "the topic takes no messages of this length; they are sent in parts"
+            );
+        }
+        // Its records stay counted as held: they are, in the parts.
+        let Batch { number, tickets, .. } = batch;
+        let mut state = self.lock();
+        let known = state.under_way.iter().find(|(known, _)| *known == number);
+        let since = known.map_or_else(Instant::now, |(_, since)| *since);
+        for part in parts.into_iter().rev() {
+            let Half { payload, tickets } = part;
+            let records = tickets.iter().map(|ticket| ticket.records).sum();
+            state.waiting.push_front(Parcel { payload, records, tickets, since });
+        }
+        drop(state);
+        tickets.into_iter().for_each(Ticket::replaced);
+    }
+
     /// The library is rid of a message.
     fn landed(&self, number: u64) {
         let mut state = self.lock();
@@ -248,13 +279,66 @@ impl Batch {
     }
 }
 
-impl Shipment for Batch {
-    fn ended(self, result: Result<(), RDKafkaErrorCode>) {
+/// One of the messages that one is cut into.
+struct Half {
+    payload: Vec<u8>,
+    tickets: Vec<Ticket>,
+}
+
+/// Cuts a message in two between its requests, or a single request between its records. `None` when
+/// that can't be done. The tickets are further shares of the message's own.
+fn halves(signal: Signal, payload: &[u8], tickets: &[Ticket]) -> Option<Vec<Half>> {
+    let middle = payload.len() / 2;
+    if let [ticket] = tickets {
+        let parts = otlp::split(signal, payload, middle).ok().filter(|parts| parts.len() > 1)?;
+        let half = |part: otlp::Part| {
+            let ticket = ticket.another().of(part.bytes.len(), part.records);
+            Half { payload: part.bytes, tickets: vec![ticket] }
+        };
+        return Some(parts.into_iter().map(half).collect());
+    }
+    let ends = tickets.iter().scan(0, |end, ticket| {
+        *end += ticket.bytes;
+        Some(*end)
+    });
+    // Behind the request that reaches the middle, or before it where it is the last.
+    let first = ends.take_while(|end| *end < middle).count() + 1;
+    let (first, second) = tickets.split_at(first.min(tickets.len().checked_sub(1)?));
+    let bytes = |tickets: &[Ticket]| tickets.iter().map(|ticket| ticket.bytes).sum::<usize>();
+    let (one, other) = payload.split_at_checked(bytes(first))?;
+    let half = |payload: &[u8], tickets: &[Ticket]| {
+        let again = |ticket: &Ticket| ticket.another().of(ticket.bytes, ticket.records);
+        Half { payload: payload.to_vec(), tickets: tickets.iter().map(again).collect() }
+    };
+    (bytes(second) == other.len()).then(|| vec![half(one, first), half(other, second)])
+}
+
+impl Batch {
+    /// Answers by `end`, then gives its place to the next.
+    fn leave(self, end: impl FnOnce(Self, Option<&Arc<Way>>)) {
         let (number, way) = (self.number, self.way.upgrade());
-        self.settle(result);
+        end(self, way.as_ref());
         if let Some(way) = way {
             way.landed(number);
             way.pump();
         }
+    }
+}
+
+impl Shipment for Batch {
+    fn ended(self, result: Result<(), RDKafkaErrorCode>) {
+        self.leave(|batch, way| {
+            if let (Ok(()), Some(way)) = (result, way) {
+                way.course.room.fitted(batch.tickets.iter().map(|ticket| ticket.bytes).sum());
+            }
+            batch.settle(result);
+        });
+    }
+
+    fn failed(self, code: RDKafkaErrorCode, payload: &[u8]) {
+        self.leave(|batch, way| match way {
+            Some(way) if Class::of(code) == Class::TooLarge => way.cut(batch, code, payload),
+            _ => batch.settle(Err(code)),
+        });
     }
 }

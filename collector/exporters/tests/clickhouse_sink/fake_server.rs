@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// One reply. After the script has ended every insert succeeds.
 #[derive(Clone, Debug)]
@@ -40,6 +41,11 @@ impl Request {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
+    pub(super) fn goes_into(&self, table: &str) -> bool {
+        let table = format!(".%60{table}%60");
+        self.parameter("query").is_some_and(|query| query.contains(&table))
+    }
+
     /// A parameter of the URL, still percent-encoded.
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         let (_, query) = self.target.split_once('?')?;
@@ -59,6 +65,8 @@ struct State {
     script: Mutex<VecDeque<Reply>>,
     inserts: Mutex<Vec<Request>>,
     live: Mutex<Live>,
+    refused: Mutex<Option<(&'static str, u32)>>,
+    answer_takes: Mutex<Duration>,
     stopped: AtomicBool,
 }
 
@@ -117,6 +125,16 @@ impl FakeServer {
         *self.state.live.lock().unwrap() = live;
     }
 
+    /// From now on inserts into the table with this name, and no other, fail with this code.
+    pub(super) fn refuse(&self, table_and_code: Option<(&'static str, u32)>) {
+        *self.state.refused.lock().unwrap() = table_and_code;
+    }
+
+    /// From now on an insert that is taken is answered after this time.
+    pub(super) fn take_time(&self, time: Duration) {
+        *self.state.answer_takes.lock().unwrap() = time;
+    }
+
     pub(super) fn inserts(&self) -> Vec<Request> {
         self.state.inserts.lock().unwrap().clone()
     }
@@ -145,7 +163,15 @@ fn serve(stream: impl Read + Write, state: &State) {
             respond(stream, 200, &[], if of_columns { &live.columns } else { &live.tables });
             continue;
         }
-        let reply = state.script.lock().unwrap().pop_front().unwrap_or(Reply::Ok);
+        let refused = *state.refused.lock().unwrap();
+        let refused = refused.filter(|(table, _)| request.goes_into(table));
+        let reply = match refused {
+            Some((_, code)) => Reply::Exception(500, code),
+            None => {
+                std::thread::sleep(*state.answer_takes.lock().unwrap());
+                state.script.lock().unwrap().pop_front().unwrap_or(Reply::Ok)
+            }
+        };
         state.inserts.lock().unwrap().push(request);
         let exception = |code: u32| format!("Code: {code}. DB::Exception: as scripted. (NAME)\n");
         match reply {

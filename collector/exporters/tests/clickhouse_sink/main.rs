@@ -4,6 +4,7 @@
 
 mod fake_server;
 mod live_tables;
+mod one_table;
 mod tls;
 
 use std::sync::Arc;

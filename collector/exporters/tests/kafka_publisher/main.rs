@@ -7,6 +7,7 @@ mod brokers;
 mod buffered;
 mod by_trace;
 mod overdue;
+mod too_long;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -13,6 +13,11 @@ use crate::proxy::http::{Act, Script};
 const CHANCE: f64 = 0.5;
 /// A hundred struck inserts take some ten seconds.
 const LIMIT_PER_HUNDRED: Duration = Duration::from_secs(90);
+/// Lost answers under one load, with one size of the table's window: with a score of inserts a
+/// second and a tenth of one before a repetition, most repetitions come after other inserts.
+pub(super) const FORGETFUL_ROUND: u32 = 50;
+/// Inserts that the table remembers as it was made, for up to six gateways.
+const USUAL_WINDOW: u64 = 10_000;
 /// How long a server says that it is overloaded.
 const OVERLOAD: Duration = Duration::from_secs(10);
 
@@ -36,6 +41,29 @@ pub(super) fn errors(scene: &mut Scene<'_>) -> Result<()> {
 /// A share of inserts is carried out and the answer lost.
 pub(super) fn unknown_outcome(scene: &mut Scene<'_>) -> Result<()> {
     strike(scene, vec![Act::LoseAnswer])
+}
+
+/// A share of inserts is carried out and the answer lost, while the table remembers the last insert
+/// alone, and in the next round as many as it was made to: only the first may double.
+pub(super) fn forgetful_table(scene: &mut Scene<'_>) -> Result<()> {
+    scene.notes.doubles = (scene.before / FORGETFUL_ROUND).is_multiple_of(2);
+    remember(scene, if scene.notes.doubles { 1 } else { USUAL_WINDOW })?;
+    let struck = unknown_outcome(scene);
+    // What was struck last is repeated within the wait for it.
+    let recovered = scene.recover();
+    remember(scene, USUAL_WINDOW)?;
+    struck.and(recovered)
+}
+
+/// Has the table remember so many inserts from now on.
+fn remember(scene: &Scene<'_>, inserts: u64) -> Result<()> {
+    let setting = format!("non_replicated_deduplication_window = {inserts}");
+    scene
+        .world
+        .lab
+        .engine
+        .query(&format!("ALTER TABLE otel.otel_traces MODIFY SETTING {setting}"))?;
+    Ok(())
 }
 
 /// A share of inserts gets half an answer, or one that hides a failure behind a success.

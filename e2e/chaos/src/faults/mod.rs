@@ -93,6 +93,8 @@ pub struct Notes {
     pub bound: u64,
     /// The longest time from a fault's end until everything was well, in seconds.
     pub recovered_s_max: f64,
+    /// Records must be doubled, or the fault has shown nothing.
+    pub doubles: bool,
     /// Further loads, to be judged like the first.
     pub crowds: Vec<Flow>,
 }
@@ -207,6 +209,19 @@ pub const TABLE: &[Fault] = &[
         per_round: 500,
         delivery: EFFECTIVELY,
         strike: answers::damaged,
+    },
+    Fault {
+        name: "forgetful_table",
+        unit: "insert carried out, its answer lost; in turn the table remembers one insert (records \
+               must be doubled) and 10,000 (none may be)",
+        runs: [
+            2 * answers::FORGETFUL_ROUND,
+            20 * answers::FORGETFUL_ROUND,
+            200 * answers::FORGETFUL_ROUND,
+        ],
+        per_round: answers::FORGETFUL_ROUND,
+        delivery: EFFECTIVELY,
+        strike: answers::forgetful_table,
     },
     Fault {
         name: "overload",

@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use millrace_ddl::{
     Attributes, Client, ClientOptions, ClusterName, Credentials, Declared, Endpoint, Engine,
     Identifier, Identity, KeeperPath, MigrateOptions, Permit, ReplicaName, Replication, Secret,
-    Signals, StepClass, TableOptions, Tls, Ttl,
+    Signals, StepClass, TableOptions, Tls, Ttl, Window,
 };
 
 use layout::LayoutFlags;
@@ -196,6 +196,10 @@ pub(crate) struct TableFlags {
     /// Make a Distributed table over this cluster's shards beside each table.
     #[arg(long, value_name = "NAME")]
     distributed: Option<ClusterName>,
+    /// The most gateways that insert at once: tables remember as many inserts as these make in five
+    /// minutes, to drop one that is sent again.
+    #[arg(long, value_name = "COUNT", default_value_t = 6)]
+    gateways_max: u32,
     /// An object that may be destroyed, as plans name it: database.table.column,
     /// database.table.index, database.table.ttl; repeat for more.
     #[arg(long, value_name = "OBJECT")]
@@ -250,6 +254,7 @@ impl TableFlags {
             ttl,
             storage: self.layout.storage(),
             layout: self.layout.layout()?,
+            window: Window::for_gateways(self.gateways_max),
         };
         let mut declared =
             Declared::uniform(self.database.clone(), self.table_prefix.clone(), signals, &options);

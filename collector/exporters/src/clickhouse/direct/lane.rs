@@ -41,7 +41,7 @@ struct Shard {
     spare: Option<(Box<dyn Encoder>, Reservation)>,
 }
 
-/// A batch being filled.
+/// A batch being filled. It has a request at least whenever nobody holds its lock.
 struct Open {
     encoder: Box<dyn Encoder>,
     /// Covers the encoder's memory, the bodies to come and the requests kept.
@@ -80,6 +80,12 @@ impl Lane {
                 detail = rejection.detail, "a request can't be stored"
             );
             shared.telemetry.refused(self.signal, Refusal::Malformed, records);
+            open.cover();
+            if open.requests.is_empty() {
+                // An open batch has a request: who opens one wakes the clock for it.
+                shard.cut(self.signal, shared);
+            }
+            drop(shard);
             sender.finish(Ok(Delivered { rejected_records: records }));
             return Ok(delivery);
         }

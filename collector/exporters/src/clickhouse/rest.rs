@@ -1,0 +1,70 @@
+//! Tables that rest: the server takes no inserts into them for now (too many parts, read-only,
+//! replicas missing), while it may take others.
+//!
+//! An insert that waits for its table holds no place of the window, and while one waits the source
+//! is told to keep further ones back, so a resting table costs the others nothing. It is tried by
+//! one insert at a time, after each one's own wait; one that got through wakes the next.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use millrace_pipeline::sink::TableIndex;
+use tokio::sync::{Mutex, MutexGuard, Notify};
+
+/// One table's state.
+#[derive(Debug, Default)]
+struct Table {
+    /// Inserts that wait for it, the one that tries included.
+    waiting: AtomicUsize,
+    /// Held while one of them tries.
+    turn: Mutex<()>,
+    next: Notify,
+}
+
+/// All tables, by index.
+#[derive(Debug)]
+pub(super) struct Rests {
+    tables: Vec<Table>,
+}
+
+/// An insert that waits for its table. The table rests until all of them are gone.
+#[derive(Debug)]
+pub(super) struct Rest<'a>(&'a Table);
+
+impl Rests {
+    pub(super) fn new(tables: usize) -> Self {
+        Self { tables: std::iter::repeat_with(Table::default).take(tables).collect() }
+    }
+
+    pub(super) fn is_resting(&self, table: TableIndex) -> bool {
+        let table = self.tables.get(usize::from(table.0));
+        table.is_some_and(|table| table.waiting.load(Ordering::Acquire) > 0)
+    }
+
+    /// From now on this insert waits for its table. `None` for a table that isn't there.
+    pub(super) fn begin(&self, table: TableIndex) -> Option<Rest<'_>> {
+        let table = self.tables.get(usize::from(table.0))?;
+        table.waiting.fetch_add(1, Ordering::AcqRel);
+        Some(Rest(table))
+    }
+}
+
+impl<'a> Rest<'a> {
+    /// The right to try, once no other insert of this table tries.
+    pub(super) async fn turn(&self) -> MutexGuard<'a, ()> {
+        self.0.turn.lock().await
+    }
+
+    /// Ends when another insert got through: one of those that wait hears of it.
+    pub(super) async fn next(&self) {
+        self.0.next.notified().await;
+    }
+}
+
+impl Drop for Rest<'_> {
+    fn drop(&mut self) {
+        // The last one leaves nobody to wake, nor a wake-up for whoever waits some other day.
+        if self.0.waiting.fetch_sub(1, Ordering::AcqRel) > 1 {
+            self.0.next.notify_one();
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! One table's trouble: its inserts wait aside, the others' go on as if it weren't there.
+
+use std::time::{Duration, Instant};
+
+use millrace_pipeline::sink::{Completion, Insert, Outcome, PartId, Sink, TableIndex};
+
+use super::fake_server::{FakeServer, Reply};
+use super::{Fixture, PATIENCE, eventually};
+
+const TRACES: TableIndex = TableIndex(0);
+const LOGS: TableIndex = TableIndex(2);
+/// How long the server takes for an insert: far longer than what this machine does for one.
+const ANSWER_TAKES: Duration = Duration::from_millis(25);
+/// For how long inserts are counted.
+const COUNTED: Duration = Duration::from_secs(1);
+
+/// A source with as much work for two tables as the sink takes, as a gateway's worker has it: one
+/// queue, whose front waits for the sink, and from which is set aside what is for a blocked table.
+struct Source {
+    fixture: Fixture,
+    next: u32,
+    front: Option<(Insert, Completion)>,
+    logs: Vec<PartId>,
+    traces_stored: u64,
+    logs_stored: usize,
+}
+
+impl Source {
+    fn new(server: &FakeServer) -> Self {
+        let fixture = Fixture::with(vec![server.url()], |exporter| {
+            exporter.max_inserts_in_flight = 4;
+            exporter.insert_timeout_seconds = 60;
+        });
+        eventually("ready", || fixture.readiness.is_ready());
+        Self { fixture, next: 0, front: None, logs: Vec::new(), traces_stored: 0, logs_stored: 0 }
+    }
+
+    fn next_table(&mut self) -> TableIndex {
+        self.next += 1;
+        if self.next.is_multiple_of(2) { TRACES } else { LOGS }
+    }
+
+    /// One turn: submits what goes, waits for an answer when nothing does.
+    fn turn(&mut self) {
+        let Some((insert, completion)) = self.front.take().or_else(|| {
+            let table = self.next_table();
+            if self.fixture.sink.is_blocked(table) {
+                return None;
+            }
+            let mut insert = self.fixture.insert(self.next as i32);
+            insert.block.table = table;
+            Some((insert, self.fixture.answers.open()?))
+        }) else {
+            return self.settle(Duration::ZERO);
+        };
+        let (part, table) = (completion.part(), insert.block.table);
+        match self.fixture.sink.submit(insert, completion) {
+            Ok(()) if table == LOGS => self.logs.push(part),
+            Ok(()) => {}
+            Err(back) => {
+                self.front = Some((back.work, back.completion));
+                self.settle(Duration::from_millis(5));
+            }
+        }
+    }
+
+    fn settle(&mut self, wait: Duration) {
+        while let Some(answer) = self.fixture.answers.next_within(wait) {
+            assert_eq!(answer.outcome, Outcome::Stored);
+            if self.logs.contains(&answer.part) {
+                self.logs.retain(|part| *part != answer.part);
+                self.logs_stored += 1;
+            } else {
+                self.traces_stored += 1;
+            }
+        }
+    }
+
+    /// Spans' inserts stored in a while.
+    fn rate_of_traces(&mut self) -> u64 {
+        let (before, began) = (self.traces_stored, Instant::now());
+        while began.elapsed() < COUNTED {
+            self.turn();
+        }
+        self.traces_stored - before
+    }
+}
+
+/// Scenario: a server that takes inserts into both tables, then says of logs alone that they have
+/// too many parts, or are read-only; then takes them again. Guarantee: spans keep
+/// nine tenths of their rate at least and the whole window; logs are kept back and asked for
+/// seldom; the process stays ready; and all logs that were taken are stored in the end.
+#[test]
+fn a_table_in_trouble_costs_the_others_nothing() {
+    for code in [252, 242] {
+        let server = FakeServer::start([]);
+        server.take_time(ANSWER_TAKES);
+        let mut source = Source::new(&server);
+        let usual = source.rate_of_traces();
+        assert!(usual > 0 && source.logs_stored > 0, "both tables take inserts");
+        server.refuse(Some(("otel_logs", code)));
+        eventually("logs are kept back", || {
+            source.turn();
+            source.fixture.sink.is_blocked(LOGS)
+        });
+        let asked = |server: &FakeServer| {
+            server.inserts().iter().filter(|insert| insert.goes_into("otel_logs")).count()
+        };
+        let asked_before = asked(&server);
+        let during = source.rate_of_traces();
+        assert!(during * 10 >= usual * 9, "{code}: {during} spans' inserts, usually {usual}");
+        assert!(source.fixture.sink.is_blocked(LOGS) && !source.fixture.sink.is_blocked(TRACES));
+        let asked = asked(&server) - asked_before;
+        assert!(asked <= 40, "{code}: asked {asked} times for logs");
+        assert!(source.logs.len() <= 4, "{code}: what waits is bounded");
+        assert_eq!(source.fixture.metric("millrace_inserts_allowed"), Some(4), "{code}");
+        assert!(source.fixture.readiness.is_ready());
+        server.refuse(None);
+        let deadline = Instant::now() + PATIENCE;
+        while !source.logs.is_empty() {
+            assert!(Instant::now() < deadline, "{code}: logs are not stored");
+            source.settle(Duration::from_millis(50));
+        }
+        eventually("logs are open again", || !source.fixture.sink.is_blocked(LOGS));
+    }
+}
+
+/// Scenario: of two replicas one says that its table is read-only, the other takes inserts.
+/// Guarantee: the insert moves over without its table being kept back.
+#[test]
+fn a_read_only_replica_keeps_no_table_back() {
+    let (one, two) = (FakeServer::start([]), FakeServer::start([]));
+    let mut fixture = Fixture::new(&[&one, &two]);
+    assert_eq!(fixture.store(0), Outcome::Stored);
+    let (home, other) = if one.inserts().is_empty() { (&two, &one) } else { (&one, &two) };
+    home.refuse(Some(("otel_traces", 242)));
+    let completion = fixture.answers.open().unwrap();
+    fixture.sink.submit(fixture.insert(0), completion).unwrap();
+    let answer = loop {
+        assert!(!fixture.sink.is_blocked(TRACES));
+        if let Some(answer) = fixture.answers.next_within(Duration::from_millis(1)) {
+            break answer;
+        }
+    };
+    assert_eq!((answer.outcome, other.inserts().len()), (Outcome::Stored, 1));
+}
+
+/// Scenario: both replicas say so for a while. Guarantee: the table is kept back once each was
+/// asked, and what waits is stored when one takes it.
+#[test]
+fn a_table_that_is_read_only_everywhere_is_kept_back() {
+    let script = || vec![Reply::Exception(500, 242); 4];
+    let (one, two) = (FakeServer::start(script()), FakeServer::start(script()));
+    let mut fixture = Fixture::new(&[&one, &two]);
+    let completion = fixture.answers.open().unwrap();
+    fixture.sink.submit(fixture.insert(0), completion).unwrap();
+    eventually("kept back", || fixture.sink.is_blocked(TRACES));
+    assert!(!one.inserts().is_empty() && !two.inserts().is_empty(), "both were asked");
+    assert_eq!(fixture.answers.next_within(PATIENCE).unwrap().outcome, Outcome::Stored);
+    assert!(!fixture.sink.is_blocked(TRACES));
+}

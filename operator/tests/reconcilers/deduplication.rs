@@ -1,0 +1,117 @@
+//! What a gateway pool says of tables that forget inserts too early, against an API server in
+//! memory.
+
+use millrace_operator::gateway::GatewayPools;
+use millrace_operator::scrape::Sample;
+use serde_json::json;
+
+use crate::support::world::World;
+use crate::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, gateway_pool};
+
+const TABLE: &str = "otel.otel_logs";
+const OTHER: &str = "otel.otel_traces";
+
+/// A settled pool of two pods that answer.
+async fn settled(settings: serde_json::Value) -> World {
+    let world = World::new();
+    let mut pool = gateway_pool(json!({"replicas": 2}));
+    for (field, value) in settings.as_object().unwrap() {
+        pool["spec"][field] = value.clone();
+    }
+    world.server.put(POOL, pool);
+    for _ in 0..3 {
+        world.reconcile::<GatewayPools>(POOL).await.unwrap();
+        world.finish_rollouts();
+    }
+    world.run_pods(SET, json!({"memory": "1000", "cpu": "1"}));
+    world
+}
+
+/// Inserts so far of each of the two pods into the table, and what it remembers; another table
+/// remembers enough.
+fn tell(world: &World, inserts: u64, remembers: u64, seconds: Option<u64>) {
+    for pod in 0..2 {
+        let table = |count: u64| [(TABLE.to_owned(), count), (OTHER.to_owned(), 1_000_000)];
+        let sample = Sample {
+            table_inserts: [(TABLE.to_owned(), inserts), (OTHER.to_owned(), inserts)].into(),
+            table_remembers_inserts: table(remembers).into(),
+            table_remembers_seconds: seconds.map(|it| (TABLE.to_owned(), it)).into_iter().collect(),
+            ..Sample::default()
+        };
+        world.set_pod(&format!("prod-gateway-{pod}"), Some(sample));
+    }
+}
+
+/// Looks again after so many seconds.
+async fn look(world: &World, seconds: i64) {
+    world.pass(seconds);
+    world.reconcile::<GatewayPools>(POOL).await.unwrap();
+}
+
+/// Status, reason and message of the condition.
+fn says(world: &World) -> (String, String, String) {
+    let pool = world.server.get(POOL).unwrap();
+    let conditions = pool["status"]["conditions"].as_array().unwrap().clone();
+    let found = conditions.iter().find(|it| it["type"] == "DeduplicationAtRisk").unwrap();
+    let text = |field: &str| found[field].as_str().unwrap().to_owned();
+    (text("status"), text("reason"), text("message"))
+}
+
+/// Scenario: two pods of 100 inserts a second each into a table that remembers 10,000: 50 s of
+/// them. Then the window is widened; then inserts are few. Guarantee: the condition holds with the
+/// number to set, told by one event and counted once, while Ready stays true; it ends with the
+/// window; a quiet minute doesn't hide what came in the last ten.
+#[tokio::test]
+async fn a_table_that_forgets_inserts_too_early_is_told() {
+    let world = settled(json!({})).await;
+    tell(&world, 0, 10_000, None);
+    look(&world, 10).await;
+    assert_eq!(says(&world).0, "False", "one look makes no rate");
+    world.server.take_event_reasons();
+    tell(&world, 1_000, 10_000, None);
+    look(&world, 10).await;
+    let (status, reason, message) = says(&world);
+    assert_eq!((&*status, &*reason), ("True", "DeduplicationWindowShort"), "{message}");
+    assert!(message.contains(TABLE) && !message.contains(OTHER), "{message}");
+    // 200 a second for 45 + 60 + 60 + 60 s are 45,000; twice that, up to a power of two.
+    assert!(
+        message.contains("non_replicated_deduplication_window to 131072 at least"),
+        "{message}"
+    );
+    assert_eq!(world.server.take_event_reasons(), ["DeduplicationWindowShort"]);
+    assert!(world.is_ready(POOL), "nothing is held up");
+    world.server.take_writes();
+    tell(&world, 1_001, 10_000, None);
+    look(&world, 60).await;
+    assert_eq!(says(&world).0, "True", "a quiet minute");
+    assert_eq!(world.server.take_writes(), []);
+    tell(&world, 1_002, 131_072, None);
+    look(&world, 10).await;
+    assert_eq!(says(&world).1, "DeduplicationCovered");
+    tell(&world, 1_003, 10_000, None);
+    look(&world, 900).await;
+    assert_eq!(says(&world).0, "False", "ten minutes without");
+}
+
+/// Scenario: a replicated table remembers inserts for a minute; a pool that delivers at least once
+/// writes into one that forgets. Guarantee: the first is at risk by its time, with the setting's
+/// name; the second is none, and says why.
+#[tokio::test]
+async fn the_time_counts_too_and_copies_may_be_allowed() {
+    let world = settled(json!({})).await;
+    for inserts in [0, 10] {
+        tell(&world, inserts, 10_000, Some(60));
+        look(&world, 10).await;
+    }
+    let (status, _, message) = says(&world);
+    assert_eq!(status, "True");
+    let advice = "replicated_deduplication_window_seconds to 450 at least";
+    assert!(message.contains(advice), "{message}");
+    let world = settled(json!({"delivery": "AtLeastOnce"})).await;
+    for inserts in [0, 10_000] {
+        tell(&world, inserts, 100, None);
+        look(&world, 10).await;
+    }
+    let (status, reason, _) = says(&world);
+    assert_eq!((&*status, &*reason), ("False", "CopiesAllowed"));
+}
