@@ -168,7 +168,14 @@ fn options([a, b, c]: [u8; 3], lines: &mut Lines<'_>) -> Option<TableOptions> {
     };
     let attributes = if a / 15 % 2 == 0 { Attributes::Json } else { Attributes::Map };
     let layout = layout(b, c >> 5, lines)?;
-    Some(TableOptions { attributes, engine, ttl: (c & 16 == 16).then_some(ttl), storage, layout, window: millrace_ddl::Window::default() })
+    Some(TableOptions {
+        attributes,
+        engine,
+        ttl: (c & 16 == 16).then_some(ttl),
+        storage,
+        layout,
+        window: millrace_ddl::Window::default(),
+    })
 }
 
 fn layout(b: u8, own: u8, lines: &mut Lines<'_>) -> Option<Layout> {

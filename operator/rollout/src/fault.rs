@@ -138,7 +138,8 @@ impl Member {
         }
         let trouble = self.figures.trouble();
         match trouble {
-            // A node may still be made for it, or come back; that it takes too long is caught below.
+            // A node may still be made for it, or come back; that it takes too long is caught
+            // below.
             None | Some(Trouble::Unschedulable | Trouble::NodeLost) => {}
             Some(trouble) if self.not_ready_seconds >= TROUBLE_SECONDS => {
                 return Some(self.trouble(trouble));

@@ -279,8 +279,8 @@ enum Whence<'a> {
     GoOn(&'a State),
 }
 
-/// Whether the first pods can't be made before another has ended: the time for that begins anew, and
-/// isn't nearly over when there is room.
+/// Whether the first pods can't be made before another has ended: the time for that begins anew,
+/// and isn't nearly over when there is room.
 fn waits_for_room(state: &State, seen: &Seen) -> bool {
     let elapsed = seen.now.saturating_sub(state.since);
     let is_first = state.stage == Stage::Moving(Point::Canary);

@@ -249,8 +249,8 @@ fn a_slow_start_is_no_fault() {
 
 /// Scenario: new pods whose nodes don't answer or that find none, that aren't ready beside old ones
 /// that aren't either or, where all are new, while the broker is away; an old pod that doesn't end.
-/// Guarantee: for an hour not taken back and no pod more, and told what is waited for; it comes to its
-/// end when that is over.
+/// Guarantee: for an hour not taken back and no pod more, and told what is waited for; it comes to
+/// its end when that is over.
 #[test]
 fn trouble_of_the_cluster_takes_nothing_back() {
     type Spoil = fn(&mut Member);
@@ -285,8 +285,8 @@ fn trouble_of_the_cluster_takes_nothing_back() {
     }
 }
 
-/// Scenario: an old pod that doesn't end on the way back. Guarantee: told, and nothing else changes;
-/// once it has ended, so has the way back.
+/// Scenario: an old pod that doesn't end on the way back. Guarantee: told, and nothing else
+/// changes; once it has ended, so has the way back.
 #[test]
 fn a_way_back_that_waits_is_told() {
     let spoil = |member: &mut Member| member.exit_code = Some(64);

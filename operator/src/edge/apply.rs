@@ -10,7 +10,7 @@ use millrace_crds::v1alpha1::{EdgePool, PendingChange};
 use millrace_rollout::{Moving, Observation, Verdict, judge};
 
 use super::build::{Prepared, Workload};
-use super::change::Asked;
+use super::change::{self, Asked};
 use super::gate::{self, Gate, Kept};
 use crate::apply::{ApplyError, Change, Children};
 use crate::context::Context;
@@ -93,7 +93,8 @@ async fn write(
         verdict = judge(&seen);
     }
     let complete = verdict == Verdict::Complete && pending.is_none();
-    prune(&children, &names, &wanted, complete).await?;
+    let ended = complete && change::told(pool).is_some();
+    prune(&children, &names, &wanted, complete, ended).await?;
     children.finish().await;
     let withheld = changes.contains(&Change::Withheld);
     Ok(Applied { names, image, seen, verdict, withheld, pending, asked })
@@ -110,12 +111,14 @@ struct Wanted {
 /// Deletes what an earlier spec made, once watches show it: the event that tells of it wakes the
 /// pool. Where they have not even told of what is in use, it is looked for at the end: a list costs
 /// the API server a look at all objects of the namespace. Old configurations stay until no pod can
-/// still need one.
+/// still need one; when a change has just ended they are looked for too: it leaves one behind, and
+/// no watch tells of it again.
 async fn prune(
     children: &Children<'_>,
     names: &PoolNames,
     wanted: &Wanted,
     complete: bool,
+    ended: bool,
 ) -> Result<(), ApplyError> {
     let blind = complete && !children.is_known::<ConfigMap>(&wanted.config_map);
     let labels = names.selector_text();
@@ -138,7 +141,7 @@ async fn prune(
     if blind || children.has_more_than::<EdgePool, DaemonSet>(usize::from(!deployment)) {
         children.prune::<DaemonSet>(&labels, kept(!deployment)).await?;
     }
-    if blind || children.has_more_than::<EdgePool, ConfigMap>(1) {
+    if blind || ended || children.has_more_than::<EdgePool, ConfigMap>(1) {
         children.prune::<ConfigMap>(&labels, &[&wanted.config_map]).await?;
     }
     Ok(())

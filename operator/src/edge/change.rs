@@ -8,8 +8,8 @@
 //! until that or a Secret does; a refusal that may pass by itself is tried again every
 //! [`RETRY_SECONDS`]. Rotated Secrets reach what runs whatever becomes of a change.
 //!
-//! Limits: pods are not compared. A workload that isn't there runs nothing that could be kept: it is
-//! made as asked for.
+//! Limits: pods are not compared. A workload that isn't there runs nothing that could be kept: it
+//! is made as asked for.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
@@ -64,8 +64,8 @@ impl Asked {
         Self { image: draft.image.clone(), config_map: config_map.clone(), key, secrets }
     }
 
-    /// Whether a status tells of this. Secrets are rotated without any thought of it, so another one
-    /// is no other change; but what a try refused may be mended by it, and no pod has that.
+    /// Whether a status tells of this. Secrets are rotated without any thought of it, so another
+    /// one is no other change; but what a try refused may be mended by it, and no pod has that.
     fn is_told_by(&self, told: &PendingChange) -> bool {
         let (key, secrets) = without_secrets(&told.digest);
         let is_mended = told.stage == PendingStage::Refused && secrets != self.secrets.1.as_deref();
@@ -307,8 +307,8 @@ fn is_paused(told: &PendingChange) -> bool {
 }
 
 /// What speaks against new pods, if it does against more than a tenth of them: in a large pool some
-/// node always has troubles of its own. That a pod finds no node, or its node is lost, says nothing;
-/// nor that it isn't ready, unless most of the old ones are: Kafka may be away.
+/// node always has troubles of its own. That a pod finds no node, or its node is lost, says
+/// nothing; nor that it isn't ready, unless most of the old ones are: Kafka may be away.
 fn fault(asked: &Asked, seen: &Seen<'_>) -> Option<Fault> {
     let staying = seen.pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
     let (new, old): (Vec<&Pod>, Vec<&Pod>) = staying.partition(|pod| asked.is_run_by_pod(pod));

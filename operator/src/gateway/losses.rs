@@ -214,8 +214,8 @@ fn add_part(parts: &mut Vec<TallyPart>, name: &str, growth: i64) {
     }
 }
 
-/// Whether one more count can be remembered. One of a pod that is gone makes room; one of a pod that
-/// is there never does, or it would be added from nothing again.
+/// Whether one more count can be remembered. One of a pod that is gone makes room; one of a pod
+/// that is there never does, or it would be added from nothing again.
 fn has_room(counted: &mut Vec<TallyCounted>, asked: &BTreeSet<&String>) -> bool {
     if counted.len() < COUNTED_MAX {
         return true;

@@ -13,7 +13,6 @@ use crate::apply::api;
 use crate::context::Context;
 use crate::error::{Step, StepError};
 use crate::migrations::Place;
-use crate::pages;
 use crate::pool::names::PoolNames;
 use crate::pool::secrets::SecretUses;
 use crate::pool::{observe, preflight, scale, template};

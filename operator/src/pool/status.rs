@@ -172,6 +172,7 @@ pub fn stuck_text(stuck: &Stuck) -> (Reason, String) {
         Stuck::Pods { trouble, pod, message, count } => {
             // The kubelet's words about images and crashes hold ports, times and back-offs that
             // differ each time; they stand in the pod's own events.
+            let remedy = NODE_LOST_REMEDY.to_owned();
             let (reason, what, said) = match trouble {
                 Trouble::ImagePull => {
                     (Reason::ImagePullFailed, "its image can't be pulled; see its events", None)
@@ -186,7 +187,7 @@ pub fn stuck_text(stuck: &Stuck) -> (Reason, String) {
                 Trouble::CrashLoop => {
                     (Reason::PodCrashing, "it ends again and again; see its log", None)
                 }
-                Trouble::NodeLost => (Reason::PodsNotReady, NODE_LOST_REMEDY, Some(message)),
+                Trouble::NodeLost => (Reason::PodsNotReady, message.as_str(), Some(&remedy)),
                 Trouble::Unschedulable => {
                     (Reason::PodUnschedulable, "it fits on no node", Some(message))
                 }

@@ -428,8 +428,8 @@ mod tests {
         assert_eq!(cpu_text(250), "250m");
     }
 
-    /// Scenario: pods as admission leaves them, another container first or last. Guarantee: what the
-    /// collector runs is read; of a pod without one, nothing.
+    /// Scenario: pods as admission leaves them, another container first or last. Guarantee: what
+    /// the collector runs is read; of a pod without one, nothing.
     #[test]
     fn what_a_pod_runs_is_read_from_the_collectors_container() {
         let pod = |names: &[&str]| -> PodSpec {

@@ -3,11 +3,11 @@
 
 use std::net::SocketAddr;
 
-use hyper::body::Body;
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
 use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Body;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;

@@ -300,9 +300,9 @@ async fn a_good_canary_is_promoted() {
     assert_eq!(cluster.world.server.take_writes(), []);
 }
 
-/// Scenario: another version for pools of more pods than a page lists, in name order: those with the
-/// highest numbers, which get it first, aren't on the first page. Guarantee: the canary is seen;
-/// then, without one, all pods get another and it comes to its end.
+/// Scenario: another version for pools of more pods than a page lists, in name order: those with
+/// the highest numbers, which get it first, aren't on the first page. Guarantee: the canary is
+/// seen; then, without one, all pods get another and it comes to its end.
 #[tokio::test]
 async fn pools_of_any_size_are_rolled_out_to_their_end() {
     for replicas in [101, 190, 1_000] {

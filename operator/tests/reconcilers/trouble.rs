@@ -65,8 +65,9 @@ impl Cluster {
 }
 
 /// Scenario: the canary's node is lost while it is judged; after five minutes its pod is asked to
-/// end, and stays; then somebody deletes it for good. Guarantee: a good change isn't taken back; the
-/// pool says that it waits for a person, for which pod and node, and what to do; then it goes on.
+/// end, and stays; then somebody deletes it for good. Guarantee: a good change isn't taken back;
+/// the pool says that it waits for a person, for which pod and node, and what to do; then it goes
+/// on.
 #[tokio::test]
 async fn a_lost_node_takes_no_good_change_back() {
     let mut cluster = Cluster::settled(3).await;
@@ -86,8 +87,8 @@ async fn a_lost_node_takes_no_good_change_back() {
     assert_eq!(cluster.ready().0, "True");
 }
 
-/// Scenario: the node of a pod that is to be the canary is lost before it could end. Guarantee: that
-/// no pod was made with the change isn't held against it.
+/// Scenario: the node of a pod that is to be the canary is lost before it could end. Guarantee:
+/// that no pod was made with the change isn't held against it.
 #[tokio::test]
 async fn a_pod_that_can_not_end_takes_no_good_change_back() {
     let mut cluster = Cluster::settled(3).await;
@@ -125,7 +126,8 @@ async fn a_way_back_that_is_blocked_says_so() {
 
 /// Scenario: Kafka is away for ten minutes: new pods don't become ready, and old ones aren't any
 /// longer; in a pool of three and in one of one pod. Guarantee: a good change isn't taken back, the
-/// pool says so, and it goes on when Kafka is back. A change that can't reach it alone is taken back.
+/// pool says so, and it goes on when Kafka is back. A change that can't reach it alone is taken
+/// back.
 #[tokio::test]
 async fn a_kafka_outage_takes_no_good_change_back() {
     for replicas in [3, 1] {

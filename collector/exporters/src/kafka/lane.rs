@@ -92,8 +92,7 @@ impl Lane {
         telemetry.buffered(*signal, records as i64);
         let outline = outline(*signal, bytes, &Limits::default());
         let mut open = self.lock();
-        let mut admitted =
-            open.buffer.len() + bytes.len() <= room_bytes && open.admits(&outline);
+        let mut admitted = open.buffer.len() + bytes.len() <= room_bytes && open.admits(&outline);
         if !admitted {
             self.ship_open(&mut open);
             admitted = open.admits(&outline);

@@ -49,8 +49,8 @@ fn told_unit(unit: &Unit) -> RolloutUnit {
 }
 
 /// What a status remembers; `None` for one that no operator writes. What a collector refused with
-/// other Secrets than they are now is told from what is asked for, and so tried again: they may have
-/// been what was wrong with it, and no pod of the pool has it.
+/// other Secrets than they are now is told from what is asked for, and so tried again: they may
+/// have been what was wrong with it, and no pod of the pool has it.
 pub(super) fn state(told: &RolloutStatus, secrets: Option<&str>) -> Option<State> {
     let pods = || told.pods.and_then(|pods| u32::try_from(pods).ok()).unwrap_or(1);
     let point = |stage| match stage {

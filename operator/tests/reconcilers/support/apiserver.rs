@@ -1,5 +1,5 @@
-//! An API server in memory: get, list by label and page, server-side apply, merge patches, JSON patches of
-//! statuses, delete with finalizers and preconditions, events.
+//! An API server in memory: get, list by label and page, server-side apply, merge patches, JSON
+//! patches of statuses, delete with finalizers and preconditions, events.
 //!
 //! It keeps what matters for reconcilers honest: uids, resource versions that move only when an
 //! object changes, generations that move only with the spec, fields that a manager no longer
