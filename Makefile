@@ -1,11 +1,14 @@
 # Millrace. `make` lists what there is; each target is a task of `cargo xtask` (e2e/xtask).
 .DEFAULT_GOAL := help
-.PHONY: help demo up down status images check test conformance alerts bench bench-peers bench-operator chaos codegen audit fuzz sim sim-operator seeds
+.PHONY: help try demo up down status images check test conformance alerts bench bench-peers bench-operator chaos codegen audit fuzz sim sim-operator seeds
 
 XTASK := cargo run --quiet --locked --package xtask --
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+
+try: prerequisites ## The shortest way to rows in a table: one collector and a ClickHouse engine, no Kubernetes, no Kafka
+	@$(XTASK) try
 
 demo: prerequisites ## The whole of it on this machine: cluster, operator, pipeline, a million spans, checked
 	@$(XTASK) demo

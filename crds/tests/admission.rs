@@ -83,7 +83,7 @@ fn every_accepted_spec_passes_and_reads_back() {
 /// objects in them, and the operator can read it.
 #[test]
 fn every_sample_passes_and_reads_back() {
-    let schemas = schemas();
+    let schemas = support::schemas();
     let mut passed = 0;
     for (path, text) in files("../../manifests/samples") {
         let mut documents = documents(&text);

@@ -48,8 +48,9 @@ mod tests {
             "kafka": {"bootstrapServers": ["k:9092"]},
             "clickhouse": {"endpoints": ["http://c:8123"]}});
         for (part, more) in [("kafka", kafka), ("clickhouse", clickhouse)] {
-            let more = more.as_object().unwrap().clone();
-            spec[part].as_object_mut().unwrap().extend(more);
+            for (key, value) in more.as_object().into_iter().flatten() {
+                spec[part][key] = value.clone();
+            }
         }
         let spec: GatewayPoolSpec = serde_json::from_value(spec).unwrap();
         let mut facts = Facts::new(&[], Some(1), Timestamp::UNIX_EPOCH);

@@ -15,7 +15,7 @@ use std::process::ExitStatus;
 
 pub use files::cache_dir;
 pub(crate) use files::{create_dir, find_tool, home, install_once, run, write_file};
-pub(crate) use process::Service;
+pub use process::Service;
 
 /// Ports tried before giving up; any busy machine has a free one among so many.
 const PORT_ATTEMPTS: u16 = 200;

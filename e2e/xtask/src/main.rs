@@ -10,6 +10,7 @@ mod check;
 mod conformance;
 mod corpus;
 mod demo;
+mod first_try;
 mod fuzz;
 mod install;
 mod say;
@@ -59,6 +60,8 @@ enum Task {
         #[arg(long)]
         no_build: bool,
     },
+    /// One collector and an engine, from a bare machine to rows in a table.
+    Try(first_try::Options),
     /// The sizing rule against models of others, in a simulator: prints tables, writes docs.
     Sim,
     /// What the collector costs; the rest is said by variables, as `make` passes them on.
@@ -114,6 +117,7 @@ fn main() -> ExitCode {
         Task::Status => stack::status(),
         Task::Demo { no_build: true } => demo::run(Binaries::AsTheyAre),
         Task::Demo { no_build: false } => demo::run(Binaries::Built),
+        Task::Try(options) => first_try::run(&options),
         Task::Sim => sim::run(),
         Task::Chaos { no_build: true } => chaos::strike(),
         Task::Chaos { no_build: false } => chaos::run(Binaries::Built),

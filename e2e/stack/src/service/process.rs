@@ -33,7 +33,7 @@ kill -KILL "$1" 2>/dev/null
 
 /// A running server process and its guard. Dropping it stops the process.
 #[derive(Debug)]
-pub(crate) struct Service {
+pub struct Service {
     name: &'static str,
     log: PathBuf,
     child: Child,
@@ -45,7 +45,10 @@ pub(crate) struct Service {
 impl Service {
     /// Starts `command` with its output appended to `log`. `scratch` is a folder the guard removes
     /// if the owner dies; `grace` is what the process gets between being asked and being killed.
-    pub(crate) fn spawn(
+    ///
+    /// # Errors
+    /// The program can't be started, or its log can't be opened.
+    pub fn spawn(
         name: &'static str,
         mut command: Command,
         log: PathBuf,
@@ -89,7 +92,10 @@ impl Service {
     }
 
     /// Asks `probe` until it succeeds, the process ends, or `patience` is over.
-    pub(crate) fn wait_ready(
+    ///
+    /// # Errors
+    /// The process ended or doesn't serve in time; the end of its log is part of the error.
+    pub fn wait_ready(
         &mut self,
         patience: Duration,
         mut probe: impl FnMut() -> io::Result<()>,
@@ -112,6 +118,20 @@ impl Service {
             }
             std::thread::sleep(POLL_INTERVAL);
         }
+    }
+
+    /// Waits until the process ends by itself.
+    ///
+    /// # Errors
+    /// The system can't tell.
+    pub fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.child.wait()
+    }
+
+    /// The end of its log.
+    #[must_use]
+    pub fn log_tail(&self) -> String {
+        log_tail(&self.log)
     }
 
     fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
