@@ -421,8 +421,8 @@ impl<B: Block> Partitions<B> {
     }
 }
 
-/// If a block takes no more rows, what the next one's insert has before it: nothing, where an insert
-/// ends with the block.
+/// If a block takes no more rows, what the next one's insert has before it: nothing, where an
+/// insert ends with the block.
 fn before_next<B: Block>(last: &B) -> Option<Before> {
     let (levels, cells) = (last.levels(), last.cells());
     let rows = levels.before.rows + levels.rows;

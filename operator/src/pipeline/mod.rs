@@ -2,9 +2,9 @@
 //! in order and sums up what they say.
 //!
 //! The steps: `validate` checks names, `build` makes the children, `apply` writes them in order
-//! (topics and schema first, pools once those are ready) and reads them back, those of a signal that
-//! `returned` in another shape too, `status` sums them up. There is no observe step: a pipeline
-//! refers to nothing but its children, which apply reads.
+//! (topics and schema first, pools once those are ready) and reads them back, those of a signal
+//! that `returned` in another shape too, `status` sums them up. There is no observe step: a
+//! pipeline refers to nothing but its children, which apply reads.
 
 mod apply;
 mod build;

@@ -2,8 +2,8 @@
 //!
 //! Its children still have the shape it had, which no change of theirs may alter: the API server
 //! refuses each attempt. They become what they would be had the pipeline been looked at in between:
-//! the topic's object is made anew (topics themselves stay in Kafka), and the schema gives the signal
-//! up before it takes it again (tables stay in ClickHouse, and a difference is told).
+//! the topic's object is made anew (topics themselves stay in Kafka), and the schema gives the
+//! signal up before it takes it again (tables stay in ClickHouse, and a difference is told).
 
 use kube::ResourceExt;
 use millrace_crds::v1alpha1::{PerSignal, TableSettings, TelemetrySchema, TelemetryTopic};

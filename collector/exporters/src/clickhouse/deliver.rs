@@ -43,10 +43,10 @@ const STOPPED: BackoffPolicy =
 /// Tries after which bytes that the server can't read are taken for bad rows: a body cut on its way
 /// looks the same once, a table with other columns says so by another code.
 const UNREADABLE_TRIES: u32 = 3;
-/// Tries after which an insert that the server has too little memory for is given back, to be stored
-/// in smaller ones: after two waits of seconds, in which other queries may have given memory back.
-/// An insert of one message can't be made smaller: it is tried for ever, as
-/// nothing is wrong with its rows.
+/// Tries after which an insert that the server has too little memory for is given back, to be
+/// stored in smaller ones: after two waits of seconds, in which other queries may have given memory
+/// back. An insert of one message can't be made smaller: it is tried for ever, as nothing is wrong
+/// with its rows.
 const MEMORY_TRIES: u32 = 3;
 /// An insert that takes longer than this part of its time-out shows that the server is overloaded.
 const SLOW_SHARE: u32 = 2;
@@ -466,7 +466,7 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: a server without memory for an insert of many messages, and for one of one message.
+    /// Scenario: a server without memory for an insert of many messages, and for one of one.
     /// Guarantee: the first is given back after a few tries, to be made smaller; the second never
     /// is, as it would become a dead letter though nothing is wrong with it. Other overload counts
     /// for neither.
