@@ -119,7 +119,7 @@ fn keys_beyond_a_block_are_stored_or_refused_but_never_pile_up() {
     let held = set.memory_bytes();
     assert!(held < 40 * wide.len(), "{held} bytes for {}", wide.len());
     let mut events = Vec::new();
-    for event in 0..70 {
+    for event in 0..90 {
         let keys: Vec<u8> =
             (0..1000).flat_map(|n| field(3, &attribute(&format!("{event}.{n}")))).collect();
         events.extend(field(11, &keys));

@@ -197,7 +197,8 @@ mod tests {
     fn what_a_live_table_does_not_take_is_named() {
         let declared = table(TableKind::Traces, Attributes::Json);
         let mut there = live(&declared);
-        assert_eq!(fit(&declared, &there), Some(Fit::default()));
+        let remembers = Remembers { inserts: 1000, seconds: None };
+        assert_eq!(fit(&declared, &there), Some(Fit { remembers, ..Fit::default() }));
         there.columns.retain(|column| column.name != "Links.Attributes");
         let mut change = |name: &str, ty: &str, default_kind: &str| {
             let column = there.columns.iter_mut().find(|column| column.name == name).unwrap();

@@ -319,14 +319,26 @@ fn answered(text: &str, at: &Endpoint, user: &str) -> ClientError {
 }
 
 /// The exception `Code: 60. DB::Exception: ...` in a text: its number, and the text from there on.
+/// Keeper's are `Coordination::Exception`, the network's `DB::NetException`.
 fn exception(text: &str) -> Option<(u32, &str)> {
     let text = &text[text.find("Code: ")?..];
     let after = text.strip_prefix("Code: ")?;
     let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
     let (digits, words) = after.split_at(end);
     // Without words it is what the answer's header says, which ClickHouse alone sends.
-    (words.is_empty() || words.starts_with(". DB::")).then_some(())?;
+    (words.is_empty() || names_a_class(words)).then_some(())?;
     Some((digits.parse().ok()?, text))
+}
+
+/// Whether what follows the number is `. NAMESPACE::SomeException: ...`, as ClickHouse writes it.
+fn names_a_class(words: &str) -> bool {
+    let Some((namespace, rest)) = words.strip_prefix(". ").and_then(|it| it.split_once("::"))
+    else {
+        return false;
+    };
+    let class = rest.split(':').next().unwrap_or_default();
+    let named = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric());
+    named(namespace) && named(class) && class.ends_with("Exception")
 }
 
 fn unanswered(error: &(dyn StdError + 'static), at: &Endpoint) -> ClientError {
@@ -410,8 +422,15 @@ mod tests {
             let text = format!("Code: {code}. DB::Exception: words. (NAME) (version 26.9.2.1)");
             assert_eq!(answered(&text, &at(), "u").category(), category, "{code}");
         }
-        for text in ["<html>hello</html>", "Code: 60", "Code: 60. secret", "Code: x. DB::Exception"]
-        {
+        let text = "Code: 999. Coordination::Exception: Connection loss";
+        assert_eq!(answered(text, &at(), "u").category(), Category::KeeperLost);
+        for text in [
+            "<html>hello</html>",
+            "Code: 60",
+            "Code: 60. secret",
+            "Code: 60. a secret::Exception: b",
+            "Code: x. DB::Exception",
+        ] {
             let category = answered(text, &at(), "u").category();
             let is_bare = text == "Code: 60";
             let expected = if is_bare { Category::UnknownTable } else { Category::Protocol };

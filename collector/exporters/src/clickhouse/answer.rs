@@ -269,7 +269,9 @@ fn code_in_text(text: &str) -> Option<u32> {
         let digits = rest.find(|c: char| !c.is_ascii_digit())?;
         let code = rest.get(..digits)?.parse().ok()?;
         let behind = rest.get(digits..)?.strip_prefix('.')?;
-        behind.trim_start().starts_with("DB::").then_some(code)
+        // Keeper's exceptions have a namespace of their own.
+        let ours = ["DB::", "Coordination::"];
+        ours.iter().any(|it| behind.trim_start().starts_with(it)).then_some(code)
     })
 }
 
@@ -328,6 +330,9 @@ mod tests {
         assert_eq!((verdict.class, verdict.code), (Class::SlowDown, Some(252)));
         let verdict = judge(StatusCode::OK, &headers(&[]), b"Ok.\nsomething", 5);
         assert_eq!(verdict.class, Class::RetrySame, "a success says nothing");
+        let body = b"Code: 999. Coordination::Exception: Session expired";
+        let verdict = judge(StatusCode::INTERNAL_SERVER_ERROR, &headers(&[]), body, 5);
+        assert_eq!(verdict.code, Some(999));
         // Words that begin like a code hide none that follows.
         let body = b"Code: x, Code: 9\nCode: 60. DB::Exception: Unknown table";
         let verdict = judge(StatusCode::INTERNAL_SERVER_ERROR, &headers(&[]), body, 5);
