@@ -55,7 +55,7 @@ pub fn asked<K: Scaled>(pool: &K) -> Cow<'_, K> {
 }
 
 /// Makes the number `size` where it is nobody else's; `None` takes it out. `asked` is `pool` as it
-/// was asked for; it comes back with the generation it has now. A failure is told in the log: the
+/// was asked for; it comes back with the generation and the version it has now. A failure is told in the log: the
 /// next look tries again.
 pub async fn keep<'a, K: Scaled>(
     context: &Context,
@@ -71,33 +71,30 @@ pub async fn keep<'a, K: Scaled>(
     let (kind, name) = (K::kind(&()), pool.name_any());
     let namespace = pool.namespace().unwrap_or_default();
     let mut body = json!({"apiVersion": K::api_version(&()), "kind": kind,
-        "metadata": {"name": name, "uid": pool.uid()}});
+        "metadata": {"name": name, "uid": pool.uid(), "resourceVersion": pool.resource_version()}});
     if let Some(size) = size {
         body["spec"] = json!({"replicas": size});
     }
     let api: Api<K> = Api::namespaced(context.client.clone(), &namespace);
-    // Not forced: where it became someone else's meanwhile, the API server says so.
+    // Not forced, and only onto what was read: where either changed meanwhile, it is a conflict.
     let applied = api.patch(&name, &PatchParams::apply(SCALE_MANAGER), &Patch::Apply(&body)).await;
-    let generation = match applied {
+    match applied {
+        // Nobody else changed the pool in between, so what was found holds for it as it is now.
         Ok(now) => {
             context.metrics.wrote(&kind, "scale");
-            now.meta().generation
+            let mut told = asked.clone();
+            told.meta_mut().generation = now.meta().generation;
+            told.meta_mut().resource_version = now.resource_version();
+            Cow::Owned(told)
         }
         Err(error) => {
             let is_taken = matches!(&error, kube::Error::Api(status) if status.code == 409);
             if !is_taken {
                 tracing::warn!(%kind, namespace, name, %error, "cannot write spec.replicas");
             }
-            None
+            Cow::Borrowed(asked)
         }
-    };
-    // Only if nobody else changed the spec in between, what was found holds for it as it is now.
-    if generation.is_none() || generation != pool.meta().generation.map(|before| before + 1) {
-        return Cow::Borrowed(asked);
     }
-    let mut told = asked.clone();
-    told.meta_mut().generation = generation;
-    Cow::Owned(told)
 }
 
 /// Whether a pool's number is the operator's alone.

@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(budget.used_bytes() - before, TABLE_BLOCKS * TABLE_BLOCK_BYTES);
         table.empty();
         assert_eq!(budget.used_bytes(), before);
-        let mut tables: Vec<_> = (0..10).map(|_| rooms.table()).collect();
+        let mut tables: Vec<_> = (0..20).map(|_| rooms.table()).collect();
         assert!(!tables.iter_mut().all(|table| (0..1000).all(|_| table.grow())));
         drop(tables);
         assert_eq!(budget.used_bytes(), before);
