@@ -55,8 +55,8 @@ pub fn asked<K: Scaled>(pool: &K) -> Cow<'_, K> {
 }
 
 /// Makes the number `size` where it is nobody else's; `None` takes it out. `asked` is `pool` as it
-/// was asked for; it comes back with the generation and the version it has now. A failure is told in the log: the
-/// next look tries again.
+/// was asked for; it comes back with the generation and the version it has now. A failure is told
+/// in the log: the next look tries again.
 pub async fn keep<'a, K: Scaled>(
     context: &Context,
     pool: &K,
