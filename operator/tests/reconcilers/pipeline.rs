@@ -381,7 +381,9 @@ async fn a_blip_makes_nothing_false() {
 #[tokio::test]
 async fn a_permanent_refusal_is_stalled() {
     let world = ready().await;
-    world.server.edit(PIPELINE, |object| object["spec"]["gateway"] = json!({"delivery": "AtLeastOnce"}));
+    world
+        .server
+        .edit(PIPELINE, |object| object["spec"]["gateway"] = json!({"delivery": "AtLeastOnce"}));
     refuse_gateway(&world, &[http::Method::PATCH], 422);
     for kind in GROUND.into_iter().chain(["edge"]) {
         fine(&world, kind, 0);
