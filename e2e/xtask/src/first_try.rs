@@ -47,6 +47,13 @@ pub(crate) struct Options {
     once: bool,
 }
 
+impl Options {
+    /// As `make test` runs it: the binaries there are, to the checked rows and no further.
+    pub(crate) fn of_a_test() -> Self {
+        Self { no_build: true, once: true }
+    }
+}
+
 /// Runs it, until Ctrl-C unless it is for once.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let from = if options.no_build { Binaries::AsTheyAre } else { Binaries::Built };

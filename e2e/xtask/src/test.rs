@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::build::{self, Binaries};
 use crate::tally::Tally;
-use crate::{chaos, check, install, say, shell};
+use crate::{chaos, check, first_try, install, say, shell};
 
 /// The stack's test of its own life cycle: it needs root and the stack down.
 const LIFECYCLE: &str = "lifecycle";
@@ -58,7 +58,7 @@ impl Phase {
             Self::Check => "checks",
             Self::Unit => "unit, property and model tests",
             Self::Build => "binaries and images",
-            Self::Stack => "the stack's own tests: broker, engine front",
+            Self::Stack => "the stack's own tests: broker, engine front; `make try`",
             Self::Integration => "integration: real binaries, broker and engine",
             Self::Faults => "faults under load",
             Self::Cluster => "cluster: a real Kubernetes",
@@ -80,7 +80,8 @@ impl Phase {
                     |suite: &&Suite| suite.package == "millrace-stack" && suite.name != LIFECYCLE;
                 let own: Vec<String> =
                     suites.iter().filter(own).flat_map(Suite::arguments).collect();
-                cargo_test(&own, &["--test-threads=2"], tally)
+                cargo_test(&own, &["--test-threads=2"], tally)?;
+                first_try::run(&first_try::Options::of_a_test())
             }
             // Most of a test is waiting for a broker or an engine of its own.
             Self::Integration => cargo_test(&of_class(suites, false), &["--test-threads=2"], tally),
