@@ -108,7 +108,7 @@ fn with_room<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) 
 }
 
 /// Scenario: settled objects are looked at again. Guarantee: an edge pool and a pipeline ask the
-/// API server nothing; a gateway pool asks for its StatefulSet alone.
+/// API server nothing; a gateway pool asks for its StatefulSet and its pods.
 #[test]
 fn a_converged_reconcile_reads_no_child() {
     with_room(|| async {
@@ -120,7 +120,7 @@ fn a_converged_reconcile_reads_no_child() {
 
 /// Scenario: an operator starts and looks at settled objects. Guarantee: it writes nothing, and
 /// reads no child of an edge pool: metadata tells that nobody changed them, and the watch of
-/// workloads what they count. Of a gateway pool it reads the workload alone.
+/// workloads what they count. Of a gateway pool it reads the workload, twice, and its pods.
 #[test]
 fn an_operator_that_starts_reads_only_gateways_workloads() {
     with_room(|| async {
