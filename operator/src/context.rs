@@ -9,22 +9,23 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kube::Client;
 
-use crate::backoff::Failures;
-use crate::claims::Claims;
-use crate::events::Events;
-use crate::kept::Kept;
-use crate::lag::LagSource;
-use crate::metrics::Metrics;
-use crate::migrations::Migrations;
+use crate::cache::baseline::Trial;
+use crate::cache::by_pool::Kept;
+use crate::cache::children::Seen;
+use crate::cache::claims::Claims;
+use crate::cache::failures::Failures;
+use crate::cache::objects::Stores;
+use crate::cache::queue_time::Wakes;
+use crate::cache::secret_references::References;
+use crate::cache::sizing::Sizing;
+use crate::clickhouse::Tables;
+use crate::clickhouse::migrations::Migrations;
+use crate::kafka::Brokers;
+use crate::kafka::lag_board::LagSource;
 use crate::outbound::Outbound;
-use crate::outside::{Brokers, Tables};
-use crate::references::References;
-use crate::scrape::{MetricsApi, PodSource};
-use crate::seen::Seen;
-use crate::sizing::Sizing;
-use crate::stores::Stores;
-use crate::trials::Trial;
-use crate::wakes::Wakes;
+use crate::pods::{MetricsApi, PodSource};
+use crate::report::events::Events;
+use crate::telemetry::metrics::Metrics;
 
 /// Tells the time; conditions and sizing windows are made of it.
 pub trait Clock: Send + Sync {

@@ -160,6 +160,30 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
+/// A spec that cannot work as written, or not yet: what a condition says about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Invalid {
+    /// The stable reason.
+    pub reason: Reason,
+    /// The field or Secret, what is wrong, and what to write instead.
+    pub message: String,
+}
+
+impl Invalid {
+    /// A field of the spec that cannot work.
+    pub fn spec(message: impl Into<String>) -> Self {
+        Self { reason: Reason::SpecInvalid, message: message.into() }
+    }
+}
+
+impl From<Invalid> for StepError {
+    /// It may end without a change of this object: it is looked at again, more and more rarely.
+    fn from(invalid: Invalid) -> Self {
+        Self::new(Step::Validate, Category::External, invalid.reason, invalid)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

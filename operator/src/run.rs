@@ -16,23 +16,24 @@ use serde::de::DeserializeOwned;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::admin::{self, Health};
 use crate::args::Args;
+use crate::cache::by_pool::Kept;
+use crate::clickhouse::Outside;
+use crate::clickhouse::migrations::Migrations;
 use crate::context::{Context, Images, SystemClock};
-use crate::controller::{self, Place};
+use crate::controllers::{edge, gateway, pipeline, schema, topic};
 use crate::error::chain;
-use crate::events::Events;
+use crate::kafka::lag_board::LagBoard;
 use crate::kafka::{KafkaLag, Pace, Sessions};
-use crate::kept::Kept;
-use crate::lag::LagBoard;
 use crate::lease::{Elector, Ending};
-use crate::metrics::Metrics;
-use crate::migrations::Migrations;
 use crate::outbound::Outbound;
-use crate::outside::Outside;
+use crate::pods::{HttpPods, MetricsApi, PodBoard};
 use crate::pool::template;
-use crate::scrape::{HttpPods, MetricsApi, PodBoard};
-use crate::{edge, gateway, pipeline, schema, telemetry, topic};
+use crate::reconcile::controller::{self, Place};
+use crate::report::events::Events;
+use crate::telemetry::admin::{self, Health};
+use crate::telemetry::logs;
+use crate::telemetry::metrics::Metrics;
 
 /// Reconciles wait for answers more than they compute; two threads also bound the allocator's
 /// arenas.
@@ -51,7 +52,7 @@ pub enum RunError {
     Runtime(#[source] std::io::Error),
     /// The log filter is wrong.
     #[error(transparent)]
-    Log(#[from] telemetry::FilterError),
+    Log(#[from] logs::FilterError),
     /// There is no usable kubeconfig or service account.
     #[error("failed to find the Kubernetes API: {0}; run in a pod, or set KUBECONFIG")]
     Client(#[source] kube::Error),
@@ -94,7 +95,7 @@ pub fn to_the_end(args: Args) -> Result<(), RunError> {
 }
 
 async fn run(args: Args) -> Result<(), RunError> {
-    telemetry::start(&args.log)?;
+    logs::start(&args.log)?;
     let client = Client::try_default().await.map_err(RunError::Client)?;
     let metrics = Metrics::new()?;
     let health = Health::default();
@@ -213,7 +214,7 @@ fn context(args: &Args, client: Client, metrics: &Metrics) -> Context {
         events: Events::new(client.clone(), args.identity(), metrics.clone()),
         metrics: metrics.clone(),
         clock: Arc::new(SystemClock),
-        failures: crate::backoff::Failures::default(),
+        failures: crate::cache::failures::Failures::default(),
         images: Images {
             collector_repository: args.collector_image_repository.clone(),
             collector_version_default: env!("CARGO_PKG_VERSION").to_owned(),
@@ -229,8 +230,8 @@ fn context(args: &Args, client: Client, metrics: &Metrics) -> Context {
         wakes: Arc::default(),
         references: Arc::default(),
         watches_secrets: args.watch_secrets,
-        stores: crate::stores::Stores::default(),
-        claims: crate::claims::Claims::default(),
+        stores: crate::cache::objects::Stores::default(),
+        claims: crate::cache::claims::Claims::default(),
         metered: MetricsApi::default(),
         migrations: Migrations::default(),
         trials: Kept::default(),

@@ -16,13 +16,13 @@ use millrace_crds::Reason;
 use rdkafka::error::RDKafkaErrorCode as Code;
 
 use super::Deadline;
-use super::age::{Age, Behind, Next, Offsets, Search};
 use super::failure::Failure;
-use super::marks::Marks;
+use super::lag_age::{Age, Behind, Next, Offsets, Search};
 use super::native::{Answer, EARLIEST, Found, LATEST, Partition, Question, Topic};
 use super::probe::Link;
 use super::questions::{Located, Topics, Want, describe, locate};
-use crate::lag::{LagObservation, PartitionOffsets};
+use super::time_marks::Marks;
+use crate::kafka::lag_board::{LagObservation, PartitionOffsets};
 
 /// Questions by time in a row. A search takes at most some twelve; see its tests.
 const WAVES_MAX: usize = 32;

@@ -6,20 +6,23 @@
 //! keeps nobody else waiting. A failure is classed by what a person would do about it. Nothing here
 //! produces or consumes a record.
 
-mod age;
+mod brokers;
 mod connection;
 mod failure;
 mod lag;
+mod lag_age;
+pub mod lag_board;
 mod lag_queue;
-mod marks;
 mod native;
 mod probe;
 mod questions;
 mod session;
 mod sessions;
+mod time_marks;
 mod topic_queue;
 mod topics;
 
+pub use brokers::Brokers;
 pub use connection::Settings;
 pub use failure::Failure;
 pub use sessions::{KafkaLag, Pace, Sessions};

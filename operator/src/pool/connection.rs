@@ -7,8 +7,8 @@ use std::str::FromStr;
 use millrace_config as config;
 use millrace_crds::v1alpha1 as crds;
 
-use super::Invalid;
 use super::secrets::SecretUses;
+use crate::error::Invalid;
 
 /// Reads a checked value of the collector's settings from a spec's field.
 ///

@@ -10,7 +10,7 @@
 use millrace_config as config;
 use millrace_crds::v1alpha1::Allocator;
 
-use super::Invalid;
+use crate::error::Invalid;
 
 /// The collector's own default: half of the limit.
 const SHARE_PERCENT: u8 = 50;

@@ -14,29 +14,12 @@ pub mod scale;
 pub mod secrets;
 pub mod status;
 pub mod template;
-pub mod tries;
+pub mod try_pods;
 pub mod workload;
 
 use kube::{Resource, ResourceExt};
-use millrace_crds::{ROLLOUT_ANNOTATION, Reason};
+use millrace_crds::ROLLOUT_ANNOTATION;
 use millrace_rollout::Wish;
-
-/// A spec that cannot work as written, or not yet: what a condition says about it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct Invalid {
-    /// The stable reason.
-    pub reason: Reason,
-    /// The field or Secret, what is wrong, and what to write instead.
-    pub message: String,
-}
-
-impl Invalid {
-    /// A field of the spec that cannot work.
-    pub fn spec(message: impl Into<String>) -> Self {
-        Self { reason: Reason::SpecInvalid, message: message.into() }
-    }
-}
 
 /// The user's word about a pool's rollout. One that isn't known holds it: it was meant to say
 /// something.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use millrace_crds::MANAGED_BY;
 
-use super::Invalid;
+use crate::error::Invalid;
 
 /// A StatefulSet's pods carry `<name>-<hash of 10>` as a label value of at most 63, and a pod's
 /// ordinal needs up to 5 more; 52 is what Kubernetes itself advises.

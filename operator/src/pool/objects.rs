@@ -12,7 +12,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::names::PoolNames;
-use super::template::{ADMIN_PORT, CONFIG_KEY};
+use super::template::CONFIG_KEY;
+use crate::pods::ADMIN_PORT;
 
 /// Metadata of an object of the pool.
 #[must_use]

@@ -14,9 +14,9 @@ use k8s_openapi::api::core::v1::{
 use millrace_crds::Reason;
 use sha2::{Digest, Sha256};
 
-use super::Invalid;
 use super::template::SECRETS_ANNOTATION;
-use crate::apply::hex;
+use crate::cluster::hex;
+use crate::error::Invalid;
 
 /// Where the secrets of a pod are mounted, one folder per Secret.
 pub const SECRETS_FOLDER: &str = "/etc/millrace/secrets";

@@ -3,9 +3,9 @@
 use millrace_crds::{ConditionType, Reason};
 use millrace_rollout::{Moving, NODE_LOST_REMEDY, Observation, Stuck, Trouble, Verdict};
 
-use super::Invalid;
+use crate::error::Invalid;
 use crate::error::StepError;
-use crate::facts::Facts;
+use crate::report::conditions::Facts;
 
 /// How the rollout of a pool's workload stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,16 +95,6 @@ impl<A> Outcome<A> {
             Self::Failed(error) => Some(error),
             Self::Invalid { .. } | Self::Applied(_) => None,
         }
-    }
-}
-
-/// States Paused, or takes it back.
-pub fn state_paused(facts: &mut Facts, paused: bool) {
-    if paused {
-        let message = "children are looked at, not written";
-        facts.holds(ConditionType::Paused, Reason::PausedByAnnotation, message);
-    } else {
-        facts.drop(ConditionType::Paused);
     }
 }
 

@@ -23,11 +23,8 @@ use millrace_crds::v1alpha1::{Allocator, CollectorSettings, EdgeBuffer, PodSetti
 use super::names::PoolNames;
 use super::secrets::SecretUses;
 use crate::context::Images;
+use crate::pods::{ADMIN_PORT, CONTAINER};
 
-/// The container's name.
-pub const CONTAINER: &str = "collector";
-/// The collector's port for probes and metrics.
-pub const ADMIN_PORT: i32 = 9464;
 /// OTLP over gRPC.
 pub const OTLP_GRPC_PORT: i32 = 4317;
 /// OTLP over HTTP.

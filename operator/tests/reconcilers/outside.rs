@@ -8,14 +8,14 @@ use crate::support::{GATEWAY_POOL, GATEWAY_SET, gateway_pool};
 use futures::future::{BoxFuture, FutureExt};
 use kube::runtime::controller::Action;
 use millrace_ddl as ddl;
-use millrace_operator::controller;
+use millrace_operator::clickhouse::Tables;
+use millrace_operator::controllers::gateway::GatewayPools;
+use millrace_operator::controllers::schema::Schemas;
+use millrace_operator::controllers::topic::Topics;
 use millrace_operator::error::Category;
-use millrace_operator::gateway::GatewayPools;
 use millrace_operator::kafka::Sessions;
 use millrace_operator::outbound::Outbound;
-use millrace_operator::outside::Tables;
-use millrace_operator::schema::Schemas;
-use millrace_operator::topic::Topics;
+use millrace_operator::reconcile::controller;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -250,7 +250,7 @@ async fn a_migration_under_way_holds_the_size_of_pools_that_write_to_its_tables(
     assert!(!reasons.contains(&"HoldMigration".to_owned()), "{reasons:?}");
     assert_ne!(size(), before);
     // A look that finds nothing to do ends what was cut off before.
-    let place = millrace_operator::migrations::Place::of(
+    let place = millrace_operator::clickhouse::migrations::Place::of(
         &serde_json::from_value::<millrace_crds::v1alpha1::TelemetrySchema>(
             world.server.get(SCHEMA).unwrap(),
         )

@@ -1,7 +1,7 @@
 //! What the pipeline's reconciler does against an API server in memory; the children's own
 //! controllers are played by the tests.
 
-use millrace_operator::pipeline::Pipelines;
+use millrace_operator::controllers::pipeline::Pipelines;
 use serde_json::{Value, json};
 
 use crate::support::world::World;

@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use millrace_operator::apply::claim;
+use millrace_operator::ownership::applied_state;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -148,7 +148,7 @@ impl Store {
         let mut value = body.clone();
         let mut managers = vec![json!({"manager": query.manager,
             "operation": "Apply", "apiVersion": body["apiVersion"], "fieldsType": "FieldsV1",
-            "fieldsV1": claim::fields(body)})];
+            "fieldsV1": applied_state::fields(body)})];
         if let Some(old) = state.get(path) {
             value["status"] = old["status"].clone();
             let entries = old["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();

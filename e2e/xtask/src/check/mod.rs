@@ -1,6 +1,7 @@
 //! `xtask check`: what must hold of the tree before anything is tested. It changes nothing.
 
 mod docs;
+mod rooms;
 mod text;
 mod walls;
 
@@ -69,8 +70,11 @@ fn cargo_deny() -> Result<PathBuf> {
 
 /// Structure rules alone.
 pub(crate) fn structure() -> Result<()> {
-    say::step("structure: crate walls, file heads and lengths, forbidden text, names in docs");
+    say::step(
+        "structure: crate walls, rooms, file heads and lengths, forbidden text, names in docs",
+    );
     let mut broken = walls::broken_rules()?;
+    broken.extend(rooms::broken_rules()?);
     broken.extend(text::broken_rules()?);
     broken.extend(docs::broken_rules()?);
     if broken.is_empty() {

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use kube::client::Body;
-use millrace_operator::apply::claim;
+use millrace_operator::ownership::applied_state;
 use serde_json::{Map, Value, json};
 
 /// A request that changed something, or tried to.
@@ -378,7 +378,7 @@ impl State {
         }
         merge(&mut value, &wanted);
         let entry = json!({"manager": manager, "operation": "Apply", "apiVersion": "v1",
-            "fieldsType": "FieldsV1", "fieldsV1": claim::fields(&wanted)});
+            "fieldsType": "FieldsV1", "fieldsV1": applied_state::fields(&wanted)});
         let others = managed_by_others(&value, &manager).cloned();
         let owners: Vec<Value> = others.chain([entry]).collect();
         value["metadata"]["managedFields"] = owners.clone().into();

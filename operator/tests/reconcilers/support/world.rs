@@ -9,20 +9,20 @@ use kube::Client;
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
 use millrace_crds::Reason;
-use millrace_operator::backoff::Failures;
+use millrace_operator::cache::by_pool::Kept;
+use millrace_operator::cache::failures::Failures;
+use millrace_operator::cache::objects::Stores;
+use millrace_operator::clickhouse::Outside;
+use millrace_operator::clickhouse::migrations::Migrations;
 use millrace_operator::context::{Clock, Context, Images};
-use millrace_operator::controller::{self, Reconciler};
 use millrace_operator::error::{Category, Step, StepError};
-use millrace_operator::events::Events;
 use millrace_operator::kafka::Sessions;
-use millrace_operator::kept::Kept;
-use millrace_operator::lag::{LagObservation, LagQuery, LagSource, PartitionOffsets};
-use millrace_operator::metrics::Metrics;
-use millrace_operator::migrations::Migrations;
+use millrace_operator::kafka::lag_board::{LagObservation, LagQuery, LagSource, PartitionOffsets};
 use millrace_operator::outbound::Outbound;
-use millrace_operator::outside::Outside;
-use millrace_operator::scrape::{Look, MetricsApi, PodSource, Sample, ScrapeError, Target};
-use millrace_operator::stores::Stores;
+use millrace_operator::pods::{Look, MetricsApi, PodSource, Sample, ScrapeError, Target};
+use millrace_operator::reconcile::controller::{self, Reconciler};
+use millrace_operator::report::events::Events;
+use millrace_operator::telemetry::metrics::Metrics;
 use serde_json::{Value, json};
 
 use super::apiserver::ApiServer;
@@ -138,7 +138,7 @@ fn context(
         watches_secrets: false,
         outbound: Outbound::default(),
         stores: Stores::default(),
-        claims: millrace_operator::claims::Claims::default(),
+        claims: millrace_operator::cache::claims::Claims::default(),
         metered: MetricsApi::default(),
         migrations: Migrations::default(),
         trials: Kept::default(),

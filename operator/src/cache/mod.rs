@@ -1,0 +1,31 @@
+//! What the process remembers between two reconciles, and what it promises about it.
+//!
+//! | what | whose | kept until | wrong by at most |
+//! | --- | --- | --- | --- |
+//! | [`children`]: versions seen and verified | a child's | it is gone | 30 min |
+//! | [`objects`]: our own kinds, as JSON ([`packed`]) | an object's | it is gone | a watch's delay |
+//! | [`secret_references`]: pools that a Secret wakes | a pool's | it is gone | a watch's delay |
+//! | [`claims`]: who holds a topic, a group, tables | an object's | it is gone | a watch's delay |
+//! | [`failures`]: failures in a row | an object's | it succeeds | - |
+//! | [`queue_time`]: since when it waits | an object's | its reconcile | - |
+//! | [`sizing`], [`baseline`], by pool ([`by_pool`]) | a pool's | 10 min unseen | one look |
+//!
+//! All of it only saves work or asks for a time: a process that starts with none of it decides the
+//! same, later. So nothing here is a decision; those stand in statuses. It must not ask anybody.
+
+pub mod baseline;
+pub mod by_pool;
+pub mod children;
+pub mod claims;
+pub mod failures;
+pub mod objects;
+pub mod packed;
+pub mod queue_time;
+pub mod secret_references;
+pub mod sizing;
+
+/// What an object is called in logs and counts, and here.
+#[must_use]
+pub fn key(kind: &str, namespace: &str, name: &str) -> String {
+    format!("{kind}/{namespace}/{name}")
+}

@@ -1,0 +1,104 @@
+//! Units in pod templates: which one a template holds, and what is gone back to. Pure.
+//!
+//! What ran before is kept whole, as JSON in an annotation of the StatefulSet: it is written in one
+//! go with the template that replaces it, so that no end of the operator in between loses it.
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use millrace_crds::v1alpha1::Allocator;
+use millrace_rollout::Unit;
+
+use crate::pods::CONTAINER;
+use crate::pool::template::{self, CONFIG_VOLUME};
+
+/// The unit that a live StatefulSet's template holds.
+pub(super) fn live_unit(live: &StatefulSet) -> Option<Unit> {
+    unit_of(&live.spec.as_ref()?.template)
+}
+
+/// The unit that a template holds; `None` for a template that this operator didn't make.
+pub(super) fn unit_of(template: &PodTemplateSpec) -> Option<Unit> {
+    let (image, config) = template::runs(template.spec.as_ref()?)?;
+    let (image, config) = (image.to_owned(), config.to_owned());
+    let tag_end = image.rsplit('-').next().unwrap_or_default();
+    let allocator = Allocator::ALL.iter().find(|it| it.as_str() == tag_end);
+    Some(Unit {
+        allocator: allocator.map_or_else(String::new, |it| it.as_str().to_owned()),
+        image,
+        config,
+        schema_revision: None,
+        digests: Vec::new(),
+    })
+}
+
+/// The template to go back to: the one kept; else the live one, if it still holds that unit; else
+/// the one asked for with that unit in it, which is right in all but what else was changed.
+pub(super) fn baseline(
+    live: Option<&StatefulSet>,
+    unit: &Unit,
+    wanted: &PodTemplateSpec,
+) -> PodTemplateSpec {
+    let kept = live.and_then(template::kept).map(|(_, template)| template);
+    let live = || live.and_then(|live| Some(live.spec.as_ref()?.template.clone()));
+    let holds = |it: &PodTemplateSpec| unit_of(it).is_some_and(|held| held.runs_as(unit));
+    let found = kept.filter(holds).or_else(|| live().filter(holds));
+    found.unwrap_or_else(|| with_unit(wanted.clone(), unit))
+}
+
+fn with_unit(mut template: PodTemplateSpec, unit: &Unit) -> PodTemplateSpec {
+    if let Some(pod) = &mut template.spec {
+        for container in pod.containers.iter_mut().filter(|it| it.name == CONTAINER) {
+            container.image = Some(unit.image.clone());
+        }
+        for volume in pod.volumes.iter_mut().flatten() {
+            if let (CONFIG_VOLUME, Some(source)) = (volume.name.as_str(), &mut volume.config_map) {
+                source.name.clone_from(&unit.config);
+            }
+        }
+    }
+    template
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::template::BASELINE_ANNOTATION;
+    use serde_json::{Value, json};
+
+    fn template(image: &str, map: &str) -> Value {
+        json!({"spec": {
+            "containers": [{"name": "collector", "image": image}],
+            "volumes": [{"name": "config", "configMap": {"name": map}}],
+        }})
+    }
+
+    fn live(image: &str, kept: Option<&Value>) -> StatefulSet {
+        let annotations = kept.map(|kept| json!({BASELINE_ANNOTATION: kept.to_string()}));
+        serde_json::from_value(json!({
+            "metadata": {"annotations": annotations},
+            "spec": {"selector": {}, "serviceName": "s", "template": template(image, "live")},
+        }))
+        .unwrap()
+    }
+
+    /// Scenario: the old template is kept, is the live one, or is neither. Guarantee: what is gone
+    /// back to holds the old unit each time, and the kept one is taken as it is.
+    #[test]
+    fn what_is_gone_back_to_holds_the_old_unit() {
+        let wanted: PodTemplateSpec =
+            serde_json::from_value(template("i:2-system", "new")).unwrap();
+        let mut kept = template("i:1-mimalloc", "old");
+        kept["spec"]["priorityClassName"] = "kept".into();
+        let unit = unit_of(&serde_json::from_value(kept.clone()).unwrap()).unwrap();
+        assert_eq!((unit.allocator.as_str(), unit.config.as_str()), ("mimalloc", "old"));
+        let found = baseline(Some(&live("i:2-system", Some(&kept))), &unit, &wanted);
+        assert_eq!(found.spec.as_ref().unwrap().priority_class_name.as_deref(), Some("kept"));
+        for live in [None, Some(&live("i:2-system", None))] {
+            let found = baseline(live, &unit, &wanted);
+            assert!(unit_of(&found).unwrap().runs_as(&unit));
+        }
+        let unit = Unit { image: "i:1-system".into(), config: "live".into(), ..Unit::default() };
+        let found = baseline(Some(&live("i:1-system", None)), &unit, &wanted);
+        assert!(unit_of(&found).unwrap().runs_as(&unit));
+    }
+}

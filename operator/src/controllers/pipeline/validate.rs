@@ -1,0 +1,40 @@
+//! From a pipeline's spec to checked values. Pure: no client. What only a child can judge (its
+//! configuration, its Secrets) the child's own controller does, and the status sums it up.
+
+use millrace_crds::v1alpha1::{Signal, TelemetryPipeline};
+
+use crate::error::Invalid;
+use crate::pool::names::{PoolNames, Role};
+
+/// A pipeline whose children can be named.
+#[derive(Clone, Debug)]
+pub(super) struct Validated<'a> {
+    /// The pipeline.
+    pub(super) pipeline: &'a TelemetryPipeline,
+    /// The name of the pools and the schema: the pipeline's own.
+    pub(super) name: &'a str,
+}
+
+impl Validated<'_> {
+    /// The name of a signal's TelemetryTopic.
+    pub(super) fn topic(&self, signal: Signal) -> String {
+        format!("{}-{}", self.name, signal.as_str())
+    }
+
+    /// The name of the TelemetryTopic of a signal's dead letters.
+    pub(super) fn dead_letters(&self, signal: Signal) -> String {
+        format!("{}-dead-letter", self.topic(signal))
+    }
+}
+
+/// Checks that every child can be named after the pipeline.
+///
+/// # Errors
+/// When the pipeline's name leaves no room for what its pools put behind it.
+pub(super) fn validate(pipeline: &TelemetryPipeline) -> Result<Validated<'_>, Invalid> {
+    let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
+    let name = pipeline.metadata.name.as_deref().unwrap_or_default();
+    // The gateway's names are the longest.
+    PoolNames::new(namespace, name, Role::Gateway)?;
+    Ok(Validated { pipeline, name })
+}

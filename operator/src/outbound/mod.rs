@@ -1,0 +1,150 @@
+//! Whom the operator may connect to because a spec says so, and how many bytes it holds of what
+//! they answer: anybody who may write a spec names hosts, and whatever listens there answers.
+//!
+//! Hosts are named exactly, or by a domain (`*.example.com`). Without any, all are allowed but
+//! link-local addresses, where a cloud's metadata service is, which never are. Limits: brokers that
+//! a cluster names itself are connected to by the client library, unseen.
+
+pub mod credentials;
+
+use std::net::{IpAddr, ToSocketAddrs};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use millrace_ddl::{Budget, is_link_local};
+
+/// Bytes of answers held at once, of ClickHouse and of collectors' metrics together: an eighth of
+/// the chart's 96 MiB, beside 40 MiB at rest and 18 MiB that reconciles hold. A metrics page has
+/// 100 kB and tables with a thousand columns 200 kB, so some sixty are read at once.
+const ANSWERS_BYTES_MAX: usize = 12 * 1024 * 1024;
+
+/// The longest answer of ClickHouse: a third of the budget, and twenty times what is honest.
+pub const CLICKHOUSE_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Bounds on what goes out and what comes back. Clones share the budget.
+#[derive(Clone, Debug)]
+pub struct Outbound {
+    /// Allowed hosts; empty: all.
+    hosts: Arc<[Pattern]>,
+    /// Bytes of answers left.
+    pub answers: Budget,
+}
+
+impl Default for Outbound {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
+
+/// A host, or all of a domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// This very name or address.
+    Host(String),
+    /// Everything that ends so, from its dot on.
+    Domain(String),
+}
+
+impl FromStr for Pattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim().to_ascii_lowercase();
+        let (domain, host) = match text.strip_prefix('*') {
+            Some(domain) => (true, domain),
+            None => (false, text.as_str()),
+        };
+        let known = |it: char| it.is_ascii_alphanumeric() || "-._:[]".contains(it);
+        let is_well_formed = host.chars().all(known) && !host.is_empty();
+        if !is_well_formed || domain != host.starts_with('.') {
+            return Err(format!("{text:?} is neither a host nor a domain such as *.example.com"));
+        }
+        Ok(if domain { Self::Domain(host.to_owned()) } else { Self::Host(bare(host).to_owned()) })
+    }
+}
+
+/// Without the brackets of an IPv6 address.
+fn bare(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host)
+}
+
+impl Outbound {
+    /// These hosts alone; without any, all.
+    #[must_use]
+    pub fn new(hosts: Vec<Pattern>) -> Self {
+        Self { hosts: hosts.into(), answers: Budget::new(ANSWERS_BYTES_MAX) }
+    }
+
+    /// Why a host, as a spec names it, may not be connected to; `None`: it may.
+    #[must_use]
+    pub fn refuses(&self, host: &str) -> Option<String> {
+        let host = bare(host).trim_end_matches('.').to_ascii_lowercase();
+        if host.parse::<IpAddr>().is_ok_and(is_link_local) {
+            return Some(format!("{host} is a link-local address, which is not connected to"));
+        }
+        let allows = |pattern: &Pattern| match pattern {
+            Pattern::Host(allowed) => *allowed == host,
+            Pattern::Domain(domain) => host.ends_with(domain.as_str()),
+        };
+        let is_allowed = self.hosts.is_empty() || self.hosts.iter().any(allows);
+        (!is_allowed).then(|| {
+            format!("{host} is not among the hosts that the operator may connect to (allowedHosts)")
+        })
+    }
+}
+
+/// Whether one of these `host:port` resolves to a link-local address; names that don't resolve are
+/// for whoever connects to tell. Blocks.
+pub(crate) fn link_local_among(servers: &str) -> Option<String> {
+    let resolved = |server: &&str| {
+        server.to_socket_addrs().is_ok_and(|mut all| all.any(|address| is_link_local(address.ip())))
+    };
+    servers.split(',').find(resolved).map(ToOwned::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outbound(hosts: &[&str]) -> Outbound {
+        Outbound::new(hosts.iter().map(|host| host.parse().unwrap()).collect())
+    }
+
+    /// Scenario: hosts against no list, a name, an address and a domain. Guarantee: link-local ones
+    /// are never allowed; without a list all others are, with one only what it names.
+    #[test]
+    fn hosts_are_allowed_as_the_list_says_and_link_local_ones_never() {
+        let any = outbound(&[]);
+        for host in ["clickhouse", "10.0.0.1", "127.0.0.1", "[::1]"] {
+            assert_eq!(any.refuses(host), None, "{host}");
+        }
+        let all = ["169.254.169.254", "[fe80::1]", "fd00:ec2::254"];
+        for outbound in [any, outbound(&["169.254.169.254", "[fe80::1]"])] {
+            assert!(all.iter().all(|host| outbound.refuses(host).is_some()));
+        }
+        let some = outbound(&["*.db.example", "Kafka", "[::1]"]);
+        for host in ["a.db.example", "A.B.DB.example.", "kafka", "::1"] {
+            assert_eq!(some.refuses(host), None, "{host}");
+        }
+        for host in ["db.example", "evil-db.example", "kafka.evil", "10.0.0.1", "a.db.example.evil"]
+        {
+            assert!(some.refuses(host).is_some(), "{host}");
+        }
+    }
+
+    /// Scenario: patterns that mean nothing. Guarantee: refused at the start, not passed over.
+    #[test]
+    fn a_pattern_that_means_nothing_is_refused() {
+        for text in ["", "*", "*example.com", ".example.com", "a b", "http://a", "a/24"] {
+            assert!(text.parse::<Pattern>().is_err(), "{text}");
+        }
+    }
+
+    /// Scenario: a link-local address as one number among servers. Guarantee: found when resolved.
+    #[test]
+    fn a_server_that_resolves_to_a_link_local_address_is_found() {
+        assert_eq!(link_local_among("127.0.0.1:9092"), None);
+        let found = link_local_among("127.0.0.1:9092,2852039166:9092");
+        assert_eq!(found.as_deref(), Some("2852039166:9092"));
+    }
+}
