@@ -9,38 +9,6 @@ use crate::observe::observe;
 use crate::origin::Origin;
 use crate::plan::{Blocked, Step};
 
-/// What running a plan came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Applied {
-    /// Steps that ran, in order.
-    pub done: Vec<Step>,
-    /// Steps the permit did not allow, left alone.
-    pub refused: Vec<Step>,
-}
-
-/// A plan stopped half-way. What ran before stands; running a new plan goes on from there.
-#[derive(Debug, thiserror::Error)]
-#[error("{object}: cannot {what} (after {done} of {all} statements): {source}")]
-pub struct ApplyError {
-    /// The table or database of the failed step.
-    pub object: String,
-    /// What the failed step was to do.
-    pub what: String,
-    /// Steps that ran before it.
-    pub done: usize,
-    /// Steps of the whole plan.
-    pub all: usize,
-    /// Why it failed.
-    pub source: ClientError,
-}
-
-impl From<ApplyError> for ClientError {
-    /// The cause, for callers that only class it.
-    fn from(error: ApplyError) -> Self {
-        error.source
-    }
-}
-
 /// What still differs on the server the client asks; empty means equal.
 ///
 /// # Errors

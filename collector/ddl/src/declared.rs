@@ -2,17 +2,14 @@
 //! checked when made, so a [`Declared`] always renders. No clock, no I/O, no SQL text.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use millrace_schema::{
     AttributeColumn, Column, ColumnType, Expr, Identifier, Presence, Table, TableKind, View,
     attribute_column, laid_out, trace_id_view,
 };
-use sha2::{Digest, Sha256};
 
-use crate::names::ClusterName;
+use crate::names::{ClusterName, TableName};
 use crate::options::{OptionsError, Signals, TableOptions};
-use crate::render;
 
 /// The tables of one pipeline, as they should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,60 +42,6 @@ pub struct DeclaredError {
     pub signal: &'static str,
     /// What does not fit.
     pub source: OptionsError,
-}
-
-/// The full name of one table: checked parts only, so it can be quoted without further thought.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TableName {
-    database: Identifier,
-    table: String,
-}
-
-impl TableName {
-    /// The table of that kind under a prefix.
-    #[must_use]
-    pub fn new(database: &Identifier, prefix: &Identifier, kind: TableKind) -> Self {
-        Self::under(database, prefix, kind.suffix())
-    }
-
-    /// The view under a prefix.
-    #[must_use]
-    pub fn of_view(database: &Identifier, prefix: &Identifier, view: &View) -> Self {
-        Self::under(database, prefix, view.suffix)
-    }
-
-    fn under(database: &Identifier, prefix: &Identifier, suffix: &'static str) -> Self {
-        Self { database: database.clone(), table: format!("{prefix}_{suffix}") }
-    }
-
-    /// The journal of migrations of one prefix.
-    #[must_use]
-    pub fn of_journal(database: &Identifier, prefix: &Identifier) -> Self {
-        Self::under(database, prefix, "schema_migrations")
-    }
-
-    /// This table's name with `_suffix` behind it.
-    pub(crate) fn followed_by(&self, suffix: &'static str) -> Self {
-        Self { database: self.database.clone(), table: format!("{}_{suffix}", self.table) }
-    }
-
-    /// Its database.
-    #[must_use]
-    pub fn database(&self) -> &Identifier {
-        &self.database
-    }
-
-    /// Its name within the database.
-    #[must_use]
-    pub fn table(&self) -> &str {
-        &self.table
-    }
-}
-
-impl fmt::Display for TableName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.database, self.table)
-    }
 }
 
 /// One table of a [`Declared`] set, with everything needed to make it.
@@ -327,18 +270,6 @@ impl Declared {
             }
         }
         Ok(())
-    }
-
-    /// A short, stable name of this declaration: 12 hexadecimal digits of the SHA-256 of every
-    /// statement that would make it. It changes exactly when what is made would change.
-    #[must_use]
-    pub fn revision(&self) -> String {
-        let mut hash = Sha256::new();
-        for statement in render::create_all(self) {
-            hash.update(statement.sql());
-            hash.update(b"\0");
-        }
-        hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 

@@ -6,7 +6,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::declared::{Declared, DeclaredTable, DeclaredView, TableName};
+use crate::declared::{Declared, DeclaredTable, DeclaredView};
+use crate::names::TableName;
 use crate::observe::{Observed, ObservedColumn, ObservedTable};
 use crate::options::Engine;
 use crate::render;

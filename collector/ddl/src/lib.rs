@@ -37,41 +37,46 @@ mod fit;
 mod journal;
 mod migrate;
 mod names;
+mod needs;
 mod observe;
 mod options;
 mod origin;
 mod plan;
 mod preflight;
+mod privilege;
 mod privileges;
 pub mod render;
+mod revision;
 mod ttl;
 
-pub use apply::{Applied, ApplyError, Converged, converge, verify};
+pub use apply::{Converged, converge, verify};
 pub use client::{
     Budget, CONNECT_TIMEOUT, Category, Client, ClientError, ClientOptions, Credentials, Endpoint,
     EndpointError, Identity, Limits, STATEMENT_TIMEOUT, Secret, Stream, Tls, is_link_local,
 };
 pub use declared::{
     Declared, DeclaredDistributed, DeclaredError, DeclaredRollup, DeclaredTable, DeclaredView,
-    TableName,
 };
 pub use drift::{Drift, DriftKind, Severity, diff};
 pub use explain::{Reason, explain};
 pub use fit::{Differing, Fit, Remembers, Undeduplicated, fit};
 pub use journal::{Claim, History, JournalError, Migration, Standing};
-pub use migrate::{LEASE, MigrateError, MigrateOptions, Migrated, history, migrate};
+pub use migrate::{
+    Applied, ApplyError, LEASE, MigrateError, MigrateOptions, Migrated, history, migrate,
+};
 pub use millrace_schema::{
     AttributeColumn, AttributeIndex, AttributePath, Attributes, BodyIndex, Compression, Identifier,
     IdentifierError, Layout, Materialized, Order, OwnType, Partition, Presence, TableKind,
     TypedPath,
 };
-pub use names::{ClusterName, KeeperPath, NameError, ReplicaName, StorageName};
+pub use names::{ClusterName, KeeperPath, NameError, ReplicaName, StorageName, TableName};
 pub use observe::{Observed, ObservedColumn, ObservedTable, observe, observe_all};
 pub use options::{
     Engine, Move, OptionsError, Replication, Signals, Storage, TableOptions, Window,
 };
 pub use origin::{Origin, origin};
-pub use plan::{Blocked, Loss, Permit, Phase, Plan, Step, StepClass, plan};
+pub use plan::{Blocked, Loss, Permit, Phase, Plan, Step, StepClass, needed, plan};
 pub use preflight::{PreflightError, ServerFacts, ServerVersion, preflight};
-pub use privileges::{Missing, Privilege, Scope, missing, needed};
+pub use privilege::{Privilege, Scope};
+pub use privileges::{Missing, missing};
 pub use ttl::{TTL_SECONDS_MAX, Ttl, TtlError};

@@ -9,17 +9,48 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
 
-use crate::apply::{Applied, ApplyError};
 use crate::client::{Client, ClientError, STATEMENT_TIMEOUT};
 use crate::declared::Declared;
 use crate::drift::{Drift, diff};
 use crate::journal::{Event, History, JournalError, Row, checksum, phase_name};
 use crate::observe::{Observed, observe};
 use crate::origin::{Origin, origin};
-use crate::plan::{Blocked, Permit, Phase, Plan, Step, plan};
+use crate::plan::{Blocked, Permit, Phase, Plan, Step, needed, plan};
 use crate::preflight::{PreflightError, ServerFacts, preflight};
 use crate::privileges;
 use crate::render::{self, Statement};
+
+/// What running a plan came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Steps that ran, in order.
+    pub done: Vec<Step>,
+    /// Steps the permit did not allow, left alone.
+    pub refused: Vec<Step>,
+}
+
+/// A plan stopped half-way. What ran before stands; running a new plan goes on from there.
+#[derive(Debug, thiserror::Error)]
+#[error("{object}: cannot {what} (after {done} of {all} statements): {source}")]
+pub struct ApplyError {
+    /// The table or database of the failed step.
+    pub object: String,
+    /// What the failed step was to do.
+    pub what: String,
+    /// Steps that ran before it.
+    pub done: usize,
+    /// Steps of the whole plan.
+    pub all: usize,
+    /// Why it failed.
+    pub source: ClientError,
+}
+
+impl From<ApplyError> for ClientError {
+    /// The cause, for callers that only class it.
+    fn from(error: ApplyError) -> Self {
+        error.source
+    }
+}
 
 /// How long a silent run counts as alive: it writes a row after each statement, and a statement
 /// takes [`STATEMENT_TIMEOUT`] at most; half of that again for a slow row.
@@ -168,7 +199,7 @@ pub async fn migrate(
         });
     }
     let due = first.steps.iter().filter(|step| options.permit.allows(step));
-    let needed = privileges::needed(declared, &observed, due);
+    let needed = needed(declared, &observed, due);
     let lacked = privileges::missing(client, &needed).await;
     if let Some(lacked) = lacked.map_err(PreflightError::Client)? {
         return Err(PreflightError::Privileges(lacked).into());

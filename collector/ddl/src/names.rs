@@ -4,6 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use millrace_schema::{Identifier, TableKind, View};
+
 /// Longest Keeper path or name taken. ZooKeeper's own limit on a path is far higher; anything
 /// longer than this is a mistake.
 const KEEPER_TEXT_BYTES_MAX: usize = 255;
@@ -127,6 +129,61 @@ impl ReplicaName {
     /// A name known to be good.
     pub(crate) fn of(text: &'static str) -> Self {
         Self(text.to_owned())
+    }
+}
+
+/// The full name of one table: checked parts only, so it can be quoted without further thought.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableName {
+    database: Identifier,
+    table: String,
+}
+
+impl TableName {
+    /// The table of that kind under a prefix.
+    #[must_use]
+    pub fn new(database: &Identifier, prefix: &Identifier, kind: TableKind) -> Self {
+        Self::under(database, prefix, kind.suffix())
+    }
+
+    /// The view under a prefix.
+    #[must_use]
+    pub fn of_view(database: &Identifier, prefix: &Identifier, view: &View) -> Self {
+        Self::under(database, prefix, view.suffix)
+    }
+
+    /// A table or view by what follows the prefix.
+    pub(crate) fn under(database: &Identifier, prefix: &Identifier, suffix: &'static str) -> Self {
+        Self { database: database.clone(), table: format!("{prefix}_{suffix}") }
+    }
+
+    /// The journal of migrations of one prefix.
+    #[must_use]
+    pub fn of_journal(database: &Identifier, prefix: &Identifier) -> Self {
+        Self::under(database, prefix, "schema_migrations")
+    }
+
+    /// This table's name with `_suffix` behind it.
+    pub(crate) fn followed_by(&self, suffix: &'static str) -> Self {
+        Self { database: self.database.clone(), table: format!("{}_{suffix}", self.table) }
+    }
+
+    /// Its database.
+    #[must_use]
+    pub fn database(&self) -> &Identifier {
+        &self.database
+    }
+
+    /// Its name within the database.
+    #[must_use]
+    pub fn table(&self) -> &str {
+        &self.table
+    }
+}
+
+impl fmt::Display for TableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.database, self.table)
     }
 }
 

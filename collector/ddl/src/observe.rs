@@ -8,7 +8,8 @@ use millrace_schema::Identifier;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Client, ClientError};
-use crate::declared::{Declared, TableName};
+use crate::declared::Declared;
+use crate::names::TableName;
 use crate::privileges;
 use crate::render;
 

@@ -8,11 +8,13 @@ use millrace_schema::Column;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::declared::{Declared, DeclaredTable, TableName};
+use crate::declared::{Declared, DeclaredTable};
 use crate::drift::{Drift, DriftKind, Severity, diff};
 use crate::names::ClusterName;
+use crate::names::TableName;
+use crate::needs;
 use crate::observe::Observed;
-use crate::privileges::{self, Privilege};
+use crate::privilege::{Privilege, Scope};
 use crate::render::{self, Statement};
 use crate::ttl::Ttl;
 
@@ -193,7 +195,7 @@ pub fn plan(declared: &Declared, observed: &Observed) -> Plan {
                     Some(target) if declared.consent.contains(&target) => Loss::Agreed(target),
                     Some(target) => Loss::Unagreed(target),
                 };
-                let privileges = privileges::of_drift(declared, &drift);
+                let privileges = needs::of_drift(declared, &drift);
                 let object = drift.object;
                 plan.steps.push(Step {
                     object,
@@ -450,6 +452,25 @@ fn live_ttl_seconds(rule: &str) -> Option<u64> {
         _ => return None,
     };
     Ttl::parse_optional(&format!("{count}{letter}")).ok().flatten().map(Ttl::seconds)
+}
+
+/// What running these steps needs, their journal included.
+#[must_use]
+pub fn needed<'a>(
+    declared: &Declared,
+    observed: &Observed,
+    steps: impl IntoIterator<Item = &'a Step>,
+) -> BTreeSet<Privilege> {
+    let mut all: BTreeSet<Privilege> =
+        steps.into_iter().flat_map(|step| step.privileges.iter().cloned()).collect();
+    let journal = declared.journal();
+    if !observed.tables.contains_key(journal.table()) {
+        all.insert(Privilege { name: render::CREATE_TABLE, on: Scope::Table(journal.clone()) });
+    }
+    for name in ["SELECT", "INSERT"] {
+        all.insert(Privilege { name, on: Scope::Table(journal.clone()) });
+    }
+    all
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use millrace_schema::{Column, Index, Materialized};
 use super::create::{column, own_column};
 use super::expression::{codec, index, ttl};
 use super::{Statement, change, full, literal, on_cluster, quote};
-use crate::declared::{DeclaredTable, TableName};
+use crate::declared::DeclaredTable;
+use crate::names::TableName;
 use crate::names::{ClusterName, StorageName};
 
 fn alter(name: &TableName, cluster: Option<&ClusterName>, what: &str) -> Statement {

@@ -5,7 +5,7 @@
 use millrace_schema::{ColumnType, Table, TableKind};
 
 use super::{Statement, full, literal, quote};
-use crate::declared::TableName;
+use crate::names::TableName;
 
 /// The column whose time says when a record happened.
 const fn time_column(kind: TableKind) -> &'static str {

@@ -3,7 +3,7 @@
 
 use millrace_schema::Attributes;
 
-use super::create::{engine_of, settings};
+use super::engine::{engine_of, settings};
 use super::{Statement, change, full, literal, on_cluster, quote};
 use crate::declared::{DeclaredDistributed, DeclaredRollup};
 use crate::names::ClusterName;

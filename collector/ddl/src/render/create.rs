@@ -3,11 +3,11 @@
 use millrace_schema::{Column, Identifier, Materialized, Origin, TableKind};
 
 use super::companion::{create_distributed, create_rollup, create_rollup_view};
+use super::engine::{engine_of, settings};
 use super::expression::{codec, expression, index, list, own, ttl};
-use super::{Statement, change, full, literal, on_cluster, quote};
-use crate::declared::{Declared, DeclaredTable, DeclaredView, TableName};
+use super::{Statement, change, full, on_cluster, quote};
+use crate::declared::{Declared, DeclaredTable, DeclaredView};
 use crate::names::ClusterName;
-use crate::options::{Engine, Replication, TableOptions, Window};
 
 /// Every statement that makes a declared set, in order, on a server that has none of it.
 #[must_use]
@@ -105,55 +105,4 @@ fn engine(table: &DeclaredTable) -> String {
         _ => None,
     };
     engine_of(&table.options.engine, table.options.engine.name(), &table.name, version)
-}
-
-/// An engine with its Keeper path and version column, where it has them.
-pub(super) fn engine_of(
-    engine: &Engine,
-    spelled: &str,
-    table: &TableName,
-    version: Option<&str>,
-) -> String {
-    let mut arguments = Vec::new();
-    if let Some(Replication { path, replica }) = engine.replication() {
-        let path = format!("{path}/{}/{}", table.database(), table.table());
-        arguments.extend([literal(&path), literal(&replica.to_string())]);
-    }
-    arguments.extend(version.map(quote));
-    match arguments.is_empty() {
-        true => spelled.to_owned(),
-        false => format!("{spelled}({})", arguments.join(", ")),
-    }
-}
-
-/// Every table setting, between commas.
-pub(super) fn settings(options: &TableOptions) -> String {
-    let mut settings = vec![("index_granularity", "8192".to_owned())];
-    if let Some(policy) = &options.storage.policy {
-        settings.push(("storage_policy", literal(&policy.to_string())));
-    }
-    if options.ttl.is_some() {
-        // Days are partitions: whole parts expire together and are unlinked, never rewritten.
-        settings.push(("ttl_only_drop_parts", "1".to_owned()));
-    }
-    let windows = deduplication_settings(options);
-    settings.extend(windows.into_iter().map(|(name, value)| (name, value.to_string())));
-    let settings: Vec<String> =
-        settings.into_iter().map(|(name, value)| format!("{name} = {value}")).collect();
-    settings.join(", ")
-}
-
-/// The settings that let a table drop an insert it has already taken, and their values.
-pub(crate) fn deduplication_settings(options: &TableOptions) -> Vec<(&'static str, u64)> {
-    let Window { inserts, seconds } = options.window;
-    match &options.engine {
-        Engine::MergeTree | Engine::ReplacingMergeTree => {
-            vec![("non_replicated_deduplication_window", inserts)]
-        }
-        Engine::ReplicatedMergeTree(_) | Engine::ReplicatedReplacingMergeTree(_) => vec![
-            ("replicated_deduplication_window", inserts),
-            ("replicated_deduplication_window_seconds", seconds),
-        ],
-        Engine::Null => Vec::new(),
-    }
 }

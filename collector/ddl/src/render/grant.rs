@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use millrace_schema::Identifier;
 
 use super::{Statement, full, quote};
-use crate::privileges::{Privilege, Scope};
+use crate::privilege::{Privilege, Scope};
 
 /// The privilege to make a table.
 pub(crate) const CREATE_TABLE: &str = "CREATE TABLE";

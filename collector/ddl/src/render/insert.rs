@@ -3,7 +3,7 @@
 use millrace_schema::Table;
 
 use super::{Statement, full, quote};
-use crate::declared::TableName;
+use crate::names::TableName;
 
 /// ``INSERT INTO `db`.`table` (`a`, `b`) FORMAT Native``: what goes into the URL of an insert; the
 /// body is Native blocks with exactly these columns. Settings are the caller's.

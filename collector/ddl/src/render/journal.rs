@@ -2,8 +2,8 @@
 //! It is not replicated: what a server has been through is told by that server.
 
 use super::{Statement, full, literal};
-use crate::declared::TableName;
 use crate::journal::Row;
+use crate::names::TableName;
 
 /// Rows read back at most: a migration leaves some 20, so this is thousands of them.
 const ROWS_READ_MAX: u32 = 100_000;

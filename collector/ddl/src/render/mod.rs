@@ -11,6 +11,7 @@ pub mod check;
 mod companion;
 mod create;
 mod drop;
+mod engine;
 mod expression;
 mod grant;
 mod insert;
@@ -26,7 +27,8 @@ pub(crate) use alter::{
     modify_column_type, modify_setting, modify_storage_policy, modify_ttl, remove_ttl,
 };
 pub(crate) use companion::{create_distributed, create_rollup, create_rollup_view};
-pub(crate) use create::{create_database, create_table, create_view, deduplication_settings};
+pub(crate) use create::{create_database, create_table, create_view};
+pub(crate) use engine::deduplication_settings;
 pub(crate) use expression::{canonical_codec, canonical_index, canonical_list, canonical_ttl};
 pub(crate) use grant::{CREATE_DATABASE, CREATE_TABLE, check_grant, grant, readonly_mode};
 pub(crate) use journal::{create_journal, read_journal, record};
@@ -34,8 +36,7 @@ pub use system::{columns, insert_targets};
 
 pub(crate) use system::{databases, indexes, keepers, replicas, server, tables};
 
-use crate::declared::TableName;
-use crate::names::ClusterName;
+use crate::names::{ClusterName, TableName};
 
 /// One SQL statement and the settings it runs with. It holds no secret and may be shown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

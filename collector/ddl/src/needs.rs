@@ -1,0 +1,76 @@
+//! Which privileges mending a difference needs. Pure.
+
+use std::collections::BTreeSet;
+
+use crate::declared::Declared;
+use crate::drift::{Drift, DriftKind};
+use crate::names::TableName;
+use crate::privilege::{Privilege, Scope};
+use crate::render::{CREATE_DATABASE, CREATE_TABLE};
+
+/// What mending one difference needs.
+pub(crate) fn of_drift(declared: &Declared, drift: &Drift) -> BTreeSet<Privilege> {
+    let mut needed = BTreeSet::new();
+    let on = |name, on| Privilege { name, on };
+    let tables = declared.tables();
+    let table = tables.iter().find(|table| table.name.to_string() == drift.object);
+    let mut add =
+        |name| needed.extend(table.map(|table| on(name, Scope::Table(table.name.clone()))));
+    match &drift.kind {
+        DriftKind::MissingTable if table.is_some() => add(CREATE_TABLE),
+        DriftKind::MissingColumn { .. } => add("ALTER ADD COLUMN"),
+        DriftKind::ColumnType { .. } | DriftKind::Compression { .. } => add("ALTER MODIFY COLUMN"),
+        DriftKind::MissingIndex { .. } => add("ALTER ADD INDEX"),
+        DriftKind::Setting { .. } | DriftKind::StoragePolicy { .. } => add("ALTER SETTINGS"),
+        DriftKind::Ttl { .. } => add("ALTER TTL"),
+        DriftKind::ExtraColumn { .. } => add("ALTER DROP COLUMN"),
+        DriftKind::ExtraIndex { .. } => add("ALTER DROP INDEX"),
+        DriftKind::MissingDatabase => {
+            needed.insert(on(CREATE_DATABASE, Scope::Database(declared.database.clone())));
+        }
+        DriftKind::MissingTable => needed.extend(of_companion(declared, &drift.object)),
+        DriftKind::MissingView => needed.extend(of_view(declared, &drift.object)),
+        DriftKind::Engine { .. }
+        | DriftKind::PartitionKey { .. }
+        | DriftKind::SortingKey { .. }
+        | DriftKind::ViewTarget { .. } => {}
+    }
+    if declared.cluster.is_some() && !needed.is_empty() {
+        needed.insert(on("CLUSTER", Scope::Server));
+    }
+    needed
+}
+
+/// A roll-up, or a table over all shards, which also reaches out to other servers.
+fn of_companion(declared: &Declared, object: &str) -> Vec<Privilege> {
+    let rollup = declared.rollups().into_iter().find(|each| each.name.to_string() == object);
+    if let Some(rollup) = rollup {
+        return vec![Privilege { name: CREATE_TABLE, on: Scope::Table(rollup.name) }];
+    }
+    let all = declared.distributed_tables();
+    let table = all.into_iter().find(|each| each.name.to_string() == object);
+    table.map_or_else(Vec::new, |table| {
+        vec![
+            Privilege { name: CREATE_TABLE, on: Scope::Table(table.name) },
+            Privilege { name: "REMOTE", on: Scope::Server },
+        ]
+    })
+}
+
+/// A view reads its source and fills its target with its maker's rights.
+fn of_view(declared: &Declared, object: &str) -> Vec<Privilege> {
+    let of = |view: TableName, source: TableName, target: TableName| {
+        let on = |name, table: &TableName| Privilege { name, on: Scope::Table(table.clone()) };
+        vec![
+            on("CREATE VIEW", &view),
+            on("SELECT", &source),
+            on("SELECT", &target),
+            on("INSERT", &target),
+        ]
+    };
+    if let Some(view) = declared.view().filter(|view| view.name.to_string() == object) {
+        return of(view.name, view.source, view.target);
+    }
+    let rollup = declared.rollups().into_iter().find(|each| each.view.to_string() == object);
+    rollup.map_or_else(Vec::new, |rollup| of(rollup.view, rollup.source, rollup.name))
+}
