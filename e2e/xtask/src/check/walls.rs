@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::shell;
 
-/// The rooms, left to right (docs/architecture.md, "The house").
+/// The rooms, left to right (docs/architecture.md, "Crates").
 const LAYERS: &[&[&str]] = &[
     &[
         "millrace-crds",
