@@ -15,8 +15,8 @@ use millrace_pipeline::publish::Publish;
 use millrace_receivers::otlp::Parts;
 use tokio::runtime::Handle;
 
+use crate::common::{Common, RunError};
 use crate::edge::{finish, fits, limit_that_fits, longest_that_fits, take};
-use crate::run::{Common, RunError};
 
 /// What the largest request may take at once, as a multiple of it: as it came, expanded, and
 /// five times for its columns and the bodies made of them.

@@ -13,7 +13,7 @@ use millrace_pipeline::publish::Publish;
 use millrace_pipeline::readiness::Part;
 use millrace_receivers::otlp::{Otlp, Parts};
 
-use crate::run::{Common, RunError};
+use crate::common::{Common, RunError};
 
 /// A mebibyte.
 const MIB: u64 = 1 << 20;

@@ -13,7 +13,7 @@ use millrace_exporters::kafka::KafkaDeadLetters;
 use millrace_receivers::kafka::{self, KafkaSource, LeftBehind, SourceParts, SourceSettings};
 use tokio::runtime::Handle;
 
-use crate::run::{Common, RunError, VERSION};
+use crate::common::{Common, RunError, VERSION};
 
 /// Runs a gateway until the drain is over.
 pub(crate) async fn run(

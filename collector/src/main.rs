@@ -8,6 +8,7 @@
 mod admin;
 mod allocator;
 mod args;
+mod common;
 mod direct;
 mod edge;
 mod gateway;

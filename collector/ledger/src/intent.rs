@@ -15,8 +15,13 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use crate::partition::MAX_OPEN_RANGES;
 use crate::range::OffsetRange;
+
+/// Ranges of one partition that may be open at once. Their list must fit into the metadata of a
+/// Kafka commit (see [`crate::MAX_METADATA_BYTES`]): each takes at most 51 bytes there (three
+/// numbers of 16 hexadecimal digits and three separators), and one more than these may be named:
+/// 11 + 65 x 51 = 3,326. The rest, 770, is for ranges that are told apart.
+pub const MAX_OPEN_RANGES: usize = 64;
 
 /// The longest metadata a broker takes by default (`offset.metadata.max.bytes`).
 pub const MAX_METADATA_BYTES: usize = 4096;

@@ -20,6 +20,8 @@ mod partition;
 mod range;
 
 pub use book::{Commit, Ledger, Revoked, Rewound, Ticket};
-pub use intent::{Apart, Cut, Intent, IntentError, MAX_METADATA_BYTES, PartName, decode, encode};
-pub use partition::{MAX_OPEN_RANGES, Settled, Snapshot, TrackError};
+pub use intent::{
+    Apart, Cut, Intent, IntentError, MAX_METADATA_BYTES, MAX_OPEN_RANGES, PartName, decode, encode,
+};
+pub use partition::{Settled, Snapshot, TrackError};
 pub use range::{Generation, OffsetRange, RangeError};

@@ -7,14 +7,8 @@
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
-use crate::intent::{Apart, Cut, CutPlan, Intent};
+use crate::intent::{Apart, Cut, CutPlan, Intent, MAX_OPEN_RANGES};
 use crate::range::{Generation, OffsetRange};
-
-/// Ranges of one partition that may be open at once. Their list must fit into the metadata of a
-/// Kafka commit (see [`crate::MAX_METADATA_BYTES`]): each takes at most 51 bytes there (three
-/// numbers of 16 hexadecimal digits and three separators), and one more than these may be named:
-/// 11 + 65 x 51 = 3,326. The rest, 770, is for ranges that are told apart.
-pub const MAX_OPEN_RANGES: usize = 64;
 
 /// Ranges of one partition that may be told apart at once, beside the first open one, without which
 /// none of them could ever leave. How far each is takes at most 52 bytes (a table and a day of 8

@@ -10,8 +10,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::identifier::Identifier;
+use crate::kind::TableKind;
 use crate::table::{Codec, Expr, Index, IndexKind, Table};
-use crate::tables::{TableKind, table};
+use crate::tables::table;
 use crate::types::Attributes;
 
 /// Longest attribute path in bytes. OpenTelemetry's own names stay below 60.

@@ -9,6 +9,7 @@
 //! `millrace-ddl`'s. It has no clock and does no I/O.
 
 mod identifier;
+mod kind;
 mod layout;
 mod reasons;
 mod table;
@@ -16,6 +17,7 @@ mod tables;
 mod types;
 
 pub use identifier::{Identifier, IdentifierError, MAX_IDENTIFIER_BYTES};
+pub use kind::TableKind;
 pub use layout::{
     AttributeColumn, AttributeIndex, AttributePath, BodyIndex, Compression, Layout, LayoutError,
     MAX_OWN_COLUMNS, MAX_PATH_BYTES, Materialized, Order, OwnType, Partition, PathError, Presence,
@@ -23,5 +25,5 @@ pub use layout::{
 };
 pub use reasons::{codec_reason, column_reason, index_reason};
 pub use table::{Codec, Column, Expr, Index, IndexKind, Origin, Table, View};
-pub use tables::{TableKind, table, tables, trace_id_view};
+pub use tables::{table, tables, trace_id_view};
 pub use types::{Attributes, ColumnType};

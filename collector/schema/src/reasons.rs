@@ -1,8 +1,8 @@
 //! Why each column, codec and index is there, in one sentence each: what `clickhouse-ddl explain`
 //! and the reference print. Every column of every table has its sentence; a test holds it.
 
+use crate::kind::TableKind;
 use crate::table::{Codec, Expr, Index, IndexKind};
-use crate::tables::TableKind;
 
 /// What a column holds and where it comes from in OTLP. Empty for a column no table has.
 #[must_use]

@@ -1,6 +1,6 @@
 //! What a table is made of: columns, keys, indexes and codecs, all as data.
 
-use crate::tables::TableKind;
+use crate::kind::TableKind;
 use crate::types::{Attributes, ColumnType};
 
 /// An expression over one column, as keys, indexes, defaults and TTLs need it.

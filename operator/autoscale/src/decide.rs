@@ -11,6 +11,7 @@ use crate::guard;
 use crate::need::{Need, Terms};
 use crate::observation::{Group, Observation, Pod, Sink, Transition};
 use crate::policy::{Mode, Policy};
+use crate::resources::Resources;
 use crate::size::{Bounds, next_larger, next_smaller, sizes};
 use crate::state::{Change, REGRET_MAX, State, Step};
 use crate::vertical;
@@ -356,7 +357,7 @@ fn size_pods(
     look: &Look<'_>,
     verdict: &Verdict,
     state: &mut State,
-) -> Option<(vertical::Resources, vertical::VerticalReason)> {
+) -> Option<(Resources, vertical::VerticalReason)> {
     let policy = look.policy.vertical.as_ref()?;
     if matches!(look.seen.transition, Transition::Rollout)
         && state.memory.vertical.resources.is_some()
@@ -377,7 +378,7 @@ fn finish(
     look: &Look<'_>,
     mut state: State,
     verdict: Verdict,
-    resources: Option<(vertical::Resources, vertical::VerticalReason)>,
+    resources: Option<(Resources, vertical::VerticalReason)>,
 ) -> Decision {
     let Look { seen, policy, current, .. } = *look;
     let Verdict { to, wanted, reason, earliest, terms, hot } = verdict;

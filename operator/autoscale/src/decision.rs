@@ -4,8 +4,9 @@
 use std::fmt;
 
 use crate::need::Terms;
+use crate::resources::Resources;
 use crate::state::State;
-use crate::vertical::{Resources, VerticalReason};
+use crate::vertical::VerticalReason;
 
 /// Why the size is what it is. Stable words: they stand in status, events, metrics and docs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

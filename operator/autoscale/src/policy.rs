@@ -3,7 +3,7 @@
 //! Each default says where it comes from. The simulator (`millrace-sim`) plays them against other
 //! rules; docs/autoscaling.md has the table. Limits: see each field.
 
-use crate::vertical::Resources;
+use crate::resources::Resources;
 
 /// Who changes the size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@
 
 use crate::observation::Pod;
 use crate::policy::VerticalPolicy;
+use crate::resources::Resources;
 
 /// Memory moves in steps of 64 MiB, so that small changes change nothing.
 const MEMORY_STEP_BYTES: u64 = 64 << 20;
@@ -44,19 +45,6 @@ const CPU_IDLE_SHARE: f64 = 0.4;
 /// It shrinks to this much above what is used, and by half at most.
 const CPU_HEADROOM: f64 = 1.5;
 const CPU_SHRINK: f64 = 0.5;
-
-/// Resources of one pod.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Resources {
-    /// Memory requested, in bytes.
-    pub memory_request_bytes: u64,
-    /// Memory limit, in bytes.
-    pub memory_limit_bytes: u64,
-    /// Processor time requested, in thousandths of a core.
-    pub cpu_request_millicores: u64,
-    /// Processor time limit, in thousandths of a core, if there is one.
-    pub cpu_limit_millicores: Option<u64>,
-}
 
 /// Why resources are as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,15 +245,6 @@ fn kills(pods: &[&Pod]) -> u32 {
 
 fn step(amount: f64, step: u64) -> u64 {
     (amount as u64).div_ceil(step).saturating_mul(step)
-}
-
-impl Resources {
-    /// The one amount of processor time that moves, in thousandths of a core: the limit, or what is
-    /// requested without one.
-    #[must_use]
-    pub fn cpu_millicores(&self) -> u64 {
-        self.cpu_limit_millicores.unwrap_or(self.cpu_request_millicores)
-    }
 }
 
 /// Resources with these two amounts, inside the ranges; what is requested follows.

@@ -14,10 +14,11 @@ use k8s_openapi::api::core::v1::{
 use millrace_crds::Reason;
 use sha2::{Digest, Sha256};
 
-use super::template::SECRETS_ANNOTATION;
 use crate::cluster::hex;
 use crate::error::Invalid;
 
+/// Carries the digest of the Secrets a pod was started with; a change rolls the pods.
+pub const SECRETS_ANNOTATION: &str = "millrace.dev/secrets-digest";
 /// Where the secrets of a pod are mounted, one folder per Secret.
 pub const SECRETS_FOLDER: &str = "/etc/millrace/secrets";
 /// The volume's name in the pod.

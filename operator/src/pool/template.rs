@@ -21,7 +21,7 @@ use millrace_autoscale::Resources as PodResources;
 use millrace_crds::v1alpha1::{Allocator, CollectorSettings, EdgeBuffer, PodSettings, Resources};
 
 use super::names::PoolNames;
-use super::secrets::SecretUses;
+use super::secrets::{SECRETS_ANNOTATION, SecretUses};
 use crate::context::Images;
 use crate::pods::{ADMIN_PORT, CONTAINER};
 
@@ -52,8 +52,6 @@ pub const POD_NAME_ENV: &str = "POD_NAME";
 pub const USER: i64 = 65_532;
 /// What the kubelet waits beyond the drain before it kills: closing sockets and writing logs.
 const GRACE_BEYOND_DRAIN_SECONDS: u32 = 10;
-/// Carries the digest of the Secrets a pod was started with; a change rolls the pods.
-pub const SECRETS_ANNOTATION: &str = "millrace.dev/secrets-digest";
 /// Start-up may wait for a broker: 30 * 2 s before liveness counts.
 const STARTUP_ATTEMPTS: i32 = 30;
 

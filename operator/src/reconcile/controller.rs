@@ -9,27 +9,25 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt};
-use k8s_openapi::NamespaceResourceScope;
-use kube::api::Api;
 use kube::core::DeserializeGuard;
 use kube::core::error_boundary::InvalidObject;
 use kube::runtime::controller::{self, Action, Controller};
 use kube::runtime::{WatchStreamExt, reflector, watcher};
-use kube::{Client, Resource, ResourceExt};
+use kube::{Resource, ResourceExt};
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::EdgePool;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::cache;
-use crate::cache::children::fingerprint;
 use crate::cache::claims::Claim;
 use crate::cache::packed::Packed;
 use crate::cluster::{Applicable, state_unknown};
 use crate::context::Context;
 use crate::error::{Category, Step, StepError, chain};
-use crate::pool::names::Role;
 use crate::reconcile::finalizer;
+use crate::reconcile::next::Next;
+use crate::reconcile::place::{PAGE_SIZE, Place};
 use crate::reconcile::watches::{Tell, Watching, apart};
 use crate::report::events::Notice;
 
@@ -43,77 +41,6 @@ const TELLING_MAX: Duration = Duration::from_secs(10);
 /// reconcile that writes waits for about six answers in a row, so at 15 ms each sixteen at once are
 /// 170 a second.
 const CONCURRENCY: u16 = 16;
-/// Objects per page of a list; bounds the memory of a cold start.
-pub(crate) const PAGE_SIZE: u32 = 100;
-/// Everything we make carries this label; watches of children select by it.
-pub const MANAGED_BY_SELECTOR: &str = "app.kubernetes.io/managed-by=millrace-operator";
-
-/// When to look at an object again if nothing happens to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Only when it or one of its children changes.
-    OnChange,
-    /// After this time at the latest.
-    After(Duration),
-    /// After this time at the latest, or up to half of it earlier, by the object's name: objects
-    /// that were made together, or met by one start, are not all looked at together for ever.
-    Within(Duration),
-}
-
-impl Next {
-    fn action(self, key: &str) -> Action {
-        match self {
-            Self::OnChange => Action::await_change(),
-            Self::After(delay) => Action::requeue(delay),
-            Self::Within(delay) => Action::requeue(delay - spread(key, delay / 2)),
-        }
-    }
-}
-
-/// A part of `most`, spread evenly over keys.
-fn spread(key: &str, most: Duration) -> Duration {
-    most.mul_f64((fingerprint(&key) >> 32) as f64 / f64::from(u32::MAX))
-}
-
-/// The namespace, or all of them, that one set of controllers looks after.
-#[derive(Clone)]
-pub enum Place {
-    /// Every namespace.
-    Cluster(Client),
-    /// One namespace.
-    Namespace(Client, String),
-}
-
-impl Place {
-    /// An API for `K` in this place.
-    #[must_use]
-    pub fn api<K>(&self) -> Api<K>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    {
-        match self {
-            Self::Cluster(client) => Api::all(client.clone()),
-            Self::Namespace(client, namespace) => Api::namespaced(client.clone(), namespace),
-        }
-    }
-
-    /// How the children of a pool's role are watched: as [`Place::owned`], of that role only.
-    #[must_use]
-    pub fn owned_by(role: Role) -> watcher::Config {
-        let selector =
-            format!("{MANAGED_BY_SELECTOR},app.kubernetes.io/component={}", role.as_str());
-        watcher::Config::default().labels(&selector).page_size(PAGE_SIZE)
-    }
-
-    /// How children are watched: only ours, only their metadata, in pages.
-    #[must_use]
-    pub fn owned() -> watcher::Config {
-        watcher::Config::default().labels(MANAGED_BY_SELECTOR).page_size(PAGE_SIZE)
-    }
-}
-
-/// A controller of objects that may not parse.
-pub type KindController<K> = Controller<Packed<K>>;
 
 /// What a kind brings: which children it watches and how it reconciles one object.
 pub trait Reconciler: Send + Sync + 'static {
@@ -338,26 +265,4 @@ fn error_policy<R: Reconciler>(
         }
     }
     Action::requeue(delay)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::spread;
-
-    /// Scenario: a thousand objects made in one moment ask to be looked at again. Guarantee: no
-    /// tenth of the time is given to more than a sixth of them, and each has always the same.
-    #[test]
-    fn objects_made_together_are_looked_at_apart() {
-        let most = Duration::from_secs(100);
-        let mut tenths = [0_u32; 10];
-        for number in 0..1_000 {
-            let key = format!("EdgePool/shop/pool-{number}");
-            let part = spread(&key, most);
-            assert_eq!(part, spread(&key, most));
-            tenths[usize::try_from(part.as_secs() / 10).unwrap().min(9)] += 1;
-        }
-        assert!(tenths.iter().all(|count| (50..170).contains(count)), "{tenths:?}");
-    }
 }

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::cluster::{Applicable, api};
 use crate::context::Context;
 use crate::error::{Category, Step, StepError};
-use crate::reconcile::controller::Next;
+use crate::reconcile::next::Next;
 use crate::report::events::Notice;
 
 /// Owns the finalizer.

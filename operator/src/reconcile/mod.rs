@@ -4,4 +4,9 @@
 
 pub mod controller;
 pub mod finalizer;
+mod next;
+mod place;
 pub mod watches;
+
+pub use next::Next;
+pub use place::{KindController, MANAGED_BY_SELECTOR, Place};

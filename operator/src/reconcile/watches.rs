@@ -27,7 +27,7 @@ use crate::cache::secret_references::References;
 use crate::cluster::Applicable;
 use crate::context::Context;
 use crate::error::chain;
-use crate::reconcile::controller::{KindController, PAGE_SIZE, Place};
+use crate::reconcile::place::{KindController, PAGE_SIZE, Place};
 use crate::telemetry::metrics::Metrics;
 
 /// A controller while its watches are added.

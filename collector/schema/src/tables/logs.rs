@@ -1,7 +1,7 @@
 //! The logs table.
 
-use super::TableKind;
 use super::parts::{TEXT, bloom, column, delta, map_indexes, plain};
+use crate::kind::TableKind;
 use crate::table::{Codec, Column, Expr, Index, IndexKind, Origin, Table};
 use crate::types::Attributes;
 use crate::types::ColumnType::{DateTime, DateTime64, LowCardinalityString, UInt8};

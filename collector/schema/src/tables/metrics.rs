@@ -1,7 +1,7 @@
 //! The five metrics tables.
 
-use super::TableKind;
 use super::parts::{TEXT, array_of, column, delta, map_indexes};
+use crate::kind::TableKind;
 use crate::table::{Column, Expr, Table};
 use crate::types::Attributes;
 use crate::types::ColumnType::{

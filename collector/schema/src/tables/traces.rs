@@ -1,7 +1,7 @@
 //! The traces table, and the table that finds a trace by its id.
 
-use super::TableKind;
 use super::parts::{TEXT, array_of, bloom, column, delta, map_indexes};
+use crate::kind::TableKind;
 use crate::table::{Expr, Index, IndexKind, Table};
 use crate::types::Attributes;
 use crate::types::ColumnType::{Array, DateTime, DateTime64, LowCardinalityString, UInt64};

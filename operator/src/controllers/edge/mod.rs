@@ -29,8 +29,9 @@ use crate::pool::names::Role;
 use crate::pool::scale;
 use crate::pool::status::Outcome;
 use crate::pool::workload;
-use crate::reconcile::controller::{Next, Place, Reconciler};
+use crate::reconcile::controller::Reconciler;
 use crate::reconcile::watches::Watching;
+use crate::reconcile::{Next, Place};
 
 /// A settled pool is looked at again this often; it bounds how late a changed Secret is seen.
 const RESYNC: Duration = Duration::from_secs(30);

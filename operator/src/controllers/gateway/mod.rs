@@ -35,8 +35,9 @@ use crate::error::StepError;
 use crate::pool::names::Role;
 use crate::pool::scale;
 use crate::pool::status::Outcome;
-use crate::reconcile::controller::{Next, Place, Reconciler};
+use crate::reconcile::controller::Reconciler;
 use crate::reconcile::watches::Watching;
+use crate::reconcile::{Next, Place};
 
 /// The lag is asked for this often; sizing windows are minutes, and `Ready` follows within this
 /// time.

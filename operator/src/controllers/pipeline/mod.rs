@@ -21,8 +21,9 @@ use millrace_crds::v1alpha1::{
 
 use crate::context::Context;
 use crate::error::StepError;
-use crate::reconcile::controller::{Next, Place, Reconciler};
+use crate::reconcile::controller::Reconciler;
 use crate::reconcile::watches::Watching;
+use crate::reconcile::{Next, Place};
 
 /// Children's changes bring a pipeline back at once; this only covers a watch event that was
 /// missed.

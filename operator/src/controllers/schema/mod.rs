@@ -23,7 +23,8 @@ use crate::cache::claims::Claim;
 use crate::cluster::is_paused;
 use crate::context::Context;
 use crate::error::StepError;
-use crate::reconcile::controller::{Next, Reconciler};
+use crate::reconcile::Next;
+use crate::reconcile::controller::Reconciler;
 use crate::reconcile::finalizer;
 use crate::reconcile::watches::Watching;
 

@@ -5,7 +5,7 @@ use millrace_wire::protobuf::Fault;
 
 use crate::body::BodyWriter;
 use crate::column::json::FLATTENED;
-use crate::column::json::path::Kind;
+use crate::column::json::kind::Kind;
 use crate::column::strings::split_strings;
 use crate::column::{Column, Strings};
 use crate::reuse;

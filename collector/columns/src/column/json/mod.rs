@@ -6,6 +6,7 @@
 //! blocks keeps that product bounded ([`Json::cells`]).
 
 mod arrays;
+mod kind;
 mod path;
 
 use std::hash::BuildHasher;
@@ -24,7 +25,8 @@ use crate::reuse;
 use crate::set::MAX_CELLS;
 use crate::shape::Shape;
 use crate::text;
-use path::{Kind, Path};
+use kind::Kind;
+use path::Path;
 
 /// Version of the JSON and Dynamic serializations: FLATTENED.
 const FLATTENED: u64 = 3;

@@ -7,56 +7,10 @@ use crate::body::BodyWriter;
 use crate::column::fixed::write_fixed;
 use crate::column::json::FLATTENED;
 use crate::column::json::arrays::{Arrays, MixedArrays, element_kind};
+use crate::column::json::kind::Kind;
 use crate::column::{Column, Strings};
 use crate::reuse;
 use crate::shape::Shape;
-
-/// The types a value can have, in the order they are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Kind {
-    String,
-    Int64,
-    Float64,
-    Bool,
-    Strings,
-    Int64s,
-    Float64s,
-    Bools,
-    Mixed,
-}
-
-impl Kind {
-    pub(super) const ALL: [Self; 9] = [
-        Self::String,
-        Self::Int64,
-        Self::Float64,
-        Self::Bool,
-        Self::Strings,
-        Self::Int64s,
-        Self::Float64s,
-        Self::Bools,
-        Self::Mixed,
-    ];
-
-    pub(super) const fn type_name(self) -> &'static str {
-        match self {
-            Self::String => "String",
-            Self::Int64 => "Int64",
-            Self::Float64 => "Float64",
-            Self::Bool => "Bool",
-            Self::Strings => "Array(Nullable(String))",
-            Self::Int64s => "Array(Nullable(Int64))",
-            Self::Float64s => "Array(Nullable(Float64))",
-            Self::Bools => "Array(Nullable(Bool))",
-            Self::Mixed => "Array(Dynamic)",
-        }
-    }
-
-    pub(super) const fn bit(self) -> u16 {
-        1 << self as u8
-    }
-}
 
 /// Rows next to each other with values of one type.
 #[derive(Clone, Copy, Debug)]
