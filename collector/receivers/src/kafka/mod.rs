@@ -37,6 +37,7 @@ mod session;
 mod settings;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
+#[path = "../../tests/simulation/mod.rs"]
 mod simulation;
 mod status;
 mod topics;
