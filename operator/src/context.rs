@@ -9,13 +9,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kube::Client;
 
-use crate::cache::baseline::Trial;
-use crate::cache::by_pool::Kept;
+use crate::cache::baseline::Baseline;
+use crate::cache::by_pool::ByPool;
 use crate::cache::children::Seen;
 use crate::cache::claims::Claims;
 use crate::cache::failures::Failures;
 use crate::cache::objects::Stores;
-use crate::cache::queue_time::Wakes;
+use crate::cache::queue_time::QueueTimes;
 use crate::cache::secret_references::References;
 use crate::cache::sizing::Sizing;
 use crate::clickhouse::Tables;
@@ -81,7 +81,7 @@ pub struct Context {
     /// What the metrics API says of pods that say nothing.
     pub metered: MetricsApi,
     /// What is remembered of each pool's sizing.
-    pub sizings: Kept<Sizing>,
+    pub sizings: ByPool<Sizing>,
     /// What watches have seen of children, and which were verified since.
     pub seen: Arc<Seen>,
     /// Who holds which topics, groups and tables.
@@ -91,11 +91,11 @@ pub struct Context {
     /// Whether the operator may watch Secrets, and does.
     pub watches_secrets: bool,
     /// Since when objects wait for their reconcile.
-    pub wakes: Arc<Wakes>,
+    pub queue_times: Arc<QueueTimes>,
     /// Objects of our own kinds, as their controllers hold them.
     pub stores: Stores,
     /// Which tables are being migrated.
     pub migrations: Migrations,
     /// What pods did, for judging rollouts.
-    pub trials: Kept<Trial>,
+    pub baselines: ByPool<Baseline>,
 }

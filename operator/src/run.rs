@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::args::Args;
-use crate::cache::by_pool::Kept;
+use crate::cache::by_pool::ByPool;
 use crate::clickhouse::Outside;
 use crate::clickhouse::migrations::Migrations;
 use crate::context::{Context, Images, SystemClock};
@@ -155,7 +155,7 @@ async fn lead(
         on_its_own = &mut controllers => return ended(on_its_own, health),
     };
     metrics.set_leader(true);
-    context.wakes.forget();
+    context.queue_times.forget();
     let _ = leads.send(true);
 
     // The lease is held until the controllers are done, so that nobody else starts beside them.
@@ -223,19 +223,19 @@ fn context(args: &Args, client: Client, metrics: &Metrics) -> Context {
         },
         lag: Arc::new(LagBoard::new(Arc::new(KafkaLag::new(client.clone(), sessions.clone())))),
         pods: Arc::new(PodBoard::new(Arc::new(pods))),
-        sizings: Kept::default(),
+        sizings: ByPool::default(),
         brokers: Arc::new(sessions),
         outbound,
         tables: Arc::new(Outside),
         seen: Arc::default(),
-        wakes: Arc::default(),
+        queue_times: Arc::default(),
         references: Arc::default(),
         watches_secrets: args.watch_secrets,
         stores: crate::cache::objects::Stores::default(),
         claims: crate::cache::claims::Claims::default(),
         metered: MetricsApi::default(),
         migrations: Migrations::default(),
-        trials: Kept::default(),
+        baselines: ByPool::default(),
         client,
     }
 }

@@ -26,7 +26,7 @@ pub type Look = BTreeMap<String, Sample>;
 
 /// What is kept of one pool.
 #[derive(Clone, Debug, Default)]
-pub struct Trial {
+pub struct Baseline {
     /// Which watch `base` began, and the counters at its beginning.
     watch: Option<(String, Look)>,
     /// While nothing is under way: the last two looks that are apart as far as the past reaches.
@@ -36,7 +36,7 @@ pub struct Trial {
     pub untried: Option<String>,
 }
 
-impl Trial {
+impl Baseline {
     /// Takes a look while nothing is under way.
     pub fn rest(&mut self, look: Look) {
         self.watch = None;
@@ -157,30 +157,30 @@ mod tests {
     /// another beginning.
     #[test]
     fn a_watch_counts_from_its_beginning() {
-        let mut trial = Trial::default();
-        trial.watch("one", look(100, &[("a", 1_000), ("b", 1_000)]));
-        trial.watch("one", look(110, &[("a", 1_500), ("b", 40), ("c", 7)]));
-        assert_eq!(records(&trial.loads()), [("a", 500), ("b", 40)]);
-        trial.watch("one", look(120, &[("a", 1_600), ("b", 60), ("c", 9)]));
-        assert_eq!(records(&trial.loads()), [("a", 600), ("b", 60), ("c", 2)]);
-        trial.watch("two", look(130, &[("a", 1_700)]));
-        trial.watch("two", look(140, &[("a", 1_701)]));
-        assert_eq!(records(&trial.loads()), [("a", 1)]);
+        let mut baseline = Baseline::default();
+        baseline.watch("one", look(100, &[("a", 1_000), ("b", 1_000)]));
+        baseline.watch("one", look(110, &[("a", 1_500), ("b", 40), ("c", 7)]));
+        assert_eq!(records(&baseline.loads()), [("a", 500), ("b", 40)]);
+        baseline.watch("one", look(120, &[("a", 1_600), ("b", 60), ("c", 9)]));
+        assert_eq!(records(&baseline.loads()), [("a", 600), ("b", 60), ("c", 2)]);
+        baseline.watch("two", look(130, &[("a", 1_700)]));
+        baseline.watch("two", look(140, &[("a", 1_701)]));
+        assert_eq!(records(&baseline.loads()), [("a", 1)]);
     }
 
     /// Scenario: a pool at rest for twenty minutes, then a watch. Guarantee: its past reaches back
     /// five to ten minutes and ends where the watch began.
     #[test]
     fn the_past_is_what_was_done_before_the_watch() {
-        let mut trial = Trial::default();
+        let mut baseline = Baseline::default();
         for at in (0..1_200).step_by(10) {
-            trial.rest(look(at, &[("a", at.unsigned_abs())]));
+            baseline.rest(look(at, &[("a", at.unsigned_abs())]));
         }
-        trial.watch("one", look(1_200, &[("a", 3)]));
-        let seconds = trial.past()[0].seconds;
+        baseline.watch("one", look(1_200, &[("a", 3)]));
+        let seconds = baseline.past()[0].seconds;
         assert!((300.0..=600.0).contains(&seconds), "{seconds}");
-        let before = trial.past();
-        trial.watch("one", look(1_210, &[("a", 4)]));
-        assert_eq!(trial.past(), before);
+        let before = baseline.past();
+        baseline.watch("one", look(1_210, &[("a", 4)]));
+        assert_eq!(baseline.past(), before);
     }
 }

@@ -13,17 +13,17 @@ const FORGOTTEN_AFTER: SignedDuration = SignedDuration::from_secs(600);
 
 /// One value for each pool.
 #[derive(Debug)]
-pub struct Kept<T> {
+pub struct ByPool<T> {
     pools: Mutex<HashMap<String, (Timestamp, T)>>,
 }
 
-impl<T> Default for Kept<T> {
+impl<T> Default for ByPool<T> {
     fn default() -> Self {
         Self { pools: Mutex::default() }
     }
 }
 
-impl<T: Clone + Default> Kept<T> {
+impl<T: Clone + Default> ByPool<T> {
     /// What is kept of a pool; the default if nothing is.
     pub fn get(&self, uid: &str) -> T {
         let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,7 +46,7 @@ mod tests {
     /// other forgotten.
     #[test]
     fn pools_that_are_gone_are_forgotten() {
-        let kept = Kept::default();
+        let kept = ByPool::default();
         let at = |second| Timestamp::from_second(second).unwrap();
         kept.put("gone", 1, at(0));
         kept.put("here", 2, at(599));

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 /// The objects that wait, by kind, namespace and name.
 #[derive(Debug, Default)]
-pub struct Wakes {
+pub struct QueueTimes {
     since: Mutex<HashMap<String, Instant>>,
 }
 
-impl Wakes {
+impl QueueTimes {
     /// A watch told of something that happened to the object, or to a child of it.
     pub fn woken(&self, key: String) {
         let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);

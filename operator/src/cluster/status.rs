@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{Applicable, ApplyError};
 use crate::context::Context;
 use crate::error::{Category, Step, StepError};
-use crate::report::conditions::Facts;
+use crate::report::conditions::Conditions;
 
 /// Owns the status of our own kinds.
 pub const STATUS_MANAGER: &str = "millrace-operator/status";
@@ -98,12 +98,13 @@ pub async fn state_unknown<K: Applicable>(
     let mut wanted = before.clone().unwrap_or_else(|| serde_json::json!({}));
     let known = serde_json::from_value(wanted["conditions"].take()).unwrap_or_default();
     let known: Vec<Condition> = known;
-    let mut facts = Facts::new(&known, object.meta().generation, context.clock.now());
-    facts.unknown(ConditionType::Ready, reason, message);
-    wanted["conditions"] = serde_json::to_value(facts.clone().into_conditions()).map_err(encode)?;
+    let mut conditions = Conditions::new(&known, object.meta().generation, context.clock.now());
+    conditions.unknown(ConditionType::Ready, reason, message);
+    wanted["conditions"] =
+        serde_json::to_value(conditions.clone().into_conditions()).map_err(encode)?;
     let wrote = patch_status(context, object, before.as_ref(), &wanted).await?;
     if wrote {
-        for notice in facts.notices() {
+        for notice in conditions.notices() {
             context.events.publish(&object.object_ref(&()), notice).await;
         }
     }

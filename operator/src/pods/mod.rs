@@ -23,7 +23,7 @@ use jiff::Timestamp;
 pub use board::PodBoard;
 pub use http::HttpPods;
 pub use metered::{Metered, MeteredPods, MetricsApi};
-pub use pod_state::{PodFacts, facts};
+pub use pod_state::{PodState, facts};
 pub use rates::PodRates;
 pub use text::{TextError, sample};
 

@@ -11,7 +11,7 @@ use super::Target;
 
 /// One pod that is to stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PodFacts {
+pub struct PodState {
     /// Its name.
     pub name: String,
     /// Its ordinal, if it is a StatefulSet's.
@@ -32,7 +32,7 @@ pub struct PodFacts {
     pub cpu_limit_millicores: Option<u64>,
 }
 
-impl PodFacts {
+impl PodState {
     /// Where to ask it; `None` while it has no address.
     #[must_use]
     pub fn target(&self) -> Option<Target> {
@@ -42,7 +42,7 @@ impl PodFacts {
 
 /// What one pod's object says.
 #[must_use]
-pub fn facts(pod: &Pod) -> PodFacts {
+pub fn facts(pod: &Pod) -> PodState {
     let name = pod.metadata.name.clone().unwrap_or_default();
     let label = |key: &str| pod.metadata.labels.as_ref()?.get(key).cloned();
     let status = pod.status.as_ref();
@@ -52,7 +52,7 @@ pub fn facts(pod: &Pod) -> PodFacts {
         .and_then(|status| status.container_statuses.as_deref())
         .and_then(|all| all.iter().find(|it| it.name == CONTAINER));
     let limit = |resource: &str| limit(pod, container, resource);
-    PodFacts {
+    PodState {
         ordinal: name.rsplit_once('-').and_then(|(_, ordinal)| ordinal.parse().ok()),
         address: status.and_then(|status| status.pod_ip.as_deref()?.parse().ok()),
         revision: label("controller-revision-hash"),
@@ -132,7 +132,7 @@ mod tests {
                     "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled",
                         "finishedAt": "1970-01-01T00:00:30Z"}}}]}});
         let facts = facts(&serde_json::from_value(pod).unwrap());
-        let expected = PodFacts {
+        let expected = PodState {
             name: "prod-gateway-12".into(),
             ordinal: Some(12),
             address: Some("10.0.0.7".parse().unwrap()),

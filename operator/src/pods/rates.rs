@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use millrace_autoscale::{Aged, Pod, Sink};
 
-use super::{Look, Metered, MeteredPods, PodFacts, Sample};
+use super::{Look, Metered, MeteredPods, PodState, Sample};
 
 /// Rows that can't be stored are the data's fault; every other insert sent again is the sink's.
 const NOT_THE_SINKS: &str = "bad_rows";
@@ -50,7 +50,7 @@ struct Inserts {
 impl PodRates {
     /// Takes a look at the pods, and what was metered of those that did not answer. The same look
     /// again changes nothing.
-    pub fn note(&mut self, pods: &[PodFacts], look: &Look, metered: &MeteredPods) {
+    pub fn note(&mut self, pods: &[PodState], look: &Look, metered: &MeteredPods) {
         let before = std::mem::take(&mut self.seen);
         let mut inserts = Inserts::default();
         for facts in pods {
@@ -77,7 +77,7 @@ impl PodRates {
     }
 }
 
-fn seen(facts: &PodFacts, was: Seen, sample: Option<&Sample>, inserts: &mut Inserts) -> Seen {
+fn seen(facts: &PodState, was: Seen, sample: Option<&Sample>, inserts: &mut Inserts) -> Seen {
     let mut now = was.clone();
     // What a pod went through before it was first seen may be long past, and was counted then.
     if was.known && facts.out_of_memory_at > was.out_of_memory_at {
@@ -105,7 +105,7 @@ fn seen(facts: &PodFacts, was: Seen, sample: Option<&Sample>, inserts: &mut Inse
 }
 
 /// What was metered of a pod, unless it is older than what is known of it.
-fn told_by(metered: &Metered, facts: &PodFacts, seen: &Seen) -> Option<Aged<Pod>> {
+fn told_by(metered: &Metered, facts: &PodState, seen: &Seen) -> Option<Aged<Pod>> {
     let Metered { at, cpu_millicores, memory_bytes } = *metered;
     let known = seen.told.as_ref().is_some_and(|told| told.seen_at >= at);
     let used = (Some(cpu_millicores), Some(memory_bytes));
@@ -115,7 +115,7 @@ fn told_by(metered: &Metered, facts: &PodFacts, seen: &Seen) -> Option<Aged<Pod>
 
 /// A pod with its limits and what it uses of processor time and memory.
 fn pod(
-    facts: &PodFacts,
+    facts: &PodState,
     ordinal: u32,
     (cpu_millicores, memory_bytes): (Option<f64>, Option<u64>),
     oom_kills: u32,
@@ -156,13 +156,13 @@ mod tests {
     use super::*;
     use crate::pods::ScrapeError;
 
-    fn facts(ordinal: u32) -> PodFacts {
-        PodFacts {
+    fn facts(ordinal: u32) -> PodState {
+        PodState {
             name: format!("p-{ordinal}"),
             ordinal: Some(ordinal),
             memory_limit_bytes: Some(1_000),
             cpu_limit_millicores: Some(2_000),
-            ..PodFacts::default()
+            ..PodState::default()
         }
     }
 

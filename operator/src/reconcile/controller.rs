@@ -86,7 +86,7 @@ pub async fn run<R: Reconciler>(
     let own = apart(&kind, &kind, &context.metrics, own).reflect(writer);
     let told = context.clone();
     let own = own.touched_objects().inspect_ok(move |object| {
-        told.wakes.woken(key_of(object));
+        told.queue_times.woken(key_of(object));
         // All of them are noted before the first is reconciled: who is older is known by then.
         if R::CLAIMS
             && let Ok(object) = &object.unpack().0
@@ -117,7 +117,7 @@ pub async fn run<R: Reconciler>(
                     let key = cache::key(&kind, namespace, &gone.name);
                     forget.failures.clear(&key);
                     forget.claims.forget(&key);
-                    let _ = forget.wakes.begun(&key);
+                    let _ = forget.queue_times.begun(&key);
                     if kind == EdgePool::kind(&()) {
                         forget.references.set(namespace, &gone.name, std::iter::empty());
                     }
@@ -170,7 +170,7 @@ pub async fn reconcile<R: Reconciler>(
     context: Arc<Context>,
 ) -> Result<Action, StepError> {
     let kind = R::Object::kind(&()).into_owned();
-    if let Some(waited) = context.wakes.begun(&key_of(guarded.as_ref())) {
+    if let Some(waited) = context.queue_times.begun(&key_of(guarded.as_ref())) {
         context.metrics.waited(&kind, waited);
     }
     let object = match &guarded.0 {

@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 
 use crate::cache;
 use crate::cache::children::{Gone, Key, Round, Seen, State};
-use crate::cache::queue_time::Wakes;
+use crate::cache::queue_time::QueueTimes;
 use crate::cache::secret_references::References;
 use crate::cluster::Applicable;
 use crate::context::Context;
@@ -47,7 +47,7 @@ pub struct Tell {
     /// What is known of children.
     pub seen: Arc<Seen>,
     /// Since when owners wait.
-    pub wakes: Arc<Wakes>,
+    pub queue_times: Arc<QueueTimes>,
     /// Which pools refer to which Secrets.
     pub references: Arc<References>,
     /// Whether Secrets may be watched.
@@ -60,7 +60,7 @@ impl Tell {
     pub fn of(context: &Context) -> Self {
         Self {
             seen: context.seen.clone(),
-            wakes: context.wakes.clone(),
+            queue_times: context.queue_times.clone(),
             references: context.references.clone(),
             watches_secrets: context.watches_secrets,
         }
@@ -128,7 +128,7 @@ where
             let namespace = secret.namespace().unwrap_or_default();
             let pools = tell.references.pools(&namespace, &secret.name_any());
             let kind = K::kind(&());
-            pools.iter().for_each(|it| tell.wakes.woken(cache::key(&kind, &namespace, it)));
+            pools.iter().for_each(|it| tell.queue_times.woken(cache::key(&kind, &namespace, it)));
             pools.into_iter().map(move |pool| ObjectRef::new(&pool).within(&namespace))
         };
         Self { controller: self.controller.watches_stream(changed, referring), ..self }
@@ -181,7 +181,7 @@ where
             Err(error) => vec![Err(error)],
             Ok(event) => {
                 let children = note::<K, C, O>(&tell.seen, &mut round, event, &figures);
-                children.iter().for_each(|child| wake::<K, C>(&tell.wakes, child));
+                children.iter().for_each(|child| wake::<K, C>(&tell.queue_times, child));
                 children.into_iter().map(Ok).collect()
             }
         };
@@ -190,14 +190,14 @@ where
 }
 
 /// The owner waits from now on.
-fn wake<K, C>(wakes: &Wakes, child: &PartialObjectMeta<C>)
+fn wake<K, C>(queue_times: &QueueTimes, child: &PartialObjectMeta<C>)
 where
     K: Resource<DynamicType = ()>,
     C: Resource<DynamicType = ()>,
 {
     if let Some(owner) = owner::<K, C>(child) {
         let kind = K::kind(&());
-        wakes.woken(cache::key(&kind, &child.namespace().unwrap_or_default(), owner));
+        queue_times.woken(cache::key(&kind, &child.namespace().unwrap_or_default(), owner));
     }
 }
 

@@ -3,21 +3,21 @@
 use millrace_crds::v1alpha1::{ClickHouseTarget, KafkaConnection, SaslMechanism};
 use millrace_crds::{ConditionType, Reason};
 
-use crate::report::conditions::Facts;
+use crate::report::conditions::Conditions;
 
 /// States `PasswordExposed` of a spec that sends a password in plaintext; says nothing of another.
 pub fn state(
-    facts: &mut Facts,
+    conditions: &mut Conditions,
     kafka: Option<&KafkaConnection>,
     clickhouse: Option<&ClickHouseTarget>,
 ) {
     let told = [kafka.and_then(to_kafka), clickhouse.and_then(to_clickhouse)];
     let told: Vec<&str> = told.into_iter().flatten().collect();
     if told.is_empty() {
-        facts.drop(ConditionType::PasswordExposed);
+        conditions.drop(ConditionType::PasswordExposed);
     } else {
         let message = told.join("; ");
-        facts.holds(ConditionType::PasswordExposed, Reason::ConnectionUnencrypted, message);
+        conditions.holds(ConditionType::PasswordExposed, Reason::ConnectionUnencrypted, message);
     }
 }
 
@@ -53,10 +53,10 @@ mod tests {
             }
         }
         let spec: GatewayPoolSpec = serde_json::from_value(spec).unwrap();
-        let mut facts = Facts::new(&[], Some(1), Timestamp::UNIX_EPOCH);
-        state(&mut facts, Some(&spec.kafka), Some(&spec.clickhouse));
-        let events = facts.notices();
-        let told = facts.stated(ConditionType::PasswordExposed).map(|it| it.message.clone());
+        let mut conditions = Conditions::new(&[], Some(1), Timestamp::UNIX_EPOCH);
+        state(&mut conditions, Some(&spec.kafka), Some(&spec.clickhouse));
+        let events = conditions.notices();
+        let told = conditions.stated(ConditionType::PasswordExposed).map(|it| it.message.clone());
         assert_eq!(events.iter().filter(|it| it.warning).count(), usize::from(told.is_some()));
         told
     }

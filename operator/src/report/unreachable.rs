@@ -4,38 +4,38 @@
 use millrace_crds::{ConditionType, Reason};
 
 use crate::error::{StepError, chain};
-use crate::report::conditions::Facts;
+use crate::report::conditions::Conditions;
 
 /// States SecretsFound. An error that is not about Secrets came after they were found, unless the
 /// API server itself failed.
-pub fn state_secrets(facts: &mut Facts, error: Option<&StepError>) {
+pub fn state_secrets(conditions: &mut Conditions, error: Option<&StepError>) {
     use ConditionType::SecretsFound;
     match error {
         Some(error) if is_about_secrets(error.reason) => {
-            facts.fails(SecretsFound, error.reason, words(error));
+            conditions.fails(SecretsFound, error.reason, words(error));
         }
         Some(error) if error.reason == Reason::ApiServerFailed => {
-            facts.unknown(SecretsFound, error.reason, words(error));
+            conditions.unknown(SecretsFound, error.reason, words(error));
         }
-        _ => facts.holds(SecretsFound, Reason::AsAsked, "every Secret is there"),
+        _ => conditions.holds(SecretsFound, Reason::AsAsked, "every Secret is there"),
     }
 }
 
 /// States `fact`, Progressing and Stalled after a failure: unknown where nothing could be seen,
 /// false where the outside refused; stalled where only a person can help.
-pub fn state_failure(facts: &mut Facts, fact: ConditionType, error: &StepError) {
+pub fn state_failure(conditions: &mut Conditions, fact: ConditionType, error: &StepError) {
     let message = words(error);
     if could_not_look(error.reason) {
-        facts.unknown(fact, error.reason, message.as_str());
+        conditions.unknown(fact, error.reason, message.as_str());
     } else {
-        facts.fails(fact, error.reason, message.as_str());
+        conditions.fails(fact, error.reason, message.as_str());
     }
     if needs_a_person(error) {
-        facts.fails(ConditionType::Progressing, error.reason, message.as_str());
-        facts.holds(ConditionType::Stalled, error.reason, message.as_str());
+        conditions.fails(ConditionType::Progressing, error.reason, message.as_str());
+        conditions.holds(ConditionType::Stalled, error.reason, message.as_str());
     } else {
-        facts.holds(ConditionType::Progressing, error.reason, "tried again by itself");
-        facts.fails(ConditionType::Stalled, error.reason, "tried again by itself");
+        conditions.holds(ConditionType::Progressing, error.reason, "tried again by itself");
+        conditions.fails(ConditionType::Stalled, error.reason, "tried again by itself");
     }
 }
 

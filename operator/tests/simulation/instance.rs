@@ -19,7 +19,7 @@ use kube::runtime::{reflector, watcher};
 use millrace_crds::v1alpha1::{
     EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
 };
-use millrace_operator::cache::by_pool::Kept;
+use millrace_operator::cache::by_pool::ByPool;
 use millrace_operator::cache::failures::Failures;
 use millrace_operator::cache::objects::Stores;
 use millrace_operator::cache::packed::Packed;
@@ -276,12 +276,12 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         brokers: Arc::new(beyond.clone()),
         tables: Arc::new(beyond.clone()),
         pods: Arc::new(beyond.clone()),
-        sizings: Kept::default(),
+        sizings: ByPool::default(),
         metered: MetricsApi::default(),
         migrations: Migrations::default(),
-        trials: Kept::default(),
+        baselines: ByPool::default(),
         seen: Arc::default(),
-        wakes: Arc::default(),
+        queue_times: Arc::default(),
         references: Arc::default(),
         watches_secrets: false,
         outbound: Outbound::default(),

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::error::StepError;
 use crate::pool::status::{Outcome, Rollout, as_i32, pods_text, state_pods, state_secrets};
 use crate::pool::template::OTLP_GRPC_PORT;
-use crate::report::conditions::Facts;
+use crate::report::conditions::Conditions;
 use crate::report::plaintext;
 
 /// How a pool stands, for when it is looked at again.
@@ -36,7 +36,7 @@ pub(super) async fn report(
     outcome: &Outcome<Applied>,
 ) -> Result<Stand, StepError> {
     let before = pool.status.clone().unwrap_or_default();
-    let (status, facts) = work_out(context, pool, &before, outcome);
+    let (status, conditions) = work_out(context, pool, &before, outcome);
     if patch_status(context, pool, pool.status.as_ref(), &status).await? {
         let (told, tells) = (before.pending_change.as_ref(), status.pending_change.as_ref());
         if change::stage(told) != change::stage(tells) {
@@ -46,7 +46,7 @@ pub(super) async fn report(
             Outcome::Applied(applied) => change::notice(told, tells, &applied.asked),
             Outcome::Invalid { .. } | Outcome::Failed(_) => None,
         };
-        for notice in rolled.into_iter().chain(facts.notices()) {
+        for notice in rolled.into_iter().chain(conditions.notices()) {
             context.events.publish(&pool.object_ref(&()), notice).await;
         }
     }
@@ -70,29 +70,29 @@ fn work_out(
     pool: &EdgePool,
     before: &EdgePoolStatus,
     outcome: &Outcome<Applied>,
-) -> (EdgePoolStatus, Facts) {
+) -> (EdgePoolStatus, Conditions) {
     let generation = pool.metadata.generation;
-    let mut facts = Facts::new(&before.conditions, generation, context.clock.now());
+    let mut conditions = Conditions::new(&before.conditions, generation, context.clock.now());
     let mut status = EdgePoolStatus { observed_generation: generation, ..before.clone() };
     match outcome {
         Outcome::Invalid { invalid, live } => {
-            state_secrets(&mut facts, Some(invalid));
-            state_pods(&mut facts, &Rollout::invalid(invalid), live.as_ref());
+            state_secrets(&mut conditions, Some(invalid));
+            state_pods(&mut conditions, &Rollout::invalid(invalid), live.as_ref());
             count(&mut status, live.as_ref());
         }
         Outcome::Failed(error) => {
-            state_secrets(&mut facts, None);
-            state_pods(&mut facts, &Rollout::failed(error), None);
+            state_secrets(&mut conditions, None);
+            state_pods(&mut conditions, &Rollout::failed(error), None);
         }
         Outcome::Applied(applied) => {
             let Applied { names, image, seen, verdict, withheld, pending, asked: _ } =
                 applied.as_ref();
-            state_secrets(&mut facts, None);
+            state_secrets(&mut conditions, None);
             let rollout = match pending {
                 Some(pending) if !withheld => change::condition(pending, verdict),
                 _ => Rollout::of(verdict, *withheld),
             };
-            state_pods(&mut facts, &rollout, Some(seen));
+            state_pods(&mut conditions, &rollout, Some(seen));
             count(&mut status, Some(seen));
             status.selector = Some(names.selector_text());
             status.endpoint = Some(format!("{}:{OTLP_GRPC_PORT}", names.service_host()));
@@ -103,11 +103,11 @@ fn work_out(
             }
         }
     }
-    plaintext::state(&mut facts, Some(&pool.spec.kafka), None);
-    facts.paused(is_paused(pool));
-    facts.conclude(&[ConditionType::SecretsFound, ConditionType::PodsReady]);
-    status.conditions = facts.clone().into_conditions();
-    (status, facts)
+    plaintext::state(&mut conditions, Some(&pool.spec.kafka), None);
+    conditions.paused(is_paused(pool));
+    conditions.conclude(&[ConditionType::SecretsFound, ConditionType::PodsReady]);
+    status.conditions = conditions.clone().into_conditions();
+    (status, conditions)
 }
 
 fn count(status: &mut EdgePoolStatus, seen: Option<&Observation>) {

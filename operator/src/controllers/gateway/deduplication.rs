@@ -13,7 +13,7 @@ use millrace_crds::v1alpha1::{Delivery, GatewayPool};
 use millrace_crds::{ConditionStatus, ConditionType, Reason, find};
 
 use crate::pods::{Look, Sample};
-use crate::report::conditions::Facts;
+use crate::report::conditions::Conditions;
 
 /// How long the highest rate counts, in seconds.
 const HELD: i64 = 600;
@@ -105,21 +105,25 @@ impl Replays {
 
 impl Verdict {
     /// States DeduplicationAtRisk. What is not known ends no warning.
-    pub(super) fn state(&self, facts: &mut Facts, pool: &GatewayPool) {
+    pub(super) fn state(&self, conditions: &mut Conditions, pool: &GatewayPool) {
         use ConditionType::DeduplicationAtRisk;
         let covered = "every table remembers inserts for as long as one may be sent again, as far \
                        as gateways have told";
         match self {
             Self::AtRisk(why) => {
-                facts.holds(DeduplicationAtRisk, Reason::DeduplicationWindowShort, why.as_str());
+                conditions.holds(
+                    DeduplicationAtRisk,
+                    Reason::DeduplicationWindowShort,
+                    why.as_str(),
+                );
             }
             Self::Unknown if is_told(pool) => {}
             Self::Unknown | Self::Covered => {
-                facts.fails(DeduplicationAtRisk, Reason::DeduplicationCovered, covered);
+                conditions.fails(DeduplicationAtRisk, Reason::DeduplicationCovered, covered);
             }
             Self::NotPromised => {
                 let message = "delivery is AtLeastOnce: records may be stored twice";
-                facts.fails(DeduplicationAtRisk, Reason::CopiesAllowed, message);
+                conditions.fails(DeduplicationAtRisk, Reason::CopiesAllowed, message);
             }
         }
     }

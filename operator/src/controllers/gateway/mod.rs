@@ -95,15 +95,15 @@ impl Reconciler for GatewayPools {
                         };
                         let settled =
                             Box::pin(status::report(context, &told, &outcome, &losses)).await?;
-                        let mut trial = observed.watched.trial.clone();
+                        let mut baseline = observed.watched.baseline.clone();
                         if let Outcome::Applied(applied) = &outcome {
-                            trial.untried = applied.untried.clone().or(trial.untried);
+                            baseline.untried = applied.untried.clone().or(baseline.untried);
                         }
                         // A decision is remembered once it is applied and told, not before.
                         outcome.into_failure().map_or(Ok(()), Err)?;
                         let uid = pool.metadata.uid.as_deref().unwrap_or_default();
                         context.sizings.put(uid, kept, observed.now);
-                        context.trials.put(uid, trial, observed.now);
+                        context.baselines.put(uid, baseline, observed.now);
                         return Ok(next_look(settled));
                     }
                     Err(invalid) => Outcome::Invalid { invalid, live: observed.figures() },

@@ -16,7 +16,7 @@ use crate::cluster::api;
 use crate::context::Context;
 use crate::controllers::schema::tables;
 use crate::error::{Step, StepError};
-use crate::pods::{self, Look, MeteredPods, PodFacts, PodRates};
+use crate::pods::{self, Look, MeteredPods, PodRates, PodState};
 use crate::pool::names::PoolNames;
 use crate::pool::secrets::SecretUses;
 use crate::pool::{observe, preflight, scale, template};
@@ -77,10 +77,10 @@ async fn look(
     names: &PoolNames,
     pods: &[Pod],
     now: Timestamp,
-) -> (Vec<PodFacts>, Look) {
+) -> (Vec<PodState>, Look) {
     let staying = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-    let facts: Vec<PodFacts> = staying.map(pods::facts).collect();
-    let targets: Vec<_> = facts.iter().filter_map(PodFacts::target).collect();
+    let facts: Vec<PodState> = staying.map(pods::facts).collect();
+    let targets: Vec<_> = facts.iter().filter_map(PodState::target).collect();
     let look = context.pods.look(&targets, now).await;
     for error in look.values().filter_map(|answer| answer.as_ref().err()) {
         tracing::debug!(pool = %names.pool, namespace = %names.namespace, %error, "no figures");
@@ -105,21 +105,21 @@ async fn watched(
         }
         false => (None, Vec::new()),
     };
-    let mut trial = context.trials.get(pool.metadata.uid.as_deref().unwrap_or_default());
+    let mut baseline = context.baselines.get(pool.metadata.uid.as_deref().unwrap_or_default());
     let counters = baseline::answered(look);
     match rollout::watch(pool) {
-        Watch::Rest => trial.rest(counters),
+        Watch::Rest => baseline.rest(counters),
         Watch::Nothing => {}
-        Watch::Try(name) => trial.watch(&name, counters),
+        Watch::Try(name) => baseline.watch(&name, counters),
     }
-    Ok(Watched { pods, tables, tries, trial })
+    Ok(Watched { pods, tables, tries, baseline })
 }
 
 /// Keeps what sizing asks besides the lag.
 async fn signals(
     context: &Context,
     names: &PoolNames,
-    facts: &[PodFacts],
+    facts: &[PodState],
     look: &Look,
     kept: &mut Sizing,
     now: Timestamp,

@@ -21,7 +21,7 @@ use millrace_crds::{
 
 use super::deduplication::Verdict;
 use crate::pods::{Look, Sample};
-use crate::report::conditions::Facts;
+use crate::report::conditions::Conditions;
 use crate::report::events::Notice;
 
 /// What grows without a break is written this often at most.
@@ -96,24 +96,28 @@ impl Losses {
     }
 
     /// States DataLost, DeadLettersKept and DeduplicationAtRisk.
-    pub(super) fn state(&self, facts: &mut Facts, pool: &GatewayPool) {
-        self.replays.state(facts, pool);
+    pub(super) fn state(&self, conditions: &mut Conditions, pool: &GatewayPool) {
+        self.replays.state(conditions, pool);
         for kind in &KINDS {
             let Some(tally) = (kind.of)(self) else {
-                facts.fails(kind.type_, kind.none.0, kind.none.1);
+                conditions.fails(kind.type_, kind.none.0, kind.none.1);
                 continue;
             };
             let text = text(tally, kind);
             match acknowledged(pool, kind, tally.total) {
                 Ok(known) if known == tally.total => {
-                    facts.fails(kind.type_, kind.acknowledged, format!("{text}; acknowledged"));
+                    conditions.fails(
+                        kind.type_,
+                        kind.acknowledged,
+                        format!("{text}; acknowledged"),
+                    );
                 }
                 Ok(known) => {
                     let new = match known {
                         0 => String::new(),
                         known => format!(" ({} since acknowledged)", tally.total - known),
                     };
-                    facts.holds(
+                    conditions.holds(
                         kind.type_,
                         kind.some,
                         format!("{text}{new}; {}", advice(tally, kind)),
@@ -122,7 +126,7 @@ impl Losses {
                 Err(said) => {
                     let advice = advice(tally, kind);
                     let message = format!("{text}; the annotation says {said:?}; {advice}");
-                    facts.holds(kind.type_, kind.some, message);
+                    conditions.holds(kind.type_, kind.some, message);
                 }
             }
         }

@@ -26,7 +26,7 @@ use millrace_rollout::{
 pub(super) use report::{condition, is_settled, notices};
 
 use super::validate::{Draft, Observed};
-use crate::cache::baseline::Trial;
+use crate::cache::baseline::Baseline;
 use crate::cluster::{hash_of, is_paused};
 use crate::controllers::schema::Tables;
 use crate::pool::preflight::{self, Tries};
@@ -44,7 +44,7 @@ pub(super) struct Watched {
     /// Pods that try a change; empty unless one is about to begin.
     pub(super) tries: Vec<Pod>,
     /// What its pods did so far.
-    pub(super) trial: Trial,
+    pub(super) baseline: Baseline,
 }
 
 /// What the pods' figures are read for.
@@ -173,9 +173,9 @@ pub(super) fn decide(
         // The template was written, and the operator ended before it could tell.
         None if has_begun => First::Done,
         None => {
-            let Watched { tries, trial, .. } = &observed.watched;
+            let Watched { tries, baseline, .. } = &observed.watched;
             let name = try_name(&observed.draft);
-            preflight::outcome(tries, &name, trial.untried.as_deref(), observed.now)
+            preflight::outcome(tries, &name, baseline.untried.as_deref(), observed.now)
         }
     };
     if is_paused(pool) {
@@ -204,7 +204,7 @@ fn seen(pool: &GatewayPool, observed: &Observed, wanted: Unit, size: i32) -> See
     let figures = observed.figures();
     let members = live
         .map_or_else(Vec::new, |live| members::members(live, &observed.watched.pods, observed.now));
-    let (new_loads, old_loads) = loads(&observed.watched.trial, &members);
+    let (new_loads, old_loads) = loads(&observed.watched.baseline, &members);
     let running = live.and_then(template::live_unit);
     // What was written last is what is there: a StatefulSet changed by hand says nothing.
     let holds = told(pool).zip(running.as_ref()).is_none_or(|(told, running)| {
@@ -263,14 +263,14 @@ pub(super) fn tries(
 
 /// What pods of the new unit did, and those of the old one: in the same time if there are some
 /// left, else before the rollout.
-fn loads(trial: &Trial, members: &[Member]) -> (Vec<Load>, Vec<Load>) {
+fn loads(baseline: &Baseline, members: &[Member]) -> (Vec<Load>, Vec<Load>) {
     let updated: BTreeSet<&str> =
         members.iter().filter(|it| it.updated).map(|it| it.figures.name.as_str()).collect();
-    let all = trial.loads();
+    let all = baseline.loads();
     let (new, old): (Vec<_>, Vec<_>) =
         all.into_iter().partition(|(pod, _)| updated.contains(pod.as_str()));
     let only = |pods: Vec<(String, Load)>| pods.into_iter().map(|(_, load)| load).collect();
-    let old = if old.is_empty() { trial.past() } else { only(old) };
+    let old = if old.is_empty() { baseline.past() } else { only(old) };
     (only(new), old)
 }
 

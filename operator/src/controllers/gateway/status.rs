@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::error::StepError;
 use crate::kafka::lag_board::LagObservation;
 use crate::pool::status::{Outcome, Rollout, as_i32, pods_text, state_pods, state_secrets};
-use crate::report::conditions::Facts;
+use crate::report::conditions::Conditions;
 use crate::report::events::Notice;
 use crate::report::plaintext;
 
@@ -39,7 +39,7 @@ pub(super) async fn report(
     losses: &Losses,
 ) -> Result<bool, StepError> {
     let before = pool.status.clone().unwrap_or_default();
-    let (status, facts) = work_out(pool, &before, outcome, losses, context.clock.now());
+    let (status, conditions) = work_out(pool, &before, outcome, losses, context.clock.now());
     let (told, tells) = (before.rollout.as_ref(), status.rollout.as_ref());
     let settled = matches!(outcome, Outcome::Applied(it) if it.verdict == Verdict::Complete)
         && tells.is_some_and(|tells| rollout::is_settled(told, tells));
@@ -66,7 +66,7 @@ pub(super) async fn report(
         }
         let lost = losses.notices(&before);
         let sized = resized.into_iter().chain(resources);
-        for notice in rolled.into_iter().chain(facts.notices()).chain(lost).chain(sized) {
+        for notice in rolled.into_iter().chain(conditions.notices()).chain(lost).chain(sized) {
             context.events.publish(&pool.object_ref(&()), notice).await;
         }
     }
@@ -98,55 +98,59 @@ fn work_out(
     outcome: &Outcome<Applied>,
     losses: &Losses,
     now: Timestamp,
-) -> (GatewayPoolStatus, Facts) {
+) -> (GatewayPoolStatus, Conditions) {
     let generation = pool.metadata.generation;
-    let mut facts = Facts::new(&before.conditions, generation, now);
+    let mut conditions = Conditions::new(&before.conditions, generation, now);
     let mut status = GatewayPoolStatus { observed_generation: generation, ..before.clone() };
     match outcome {
         Outcome::Invalid { invalid, live } => {
-            state_secrets(&mut facts, Some(invalid));
-            state_pods(&mut facts, &Rollout::invalid(invalid), live.as_ref());
-            facts.unknown(ConditionType::LagWithinBound, invalid.reason, invalid.message.as_str());
+            state_secrets(&mut conditions, Some(invalid));
+            state_pods(&mut conditions, &Rollout::invalid(invalid), live.as_ref());
+            conditions.unknown(
+                ConditionType::LagWithinBound,
+                invalid.reason,
+                invalid.message.as_str(),
+            );
             count(&mut status, live.as_ref());
         }
         Outcome::Failed(error) => {
-            state_secrets(&mut facts, None);
-            state_pods(&mut facts, &Rollout::failed(error), None);
-            facts.unknown(ConditionType::LagWithinBound, Reason::LagUnknown, "not looked at");
+            state_secrets(&mut conditions, None);
+            state_pods(&mut conditions, &Rollout::failed(error), None);
+            conditions.unknown(ConditionType::LagWithinBound, Reason::LagUnknown, "not looked at");
         }
         Outcome::Applied(applied) => {
             let Applied { names, seen, verdict, untried: _, withheld, rollout, sizing, lag } =
                 applied.as_ref();
-            state_secrets(&mut facts, None);
+            state_secrets(&mut conditions, None);
             let stands = match withheld {
                 true => Rollout::of(verdict, true),
                 false => rollout::condition(rollout, pool.spec.rollout.auto_rollback, verdict),
             };
-            state_pods(&mut facts, &stands, Some(seen));
+            state_pods(&mut conditions, &stands, Some(seen));
             count(&mut status, Some(seen));
             status.selector = Some(names.selector_text());
             status.image = Some(rollout::image(&rollout.status).to_owned());
             status.rollout = Some(rollout.status.clone());
             status.sizing = Some(sizing.clone());
             let bound_seconds = i64::from(pool.spec.settings.scaling.lag_bound_seconds);
-            state_lag(&mut facts, lag, bound_seconds);
+            state_lag(&mut conditions, lag, bound_seconds);
             if let Ok(lag) = lag {
                 status.lag = Some(lag_status(before.lag.as_ref(), lag, bound_seconds));
             }
         }
     }
-    losses.state(&mut facts, pool);
+    losses.state(&mut conditions, pool);
     status.data_lost.clone_from(&losses.lost);
     status.dead_letters.clone_from(&losses.letters);
-    plaintext::state(&mut facts, Some(&pool.spec.kafka), Some(&pool.spec.clickhouse));
-    facts.paused(is_paused(pool));
-    facts.conclude(&[
+    plaintext::state(&mut conditions, Some(&pool.spec.kafka), Some(&pool.spec.clickhouse));
+    conditions.paused(is_paused(pool));
+    conditions.conclude(&[
         ConditionType::SecretsFound,
         ConditionType::PodsReady,
         ConditionType::LagWithinBound,
     ]);
-    status.conditions = facts.clone().into_conditions();
-    (status, facts)
+    status.conditions = conditions.clone().into_conditions();
+    (status, conditions)
 }
 
 fn count(status: &mut GatewayPoolStatus, seen: Option<&Observation>) {
@@ -156,20 +160,24 @@ fn count(status: &mut GatewayPoolStatus, seen: Option<&Observation>) {
 }
 
 /// States LagWithinBound. Its messages carry no figures, so that they change with the verdict only.
-fn state_lag(facts: &mut Facts, lag: &Result<LagObservation, (Reason, String)>, bound: i64) {
+fn state_lag(
+    conditions: &mut Conditions,
+    lag: &Result<LagObservation, (Reason, String)>,
+    bound: i64,
+) {
     use ConditionType::LagWithinBound;
     match lag {
         Ok(lag) if lag.within_bound => {
             let message = format!("every message older than {bound} s is in ClickHouse");
-            facts.holds(LagWithinBound, Reason::LagInBound, message);
+            conditions.holds(LagWithinBound, Reason::LagInBound, message);
         }
         Ok(_) => {
             let message = format!(
                 "messages older than {bound} s wait in Kafka; see status.lag and status.sizing"
             );
-            facts.fails(LagWithinBound, Reason::LagAboveBound, message);
+            conditions.fails(LagWithinBound, Reason::LagAboveBound, message);
         }
-        Err((reason, message)) => facts.unknown(LagWithinBound, *reason, message.as_str()),
+        Err((reason, message)) => conditions.unknown(LagWithinBound, *reason, message.as_str()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sums up what a pipeline's children say; and events for what changed.
 //!
-//! A pipeline adds nothing of its own to readiness: each of its facts is a child's, about the
+//! A pipeline adds nothing of its own to readiness: each of its conditions is a child's, about the
 //! child's newest spec, and `Ready` needs all of them.
 
 use kube::Resource;
@@ -13,7 +13,7 @@ use crate::cluster::{is_paused, patch_status};
 use crate::context::Context;
 use crate::error::Invalid;
 use crate::error::StepError;
-use crate::report::conditions::Facts;
+use crate::report::conditions::Conditions;
 use crate::report::plaintext;
 
 /// How the steps before ended.
@@ -25,7 +25,7 @@ pub(super) enum Outcome {
     Applied(Box<Applied>),
 }
 
-/// The facts that make a pipeline ready, in the order in which they come true.
+/// The conditions that make a pipeline ready, in the order in which they come true.
 const REQUIRED: &[ConditionType] = &[
     ConditionType::SecretsFound,
     ConditionType::TopicsReady,
@@ -45,18 +45,18 @@ pub(super) async fn report(
     outcome: &Outcome,
 ) -> Result<(), StepError> {
     let before = pipeline.status.clone().unwrap_or_default();
-    let mut facts =
-        Facts::new(&before.conditions, pipeline.metadata.generation, context.clock.now());
+    let mut conditions =
+        Conditions::new(&before.conditions, pipeline.metadata.generation, context.clock.now());
     let mut status = TelemetryPipelineStatus {
         observed_generation: pipeline.metadata.generation,
         ..before.clone()
     };
     match outcome {
         Outcome::Invalid(invalid) => {
-            state_all_false(&mut facts, invalid.reason, &invalid.message);
+            state_all_false(&mut conditions, invalid.reason, &invalid.message);
         }
         Outcome::Applied(applied) => {
-            state_facts(&mut facts, applied);
+            state_facts(&mut conditions, applied);
             // What was not come to stays as it was told last.
             if applied.failure.is_none() {
                 fill(&mut status, applied);
@@ -64,12 +64,12 @@ pub(super) async fn report(
         }
     }
     let spec = &pipeline.spec;
-    plaintext::state(&mut facts, Some(&spec.kafka), Some(&spec.clickhouse));
-    facts.paused(is_paused(pipeline));
-    facts.conclude(REQUIRED);
-    status.conditions = facts.clone().into_conditions();
+    plaintext::state(&mut conditions, Some(&spec.kafka), Some(&spec.clickhouse));
+    conditions.paused(is_paused(pipeline));
+    conditions.conclude(REQUIRED);
+    status.conditions = conditions.clone().into_conditions();
     if patch_status(context, pipeline, pipeline.status.as_ref(), &status).await? {
-        for notice in facts.notices() {
+        for notice in conditions.notices() {
             context.events.publish(&pipeline.object_ref(&()), notice).await;
         }
     }
@@ -77,19 +77,19 @@ pub(super) async fn report(
 }
 
 /// Nothing is known to hold: children were not brought to what the spec asks for.
-fn state_all_false(facts: &mut Facts, reason: Reason, message: &str) {
+fn state_all_false(conditions: &mut Conditions, reason: Reason, message: &str) {
     for type_ in REQUIRED {
-        facts.fails(*type_, reason, message);
+        conditions.fails(*type_, reason, message);
     }
-    facts.fails(ConditionType::Progressing, reason, message);
+    conditions.fails(ConditionType::Progressing, reason, message);
     if reason == Reason::SpecInvalid {
-        facts.holds(ConditionType::Stalled, reason, message);
+        conditions.holds(ConditionType::Stalled, reason, message);
     } else {
-        facts.fails(ConditionType::Stalled, reason, message);
+        conditions.fails(ConditionType::Stalled, reason, message);
     }
 }
 
-fn state_facts(facts: &mut Facts, applied: &Applied) {
+fn state_facts(conditions: &mut Conditions, applied: &Applied) {
     let Applied { topics, schema, edge, gateway, failure, .. } = applied;
     let failure = failure.as_ref();
     let all: Vec<&Child> = topics.iter().chain(schema).chain(edge).chain(gateway).collect();
@@ -118,13 +118,13 @@ fn state_facts(facts: &mut Facts, applied: &Applied) {
     let mut waiting = None;
     for (type_, fact, good) in summed {
         let message = if fact.holds() { good.to_owned() } else { fact.message.clone() };
-        facts.state(type_, fact.status, fact.reason, message);
+        conditions.state(type_, fact.status, fact.reason, message);
         if !fact.holds() && waiting.is_none() {
             waiting = Some(fact);
         }
     }
     if let Some(gateway) = gateway {
-        state_history(facts, gateway);
+        state_history(conditions, gateway);
     }
     let stalled = all.iter().find(|child| child.stalled()).map(|child| child.fact(ready));
     let refused = failure.filter(|failure| failure.category.needs_a_person());
@@ -132,24 +132,24 @@ fn state_facts(facts: &mut Facts, applied: &Applied) {
     match failure.filter(|_| stalled.is_none()) {
         Some(failure) => {
             let again = "tried again by itself";
-            facts.holds(ConditionType::Progressing, failure.reason, again);
-            facts.fails(ConditionType::Stalled, failure.reason, again);
+            conditions.holds(ConditionType::Progressing, failure.reason, again);
+            conditions.fails(ConditionType::Stalled, failure.reason, again);
         }
-        None => state_progress(facts, waiting, stalled),
+        None => state_progress(conditions, waiting, stalled),
     }
 }
 
 /// What a gateway has told of losses and dead letters. What a pool that isn't there yet has told of
 /// is nothing, as with one that is.
-fn state_history(facts: &mut Facts, gateway: &Child) {
+fn state_history(conditions: &mut Conditions, gateway: &Child) {
     for (type_, none) in [
         (ConditionType::DataLost, Reason::NothingLost),
         (ConditionType::DeadLettersKept, Reason::NoDeadLetters),
         (ConditionType::DeduplicationAtRisk, Reason::DeduplicationCovered),
     ] {
         match gateway.history(type_).filter(|fact| fact.reason != none) {
-            Some(fact) => facts.state(type_, fact.status, fact.reason, fact.message),
-            None => facts.fails(type_, none, "no gateway has told of any"),
+            Some(fact) => conditions.state(type_, fact.status, fact.reason, fact.message),
+            None => conditions.fails(type_, none, "no gateway has told of any"),
         }
     }
 }
@@ -165,20 +165,20 @@ fn unseen(failure: Option<&StepError>) -> Fact {
     }
 }
 
-fn state_progress(facts: &mut Facts, waiting: Option<Fact>, stalled: Option<Fact>) {
+fn state_progress(conditions: &mut Conditions, waiting: Option<Fact>, stalled: Option<Fact>) {
     use ConditionType::{Progressing, Stalled};
     match (stalled, waiting) {
         (Some(fact), _) => {
-            facts.fails(Progressing, fact.reason, fact.message.as_str());
-            facts.holds(Stalled, fact.reason, fact.message);
+            conditions.fails(Progressing, fact.reason, fact.message.as_str());
+            conditions.holds(Stalled, fact.reason, fact.message);
         }
         (None, Some(fact)) => {
-            facts.holds(Progressing, fact.reason, fact.message);
-            facts.fails(Stalled, Reason::Applying, "nothing is stuck");
+            conditions.holds(Progressing, fact.reason, fact.message);
+            conditions.fails(Stalled, Reason::Applying, "nothing is stuck");
         }
         (None, None) => {
-            facts.fails(Progressing, Reason::Settled, "no change is under way");
-            facts.fails(Stalled, Reason::Settled, "nothing is stuck");
+            conditions.fails(Progressing, Reason::Settled, "no change is under way");
+            conditions.fails(Stalled, Reason::Settled, "nothing is stuck");
         }
     }
 }
@@ -199,9 +199,9 @@ fn secrets(children: &[&Child], unseen: Option<Fact>) -> Fact {
 }
 
 /// The first fact that does not hold, or one that does.
-fn first_failing(facts: impl Iterator<Item = Fact>) -> Fact {
+fn first_failing(conditions: impl Iterator<Item = Fact>) -> Fact {
     let mut last = None;
-    for fact in facts {
+    for fact in conditions {
         if !fact.holds() {
             return fact;
         }

@@ -9,7 +9,7 @@ use super::plan::Standing;
 use crate::cluster::{is_paused, patch_status};
 use crate::context::Context;
 use crate::error::StepError;
-use crate::report::conditions::Facts;
+use crate::report::conditions::Conditions;
 use crate::report::plaintext;
 use crate::report::unreachable::{state_failure, state_secrets};
 
@@ -25,23 +25,23 @@ pub(super) async fn report(
 ) -> Result<Option<StepError>, StepError> {
     let before = schema.status.clone().unwrap_or_default();
     let generation = schema.metadata.generation;
-    let mut facts = Facts::new(&before.conditions, generation, context.clock.now());
+    let mut conditions = Conditions::new(&before.conditions, generation, context.clock.now());
     let mut status = TelemetrySchemaStatus { observed_generation: generation, ..before };
     let failure = match outcome {
-        Ok(applied) => state_tables(&mut facts, &mut status, applied),
+        Ok(applied) => state_tables(&mut conditions, &mut status, applied),
         Err(error) => Some(error),
     };
-    state_secrets(&mut facts, failure.as_ref());
+    state_secrets(&mut conditions, failure.as_ref());
     if let Some(error) = &failure {
-        state_failure(&mut facts, ConditionType::SchemaReady, error);
-        state_unapplied(&mut facts, error);
+        state_failure(&mut conditions, ConditionType::SchemaReady, error);
+        state_unapplied(&mut conditions, error);
     }
-    plaintext::state(&mut facts, None, Some(&schema.spec.clickhouse));
-    facts.paused(is_paused(schema));
-    facts.conclude(&[ConditionType::SecretsFound, ConditionType::SchemaReady]);
-    status.conditions = facts.clone().into_conditions();
+    plaintext::state(&mut conditions, None, Some(&schema.spec.clickhouse));
+    conditions.paused(is_paused(schema));
+    conditions.conclude(&[ConditionType::SecretsFound, ConditionType::SchemaReady]);
+    status.conditions = conditions.clone().into_conditions();
     if patch_status(context, schema, schema.status.as_ref(), &status).await? {
-        for notice in facts.notices() {
+        for notice in conditions.notices() {
             context.events.publish(&schema.object_ref(&()), notice).await;
         }
     }
@@ -50,23 +50,27 @@ pub(super) async fn report(
 
 /// States SchemaReady, Progressing and Stalled, unless a server failed; gives back its failure.
 fn state_tables(
-    facts: &mut Facts,
+    conditions: &mut Conditions,
     status: &mut TelemetrySchemaStatus,
     applied: Applied,
 ) -> Option<StepError> {
     use ConditionType::{Progressing, SchemaReady, Stalled};
     let Applied { revision, database, standing, failure, withheld } = applied;
     let Standing { trouble, pending, plan_hash, waiting, blocked, drift } = standing;
-    state_plan(facts, &pending, plan_hash.as_deref(), waiting, withheld);
+    state_plan(conditions, &pending, plan_hash.as_deref(), waiting, withheld);
     match &trouble {
-        Some((reason, message)) => facts.holds(ConditionType::Drifted, *reason, message.as_str()),
-        None => facts.fails(ConditionType::Drifted, Reason::AsAsked, "no difference that matters"),
+        Some((reason, message)) => {
+            conditions.holds(ConditionType::Drifted, *reason, message.as_str())
+        }
+        None => {
+            conditions.fails(ConditionType::Drifted, Reason::AsAsked, "no difference that matters")
+        }
     }
     match &blocked {
         Some(message) => {
-            facts.holds(ConditionType::Blocked, Reason::TableBlocked, message.as_str());
+            conditions.holds(ConditionType::Blocked, Reason::TableBlocked, message.as_str());
         }
-        None => facts.fails(ConditionType::Blocked, Reason::AsAsked, "nothing is in the way"),
+        None => conditions.fails(ConditionType::Blocked, Reason::AsAsked, "nothing is in the way"),
     }
     status.database = Some(database);
     status.plan_pending = pending;
@@ -78,22 +82,22 @@ fn state_tables(
     match trouble {
         None => {
             let message = format!("tables are at revision {revision}");
-            facts.holds(SchemaReady, Reason::AsAsked, message);
-            facts.fails(Progressing, Reason::Settled, "no change is under way");
-            facts.fails(Stalled, Reason::Settled, "nothing is stuck");
+            conditions.holds(SchemaReady, Reason::AsAsked, message);
+            conditions.fails(Progressing, Reason::Settled, "no change is under way");
+            conditions.fails(Stalled, Reason::Settled, "nothing is stuck");
             status.revision = Some(revision);
         }
         Some((_, message)) if withheld => {
             let message = format!("{message}; the object is paused");
-            facts.fails(SchemaReady, Reason::PausedByAnnotation, message.as_str());
-            facts.fails(Progressing, Reason::PausedByAnnotation, message.as_str());
-            facts.fails(Stalled, Reason::PausedByAnnotation, "pausing is not being stuck");
+            conditions.fails(SchemaReady, Reason::PausedByAnnotation, message.as_str());
+            conditions.fails(Progressing, Reason::PausedByAnnotation, message.as_str());
+            conditions.fails(Stalled, Reason::PausedByAnnotation, "pausing is not being stuck");
         }
         Some((reason, message)) => {
             // What only adds has run: what is left, a person must put right.
-            facts.fails(SchemaReady, reason, message.as_str());
-            facts.fails(Progressing, reason, message.as_str());
-            facts.holds(Stalled, reason, message.as_str());
+            conditions.fails(SchemaReady, reason, message.as_str());
+            conditions.fails(Progressing, reason, message.as_str());
+            conditions.holds(Stalled, reason, message.as_str());
         }
     }
     None
@@ -101,7 +105,7 @@ fn state_tables(
 
 /// States Planned and Applied: what would be run, and why it is not.
 fn state_plan(
-    facts: &mut Facts,
+    conditions: &mut Conditions,
     pending: &[String],
     plan_hash: Option<&str>,
     waiting: Option<Reason>,
@@ -112,31 +116,31 @@ fn state_plan(
     let first = pending.first().map_or("", String::as_str);
     match waiting {
         _ if withheld => {
-            facts.holds(
+            conditions.holds(
                 Planned,
                 Reason::PausedByAnnotation,
                 "statements wait for the pause to end",
             );
-            facts.fails(Applied, Reason::PausedByAnnotation, "the object is paused");
+            conditions.fails(Applied, Reason::PausedByAnnotation, "the object is paused");
         }
         None => {
-            facts.holds(Planned, Reason::AsAsked, "nothing to do");
-            facts.holds(Applied, Reason::AsAsked, "nothing is left to run");
+            conditions.holds(Planned, Reason::AsAsked, "nothing to do");
+            conditions.holds(Applied, Reason::AsAsked, "nothing is left to run");
         }
         Some(reason) => {
-            facts.holds(Planned, reason, format!("{plan}: {first}"));
-            facts.fails(Applied, reason, format!("{plan} wait; the first: {first}"));
+            conditions.holds(Planned, reason, format!("{plan}: {first}"));
+            conditions.fails(Applied, reason, format!("{plan} wait; the first: {first}"));
         }
     }
 }
 
 /// What is planned and applied is not known, or was not finished.
-fn state_unapplied(facts: &mut Facts, error: &StepError) {
+fn state_unapplied(conditions: &mut Conditions, error: &StepError) {
     let message = error.cause();
-    if facts.stated(ConditionType::Planned).is_none() {
-        facts.unknown(ConditionType::Planned, error.reason, message.as_str());
-        facts.unknown(ConditionType::Drifted, error.reason, message.as_str());
-        facts.unknown(ConditionType::Blocked, error.reason, message.as_str());
+    if conditions.stated(ConditionType::Planned).is_none() {
+        conditions.unknown(ConditionType::Planned, error.reason, message.as_str());
+        conditions.unknown(ConditionType::Drifted, error.reason, message.as_str());
+        conditions.unknown(ConditionType::Blocked, error.reason, message.as_str());
     }
-    facts.fails(ConditionType::Applied, error.reason, message.as_str());
+    conditions.fails(ConditionType::Applied, error.reason, message.as_str());
 }

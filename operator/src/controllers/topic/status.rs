@@ -10,7 +10,7 @@ use crate::cluster::{is_paused, patch_status};
 use crate::context::Context;
 use crate::error::StepError;
 use crate::kafka::TopicSeen;
-use crate::report::conditions::Facts;
+use crate::report::conditions::Conditions;
 use crate::report::plaintext;
 use crate::report::unreachable::{state_failure, state_secrets};
 
@@ -24,27 +24,28 @@ pub(super) async fn report(
     outcome: &Result<Applied, StepError>,
 ) -> Result<bool, StepError> {
     let before = topic.status.clone().unwrap_or_default();
-    let mut facts = Facts::new(&before.conditions, topic.metadata.generation, context.clock.now());
+    let mut conditions =
+        Conditions::new(&before.conditions, topic.metadata.generation, context.clock.now());
     let mut status =
         TelemetryTopicStatus { observed_generation: topic.metadata.generation, ..before };
     let settled = match outcome {
         Ok(applied) => {
-            state_secrets(&mut facts, None);
+            state_secrets(&mut conditions, None);
             state_seen(&mut status, applied);
-            state_topic(&mut facts, applied)
+            state_topic(&mut conditions, applied)
         }
         Err(error) => {
-            state_secrets(&mut facts, Some(error));
-            state_failure(&mut facts, ConditionType::TopicReady, error);
+            state_secrets(&mut conditions, Some(error));
+            state_failure(&mut conditions, ConditionType::TopicReady, error);
             false
         }
     };
-    plaintext::state(&mut facts, Some(&topic.spec.kafka), None);
-    facts.paused(is_paused(topic));
-    facts.conclude(&[ConditionType::SecretsFound, ConditionType::TopicReady]);
-    status.conditions = facts.clone().into_conditions();
+    plaintext::state(&mut conditions, Some(&topic.spec.kafka), None);
+    conditions.paused(is_paused(topic));
+    conditions.conclude(&[ConditionType::SecretsFound, ConditionType::TopicReady]);
+    status.conditions = conditions.clone().into_conditions();
     if patch_status(context, topic, topic.status.as_ref(), &status).await? {
-        for notice in facts.notices() {
+        for notice in conditions.notices() {
             context.events.publish(&topic.object_ref(&()), notice).await;
         }
     }
@@ -62,33 +63,33 @@ fn state_seen(status: &mut TelemetryTopicStatus, applied: &Applied) {
 }
 
 /// States TopicReady, Progressing and Stalled; tells whether nothing is left to do.
-fn state_topic(facts: &mut Facts, applied: &Applied) -> bool {
+fn state_topic(conditions: &mut Conditions, applied: &Applied) -> bool {
     use ConditionType::{Progressing, Stalled, TopicReady};
     let Applied { wanted, seen, withheld } = applied;
     match judge(wanted, seen) {
         Standing::Fits(reason, message) => {
-            facts.holds(TopicReady, reason, message);
-            facts.fails(Progressing, Reason::Settled, "no change is under way");
-            facts.fails(Stalled, Reason::Settled, "nothing is stuck");
+            conditions.holds(TopicReady, reason, message);
+            conditions.fails(Progressing, Reason::Settled, "no change is under way");
+            conditions.fails(Stalled, Reason::Settled, "nothing is stuck");
             true
         }
         Standing::Differs(_, message) if *withheld => {
             let message = format!("{message}; the object is paused");
-            facts.fails(TopicReady, Reason::PausedByAnnotation, message.as_str());
-            facts.fails(Progressing, Reason::PausedByAnnotation, message.as_str());
-            facts.fails(Stalled, Reason::PausedByAnnotation, "pausing is not being stuck");
+            conditions.fails(TopicReady, Reason::PausedByAnnotation, message.as_str());
+            conditions.fails(Progressing, Reason::PausedByAnnotation, message.as_str());
+            conditions.fails(Stalled, Reason::PausedByAnnotation, "pausing is not being stuck");
             true
         }
         Standing::Differs(reason, message) => {
-            facts.fails(TopicReady, reason, message.as_str());
-            facts.holds(Progressing, Reason::Applying, message.as_str());
-            facts.fails(Stalled, Reason::Applying, "the change goes on by itself");
+            conditions.fails(TopicReady, reason, message.as_str());
+            conditions.holds(Progressing, Reason::Applying, message.as_str());
+            conditions.fails(Stalled, Reason::Applying, "the change goes on by itself");
             false
         }
         Standing::Stuck(reason, message) => {
-            facts.fails(TopicReady, reason, message.as_str());
-            facts.fails(Progressing, reason, message.as_str());
-            facts.holds(Stalled, reason, message.as_str());
+            conditions.fails(TopicReady, reason, message.as_str());
+            conditions.fails(Progressing, reason, message.as_str());
+            conditions.holds(Stalled, reason, message.as_str());
             true
         }
     }

@@ -9,7 +9,7 @@ use kube::Client;
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
 use millrace_crds::Reason;
-use millrace_operator::cache::by_pool::Kept;
+use millrace_operator::cache::by_pool::ByPool;
 use millrace_operator::cache::failures::Failures;
 use millrace_operator::cache::objects::Stores;
 use millrace_operator::clickhouse::Outside;
@@ -129,11 +129,11 @@ fn context(
         },
         lag: lag.clone(),
         pods: pods.clone(),
-        sizings: Kept::default(),
+        sizings: ByPool::default(),
         brokers: Arc::new(Sessions::default()),
         tables: Arc::new(Outside),
         seen: Arc::default(),
-        wakes: Arc::default(),
+        queue_times: Arc::default(),
         references: Arc::default(),
         watches_secrets: false,
         outbound: Outbound::default(),
@@ -141,7 +141,7 @@ fn context(
         claims: millrace_operator::cache::claims::Claims::default(),
         metered: MetricsApi::default(),
         migrations: Migrations::default(),
-        trials: Kept::default(),
+        baselines: ByPool::default(),
     }
 }
 
@@ -255,10 +255,10 @@ impl World {
     }
 
     /// Says of a child what its own controller would, for its newest generation or an older one.
-    pub(crate) fn say(&self, path: &str, older_by: i64, facts: &[(&str, bool)], more: Value) {
+    pub(crate) fn say(&self, path: &str, older_by: i64, conditions: &[(&str, bool)], more: Value) {
         self.server.edit(path, |object| {
             let generation = object["metadata"]["generation"].as_i64().unwrap() - older_by;
-            let conditions: Vec<Value> = facts
+            let conditions: Vec<Value> = conditions
                 .iter()
                 .map(|(type_, holds)| {
                     json!({"type": type_, "status": if *holds { "True" } else { "False" },
