@@ -1,14 +1,19 @@
 # Millrace. `make` lists what there is; each target is a task of `cargo xtask` (e2e/xtask).
 .DEFAULT_GOAL := help
-.PHONY: help try demo up down status images check test conformance alerts bench bench-peers bench-operator chaos codegen audit fuzz sim sim-operator seeds
+.PHONY: help try demo up down status images check test nightly conformance alerts bench bench-peers bench-operator chaos codegen audit fuzz sim sim-operator seeds
 
 XTASK := cargo run --quiet --locked --package xtask --
+
+# One selection for both builds of `make try`, so that nothing is compiled twice.
+TRY := -p xtask -p millrace-collector -p millrace-ddl -p millrace-loadgen
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 try: prerequisites ## The shortest way to rows in a table: one collector and a ClickHouse engine, no Kubernetes, no Kafka
-	@$(XTASK) try
+	@echo "==> compiling what runs it" >&2
+	@cargo build --quiet --locked --profile try $(TRY) --bin xtask
+	@"$${CARGO_TARGET_DIR:-target}/try/xtask" try
 
 demo: prerequisites ## The whole of it on this machine: cluster, operator, pipeline, a million spans, checked
 	@$(XTASK) demo
@@ -30,6 +35,9 @@ check: prerequisites ## Structure rules, formatting, lints, dependency policy
 
 test: prerequisites ## Everything: unit, integration (real broker and engine), faults, cluster; FROM=cluster begins there
 	@$(XTASK) test $(if $(FROM),--from $(FROM))
+
+nightly: prerequisites ## Hours: all seeds, fuzz targets, alerts, conformance, faults, benchmarks; ONLY=fuzz for one
+	@$(XTASK) nightly $(if $(ONLY),--only '$(ONLY)')
 
 conformance: prerequisites ## Ours beside the OpenTelemetry Collector's: rows compared, topics exchanged (builds it)
 	@$(XTASK) conformance

@@ -13,6 +13,7 @@ mod demo;
 mod first_try;
 mod fuzz;
 mod install;
+mod nightly;
 mod say;
 mod shell;
 mod sim;
@@ -92,6 +93,8 @@ enum Task {
         #[arg(long, value_enum, default_value = "check")]
         from: test::Phase,
     },
+    /// What takes longer than a change should wait for: every simulation seed, fuzz target, fault.
+    Nightly(nightly::Options),
     /// What ours and the OpenTelemetry Collector's exporter write, row by row.
     Conformance,
     /// The chart's alerts, tried with Prometheus' own evaluator.
@@ -122,6 +125,7 @@ fn main() -> ExitCode {
         Task::Chaos { no_build: true } => chaos::strike(),
         Task::Chaos { no_build: false } => chaos::run(Binaries::Built),
         Task::Test { from } => test::run(from),
+        Task::Nightly(options) => nightly::run(&options),
         Task::Conformance => conformance::run(),
         Task::Alerts => alerts::run(),
         Task::Bench { peers, no_build: true } => bench::run(peers, Binaries::AsTheyAre),

@@ -1,0 +1,118 @@
+//! `xtask nightly`: what takes longer than a change should wait for, one step after the other. A
+//! step that fails does not end the run; the last lines are a table of all of them, in the form in
+//! which docs/reliability.md keeps results.
+//!
+//! Rule: a test of more than 30 s that no change needs at once belongs here, not in `xtask test`.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use crate::{say, shell};
+
+/// Which steps run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Only steps whose name contains this.
+    #[arg(long)]
+    only: Option<String>,
+}
+
+/// A step: its name, and the program that does it.
+struct Step {
+    name: &'static str,
+    program: &'static str,
+    arguments: &'static [&'static str],
+}
+
+/// The steps, those that need no stack first.
+const STEPS: [Step; 8] = [
+    Step { name: "gateway simulation", program: "make", arguments: &["seeds", "SEEDS=20000"] },
+    Step {
+        name: "operator simulation",
+        program: "make",
+        arguments: &["sim-operator", "SEEDS=1000"],
+    },
+    Step { name: "fuzz targets", program: "make", arguments: &["fuzz"] },
+    Step { name: "alerts", program: "make", arguments: &["alerts"] },
+    Step { name: "conformance", program: "make", arguments: &["conformance"] },
+    Step {
+        name: "10,000 topics",
+        program: "cargo",
+        arguments: &[
+            "test",
+            "--locked",
+            "--workspace",
+            "--test",
+            "operator_sessions",
+            "--",
+            "--ignored",
+        ],
+    },
+    Step { name: "faults", program: "make", arguments: &["chaos", "BUDGET=nightly"] },
+    Step { name: "benchmarks", program: "make", arguments: &["bench"] },
+];
+
+struct Done {
+    name: &'static str,
+    took: Duration,
+    passed: bool,
+}
+
+/// Runs them, and fails at the end if one failed.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let only = options.only.as_deref().unwrap_or_default();
+    let chosen: Vec<&Step> = STEPS.iter().filter(|step| step.name.contains(only)).collect();
+    if chosen.is_empty() {
+        let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        bail!("no step is called {only:?}; there are: {}", names.join(", "));
+    }
+    let mut done = Vec::new();
+    for (place, Step { name, program, arguments }) in chosen.iter().enumerate() {
+        say::step(&format!("{} of {}: {name}", place + 1, chosen.len()));
+        let began = Instant::now();
+        let outcome = shell::run(program, arguments);
+        if let Err(error) = &outcome {
+            say::error(&format!("{error:#}"));
+        }
+        done.push(Done { name, took: began.elapsed(), passed: outcome.is_ok() });
+    }
+    table(&done).iter().for_each(|line| say::line(line));
+    let failed = done.iter().filter(|one| !one.passed).count();
+    if failed > 0 {
+        bail!("{failed} of {} steps failed; their output is above", done.len());
+    }
+    Ok(())
+}
+
+fn table(done: &[Done]) -> Vec<String> {
+    let mut lines =
+        vec!["| step | result | seconds |".to_owned(), "| --- | --- | ---: |".to_owned()];
+    lines.extend(done.iter().map(|Done { name, took, passed }| {
+        let result = if *passed { "passed" } else { "FAILED" };
+        format!("| {name} | {result} | {:.0} |", took.as_secs_f64())
+    }));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Done, Duration, Options, run, table};
+
+    /// Scenario: one step passed, one failed. Guarantee: the table says which.
+    #[test]
+    fn a_failed_step_stands_in_the_table() {
+        let done = [
+            Done { name: "a", took: Duration::from_secs(61), passed: true },
+            Done { name: "b", took: Duration::from_secs(2), passed: false },
+        ];
+        assert_eq!(table(&done)[2..], ["| a | passed | 61 |", "| b | FAILED | 2 |"]);
+    }
+
+    /// Scenario: a name that no step has. Guarantee: nothing runs, and the names are told.
+    #[test]
+    fn a_step_that_is_not_there_is_refused() {
+        let refused = run(&Options { only: Some("nothing of the kind".into()) }).unwrap_err();
+        assert!(refused.to_string().contains("gateway simulation"), "{refused}");
+    }
+}
