@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::SaslMechanism;
-use millrace_operator::credentials::Login;
+use millrace_operator::outbound::credentials::Login;
 use millrace_operator::kafka::{Pace, Sessions, Settings, TopicChange, TopicSeen};
 use millrace_stack::kafka::{Broker, BrokerOptions, Credentials, Listener};
 use millrace_stack::service::Secret;

@@ -12,7 +12,7 @@ use futures::StreamExt;
 use futures::future::join_all;
 use millrace_crds::Reason;
 use millrace_operator::kafka::{Pace, Sessions, Settings, TopicChange, TopicSeen};
-use millrace_operator::lag::LagObservation;
+use millrace_operator::kafka::lag_board::LagObservation;
 use millrace_stack::kafka::{Broker, BrokerOptions, Listener};
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};

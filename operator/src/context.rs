@@ -9,22 +9,22 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kube::Client;
 
-use crate::backoff::Failures;
-use crate::claims::Claims;
-use crate::events::Events;
-use crate::kept::Kept;
-use crate::lag::LagSource;
-use crate::metrics::Metrics;
-use crate::migrations::Migrations;
+use crate::cache::baseline::Baseline;
+use crate::cache::by_pool::ByPool;
+use crate::cache::children::Seen;
+use crate::cache::claims::Claims;
+use crate::cache::failures::Failures;
+use crate::cache::objects::Stores;
+use crate::cache::queue_time::QueueTimes;
+use crate::cache::secret_references::References;
+use crate::cache::sizing::Sizing;
+use crate::clickhouse::migrations::Migrations;
+use crate::clickhouse::{Brokers, Tables};
+use crate::kafka::lag_board::LagSource;
 use crate::outbound::Outbound;
-use crate::outside::{Brokers, Tables};
-use crate::references::References;
-use crate::scrape::{MetricsApi, PodSource};
-use crate::seen::Seen;
-use crate::sizing::Sizing;
-use crate::stores::Stores;
-use crate::trials::Trial;
-use crate::wakes::Wakes;
+use crate::pods::{MetricsApi, PodSource};
+use crate::report::events::Events;
+use crate::telemetry::metrics::Metrics;
 
 /// Tells the time; conditions and sizing windows are made of it.
 pub trait Clock: Send + Sync {
@@ -80,7 +80,7 @@ pub struct Context {
     /// What the metrics API says of pods that say nothing.
     pub metered: MetricsApi,
     /// What is remembered of each pool's sizing.
-    pub sizings: Kept<Sizing>,
+    pub sizings: ByPool<Sizing>,
     /// What watches have seen of children, and which were verified since.
     pub seen: Arc<Seen>,
     /// Who holds which topics, groups and tables.
@@ -90,11 +90,11 @@ pub struct Context {
     /// Whether the operator may watch Secrets, and does.
     pub watches_secrets: bool,
     /// Since when objects wait for their reconcile.
-    pub wakes: Arc<Wakes>,
+    pub queue_times: Arc<QueueTimes>,
     /// Objects of our own kinds, as their controllers hold them.
     pub stores: Stores,
     /// Which tables are being migrated.
     pub migrations: Migrations,
     /// What pods did, for judging rollouts.
-    pub trials: Kept<Trial>,
+    pub baselines: ByPool<Baseline>,
 }

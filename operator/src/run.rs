@@ -16,22 +16,22 @@ use serde::de::DeserializeOwned;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::admin::{self, Health};
 use crate::args::Args;
+use crate::cache::by_pool::ByPool;
+use crate::clickhouse::Outside;
+use crate::clickhouse::migrations::Migrations;
 use crate::context::{Context, Images, SystemClock};
-use crate::controller::{self, Place};
 use crate::error::chain;
-use crate::events::Events;
+use crate::kafka::lag_board::LagBoard;
 use crate::kafka::{KafkaLag, Pace, Sessions};
-use crate::kept::Kept;
-use crate::lag::LagBoard;
 use crate::lease::{Elector, Ending};
-use crate::metrics::Metrics;
-use crate::migrations::Migrations;
 use crate::outbound::Outbound;
-use crate::outside::Outside;
+use crate::pods::{HttpPods, MetricsApi, PodBoard};
 use crate::pool::template;
-use crate::scrape::{HttpPods, MetricsApi, PodBoard};
+use crate::reconcile::controller::{self, Place};
+use crate::report::events::Events;
+use crate::telemetry::admin::{self, Health};
+use crate::telemetry::metrics::Metrics;
 use crate::{edge, gateway, pipeline, schema, telemetry, topic};
 
 /// Reconciles wait for answers more than they compute; two threads also bound the allocator's
@@ -153,7 +153,7 @@ async fn lead(
         on_its_own = &mut controllers => return ended(on_its_own, health),
     };
     metrics.set_leader(true);
-    context.wakes.forget();
+    context.queue_times.forget();
     let _ = leads.send(true);
 
     // The lease is held until the controllers are done, so that nobody else starts beside them.
@@ -213,7 +213,7 @@ fn context(args: &Args, client: Client, metrics: &Metrics) -> Context {
         events: Events::new(client.clone(), args.identity(), metrics.clone()),
         metrics: metrics.clone(),
         clock: Arc::new(SystemClock),
-        failures: crate::backoff::Failures::default(),
+        failures: crate::cache::failures::Failures::default(),
         images: Images {
             collector_repository: args.collector_image_repository.clone(),
             collector_version_default: env!("CARGO_PKG_VERSION").to_owned(),
@@ -221,19 +221,19 @@ fn context(args: &Args, client: Client, metrics: &Metrics) -> Context {
         },
         lag: Arc::new(LagBoard::new(Arc::new(KafkaLag::new(client.clone(), sessions.clone())))),
         pods: Arc::new(PodBoard::new(Arc::new(pods))),
-        sizings: Kept::default(),
+        sizings: ByPool::default(),
         brokers: Arc::new(sessions),
         outbound,
         tables: Arc::new(Outside),
         seen: Arc::default(),
-        wakes: Arc::default(),
+        queue_times: Arc::default(),
         references: Arc::default(),
         watches_secrets: args.watch_secrets,
-        stores: crate::stores::Stores::default(),
-        claims: crate::claims::Claims::default(),
+        stores: crate::cache::objects::Stores::default(),
+        claims: crate::cache::claims::Claims::default(),
         metered: MetricsApi::default(),
         migrations: Migrations::default(),
-        trials: Kept::default(),
+        baselines: ByPool::default(),
         client,
     }
 }

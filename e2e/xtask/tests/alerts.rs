@@ -23,7 +23,7 @@ fn words(text: &str, start: &str) -> BTreeSet<String> {
 #[test]
 fn alerts_ask_only_for_metrics_that_exist() {
     let collector = read("collector/pipeline/src/telemetry.rs");
-    let operator = read("operator/src/metrics.rs");
+    let operator = read("operator/src/telemetry/metrics.rs");
     let metrics = words(&read("manifests/monitoring.yaml"), "millrace_");
     assert!(metrics.len() >= 6, "{metrics:?}");
     for metric in metrics {

@@ -5,8 +5,8 @@ use millrace_crds::v1alpha1::{KafkaConnection, KafkaSasl, KafkaTls, SaslMechanis
 use rdkafka::ClientConfig;
 use sha2::{Digest, Sha256};
 
-use crate::credentials::{Login, Secrets};
 use crate::error::StepError;
+use crate::outbound::credentials::{Login, Secrets};
 
 /// Longest wait for a TCP or TLS connection, in milliseconds: shorter than a conversation, so that
 /// its cause is known before the conversation's own deadline.

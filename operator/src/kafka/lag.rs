@@ -22,7 +22,7 @@ use super::marks::Marks;
 use super::native::{Answer, EARLIEST, Found, LATEST, Partition, Question, Topic};
 use super::probe::Link;
 use super::questions::{Located, Topics, Want, describe, locate};
-use crate::lag::{LagObservation, PartitionOffsets};
+use crate::kafka::lag_board::{LagObservation, PartitionOffsets};
 
 /// Questions by time in a row. A search takes at most some twelve; see its tests.
 const WAVES_MAX: usize = 32;

@@ -15,7 +15,7 @@ use super::marks::Marks;
 use super::session::Session;
 use super::sessions::Pace;
 use super::{CONVERSATION_MAX, Deadline, Failure};
-use crate::lag::LagObservation;
+use crate::kafka::lag_board::LagObservation;
 
 /// Groups that wait at once. A waiting one takes some 200 bytes, so all are under 4 MB.
 const WAITING_MAX: usize = 20_000;

@@ -20,7 +20,7 @@ use super::lag::Asked;
 use super::session::Session;
 use super::topics::{Done, Job, JobKind, TopicChange, TopicSeen};
 use crate::error::{Step, StepError};
-use crate::lag::{LagObservation, LagQuery, LagSource};
+use crate::kafka::lag_board::{LagObservation, LagQuery, LagSource};
 use crate::outbound::Outbound;
 
 /// Sessions that are kept. One is a client, or two, of about 1 MiB and four threads each. All are

@@ -12,7 +12,7 @@ use super::secrets::{CurrentSecrets, SecretUses, SecretsSeen};
 use super::template::CONFIG_VOLUME;
 use crate::context::Context;
 use crate::error::{Step, StepError};
-use crate::pages;
+use crate::pods::pages;
 
 /// Reads the Secrets needed; `salt` is the pool's uid.
 ///

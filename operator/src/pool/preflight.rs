@@ -19,7 +19,7 @@ use millrace_rollout::{Fault, FaultKind, First};
 use super::member::member;
 use super::names::PoolNames;
 use super::template::{BUFFER_VOLUME, collector_status};
-use crate::apply::hash_of;
+use crate::cluster::hash_of;
 
 /// What these pods are called in their labels, so that nothing that selects collectors sees them:
 /// no Service, budget, policy or PodMonitor.

@@ -17,11 +17,11 @@ use kube::core::ObjectMeta;
 use millrace_crds::v1alpha1::{EdgePool, GatewayPool};
 use serde_json::json;
 
-use crate::apply::{Applicable, CHILDREN_MANAGER, Children, Looked, is_paused};
+use crate::cache::sizing::{SCALER_FRESH, Sizing};
+use crate::cluster::{Applicable, CHILDREN_MANAGER, Children, Looked, is_paused};
 use crate::context::Context;
 use crate::error::{Step, StepError};
-use crate::pages;
-use crate::sizing::{SCALER_FRESH, Sizing};
+use crate::pods::pages;
 
 /// Owns the number while nobody else does.
 pub const SCALE_MANAGER: &str = "millrace-operator/scale";

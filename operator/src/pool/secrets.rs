@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use super::Invalid;
 use super::template::SECRETS_ANNOTATION;
-use crate::apply::hex;
+use crate::cluster::hex;
 
 /// Where the secrets of a pod are mounted, one folder per Secret.
 pub const SECRETS_FOLDER: &str = "/etc/millrace/secrets";

@@ -5,7 +5,7 @@ use millrace_rollout::{Moving, NODE_LOST_REMEDY, Observation, Stuck, Trouble, Ve
 
 use super::Invalid;
 use crate::error::StepError;
-use crate::facts::Facts;
+use crate::report::conditions::Conditions;
 
 /// How the rollout of a pool's workload stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,59 +99,63 @@ impl<A> Outcome<A> {
 }
 
 /// States Paused, or takes it back.
-pub fn state_paused(facts: &mut Facts, paused: bool) {
+pub fn state_paused(conditions: &mut Conditions, paused: bool) {
     if paused {
         let message = "children are looked at, not written";
-        facts.holds(ConditionType::Paused, Reason::PausedByAnnotation, message);
+        conditions.holds(ConditionType::Paused, Reason::PausedByAnnotation, message);
     } else {
-        facts.drop(ConditionType::Paused);
+        conditions.drop(ConditionType::Paused);
     }
 }
 
 /// States PodsReady, Progressing and Stalled.
-pub fn state_pods(facts: &mut Facts, rollout: &Rollout, seen: Option<&Observation>) {
+pub fn state_pods(conditions: &mut Conditions, rollout: &Rollout, seen: Option<&Observation>) {
     use ConditionType::{PodsReady, Progressing, Stalled};
     match rollout {
         Rollout::Judged(Verdict::Complete) => {
             let pods = seen.map_or(0, |seen| seen.wanted);
-            facts.holds(PodsReady, Reason::AsAsked, format!("{pods} pods updated and available"));
-            facts.fails(Progressing, Reason::Settled, "no change is under way");
-            facts.fails(Stalled, Reason::Settled, "nothing is stuck");
+            conditions.holds(
+                PodsReady,
+                Reason::AsAsked,
+                format!("{pods} pods updated and available"),
+            );
+            conditions.fails(Progressing, Reason::Settled, "no change is under way");
+            conditions.fails(Stalled, Reason::Settled, "nothing is stuck");
         }
         Rollout::Judged(Verdict::Moving(moving)) => {
             let message = moving_text(moving);
-            facts.fails(PodsReady, Reason::PodsNotReady, message.as_str());
-            facts.holds(Progressing, Reason::Applying, message.as_str());
-            facts.fails(Stalled, Reason::Applying, "the change goes on by itself");
+            conditions.fails(PodsReady, Reason::PodsNotReady, message.as_str());
+            conditions.holds(Progressing, Reason::Applying, message.as_str());
+            conditions.fails(Stalled, Reason::Applying, "the change goes on by itself");
         }
         Rollout::Judged(Verdict::Stuck(stuck)) => {
             let (reason, message) = stuck_text(stuck);
-            facts.fails(PodsReady, reason, message.as_str());
-            facts.fails(Progressing, reason, message.as_str());
-            facts.holds(Stalled, reason, message.as_str());
+            conditions.fails(PodsReady, reason, message.as_str());
+            conditions.fails(Progressing, reason, message.as_str());
+            conditions.holds(Stalled, reason, message.as_str());
         }
         Rollout::Told { reason, message, progressing, stalled } => {
-            facts.fails(PodsReady, *reason, message.as_str());
+            conditions.fails(PodsReady, *reason, message.as_str());
             for (fact, holds) in [(Progressing, *progressing), (Stalled, *stalled)] {
                 match holds {
-                    true => facts.holds(fact, *reason, message.as_str()),
-                    false => facts.fails(fact, *reason, message.as_str()),
+                    true => conditions.holds(fact, *reason, message.as_str()),
+                    false => conditions.fails(fact, *reason, message.as_str()),
                 }
             }
         }
         Rollout::NotApplied { reason, message, stalled } => {
-            facts.fails(PodsReady, *reason, message.as_str());
-            facts.fails(Progressing, *reason, message.as_str());
+            conditions.fails(PodsReady, *reason, message.as_str());
+            conditions.fails(Progressing, *reason, message.as_str());
             if *stalled {
-                facts.holds(Stalled, *reason, message.as_str());
+                conditions.holds(Stalled, *reason, message.as_str());
             } else {
-                facts.fails(Stalled, *reason, message.as_str());
+                conditions.fails(Stalled, *reason, message.as_str());
             }
         }
         Rollout::NotSeen { reason, message } => {
-            facts.unknown(PodsReady, *reason, message.as_str());
-            facts.holds(Progressing, *reason, "tried again by itself");
-            facts.fails(Stalled, *reason, "tried again by itself");
+            conditions.unknown(PodsReady, *reason, message.as_str());
+            conditions.holds(Progressing, *reason, "tried again by itself");
+            conditions.fails(Stalled, *reason, "tried again by itself");
         }
     }
 }
@@ -211,14 +215,16 @@ pub fn stuck_text(stuck: &Stuck) -> (Reason, String) {
 }
 
 /// States SecretsFound from the error that validating gave, if it was about Secrets.
-pub fn state_secrets(facts: &mut Facts, invalid: Option<&Invalid>) {
+pub fn state_secrets(conditions: &mut Conditions, invalid: Option<&Invalid>) {
     match invalid {
         Some(invalid)
             if matches!(invalid.reason, Reason::SecretMissing | Reason::SecretKeyMissing) =>
         {
-            facts.fails(ConditionType::SecretsFound, invalid.reason, invalid.message.as_str());
+            conditions.fails(ConditionType::SecretsFound, invalid.reason, invalid.message.as_str());
         }
-        _ => facts.holds(ConditionType::SecretsFound, Reason::AsAsked, "every Secret is there"),
+        _ => {
+            conditions.holds(ConditionType::SecretsFound, Reason::AsAsked, "every Secret is there")
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Two objects that name one topic, group or table: against an API server in memory.
 
-use millrace_operator::gateway::GatewayPools;
-use millrace_operator::schema::Schemas;
-use millrace_operator::topic::Topics;
+use millrace_operator::controllers::gateway::GatewayPools;
+use millrace_operator::controllers::schema::Schemas;
+use millrace_operator::controllers::topic::Topics;
 use serde_json::{Value, json};
 
 use crate::support::gateway_pool;

@@ -1,8 +1,8 @@
 //! What a gateway pool says of tables that forget inserts too early, against an API server in
 //! memory.
 
-use millrace_operator::gateway::GatewayPools;
-use millrace_operator::scrape::Sample;
+use millrace_operator::controllers::gateway::GatewayPools;
+use millrace_operator::pods::Sample;
 use serde_json::json;
 
 use crate::support::world::World;

@@ -3,8 +3,8 @@
 use crate::support::apiserver::Write;
 use crate::support::world::World;
 use millrace_crds::v1alpha1::EdgePool;
-use millrace_operator::apply::patch_status;
-use millrace_operator::edge::EdgePools;
+use millrace_operator::cluster::patch_status;
+use millrace_operator::controllers::edge::EdgePools;
 use serde_json::json;
 
 const POOL: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/edgepools/prod";

@@ -1,7 +1,7 @@
 //! How a change of image or configuration reaches an edge pool: tried in a pod of its own first,
 //! taken back when a new pod fails, against an API server in memory and a stand-in for the kubelet.
 
-use millrace_operator::edge::EdgePools;
+use millrace_operator::controllers::edge::EdgePools;
 use serde_json::{Value, json};
 
 use crate::support::world::World;

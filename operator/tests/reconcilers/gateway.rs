@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use millrace_operator::gateway::GatewayPools;
-use millrace_operator::scrape::Sample;
+use millrace_operator::controllers::gateway::GatewayPools;
+use millrace_operator::pods::Sample;
 use serde_json::{Value, json};
 
 use crate::support::world::World;

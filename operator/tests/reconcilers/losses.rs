@@ -1,7 +1,7 @@
 //! What a gateway pool says of data that is gone or set aside, against an API server in memory.
 
-use millrace_operator::gateway::GatewayPools;
-use millrace_operator::scrape::Sample;
+use millrace_operator::controllers::gateway::GatewayPools;
+use millrace_operator::pods::Sample;
 use serde_json::{Value, json};
 
 use crate::support::world::World;

@@ -8,14 +8,14 @@ use crate::support::{GATEWAY_POOL, GATEWAY_SET, gateway_pool};
 use futures::future::{BoxFuture, FutureExt};
 use kube::runtime::controller::Action;
 use millrace_ddl as ddl;
-use millrace_operator::controller;
+use millrace_operator::clickhouse::Tables;
+use millrace_operator::controllers::gateway::GatewayPools;
+use millrace_operator::controllers::schema::Schemas;
+use millrace_operator::controllers::topic::Topics;
 use millrace_operator::error::Category;
-use millrace_operator::gateway::GatewayPools;
 use millrace_operator::kafka::Sessions;
 use millrace_operator::outbound::Outbound;
-use millrace_operator::outside::Tables;
-use millrace_operator::schema::Schemas;
-use millrace_operator::topic::Topics;
+use millrace_operator::reconcile::controller;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -56,7 +56,7 @@ fn finalizers(world: &World, path: &str) -> Vec<String> {
     serde_json::from_value(object["metadata"]["finalizers"].clone()).unwrap_or_default()
 }
 
-fn facts(world: &World, path: &str, types: &[&str]) -> Vec<(String, String)> {
+fn conditions(world: &World, path: &str, types: &[&str]) -> Vec<(String, String)> {
     let found = types.iter().map(|type_| world.condition(path, type_).unwrap());
     found.map(|(status, reason, _)| (status, reason)).collect()
 }
@@ -72,7 +72,7 @@ async fn a_topic_without_its_secret_says_which_one_is_missing() {
     let world = World::new();
     world.server.put(TOPIC, topic());
     world.reconcile::<Topics>(TOPIC).await.unwrap_err();
-    let told = facts(&world, TOPIC, &["SecretsFound", "TopicReady", "Stalled", "Ready"]);
+    let told = conditions(&world, TOPIC, &["SecretsFound", "TopicReady", "Stalled", "Ready"]);
     let missing = "SecretMissing";
     let wanted = [is("False", missing), is("Unknown", missing), is("True", missing)];
     assert_eq!(told[..3], wanted);
@@ -93,7 +93,7 @@ async fn a_schema_without_a_server_is_unknown_and_tried_again() {
     world.server.put(SCHEMA, schema("Retain"));
     world.reconcile::<Schemas>(SCHEMA).await.unwrap_err();
     let away = "ClickHouseUnreachable";
-    let told = facts(&world, SCHEMA, &["SchemaReady", "Stalled", "Ready", "SecretsFound"]);
+    let told = conditions(&world, SCHEMA, &["SchemaReady", "Stalled", "Ready", "SecretsFound"]);
     assert_eq!(told[..3], [is("Unknown", away), is("False", away), is("False", away)]);
     assert_eq!(told[3], is("True", "AsAsked"));
     assert_eq!(world.server.get(SCHEMA).unwrap()["status"]["revision"], Value::Null);
@@ -250,7 +250,7 @@ async fn a_migration_under_way_holds_the_size_of_pools_that_write_to_its_tables(
     assert!(!reasons.contains(&"HoldMigration".to_owned()), "{reasons:?}");
     assert_ne!(size(), before);
     // A look that finds nothing to do ends what was cut off before.
-    let place = millrace_operator::migrations::Place::of(
+    let place = millrace_operator::clickhouse::migrations::Place::of(
         &serde_json::from_value::<millrace_crds::v1alpha1::TelemetrySchema>(
             world.server.get(SCHEMA).unwrap(),
         )
@@ -350,7 +350,7 @@ async fn servers_that_hang_are_told_within_one_wait() {
     world.reconcile::<Schemas>(SCHEMA).await.unwrap_err();
     assert!(begun.elapsed().as_secs() <= 10, "{:?}", begun.elapsed());
     let away = "ClickHouseUnreachable";
-    let told = facts(&world, SCHEMA, &["SchemaReady", "Ready", "Stalled"]);
+    let told = conditions(&world, SCHEMA, &["SchemaReady", "Ready", "Stalled"]);
     assert_eq!(told, [is("Unknown", away), is("False", away), is("False", away)]);
 }
 
@@ -365,7 +365,7 @@ async fn a_reconcile_that_takes_too_long_leaves_ready_unknown() {
     let revision = world.server.get(SCHEMA).unwrap()["status"]["revision"].clone();
     world.reconcile::<Schemas>(SCHEMA).await.unwrap_err();
     let late = "ReconcileTimedOut";
-    let told = facts(&world, SCHEMA, &["Ready", "SecretsFound"]);
+    let told = conditions(&world, SCHEMA, &["Ready", "SecretsFound"]);
     assert_eq!(told, [is("Unknown", late), is("True", "AsAsked")]);
     assert_eq!(world.server.get(SCHEMA).unwrap()["status"]["revision"], revision);
     assert_eq!(world.server.take_event_reasons(), [late]);
@@ -459,7 +459,10 @@ async fn a_finalizer_put_on_does_not_hold_up_the_status() {
     let failed = world.reconcile::<Schemas>(SCHEMA).await.unwrap_err();
     assert_eq!(failed.category, Category::External);
     assert_eq!(finalizers(&world, SCHEMA), [FINALIZER]);
-    assert_eq!(facts(&world, SCHEMA, &["SchemaReady"]), [is("Unknown", "ClickHouseUnreachable")]);
+    assert_eq!(
+        conditions(&world, SCHEMA, &["SchemaReady"]),
+        [is("Unknown", "ClickHouseUnreachable")]
+    );
 }
 
 /// Scenario: a schema and a topic name hosts that the operator may not connect to: not on its list,
@@ -477,11 +480,11 @@ async fn hosts_that_are_not_allowed_are_told_and_not_connected_to() {
         object["spec"]["clickhouse"]["endpoints"] = json!([endpoint]);
         world.server.put(SCHEMA, object);
         world.reconcile::<Schemas>(SCHEMA).await.unwrap_err();
-        assert_eq!(facts(&world, SCHEMA, &["SchemaReady", "Stalled"]), refused);
+        assert_eq!(conditions(&world, SCHEMA, &["SchemaReady", "Stalled"]), refused);
     }
     let mut object = topic();
     object["spec"]["kafka"] = json!({"bootstrapServers": ["kafka:9092"]});
     world.server.put(TOPIC, object);
     world.reconcile::<Topics>(TOPIC).await.unwrap_err();
-    assert_eq!(facts(&world, TOPIC, &["TopicReady", "Stalled"]), refused);
+    assert_eq!(conditions(&world, TOPIC, &["TopicReady", "Stalled"]), refused);
 }

@@ -1,7 +1,7 @@
 //! What the pipeline's reconciler does against an API server in memory; the children's own
 //! controllers are played by the tests.
 
-use millrace_operator::pipeline::Pipelines;
+use millrace_operator::controllers::pipeline::Pipelines;
 use serde_json::{Value, json};
 
 use crate::support::world::World;
@@ -39,7 +39,7 @@ const GROUND: [&str; 5] = ["traces", "traces-dead-letter", "logs", "logs-dead-le
 
 /// What a child's controller says when all is well, `older_by` generations ago.
 fn fine(world: &World, kind: &str, older_by: i64) {
-    let facts: &[(&str, bool)] = match kind {
+    let conditions: &[(&str, bool)] = match kind {
         "gateway" => &[
             ("Ready", true),
             ("PodsReady", true),
@@ -57,7 +57,7 @@ fn fine(world: &World, kind: &str, older_by: i64) {
         }
         _ => json!({"replicas": 1, "readyReplicas": 1}),
     };
-    world.say(&child(kind), older_by, facts, more);
+    world.say(&child(kind), older_by, conditions, more);
 }
 
 async fn reconcile(world: &World) {
@@ -155,11 +155,11 @@ async fn what_is_taken_out_of_a_spec_is_taken_out_of_its_children() {
 async fn ready_is_never_true_while_any_check_fails() {
     for kind in CHILDREN {
         let world = ready().await;
-        let facts: &[&str] = match kind {
+        let conditions: &[&str] = match kind {
             "gateway" => &["PodsReady", "LagWithinBound", "SecretsFound"],
             _ => &["Ready"],
         };
-        for failing in facts {
+        for failing in conditions {
             let said: Vec<(&str, bool)> = ["Ready", "PodsReady", "LagWithinBound", "SecretsFound"]
                 .into_iter()
                 .map(|type_| (type_, type_ != *failing))
@@ -316,7 +316,7 @@ async fn a_stuck_child_is_named() {
 async fn lost_data_is_passed_on_and_holds_nothing_up() {
     let world = ready().await;
     let says = |holds: bool, older_by: i64| {
-        let facts = [
+        let conditions = [
             ("Ready", true),
             ("PodsReady", true),
             ("LagWithinBound", true),
@@ -324,7 +324,7 @@ async fn lost_data_is_passed_on_and_holds_nothing_up() {
             ("DataLost", holds),
         ];
         let more = json!({"replicas": 1, "readyReplicas": 1});
-        world.say(&child("gateway"), older_by, &facts, more);
+        world.say(&child("gateway"), older_by, &conditions, more);
     };
     assert_eq!(world.condition(PIPELINE, "DataLost").unwrap().1, "NothingLost");
     says(true, 0);

@@ -10,9 +10,9 @@ use std::fmt::Write;
 use std::path::Path;
 use std::{env, fs};
 
-use millrace_operator::controller::Reconciler;
-use millrace_operator::edge::EdgePools;
-use millrace_operator::gateway::GatewayPools;
+use millrace_operator::controllers::edge::EdgePools;
+use millrace_operator::controllers::gateway::GatewayPools;
+use millrace_operator::reconcile::controller::Reconciler;
 use serde_json::{Value, json};
 
 use crate::support::world::World;

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use millrace_operator::gateway::GatewayPools;
-use millrace_operator::scrape::Sample;
+use millrace_operator::controllers::gateway::GatewayPools;
+use millrace_operator::pods::Sample;
 use serde_json::{Value, json};
 
 use crate::support::world::World;

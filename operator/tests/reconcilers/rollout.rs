@@ -4,8 +4,8 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use millrace_operator::gateway::GatewayPools;
-use millrace_operator::scrape::Sample;
+use millrace_operator::controllers::gateway::GatewayPools;
+use millrace_operator::pods::Sample;
 use serde_json::{Value, json};
 
 use crate::support::world::World;

@@ -1,7 +1,7 @@
 //! What `/scale` of a pool shows, and who else may size it: against an API server in memory.
 
-use millrace_operator::edge::EdgePools;
-use millrace_operator::gateway::GatewayPools;
+use millrace_operator::controllers::edge::EdgePools;
+use millrace_operator::controllers::gateway::GatewayPools;
 use serde_json::{Value, json};
 
 use crate::support::world::World;

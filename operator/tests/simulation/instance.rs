@@ -19,25 +19,25 @@ use kube::runtime::{reflector, watcher};
 use millrace_crds::v1alpha1::{
     EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
 };
-use millrace_operator::backoff::Failures;
+use millrace_operator::cache::by_pool::ByPool;
+use millrace_operator::cache::failures::Failures;
+use millrace_operator::cache::objects::Stores;
+use millrace_operator::cache::packed::Packed;
+use millrace_operator::clickhouse::migrations::Migrations;
 use millrace_operator::context::{Context, Images};
-use millrace_operator::controller::{self, Reconciler};
-use millrace_operator::edge::EdgePools;
+use millrace_operator::controllers::edge::EdgePools;
+use millrace_operator::controllers::gateway::GatewayPools;
+use millrace_operator::controllers::pipeline::Pipelines;
+use millrace_operator::controllers::schema::Schemas;
+use millrace_operator::controllers::topic::Topics;
 use millrace_operator::error::StepError;
-use millrace_operator::events::Events;
-use millrace_operator::gateway::GatewayPools;
-use millrace_operator::kept::Kept;
-use millrace_operator::metrics::Metrics;
-use millrace_operator::migrations::Migrations;
 use millrace_operator::outbound::Outbound;
-use millrace_operator::packed::Packed;
-use millrace_operator::pipeline::Pipelines;
+use millrace_operator::pods::MetricsApi;
 use millrace_operator::pool::workload as figures;
-use millrace_operator::schema::Schemas;
-use millrace_operator::scrape::MetricsApi;
-use millrace_operator::stores::Stores;
-use millrace_operator::topic::Topics;
-use millrace_operator::watch::{Tell, noted};
+use millrace_operator::reconcile::controller::{self, Reconciler};
+use millrace_operator::reconcile::watches::{Tell, noted};
+use millrace_operator::report::events::Events;
+use millrace_operator::telemetry::metrics::Metrics;
 use millrace_rollout::Observation;
 use serde_json::{Value, json};
 
@@ -276,17 +276,17 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         brokers: Arc::new(beyond.clone()),
         tables: Arc::new(beyond.clone()),
         pods: Arc::new(beyond.clone()),
-        sizings: Kept::default(),
+        sizings: ByPool::default(),
         metered: MetricsApi::default(),
         migrations: Migrations::default(),
-        trials: Kept::default(),
+        baselines: ByPool::default(),
         seen: Arc::default(),
-        wakes: Arc::default(),
+        queue_times: Arc::default(),
         references: Arc::default(),
         watches_secrets: false,
         outbound: Outbound::default(),
         stores: Stores::default(),
-        claims: millrace_operator::claims::Claims::default(),
+        claims: millrace_operator::cache::claims::Claims::default(),
     }
 }
 

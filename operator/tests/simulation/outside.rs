@@ -7,12 +7,12 @@ use futures::future::{BoxFuture, FutureExt};
 use jiff::Timestamp;
 use millrace_crds::Reason;
 use millrace_ddl as ddl;
+use millrace_operator::clickhouse::{Brokers, Tables};
 use millrace_operator::context::Clock;
 use millrace_operator::error::{Category, Step, StepError};
+use millrace_operator::kafka::lag_board::{LagObservation, LagQuery, LagSource, PartitionOffsets};
 use millrace_operator::kafka::{Failure, Settings, TopicChange, TopicSeen};
-use millrace_operator::lag::{LagObservation, LagQuery, LagSource, PartitionOffsets};
-use millrace_operator::outside::{Brokers, Tables};
-use millrace_operator::scrape::{Look, PodSource, Target};
+use millrace_operator::pods::{Look, PodSource, Target};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Topic {

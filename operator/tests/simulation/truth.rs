@@ -26,7 +26,7 @@ pub(crate) fn check(
             continue;
         }
         let seen = Seen { log: &log[..=index], since: since.min(index), tables: &tables };
-        facts(&seen, beyond, &change.path, value)
+        conditions(&seen, beyond, &change.path, value)
             .map_err(|fact| format!("{} says Ready, but {fact}", change.path))?;
     }
     Ok(())
@@ -81,7 +81,7 @@ impl Seen<'_> {
     }
 }
 
-fn facts(seen: &Seen<'_>, beyond: &Beyond, path: &str, value: &Value) -> Result<(), String> {
+fn conditions(seen: &Seen<'_>, beyond: &Beyond, path: &str, value: &Value) -> Result<(), String> {
     let name = value["metadata"]["name"].as_str().unwrap_or("");
     let namespace = path.split('/').nth(5).unwrap_or("");
     let spec = &value["spec"];

@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use millrace_operator::apply::claim;
+use millrace_operator::ownership::applied_state;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 

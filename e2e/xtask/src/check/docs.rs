@@ -13,7 +13,7 @@ use crate::shell;
 /// Where the collector's metrics are registered, by their whole names.
 const COLLECTOR_METRICS: &str = "collector/pipeline/src/telemetry.rs";
 /// Where the operator's are, without `OPERATOR_PREFIX`.
-const OPERATOR_METRICS: &str = "operator/src/metrics.rs";
+const OPERATOR_METRICS: &str = "operator/src/telemetry/metrics.rs";
 const OPERATOR_PREFIX: &str = "millrace_operator_";
 /// Files whose words count as names in the tree.
 const SOURCES: &[&str] = &["rs", "py", "toml", "yaml"];

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use kube::client::Body;
-use millrace_operator::apply::claim;
+use millrace_operator::ownership::applied_state;
 use serde_json::{Map, Value, json};
 
 /// A request that changed something, or tried to.

@@ -9,20 +9,20 @@ use kube::Client;
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
 use millrace_crds::Reason;
-use millrace_operator::backoff::Failures;
+use millrace_operator::cache::by_pool::ByPool;
+use millrace_operator::cache::failures::Failures;
+use millrace_operator::cache::objects::Stores;
+use millrace_operator::clickhouse::Outside;
+use millrace_operator::clickhouse::migrations::Migrations;
 use millrace_operator::context::{Clock, Context, Images};
-use millrace_operator::controller::{self, Reconciler};
 use millrace_operator::error::{Category, Step, StepError};
-use millrace_operator::events::Events;
 use millrace_operator::kafka::Sessions;
-use millrace_operator::kept::Kept;
-use millrace_operator::lag::{LagObservation, LagQuery, LagSource, PartitionOffsets};
-use millrace_operator::metrics::Metrics;
-use millrace_operator::migrations::Migrations;
+use millrace_operator::kafka::lag_board::{LagObservation, LagQuery, LagSource, PartitionOffsets};
 use millrace_operator::outbound::Outbound;
-use millrace_operator::outside::Outside;
-use millrace_operator::scrape::{Look, MetricsApi, PodSource, Sample, ScrapeError, Target};
-use millrace_operator::stores::Stores;
+use millrace_operator::pods::{Look, MetricsApi, PodSource, Sample, ScrapeError, Target};
+use millrace_operator::reconcile::controller::{self, Reconciler};
+use millrace_operator::report::events::Events;
+use millrace_operator::telemetry::metrics::Metrics;
 use serde_json::{Value, json};
 
 use super::apiserver::ApiServer;
@@ -129,19 +129,19 @@ fn context(
         },
         lag: lag.clone(),
         pods: pods.clone(),
-        sizings: Kept::default(),
+        sizings: ByPool::default(),
         brokers: Arc::new(Sessions::default()),
         tables: Arc::new(Outside),
         seen: Arc::default(),
-        wakes: Arc::default(),
+        queue_times: Arc::default(),
         references: Arc::default(),
         watches_secrets: false,
         outbound: Outbound::default(),
         stores: Stores::default(),
-        claims: millrace_operator::claims::Claims::default(),
+        claims: millrace_operator::cache::claims::Claims::default(),
         metered: MetricsApi::default(),
         migrations: Migrations::default(),
-        trials: Kept::default(),
+        baselines: ByPool::default(),
     }
 }
 
@@ -255,10 +255,10 @@ impl World {
     }
 
     /// Says of a child what its own controller would, for its newest generation or an older one.
-    pub(crate) fn say(&self, path: &str, older_by: i64, facts: &[(&str, bool)], more: Value) {
+    pub(crate) fn say(&self, path: &str, older_by: i64, conditions: &[(&str, bool)], more: Value) {
         self.server.edit(path, |object| {
             let generation = object["metadata"]["generation"].as_i64().unwrap() - older_by;
-            let conditions: Vec<Value> = facts
+            let conditions: Vec<Value> = conditions
                 .iter()
                 .map(|(type_, holds)| {
                     json!({"type": type_, "status": if *holds { "True" } else { "False" },

@@ -1,0 +1,186 @@
+//! What pods did between two looks, kept for judging rollouts: counters at the beginning of a
+//! watch, and what pods did while nothing was under way.
+//!
+//! Kept in the process. Losing it is safe: a watch then begins again with the next look, and a pool
+//! of one pod is judged without its past. Nothing is judged here.
+
+use std::collections::BTreeMap;
+
+use millrace_rollout::Load;
+
+use crate::pods::{self, Sample};
+
+/// The past of a pool reaches back for one to two of these: as long as a canary is watched by
+/// default, so that both saw a like time.
+const PAST_SECONDS: i64 = 300;
+
+/// What the pods said that answered.
+#[must_use]
+pub fn answered(look: &scrape::Look) -> Look {
+    let answered = look.iter().filter_map(|(pod, answer)| Some((pod, answer.as_ref().ok()?)));
+    answered.map(|(pod, sample)| (pod.clone(), sample.clone())).collect()
+}
+
+/// Sample of all pods that answered at one look, by pod.
+pub type Look = BTreeMap<String, Sample>;
+
+/// What is kept of one pool.
+#[derive(Clone, Debug, Default)]
+pub struct Baseline {
+    /// Which watch `base` began, and the counters at its beginning.
+    watch: Option<(String, Look)>,
+    /// While nothing is under way: the last two looks that are apart as far as the past reaches.
+    past: Option<(Look, Look)>,
+    newest: Look,
+    /// The pod that was to try a change and could not be made.
+    pub untried: Option<String>,
+}
+
+impl Baseline {
+    /// Takes a look while nothing is under way.
+    pub fn rest(&mut self, look: Look) {
+        self.watch = None;
+        self.past = match self.past.take() {
+            None => Some((look.clone(), look.clone())),
+            Some((_, newer)) if is_apart(&newer, &look) => Some((newer, look.clone())),
+            Some(past) => Some(past),
+        };
+        self.newest = look;
+    }
+
+    /// Takes a look during the watch called `name`; the first one of a watch is its beginning.
+    pub fn watch(&mut self, name: &str, look: Look) {
+        match &mut self.watch {
+            Some((of, base)) if of == name => {
+                // A pod that was not there yet begins when it is seen first.
+                for (pod, counters) in &look {
+                    base.entry(pod.clone()).or_insert_with(|| counters.clone());
+                }
+            }
+            _ => {
+                // The past ends where the first watch begins.
+                if self.watch.is_none() {
+                    let newest = std::mem::take(&mut self.newest);
+                    self.past = self.past.take().map(|(older, _)| (older, newest));
+                }
+                self.watch = Some((name.to_owned(), look.clone()));
+            }
+        }
+        self.newest = look;
+    }
+
+    /// What each pod did since the watch began.
+    #[must_use]
+    pub fn loads(&self) -> Vec<(String, Load)> {
+        self.watch.as_ref().map_or_else(Vec::new, |(_, base)| between(base, &self.newest))
+    }
+
+    /// What each pod did before, while nothing was under way.
+    #[must_use]
+    pub fn past(&self) -> Vec<Load> {
+        let Some((older, newer)) = &self.past else { return Vec::new() };
+        between(older, newer).into_iter().map(|(_, load)| load).collect()
+    }
+}
+
+fn is_apart(before: &Look, now: &Look) -> bool {
+    let at = |look: &Look| look.values().map(|it| it.at).max();
+    match (at(before), at(now)) {
+        (Some(before), Some(now)) => now.saturating_sub(before) >= PAST_SECONDS,
+        // A look that saw no pod is no beginning.
+        (before, _) => before.is_none(),
+    }
+}
+
+/// Pods that both looks saw. A pod that says so, or whose counters went backwards, was started anew
+/// in between and has counted from nothing.
+fn between(base: &Look, now: &Look) -> Vec<(String, Load)> {
+    let load = |(pod, now): (&String, &Sample)| {
+        let base = base.get(pod)?;
+        let began = now.started_at.zip(base.started_at);
+        let restarted = began.is_some_and(|(now, before)| now != before)
+            || now.records_in < base.records_in
+            || now.cpu_seconds < base.cpu_seconds;
+        let nothing =
+            Sample { at: base.at, lag_messages: base.lag_messages.clone(), ..Sample::default() };
+        let base = if restarted { &nothing } else { base };
+        let seconds = now.at.saturating_sub(base.at);
+        if seconds <= 0 {
+            return None;
+        }
+        let change = |now: u64, then: u64| {
+            i64::try_from(now).unwrap_or(i64::MAX) - i64::try_from(then).unwrap_or(i64::MAX)
+        };
+        // Partitions that came or went say nothing about how fast this pod is.
+        let lags = now.lag_messages.iter();
+        let lags = lags.filter_map(|(of, lag)| Some(change(*lag, *base.lag_messages.get(of)?)));
+        let lags: Vec<i64> = lags.collect();
+        let load = Load {
+            seconds: seconds as f64,
+            records_in: now.records_in.saturating_sub(base.records_in),
+            records_out: now.records_out.saturating_sub(base.records_out),
+            records_apart: now.records_apart.saturating_sub(base.records_apart),
+            held_change: change(now.records_held, base.records_held),
+            cpu_seconds: now.cpu_seconds - base.cpu_seconds,
+            resident_bytes: now.resident_bytes.unwrap_or(0),
+            insert_failures: now.insert_failures().saturating_sub(base.insert_failures()),
+            lag_change: (!lags.is_empty()).then(|| lags.iter().sum()),
+        };
+        Some((pod.clone(), load))
+    };
+    now.iter().filter_map(load).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(at: i64, pods: &[(&str, u64)]) -> Look {
+        let of = |(pod, records): &(&str, u64)| {
+            let counters = Sample {
+                at,
+                records_in: *records,
+                cpu_seconds: *records as f64,
+                ..Sample::default()
+            };
+            ((*pod).to_owned(), counters)
+        };
+        pods.iter().map(of).collect()
+    }
+
+    fn records(loads: &[(String, Load)]) -> Vec<(&str, u64)> {
+        loads.iter().map(|(pod, load)| (pod.as_str(), load.records_in)).collect()
+    }
+
+    /// Scenario: a pod goes on, one starts anew, one comes later; then another watch. Guarantee:
+    /// each load is what the pod did since the watch began or since its start; another watch is
+    /// another beginning.
+    #[test]
+    fn a_watch_counts_from_its_beginning() {
+        let mut baseline = Baseline::default();
+        baseline.watch("one", look(100, &[("a", 1_000), ("b", 1_000)]));
+        baseline.watch("one", look(110, &[("a", 1_500), ("b", 40), ("c", 7)]));
+        assert_eq!(records(&baseline.loads()), [("a", 500), ("b", 40)]);
+        baseline.watch("one", look(120, &[("a", 1_600), ("b", 60), ("c", 9)]));
+        assert_eq!(records(&baseline.loads()), [("a", 600), ("b", 60), ("c", 2)]);
+        baseline.watch("two", look(130, &[("a", 1_700)]));
+        baseline.watch("two", look(140, &[("a", 1_701)]));
+        assert_eq!(records(&baseline.loads()), [("a", 1)]);
+    }
+
+    /// Scenario: a pool at rest for twenty minutes, then a watch. Guarantee: its past reaches back
+    /// five to ten minutes and ends where the watch began.
+    #[test]
+    fn the_past_is_what_was_done_before_the_watch() {
+        let mut baseline = Baseline::default();
+        for at in (0..1_200).step_by(10) {
+            baseline.rest(look(at, &[("a", at.unsigned_abs())]));
+        }
+        baseline.watch("one", look(1_200, &[("a", 3)]));
+        let seconds = baseline.past()[0].seconds;
+        assert!((300.0..=600.0).contains(&seconds), "{seconds}");
+        let before = baseline.past();
+        baseline.watch("one", look(1_210, &[("a", 4)]));
+        assert_eq!(baseline.past(), before);
+    }
+}

@@ -1,0 +1,605 @@
+//! What watches have seen of children, and which of them were verified in that very state: why a
+//! converged reconcile need not read its children again.
+//!
+//! A child is passed over only while three things agree: the watch's newest version of it, the
+//! version that was last compared in full, and the hash of what is wanted. An edit moves the first
+//! before the owner is woken, so it is always looked at. A version whose metadata says that what is
+//! wanted was applied, and that nobody changed it since, counts as compared ([`Claim`]). Nothing
+//! here is believed for longer than [`VERIFIED_FOR`]: a watch that lost something is found out by
+//! then. Without a watch nothing is passed over. What was written or read before its watch told of
+//! it waits for that apart. It never holds an object, a Secret's content or a client.
+//!
+//! Limits: some 100 bytes per child that exists and 300 per owner: 50,000 children of 10,000 owners
+//! take 9 MB; of those that no watch has told of yet, [`AHEAD_MAX`].
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use kube::{Resource, ResourceExt};
+use millrace_rollout::Observation;
+
+use crate::ownership::applied_state::Claim;
+
+/// A child is compared in full at least this often, whatever its watch says. 10,000 edge pools have
+/// 50,000 children, of which an operator then reads some 35 a second (a child is read 1,350 s after
+/// the last time on average, and its owner is looked at 110 s later). No watch that keeps its
+/// promises needs it at all.
+pub const VERIFIED_FOR: SignedDuration = SignedDuration::from_secs(1_800);
+/// Up to this share of that time is taken off by the child's name, so that children that were made
+/// together are not all read together.
+const JITTER_PERCENT: u64 = 50;
+/// A watch tells of what was just written within this time, or is behind by far more than usual.
+const AHEAD_FOR: SignedDuration = SignedDuration::from_secs(30);
+/// Children verified before their watch told of them: those of some hundred owners, far more than
+/// are reconciled at once. What is beyond is read once more.
+const AHEAD_MAX: usize = 1_000;
+
+/// Which child, by a fingerprint of 128 bits of its kind, namespace and name: names would take more
+/// than all else that is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key(u64, u64);
+
+impl Key {
+    /// The key of the child of kind `K` called `name` in `namespace`.
+    #[must_use]
+    pub fn new<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> Self {
+        let child = (K::kind(&()), namespace, name);
+        Self(fingerprint(&child), fingerprint(&("another", child)))
+    }
+
+    /// How long this child stays verified.
+    fn patience(self) -> SignedDuration {
+        let most = u64::try_from(VERIFIED_FOR.as_secs()).unwrap_or(0);
+        let less = self.0 % (most * JITTER_PERCENT / 100).max(1);
+        VERIFIED_FOR - SignedDuration::from_secs(i64::try_from(less).unwrap_or(0))
+    }
+}
+
+/// One state of one object: its uid and resource version, as a fingerprint of 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark(u64);
+
+impl Mark {
+    /// The mark of an object as it was read, written or seen by a watch.
+    #[must_use]
+    pub fn of<K: Resource>(object: &K) -> Self {
+        Self(fingerprint(&(object.uid(), object.resource_version())))
+    }
+}
+
+/// A state as a watch tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    /// Which it is.
+    pub mark: Mark,
+    /// What its metadata says of what was applied, if anything.
+    pub claim: Option<Claim>,
+    /// A workload's figures, of a watch that tells of more than metadata.
+    pub figures: Option<Observation>,
+}
+
+impl State {
+    /// The state of an object of which a watch tells, with its figures if they are told too.
+    #[must_use]
+    pub fn of<K: Resource>(object: &K, figures: Option<Observation>) -> Self {
+        Self { mark: Mark::of(object), claim: Claim::of(object), figures }
+    }
+}
+
+/// The same for equal values within one process, and evenly spread.
+pub(crate) fn fingerprint(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What is known of one child.
+#[derive(Debug, Default)]
+struct Entry {
+    /// Its newest state by the watch; none while no watch has told of it.
+    seen: Option<Mark>,
+    /// What its metadata in that state says of what was applied.
+    claim: Option<Claim>,
+    /// A workload's figures in that state, if its watch tells them; boxed, since most children are
+    /// none.
+    figures: Option<Box<Observation>>,
+    /// The watch that told of it, and in which of its lists.
+    round: Round,
+    /// Whose it is: to wake the owner when the child turns out to be gone, and to count.
+    owner: Option<Belongs>,
+    verified: Option<Verified>,
+}
+
+/// Whose a child is, and the kind it counts under.
+#[derive(Clone, Debug)]
+struct Belongs {
+    owner: Arc<Owner>,
+    kind: u64,
+}
+
+/// An owner: its kind, namespace and name. All children of one share it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Owner {
+    kind: Cow<'static, str>,
+    namespace: Box<str>,
+    name: Box<str>,
+}
+
+impl Owner {
+    fn new<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> Self {
+        Self { kind: K::kind(&()), namespace: namespace.into(), name: name.into() }
+    }
+}
+
+/// A comparison in full that found, or made, everything as wanted.
+#[derive(Debug)]
+struct Verified {
+    state: Mark,
+    wanted: u64,
+    at: Timestamp,
+    /// A workload's figures at that state, if it was read or written.
+    figures: Option<Box<Observation>>,
+}
+
+impl Entry {
+    /// The last comparison, if it was a short time ago and the child is still in that very state.
+    fn unmoved(&self, key: Key, now: Timestamp) -> Option<&Verified> {
+        let verified = self.verified.as_ref()?;
+        (is_young(verified, key, now) && self.seen == Some(verified.state)).then_some(verified)
+    }
+}
+
+/// Whether it was so short a time ago that it counts.
+fn is_young(verified: &Verified, key: Key, now: Timestamp) -> bool {
+    let age = now.duration_since(verified.at);
+    age >= SignedDuration::ZERO && age < key.patience()
+}
+
+/// A watch and the list it goes on from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    watch: u32,
+    list: u32,
+}
+
+impl Round {
+    /// The same watch, when it begins a new list.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self { list: self.list.wrapping_add(1), ..self }
+    }
+}
+
+/// A child that a new list no longer holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its owner's name.
+    pub owner: String,
+}
+
+#[derive(Debug, Default)]
+struct Children {
+    entries: HashMap<Key, Entry>,
+    /// How many children of each kind an owner has.
+    owners: HashMap<Arc<Owner>, Vec<(u64, u32)>>,
+    /// What was verified before a watch told of it.
+    ahead: HashMap<Key, Verified>,
+}
+
+impl Children {
+    fn adopt(&mut self, key: Key, owner: Option<(Owner, u64)>) {
+        let before = self.entries.get_mut(&key).and_then(|entry| entry.owner.take());
+        if let Some(before) = before {
+            self.orphan(&before);
+        }
+        let Some((owner, kind)) = owner else { return };
+        let owner = match self.owners.get_key_value(&owner) {
+            Some((known, _)) => known.clone(),
+            None => Arc::new(owner),
+        };
+        let counts = self.owners.entry(owner.clone()).or_default();
+        match counts.iter_mut().find(|(counted, _)| *counted == kind) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((kind, 1)),
+        }
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.owner = Some(Belongs { owner, kind });
+        }
+    }
+
+    fn orphan(&mut self, belongs: &Belongs) {
+        let Some(counts) = self.owners.get_mut(&belongs.owner) else { return };
+        for (kind, count) in counts.iter_mut() {
+            if *kind == belongs.kind {
+                *count = count.saturating_sub(1);
+            }
+        }
+        counts.retain(|(_, count)| *count > 0);
+        if counts.is_empty() {
+            self.owners.remove(&belongs.owner);
+        }
+    }
+
+    fn remove(&mut self, key: Key) -> Option<Entry> {
+        let entry = self.entries.remove(&key)?;
+        if let Some(belongs) = &entry.owner {
+            self.orphan(belongs);
+        }
+        Some(entry)
+    }
+}
+
+/// The children of all owners, as watches tell and as they were verified.
+#[derive(Debug, Default)]
+pub struct Seen {
+    children: Mutex<Children>,
+    watches: AtomicU32,
+}
+
+impl Seen {
+    /// A new watch begins.
+    #[must_use]
+    pub fn begin(&self) -> Round {
+        Round { watch: self.watches.fetch_add(1, Ordering::Relaxed) + 1, list: 0 }
+    }
+
+    /// A watch told of the state of a child of kind `C`, and of the `K` that owns it.
+    pub fn note<K, C>(
+        &self,
+        (namespace, name): (&str, &str),
+        state: State,
+        owner: Option<&str>,
+        round: Round,
+    ) where
+        K: Resource<DynamicType = ()>,
+        C: Resource<DynamicType = ()>,
+    {
+        let key = Key::new::<C>(namespace, name);
+        let owner = owner.map(|owner| Owner::new::<K>(namespace, owner));
+        let mut children = self.lock();
+        let ahead = children.ahead.remove(&key);
+        let entry = children.entries.entry(key).or_default();
+        entry.verified = ahead.or(entry.verified.take());
+        entry.seen = Some(state.mark);
+        entry.claim = state.claim;
+        entry.figures = state.figures.map(Box::new);
+        entry.round = round;
+        if entry.owner.as_ref().map(|it| it.owner.as_ref()) != owner.as_ref() {
+            children.adopt(key, owner.map(|owner| (owner, fingerprint(&C::kind(&())))));
+        }
+    }
+
+    /// How many children of kind `C` the `K` called `owner` has, as watches tell.
+    #[must_use]
+    pub fn count<K, C>(&self, namespace: &str, owner: &str) -> usize
+    where
+        K: Resource<DynamicType = ()>,
+        C: Resource<DynamicType = ()>,
+    {
+        let kind = fingerprint(&C::kind(&()));
+        let children = self.lock();
+        let counts = children.owners.get(&Owner::new::<K>(namespace, owner));
+        let count = counts.into_iter().flatten().find(|(counted, _)| *counted == kind);
+        count.map_or(0, |(_, count)| usize::try_from(*count).unwrap_or(usize::MAX))
+    }
+
+    /// A watch told that a child is gone.
+    pub fn forget(&self, key: &Key) {
+        let mut children = self.lock();
+        children.ahead.remove(key);
+        children.remove(*key);
+    }
+
+    /// Whether a watch has told of the child: a copy of it at least as new can then be had from the
+    /// API server's own memory.
+    #[must_use]
+    pub fn is_known(&self, key: &Key) -> bool {
+        self.lock().entries.contains_key(key)
+    }
+
+    /// Whether `state` is the newest that a watch told of.
+    #[must_use]
+    pub fn is_newest(&self, key: &Key, state: Mark) -> bool {
+        self.lock().entries.get(key).is_some_and(|entry| entry.seen == Some(state))
+    }
+
+    /// Whether the child was verified for another wanted state and has not moved since: it is ours,
+    /// holds no edit, and must be written.
+    #[must_use]
+    pub fn is_outdated(&self, key: &Key, wanted: &str, now: Timestamp) -> bool {
+        let children = self.lock();
+        let entry = children.entries.get(key);
+        let verified = entry.and_then(|entry| entry.unmoved(*key, now));
+        verified.is_some_and(|verified| verified.wanted != fingerprint(&wanted))
+    }
+
+    /// A new list of a watch is complete: forgets those of its children that the list did not hold,
+    /// and tells which had an owner to wake.
+    pub fn settle(&self, round: Round) -> Vec<Gone> {
+        let mut gone = Vec::new();
+        let mut children = self.lock();
+        let is_stale =
+            |entry: &Entry| entry.round.watch == round.watch && entry.round.list != round.list;
+        let stale = children.entries.iter().filter(|(_, entry)| is_stale(entry));
+        for key in stale.map(|(key, _)| *key).collect::<Vec<_>>() {
+            if let Some(Belongs { owner, .. }) = children.remove(key).and_then(|it| it.owner) {
+                let (namespace, owner) = (owner.namespace.to_string(), owner.name.to_string());
+                gone.push(Gone { namespace, owner });
+            }
+        }
+        gone
+    }
+
+    /// Whether the child was verified for this wanted state and has not moved since, by its watch.
+    #[must_use]
+    pub fn is_as_wanted(&self, key: &Key, wanted: &str, now: Timestamp) -> bool {
+        self.verified(key, wanted, now, |_, _| ()).is_some()
+    }
+
+    /// Whether the child's metadata says, by its watch, that it holds just what is wanted; it
+    /// counts as verified then. One that was compared in full, for this or anything else wanted,
+    /// is compared again in its time.
+    #[must_use]
+    pub fn is_claimed(
+        &self,
+        key: &Key,
+        wanted: &str,
+        claim: impl FnOnce() -> Claim,
+        now: Timestamp,
+    ) -> bool {
+        let wanted = fingerprint(&wanted);
+        let mut children = self.lock();
+        let Some(entry) = children.entries.get_mut(key) else { return false };
+        let (Some(state), Some(found)) = (entry.seen, entry.claim) else { return false };
+        let at = match &entry.verified {
+            None => now,
+            Some(verified) if verified.wanted == wanted && is_young(verified, *key, now) => {
+                verified.at
+            }
+            Some(_) => return false,
+        };
+        if found != claim() {
+            return false;
+        }
+        entry.verified = Some(Verified { state, wanted, at, figures: None });
+        true
+    }
+
+    /// As [`Self::is_as_wanted`], for a copy of the child in `state`: it must be that very one.
+    #[must_use]
+    pub fn is_as_wanted_in(&self, key: &Key, wanted: &str, state: Mark, now: Timestamp) -> bool {
+        self.verified(key, wanted, now, |_, it| it.state == state).unwrap_or(false)
+    }
+
+    /// The figures a workload had when it was verified, or that its watch told of, while nothing
+    /// has moved since.
+    #[must_use]
+    pub fn figures(&self, key: &Key, wanted: &str, now: Timestamp) -> Option<Observation> {
+        self.verified(key, wanted, now, |entry, verified| {
+            verified.figures.as_deref().or(entry.figures.as_deref()).cloned()
+        })
+        .flatten()
+    }
+
+    fn verified<T>(
+        &self,
+        key: &Key,
+        wanted: &str,
+        now: Timestamp,
+        then: impl FnOnce(&Entry, &Verified) -> T,
+    ) -> Option<T> {
+        let children = self.lock();
+        let entry = children.entries.get(key)?;
+        let verified = entry.unmoved(*key, now)?;
+        (verified.wanted == fingerprint(&wanted)).then(|| then(entry, verified))
+    }
+
+    /// A comparison in full found, or made, the child as wanted in this state.
+    pub fn verify(
+        &self,
+        key: Key,
+        wanted: &str,
+        state: Mark,
+        figures: Option<Observation>,
+        now: Timestamp,
+    ) {
+        let wanted = fingerprint(&wanted);
+        let verified = Verified { state, wanted, at: now, figures: figures.map(Box::new) };
+        let mut children = self.lock();
+        if let Some(entry) = children.entries.get_mut(&key) {
+            entry.verified = Some(verified);
+            return;
+        }
+        // Some may never be told of: they make room in time.
+        if children.ahead.len() >= AHEAD_MAX {
+            children.ahead.retain(|_, it| now.duration_since(it.at) < AHEAD_FOR);
+        }
+        if children.ahead.len() < AHEAD_MAX {
+            children.ahead.insert(key, verified);
+        }
+    }
+
+    /// How many children are remembered.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lock().entries.len()
+    }
+
+    /// Whether none is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Children> {
+        self.children.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::Service;
+    use millrace_crds::v1alpha1::EdgePool;
+    use serde_json::json;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn state(version: &str) -> Mark {
+        let mut service = Service::default();
+        service.metadata.resource_version = Some(version.into());
+        Mark::of(&service)
+    }
+
+    fn told(version: &str) -> State {
+        State { mark: state(version), claim: None, figures: None }
+    }
+
+    const CHILD: (&str, &str) = ("ns", "prod-edge");
+
+    fn key() -> Key {
+        Key::new::<Service>(CHILD.0, CHILD.1)
+    }
+
+    /// Scenario: a verified child, then an edit, another wanted state, and time. Guarantee: passed
+    /// over only while all of it agrees, and never for longer than the limit.
+    #[test]
+    fn a_child_is_passed_over_only_while_everything_agrees() {
+        let seen = Seen::default();
+        let round = seen.begin();
+        seen.note::<EdgePool, Service>(CHILD, told("1"), Some("prod"), round);
+        assert!(!seen.is_as_wanted(&key(), "hash", at(0)), "never compared");
+        seen.verify(key(), "hash", state("1"), None, at(0));
+        assert!(seen.is_as_wanted(&key(), "hash", at(1)));
+        assert!(!seen.is_as_wanted(&key(), "other", at(1)), "something else is wanted");
+        assert!(!seen.is_as_wanted(&key(), "hash", at(1_800)), "too long ago");
+        assert!(!seen.is_as_wanted(&key(), "hash", at(-1)), "the clock went back");
+        seen.note::<EdgePool, Service>(CHILD, told("2"), Some("prod"), round);
+        assert!(!seen.is_as_wanted(&key(), "hash", at(1)), "it was edited");
+    }
+
+    /// Scenario: an operator that knows nothing of a child is told of one that makes the wanted
+    /// claim; then someone touches it, and changes it. Guarantee: passed over without being read,
+    /// for as long as the claim stands, and never for longer than the limit.
+    #[test]
+    fn a_child_that_claims_to_be_as_wanted_is_believed_for_a_while() {
+        let claim = |field: &str| Claim::expected(&json!({"spec": {field: 1}}), "hash");
+        let seen = Seen::default();
+        let round = seen.begin();
+        let note = |version, claim| {
+            let state = State { mark: state(version), claim, figures: None };
+            seen.note::<EdgePool, Service>(CHILD, state, Some("prod"), round);
+        };
+        let wanted = || claim("a");
+        assert!(!seen.is_claimed(&key(), "hash", wanted, at(0)), "no watch told of it");
+        note("1", Some(claim("a")));
+        assert!(!seen.is_as_wanted(&key(), "hash", at(0)));
+        assert!(!seen.is_claimed(&key(), "hash", || claim("b"), at(0)), "something else is wanted");
+        assert!(seen.is_claimed(&key(), "hash", wanted, at(0)));
+        assert!(seen.is_as_wanted(&key(), "hash", at(1)), "it counts as verified");
+        note("2", Some(claim("a")));
+        assert!(!seen.is_as_wanted(&key(), "hash", at(1)));
+        assert!(seen.is_claimed(&key(), "hash", wanted, at(1)), "others' fields changed");
+        note("3", Some(claim("b")));
+        assert!(!seen.is_claimed(&key(), "hash", wanted, at(1)), "one of ours changed");
+        note("4", None);
+        assert!(!seen.is_claimed(&key(), "hash", wanted, at(1)), "nobody says whose it is");
+        note("5", Some(claim("a")));
+        assert!(!seen.is_claimed(&key(), "other", wanted, at(1)), "the hash is another");
+        assert!(!seen.is_claimed(&key(), "hash", wanted, at(1_800)), "compared too long ago");
+    }
+
+    /// Scenario: a workload's watch tells its figures; it is claimed, read, and its controller goes
+    /// on counting. Guarantee: the figures are those of the newest state, and there are none
+    /// once it is not what is wanted.
+    #[test]
+    fn a_workloads_figures_are_those_its_watch_told_of_last() {
+        let claim = || Claim::expected(&json!({"spec": {"a": 1}}), "hash");
+        let counted = |ready| Observation { ready, ..Observation::default() };
+        let seen = Seen::default();
+        let round = seen.begin();
+        let note = |version, ready| {
+            let (mark, figures) = (state(version), Some(counted(ready)));
+            let state = State { mark, claim: Some(claim()), figures };
+            seen.note::<EdgePool, Service>(CHILD, state, Some("prod"), round);
+        };
+        let figures = |wanted| seen.figures(&key(), wanted, at(1)).map(|it| it.ready);
+        note("1", 1);
+        assert_eq!(figures("hash"), None, "nobody has compared it");
+        assert!(seen.is_claimed(&key(), "hash", claim, at(0)));
+        assert_eq!((figures("hash"), figures("other")), (Some(1), None));
+        note("2", 2);
+        assert_eq!(figures("hash"), None, "it moved");
+        assert!(seen.is_claimed(&key(), "hash", claim, at(1)));
+        assert_eq!(figures("hash"), Some(2));
+        seen.verify(key(), "hash", state("3"), Some(counted(3)), at(1));
+        assert_eq!(figures("hash"), None, "its watch is behind");
+        note("3", 3);
+        assert_eq!(figures("hash"), Some(3));
+    }
+
+    /// Scenario: children that no watch tells of. Guarantee: they are read each time, and no more
+    /// are kept than the limit.
+    #[test]
+    fn without_a_watch_nothing_is_passed_over() {
+        let seen = Seen::default();
+        for child in 0..2 * AHEAD_MAX {
+            let key = Key::new::<Service>("ns", &format!("child-{child}"));
+            seen.verify(key, "hash", state("1"), None, at(0));
+            assert!(!seen.is_as_wanted(&key, "hash", at(0)) && seen.is_empty());
+        }
+        assert_eq!(seen.lock().ahead.len(), AHEAD_MAX);
+        seen.verify(key(), "hash", state("1"), None, at(30));
+        assert_eq!(seen.lock().ahead.len(), 1, "old ones make room");
+    }
+
+    /// Scenario: a child is written, and its watch tells of it after: in the state that was
+    /// written, or in a later one. Guarantee: the first need not be read again, the other is.
+    #[test]
+    fn what_was_written_before_its_watch_told_of_it_counts_once_it_does() {
+        let seen = Seen::default();
+        let round = seen.begin();
+        for (version, counts) in [("1", true), ("2", false)] {
+            seen.forget(&key());
+            seen.verify(key(), "hash", state("1"), None, at(0));
+            assert!(!seen.is_known(&key()));
+            seen.note::<EdgePool, Service>(CHILD, told(version), Some("prod"), round);
+            assert!(seen.is_known(&key()) && seen.is_newest(&key(), state(version)));
+            assert_eq!(seen.is_as_wanted(&key(), "hash", at(1)), counts);
+            assert!(!seen.is_outdated(&key(), "hash", at(1)));
+            assert_eq!(seen.is_outdated(&key(), "other", at(1)), counts);
+        }
+        assert!(seen.lock().ahead.is_empty());
+    }
+
+    /// Scenario: a watch breaks, a child is deleted meanwhile, a new list comes. Guarantee: the
+    /// owner of the missing child is named; what other watches told of is left alone.
+    #[test]
+    fn a_child_missing_from_a_new_list_wakes_its_owner() {
+        let seen = Seen::default();
+        let (edge, gateway) = (seen.begin(), seen.begin());
+        let other = ("ns", "other-edge");
+        seen.note::<EdgePool, Service>(CHILD, told("1"), Some("prod"), edge);
+        seen.note::<EdgePool, Service>(other, told("1"), Some("other"), edge);
+        let third = ("ns", "prod-gateway");
+        seen.note::<EdgePool, Service>(third, told("1"), Some("prod"), gateway);
+        seen.note::<EdgePool, Service>(other, told("1"), Some("other"), edge.next());
+        let gone = seen.settle(edge.next());
+        let wanted = Gone { namespace: "ns".into(), owner: "prod".into() };
+        assert_eq!(gone, [wanted]);
+        assert_eq!(seen.len(), 2);
+        let count = |owner| seen.count::<EdgePool, Service>("ns", owner);
+        assert_eq!([count("prod"), count("other"), count("nobody")], [1, 1, 0]);
+        seen.forget(&Key::new::<Service>(other.0, other.1));
+        assert_eq!(count("other"), 0);
+    }
+}

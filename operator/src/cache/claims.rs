@@ -1,0 +1,221 @@
+//! Who holds what outside Kubernetes: a topic in Kafka, a consumer group, a database's tables.
+//!
+//! Two objects that name the same would mix their data without a word: they read each other's
+//! topics and write the same tables. So the older one holds it (by the time of its creation, then
+//! by name), the other is refused by a condition that names the first, unless both say that they
+//! share. Each controller notes its objects as its watch tells of them, which is before it
+//! reconciles any.
+//!
+//! A server is known by its address as written. Limits: what it can't see it can't refuse: one
+//! server under two names, namespaces that this operator doesn't look after, and other clusters.
+//! One entry for each address and thing of an object that exists, some 200 bytes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+use kube::{Resource, ResourceExt};
+use millrace_crds::Reason;
+
+use crate::error::{Category, Step, StepError};
+use crate::pool::Invalid;
+
+/// What an object claims.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// What it holds, for people, once for each address of its server: `topic t on kafka:9092`.
+    pub things: Vec<String>,
+    /// It says that others may hold the same.
+    pub shared: bool,
+    /// What another one could write instead.
+    pub advice: &'static str,
+}
+
+/// All claims of the objects that exist.
+#[derive(Debug, Default)]
+pub struct Claims {
+    known: Mutex<Known>,
+}
+
+/// Age first: the oldest holds.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Holder {
+    created_second: i64,
+    namespace: String,
+    name: String,
+    kind: String,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Who claims a thing, and whether it is shared.
+    by_thing: HashMap<String, BTreeMap<Holder, bool>>,
+    /// What an object claims, by kind, namespace and name.
+    by_object: HashMap<String, (Holder, Claim)>,
+}
+
+impl Holder {
+    fn of<K: Resource<DynamicType = ()>>(object: &K) -> Self {
+        let created = object.creation_timestamp();
+        Self {
+            created_second: created.map_or(i64::MAX, |time| time.0.as_second()),
+            namespace: object.namespace().unwrap_or_default(),
+            name: object.name_any(),
+            kind: K::kind(&()).into_owned(),
+        }
+    }
+
+    fn key(&self) -> String {
+        crate::reconcile::controller::key(&self.kind, &self.namespace, &self.name)
+    }
+}
+
+impl Claims {
+    /// Notes what an object claims now; what it claimed before is given up.
+    pub fn note<K: Resource<DynamicType = ()>>(&self, object: &K, claim: Claim) {
+        let holder = Holder::of(object);
+        let key = holder.key();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.by_object.get(&key).is_some_and(|(it, has)| *it == holder && *has == claim) {
+            return;
+        }
+        known.give_up(&key);
+        for thing in &claim.things {
+            let holders = known.by_thing.entry(thing.clone()).or_default();
+            holders.insert(holder.clone(), claim.shared);
+        }
+        known.by_object.insert(key, (holder, claim));
+    }
+
+    /// Forgets an object that is gone, by kind, namespace and name.
+    pub fn forget(&self, key: &str) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).give_up(key);
+    }
+
+    /// Why an object may not have what it claims: the first thing that an older one holds, and
+    /// which.
+    pub fn refused<K: Resource<DynamicType = ()>>(&self, object: &K) -> Option<Invalid> {
+        let me = Holder::of(object);
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, claim) = known.by_object.get(&me.key())?;
+        claim.things.iter().find_map(|thing| {
+            let mut older = known.by_thing.get(thing)?.range(..&me);
+            let (holder, _) = older.find(|(_, shared)| !(claim.shared && **shared))?;
+            let Holder { namespace, name, kind, .. } = holder;
+            let message = format!(
+                "{thing} is held by {kind} {name} in namespace {namespace}, which is older: write \
+                 {}, or shared: true in both",
+                claim.advice
+            );
+            Some(Invalid { reason: Reason::HeldByAnother, message })
+        })
+    }
+
+    /// Another object that claims some of the same, whichever is older: what is deleted here would
+    /// be missed there.
+    pub fn another<K: Resource<DynamicType = ()>>(&self, object: &K) -> Option<String> {
+        let me = Holder::of(object);
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, claim) = known.by_object.get(&me.key())?;
+        claim.things.iter().find_map(|thing| {
+            let other = known.by_thing.get(thing)?.keys().find(|holder| **holder != me)?;
+            let Holder { namespace, name, kind, .. } = other;
+            Some(format!("{thing} is {kind} {name}'s in namespace {namespace} too"))
+        })
+    }
+}
+
+impl Known {
+    fn give_up(&mut self, key: &str) {
+        let Some((holder, claim)) = self.by_object.remove(key) else { return };
+        for thing in claim.things {
+            if let Some(holders) = self.by_thing.get_mut(&thing) {
+                holders.remove(&holder);
+                if holders.is_empty() {
+                    self.by_thing.remove(&thing);
+                }
+            }
+        }
+    }
+}
+
+impl From<Invalid> for StepError {
+    /// It may end without a change of this object: it is looked at again, more and more rarely.
+    fn from(invalid: Invalid) -> Self {
+        Self::new(Step::Validate, Category::External, invalid.reason, invalid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use millrace_crds::v1alpha1::TelemetryTopic;
+
+    fn topic(namespace: &str, name: &str, created: Option<i64>) -> TelemetryTopic {
+        let text = r#"{"apiVersion":"millrace.dev/v1alpha1","kind":"TelemetryTopic",
+            "metadata":{},"spec":{"kafka":{"bootstrapServers":["k:9092"]}}}"#;
+        let mut topic: TelemetryTopic = serde_json::from_str(text).unwrap();
+        topic.metadata.namespace = Some(namespace.to_owned());
+        topic.metadata.name = Some(name.to_owned());
+        topic.metadata.creation_timestamp =
+            created.map(|second| Time(jiff::Timestamp::from_second(second).unwrap()));
+        topic
+    }
+
+    fn claim(things: &[&str], shared: bool) -> Claim {
+        let things = things.iter().map(|thing| (*thing).to_owned()).collect();
+        Claim { things, shared, advice: "another name" }
+    }
+
+    /// Scenario: three objects of one thing, noted in every order. Guarantee: whoever is oldest
+    /// holds it, and both others name it; of the same second the first by name.
+    #[test]
+    fn the_oldest_holds_whoever_is_noted_first() {
+        let all = [topic("b", "x", Some(5)), topic("a", "z", Some(9)), topic("a", "y", Some(9))];
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let claims = Claims::default();
+            order.iter().for_each(|at| claims.note(&all[*at], claim(&["t"], false)));
+            assert_eq!(claims.refused(&all[0]), None);
+            for other in &all[1..] {
+                let refused = claims.refused(other).unwrap();
+                assert_eq!(refused.reason, Reason::HeldByAnother);
+                assert!(refused.message.contains("TelemetryTopic x in namespace b"), "{refused}");
+            }
+            claims.forget("TelemetryTopic/b/x");
+            assert_eq!(claims.refused(&all[2]), None);
+            assert!(claims.refused(&all[1]).unwrap().message.contains("TelemetryTopic y"));
+        }
+    }
+
+    /// Scenario: two objects of one thing say that they share in none, one or both. Guarantee: only
+    /// both together may; either is still another's for who deletes.
+    #[test]
+    fn only_who_both_say_so_share() {
+        let (old, new) = (topic("a", "x", Some(1)), topic("b", "x", Some(2)));
+        for (first, second) in [(false, false), (true, false), (false, true), (true, true)] {
+            let claims = Claims::default();
+            claims.note(&new, claim(&["t"], second));
+            claims.note(&old, claim(&["t"], first));
+            assert_eq!(claims.refused(&new).is_none(), first && second);
+            assert_eq!(claims.refused(&old), None);
+            assert!(claims.another(&old).is_some() && claims.another(&new).is_some());
+        }
+    }
+
+    /// Scenario: one of two addresses is common; then the claim changes; then both are gone.
+    /// Guarantee: one is enough; what is no longer claimed is free; nothing is kept.
+    #[test]
+    fn a_claim_that_changes_gives_up_what_it_was() {
+        let (old, new) = (topic("a", "x", Some(1)), topic("b", "x", Some(2)));
+        let claims = Claims::default();
+        claims.note(&old, claim(&["t on k:1", "t on k:2"], false));
+        claims.note(&new, claim(&["t on k:2", "t on k:3"], false));
+        assert!(claims.refused(&new).is_some());
+        claims.note(&old, claim(&["t on k:1"], false));
+        assert_eq!((claims.refused(&new), claims.another(&new)), (None, None));
+        claims.forget("TelemetryTopic/a/x");
+        claims.forget("TelemetryTopic/b/x");
+        let known = claims.known.into_inner().unwrap();
+        assert!(known.by_thing.is_empty() && known.by_object.is_empty());
+    }
+}

@@ -1,0 +1,55 @@
+//! The objects of our own kinds as their controllers hold them in memory, for those that own them:
+//! a pipeline reads its children here instead of asking the API server.
+//!
+//! What is found may be behind; it is for [`crate::cluster`] to compare its version with what the
+//! owner's watch has told. Read only; it keeps nothing alive that a controller does not.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kube::Resource;
+use kube::runtime::reflector::{ObjectRef, Store};
+
+use crate::cache::packed::Packed;
+
+type Shelf = Vec<Box<dyn Any + Send + Sync>>;
+
+/// One store for each kind and place.
+#[derive(Default)]
+pub struct Stores {
+    shelves: Mutex<HashMap<TypeId, Shelf>>,
+}
+
+impl Debug for Stores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stores").finish_non_exhaustive()
+    }
+}
+
+impl Stores {
+    /// Adds the store of a controller that begins.
+    pub fn add<K>(&self, store: Store<Packed<K>>)
+    where
+        K: Resource<DynamicType = ()> + 'static,
+    {
+        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+        shelves.entry(TypeId::of::<K>()).or_default().push(Box::new(store));
+    }
+
+    /// The object as its controller last saw it, if its kind has a controller.
+    #[must_use]
+    pub fn get<K>(&self, namespace: &str, name: &str) -> Option<Arc<Packed<K>>>
+    where
+        K: Resource<DynamicType = ()> + 'static,
+    {
+        let shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = ObjectRef::<Packed<K>>::new(name).within(namespace);
+        let stores = shelves.get(&TypeId::of::<K>())?.iter();
+        stores
+            .filter_map(|store| store.downcast_ref::<Store<Packed<K>>>())
+            .find_map(|store| store.get(&wanted))
+    }
+}

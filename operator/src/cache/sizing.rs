@@ -1,0 +1,143 @@
+//! What is remembered of each pool's sizing between reconciles, and the rates between two looks.
+//!
+//! Kept in the process: losing it is safe, because what must last stands in the pool's status (see
+//! `gateway::size`); windows then start again. Nothing is decided here.
+
+use jiff::{SignedDuration, Timestamp};
+use millrace_autoscale::{Aged, Group, Partition, State};
+
+use crate::controllers::gateway::Replays;
+use crate::kafka::lag_board::LagObservation;
+use crate::pods::PodRates;
+
+/// Other autoscalers are looked for this often: they come and go by hand.
+pub const SCALER_FRESH: SignedDuration = SignedDuration::from_secs(30);
+
+/// What is kept of one pool.
+#[derive(Clone, Debug, Default)]
+pub struct Sizing {
+    /// The rule's memory; `None` until the first decision.
+    pub state: Option<State>,
+    /// The newest look at the group, with rates since the one before.
+    pub group: Option<Aged<Group>>,
+    /// What its pods said.
+    pub pods: PodRates,
+    /// Who else sizes its workload, and when that was looked for.
+    pub scaler: Option<(Timestamp, Option<String>)>,
+    /// When the metrics API was last asked about its pods.
+    pub metered_at: Option<Timestamp>,
+    /// When the API server last refused for good to give a pod more, and in what words; `None` once
+    /// it did it.
+    pub resize_refused: Option<(Timestamp, String)>,
+    /// When it last refused for good to give a pod less.
+    pub shrink_refused_at: Option<Timestamp>,
+    /// What its tables remember, and how fast inserts come.
+    pub replays: Replays,
+    last: Option<LagObservation>,
+}
+
+impl Sizing {
+    /// Takes a look at the lag: rates come from it and the one before. The same look again changes
+    /// nothing.
+    pub fn note(&mut self, lag: &LagObservation) {
+        let before = self.last.as_ref();
+        if before.is_some_and(|before| before.observed_at >= lag.observed_at) {
+            return;
+        }
+        self.group = Some(Aged {
+            seen_at: lag.observed_at.as_second(),
+            value: Group {
+                partitions: partitions(before, lag),
+                lag_seconds: lag.seconds,
+                within_bound: lag.within_bound,
+                bytes_per_message: None,
+            },
+        });
+        self.last = Some(lag.clone());
+    }
+
+    /// The newest look at the group, with who reads which partition as far as pods told.
+    #[must_use]
+    pub fn group(&self) -> Option<Aged<Group>> {
+        let mut group = self.group.clone()?;
+        let offsets = self.last.iter().flat_map(|lag| &lag.offsets);
+        for (partition, of) in group.value.partitions.iter_mut().zip(offsets) {
+            partition.owner = self.pods.owners.get(&(of.topic.clone(), of.partition)).copied();
+        }
+        Some(group)
+    }
+
+    /// Who else sizes the pool's workload.
+    #[must_use]
+    pub fn sized_by(&self) -> Option<&str> {
+        self.scaler.as_ref().and_then(|(_, scaler)| scaler.as_deref())
+    }
+}
+
+/// Each partition, with what arrived and was committed per second since the look before. A
+/// partition that was not there before, or whose offsets went backwards (a topic made anew), has no
+/// rates.
+fn partitions(before: Option<&LagObservation>, now: &LagObservation) -> Vec<Partition> {
+    let elapsed = before
+        .map_or(0.0, |before| now.observed_at.duration_since(before.observed_at).as_secs_f64());
+    let rate = |now: i64, then: i64| {
+        (elapsed > 0.0 && now >= then).then(|| now.abs_diff(then) as f64 / elapsed)
+    };
+    let of = |offsets: &crate::kafka::lag_board::PartitionOffsets| {
+        let same = |it: &&crate::kafka::lag_board::PartitionOffsets| {
+            it.topic == offsets.topic && it.partition == offsets.partition
+        };
+        let then = before.and_then(|before| before.offsets.iter().find(same));
+        Partition {
+            arrival_per_second: then.and_then(|then| rate(offsets.end, then.end)),
+            commit_per_second: then.and_then(|then| rate(offsets.committed, then.committed)),
+            lag_messages: offsets.end.saturating_sub(offsets.committed).max(0).unsigned_abs(),
+            owner: None,
+        }
+    };
+    now.offsets.iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kafka::lag_board::PartitionOffsets;
+
+    fn look(second: i64, offsets: &[(i32, i64, i64)]) -> LagObservation {
+        let of = |(partition, committed, end): &(i32, i64, i64)| PartitionOffsets {
+            topic: "t".into(),
+            partition: *partition,
+            committed: *committed,
+            end: *end,
+        };
+        LagObservation {
+            partitions: 1,
+            partitions_max: 1,
+            messages: 0,
+            seconds: None,
+            within_bound: true,
+            offsets: offsets.iter().map(of).collect(),
+            observed_at: Timestamp::from_second(second).unwrap(),
+        }
+    }
+
+    fn rates(kept: &Sizing) -> Vec<(Option<f64>, Option<f64>)> {
+        let partitions = &kept.group.as_ref().unwrap().value.partitions;
+        partitions.iter().map(|it| (it.arrival_per_second, it.commit_per_second)).collect()
+    }
+
+    /// Scenario: two looks ten seconds apart, the second one twice, then a topic made anew with one
+    /// more partition. Guarantee: rates are those between two different looks, and unknown where
+    /// there is no such pair; never negative.
+    #[test]
+    fn rates_are_those_between_two_looks() {
+        let mut kept = Sizing::default();
+        kept.note(&look(100, &[(0, 40, 50)]));
+        assert_eq!(rates(&kept), [(None, None)]);
+        kept.note(&look(110, &[(0, 90, 150)]));
+        kept.note(&look(110, &[(0, 90, 150)]));
+        assert_eq!(rates(&kept), [(Some(10.0), Some(5.0))]);
+        kept.note(&look(120, &[(0, 0, 7), (1, 0, 5)]));
+        assert_eq!(rates(&kept), [(None, None), (None, None)]);
+    }
+}

@@ -1,0 +1,116 @@
+//! The one way a status is written: only when it differs, and only onto the object it is of, in the
+//! state that it was worked out from.
+
+use kube::ResourceExt;
+use kube::api::{Api, Patch, PatchParams};
+use millrace_crds::{Condition, ConditionType, Reason};
+use serde::Serialize;
+
+use super::{Applicable, ApplyError};
+use crate::context::Context;
+use crate::error::{Category, Step, StepError};
+use crate::report::conditions::Conditions;
+
+/// Owns the status of our own kinds.
+pub const STATUS_MANAGER: &str = "millrace-operator/status";
+/// What a server answers to a patch whose test fails, as to an object that it finds invalid.
+const UNPROCESSABLE: u16 = 422;
+
+/// Writes `wanted` as the status of `object` unless `current` is the same; tells whether it wrote.
+///
+/// Of this very object: one that was made anew under its name since says nothing of what was found
+/// for the one before. And of this very state: a status holds decisions, and whoever decided on an
+/// older one would take back what was decided since; it is a conflict, and decided again.
+/// Server-side apply of a status takes neither, so this is a patch with tests.
+///
+/// # Errors
+/// When the API server refuses or is away.
+pub async fn patch_status<K: Applicable, S: Serialize>(
+    context: &Context,
+    object: &K,
+    current: Option<&S>,
+    wanted: &S,
+) -> Result<bool, StepError> {
+    let kind = K::kind(&()).into_owned();
+    let name = object.name_any();
+    let namespace = object.namespace().unwrap_or_default();
+    let encode = |source| ApplyError::Encode { kind: kind.clone(), name: name.clone(), source };
+    let wanted = serde_json::to_value(wanted).map_err(|e| at_status(encode(e)))?;
+    let current = serde_json::to_value(current).map_err(|e| at_status(encode(e)))?;
+    if wanted == current {
+        return Ok(false);
+    }
+    let api: Api<K> = Api::namespaced(context.client.clone(), &namespace);
+    let operations = serde_json::json!([
+        { "op": "test", "path": "/metadata/uid", "value": object.uid() },
+        { "op": "test", "path": "/metadata/resourceVersion", "value": object.resource_version() },
+        { "op": "add", "path": "/status", "value": wanted },
+    ]);
+    let patch = serde_json::from_value(operations).map_err(|e| at_status(encode(e)))?;
+    let params =
+        PatchParams { field_manager: Some(STATUS_MANAGER.into()), ..PatchParams::default() };
+    let refused = match api.patch_status(&name, &params, &Patch::Json::<()>(patch)).await {
+        Ok(_) => {
+            context.metrics.wrote(&kind, "status");
+            return Ok(true);
+        }
+        Err(error) => error,
+    };
+    let what = format!("patch status of {kind} {namespace}/{name}");
+    match &refused {
+        // Deleted while we looked: there is nobody left to tell.
+        kube::Error::Api(status) if status.is_not_found() => return Ok(false),
+        // Refused for what it says, or because a test failed: the server's words don't tell.
+        kube::Error::Api(status) if status.code == UNPROCESSABLE => {
+            let now = api.get_metadata_opt(&name).await;
+            let now = now.map_err(|error| StepError::api(Step::Status, what.clone(), error))?;
+            let Some(now) = now.filter(|now| now.uid() == object.uid()) else {
+                return Ok(false);
+            };
+            if now.resource_version() != object.resource_version() {
+                let cause = format!("{kind} {namespace}/{name} changed while it was looked at");
+                let (category, reason) = (Category::Conflict, Reason::ApiServerFailed);
+                return Err(StepError::new(Step::Status, category, reason, cause));
+            }
+        }
+        _ => {}
+    }
+    Err(StepError::api(Step::Status, what, refused))
+}
+
+/// States that it is not known whether the object is ready, and leaves all else as it was told
+/// last: for a reconcile that was cut off before it could say anything.
+///
+/// # Errors
+/// As [`patch_status`].
+pub async fn state_unknown<K: Applicable>(
+    context: &Context,
+    object: &K,
+    reason: Reason,
+    message: &str,
+) -> Result<bool, StepError> {
+    let encode = |source| {
+        let (kind, name) = (K::kind(&()).into_owned(), object.name_any());
+        at_status(ApplyError::Encode { kind, name, source })
+    };
+    let mut whole = serde_json::to_value(object).map_err(encode)?;
+    let before = whole.get_mut("status").map(serde_json::Value::take).filter(|it| !it.is_null());
+    let mut wanted = before.clone().unwrap_or_else(|| serde_json::json!({}));
+    let known = serde_json::from_value(wanted["conditions"].take()).unwrap_or_default();
+    let known: Vec<Condition> = known;
+    let mut conditions = Conditions::new(&known, object.meta().generation, context.clock.now());
+    conditions.unknown(ConditionType::Ready, reason, message);
+    wanted["conditions"] =
+        serde_json::to_value(conditions.clone().into_conditions()).map_err(encode)?;
+    let wrote = patch_status(context, object, before.as_ref(), &wanted).await?;
+    if wrote {
+        for notice in conditions.notices() {
+            context.events.publish(&object.object_ref(&()), notice).await;
+        }
+    }
+    Ok(wrote)
+}
+
+fn at_status(error: ApplyError) -> StepError {
+    StepError::new(Step::Status, error.category(), error.reason(), error)
+}

@@ -1,0 +1,148 @@
+//! Writes the objects of an edge pool, the workload last, by its gate, and prunes what is no longer
+//! wanted.
+
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::ResourceExt;
+use millrace_crds::v1alpha1::{EdgePool, PendingChange};
+use millrace_rollout::{Moving, Observation, Verdict, judge};
+
+use super::build::{Prepared, Workload};
+use super::change::{self, Asked};
+use super::gate::{self, Gate, Kept};
+use crate::cluster::{ApplyError, Change, Children};
+use crate::context::Context;
+use crate::error::StepError;
+use crate::pool::names::PoolNames;
+use crate::pool::status::Outcome;
+use crate::pool::{observe, scale, workload as figures};
+
+/// What was found after writing.
+#[derive(Clone, Debug)]
+pub(super) struct Applied {
+    pub(super) names: PoolNames,
+    pub(super) image: String,
+    /// The workload's figures, with its pods' troubles unless it is complete.
+    pub(super) seen: Observation,
+    /// What the figures mean.
+    pub(super) verdict: Verdict,
+    /// Something differs from the spec and was left so because the pool is paused.
+    pub(super) withheld: bool,
+    /// A change that not all pods have.
+    pub(super) pending: Option<PendingChange>,
+    /// What pods are to run.
+    pub(super) asked: Asked,
+}
+
+/// Writes the difference. Failures become part of the outcome, so that the status can tell them.
+pub(super) async fn apply(
+    context: &Context,
+    pool: &EdgePool,
+    prepared: Prepared,
+) -> Outcome<Applied> {
+    match write(context, pool, prepared).await {
+        Ok(applied) => Outcome::Applied(Box::new(applied)),
+        Err(error) => Outcome::Failed(error),
+    }
+}
+
+async fn write(
+    context: &Context,
+    pool: &EdgePool,
+    prepared: Prepared,
+) -> Result<Applied, StepError> {
+    let Prepared { names, image, account, config_map, service, budget, policy, asked, workload } =
+        prepared;
+    let children = Children::of(context, pool).ok_or_else(|| ApplyError::not_stored("EdgePool"))?;
+    let wanted = Wanted {
+        config_map: config_map.name_any(),
+        deployment: matches!(workload, Workload::Deployment(_)),
+        budget: budget.is_some(),
+        policy: policy.is_some(),
+    };
+    let mut changes = vec![
+        children.keep(account).await?,
+        children.keep(config_map).await?,
+        children.keep(service).await?,
+    ];
+    if let Some(budget) = budget {
+        changes.push(children.keep(budget).await?);
+    }
+    if let Some(policy) = policy {
+        changes.push(children.keep(policy).await?);
+    }
+    let gate = Gate { context, pool, names: &names, asked: &asked, children: &children };
+    let Kept { mut seen, change, pending, pods } = match workload {
+        Workload::Deployment(mut wanted) => {
+            scale::leave(context, pool, &children, &mut wanted).await?;
+            gate.keep(*wanted, &gate::DEPLOYMENT).await?
+        }
+        Workload::DaemonSet(wanted) => gate.keep(*wanted, &gate::DAEMON_SET).await?,
+    };
+    changes.push(change);
+    let mut verdict = judge(&seen);
+    // What its controller has not looked at yet has no pods in trouble.
+    if !matches!(verdict, Verdict::Complete | Verdict::Moving(Moving::NotSeen)) {
+        let pods = match pods {
+            Some(pods) => pods,
+            None => observe::pods(context, &names.namespace, &names.selector()).await?,
+        };
+        seen.pods = figures::staying(&pods, context.clock.now());
+        verdict = judge(&seen);
+    }
+    let complete = verdict == Verdict::Complete && pending.is_none();
+    let ended = complete && change::told(pool).is_some();
+    prune(&children, &names, &wanted, complete, ended).await?;
+    children.finish().await;
+    let withheld = changes.contains(&Change::Withheld);
+    Ok(Applied { names, image, seen, verdict, withheld, pending, asked })
+}
+
+/// What stays when the rest is pruned.
+struct Wanted {
+    config_map: String,
+    deployment: bool,
+    budget: bool,
+    policy: bool,
+}
+
+/// Deletes what an earlier spec made, once watches show it: the event that tells of it wakes the
+/// pool. Where they have not even told of what is in use, it is looked for at the end: a list costs
+/// the API server a look at all objects of the namespace. Old configurations stay until no pod can
+/// still need one; when a change has just ended they are looked for too: it leaves one behind, and
+/// no watch tells of it again.
+async fn prune(
+    children: &Children<'_>,
+    names: &PoolNames,
+    wanted: &Wanted,
+    complete: bool,
+    ended: bool,
+) -> Result<(), ApplyError> {
+    let blind = complete && !children.is_known::<ConfigMap>(&wanted.config_map);
+    let labels = names.selector_text();
+    let keep: &[&str] = &[&names.base];
+    let kept = |stays: bool| if stays { keep } else { &[] };
+    let Wanted { deployment, budget, policy, .. } = *wanted;
+    if blind || children.has_more_than::<EdgePool, PodDisruptionBudget>(usize::from(budget)) {
+        children.prune::<PodDisruptionBudget>(&labels, kept(budget)).await?;
+    }
+    if blind || children.has_more_than::<EdgePool, NetworkPolicy>(usize::from(policy)) {
+        children.prune::<NetworkPolicy>(&labels, kept(policy)).await?;
+    }
+    if !complete {
+        // Not before the new pods are up: clients must always find some.
+        return Ok(());
+    }
+    if blind || children.has_more_than::<EdgePool, Deployment>(usize::from(deployment)) {
+        children.prune::<Deployment>(&labels, kept(deployment)).await?;
+    }
+    if blind || children.has_more_than::<EdgePool, DaemonSet>(usize::from(!deployment)) {
+        children.prune::<DaemonSet>(&labels, kept(!deployment)).await?;
+    }
+    if blind || ended || children.has_more_than::<EdgePool, ConfigMap>(1) {
+        children.prune::<ConfigMap>(&labels, &[&wanted.config_map]).await?;
+    }
+    Ok(())
+}

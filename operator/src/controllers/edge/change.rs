@@ -1,0 +1,418 @@
+//! How a change of image or configuration reaches an edge pool's pods, and how it is taken back.
+//! Pure.
+//!
+//! A pod of its own tries it first (`pool::preflight`); then the Deployment or DaemonSet rolls it
+//! out, with the template that ran before kept in an annotation of the same object; when a new pod
+//! fails, that template is written again. How it stands is part of the status, so that another
+//! operator goes on with it. What was taken back stays so until the spec changes, what was refused
+//! until that or a Secret does; a refusal that may pass by itself is tried again every
+//! [`RETRY_SECONDS`]. Rotated Secrets reach what runs whatever becomes of a change.
+//!
+//! Limits: pods are not compared. A workload that isn't there runs nothing that could be kept: it
+//! is made as asked for.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use millrace_crds::Reason;
+use millrace_crds::v1alpha1::{EdgePool, PendingChange, PendingStage, RolloutStage};
+use millrace_rollout::{Fault, FaultKind, First, Member, Trouble, Verdict, Wish};
+
+use super::validate::Validated;
+use crate::cluster::hash_of;
+use crate::pool::member::member;
+use crate::pool::names::PoolNames;
+use crate::pool::preflight::{self, Tries};
+use crate::pool::secrets::{CurrentSecrets, SecretUses, with_secrets, without_secrets};
+use crate::pool::status::{Rollout, cut};
+use crate::pool::{template, wish};
+use crate::report::events::Notice;
+
+/// A registry that was away, or a node that could not make the container, may have come back.
+const RETRY_SECONDS: i64 = 600;
+/// A change is taken back when more than one in so many new pods fail.
+const FAILING_ONE_IN: usize = 10;
+
+/// What a user's word about a rollout is written in, for people.
+const ANNOTATION: &str = "the annotation millrace.dev/rollout";
+
+/// What pods are to run.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    image: String,
+    config_map: String,
+    /// Tells it from anything else in the spec that may be what a refused change needed.
+    key: String,
+    /// The Secrets that it needs, and their digest.
+    pub(super) secrets: (SecretUses, Option<String>),
+}
+
+impl Asked {
+    /// What a spec asks for.
+    pub(super) fn of(validated: &Validated<'_>) -> Self {
+        let Validated { pool, draft, config_map, secrets_digest } = validated;
+        let settings = &pool.spec.settings;
+        let key = hash_of(&serde_json::json!({
+            "image": draft.image,
+            "config": config_map,
+            "resources": settings.resources,
+            "pods": settings.pods,
+            // As the key of a pool without any has always been.
+            "secrets": None::<&str>,
+        }));
+        let secrets = (draft.secrets.clone(), secrets_digest.clone());
+        Self { image: draft.image.clone(), config_map: config_map.clone(), key, secrets }
+    }
+
+    /// Whether a status tells of this. Secrets are rotated without any thought of it, so another
+    /// one is no other change; but what a try refused may be mended by it, and no pod has that.
+    fn is_told_by(&self, told: &PendingChange) -> bool {
+        let (key, secrets) = without_secrets(&told.digest);
+        let is_mended = told.stage == PendingStage::Refused && secrets != self.secrets.1.as_deref();
+        key == self.key && !is_mended
+    }
+
+    /// Whether pods of this template are what is asked for.
+    fn is_run_by(&self, template: &PodTemplateSpec) -> bool {
+        template.spec.as_ref().and_then(template::runs) == Some((&self.image, &self.config_map))
+    }
+
+    /// Whether this pod is.
+    fn is_run_by_pod(&self, pod: &Pod) -> bool {
+        pod.spec.as_ref().and_then(template::runs) == Some((&self.image, &self.config_map))
+    }
+
+    /// Whether more is to be done about this workload than to write what is asked for.
+    pub(super) fn matters_to(&self, live: &Live) -> bool {
+        live.kept.is_some() || !self.is_run_by(&live.template)
+    }
+
+    /// The pod that tries it.
+    fn try_name(&self, names: &PoolNames) -> String {
+        preflight::name(names, &self.image, &self.config_map)
+    }
+
+    fn rolling_out(&self, now: Timestamp) -> PendingChange {
+        let message = format!("pods get {} with {}", self.image, self.config_map);
+        let why = (Reason::RolloutStarted.as_str(), message);
+        self.pending(PendingStage::RollingOut, seconds(now), why)
+    }
+
+    fn aborted(&self, now: Timestamp) -> PendingChange {
+        let why = (Reason::RolloutAborted.as_str(), format!("taken back by {ANNOTATION}"));
+        self.pending(PendingStage::RolledBack, seconds(now), why)
+    }
+
+    fn paused(&self, stage: PendingStage, since: Time) -> PendingChange {
+        let why = (Reason::RolloutPaused.as_str(), format!("held by {ANNOTATION}"));
+        self.pending(stage, since, why)
+    }
+
+    fn pending(&self, stage: PendingStage, since: Time, why: (&str, String)) -> PendingChange {
+        let Self { image, config_map, key, secrets } = self.clone();
+        let digest = with_secrets(&key, secrets.1.as_deref());
+        let (reason, message) = (why.0.to_owned(), cut(why.1));
+        PendingChange { stage, since, reason, message, image, config_map, digest }
+    }
+}
+
+/// A template with the text it is kept as.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub(super) text: String,
+    pub(super) template: PodTemplateSpec,
+}
+
+/// The live workload, as far as a change needs it.
+#[derive(Clone, Debug)]
+pub(super) struct Live {
+    pub(super) template: PodTemplateSpec,
+    /// What is kept to go back to.
+    pub(super) kept: Option<Kept>,
+    /// What the Secrets of both are now.
+    pub(super) current: CurrentSecrets,
+    pub(super) verdict: Verdict,
+}
+
+impl Live {
+    /// What is gone back to, with Secrets as they are now: what is kept; else what runs.
+    fn before(&self) -> Option<Kept> {
+        let kept = self.kept.as_ref();
+        let mut template = kept.map_or(&self.template, |kept| &kept.template).clone();
+        let is_old = self.current.renew(&mut template);
+        let text = kept.filter(|_| !is_old).map(|kept| kept.text.clone());
+        let text = text.or_else(|| serde_json::to_string(&template).ok())?;
+        Some(Kept { text, template })
+    }
+
+    /// Whether pods have other Secrets than they are now.
+    fn is_behind(&self) -> bool {
+        self.current.renew(&mut self.template.clone())
+    }
+}
+
+/// How the workload is to be written.
+#[derive(Clone, Debug)]
+pub(super) enum Way {
+    /// As asked for.
+    AsAsked,
+    /// As asked for, with what ran before kept.
+    Keeping(Kept),
+    /// The same, and no more pods are replaced.
+    Held(Kept),
+    /// With what ran before, kept too; all else as asked for.
+    Old(Kept),
+    /// Not yet.
+    NotYet,
+}
+
+/// How a change stands, and what is to be done.
+#[derive(Clone, Debug)]
+pub(super) struct Decision {
+    /// `None`: there is none.
+    pub(super) pending: Option<PendingChange>,
+    pub(super) tries: Tries,
+    pub(super) way: Way,
+}
+
+/// What is seen of a pool with a change.
+pub(super) struct Seen<'a> {
+    pub(super) pool: &'a EdgePool,
+    pub(super) names: &'a PoolNames,
+    /// The template asked for.
+    pub(super) wanted: &'a PodTemplateSpec,
+    /// `None`: there is no workload.
+    pub(super) live: Option<Live>,
+    /// The pool's pods; only needed while a change is rolled out.
+    pub(super) pods: &'a [Pod],
+    /// Pods that try a change.
+    pub(super) tries: &'a [Pod],
+    /// No pod may be made to try it.
+    pub(super) untried: bool,
+    pub(super) now: Timestamp,
+}
+
+/// Decides about a change, or what the status tells of one.
+pub(super) fn decide(asked: &Asked, seen: &Seen<'_>) -> Decision {
+    let over = |way, pending| Decision { pending, tries: Tries::over(seen.tries), way };
+    let Some(live) = &seen.live else { return over(Way::AsAsked, None) };
+    let (runs, before) = (asked.is_run_by(&live.template), live.before());
+    let kept_runs = live.kept.as_ref().is_some_and(|kept| asked.is_run_by(&kept.template));
+    let told = told(seen.pool).filter(|told| asked.is_told_by(told));
+    let Some(before) = before.filter(|_| !kept_runs && (!runs || live.kept.is_some())) else {
+        // What ran before is asked for again, or nothing differs.
+        return over(Way::AsAsked, None);
+    };
+    match told.map(|told| (told, told.stage)) {
+        Some((told, PendingStage::Refused)) if stays_refused(told, seen.now) => {
+            over(Way::Old(before), Some(told.clone()))
+        }
+        Some((told, PendingStage::RolledBack)) => over(Way::Old(before), Some(told.clone())),
+        Some((told, PendingStage::RollingOut)) => {
+            let (way, pending) = roll_out(asked, told, live, runs, before, seen);
+            over(way, pending)
+        }
+        // It was written, and the operator ended before it could tell.
+        _ if runs => over(Way::Keeping(before), Some(asked.rolling_out(seen.now))),
+        Some((told, PendingStage::Trying)) => try_out(asked, Some(told), live, before, seen),
+        None | Some((_, PendingStage::Refused)) => try_out(asked, None, live, before, seen),
+    }
+}
+
+/// What the status tells of a change.
+pub(super) fn told(pool: &EdgePool) -> Option<&PendingChange> {
+    pool.status.as_ref()?.pending_change.as_ref()
+}
+
+/// A change that no pod of the pool has yet; `told` if its try is told of.
+fn try_out(
+    asked: &Asked,
+    told: Option<&PendingChange>,
+    live: &Live,
+    before: Kept,
+    seen: &Seen<'_>,
+) -> Decision {
+    // Rotated Secrets don't wait for it.
+    let as_it_is = || if live.is_behind() { Way::Old(before.clone()) } else { Way::NotYet };
+    let since = told.map_or_else(|| seconds(seen.now), |told| told.since.clone());
+    let over =
+        |way, pending| Decision { pending: Some(pending), tries: Tries::over(seen.tries), way };
+    match wish(seen.pool) {
+        Wish::Go => {}
+        Wish::Pause => return over(as_it_is(), asked.paused(PendingStage::Trying, since)),
+        Wish::Abort => return over(as_it_is(), asked.aborted(seen.now)),
+    }
+    let name = asked.try_name(seen.names);
+    let untried = seen.untried.then_some(name.as_str());
+    let outcome = match told {
+        Some(_) => preflight::outcome(seen.tries, &name, untried, seen.now),
+        None => First::Waits,
+    };
+    match outcome {
+        First::Done => over(Way::Keeping(before.clone()), asked.rolling_out(seen.now)),
+        First::Failed(Fault { kind, text }) => {
+            let why = (kind.as_str(), text);
+            over(as_it_is(), asked.pending(PendingStage::Refused, seconds(seen.now), why))
+        }
+        First::Waits => {
+            let message =
+                format!("a pod of its own tries {} with {}", asked.image, asked.config_map);
+            let why = (Reason::Waiting.as_str(), message);
+            let pod = || preflight::pod(seen.pool, seen.names, &name, seen.wanted);
+            Decision {
+                pending: Some(asked.pending(PendingStage::Trying, since, why)),
+                tries: Tries::waiting(seen.tries, &name, told.is_some(), pod),
+                way: as_it_is(),
+            }
+        }
+    }
+}
+
+/// A change on its way to the pods.
+fn roll_out(
+    asked: &Asked,
+    told: &PendingChange,
+    live: &Live,
+    runs: bool,
+    before: Kept,
+    seen: &Seen<'_>,
+) -> (Way, Option<PendingChange>) {
+    if runs && live.verdict == Verdict::Complete {
+        return (Way::AsAsked, None);
+    }
+    match wish(seen.pool) {
+        Wish::Go => {}
+        Wish::Pause => {
+            let pending = asked.paused(PendingStage::RollingOut, told.since.clone());
+            return (Way::Held(before), Some(pending));
+        }
+        Wish::Abort => return (Way::NotYet, Some(asked.aborted(seen.now))),
+    }
+    let fault = fault(asked, seen).filter(|_| seen.pool.spec.rollout.auto_rollback);
+    match fault {
+        // What ran before is written once the status tells so.
+        Some(Fault { kind, text }) => {
+            let why = (kind.as_str(), text);
+            let pending = asked.pending(PendingStage::RolledBack, seconds(seen.now), why);
+            (Way::NotYet, Some(pending))
+        }
+        None if is_paused(told) => (Way::Keeping(before), Some(asked.rolling_out(seen.now))),
+        None => (Way::Keeping(before), Some(told.clone())),
+    }
+}
+
+/// Whether a change was held when it was last told of.
+fn is_paused(told: &PendingChange) -> bool {
+    told.reason == Reason::RolloutPaused.as_str()
+}
+
+/// What speaks against new pods, if it does against more than a tenth of them: in a large pool some
+/// node always has troubles of its own. That a pod finds no node, or its node is lost, says
+/// nothing; nor that it isn't ready, unless most of the old ones are: Kafka may be away.
+fn fault(asked: &Asked, seen: &Seen<'_>) -> Option<Fault> {
+    let staying = seen.pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    let (new, old): (Vec<&Pod>, Vec<&Pod>) = staying.partition(|pod| asked.is_run_by_pod(pod));
+    let member = |pod: &&Pod| member(pod, None, seen.now);
+    let ready = old.iter().map(member).filter(|old| old.ready).count();
+    let most_old_are_ready = ready * 2 > old.len();
+    let counts = |fault: &Fault| fault.kind != FaultKind::PodsNotReady || most_old_are_ready;
+    let is_the_clusters = |it: &Member| it.figures.trouble().is_some_and(Trouble::is_the_clusters);
+    let members = new.iter().map(member).filter(|new| !is_the_clusters(new));
+    let faults = members.filter_map(|new| new.fault()).filter(counts);
+    let faults: Vec<Fault> = faults.collect();
+    let are_many = faults.len() * FAILING_ONE_IN > new.len();
+    faults.into_iter().next().filter(|_| are_many)
+}
+
+fn stays_refused(told: &PendingChange, now: Timestamp) -> bool {
+    let is_final = told.reason == FaultKind::SettingsRefused.as_str();
+    is_final || now.as_second() - told.since.0.as_second() < RETRY_SECONDS
+}
+
+/// As statuses keep times.
+fn seconds(now: Timestamp) -> Time {
+    Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
+}
+
+/// Whether a change was taken back because a user said so.
+fn is_aborted(pending: &PendingChange) -> bool {
+    pending.reason == Reason::RolloutAborted.as_str()
+}
+
+/// What a pool says in its conditions while a change is pending; `judged` is what its pods say.
+pub(super) fn condition(pending: &PendingChange, judged: &Verdict) -> Rollout {
+    let PendingChange { stage, reason, message, image, config_map, .. } = pending;
+    let stuck =
+        |reason, message| Rollout::Told { reason, message, progressing: false, stalled: true };
+    match stage {
+        PendingStage::Trying | PendingStage::RollingOut if is_paused(pending) => Rollout::Told {
+            reason: Reason::RolloutPaused,
+            message: message.clone(),
+            progressing: false,
+            stalled: false,
+        },
+        PendingStage::Trying => Rollout::Told {
+            reason: Reason::Waiting,
+            message: message.clone(),
+            progressing: true,
+            stalled: false,
+        },
+        // All pods are up, but whether they are the new ones was not looked at.
+        PendingStage::RollingOut if *judged == Verdict::Complete => Rollout::Told {
+            reason: Reason::PodsNotReady,
+            message: message.clone(),
+            progressing: true,
+            stalled: false,
+        },
+        PendingStage::RollingOut => Rollout::Judged(judged.clone()),
+        PendingStage::Refused => {
+            let reason = Reason::parse(reason).unwrap_or(Reason::PodsRefused);
+            stuck(reason, format!("no pod was changed to {image} with {config_map}: {message}"))
+        }
+        PendingStage::RolledBack if is_aborted(pending) => {
+            stuck(Reason::RolloutAborted, message.clone())
+        }
+        PendingStage::RolledBack => {
+            let what = format!("{image} with {config_map} was taken back: {reason}: {message}");
+            stuck(Reason::RolledBack, what)
+        }
+    }
+}
+
+/// The stage that is counted, in the words for gateways: of a refusal too no pod is left with the
+/// change.
+pub(super) fn stage(pending: Option<&PendingChange>) -> RolloutStage {
+    match pending.map(|pending| (pending, pending.stage)) {
+        None => RolloutStage::Stable,
+        Some((pending, _)) if is_paused(pending) => RolloutStage::Paused,
+        Some((pending, _)) if is_aborted(pending) => RolloutStage::Aborted,
+        Some((_, PendingStage::Trying)) => RolloutStage::Waiting,
+        Some((_, PendingStage::RollingOut)) => RolloutStage::Promoting,
+        Some((_, PendingStage::Refused | PendingStage::RolledBack)) => RolloutStage::RolledBack,
+    }
+}
+
+/// Events of what changed; `asked` is what the spec asks for now. What is bad news is told by the
+/// conditions.
+pub(super) fn notice(
+    before: Option<&PendingChange>,
+    now: Option<&PendingChange>,
+    asked: &Asked,
+) -> Option<Notice> {
+    let is_rolling = |it: &&PendingChange| it.stage == PendingStage::RollingOut;
+    let was_paused = before.is_some_and(is_paused);
+    let (was, is) = (before.filter(is_rolling), now.filter(is_rolling));
+    let normal = |reason: Reason, note| Notice::normal(reason.as_str(), "Rollout", note);
+    match (was, is, now) {
+        (Some(_), Some(is), _) if was_paused && !is_paused(is) => {
+            Some(normal(Reason::RolloutResumed, is.message.clone()))
+        }
+        (None, Some(is), _) => Some(normal(Reason::RolloutStarted, is.message.clone())),
+        // One that is no longer asked for didn't come to its end.
+        (Some(was), None, None) if asked.is_told_by(was) => {
+            let note = format!("all pods run {} with {}", was.image, was.config_map);
+            Some(normal(Reason::RolloutCompleted, note))
+        }
+        _ => None,
+    }
+}

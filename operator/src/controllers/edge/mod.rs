@@ -1,0 +1,99 @@
+//! EdgePool: collectors that take telemetry and publish it to Kafka.
+//!
+//! The steps in order: `validate::draft` says what the spec alone means, `observe` reads the
+//! Secrets it refers to, `validate` joins the two, `build` makes the objects, `apply` writes the
+//! difference, the workload by its `gate` as `change` decides, `status` says what is so. Only
+//! observe, apply, gate and status hold a client.
+
+mod apply;
+mod build;
+mod change;
+mod gate;
+mod observe;
+mod status;
+mod validate;
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use millrace_crds::v1alpha1::EdgePool;
+
+use self::status::Stand;
+use crate::context::Context;
+use crate::error::StepError;
+use crate::pool::names::Role;
+use crate::pool::scale;
+use crate::pool::status::Outcome;
+use crate::pool::workload;
+use crate::reconcile::controller::{Next, Place, Reconciler};
+use crate::reconcile::watches::Watching;
+
+/// A settled pool is looked at again this often; it bounds how late a changed Secret is seen.
+const RESYNC: Duration = Duration::from_secs(30);
+/// One that refers to no Secret, or whose Secrets are watched: its watches tell of everything, this
+/// covers what they missed.
+const RESYNC_QUIET: Duration = Duration::from_secs(300);
+/// While a change is tried, which takes a pod a second or two, and before one is taken back: no
+/// watch tells of either.
+const RESYNC_TRYING: Duration = Duration::from_secs(2);
+/// While pods move, their troubles are looked for this often: no watch tells of them.
+const RESYNC_MOVING: Duration = Duration::from_secs(5);
+
+/// Reconciles edge pools.
+pub struct EdgePools;
+
+impl Reconciler for EdgePools {
+    type Object = EdgePool;
+
+    fn watches(watching: Watching<EdgePool>) -> Watching<EdgePool> {
+        let owned = || Place::owned_by(Role::Edge);
+        watching
+            .owns_workload::<Deployment>(owned(), workload::deployment)
+            .owns_workload::<DaemonSet>(owned(), workload::daemon_set)
+            .owns::<Service>(owned())
+            .owns::<ConfigMap>(owned())
+            .owns::<ServiceAccount>(owned())
+            .owns::<PodDisruptionBudget>(owned())
+            .owns::<NetworkPolicy>(owned())
+            .refers_to_secrets()
+    }
+
+    async fn reconcile(context: &Context, stored: &EdgePool) -> Result<Next, StepError> {
+        let asked = scale::asked(stored);
+        let pool = &*asked;
+        let mut resync = Next::After(RESYNC);
+        let outcome = match validate::draft(pool, &context.images) {
+            Err(invalid) => Outcome::Invalid { invalid, live: None },
+            Ok(draft) => {
+                let secrets = draft.secrets.iter().map(|(secret, _)| secret);
+                context.references.set(&draft.names.namespace, &draft.names.pool, secrets);
+                if context.watches_secrets || draft.secrets.iter().next().is_none() {
+                    resync = Next::Within(RESYNC_QUIET);
+                }
+                let observed = observe::observe(context, pool, draft).await?;
+                match validate::validate(pool, &observed) {
+                    Ok(validated) => apply::apply(context, pool, build::build(&validated)).await,
+                    Err(invalid) => {
+                        let live = observe::workload(context, pool, &observed.draft).await?;
+                        Outcome::Invalid { invalid, live }
+                    }
+                }
+            }
+        };
+        let told = match &outcome {
+            Outcome::Applied(_) => scale::keep(context, stored, pool, build::size(pool)).await,
+            Outcome::Invalid { .. } | Outcome::Failed(_) => Cow::Borrowed(pool),
+        };
+        let stand = status::report(context, &told, &outcome).await?;
+        outcome.into_failure().map_or(Ok(()), Err)?;
+        Ok(match stand {
+            Stand::Settled => resync,
+            Stand::Tries => Next::After(RESYNC_TRYING),
+            Stand::Moves => Next::After(RESYNC_MOVING),
+        })
+    }
+}

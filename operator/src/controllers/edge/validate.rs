@@ -1,0 +1,150 @@
+//! From a spec to checked values. Pure: no client.
+
+use millrace_config as config;
+use millrace_crds::v1alpha1::{
+    Acknowledge, Compression, EdgePool, EdgeSettings, PartitionBy, Receivers,
+};
+
+use crate::cluster::hash_of;
+use crate::context::Images;
+use crate::pool::names::{PoolNames, Role};
+use crate::pool::secrets::{SecretUses, SecretsSeen};
+use crate::pool::{Invalid, connection, memory, template};
+
+/// How long a pod that stops goes on serving clients that haven't heard of it yet: endpoints,
+/// proxies and load balancers follow readiness within a second or two, and some poll.
+const ANNOUNCE_SECONDS: u32 = 5;
+
+/// The longest requests that an edge must have room for: one that is read, and one on its way to
+/// Kafka. The collector's own rule.
+const REQUESTS_HELD: u64 = 2;
+
+/// What the spec alone says.
+#[derive(Clone, Debug)]
+pub(super) struct Draft {
+    /// Checked names.
+    pub(super) names: PoolNames,
+    /// The image pods run.
+    pub(super) image: String,
+    /// User and group of the pods; none where the cluster assigns them.
+    pub(super) user: Option<i64>,
+    /// The collector's configuration, as YAML.
+    pub(super) config: String,
+    /// The Secrets it refers to.
+    pub(super) secrets: SecretUses,
+}
+
+/// A draft, and what was found of the Secrets it refers to.
+#[derive(Clone, Debug)]
+pub(super) struct Observed {
+    /// What the spec alone says.
+    pub(super) draft: Draft,
+    /// What was found.
+    pub(super) found: SecretsSeen,
+}
+
+/// Everything needed to build the pool's objects.
+#[derive(Clone, Debug)]
+pub(super) struct Validated<'a> {
+    /// The pool.
+    pub(super) pool: &'a EdgePool,
+    /// What the spec alone says.
+    pub(super) draft: &'a Draft,
+    /// The name of the ConfigMap for this configuration.
+    pub(super) config_map: String,
+    /// Digest of the Secrets' content.
+    pub(super) secrets_digest: Option<String>,
+}
+
+/// Says what the spec alone means.
+///
+/// # Errors
+/// When the spec cannot work as written.
+pub(super) fn draft(pool: &EdgePool, images: &Images) -> Result<Draft, Invalid> {
+    let running = pool.status.as_ref().and_then(|status| status.image.as_deref());
+    let namespace = pool.metadata.namespace.as_deref().unwrap_or_default();
+    let name = pool.metadata.name.as_deref().unwrap_or_default();
+    let names = PoolNames::new(namespace, name, Role::Edge)?;
+    let mut secrets = SecretUses::default();
+    let settings = settings(pool, &mut secrets)?;
+    Ok(Draft {
+        names,
+        image: template::image(&pool.spec.collector, images, running),
+        user: images.user,
+        config: connection::render(settings)?,
+        secrets,
+    })
+}
+
+/// The collector's settings for the pool.
+fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config, Invalid> {
+    let EdgeSettings {
+        receivers: Receivers { otlp },
+        acknowledge,
+        partition_by,
+        compression,
+        buffer,
+        drain_seconds,
+        resources,
+        ..
+    } = &pool.spec.settings;
+    let mut receiver = config::OtlpReceiver::default();
+    if let Some(tls) = &otlp.tls {
+        let tls = connection::server_tls(tls, secrets)?;
+        receiver.grpc.tls = Some(tls.clone());
+        receiver.http.tls = Some(tls);
+    }
+    let signals = pool.spec.signals.iter();
+    let exporter = config::KafkaExporter {
+        connection: connection::kafka(&pool.spec.kafka, secrets)?,
+        topics: connection::topics(signals.map(|(signal, is)| (signal, is.topic_name.as_ref())))?,
+        acknowledge: match acknowledge {
+            Acknowledge::AfterKafka => config::Acknowledge::AfterKafka,
+            Acknowledge::AfterBuffering => config::Acknowledge::AfterBuffering,
+        },
+        partition_by: match partition_by {
+            PartitionBy::Any => config::PartitionBy::Any,
+            PartitionBy::TraceId => config::PartitionBy::TraceId,
+        },
+        compression: match compression {
+            Compression::Zstd => config::Compression::Zstd,
+            Compression::Lz4 => config::Compression::Lz4,
+        },
+        buffer: buffer.as_ref().map(|buffer| config::DiskBuffer {
+            path: template::BUFFER_FOLDER.into(),
+            max_bytes: config::ByteSize::bytes(buffer.bytes()),
+            drain: true,
+        }),
+        ..config::KafkaExporter::default()
+    };
+    let (_, limit_bytes) = resources.memory.bytes();
+    let least_bytes = receiver.limits.longest_bytes() * REQUESTS_HELD;
+    Ok(config::Config {
+        memory: memory::settings(pool.spec.collector.allocator, limit_bytes, least_bytes)?,
+        shutdown: config::Shutdown {
+            deadline_seconds: *drain_seconds,
+            announce_seconds: ANNOUNCE_SECONDS.min(drain_seconds / 2),
+        },
+        receivers: config::Receivers { otlp: Some(receiver), kafka: None },
+        exporters: config::Exporters { kafka: Some(exporter), clickhouse: None },
+        ..config::Config::default()
+    })
+}
+
+/// Joins the spec with what was found.
+///
+/// # Errors
+/// When a Secret or a key of one is missing.
+pub(super) fn validate<'a>(
+    pool: &'a EdgePool,
+    observed: &'a Observed,
+) -> Result<Validated<'a>, Invalid> {
+    let Observed { draft, found } = observed;
+    let hash = hash_of(&draft.config.as_str().into());
+    Ok(Validated {
+        pool,
+        draft,
+        config_map: draft.names.config_map(&hash),
+        secrets_digest: found.digest()?,
+    })
+}

@@ -1,0 +1,85 @@
+//! Which builds of an image pods really run: the digests that nodes resolved its tag to. Pure.
+//!
+//! A tag can be moved while pods run: a pod made anew then runs another build than its neighbours,
+//! under the same name. That is told, and nothing is done about it: which build is meant is a
+//! person's to say. Limits: [`DIGESTS_MAX`] builds of a unit are told.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Pod;
+use millrace_crds::v1alpha1::RolloutStatus;
+use millrace_rollout::Unit;
+
+use crate::pool::template::{collector, collector_status};
+use crate::report::events::Notice;
+
+/// Builds told; the status has the same limit. Two are one too many.
+const DIGESTS_MAX: usize = 4;
+/// The longest digest told: `sha256:` and `sha512:` with theirs fit. The status has the same limit.
+const DIGEST_BYTES_MAX: usize = 160;
+
+/// Writes down what the pods of this unit run; what was known stays while none tells.
+pub(super) fn note(unit: &mut Unit, pods: &[Pod]) {
+    let staying = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    let found: BTreeSet<&str> = staying.filter_map(|pod| digest(pod, &unit.image)).collect();
+    if !found.is_empty() {
+        unit.digests = found.into_iter().take(DIGESTS_MAX).map(ToOwned::to_owned).collect();
+    }
+}
+
+/// What a pod's node made of this image; `None` for a pod of another one, or before it has it.
+fn digest<'a>(pod: &'a Pod, image: &str) -> Option<&'a str> {
+    let asked = collector(pod.spec.as_ref()?)?.image.as_deref();
+    let id = &collector_status(pod.status.as_ref()?)?.image_id;
+    let digest = id.rsplit_once('@').map_or(id.as_str(), |(_, digest)| digest);
+    let usable = digest.contains(':') && digest.len() <= DIGEST_BYTES_MAX && asked == Some(image);
+    usable.then_some(digest)
+}
+
+/// The event of a tag that means another build than before, for pods of the same unit.
+pub(super) fn moved(before: Option<&RolloutStatus>, now: &RolloutStatus) -> Option<Notice> {
+    let (was, is) = (&before?.after, &now.after);
+    let same = was.image == is.image && was.config_map == is.config_map;
+    let new = is.image_digests.iter().find(|it| !was.image_digests.contains(it));
+    let new = new.filter(|_| same && !was.image_digests.is_empty())?;
+    let note = format!(
+        "the tag of {} was moved: pods made anew run {new}, others ran {}; write another \
+         collector.version to roll out one build, or move the tag back and delete the newer pods",
+        is.image,
+        was.image_digests.join(", ")
+    );
+    Some(Notice::warning("ImageTagMoved", "Rollout", note))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(image: &str, id: &str) -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {"name": "p"},
+            "spec": {"containers": [{"name": "collector", "image": image}]},
+            "status": {"containerStatuses": [{"name": "collector", "image": image, "imageID": id,
+                "ready": true, "restartCount": 0}]}}))
+        .unwrap()
+    }
+
+    /// Scenario: pods as several runtimes tell of their image, of another unit, and not yet pulled.
+    /// Guarantee: each build once; what was known stays while no pod tells.
+    #[test]
+    fn the_builds_that_pods_run_are_told() {
+        let mut unit = Unit { image: "c:1-system".into(), ..Unit::default() };
+        let pods = [
+            pod("c:1-system", "docker.io/millrace/c@sha256:aa"),
+            pod("c:1-system", "docker-pullable://millrace/c@sha256:aa"),
+            pod("c:1-system", "sha256:bb"),
+            pod("c:1-system", ""),
+            pod("c:2-system", "docker.io/millrace/c@sha256:cc"),
+        ];
+        note(&mut unit, &pods);
+        assert_eq!(unit.digests, ["sha256:aa", "sha256:bb"]);
+        note(&mut unit, &pods[3..]);
+        assert_eq!(unit.digests, ["sha256:aa", "sha256:bb"]);
+    }
+}

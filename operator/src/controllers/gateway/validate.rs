@@ -1,0 +1,242 @@
+//! From a spec to checked values. Pure: no client.
+
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use millrace_config as config;
+use millrace_crds::v1alpha1::{Attributes, Delivery, GatewayPool, GroupProtocol, SizingStatus};
+use millrace_rollout::Observation;
+
+use super::retention_loss::Losses;
+use super::rollout::{self, Decision, Watched};
+use super::size;
+use super::template_resources::{self, TemplateResources};
+use crate::cache::claims::Claim;
+use crate::cache::sizing::Sizing;
+use crate::cluster::hash_of;
+use crate::context::Images;
+use crate::error::StepError;
+use crate::kafka::lag_board::{LagObservation, LagQuery};
+use crate::pool::names::{PoolNames, Role};
+use crate::pool::secrets::{CurrentSecrets, SecretUses, SecretsSeen};
+use crate::pool::{Invalid, connection, memory, template, workload};
+
+/// Worker threads of one pod at most: as many as the collector takes.
+const WORKERS_MAX: u64 = 256;
+/// Of the budget for records each worker needs at least: 4 MiB for what it fetches ahead, which is
+/// a quarter of it at most.
+const WORKER_BYTES: u64 = 16 << 20;
+
+/// What the spec alone says.
+#[derive(Clone, Debug)]
+pub(super) struct Draft {
+    /// Checked names.
+    pub(super) names: PoolNames,
+    /// The image pods run.
+    pub(super) image: String,
+    /// User and group of the pods; none where the cluster assigns them.
+    pub(super) user: Option<i64>,
+    /// The collector's configuration, as YAML.
+    pub(super) config: String,
+    /// The name of the ConfigMap for this configuration.
+    pub(super) config_map: String,
+    /// The Secrets it refers to.
+    pub(super) secrets: SecretUses,
+    /// Whose lag counts.
+    pub(super) lag: LagQuery,
+}
+
+/// A draft, and what was found of the world it refers to.
+#[derive(Debug)]
+pub(super) struct Observed {
+    /// What the spec alone says.
+    pub(super) draft: Draft,
+    /// What was found of its Secrets.
+    pub(super) found: SecretsSeen,
+    /// What Secrets are now, for the templates that the StatefulSet holds and keeps.
+    pub(super) current: CurrentSecrets,
+    /// The StatefulSet as it is, if it exists.
+    pub(super) live: Option<StatefulSet>,
+    /// The lag, or why it is not known.
+    pub(super) lag: Result<LagObservation, StepError>,
+    /// What its pods lost so far.
+    pub(super) losses: Losses,
+    /// What is read for its rollout.
+    pub(super) watched: Watched,
+    /// Whether its tables are being migrated.
+    pub(super) migrates: bool,
+    /// What is remembered of its sizing, the newest look at the group included.
+    pub(super) kept: Sizing,
+    /// When all this was seen.
+    pub(super) now: Timestamp,
+}
+
+impl Observed {
+    /// The figures of the live StatefulSet.
+    pub(super) fn figures(&self) -> Option<Observation> {
+        self.live.as_ref().map(workload::stateful_set)
+    }
+}
+
+/// Everything needed to build the pool's objects and to report on it.
+#[derive(Debug)]
+pub(super) struct Validated<'a> {
+    /// The pool.
+    pub(super) pool: &'a GatewayPool,
+    /// What was found.
+    pub(super) observed: &'a Observed,
+    /// Digest of the Secrets' content.
+    pub(super) secrets_digest: Option<String>,
+    /// The decision about the pool's size, whole.
+    pub(super) sizing: SizingStatus,
+    /// The decision about its rollout, whole.
+    pub(super) rollout: Decision,
+    /// What its template gives each pod.
+    pub(super) template: TemplateResources,
+    /// What is to be remembered of it, once it is applied and told.
+    pub(super) kept: Sizing,
+}
+
+/// Says what the spec alone means.
+///
+/// # Errors
+/// When the spec cannot work as written.
+pub(super) fn draft(pool: &GatewayPool, images: &Images) -> Result<Draft, Invalid> {
+    let running = pool.status.as_ref().and_then(|status| status.image.as_deref());
+    let namespace = pool.metadata.namespace.as_deref().unwrap_or_default();
+    let name = pool.metadata.name.as_deref().unwrap_or_default();
+    let names = PoolNames::new(namespace, name, Role::Gateway)?;
+    let mut secrets = SecretUses::default();
+    let settings = settings(pool, &names, &mut secrets)?;
+    let lag = LagQuery {
+        namespace: names.namespace.clone(),
+        kafka: pool.spec.kafka.clone(),
+        group: consumer_group(pool, &names),
+        topics: pool
+            .spec
+            .signals
+            .iter()
+            .map(|(signal, is)| {
+                is.topic_name
+                    .as_ref()
+                    .map_or(signal.default_topic(), |name| name.as_str())
+                    .to_owned()
+            })
+            .collect(),
+        bound: Duration::from_secs(u64::from(pool.spec.settings.scaling.lag_bound_seconds)),
+    };
+    let config = connection::render(settings)?;
+    Ok(Draft {
+        config_map: names.config_map(&hash_of(&config.as_str().into())),
+        names,
+        image: template::image(&pool.spec.collector, images, running),
+        user: images.user,
+        config,
+        secrets,
+        lag,
+    })
+}
+
+/// What a pool claims in Kafka.
+pub(super) fn claim(pool: &GatewayPool) -> Option<Claim> {
+    let namespace = pool.metadata.namespace.as_deref().unwrap_or_default();
+    let name = pool.metadata.name.as_deref().unwrap_or_default();
+    let group = consumer_group(pool, &PoolNames::new(namespace, name, Role::Gateway).ok()?);
+    let servers = pool.spec.kafka.bootstrap_servers.iter();
+    let things = servers.map(|server| format!("consumer group {group} on {}", server.as_str()));
+    let advice = "another consumerGroup (in a new pool)";
+    Some(Claim { things: things.collect(), shared: pool.spec.shared, advice })
+}
+
+/// The pool's consumer group.
+fn consumer_group(pool: &GatewayPool, names: &PoolNames) -> String {
+    pool.spec.settings.consumer_group.as_ref().map_or_else(
+        || format!("millrace-{}-{}", names.namespace, names.pool),
+        |group| group.as_str().to_owned(),
+    )
+}
+
+/// The collector's settings for the pool.
+fn settings(
+    pool: &GatewayPool,
+    names: &PoolNames,
+    secrets: &mut SecretUses,
+) -> Result<config::Config, Invalid> {
+    let signals = pool.spec.signals.iter();
+    let (_, limit_bytes) = pool.spec.settings.resources.memory.bytes();
+    // A gateway takes no requests: a message too long for it is a dead letter.
+    let memory = memory::settings(pool.spec.collector.allocator, limit_bytes, 0)?;
+    let receiver = config::KafkaReceiver {
+        connection: connection::kafka(&pool.spec.kafka, secrets)?,
+        group_id: connection::checked("consumerGroup", &consumer_group(pool, names))?,
+        group_instance_id_env: Some(connection::checked("pods", template::POD_NAME_ENV)?),
+        topics: connection::topics(signals.map(|(signal, is)| (signal, is.topic_name.as_ref())))?,
+        delivery: match pool.spec.settings.delivery {
+            Delivery::AtLeastOnce => config::Delivery::AtLeastOnce,
+            Delivery::EffectivelyOnce => config::Delivery::EffectivelyOnce,
+        },
+        group_protocol: match pool.spec.settings.group_protocol {
+            GroupProtocol::Classic => config::GroupProtocol::Classic,
+            GroupProtocol::Consumer => config::GroupProtocol::Consumer,
+        },
+        workers: workers(pool, limit_bytes / 100 * u64::from(memory.budget_percent)),
+        ..config::KafkaReceiver::default()
+    };
+    let nested_depth = u8::try_from(pool.spec.settings.nested_depth);
+    let exporter = config::ClickHouseExporter {
+        nested_depth: nested_depth.unwrap_or(u8::MAX),
+        ..connection::clickhouse(&pool.spec.clickhouse, attributes(pool)?, secrets)?
+    };
+    let deadline_seconds = pool.spec.settings.drain_seconds;
+    Ok(config::Config {
+        memory,
+        shutdown: config::Shutdown { deadline_seconds, ..config::Shutdown::default() },
+        receivers: config::Receivers { otlp: None, kafka: Some(receiver) },
+        exporters: config::Exporters { kafka: None, clickhouse: Some(exporter) },
+        ..config::Config::default()
+    })
+}
+
+/// Worker threads for the processor time that pods may grow to: their number is fixed when a
+/// process starts, and what is added in place must find some that can use it. No more than the
+/// budget for records has room for. Where nothing grows, the collector goes by what it finds.
+fn workers(pool: &GatewayPool, budget_bytes: u64) -> Option<NonZeroU16> {
+    let settings = &pool.spec.settings;
+    let most = settings.scaling.cpu_max.as_ref()?.millicores();
+    let (_, start) = settings.resources.cpu.millicores();
+    let cores = most.max(start?).div_ceil(1_000).min(budget_bytes / WORKER_BYTES);
+    u16::try_from(cores.clamp(1, WORKERS_MAX)).ok().and_then(NonZeroU16::new)
+}
+
+/// How attributes are stored; one way for the whole pool.
+fn attributes(pool: &GatewayPool) -> Result<config::Attributes, Invalid> {
+    let mut ways = pool.spec.signals.iter().map(|(_, is)| is.attributes);
+    let first = ways.next().unwrap_or_default();
+    if ways.any(|way| way != first) {
+        return Err(Invalid::spec(
+            "spec.signals: one pool stores attributes one way; write the same attributes for each \
+             signal, or make a pool for each way",
+        ));
+    }
+    Ok(match first {
+        Attributes::Json => config::Attributes::Json,
+        Attributes::Map => config::Attributes::Map,
+    })
+}
+
+/// Joins the spec with what was found, decides the size and the rollout's next step.
+///
+/// # Errors
+/// When a Secret or a key of one is missing.
+pub(super) fn validate<'a>(
+    pool: &'a GatewayPool,
+    observed: &'a Observed,
+) -> Result<Validated<'a>, Invalid> {
+    let secrets_digest = observed.found.digest()?;
+    let (mut sizing, mut kept) = size::decide(pool, observed);
+    let rollout = rollout::decide(pool, observed, secrets_digest.as_deref(), sizing.replicas);
+    let template = template_resources::decide(pool, observed, &rollout, &mut sizing, &mut kept);
+    Ok(Validated { pool, observed, secrets_digest, sizing, rollout, template, kept })
+}

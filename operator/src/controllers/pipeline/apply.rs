@@ -1,0 +1,162 @@
+//! Writes a pipeline's children in order and reads them back.
+//!
+//! Topics and schema are always applied. The edge pool is first made once the topics are there, so
+//! that no broker makes one of its own shape; the gateway pool is only made or changed while topics
+//! are there and the tables are at the revision asked for.
+
+use kube::ResourceExt;
+use millrace_crds::v1alpha1::{
+    EdgePool, EdgePoolStatus, GatewayPoolStatus, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
+};
+use millrace_crds::{ConditionType, is_true};
+
+use super::build::Prepared;
+use super::child::{Child, Held};
+use super::returned::{ensure, ensure_schema, ensure_topic};
+use super::status::Outcome;
+use crate::cluster::{Applicable, ApplyError, Change, Children, is_paused};
+use crate::context::Context;
+use crate::controllers::schema::is_at_revision;
+use crate::error::StepError;
+
+/// The children as they are after applying; those that it did not come to are missing.
+#[derive(Debug, Default)]
+pub(super) struct Applied {
+    pub(super) topics: Vec<Child>,
+    pub(super) schema: Option<Child>,
+    pub(super) schema_revision: Option<String>,
+    pub(super) edge: Option<Child>,
+    pub(super) edge_status: EdgePoolStatus,
+    pub(super) gateway: Option<Child>,
+    pub(super) gateway_status: GatewayPoolStatus,
+    /// What ended it part of the way.
+    pub(super) failure: Option<StepError>,
+}
+
+/// Writes the difference. Failures become part of the outcome, so that the status can tell them
+/// beside what was seen before.
+pub(super) async fn apply(
+    context: &Context,
+    pipeline: &TelemetryPipeline,
+    prepared: Prepared,
+) -> Outcome {
+    let mut applied = Applied::default();
+    let written = write(context, pipeline, prepared, &mut applied).await;
+    applied.failure = written.err();
+    Outcome::Applied(Box::new(applied))
+}
+
+async fn write(
+    context: &Context,
+    pipeline: &TelemetryPipeline,
+    prepared: Prepared,
+    applied: &mut Applied,
+) -> Result<(), StepError> {
+    let Prepared { topics, schema, edge, gateway, labels } = prepared;
+    let children = Children::of(context, pipeline)
+        .ok_or_else(|| ApplyError::not_stored("TelemetryPipeline"))?;
+    let paused = is_paused(pipeline);
+    let names: Vec<String> = topics.iter().map(ResourceExt::name_any).collect();
+
+    let mut missing: Vec<String> = Vec::new();
+    for topic in topics {
+        let ours = (labels.as_str(), names.as_slice());
+        let (live, held) = ensure_topic(&children, topic, paused, ours).await?;
+        let child = Child::of(&live, held);
+        if !(topic_is_there(&live) && child.up_to_date()) {
+            missing.push(format!("{} {}", child.kind, child.name));
+        }
+        applied.topics.push(child);
+    }
+    let edge_gate = (!missing.is_empty()).then(|| missing.join(", "));
+    let (live, held) = ensure_schema(&children, schema, paused).await?;
+    let child = Child::of(&live, held);
+    if !(child.up_to_date() && tables_are_there(&live)) {
+        missing.push(format!("{} {}", child.kind, child.name));
+    }
+    applied.schema = Some(child);
+    applied.schema_revision = live.status.and_then(|status| status.revision);
+    let gateway_gate = (!missing.is_empty()).then(|| missing.join(", "));
+
+    let (live, held) = ensure_edge(&children, edge, paused, edge_gate).await?;
+    applied.edge = Some(Child::of(&live, held));
+    applied.edge_status = live.status.unwrap_or_default();
+    let (live, held) = match gateway_gate {
+        None => ensure(&children, gateway, paused).await?,
+        Some(first) => withhold(&children, gateway, first).await?,
+    };
+    applied.gateway = Some(Child::of(&live, held));
+    applied.gateway_status = live.status.unwrap_or_default();
+    prune(&children, pipeline, &labels, &names).await?;
+    children.finish().await;
+    Ok(())
+}
+
+/// Looks at a child that must wait for `first`.
+async fn withhold<K: Applicable>(
+    children: &Children<'_>,
+    wanted: K,
+    first: String,
+) -> Result<(K, Option<Held>), ApplyError> {
+    let ensured = children.withheld().ensure(wanted).await?;
+    let held = (ensured.change == Change::Withheld).then_some(Held::WaitsFor(first));
+    Ok((ensured.object, held))
+}
+
+/// Writes the edge pool, unless it would be made before its topics are there. One that exists is
+/// kept right whatever the topics are like: clients depend on it.
+async fn ensure_edge(
+    children: &Children<'_>,
+    edge: EdgePool,
+    paused: bool,
+    gate: Option<String>,
+) -> Result<(EdgePool, Option<Held>), ApplyError> {
+    let Some(first) = gate else { return ensure(children, edge, paused).await };
+    let (live, held) = withhold(children, edge.clone(), first).await?;
+    // Only a stored object has a uid.
+    if live.metadata.uid.is_none() {
+        Ok((live, held))
+    } else {
+        ensure(children, edge, paused).await
+    }
+}
+
+/// Whether the topic is known to be there: ready, or seen with partitions and not ready for a cause
+/// that passes, such as a broker that restarts.
+fn topic_is_there(topic: &TelemetryTopic) -> bool {
+    let generation = topic.metadata.generation.unwrap_or(i64::MAX);
+    topic.status.as_ref().is_some_and(|status| {
+        is_true(&status.conditions, ConditionType::Ready, generation)
+            || status.partitions.is_some_and(|partitions| {
+                i64::from(partitions) >= i64::from(topic.spec.settings.partitions)
+            })
+    })
+}
+
+/// Whether the tables were verified at the revision asked for: ready, or not ready for a cause that
+/// passes, such as a server that restarts. A plan that waits for a person is none of these.
+fn tables_are_there(schema: &TelemetrySchema) -> bool {
+    let generation = schema.metadata.generation.unwrap_or(i64::MAX);
+    let conditions = schema.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    is_true(conditions, ConditionType::Ready, generation) || is_at_revision(schema)
+}
+
+/// Deletes the topics' objects of signals that are no longer handled (the topics themselves stay).
+/// A pipeline that was ready at this generation before, and of which watches show nothing left
+/// over, is not looked at.
+async fn prune(
+    children: &Children<'_>,
+    pipeline: &TelemetryPipeline,
+    labels: &str,
+    topics: &[String],
+) -> Result<(), ApplyError> {
+    let generation = pipeline.metadata.generation.unwrap_or(0);
+    let conditions = pipeline.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let surplus = children.has_more_than::<TelemetryPipeline, TelemetryTopic>(topics.len());
+    if is_true(conditions, ConditionType::Ready, generation) && !surplus {
+        return Ok(());
+    }
+    let keep: Vec<&str> = topics.iter().map(String::as_str).collect();
+    children.prune::<TelemetryTopic>(labels, &keep).await?;
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! TelemetryPipeline: what most users write. It owns one of each of the other kinds, brings them up
+//! in order and sums up what they say.
+//!
+//! The steps: `validate` checks names, `build` makes the children, `apply` writes them in order
+//! (topics and schema first, pools once those are ready) and reads them back, those of a signal
+//! that `returned` in another shape too, `status` sums them up. There is no observe step: a
+//! pipeline refers to nothing but its children, which apply reads.
+
+mod apply;
+mod build;
+mod child;
+mod returned;
+mod status;
+mod validate;
+
+use std::time::Duration;
+
+use millrace_crds::v1alpha1::{
+    EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
+};
+
+use crate::context::Context;
+use crate::error::StepError;
+use crate::reconcile::controller::{Next, Place, Reconciler};
+use crate::reconcile::watches::Watching;
+
+/// Children's changes bring a pipeline back at once; this only covers a watch event that was
+/// missed.
+const RESYNC: Duration = Duration::from_secs(60);
+
+/// Reconciles pipelines.
+pub struct Pipelines;
+
+impl Reconciler for Pipelines {
+    type Object = TelemetryPipeline;
+
+    fn watches(watching: Watching<TelemetryPipeline>) -> Watching<TelemetryPipeline> {
+        watching
+            .owns::<TelemetryTopic>(Place::owned())
+            .owns::<TelemetrySchema>(Place::owned())
+            .owns::<EdgePool>(Place::owned())
+            .owns::<GatewayPool>(Place::owned())
+    }
+
+    async fn reconcile(context: &Context, pipeline: &TelemetryPipeline) -> Result<Next, StepError> {
+        let outcome = match validate::validate(pipeline) {
+            Ok(validated) => apply::apply(context, pipeline, build::build(&validated)).await,
+            Err(invalid) => status::Outcome::Invalid(invalid),
+        };
+        status::report(context, pipeline, &outcome).await?;
+        match outcome {
+            status::Outcome::Applied(applied) => {
+                applied.failure.map_or(Ok(Next::After(RESYNC)), Err)
+            }
+            status::Outcome::Invalid(_) => Ok(Next::After(RESYNC)),
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Sums up what a pipeline's children say; and events for what changed.
+//!
+//! A pipeline adds nothing of its own to readiness: each of its conditions is a child's, about the
+//! child's newest spec, and `Ready` needs all of them.
+
+use kube::Resource;
+use millrace_crds::v1alpha1::{PodCount, TelemetryPipeline, TelemetryPipelineStatus};
+use millrace_crds::{ConditionStatus, ConditionType, Reason};
+
+use super::apply::Applied;
+use super::child::{Child, Fact};
+use crate::cluster::{is_paused, patch_status};
+use crate::context::Context;
+use crate::error::StepError;
+use crate::pool::Invalid;
+use crate::pool::status::state_paused;
+use crate::report::conditions::Conditions;
+use crate::report::plaintext;
+
+/// How the steps before ended.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// Nothing was applied: the spec cannot work as written.
+    Invalid(Invalid),
+    /// The children as they are, as far as applying came.
+    Applied(Box<Applied>),
+}
+
+/// The conditions that make a pipeline ready, in the order in which they come true.
+const REQUIRED: &[ConditionType] = &[
+    ConditionType::SecretsFound,
+    ConditionType::TopicsReady,
+    ConditionType::SchemaReady,
+    ConditionType::EdgeReady,
+    ConditionType::GatewayReady,
+    ConditionType::LagWithinBound,
+];
+
+/// Writes the status if it changed.
+///
+/// # Errors
+/// When the API server refuses or is away.
+pub(super) async fn report(
+    context: &Context,
+    pipeline: &TelemetryPipeline,
+    outcome: &Outcome,
+) -> Result<(), StepError> {
+    let before = pipeline.status.clone().unwrap_or_default();
+    let mut conditions =
+        Conditions::new(&before.conditions, pipeline.metadata.generation, context.clock.now());
+    let mut status = TelemetryPipelineStatus {
+        observed_generation: pipeline.metadata.generation,
+        ..before.clone()
+    };
+    match outcome {
+        Outcome::Invalid(invalid) => {
+            state_all_false(&mut conditions, invalid.reason, &invalid.message);
+        }
+        Outcome::Applied(applied) => {
+            state_facts(&mut conditions, applied);
+            // What was not come to stays as it was told last.
+            if applied.failure.is_none() {
+                fill(&mut status, applied);
+            }
+        }
+    }
+    let spec = &pipeline.spec;
+    plaintext::state(&mut conditions, Some(&spec.kafka), Some(&spec.clickhouse));
+    state_paused(&mut conditions, is_paused(pipeline));
+    conditions.conclude(REQUIRED);
+    status.conditions = conditions.clone().into_conditions();
+    if patch_status(context, pipeline, pipeline.status.as_ref(), &status).await? {
+        for notice in conditions.notices() {
+            context.events.publish(&pipeline.object_ref(&()), notice).await;
+        }
+    }
+    Ok(())
+}
+
+/// Nothing is known to hold: children were not brought to what the spec asks for.
+fn state_all_false(conditions: &mut Conditions, reason: Reason, message: &str) {
+    for type_ in REQUIRED {
+        conditions.fails(*type_, reason, message);
+    }
+    conditions.fails(ConditionType::Progressing, reason, message);
+    if reason == Reason::SpecInvalid {
+        conditions.holds(ConditionType::Stalled, reason, message);
+    } else {
+        conditions.fails(ConditionType::Stalled, reason, message);
+    }
+}
+
+fn state_facts(conditions: &mut Conditions, applied: &Applied) {
+    let Applied { topics, schema, edge, gateway, failure, .. } = applied;
+    let failure = failure.as_ref();
+    let all: Vec<&Child> = topics.iter().chain(schema).chain(edge).chain(gateway).collect();
+    let ready = ConditionType::Ready;
+    let says = |child: &Option<Child>, type_| {
+        child.as_ref().map_or_else(|| unseen(failure), |child| child.fact(type_))
+    };
+    // The schema is come to after all topics.
+    let rest = schema.is_none().then(|| unseen(failure));
+    let topics = topics.iter().map(|topic| topic.fact(ready)).chain(rest);
+    let pods = says(gateway, ConditionType::PodsReady);
+    let lag = says(gateway, ConditionType::LagWithinBound);
+    let unseen_secrets = failure.filter(|_| gateway.is_none()).map(|it| unseen(Some(it)));
+    let summed = [
+        (ConditionType::SecretsFound, secrets(&all, unseen_secrets), "every Secret is there"),
+        (ConditionType::TopicsReady, first_failing(topics), "all topics are ready"),
+        (
+            ConditionType::SchemaReady,
+            says(schema, ready),
+            "the tables are at the revision asked for",
+        ),
+        (ConditionType::EdgeReady, says(edge, ready), "all edge pods are updated and available"),
+        (ConditionType::GatewayReady, pods, "all gateway pods are updated and available"),
+        (ConditionType::LagWithinBound, lag, "lag is within its bound"),
+    ];
+    let mut waiting = None;
+    for (type_, fact, good) in summed {
+        let message = if fact.holds() { good.to_owned() } else { fact.message.clone() };
+        conditions.state(type_, fact.status, fact.reason, message);
+        if !fact.holds() && waiting.is_none() {
+            waiting = Some(fact);
+        }
+    }
+    if let Some(gateway) = gateway {
+        state_history(conditions, gateway);
+    }
+    let stalled = all.iter().find(|child| child.stalled()).map(|child| child.fact(ready));
+    let refused = failure.filter(|failure| failure.category.needs_a_person());
+    let stalled = stalled.or_else(|| refused.map(|failure| unseen(Some(failure))));
+    match failure.filter(|_| stalled.is_none()) {
+        Some(failure) => {
+            let again = "tried again by itself";
+            conditions.holds(ConditionType::Progressing, failure.reason, again);
+            conditions.fails(ConditionType::Stalled, failure.reason, again);
+        }
+        None => state_progress(conditions, waiting, stalled),
+    }
+}
+
+/// What a gateway has told of losses and dead letters. What a pool that isn't there yet has told of
+/// is nothing, as with one that is.
+fn state_history(conditions: &mut Conditions, gateway: &Child) {
+    for (type_, none) in [
+        (ConditionType::DataLost, Reason::NothingLost),
+        (ConditionType::DeadLettersKept, Reason::NoDeadLetters),
+        (ConditionType::DeduplicationAtRisk, Reason::DeduplicationCovered),
+    ] {
+        match gateway.history(type_).filter(|fact| fact.reason != none) {
+            Some(fact) => conditions.state(type_, fact.status, fact.reason, fact.message),
+            None => conditions.fails(type_, none, "no gateway has told of any"),
+        }
+    }
+}
+
+/// What can be said of a child that was not come to: that it is not as asked for where the API
+/// server refuses it for good, and else nothing.
+fn unseen(failure: Option<&StepError>) -> Fact {
+    let refused = failure.filter(|failure| failure.category.needs_a_person());
+    Fact {
+        status: refused.map_or(ConditionStatus::Unknown, |_| ConditionStatus::False),
+        reason: failure.map_or(Reason::NotObserved, |failure| failure.reason),
+        message: failure.map_or_else(String::new, StepError::cause),
+    }
+}
+
+fn state_progress(conditions: &mut Conditions, waiting: Option<Fact>, stalled: Option<Fact>) {
+    use ConditionType::{Progressing, Stalled};
+    match (stalled, waiting) {
+        (Some(fact), _) => {
+            conditions.fails(Progressing, fact.reason, fact.message.as_str());
+            conditions.holds(Stalled, fact.reason, fact.message);
+        }
+        (None, Some(fact)) => {
+            conditions.holds(Progressing, fact.reason, fact.message);
+            conditions.fails(Stalled, Reason::Applying, "nothing is stuck");
+        }
+        (None, None) => {
+            conditions.fails(Progressing, Reason::Settled, "no change is under way");
+            conditions.fails(Stalled, Reason::Settled, "nothing is stuck");
+        }
+    }
+}
+
+/// Whether any child says that a Secret is missing. A child that has not been looked at says
+/// nothing about Secrets; its own fact keeps the pipeline from being ready.
+///
+/// `unseen` is of the children that were not come to.
+fn secrets(children: &[&Child], unseen: Option<Fact>) -> Fact {
+    let denied = children.iter().find(|child| child.denies(ConditionType::SecretsFound));
+    if let Some(child) = denied {
+        return child.fact(ConditionType::SecretsFound);
+    }
+    let (status, reason) = (ConditionStatus::True, Reason::AsAsked);
+    let found = Fact { status, reason, message: String::new() };
+    // Whatever ended the reconcile, it doesn't say that a Secret is missing.
+    unseen.map_or(found, |unseen| Fact { status: ConditionStatus::Unknown, ..unseen })
+}
+
+/// The first fact that does not hold, or one that does.
+fn first_failing(conditions: impl Iterator<Item = Fact>) -> Fact {
+    let mut last = None;
+    for fact in conditions {
+        if !fact.holds() {
+            return fact;
+        }
+        last = Some(fact);
+    }
+    last.unwrap_or(Fact {
+        status: ConditionStatus::Unknown,
+        reason: Reason::NotObserved,
+        message: "no signal is handled".into(),
+    })
+}
+
+fn fill(status: &mut TelemetryPipelineStatus, applied: &Applied) {
+    let Applied {
+        topics,
+        schema,
+        schema_revision,
+        edge,
+        edge_status,
+        gateway,
+        gateway_status,
+        failure: _,
+    } = applied;
+    let count = |wanted, ready| PodCount { wanted, ready };
+    let at_edge = count(edge_status.replicas, edge_status.ready_replicas);
+    let at_gateway = count(gateway_status.replicas, gateway_status.ready_replicas);
+    let ready = at_edge.ready.saturating_add(at_gateway.ready);
+    let wanted = at_edge.wanted.saturating_add(at_gateway.wanted);
+    status.pods = Some(format!("{ready}/{wanted}"));
+    status.edge = Some(at_edge);
+    status.gateway = Some(at_gateway);
+    status.lag.clone_from(&gateway_status.lag);
+    status.schema_revision.clone_from(schema_revision);
+    status.endpoint.clone_from(&edge_status.endpoint);
+    let all = topics.iter().chain(schema).chain(edge).chain(gateway);
+    status.children = all.map(Child::line).collect();
+}

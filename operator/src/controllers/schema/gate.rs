@@ -1,0 +1,189 @@
+//! The order of expand, roll, contract. A gateway pool gets another image once the tables it writes
+//! to are at the revision asked for (`tables`); what takes away runs once no pool runs an
+//! older collector (`outdated`). Only these two hold a client; judging is pure.
+//!
+//! Limits: sees the gateway pools of the object's own namespace that write to its tables. Pools
+//! elsewhere, and collectors that this operator did not make, are for whoever names an object in
+//! `spec.consent` to look after.
+
+use kube::ResourceExt;
+use kube::api::ListParams;
+use millrace_crds::v1alpha1::{GatewayPool, TelemetrySchema};
+use millrace_crds::{ConditionType, is_true};
+use millrace_ddl as ddl;
+
+use super::validate::validate;
+use crate::cluster::api;
+use crate::context::{Context, Images};
+use crate::error::{Step, StepError};
+use crate::pool::template;
+
+/// Whether the tables were found to be what the spec asks this release for.
+pub(crate) fn is_at_revision(schema: &TelemetrySchema) -> bool {
+    let found = schema.status.as_ref().and_then(|status| status.revision.as_deref());
+    let asked = validate(schema).ok().map(|declared| declared.revision());
+    found.is_some() && found == asked.as_deref()
+}
+
+/// The tables that a pool writes to, as the schemas in its namespace tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tables {
+    /// The first schema whose tables are not at their revision; `None`: there is none.
+    pub(crate) behind: Option<String>,
+    /// The revision that the first schema found its tables at.
+    pub(crate) revision: Option<String>,
+}
+
+/// What the schemas in the pool's namespace tell of its tables.
+///
+/// # Errors
+/// When the API server refuses or is away.
+pub(crate) async fn tables(context: &Context, pool: &GatewayPool) -> Result<Tables, StepError> {
+    let namespace = pool.namespace().unwrap_or_default();
+    let schemas = api::<TelemetrySchema>(&context.client, &namespace);
+    let schemas = schemas.list(&ListParams::default()).await.map_err(|error| {
+        StepError::api(Step::Observe, format!("list TelemetrySchemas in {namespace}"), error)
+    })?;
+    let theirs = || {
+        let schemas = schemas.items.iter().filter(|schema| is_same_place(schema, pool));
+        schemas.filter(|schema| schema.metadata.deletion_timestamp.is_none())
+    };
+    let behind = theirs().find(|schema| !is_at_revision(schema));
+    Ok(Tables {
+        behind: behind.map(|schema| format!("TelemetrySchema {}", schema.name_any())),
+        revision: theirs().find_map(|schema| schema.status.as_ref()?.revision.clone()),
+    })
+}
+
+/// The first gateway pool that may still run an older collector, and why; `None`: there is none, or
+/// no plan asks.
+///
+/// # Errors
+/// When the API server refuses or is away.
+pub(super) async fn outdated(
+    context: &Context,
+    schema: &TelemetrySchema,
+    plans: &[Option<ddl::Plan>],
+) -> Result<Option<String>, StepError> {
+    let is_due = |step: &ddl::Step| {
+        step.phase == ddl::Phase::Contract && matches!(step.loss, ddl::Loss::Agreed(_))
+    };
+    if !plans.iter().flatten().flat_map(|plan| &plan.steps).any(is_due) {
+        return Ok(None);
+    }
+    let namespace = schema.namespace().unwrap_or_default();
+    let pools = api::<GatewayPool>(&context.client, &namespace);
+    let pools = pools.list(&ListParams::default()).await.map_err(|error| {
+        StepError::api(Step::Observe, format!("list GatewayPools in {namespace}"), error)
+    })?;
+    Ok(first_outdated(schema, &pools.items, &context.images))
+}
+
+fn first_outdated(
+    schema: &TelemetrySchema,
+    pools: &[GatewayPool],
+    images: &Images,
+) -> Option<String> {
+    pools.iter().filter(|pool| is_same_place(schema, pool)).find_map(|pool| {
+        let why = why_outdated(pool, images)?;
+        Some(format!("GatewayPool {} {why}", pool.name_any()))
+    })
+}
+
+/// Whether a pool writes to these tables. Endpoints are not compared: one server has many names.
+fn is_same_place(schema: &TelemetrySchema, pool: &GatewayPool) -> bool {
+    let (ours, theirs) = (&schema.spec.clickhouse, &pool.spec.clickhouse);
+    ours.database() == theirs.database() && ours.table_prefix() == theirs.table_prefix()
+}
+
+fn why_outdated(pool: &GatewayPool, images: &Images) -> Option<String> {
+    let asked = pool.spec.collector.version.as_ref().map(|version| version.as_str());
+    let current = images.collector_version_default.as_str();
+    if asked.is_some_and(|asked| numbers(asked) < numbers(current)) {
+        let asked = asked.unwrap_or_default();
+        return Some(format!("is pinned to collector {asked}, older than {current}"));
+    }
+    let wanted = template::image(&pool.spec.collector, images, None);
+    let status = pool.status.as_ref();
+    let is_rolled = status.is_some_and(|status| {
+        let generation = pool.metadata.generation.unwrap_or(i64::MAX);
+        status.image.as_deref() == Some(wanted.as_str())
+            && is_true(&status.conditions, ConditionType::PodsReady, generation)
+    });
+    (!is_rolled).then(|| format!("has not rolled out {wanted} to all its pods"))
+}
+
+/// Major, minor and patch; what stands behind a dash counts for nothing.
+fn numbers(version: &str) -> Vec<u64> {
+    let plain = version.split('-').next().unwrap_or(version);
+    plain.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn schema() -> TelemetrySchema {
+        super::super::validate::test_support::schema(
+            "clickhouse: {endpoints: ['http://c:8123']}, signals: {traces: {}}",
+        )
+    }
+
+    fn images() -> Images {
+        Images {
+            collector_repository: "millrace/collector".into(),
+            collector_version_default: "0.10.0".into(),
+            user: Some(65_532),
+        }
+    }
+
+    /// A pool all of whose pods run the current release.
+    fn pool(change: impl FnOnce(&mut Value)) -> GatewayPool {
+        let mut pool = json!({
+            "apiVersion": "millrace.dev/v1alpha1", "kind": "GatewayPool",
+            "metadata": {"name": "prod", "namespace": "telemetry", "generation": 3},
+            "spec": {
+                "kafka": {"bootstrapServers": ["kafka:9092"]},
+                "clickhouse": {"endpoints": ["http://other-name:8123"]},
+                "signals": {"traces": {}},
+                "collector": {},
+            },
+            "status": {"image": "millrace/collector:0.10.0-system", "conditions": [{
+                "type": "PodsReady", "status": "True", "reason": "AsAsked", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 3,
+            }]},
+        });
+        change(&mut pool);
+        serde_json::from_value(pool).unwrap()
+    }
+
+    /// Scenario: a pool on the current release; one pinned to an older, one to a newer release; one
+    /// that still rolls, in its pods or in its controller's eyes; one of other tables. Guarantee:
+    /// only a pool whose every pod runs this release or a newer one lets columns go.
+    #[test]
+    fn only_pools_that_have_rolled_let_columns_go() {
+        let told = |pool: GatewayPool| first_outdated(&schema(), &[pool], &images());
+        assert_eq!(told(pool(|_| {})), None);
+        let pinned = told(pool(|pool| pool["spec"]["collector"]["version"] = "0.9.12".into()));
+        assert!(pinned.unwrap().contains("pinned to collector 0.9.12, older than 0.10.0"));
+        let newer = told(pool(|pool| {
+            pool["spec"]["collector"]["version"] = "0.11.0-rc.1".into();
+            pool["status"]["image"] = "millrace/collector:0.11.0-rc.1-system".into();
+        }));
+        assert_eq!(newer, None);
+        for rolling in [
+            told(pool(|pool| pool["status"]["image"] = "millrace/collector:0.9.0-system".into())),
+            told(pool(|pool| pool["status"]["conditions"][0]["status"] = "False".into())),
+            told(pool(|pool| pool["metadata"]["generation"] = 4.into())),
+            told(pool(|pool| pool["status"] = Value::Null)),
+        ] {
+            assert!(rolling.unwrap().contains("GatewayPool prod has not rolled out"));
+        }
+        let other = told(pool(|pool| {
+            pool["spec"]["clickhouse"]["database"] = "elsewhere".into();
+            pool["status"] = Value::Null;
+        }));
+        assert_eq!(other, None);
+    }
+}

@@ -1,0 +1,83 @@
+//! TelemetrySchema: the ClickHouse tables of the signals.
+//!
+//! The steps in order: `validate` says what the spec declares, `observe` reads what each server
+//! has, `plan` compares the two, `apply` runs what only adds and looks again, `status` says what is
+//! so. Only observe, apply and status hold a client; comparing and all SQL text are the ddl
+//! crate's. No step rewrites or drops anything unasked.
+
+mod apply;
+mod gate;
+mod observe;
+mod options;
+mod plan;
+mod status;
+mod validate;
+
+pub(crate) use gate::{Tables, is_at_revision, tables};
+
+use std::time::Duration;
+
+use millrace_crds::v1alpha1::{DeletionPolicy, TelemetrySchema};
+
+use crate::cache::claims::Claim;
+use crate::cluster::is_paused;
+use crate::context::Context;
+use crate::error::StepError;
+use crate::reconcile::controller::{Next, Reconciler};
+use crate::reconcile::finalizer;
+use crate::reconcile::watches::Watching;
+
+/// Tables are compared with their declaration this often: ClickHouse has no watch.
+const RESYNC: Duration = Duration::from_secs(60);
+
+/// Reconciles schemas.
+pub struct Schemas;
+
+impl Reconciler for Schemas {
+    type Object = TelemetrySchema;
+
+    const HANDLES_DELETION: bool = true;
+
+    /// As topics: a schema's reconcile mostly waits for ClickHouse, and servers that hang hold up
+    /// each of theirs for ten seconds.
+    const CONCURRENCY: u16 = 64;
+    const CLAIMS: bool = true;
+
+    fn claim(schema: &TelemetrySchema) -> Option<Claim> {
+        Some(validate::claim(schema))
+    }
+
+    fn watches(watching: Watching<TelemetrySchema>) -> Watching<TelemetrySchema> {
+        watching
+    }
+
+    async fn reconcile(context: &Context, schema: &TelemetrySchema) -> Result<Next, StepError> {
+        if schema.metadata.deletion_timestamp.is_some() {
+            return leave(context, schema).await;
+        }
+        let schema = finalizer::follow(context, schema, schema.spec.deletion_policy).await?;
+        let schema = schema.as_ref();
+        let outcome = bring_about(context, schema).await;
+        let failure = status::report(context, schema, outcome).await?;
+        failure.map_or(Ok(Next::After(RESYNC)), Err)
+    }
+}
+
+async fn bring_about(
+    context: &Context,
+    schema: &TelemetrySchema,
+) -> Result<apply::Applied, StepError> {
+    let declared = validate::validate(schema)?;
+    context.claims.refused(schema).map_or(Ok(()), |held| Err(StepError::from(held)))?;
+    let observed = observe::observe(context, schema, declared).await?;
+    let mut plan = plan::plan(&observed);
+    plan.outdated = gate::outdated(context, schema, &plan.servers).await?;
+    Ok(apply::apply(context, schema, observed, plan, is_paused(schema)).await)
+}
+
+/// An object on its way out: the tables go first if the user asked for that.
+async fn leave(context: &Context, schema: &TelemetrySchema) -> Result<Next, StepError> {
+    let asked = schema.spec.deletion_policy == DeletionPolicy::Delete;
+    let clean = asked.then(|| apply::delete(context, schema));
+    finalizer::leave(context, schema, clean, "the tables and their rows remain in ClickHouse").await
+}

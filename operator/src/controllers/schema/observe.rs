@@ -1,0 +1,175 @@
+//! Reads what each ClickHouse server has.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use kube::ResourceExt;
+use millrace_crds::Reason;
+use millrace_crds::v1alpha1::{CaRef, ClickHouseTarget, ClickHouseTls, TelemetrySchema};
+use millrace_ddl as ddl;
+
+use super::plan::stable;
+use crate::context::Context;
+use crate::error::{Category, Step, StepError};
+use crate::outbound::CLICKHOUSE_ANSWER_BYTES_MAX;
+use crate::outbound::credentials::Secrets;
+
+/// A look at a server takes no longer. A dozen short questions of system tables take well under a
+/// second; one that hangs must not keep what the others have, nor a place among the reconciles.
+const LOOK_MAX: Duration = Duration::from_secs(10);
+
+/// What is declared, and what each server has.
+pub(super) struct Observed {
+    pub(super) declared: ddl::Declared,
+    pub(super) servers: Vec<Server>,
+}
+
+/// One server: its tables, or why they can't be read.
+pub(super) struct Server {
+    /// Asks this server alone.
+    pub(super) client: ddl::Client,
+    pub(super) tables: Result<ddl::Observed, StepError>,
+}
+
+/// Reads the Secrets the connection needs, and the tables of every server, side by side. A server
+/// that is away does not hold up the others.
+///
+/// # Errors
+/// When a Secret is missing, or the API server refuses or is away.
+pub(super) async fn observe(
+    context: &Context,
+    schema: &TelemetrySchema,
+    declared: ddl::Declared,
+) -> Result<Observed, StepError> {
+    let looks = connection(context, schema).await?.each().into_iter().map(|client| {
+        let declared = &declared;
+        async move {
+            let look = tokio::time::timeout(LOOK_MAX, context.tables.observe(&client, declared));
+            let late = || ddl::ClientError::Timeout {
+                endpoint: client.endpoint().clone(),
+                waited: LOOK_MAX,
+            };
+            let tables = look.await.unwrap_or_else(|_elapsed| Err(late())).map_err(failed);
+            Server { client, tables }
+        }
+    });
+    let servers = join_all(looks).await;
+    Ok(Observed { declared, servers })
+}
+
+/// A client of all servers, with its secrets.
+///
+/// # Errors
+/// When a Secret is missing, or the API server refuses or is away.
+pub(super) async fn connection(
+    context: &Context,
+    schema: &TelemetrySchema,
+) -> Result<ddl::Client, StepError> {
+    let ClickHouseTarget {
+        endpoints,
+        // Every server has the tables, whichever shard it is of.
+        shards: _,
+        database: _,
+        table_prefix: _,
+        cluster: _,
+        distributed: _,
+        credentials_secret_ref,
+        tls,
+    } = &schema.spec.clickhouse;
+    let endpoints = endpoints
+        .iter()
+        .map(|endpoint| endpoint.as_str().parse())
+        .collect::<Result<Vec<ddl::Endpoint>, _>>()
+        .map_err(|error| {
+            StepError::new(Step::Validate, Category::Invalid, Reason::SpecInvalid, error)
+        })?;
+    let refused = endpoints.iter().find_map(|it| context.outbound.refuses(it.host()));
+    if let Some(why) = refused {
+        let (category, reason) = (Category::Invalid, Reason::HostNotAllowed);
+        return Err(StepError::new(Step::Validate, category, reason, why));
+    }
+    let secrets = Secrets::of(&context.client, &schema.namespace().unwrap_or_default());
+    let mut options = ddl::ClientOptions::new(endpoints);
+    options.limits = ddl::Limits {
+        answer_bytes_max: Some(CLICKHOUSE_ANSWER_BYTES_MAX),
+        budget: Some(context.outbound.answers.clone()),
+        refuses_link_local: true,
+    };
+    if let Some(reference) = credentials_secret_ref {
+        let login = secrets.login(reference).await?;
+        options.credentials =
+            ddl::Credentials { user: login.username, password: ddl::Secret::new(login.password) };
+    }
+    if let Some(ClickHouseTls { ca_secret_ref: Some(ca) }) = tls {
+        options.tls.ca_pem = Some(authority(&secrets, ca).await?);
+    }
+    ddl::Client::new(options).map_err(failed)
+}
+
+async fn authority(secrets: &Secrets, reference: &CaRef) -> Result<Vec<u8>, StepError> {
+    Ok(secrets.authority(reference).await?.into_bytes())
+}
+
+/// An error of the ddl client as the failure of a reconcile.
+pub(super) fn failed(error: ddl::ClientError) -> StepError {
+    let reason = match error.category() {
+        ddl::Category::Unreachable
+        | ddl::Category::Timeout
+        | ddl::Category::Overloaded
+        | ddl::Category::Protocol => Reason::ClickHouseUnreachable,
+        ddl::Category::UnknownHost => Reason::ClickHouseHostUnknown,
+        ddl::Category::Tls => Reason::ClickHouseTlsFailed,
+        ddl::Category::Authentication => Reason::ClickHouseAuthenticationFailed,
+        ddl::Category::Privilege => Reason::ClickHouseNotAuthorized,
+        ddl::Category::ReadOnly => Reason::ClickHouseReadOnly,
+        ddl::Category::KeeperLost => Reason::ClickHouseKeeperLost,
+        ddl::Category::DiskFull => Reason::ClickHouseDiskFull,
+        ddl::Category::Quota => Reason::ClickHouseQuotaExceeded,
+        ddl::Category::UnknownDatabase | ddl::Category::UnknownTable => Reason::TableMissing,
+        ddl::Category::Setup => Reason::SpecInvalid,
+        ddl::Category::LinkLocal => Reason::HostNotAllowed,
+        _ => Reason::ClickHouseRefused,
+    };
+    StepError::new(Step::Observe, Category::External, reason, stable(&error.to_string()))
+}
+
+/// A run that stopped, as the failure of a reconcile.
+pub(super) fn stopped(error: ddl::MigrateError) -> StepError {
+    use ddl::{MigrateError, PreflightError};
+    let reason = match &error {
+        MigrateError::Preflight(PreflightError::Client(_))
+        | MigrateError::Read(_)
+        | MigrateError::Record(_)
+        | MigrateError::Apply(_) => return stopped_by_server(error),
+        MigrateError::Preflight(
+            PreflightError::UnknownVersion(_) | PreflightError::TooOld { .. },
+        ) => Reason::ClickHouseVersionUnsupported,
+        MigrateError::Preflight(PreflightError::Privileges(_)) => Reason::ClickHouseNotAuthorized,
+        MigrateError::Preflight(PreflightError::NoKeeper) => Reason::ClickHouseKeeperMissing,
+        MigrateError::Preflight(PreflightError::KeeperLost(_)) => Reason::ClickHouseKeeperLost,
+        MigrateError::Preflight(PreflightError::ReadOnlyReplica { .. }) => Reason::ReplicaReadOnly,
+        MigrateError::Journal(_) => Reason::MigrationJournalBroken,
+        MigrateError::Busy { .. } | MigrateError::LeaseLost { .. } => Reason::MigrationBusy,
+    };
+    // Seconds of silence differ from attempt to attempt, and would write a status each time.
+    let message = match error {
+        MigrateError::Busy { author, .. } => format!("another run, by {author}, is at work"),
+        other => stable(&other.to_string()),
+    };
+    StepError::new(Step::Apply, Category::External, reason, message)
+}
+
+fn stopped_by_server(error: ddl::MigrateError) -> StepError {
+    use ddl::{MigrateError, PreflightError};
+    tracing::warn!(error = stable(&error.to_string()), "a migration stopped");
+    match error {
+        MigrateError::Preflight(PreflightError::Client(cause))
+        | MigrateError::Read(cause)
+        | MigrateError::Record(cause) => failed(cause),
+        MigrateError::Apply(cause) => failed(cause.into()),
+        other => {
+            let reason = Reason::ClickHouseRefused;
+            StepError::new(Step::Apply, Category::External, reason, other.to_string())
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! TelemetryTopic: a Kafka topic with the shape asked for.
+//!
+//! The steps in order: `validate` says what the spec asks for, `observe` asks Kafka what there is,
+//! `plan` compares the two, `apply` makes the changes and looks again, `status` says what is so.
+//! Only observe, apply and status hold a client. Partitions never shrink, a replication factor is
+//! never changed, a setting that is not named is never touched.
+
+mod apply;
+mod observe;
+mod plan;
+mod status;
+mod validate;
+
+use std::time::Duration;
+
+use millrace_crds::v1alpha1::{DeletionPolicy, TelemetryTopic};
+
+use crate::cache::claims::Claim;
+use crate::cluster::is_paused;
+use crate::context::Context;
+use crate::error::StepError;
+use crate::reconcile::controller::{Next, Reconciler};
+use crate::reconcile::finalizer;
+use crate::reconcile::watches::Watching;
+
+/// A topic that is as asked for is looked at again this often: Kafka has no watch.
+const RESYNC: Duration = Duration::from_secs(60);
+/// A topic that was just changed is looked at again this soon.
+const RESYNC_MOVING: Duration = Duration::from_secs(2);
+
+/// Reconciles topics.
+pub struct Topics;
+
+impl Reconciler for Topics {
+    type Object = TelemetryTopic;
+
+    const HANDLES_DELETION: bool = true;
+
+    /// A topic's reconcile mostly waits for Kafka, which takes those that wait together in one
+    /// request; and a cluster that hangs may hold up a few of them.
+    const CONCURRENCY: u16 = 64;
+
+    const CLAIMS: bool = true;
+
+    fn claim(topic: &TelemetryTopic) -> Option<Claim> {
+        validate::claim(topic)
+    }
+
+    fn watches(watching: Watching<TelemetryTopic>) -> Watching<TelemetryTopic> {
+        watching
+    }
+
+    async fn reconcile(context: &Context, topic: &TelemetryTopic) -> Result<Next, StepError> {
+        if topic.metadata.deletion_timestamp.is_some() {
+            return leave(context, topic).await;
+        }
+        let topic = finalizer::follow(context, topic, topic.spec.deletion_policy).await?;
+        let topic = topic.as_ref();
+        let outcome = bring_about(context, topic).await;
+        let settled = status::report(context, topic, &outcome).await?;
+        outcome?;
+        Ok(Next::After(if settled { RESYNC } else { RESYNC_MOVING }))
+    }
+}
+
+async fn bring_about(
+    context: &Context,
+    topic: &TelemetryTopic,
+) -> Result<apply::Applied, StepError> {
+    let wanted = validate::validate(topic)?;
+    context.claims.refused(topic).map_or(Ok(()), |held| Err(StepError::from(held)))?;
+    let observed = observe::observe(context, topic, wanted).await?;
+    let plan = plan::plan(&observed.wanted, &observed.seen);
+    apply::apply(context, topic, observed, plan, is_paused(topic)).await
+}
+
+/// An object on its way out: the topic goes first if the user asked for that.
+async fn leave(context: &Context, topic: &TelemetryTopic) -> Result<Next, StepError> {
+    let asked = topic.spec.deletion_policy == DeletionPolicy::Delete;
+    let clean = asked.then(|| apply::delete(context, topic));
+    finalizer::leave(context, topic, clean, "the topic and its records remain in Kafka").await
+}

@@ -1,0 +1,182 @@
+//! Compares a topic with what is wanted of it: which changes lead there, and what is still wrong
+//! when they are made. Pure.
+
+use std::collections::BTreeMap;
+
+use millrace_crds::Reason;
+
+use super::validate::Wanted;
+use crate::kafka::{TopicChange, TopicSeen};
+
+/// Changes, in the order they are made. Empty: nothing of ours to change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) changes: Vec<TopicChange>,
+}
+
+/// The changes that lead from what there is to what is wanted.
+pub(super) fn plan(wanted: &Wanted, seen: &TopicSeen) -> Plan {
+    let Wanted { name: _, partitions, replication_factor, settings } = wanted;
+    let changes = match seen {
+        TopicSeen::Missing => vec![TopicChange::Create {
+            partitions: *partitions,
+            replication_factor: *replication_factor,
+            settings: settings.clone(),
+        }],
+        TopicSeen::Found {
+            partitions: has,
+            replication_factor: _,
+            settings: effective,
+            own_settings,
+        } => {
+            let grow = (has < partitions).then_some(TopicChange::Grow { partitions: *partitions });
+            let differ = differences(settings, effective).next().is_some();
+            let set = differ.then(|| {
+                // Settings of others are written back as they are.
+                let mut own_settings = own_settings.clone();
+                own_settings.extend(settings.clone());
+                TopicChange::Set { own_settings }
+            });
+            grow.into_iter().chain(set).collect()
+        }
+    };
+    Plan { changes }
+}
+
+/// How a topic stands to what is wanted of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// As asked for; the reason is `AsAsked`, or tells of more than was asked for.
+    Fits(Reason, String),
+    /// Not yet: what is left to do has been, or will be, asked of Kafka.
+    Differs(Reason, String),
+    /// Something only a person can change.
+    Stuck(Reason, String),
+}
+
+/// Judges a topic.
+pub(super) fn judge(wanted: &Wanted, seen: &TopicSeen) -> Standing {
+    let name = &wanted.name;
+    let TopicSeen::Found { partitions, replication_factor, settings, own_settings: _ } = seen
+    else {
+        return Standing::Differs(Reason::TopicMissing, format!("topic {name} does not exist"));
+    };
+    let (has, asked) = (*partitions, wanted.partitions);
+    if has < asked {
+        let message = format!("topic {name} has {has} of {asked} partitions");
+        return Standing::Differs(Reason::TopicTooFewPartitions, message);
+    }
+    let differ: Vec<String> = differences(&wanted.settings, settings).collect();
+    if !differ.is_empty() {
+        let message = format!("settings of topic {name} differ: {}", differ.join(", "));
+        return Standing::Differs(Reason::Applying, message);
+    }
+    match wanted.replication_factor {
+        Some(copies) if copies != *replication_factor => {
+            let message = format!(
+                "topic {name} has {replication_factor} copies of a partition, not {copies}: move \
+                 its replicas (kafka-reassign-partitions), or write replicationFactor: \
+                 {replication_factor}"
+            );
+            Standing::Stuck(Reason::ReplicationDiffers, message)
+        }
+        _ if has > asked => Standing::Fits(
+            Reason::TopicMorePartitions,
+            format!("topic {name} has {has} partitions, more than the {asked} asked for"),
+        ),
+        _ => Standing::Fits(Reason::AsAsked, format!("topic {name} has {has} partitions")),
+    }
+}
+
+/// `name is x, not y` for each wanted setting that is not in effect.
+fn differences<'a>(
+    wanted: &'a BTreeMap<String, String>,
+    effective: &'a BTreeMap<String, String>,
+) -> impl Iterator<Item = String> + 'a {
+    wanted.iter().filter_map(|(name, value)| match effective.get(name) {
+        Some(live) if live == value => None,
+        Some(live) => Some(format!("{name} is {live}, not {value}")),
+        None => Some(format!("{name} is not set to {value}")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::topic::validate::test_support::wanted;
+    use proptest::prelude::*;
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+    }
+
+    fn found(partitions: u32, settings: &[(&str, &str)], own: &[(&str, &str)]) -> TopicSeen {
+        // As declared topics are, where nothing else is said.
+        let mut effective = map(&[("message.timestamp.type", "LogAppendTime")]);
+        effective.extend(map(settings));
+        TopicSeen::Found {
+            partitions,
+            replication_factor: 1,
+            settings: effective,
+            own_settings: map(own),
+        }
+    }
+
+    /// Scenario: another team's setting on the topic, and one of ours to change. Guarantee: theirs
+    /// is written back with ours.
+    #[test]
+    fn settings_of_others_are_written_back() {
+        let wanted = wanted("topicName: t, retention: 1h");
+        let live = [("retention.ms", "1"), ("cleanup.policy", "compact")];
+        let plan = plan(&wanted, &found(12, &live, &[("cleanup.policy", "compact")]));
+        let own_settings = map(&[
+            ("cleanup.policy", "compact"),
+            ("message.timestamp.type", "LogAppendTime"),
+            ("retention.ms", "3600000"),
+        ]);
+        assert_eq!(plan.changes, [TopicChange::Set { own_settings }]);
+    }
+
+    /// Scenario: a setting that is as asked for by the broker's default. Guarantee: no change.
+    #[test]
+    fn a_setting_in_effect_is_not_set_again() {
+        let wanted = wanted("topicName: t, settings: {cleanup.policy: delete}");
+        let plan = plan(&wanted, &found(12, &[("cleanup.policy", "delete")], &[]));
+        assert!(plan.changes.is_empty());
+    }
+
+    /// Scenario: fewer copies than asked for. Guarantee: nothing is changed and a person is told
+    /// what to do.
+    #[test]
+    fn a_replication_factor_is_told_not_changed() {
+        let wanted = wanted("topicName: t, replicationFactor: 3");
+        let seen = found(12, &[], &[]);
+        assert!(plan(&wanted, &seen).changes.is_empty());
+        let Standing::Stuck(reason, message) = judge(&wanted, &seen) else { panic!("not stuck") };
+        assert_eq!(reason, Reason::ReplicationDiffers);
+        assert!(message.contains("write replicationFactor: 1"), "{message}");
+    }
+
+    proptest! {
+        /// Scenario: any number of partitions there and asked for. Guarantee: the plan never
+        /// shrinks, and a topic that fits has at least what was asked for and nothing to change.
+        #[test]
+        fn partitions_only_ever_grow(has in 1u32..200, asked in 1u32..200) {
+            let wanted = wanted(&format!("topicName: t, partitions: {asked}"));
+            let seen = found(has, &[], &[]);
+            let changes = plan(&wanted, &seen).changes;
+            for change in &changes {
+                let TopicChange::Grow { partitions } = change else { panic!("{change:?}") };
+                prop_assert!(*partitions > has && *partitions == asked);
+            }
+            match judge(&wanted, &seen) {
+                Standing::Fits(..) => prop_assert!(has >= asked && changes.is_empty()),
+                Standing::Differs(reason, _) => {
+                    prop_assert_eq!(reason, Reason::TopicTooFewPartitions);
+                    prop_assert_eq!(changes.len(), 1);
+                }
+                Standing::Stuck(..) => prop_assert!(false, "never stuck over partitions"),
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What Kubernetes' metrics API (`metrics.k8s.io`, served by metrics-server and others) says of
+//! pods that don't tell of themselves: processor time and memory, nothing else.
+//!
+//! It stands in where a network policy keeps the operator from the pods' admin port. A cluster
+//! without that API is the usual case and no failure: it is asked again after [`ABSENT_SECONDS`].
+//! Nothing is judged here. Limits: [`ANSWER_SECONDS_MAX`] for all pages of an answer.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::{Client, ResourceExt};
+use serde::Deserialize;
+
+use super::pods::amount;
+use crate::error::chain;
+use crate::pods::pages;
+use crate::pool::template::CONTAINER;
+
+/// Who asks waits no longer than this: the reconcile of a pool stands meanwhile.
+const ANSWER_SECONDS_MAX: u64 = 2;
+/// A cluster that has no such API, or whose role keeps us from it, is asked again after this long.
+const ABSENT_SECONDS: i64 = 600;
+/// One that has it and did not answer is asked again after this long.
+const AWAY_SECONDS: i64 = 60;
+
+/// What was metered of one pod.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Metered {
+    /// When, in seconds: the end of the window that was metered.
+    pub at: i64,
+    /// Processor time used, in thousandths of a core.
+    pub cpu_millicores: f64,
+    /// Memory in use (the working set), in bytes.
+    pub memory_bytes: u64,
+}
+
+/// Pods that were metered, by name.
+pub type MeteredPods = BTreeMap<String, Metered>;
+
+/// The metrics API, and until when it isn't asked.
+#[derive(Debug, Default)]
+pub struct MetricsApi {
+    silent_until: Mutex<Option<Timestamp>>,
+}
+
+#[derive(Deserialize)]
+struct Figures {
+    timestamp: Timestamp,
+    #[serde(default)]
+    containers: Vec<ContainerFigures>,
+}
+
+#[derive(Deserialize)]
+struct ContainerFigures {
+    name: String,
+    usage: BTreeMap<String, Quantity>,
+}
+
+impl MetricsApi {
+    /// What it says of the pods that `selector` selects; nothing where it is not there.
+    pub async fn pods(
+        &self,
+        client: &Client,
+        namespace: &str,
+        selector: &str,
+        now: Timestamp,
+    ) -> MeteredPods {
+        if self.lock().is_some_and(|until| now < until) {
+            return MeteredPods::new();
+        }
+        let kind = GroupVersionKind::gvk("metrics.k8s.io", "v1beta1", "PodMetrics");
+        let resource = ApiResource::from_gvk_with_plural(&kind, "pods");
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+        let selected = ListParams::default().labels(selector);
+        let answer = pages::all(&api, selected, |figures| figures);
+        let limit = Duration::from_secs(ANSWER_SECONDS_MAX);
+        let silent_seconds = match tokio::time::timeout(limit, answer).await {
+            Ok(Ok(list)) => return list.iter().filter_map(figures).collect(),
+            Ok(Err(kube::Error::Api(refusal))) if [401, 403, 404].contains(&refusal.code) => {
+                tracing::debug!(code = refusal.code, "no metrics API: {}", refusal.message);
+                ABSENT_SECONDS
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(namespace, "the metrics API does not answer: {}", chain(&error));
+                AWAY_SECONDS
+            }
+            Err(_elapsed) => {
+                tracing::warn!(namespace, "the metrics API took over {ANSWER_SECONDS_MAX} s");
+                AWAY_SECONDS
+            }
+        };
+        *self.lock() = Some(now + SignedDuration::from_secs(silent_seconds));
+        MeteredPods::new()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Timestamp>> {
+        self.silent_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The collector's own figures; what runs beside it in the pod is not what its limits are for.
+fn figures(pod: &DynamicObject) -> Option<(String, Metered)> {
+    let figures: Figures = serde_json::from_value(pod.data.clone()).ok()?;
+    let collector = figures.containers.iter().find(|it| it.name == CONTAINER)?;
+    let usage = |resource: &str| amount(collector.usage.get(resource)?);
+    let metered = Metered {
+        at: figures.timestamp.as_second(),
+        cpu_millicores: usage("cpu")? * 1e3,
+        memory_bytes: usage("memory")? as u64,
+    };
+    Some((pod.name_any(), metered))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn pod(containers: Value) -> DynamicObject {
+        let pod = json!({"apiVersion": "metrics.k8s.io/v1beta1", "kind": "PodMetrics",
+            "metadata": {"name": "p-0"}, "timestamp": "1970-01-01T00:01:00Z", "window": "15s",
+            "containers": containers});
+        serde_json::from_value(pod).unwrap()
+    }
+
+    /// Scenario: a pod as metrics-server tells of it, with another container beside the collector;
+    /// one whose collector was not metered yet. Guarantee: the collector's figures, or none.
+    #[test]
+    fn the_collectors_own_figures_are_read() {
+        let usage = json!({"cpu": "251832517n", "memory": "131072Ki"});
+        let beside = json!({"name": "proxy", "usage": {"cpu": "3", "memory": "1Gi"}});
+        let told = figures(&pod(json!([beside, {"name": "collector", "usage": usage}])));
+        let (name, metered) = told.unwrap();
+        assert_eq!((name.as_str(), metered.at, metered.memory_bytes), ("p-0", 60, 128 << 20));
+        assert!((metered.cpu_millicores - 251.832_517).abs() < 1e-6);
+        assert_eq!(figures(&pod(json!([beside]))), None);
+        let half = json!({"name": "collector", "usage": {"cpu": "1"}});
+        assert_eq!(figures(&pod(json!([half]))), None);
+    }
+}

@@ -1,0 +1,128 @@
+//! What collectors say of themselves: one look at the `/metrics` of each pod of a pool.
+//!
+//! [`HttpPods`] asks, [`PodBoard`] gives what was answered without waiting, [`MetricsApi`] stands
+//! in for pods that don't answer, [`PodRates`] makes rates of two looks. A figure a pod doesn't
+//! give is no figure, never a zero that stands for one. Nothing is judged here. Limits:
+//! [`PODS_MAX`] pods at once, [`LOOK_MAX`] for each.
+
+mod board;
+mod http;
+mod metered;
+mod pods;
+mod rates;
+mod text;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+
+pub use board::PodBoard;
+pub use http::HttpPods;
+pub use metered::{Metered, MeteredPods, MetricsApi};
+pub use pods::{PodState, facts};
+pub use rates::PodRates;
+pub use text::{TextError, sample};
+
+/// Pods asked at once by one look; each is one socket for two seconds at most.
+pub const PODS_MAX: usize = 100;
+/// A look takes no longer: an answer of a healthy pod takes milliseconds.
+pub const LOOK_MAX: Duration = Duration::from_secs(2);
+/// The longest answer. A collector with 200 partitions of three topics writes 100 kB.
+pub const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// A pod to be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// Its name.
+    pub pod: String,
+    /// Its address.
+    pub address: IpAddr,
+}
+
+/// What one pod said. Counters are since its process began.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// When it was asked, in seconds.
+    pub at: i64,
+    /// Records taken in.
+    pub records_in: u64,
+    /// Records that the next system has confirmed.
+    pub records_out: u64,
+    /// Records refused, or kept as dead letters.
+    pub records_apart: u64,
+    /// Records held now.
+    pub records_held: u64,
+    /// When its process began, in seconds, if it says so.
+    pub started_at: Option<i64>,
+    /// Messages that Kafka deleted before they were read, by topic.
+    pub lost_to_retention: BTreeMap<String, u64>,
+    /// Records kept as dead letters, by signal; they are among `records_apart`.
+    pub dead_lettered: BTreeMap<String, u64>,
+    /// Processor time, in seconds.
+    pub cpu_seconds: f64,
+    /// Resident memory now, in bytes.
+    pub resident_bytes: Option<u64>,
+    /// Bytes that records in flight may take.
+    pub budget_bytes: Option<u64>,
+    /// Bytes that they take now.
+    pub in_flight_bytes: Option<u64>,
+    /// Inserts tried, those refused among them.
+    pub inserts: u64,
+    /// Time that these took in sum, in seconds.
+    pub insert_seconds: f64,
+    /// Inserts sent again, by the class of the answer (`slow_down`, `retry_same`, ...).
+    pub insert_retries: BTreeMap<String, u64>,
+    /// Inserts stored, by table.
+    pub table_inserts: BTreeMap<String, u64>,
+    /// Inserts that each live table remembers.
+    pub table_remembers_inserts: BTreeMap<String, u64>,
+    /// For how many seconds at most, where it says so.
+    pub table_remembers_seconds: BTreeMap<String, u64>,
+    /// Messages behind the last committed one, by topic and partition: those this pod reads.
+    pub lag_messages: BTreeMap<(String, i32), u64>,
+}
+
+impl Sample {
+    /// Inserts sent again, for whatever reason.
+    #[must_use]
+    pub fn insert_failures(&self) -> u64 {
+        self.insert_retries.values().sum()
+    }
+}
+
+/// Why a pod could not be asked, in one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScrapeError {
+    /// No answer, or not a whole one.
+    #[error("pod {pod} at {address} does not answer on its admin port: {cause}")]
+    Unreachable {
+        /// The pod.
+        pod: String,
+        /// Its address.
+        address: IpAddr,
+        /// What went wrong, in the client's words.
+        cause: String,
+    },
+    /// An answer that isn't metrics.
+    #[error("pod {pod} at {address} gives no metrics: {cause}")]
+    Unreadable {
+        /// The pod.
+        pod: String,
+        /// Its address.
+        address: IpAddr,
+        /// What was wrong with them.
+        cause: TextError,
+    },
+}
+
+/// One look at a pool's pods, by name.
+pub type Look = BTreeMap<String, Result<Sample, ScrapeError>>;
+
+/// Something that can ask pods.
+pub trait PodSource: Send + Sync {
+    /// Asks all of them, [`PODS_MAX`] at once, each within [`LOOK_MAX`].
+    fn look<'a>(&'a self, targets: &'a [Target], now: Timestamp) -> BoxFuture<'a, Look>;
+}

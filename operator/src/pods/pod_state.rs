@@ -1,0 +1,159 @@
+//! What the API server says of a pool's pod, as far as sizing and rollouts need it. Pure; judges
+//! nothing.
+
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use super::Target;
+use crate::pool::template::CONTAINER;
+
+/// One pod that is to stay.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodState {
+    /// Its name.
+    pub name: String,
+    /// Its ordinal, if it is a StatefulSet's.
+    pub ordinal: Option<u32>,
+    /// Its address, once it has one.
+    pub address: Option<IpAddr>,
+    /// The StatefulSet's revision it was made from.
+    pub revision: Option<String>,
+    /// Since when it has been ready, in seconds; `None` while it isn't.
+    pub ready_since: Option<i64>,
+    /// How often its collector was started again.
+    pub restarts: u32,
+    /// When its collector was last ended for using more memory than its limit, in seconds.
+    pub out_of_memory_at: Option<i64>,
+    /// The memory limit in force, in bytes.
+    pub memory_limit_bytes: Option<u64>,
+    /// The limit of processor time in force, in thousandths of a core.
+    pub cpu_limit_millicores: Option<u64>,
+}
+
+impl PodState {
+    /// Where to ask it; `None` while it has no address.
+    #[must_use]
+    pub fn target(&self) -> Option<Target> {
+        self.address.map(|address| Target { pod: self.name.clone(), address })
+    }
+}
+
+/// What one pod's object says.
+#[must_use]
+pub fn facts(pod: &Pod) -> PodState {
+    let name = pod.metadata.name.clone().unwrap_or_default();
+    let label = |key: &str| pod.metadata.labels.as_ref()?.get(key).cloned();
+    let status = pod.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let ready = conditions.iter().find(|it| it.type_ == "Ready" && it.status == "True");
+    let container = status
+        .and_then(|status| status.container_statuses.as_deref())
+        .and_then(|all| all.iter().find(|it| it.name == CONTAINER));
+    let limit = |resource: &str| limit(pod, container, resource);
+    PodState {
+        ordinal: name.rsplit_once('-').and_then(|(_, ordinal)| ordinal.parse().ok()),
+        address: status.and_then(|status| status.pod_ip.as_deref()?.parse().ok()),
+        revision: label("controller-revision-hash"),
+        ready_since: ready
+            .and_then(|it| it.last_transition_time.as_ref())
+            .map(|it| it.0.as_second()),
+        restarts: container.map_or(0, |it| u32::try_from(it.restart_count).unwrap_or(0)),
+        out_of_memory_at: container.and_then(out_of_memory_at),
+        memory_limit_bytes: limit("memory").as_ref().and_then(amount).map(|it| it as u64),
+        cpu_limit_millicores: limit("cpu").as_ref().and_then(amount).map(|it| (it * 1e3) as u64),
+        name,
+    }
+}
+
+/// The limit in force: what the kubelet says it has set, else what was asked for.
+fn limit(pod: &Pod, container: Option<&ContainerStatus>, resource: &str) -> Option<Quantity> {
+    let set = container
+        .and_then(|it| it.resources.as_ref()?.limits.as_ref())
+        .and_then(|limits| limits.get(resource));
+    let asked = || {
+        let containers = &pod.spec.as_ref()?.containers;
+        let resources = containers.iter().find(|it| it.name == CONTAINER)?.resources.as_ref()?;
+        resources.limits.as_ref()?.get(resource)
+    };
+    set.or_else(asked).cloned()
+}
+
+fn out_of_memory_at(container: &ContainerStatus) -> Option<i64> {
+    let ended = [container.state.as_ref(), container.last_state.as_ref()];
+    let ended = ended.into_iter().flatten().filter_map(|state| state.terminated.as_ref());
+    let killed = ended.filter(|it| it.reason.as_deref() == Some("OOMKilled"));
+    killed.filter_map(|it| it.finished_at.as_ref()).map(|it| it.0.as_second()).max()
+}
+
+/// An amount as the API server writes it, in bytes or cores.
+pub(super) fn amount(quantity: &Quantity) -> Option<f64> {
+    const UNITS: [(&str, f64); 12] = [
+        ("Ki", 1024.0),
+        ("Mi", 1048576.0),
+        ("Gi", 1073741824.0),
+        ("Ti", 1099511627776.0),
+        ("n", 1e-9),
+        ("u", 1e-6),
+        ("m", 1e-3),
+        ("k", 1e3),
+        ("M", 1e6),
+        ("G", 1e9),
+        ("T", 1e12),
+        ("", 1.0),
+    ];
+    let text = quantity.0.as_str();
+    let read = |(unit, factor): &(&str, f64)| {
+        let number: f64 = text.strip_suffix(unit)?.parse().ok()?;
+        (number.is_finite() && number >= 0.0).then_some(number * factor)
+    };
+    UNITS.iter().find_map(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// Scenario: a pod as the API server gives it, resized in place and once ended for its memory.
+    /// Guarantee: its name's ordinal, its limits in force and the time of that end are read.
+    #[test]
+    fn a_pods_facts_are_read() {
+        let pod = json!({
+            "metadata": {"name": "prod-gateway-12", "labels": {"controller-revision-hash": "r7"}},
+            "spec": {"containers": [{"name": "collector",
+                "resources": {"limits": {"memory": "512Mi", "cpu": "1500m"}}}]},
+            "status": {"podIP": "10.0.0.7",
+                "conditions": [{"type": "Ready", "status": "True",
+                    "lastTransitionTime": "1970-01-01T00:01:00Z"}],
+                "containerStatuses": [{"name": "collector", "image": "i", "imageID": "", "ready": true,
+                    "restartCount": 1, "resources": {"limits": {"memory": "1Gi"}},
+                    "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled",
+                        "finishedAt": "1970-01-01T00:00:30Z"}}}]}});
+        let facts = facts(&serde_json::from_value(pod).unwrap());
+        let expected = PodState {
+            name: "prod-gateway-12".into(),
+            ordinal: Some(12),
+            address: Some("10.0.0.7".parse().unwrap()),
+            revision: Some("r7".into()),
+            ready_since: Some(60),
+            restarts: 1,
+            out_of_memory_at: Some(30),
+            memory_limit_bytes: Some(1 << 30),
+            cpu_limit_millicores: Some(1_500),
+        };
+        assert_eq!(facts, expected);
+    }
+
+    /// Scenario: amounts in the API server's units, and texts that are none. Guarantee: their
+    /// value, or nothing; never a zero for what can't be read.
+    #[test]
+    fn amounts_are_read_or_left_out() {
+        let read = |text: &str| amount(&Quantity(text.into()));
+        assert_eq!(read("1536Mi"), Some(1_610_612_736.0));
+        assert_eq!((read("250m"), read("2"), read("1G")), (Some(0.25), Some(2.0), Some(1e9)));
+        assert_eq!((read("5000000n"), read("5000u")), (Some(0.005), Some(0.005)));
+        assert_eq!((read("x"), read("-1"), read(""), read("NaN")), (None, None, None, None));
+    }
+}

@@ -1,0 +1,367 @@
+//! The frame every kind's reconciler runs in: one run per object, time limit, back-off, figures.
+//!
+//! A kind implements [`Reconciler`]; the frame isolates objects that do not parse, skips those
+//! being deleted (unless the kind has finalizers), turns failures into delays, and never lets one
+//! object stop another. A replica that stands by watches all that a leader does and reconciles
+//! nothing. It knows nothing of what a kind does.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::NamespaceResourceScope;
+use kube::api::Api;
+use kube::core::DeserializeGuard;
+use kube::core::error_boundary::InvalidObject;
+use kube::runtime::controller::{self, Action, Controller};
+use kube::runtime::{WatchStreamExt, reflector, watcher};
+use kube::{Client, Resource, ResourceExt};
+use millrace_crds::Reason;
+use millrace_crds::v1alpha1::EdgePool;
+use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::cache::children::fingerprint;
+use crate::cache::claims::Claim;
+use crate::cache::packed::Packed;
+use crate::cluster::{Applicable, state_unknown};
+use crate::context::Context;
+use crate::error::{Category, Step, StepError, chain};
+use crate::pool::names::Role;
+use crate::reconcile::finalizer;
+use crate::reconcile::watches::{Tell, Watching, apart};
+use crate::report::events::Notice;
+
+/// A reconcile that takes longer is given up and tried again: an endpoint that hangs must not hold
+/// a slot for ever. The slowest honest step, a schema migration, resumes where it stopped.
+const RECONCILE_SECONDS_MAX: u64 = 120;
+/// Telling that a reconcile took too long takes two requests, and no longer than this.
+const TELLING_MAX: Duration = Duration::from_secs(10);
+/// Reconciles of one kind at once, unless it says otherwise. Each holds a few API answers (under
+/// 100 KiB), so the bound also bounds memory: (3 kinds * 16 + 2 * 64) * 100 KiB = 18 MiB. A
+/// reconcile that writes waits for about six answers in a row, so at 15 ms each sixteen at once are
+/// 170 a second.
+const CONCURRENCY: u16 = 16;
+/// Objects per page of a list; bounds the memory of a cold start.
+pub(crate) const PAGE_SIZE: u32 = 100;
+/// Everything we make carries this label; watches of children select by it.
+pub const MANAGED_BY_SELECTOR: &str = "app.kubernetes.io/managed-by=millrace-operator";
+
+/// When to look at an object again if nothing happens to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Only when it or one of its children changes.
+    OnChange,
+    /// After this time at the latest.
+    After(Duration),
+    /// After this time at the latest, or up to half of it earlier, by the object's name: objects
+    /// that were made together, or met by one start, are not all looked at together for ever.
+    Within(Duration),
+}
+
+impl Next {
+    fn action(self, key: &str) -> Action {
+        match self {
+            Self::OnChange => Action::await_change(),
+            Self::After(delay) => Action::requeue(delay),
+            Self::Within(delay) => Action::requeue(delay - spread(key, delay / 2)),
+        }
+    }
+}
+
+/// A part of `most`, spread evenly over keys.
+fn spread(key: &str, most: Duration) -> Duration {
+    most.mul_f64((fingerprint(&key) >> 32) as f64 / f64::from(u32::MAX))
+}
+
+/// The namespace, or all of them, that one set of controllers looks after.
+#[derive(Clone)]
+pub enum Place {
+    /// Every namespace.
+    Cluster(Client),
+    /// One namespace.
+    Namespace(Client, String),
+}
+
+impl Place {
+    /// An API for `K` in this place.
+    #[must_use]
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        match self {
+            Self::Cluster(client) => Api::all(client.clone()),
+            Self::Namespace(client, namespace) => Api::namespaced(client.clone(), namespace),
+        }
+    }
+
+    /// How the children of a pool's role are watched: as [`Place::owned`], of that role only.
+    #[must_use]
+    pub fn owned_by(role: Role) -> watcher::Config {
+        let selector =
+            format!("{MANAGED_BY_SELECTOR},app.kubernetes.io/component={}", role.as_str());
+        watcher::Config::default().labels(&selector).page_size(PAGE_SIZE)
+    }
+
+    /// How children are watched: only ours, only their metadata, in pages.
+    #[must_use]
+    pub fn owned() -> watcher::Config {
+        watcher::Config::default().labels(MANAGED_BY_SELECTOR).page_size(PAGE_SIZE)
+    }
+}
+
+/// A controller of objects that may not parse.
+pub type KindController<K> = Controller<Packed<K>>;
+
+/// What a kind brings: which children it watches and how it reconciles one object.
+pub trait Reconciler: Send + Sync + 'static {
+    /// The kind.
+    type Object: Applicable;
+
+    /// Whether the kind has finalizers and so wants to see objects being deleted.
+    const HANDLES_DELETION: bool = false;
+
+    /// How many objects of the kind are reconciled at once.
+    const CONCURRENCY: u16 = CONCURRENCY;
+
+    /// Whether its objects claim something outside Kubernetes.
+    const CLAIMS: bool = false;
+
+    /// What an object claims outside Kubernetes.
+    fn claim(_object: &Self::Object) -> Option<Claim> {
+        None
+    }
+
+    /// Adds the watches of children, one for each of their kinds.
+    fn watches(watching: Watching<Self::Object>) -> Watching<Self::Object>;
+
+    /// Observe, validate, build, apply, status, for one object.
+    fn reconcile(
+        context: &Context,
+        object: &Self::Object,
+    ) -> impl Future<Output = Result<Next, StepError>> + Send;
+}
+
+/// Runs the controller of `R` in `place` until `stop` resolves and its running reconciles are done.
+/// While `leads` is false it only watches, so that a replica that takes over knows the world.
+pub async fn run<R: Reconciler>(
+    context: Arc<Context>,
+    place: Place,
+    leads: watch::Receiver<bool>,
+    stop: impl Future<Output = ()> + Send + Sync + 'static,
+) {
+    let kind = R::Object::kind(&()).into_owned();
+    let (store, writer) = reflector::store();
+    let own = watcher::Config::default().page_size(PAGE_SIZE);
+    let own = watcher(place.api::<Packed<R::Object>>(), own);
+    let own = apart(&kind, &kind, &context.metrics, own).reflect(writer);
+    let told = context.clone();
+    let own = own.touched_objects().inspect_ok(move |object| {
+        told.queue_times.woken(key_of(object));
+        // All of them are noted before the first is reconciled: who is older is known by then.
+        if R::CLAIMS
+            && let Ok(object) = &object.unpack().0
+        {
+            note_claim::<R>(&told, object);
+        }
+    });
+    context.stores.add::<R::Object>(store.clone());
+    let controller = Controller::for_stream(own, store);
+    let watching = Watching::new(controller, place, Tell::of(&context), context.metrics.clone());
+    let controller = R::watches(watching)
+        .into_controller()
+        .with_config(controller::Config::default().concurrency(R::CONCURRENCY))
+        .graceful_shutdown_on(stop);
+    let figures = context.metrics.clone();
+    let forget = context.clone();
+    controller
+        .run(
+            move |packed, context| unpacked::<R>(packed, context, leads.clone()),
+            error_policy::<R>,
+            context,
+        )
+        .for_each(|outcome| {
+            match outcome {
+                Ok(_) | Err(controller::Error::ReconcilerFailed(..)) => {}
+                Err(controller::Error::ObjectNotFound(gone)) => {
+                    let namespace = gone.namespace.as_deref().unwrap_or_default();
+                    let key = key(&kind, namespace, &gone.name);
+                    forget.failures.clear(&key);
+                    forget.claims.forget(&key);
+                    let _ = forget.queue_times.begun(&key);
+                    if kind == EdgePool::kind(&()) {
+                        forget.references.set(namespace, &gone.name, std::iter::empty());
+                    }
+                }
+                Err(error) => {
+                    figures.watch_broke(&kind);
+                    tracing::warn!(kind, error = %chain(&error), "a watch broke and starts again");
+                }
+            }
+            std::future::ready(())
+        })
+        .await;
+}
+
+/// One run of a reconciler, for an object as its store keeps it, once this replica leads: in a task
+/// of its own, so that the threads share the work and a bug that one object meets stops no other.
+async fn unpacked<R: Reconciler>(
+    packed: Arc<Packed<R::Object>>,
+    context: Arc<Context>,
+    mut leads: watch::Receiver<bool>,
+) -> Result<Action, StepError> {
+    if !*leads.borrow() {
+        // What is waited with is old by then: the object is looked up anew.
+        let led = leads.wait_for(|leads| *leads).await.is_ok();
+        return Ok(if led { Action::requeue(Duration::ZERO) } else { Action::await_change() });
+    }
+    let running = tokio::spawn(reconcile::<R>(Arc::new(packed.unpack()), context));
+    AbortOnDropHandle::new(running).await.unwrap_or_else(|ended| {
+        let cause = format!("the reconcile did not end by itself, which is a bug: {ended}");
+        Err(StepError::new(Step::Observe, Category::Temporary, Reason::Waiting, cause))
+    })
+}
+
+fn note_claim<R: Reconciler>(context: &Context, object: &R::Object) {
+    if let Some(claim) = R::claim(object) {
+        context.claims.note(object, claim);
+    }
+}
+
+/// What an object is called in logs and counts.
+pub(crate) fn key(kind: &str, namespace: &str, name: &str) -> String {
+    format!("{kind}/{namespace}/{name}")
+}
+
+fn key_of<K: Resource<DynamicType = ()>>(object: &K) -> String {
+    key(&K::kind(&()), &object.namespace().unwrap_or_default(), &object.name_any())
+}
+
+/// One run of a reconciler, with the frame around it. Public so that tests drive the same code.
+///
+/// # Errors
+/// What the kind's steps fail with, or a time-out.
+pub async fn reconcile<R: Reconciler>(
+    guarded: Arc<DeserializeGuard<R::Object>>,
+    context: Arc<Context>,
+) -> Result<Action, StepError> {
+    let kind = R::Object::kind(&()).into_owned();
+    if let Some(waited) = context.queue_times.begun(&key_of(guarded.as_ref())) {
+        context.metrics.waited(&kind, waited);
+    }
+    let object = match &guarded.0 {
+        Ok(object) => object,
+        Err(invalid) => return unparsable::<R>(&guarded, invalid, &context).await,
+    };
+    note_claim::<R>(&context, object);
+    if object.meta().deletion_timestamp.is_some() && !R::HANDLES_DELETION {
+        context.failures.clear(&key_of(object));
+        return Ok(Action::await_change());
+    }
+    let running = context.metrics.reconcile_started(&kind);
+    let started = Instant::now();
+    let limit = Duration::from_secs(RECONCILE_SECONDS_MAX);
+    let outcome = match tokio::time::timeout(limit, Box::pin(R::reconcile(&context, object))).await
+    {
+        Ok(outcome) => outcome,
+        Err(_elapsed) => Err(given_up(&context, object).await),
+    };
+    drop(running);
+    let failure = outcome.as_ref().err().map(|error| error.category);
+    context.metrics.reconcile_finished(&kind, started.elapsed(), failure);
+    let next = outcome?;
+    context.failures.clear(&key_of(object));
+    context.metrics.set_failing(context.failures.failing());
+    Ok(next.action(&key_of(object)))
+}
+
+/// An object that doesn't parse is told of and left alone. One on its way out that holds our
+/// finalizer, such as one written by a newer release, is let go in the end all the same.
+async fn unparsable<R: Reconciler>(
+    guarded: &DeserializeGuard<R::Object>,
+    invalid: &InvalidObject,
+    context: &Context,
+) -> Result<Action, StepError> {
+    let kind = R::Object::kind(&());
+    context.metrics.unparsable(&kind);
+    let note = format!("this {kind} does not parse and is left alone: {}", invalid.error);
+    let notice = Notice::warning("Unparsable", "Reconcile", note);
+    context.events.publish(&guarded.object_ref(&()), notice).await;
+    let meta = guarded.meta();
+    if meta.deletion_timestamp.is_none() || !finalizer::is_held(meta) {
+        return Ok(Action::await_change());
+    }
+    // Until then, a release that can read it may come back and clean up.
+    let left = finalizer::time_left(meta, context.clock.now());
+    if !left.is_zero() {
+        return Ok(Action::requeue(left));
+    }
+    let note = format!(
+        "this {kind} does not parse: what it stands for outside Kubernetes is left as it is: {}",
+        invalid.error
+    );
+    let notice = Notice::warning(Reason::DeletionGivenUp.as_str(), "Delete", note);
+    context.events.publish(&guarded.object_ref(&()), notice).await;
+    finalizer::release::<R::Object>(context, meta).await?;
+    Ok(Action::await_change())
+}
+
+/// A reconcile that took too long told nothing; what was told before is no longer known to be so.
+async fn given_up<K: Applicable>(context: &Context, object: &K) -> StepError {
+    let cause =
+        format!("the reconcile took longer than {RECONCILE_SECONDS_MAX} s and was given up");
+    let reason = Reason::ReconcileTimedOut;
+    let telling = state_unknown(context, object, reason, &cause);
+    let told = tokio::time::timeout(TELLING_MAX, telling).await;
+    if let Ok(Err(error)) = told {
+        let key = key_of(object);
+        tracing::warn!(key, error = %chain(&error), "a reconcile that timed out can't be told of");
+    }
+    StepError::new(Step::Observe, Category::External, reason, cause)
+}
+
+/// What follows a failed reconcile: a log line, and another attempt after a growing delay.
+fn error_policy<R: Reconciler>(
+    object: Arc<Packed<R::Object>>,
+    error: &StepError,
+    context: Arc<Context>,
+) -> Action {
+    let key = key_of(object.as_ref());
+    let delay = context.failures.failed(&key, error.category);
+    context.metrics.set_failing(context.failures.failing());
+    let delay_seconds = delay.as_secs_f64();
+    let step = error.step.as_str();
+    let category = error.category.as_str();
+    let reason = error.reason.as_str();
+    let cause = chain(error);
+    match error.category {
+        Category::Conflict => tracing::debug!(key, step, delay_seconds, "conflict: {cause}"),
+        _ => {
+            tracing::warn!(key, step, category, reason, delay_seconds, "reconcile failed: {cause}")
+        }
+    }
+    Action::requeue(delay)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::spread;
+
+    /// Scenario: a thousand objects made in one moment ask to be looked at again. Guarantee: no
+    /// tenth of the time is given to more than a sixth of them, and each has always the same.
+    #[test]
+    fn objects_made_together_are_looked_at_apart() {
+        let most = Duration::from_secs(100);
+        let mut tenths = [0_u32; 10];
+        for number in 0..1_000 {
+            let key = format!("EdgePool/shop/pool-{number}");
+            let part = spread(&key, most);
+            assert_eq!(part, spread(&key, most));
+            tenths[usize::try_from(part.as_secs() / 10).unwrap().min(9)] += 1;
+        }
+        assert!(tenths.iter().all(|count| (50..170).contains(count)), "{tenths:?}");
+    }
+}

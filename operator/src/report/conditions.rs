@@ -1,0 +1,244 @@
+//! Conditions of one object while a status is worked out, and the events their changes call for.
+//!
+//! A condition is stated once per reconcile for the generation at hand. [`Conditions::conclude`] derives
+//! `Ready` from the conditions it is told to require and from nothing else, so that no path can claim
+//! readiness by itself: a condition that was not stated in this reconcile counts as not true.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason, find, set};
+
+use crate::report::events::Notice;
+
+/// Conditions being worked out.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    before: Vec<Condition>,
+    conditions: Vec<Condition>,
+    stated: Vec<ConditionType>,
+    generation: i64,
+    now: Time,
+}
+
+impl Conditions {
+    /// Starts from what the status said before; `generation` is that of the spec being judged.
+    #[must_use]
+    pub fn new(before: &[Condition], generation: Option<i64>, now: Timestamp) -> Self {
+        // Conditions keep whole seconds: more would make two writes of one moment differ.
+        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        Self {
+            before: before.to_vec(),
+            conditions: before.to_vec(),
+            stated: Vec::new(),
+            generation: generation.unwrap_or(0),
+            now: Time(now),
+        }
+    }
+
+    /// States a condition.
+    pub fn state(
+        &mut self,
+        type_: ConditionType,
+        status: ConditionStatus,
+        reason: Reason,
+        message: impl Into<String>,
+    ) {
+        let condition =
+            Condition::new(type_, status, reason, message, self.generation, self.now.clone());
+        set(&mut self.conditions, condition);
+        self.stated.push(type_);
+    }
+
+    /// States that a condition holds.
+    pub fn holds(&mut self, type_: ConditionType, reason: Reason, message: impl Into<String>) {
+        self.state(type_, ConditionStatus::True, reason, message);
+    }
+
+    /// States that a condition does not hold.
+    pub fn fails(&mut self, type_: ConditionType, reason: Reason, message: impl Into<String>) {
+        self.state(type_, ConditionStatus::False, reason, message);
+    }
+
+    /// States that a condition could not be observed.
+    pub fn unknown(&mut self, type_: ConditionType, reason: Reason, message: impl Into<String>) {
+        self.state(type_, ConditionStatus::Unknown, reason, message);
+    }
+
+    /// Removes a condition that does not apply (any more).
+    pub fn drop(&mut self, type_: ConditionType) {
+        self.conditions.retain(|condition| condition.type_ != type_.as_str());
+    }
+
+    /// The condition as stated in this reconcile, if it was.
+    #[must_use]
+    pub fn stated(&self, type_: ConditionType) -> Option<&Condition> {
+        self.stated.contains(&type_).then(|| find(&self.conditions, type_)).flatten()
+    }
+
+    /// Derives `Ready`: true exactly when every condition in `required` was stated true in this
+    /// reconcile; otherwise it carries the first one's reason that was not. It is unknown, not
+    /// false, when nothing is wrong but that the API server did not let us look.
+    pub fn conclude(&mut self, required: &[ConditionType]) {
+        let is_missing = |type_: &&ConditionType| {
+            self.stated(**type_).is_none_or(|condition| condition.status != ConditionStatus::True)
+        };
+        let missing: Vec<ConditionType> = required.iter().filter(is_missing).copied().collect();
+        let unseen = |type_: &ConditionType| self.stated(*type_).is_some_and(is_unseen);
+        let telling = missing.iter().find(|type_| !unseen(type_)).or(missing.first()).copied();
+        match telling.map(|type_| (type_, self.stated(type_).cloned())) {
+            None => self.holds(ConditionType::Ready, Reason::AsAsked, "everything is as asked for"),
+            Some((type_, Some(condition))) => {
+                let reason = Reason::parse(&condition.reason).unwrap_or(Reason::ChildNotReady);
+                let status = match is_unseen(&condition) {
+                    true => ConditionStatus::Unknown,
+                    false => ConditionStatus::False,
+                };
+                let message = format!("{type_}: {}", condition.message);
+                self.state(ConditionType::Ready, status, reason, message);
+            }
+            Some((type_, None)) => {
+                let message = format!("{type_} has not been observed yet");
+                self.fails(ConditionType::Ready, Reason::NotObserved, message);
+            }
+        }
+    }
+
+    /// The conditions, in the order of the reference so that equal conditions give equal lists.
+    #[must_use]
+    pub fn into_conditions(mut self) -> Vec<Condition> {
+        self.conditions.sort_by_key(|condition| ConditionType::parse(&condition.type_));
+        self.conditions
+    }
+
+    /// One event for each condition that became true, and one for each that is not true for a new
+    /// reason. What is merely not there yet, because it is being worked on, says nothing.
+    #[must_use]
+    pub fn notices(&self) -> Vec<Notice> {
+        let mut notices = Vec::new();
+        for condition in &self.conditions {
+            let Some(type_) = ConditionType::parse(&condition.type_) else {
+                continue;
+            };
+            let old = find(&self.before, type_);
+            let same_status = old.is_some_and(|old| old.status == condition.status);
+            let same = same_status && old.is_some_and(|old| old.reason == condition.reason);
+            let silent = [ConditionType::Progressing, ConditionType::Paused].contains(&type_);
+            if same || silent || !self.stated.contains(&type_) {
+                continue;
+            }
+            let holds = condition.status == ConditionStatus::True;
+            let bad = type_.is_bad_when_true() == holds;
+            let passing = matches!(
+                Reason::parse(&condition.reason),
+                Some(
+                    Reason::Applying | Reason::Waiting | Reason::PodsNotReady | Reason::NotObserved
+                )
+            );
+            let note =
+                format!("{} is {:?}: {}", condition.type_, condition.status, condition.message);
+            if bad && !passing {
+                notices.push(Notice::warning(condition.reason.clone(), "Reconcile", note));
+            } else if old.is_some() && !same_status && !(bad && passing) {
+                notices.push(Notice::normal(condition.reason.clone(), "Reconcile", note));
+            }
+        }
+        // Ready repeats the reason of the condition behind it; one event per reason is enough.
+        let mut seen: Vec<String> = Vec::new();
+        notices.retain(|notice| {
+            let first = !seen.contains(&notice.reason);
+            seen.push(notice.reason.clone());
+            first
+        });
+        notices
+    }
+}
+
+/// Whether the API server did not let us look.
+fn is_unseen(condition: &Condition) -> bool {
+    condition.status == ConditionStatus::Unknown
+        && Reason::parse(&condition.reason) == Some(Reason::ApiServerFailed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millrace_crds::is_true;
+
+    fn conditions(before: &[Condition], generation: i64) -> Conditions {
+        Conditions::new(before, Some(generation), Timestamp::from_second(1_000).unwrap())
+    }
+
+    /// Scenario: a required condition was true for the spec before and is not stated now. Guarantee:
+    /// Ready is false.
+    #[test]
+    fn a_condition_not_stated_in_this_reconcile_never_counts() {
+        let mut first = conditions(&[], 1);
+        first.holds(ConditionType::PodsReady, Reason::AsAsked, "");
+        first.conclude(&[ConditionType::PodsReady]);
+        let before = first.into_conditions();
+        assert!(is_true(&before, ConditionType::Ready, 1));
+        let mut second = conditions(&before, 2);
+        second.conclude(&[ConditionType::PodsReady]);
+        let after = second.into_conditions();
+        let ready = find(&after, ConditionType::Ready).unwrap();
+        assert_eq!(ready.status, ConditionStatus::False);
+        assert_eq!(ready.reason, "NotObserved");
+    }
+
+    /// Scenario: conditions that the API server did not let us see, alone and beside one that does not
+    /// hold. Guarantee: Ready is unknown only while nothing is known to be wrong.
+    #[test]
+    fn ready_is_unknown_while_nothing_is_wrong_but_that_we_could_not_look() {
+        use ConditionType::{PodsReady, SecretsFound};
+        let ready = |pods: (ConditionStatus, Reason)| {
+            let mut conditions = conditions(&[], 1);
+            conditions.unknown(SecretsFound, Reason::ApiServerFailed, "429");
+            conditions.state(PodsReady, pods.0, pods.1, "");
+            conditions.conclude(&[SecretsFound, PodsReady]);
+            let ready = conditions.stated(ConditionType::Ready).unwrap();
+            (ready.status, ready.reason.clone())
+        };
+        let failed = "ApiServerFailed".to_owned();
+        let holds = (ConditionStatus::True, Reason::AsAsked);
+        assert_eq!(ready(holds), (ConditionStatus::Unknown, failed.clone()));
+        let unseen = (ConditionStatus::Unknown, Reason::ApiServerFailed);
+        assert_eq!(ready(unseen), (ConditionStatus::Unknown, failed));
+        for status in [ConditionStatus::False, ConditionStatus::Unknown] {
+            let wrong = ready((status, Reason::PodsNotReady));
+            assert_eq!(wrong, (ConditionStatus::False, "PodsNotReady".to_owned()));
+        }
+    }
+
+    /// Scenario: the same conditions again. Guarantee: equal conditions and no event.
+    #[test]
+    fn the_same_conditions_again_change_nothing_and_tell_nothing() {
+        let state = |before: &[Condition]| {
+            let mut conditions = conditions(before, 1);
+            conditions.fails(ConditionType::SecretsFound, Reason::SecretMissing, "kafka-user");
+            conditions.conclude(&[ConditionType::SecretsFound]);
+            conditions
+        };
+        let first = state(&[]);
+        assert_eq!(first.notices().len(), 1, "{:?}", first.notices());
+        assert!(first.notices()[0].warning);
+        let before = first.into_conditions();
+        let second = state(&before);
+        assert!(second.notices().is_empty());
+        assert_eq!(second.into_conditions(), before);
+    }
+
+    /// Scenario: not ready at first, then ready. Guarantee: one normal event tells it.
+    #[test]
+    fn becoming_ready_is_told_once() {
+        let mut first = conditions(&[], 1);
+        first.fails(ConditionType::PodsReady, Reason::PodsNotReady, "0 of 1");
+        first.conclude(&[ConditionType::PodsReady]);
+        assert!(first.notices().is_empty(), "{:?}", first.notices());
+        let mut second = conditions(&first.into_conditions(), 1);
+        second.holds(ConditionType::PodsReady, Reason::AsAsked, "1 of 1");
+        second.conclude(&[ConditionType::PodsReady]);
+        let notices = second.notices();
+        assert_eq!(notices.len(), 1, "{notices:?}");
+        assert!(!notices[0].warning);
+    }
+}

@@ -1,0 +1,219 @@
+//! Events on the user's objects: one per decision or change, never one per reconcile.
+//!
+//! The same words about the same object within some minutes become a series; other words are an
+//! event of their own (kube's recorder joins by reason alone, and later notes would be lost). An
+//! event that cannot be published is logged and counted; it never fails a reconcile.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::{Event, EventSeries};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt};
+
+use millrace_crds::Reason;
+
+use crate::error::{StepError, chain};
+use crate::telemetry::metrics::Metrics;
+
+/// The name events are reported under.
+const CONTROLLER: &str = "millrace-operator";
+/// The API server refuses notes longer than 1 kB.
+const NOTE_BYTES_MAX: usize = 1000;
+/// A repeat after this long is an event of its own, as Kubernetes' own components have it.
+const SERIES_GAP: Duration = Duration::from_secs(360);
+/// Events remembered for joining. Each takes about 1 KiB: 512 KiB at most.
+const REMEMBERED_MAX: usize = 512;
+
+/// What an event says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Whether a human should look at it.
+    pub warning: bool,
+    /// Stable, CamelCase, listed in the documentation.
+    pub reason: String,
+    /// What was being done, such as `Reconcile` or `Scale`.
+    pub action: &'static str,
+    /// What happened, where, and what to do next. No secret, no stack of causes over 1 kB.
+    pub note: String,
+}
+
+impl Notice {
+    /// Something went as it should.
+    pub fn normal(
+        reason: impl Into<String>,
+        action: &'static str,
+        note: impl Into<String>,
+    ) -> Self {
+        Self { warning: false, reason: reason.into(), action, note: note.into() }
+    }
+
+    /// Something a human should look at.
+    pub fn warning(
+        reason: impl Into<String>,
+        action: &'static str,
+        note: impl Into<String>,
+    ) -> Self {
+        Self { warning: true, reason: reason.into(), action, note: note.into() }
+    }
+}
+
+impl Notice {
+    /// Cleaning up outside Kubernetes was given up; `remains` says what is left behind.
+    pub fn given_up(remains: &str, error: &StepError) -> Self {
+        let note =
+            format!("deletion was not possible and was given up: {remains}: {}", chain(error));
+        Self::warning(Reason::DeletionGivenUp.as_str(), "Delete", note)
+    }
+
+    /// Deletion of something outside Kubernetes was left undone, because another object has it too.
+    pub fn kept(remains: &str, another: &str) -> Self {
+        let note = format!("{remains}: {another}");
+        Self::warning(Reason::HeldByAnother.as_str(), "Delete", note)
+    }
+}
+
+/// Publishes events; clones share what they remember.
+#[derive(Clone)]
+pub struct Events {
+    client: Client,
+    instance: String,
+    metrics: Metrics,
+    recent: Arc<Mutex<HashMap<Key, Recent>>>,
+}
+
+/// What makes two events the same: object, reason and words.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    uid: Option<String>,
+    reason: String,
+    note: String,
+}
+
+/// An event published a short while ago.
+#[derive(Clone, Debug)]
+struct Recent {
+    name: String,
+    count: i32,
+    at: Instant,
+}
+
+impl Events {
+    /// Events reported by the replica `instance`.
+    #[must_use]
+    pub fn new(client: Client, instance: String, metrics: Metrics) -> Self {
+        Self { client, instance, metrics, recent: Arc::default() }
+    }
+
+    /// Publishes `notice` about `regarding`.
+    pub async fn publish(&self, regarding: &ObjectReference, mut notice: Notice) {
+        notice.note = cut(notice.note);
+        let reason = notice.reason.clone();
+        let outcome = self.send(regarding, notice).await;
+        self.metrics.event(outcome.is_ok());
+        if let Err(error) = outcome {
+            let object = regarding.name.as_deref().unwrap_or_default();
+            tracing::warn!(object, reason, %error, "an event could not be published");
+        }
+    }
+
+    async fn send(&self, regarding: &ObjectReference, notice: Notice) -> Result<(), kube::Error> {
+        let namespace = regarding.namespace.as_deref().unwrap_or("default");
+        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        let key = Key {
+            uid: regarding.uid.clone(),
+            reason: notice.reason.clone(),
+            note: notice.note.clone(),
+        };
+        if let Some(recent) = self.again(&key) {
+            let series = EventSeries {
+                count: recent.count,
+                last_observed_time: MicroTime(Timestamp::now()),
+            };
+            let patch = Patch::Merge(serde_json::json!({ "series": series }));
+            match api.patch(&recent.name, &PatchParams::default(), &patch).await {
+                // Events live for an hour or less; one that is gone is published anew.
+                Err(kube::Error::Api(status)) if status.is_not_found() => {}
+                other => return other.map(|_| ()),
+            }
+        }
+        let event = self.event(regarding, notice);
+        let name = event.name_any();
+        api.create(&PostParams::default(), &event).await?;
+        self.remember(key, name);
+        Ok(())
+    }
+
+    fn event(&self, regarding: &ObjectReference, notice: Notice) -> Event {
+        let Notice { warning, reason, action, note } = notice;
+        let now = Timestamp::now();
+        let object = regarding.name.as_deref().unwrap_or(CONTROLLER);
+        Event {
+            metadata: ObjectMeta {
+                name: Some(format!("{object}.{:x}", now.as_nanosecond())),
+                namespace: regarding.namespace.clone(),
+                ..ObjectMeta::default()
+            },
+            action: Some(action.to_owned()),
+            event_time: Some(MicroTime(now)),
+            note: Some(note),
+            reason: Some(reason),
+            regarding: Some(regarding.clone()),
+            reporting_controller: Some(CONTROLLER.to_owned()),
+            reporting_instance: Some(self.instance.clone()),
+            type_: Some(if warning { "Warning" } else { "Normal" }.to_owned()),
+            ..Event::default()
+        }
+    }
+
+    /// The event of these words, counted once more, if it is recent enough to be a series.
+    fn again(&self, key: &Key) -> Option<Recent> {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = recent.get_mut(key).filter(|known| known.at.elapsed() < SERIES_GAP)?;
+        known.count = known.count.saturating_add(1);
+        known.at = Instant::now();
+        Some(known.clone())
+    }
+
+    fn remember(&self, key: Key, name: String) {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.retain(|_, known| known.at.elapsed() < SERIES_GAP);
+        if recent.len() >= REMEMBERED_MAX {
+            let oldest = recent.iter().min_by_key(|(_, known)| known.at);
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+                recent.remove(&oldest);
+            }
+        }
+        recent.insert(key, Recent { name, count: 1, at: Instant::now() });
+    }
+}
+
+/// Cuts a note at a character boundary within the API server's limit.
+fn cut(mut note: String) -> String {
+    if note.len() > NOTE_BYTES_MAX {
+        let mut end = NOTE_BYTES_MAX - "...".len();
+        while !note.is_char_boundary(end) {
+            end -= 1;
+        }
+        note.truncate(end);
+        note.push_str("...");
+    }
+    note
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: a note of many two-byte letters. Guarantee: cut inside the limit, still text.
+    #[test]
+    fn a_long_note_is_cut_at_a_character() {
+        let note = cut("é".repeat(900));
+        assert!(note.len() <= NOTE_BYTES_MAX && note.ends_with("..."));
+        assert_eq!(cut("short".into()), "short");
+    }
+}
