@@ -20,6 +20,7 @@ use crate::cache::secret_references::References;
 use crate::cache::sizing::Sizing;
 use crate::clickhouse::migrations::Migrations;
 use crate::clickhouse::{Brokers, Tables};
+use crate::holders::Holders;
 use crate::kafka::lag_board::LagSource;
 use crate::outbound::Outbound;
 use crate::pods::{MetricsApi, PodSource};
@@ -85,6 +86,8 @@ pub struct Context {
     pub seen: Arc<Seen>,
     /// Who holds which topics, groups and tables.
     pub claims: Claims,
+    /// The same on record in Kafka and ClickHouse, for those that this process can't see.
+    pub holders: Holders,
     /// Which pools refer to which Secrets.
     pub references: Arc<References>,
     /// Whether the operator may watch Secrets, and does.

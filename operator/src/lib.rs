@@ -18,6 +18,7 @@ pub mod events;
 pub mod external;
 pub mod finalizer;
 pub mod gateway;
+pub mod holders;
 pub mod kafka;
 pub mod kept;
 pub mod lag;

@@ -4,7 +4,7 @@
 use futures::future::{BoxFuture, FutureExt};
 use millrace_ddl as ddl;
 
-use crate::kafka::{Failure, Sessions, Settings, TopicChange, TopicSeen};
+use crate::kafka::{Entry, Failure, Place, Sessions, Settings, TopicChange, TopicSeen};
 
 /// Topics of Kafka clusters.
 pub trait Brokers: Send + Sync {
@@ -21,6 +21,16 @@ pub trait Brokers: Send + Sync {
 
     /// Deletes a topic with all its records. A topic that is gone already is fine.
     fn delete(&self, to: Settings, topic: String) -> BoxFuture<'_, Result<(), Failure>>;
+
+    /// What is on record of who holds a topic or group. A stand-in without records has none.
+    fn recorded(&self, _: Settings, _: Place) -> BoxFuture<'_, Result<Vec<Entry>, Failure>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+
+    /// Puts on record who holds a topic or group.
+    fn record(&self, _: Settings, _: Place, _: Entry) -> BoxFuture<'_, Result<(), Failure>> {
+        async { Ok(()) }.boxed()
+    }
 }
 
 /// Tables of ClickHouse servers.
@@ -46,6 +56,25 @@ pub trait Tables: Send + Sync {
         server: &'a ddl::Client,
         declared: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<(), ddl::ClientError>>;
+
+    /// What is on record of who holds the tables. A stand-in without records has none.
+    fn holders<'a>(
+        &'a self,
+        _server: &'a ddl::Client,
+        _declared: &'a ddl::Declared,
+    ) -> BoxFuture<'a, Result<Vec<ddl::Held>, ddl::ClientError>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+
+    /// Puts on record who holds the tables of the declared signals.
+    fn hold<'a>(
+        &'a self,
+        _server: &'a ddl::Client,
+        _declared: &'a ddl::Declared,
+        _holder: &'a str,
+    ) -> BoxFuture<'a, Result<(), ddl::ClientError>> {
+        async { Ok(()) }.boxed()
+    }
 }
 
 impl Brokers for Sessions {
@@ -64,6 +93,19 @@ impl Brokers for Sessions {
 
     fn delete(&self, to: Settings, topic: String) -> BoxFuture<'_, Result<(), Failure>> {
         async move { self.delete_topic(to, &topic).await }.boxed()
+    }
+
+    fn recorded(&self, to: Settings, place: Place) -> BoxFuture<'_, Result<Vec<Entry>, Failure>> {
+        async move { Sessions::recorded(self, to, place).await }.boxed()
+    }
+
+    fn record(
+        &self,
+        to: Settings,
+        place: Place,
+        entry: Entry,
+    ) -> BoxFuture<'_, Result<(), Failure>> {
+        async move { Sessions::record(self, to, place, entry).await }.boxed()
     }
 }
 
@@ -106,5 +148,22 @@ impl Tables for Outside {
             Ok(())
         }
         .boxed()
+    }
+
+    fn holders<'a>(
+        &'a self,
+        server: &'a ddl::Client,
+        declared: &'a ddl::Declared,
+    ) -> BoxFuture<'a, Result<Vec<ddl::Held>, ddl::ClientError>> {
+        ddl::holders(server, declared).boxed()
+    }
+
+    fn hold<'a>(
+        &'a self,
+        server: &'a ddl::Client,
+        declared: &'a ddl::Declared,
+        holder: &'a str,
+    ) -> BoxFuture<'a, Result<(), ddl::ClientError>> {
+        ddl::hold(server, declared, holder).boxed()
     }
 }

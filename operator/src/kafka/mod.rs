@@ -15,6 +15,7 @@ mod marks;
 mod native;
 mod probe;
 mod questions;
+mod records;
 mod session;
 mod sessions;
 mod topic_queue;
@@ -22,6 +23,7 @@ mod topics;
 
 pub use connection::Settings;
 pub use failure::Failure;
+pub use records::{Entry, HOLDERS_GROUP, Place};
 pub use sessions::{KafkaLag, Pace, Sessions};
 pub use topics::{TopicChange, TopicSeen};
 

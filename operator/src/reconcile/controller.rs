@@ -27,6 +27,7 @@ use crate::cache::packed::Packed;
 use crate::cluster::{Applicable, state_unknown};
 use crate::context::Context;
 use crate::error::{Category, Step, StepError, chain};
+use crate::holders;
 use crate::pool::names::Role;
 use crate::reconcile::finalizer;
 use crate::reconcile::watches::{Tell, Watching, apart};
@@ -190,6 +191,8 @@ pub async fn run<R: Reconciler>(
                     forget.failures.clear(&key);
                     forget.claims.forget(&key);
                     let _ = forget.queue_times.begun(&key);
+                    let (held, of) = (forget.clone(), key);
+                    drop(tokio::spawn(async move { holders::gone(&held, &of).await }));
                     if kind == EdgePool::kind(&()) {
                         forget.references.set(namespace, &gone.name, std::iter::empty());
                     }
@@ -234,7 +237,7 @@ pub(crate) fn key(kind: &str, namespace: &str, name: &str) -> String {
     format!("{kind}/{namespace}/{name}")
 }
 
-fn key_of<K: Resource<DynamicType = ()>>(object: &K) -> String {
+pub(crate) fn key_of<K: Resource<DynamicType = ()>>(object: &K) -> String {
     key(&K::kind(&()), &object.namespace().unwrap_or_default(), &object.name_any())
 }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 use futures::future::join_all;
 use kube::ResourceExt;
 use millrace_crds::Reason;
-use millrace_crds::v1alpha1::{CaRef, ClickHouseTarget, ClickHouseTls, TelemetrySchema};
+use millrace_crds::v1alpha1::{
+    CaRef, ChangePolicy, ClickHouseTarget, ClickHouseTls, TelemetrySchema,
+};
 use millrace_ddl as ddl;
 
 use super::plan::stable;
@@ -22,6 +24,26 @@ const LOOK_MAX: Duration = Duration::from_secs(10);
 pub(super) struct Observed {
     pub(super) declared: ddl::Declared,
     pub(super) servers: Vec<Server>,
+}
+
+impl Observed {
+    /// The servers that answered.
+    pub(super) fn answering(&self) -> Vec<ddl::Client> {
+        let answering = self.servers.iter().filter(|server| server.tables.is_ok());
+        answering.map(|server| server.client.clone()).collect()
+    }
+
+    /// Whether who holds the tables may be written down: that may make a journal, which is a change
+    /// that somebody may want to approve.
+    pub(super) fn may_record(&self, schema: &TelemetrySchema) -> bool {
+        let journal = self.declared.journal();
+        let tables = |server: &Server| {
+            let tables = server.tables.as_ref().ok();
+            tables.is_some_and(|tables| tables.tables.contains_key(journal.table()))
+        };
+        let policy = schema.spec.changes.unwrap_or_default();
+        policy == ChangePolicy::Automatic || self.servers.iter().all(tables)
+    }
 }
 
 /// One server: its tables, or why they can't be read.
@@ -111,7 +133,7 @@ async fn authority(secrets: &Secrets, reference: &CaRef) -> Result<Vec<u8>, Step
 }
 
 /// An error of the ddl client as the failure of a reconcile.
-pub(super) fn failed(error: ddl::ClientError) -> StepError {
+pub(crate) fn failed(error: ddl::ClientError) -> StepError {
     let reason = match error.category() {
         ddl::Category::Unreachable
         | ddl::Category::Timeout
