@@ -376,7 +376,8 @@ words!(
         ChildNotReady,
         /// A child's status is of an older generation.
         ChildOutOfDate,
-        /// An older object holds the same topic, consumer group or tables; the message names it.
+        /// Another object, maybe of another cluster, holds the same topic, consumer group or
+        /// tables; the message names it.
         HeldByAnother,
         /// A child or owned object belongs to another owner.
         NotOurs,

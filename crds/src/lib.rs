@@ -50,6 +50,10 @@ pub const ACKNOWLEDGE_DATA_LOST_ANNOTATION: &str = "millrace.dev/acknowledge-dat
 /// is the number that status.deadLetters.total has.
 pub const ACKNOWLEDGE_DEAD_LETTERS_ANNOTATION: &str = "millrace.dev/acknowledge-dead-letters";
 
+/// Annotation on a TelemetryTopic, TelemetrySchema or GatewayPool: it takes over what is on record
+/// as held by the one named, word for word as the condition `HeldByAnother` names it.
+pub const TAKES_OVER_ANNOTATION: &str = "millrace.dev/takes-over";
+
 /// Finalizer of objects whose deletion removes something outside Kubernetes (a topic, tables).
 /// Set only while `deletionPolicy` is `Delete`.
 pub const FINALIZER: &str = "millrace.dev/external";

@@ -18,6 +18,12 @@ pub struct Args {
     #[arg(long = "watch-namespace", env = "MILLRACE_WATCH_NAMESPACES", value_delimiter = ',')]
     pub watch_namespaces: Vec<String>,
 
+    /// What this cluster is called in the records of who holds topics, consumer groups and tables:
+    /// letters, digits, dots, dashes; unlike any other cluster that shares Kafka or ClickHouse.
+    /// Without it: the uid of the namespace kube-system.
+    #[arg(long, env = "MILLRACE_CLUSTER_ID", value_parser = cluster_id)]
+    pub cluster_id: Option<String>,
+
     /// Watch Secrets (their metadata), so that a changed one reaches edge pools at once. Needs the
     /// rights to list and watch them. Without it they are read by name every 30 s.
     #[arg(long, env = "MILLRACE_WATCH_SECRETS")]
@@ -75,6 +81,19 @@ pub struct Args {
     pub pod_name: Option<String>,
 }
 
+/// The longest name of a cluster: a label's, which its uid is well under.
+const CLUSTER_ID_BYTES_MAX: usize = 63;
+
+fn cluster_id(text: &str) -> Result<String, String> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    match !text.is_empty() && text.len() <= CLUSTER_ID_BYTES_MAX && text.bytes().all(allowed) {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "use 1 to {CLUSTER_ID_BYTES_MAX} letters, digits, dots, dashes and underscores"
+        )),
+    }
+}
+
 impl Args {
     /// The lease's timing.
     #[must_use]
@@ -98,6 +117,16 @@ mod tests {
     fn namespaces_are_split_at_commas() {
         let args = Args::parse_from(["millrace-operator", "--watch-namespace", "a,b"]);
         assert_eq!(args.watch_namespaces, ["a", "b"]);
+    }
+
+    /// Scenario: names of clusters, with a slash or none at all among them. Guarantee: what would
+    /// be read otherwise from a record is refused.
+    #[test]
+    fn a_clusters_name_has_no_slash() {
+        let parsed = |id: &str| Args::try_parse_from(["millrace-operator", "--cluster-id", id]);
+        assert_eq!(parsed("prod-eu.1").unwrap().cluster_id.as_deref(), Some("prod-eu.1"));
+        assert!(parsed("prod/eu").is_err());
+        assert!(parsed("").is_err());
     }
 
     /// Scenario: a lease of one second. Guarantee: refused, the holder could never renew in time.

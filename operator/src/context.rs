@@ -14,6 +14,7 @@ use crate::cache::by_pool::ByPool;
 use crate::cache::children::Seen;
 use crate::cache::claims::Claims;
 use crate::cache::failures::Failures;
+use crate::cache::holders::Holders;
 use crate::cache::objects::Stores;
 use crate::cache::queue_time::QueueTimes;
 use crate::cache::secret_references::References;
@@ -86,6 +87,8 @@ pub struct Context {
     pub seen: Arc<Seen>,
     /// Who holds which topics, groups and tables.
     pub claims: Claims,
+    /// The same on record in Kafka and ClickHouse, for those that this process can't see.
+    pub holders: Holders,
     /// Which pools refer to which Secrets.
     pub references: Arc<References>,
     /// Whether the operator may watch Secrets, and does.

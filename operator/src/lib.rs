@@ -22,6 +22,8 @@ pub mod context;
 
 pub mod cluster;
 
+pub mod holders;
+
 pub mod pool;
 
 pub mod reconcile;

@@ -18,11 +18,13 @@ use tokio::sync::watch;
 
 use crate::args::Args;
 use crate::cache::by_pool::ByPool;
+use crate::cache::holders::Holders;
 use crate::clickhouse::Outside;
 use crate::clickhouse::migrations::Migrations;
 use crate::context::{Context, Images, SystemClock};
 use crate::controllers::{edge, gateway, pipeline, schema, topic};
 use crate::error::chain;
+use crate::holders;
 use crate::kafka::lag_board::LagBoard;
 use crate::kafka::{KafkaLag, Pace, Sessions};
 use crate::lease::{Elector, Ending};
@@ -40,7 +42,7 @@ use crate::telemetry::metrics::Metrics;
 /// arenas.
 const WORKER_THREADS: usize = 2;
 /// How often a kind that is not served yet is looked for again.
-const CRD_POLL: Duration = Duration::from_secs(2);
+pub(crate) const CRD_POLL: Duration = Duration::from_secs(2);
 /// Running reconciles get this long to finish after SIGTERM. The chart grants 20 s in all, of which
 /// giving the lease back may take 4.
 const DRAIN_SECONDS_MAX: u64 = 12;
@@ -145,7 +147,11 @@ async fn lead(
         args.identity(),
         args.lease_terms(),
     );
-    let context = Arc::new(context(args, client.clone(), &metrics));
+    let cluster = tokio::select! {
+        cluster = holders::cluster(&client, args.cluster_id.as_deref()) => cluster,
+        () = stop.clone() => return Ok(()),
+    };
+    let context = Arc::new(context(args, client.clone(), &metrics, cluster));
     let (leads, leading) = watch::channel(false);
     let controllers = controllers(context.clone(), places(&client, args), leading, stop.clone());
     tokio::pin!(controllers);
@@ -207,7 +213,7 @@ async fn controllers(
 }
 
 /// What the reconcilers of this process touch.
-fn context(args: &Args, client: Client, metrics: &Metrics) -> Context {
+fn context(args: &Args, client: Client, metrics: &Metrics, cluster: Option<String>) -> Context {
     let outbound = Outbound::new(args.allowed_hosts.clone());
     let sessions = Sessions::new(Pace::default()).bounded_by(outbound.clone());
     let pods = HttpPods::default().sharing(outbound.answers.clone());
@@ -233,6 +239,7 @@ fn context(args: &Args, client: Client, metrics: &Metrics) -> Context {
         watches_secrets: args.watch_secrets,
         stores: crate::cache::objects::Stores::default(),
         claims: crate::cache::claims::Claims::default(),
+        holders: Holders::new(cluster, args.watch_namespaces.clone()),
         metered: MetricsApi::default(),
         migrations: Migrations::default(),
         baselines: ByPool::default(),

@@ -23,7 +23,7 @@ use crate::plan::Phase;
 /// One row of the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ClickHouseRow)]
 pub struct Row {
-    /// Number of the migration, from 1; 0 for rows of a claim.
+    /// Number of the migration, from 1; 0 for rows of a claim, or of who holds the tables.
     pub number: u32,
     /// What it says, as a word.
     pub event: String,
@@ -74,10 +74,12 @@ pub(crate) enum Event {
     Failed,
     /// It was found unfinished, with nobody at work; another migration goes on from what is there.
     Interrupted,
+    /// Somebody holds the tables of some signals; no part of any migration.
+    Holds,
 }
 
 impl Event {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Claimed,
         Self::Released,
         Self::Planned,
@@ -85,6 +87,7 @@ impl Event {
         Self::Finished,
         Self::Failed,
         Self::Interrupted,
+        Self::Holds,
     ];
 
     /// The name in the journal.
@@ -98,6 +101,7 @@ impl Event {
             Self::Finished => "finished",
             Self::Failed => "failed",
             Self::Interrupted => "interrupted",
+            Self::Holds => "holds",
         }
     }
 
@@ -261,6 +265,7 @@ impl History {
                     claims.insert(&row.runner, claim);
                 }
                 Event::Released => drop(claims.remove(row.runner.as_str())),
+                Event::Holds => {}
                 Event::Planned => {
                     let before = migrations.insert(row.number, planned(row));
                     parents.insert(row.number, row.parent.clone());

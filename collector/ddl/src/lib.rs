@@ -34,6 +34,7 @@ mod drift;
 pub mod exactly;
 mod explain;
 mod fit;
+mod holders;
 mod journal;
 mod migrate;
 mod names;
@@ -60,6 +61,7 @@ pub use declared::{
 pub use drift::{Drift, DriftKind, Severity, diff};
 pub use explain::{Reason, explain};
 pub use fit::{Differing, Fit, Remembers, Undeduplicated, fit};
+pub use holders::{Held, hold, holders};
 pub use journal::{Claim, History, JournalError, Migration, Standing};
 pub use migrate::{
     Applied, ApplyError, LEASE, MigrateError, MigrateOptions, Migrated, history, migrate,

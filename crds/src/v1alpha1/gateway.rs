@@ -93,8 +93,9 @@ pub struct GatewayPoolSpec {
     /// How a change of image or configuration reaches the pods.
     #[serde(default)]
     pub rollout: RolloutSettings,
-    /// Others may have this consumer group too, if they say so as well. Otherwise whichever object
-    /// is younger is refused: two that don't know of each other mix their data. Default: false.
+    /// Others may have this consumer group too, if they say so as well. Otherwise the second is
+    /// refused, in another cluster too: two that don't know of each other mix their data. Default:
+    /// false.
     #[serde(default, skip_serializing_if = "is_not_set")]
     pub shared: bool,
     /// How the pool runs.
@@ -142,8 +143,8 @@ pub struct GatewaySettings {
     #[serde(default = "default_nested_depth")]
     #[schemars(range(min = 0, max = 30))]
     pub nested_depth: u32,
-    /// Kafka consumer group. A new group reads everything Kafka still has. Default: millrace-, the
-    /// namespace, a dash, and the pool's name.
+    /// Kafka consumer group. A new group reads everything Kafka still has. Default:
+    /// `millrace.NAMESPACE.POOL`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consumer_group: Option<ConsumerGroup>,
     /// How the group agrees on who reads what: Classic (any broker) or Consumer (KIP-848, brokers

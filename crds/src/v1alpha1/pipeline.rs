@@ -79,8 +79,8 @@ pub struct TelemetryPipelineSpec {
     #[serde(default)]
     pub rollout: RolloutSettings,
     /// Others may have its topics, tables and consumer group too, if they say so as well. Otherwise
-    /// whichever object is younger is refused: two that don't know of each other mix their data.
-    /// Default: false.
+    /// the second is refused, in another cluster too: two that don't know of each other mix their
+    /// data. Default: false.
     #[serde(default, skip_serializing_if = "is_not_set")]
     pub shared: bool,
 }

@@ -69,8 +69,8 @@ pub struct TelemetrySchemaSpec {
         )
     )]
     pub consent: Vec<String>,
-    /// Others may have these tables too, if they say so as well. Otherwise whichever object is
-    /// younger is refused: two that don't know of each other mix their data. Default: false.
+    /// Others may have these tables too, if they say so as well. Otherwise the second is refused,
+    /// in another cluster too: two that don't know of each other mix their data. Default: false.
     #[serde(default, skip_serializing_if = "is_not_set")]
     pub shared: bool,
     /// The most gateways that insert at once. The tables remember as many inserts as these make in

@@ -55,8 +55,8 @@ pub struct TelemetryTopicSpec {
     /// Retain keeps the topic and its records when this object is deleted; Delete deletes them.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
-    /// Others may have this topic too, if they say so as well. Otherwise whichever object is
-    /// younger is refused: two that don't know of each other mix their data. Default: false.
+    /// Others may have this topic too, if they say so as well. Otherwise the second is refused, in
+    /// another cluster too: two that don't know of each other mix their data. Default: false.
     #[serde(default, skip_serializing_if = "is_not_set")]
     pub shared: bool,
 }

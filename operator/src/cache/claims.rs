@@ -7,8 +7,9 @@
 //! reconciles any.
 //!
 //! A server is known by its address as written. Limits: what it can't see it can't refuse: one
-//! server under two names, namespaces that this operator doesn't look after, and other clusters.
-//! One entry for each address and thing of an object that exists, some 200 bytes.
+//! server under two names, namespaces that this operator doesn't look after, and other clusters;
+//! those are told from records ([`crate::holders`]). One entry for each address and thing of an
+//! object that exists, some 200 bytes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -109,6 +110,21 @@ impl Claims {
         })
     }
 
+    /// Whether an older object, by kind, namespace and name, claims some of the same at whatever
+    /// address: for whom the server itself tells that it is one.
+    pub fn is_held_by<K: Resource<DynamicType = ()>>(&self, object: &K, key: &str) -> bool {
+        let me = Holder::of(object);
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = |key: &str| known.by_object.get(key);
+        let (Some((_, mine)), Some((holder, theirs))) = (of(&me.key()), of(key)) else {
+            return false;
+        };
+        let is_claimed = |thing: &String| {
+            theirs.things.iter().any(|their| without_address(their) == without_address(thing))
+        };
+        *holder < me && mine.things.iter().any(is_claimed)
+    }
+
     /// Another object that claims some of the same, whichever is older: what is deleted here would
     /// be missed there.
     pub fn another<K: Resource<DynamicType = ()>>(&self, object: &K) -> Option<String> {
@@ -121,6 +137,11 @@ impl Claims {
             Some(format!("{thing} is {kind} {name}'s in namespace {namespace} too"))
         })
     }
+}
+
+/// A thing as it is called wherever it is.
+fn without_address(thing: &str) -> &str {
+    thing.rsplit_once(" on ").map_or(thing, |(name, _)| name)
 }
 
 impl Known {

@@ -3,9 +3,10 @@
 //! | what | whose | kept until | wrong by at most |
 //! | --- | --- | --- | --- |
 //! | [`children`]: versions seen and verified | a child's | it is gone | 30 min |
-//! | [`objects`]: our own kinds, as JSON ([`packed`]) | an object's | it is gone | a watch's delay |
+//! | [`objects`]: our own kinds ([`packed`]) | an object's | it is gone | a watch's delay |
 //! | [`secret_references`]: pools that a Secret wakes | a pool's | it is gone | a watch's delay |
 //! | [`claims`]: who holds a topic, a group, tables | an object's | it is gone | a watch's delay |
+//! | [`holders`]: what an object has on record | an object's | it is gone | one look |
 //! | [`failures`]: failures in a row | an object's | it succeeds | - |
 //! | [`queue_time`]: since when it waits | an object's | its reconcile | - |
 //! | [`sizing`], [`baseline`], by pool ([`by_pool`]) | a pool's | 10 min unseen | one look |
@@ -18,14 +19,23 @@ pub mod by_pool;
 pub mod children;
 pub mod claims;
 pub mod failures;
+pub mod holders;
 pub mod objects;
 pub mod packed;
 pub mod queue_time;
 pub mod secret_references;
 pub mod sizing;
 
+use kube::{Resource, ResourceExt};
+
 /// What an object is called in logs and counts, and here.
 #[must_use]
 pub fn key(kind: &str, namespace: &str, name: &str) -> String {
     format!("{kind}/{namespace}/{name}")
+}
+
+/// What an object is called in logs and counts, and here.
+#[must_use]
+pub fn key_of<K: Resource<DynamicType = ()>>(object: &K) -> String {
+    key(&K::kind(&()), &object.namespace().unwrap_or_default(), &object.name_any())
 }

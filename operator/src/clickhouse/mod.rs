@@ -1,10 +1,13 @@
 //! Tables as reconcilers reach them: a trait, so that tests stand in for ClickHouse, and what is
 //! shipped; and which tables are being migrated ([`migrations`]). It decides nothing.
 
+mod failure;
 pub mod migrations;
 
 use futures::future::{BoxFuture, FutureExt};
 use millrace_ddl as ddl;
+
+pub(crate) use failure::{failed, stopped};
 
 /// Tables of ClickHouse servers.
 pub trait Tables: Send + Sync {
@@ -29,6 +32,25 @@ pub trait Tables: Send + Sync {
         server: &'a ddl::Client,
         declared: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<(), ddl::ClientError>>;
+
+    /// What is on record of who holds the tables. A stand-in without records has none.
+    fn holders<'a>(
+        &'a self,
+        _server: &'a ddl::Client,
+        _declared: &'a ddl::Declared,
+    ) -> BoxFuture<'a, Result<Vec<ddl::Held>, ddl::ClientError>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+
+    /// Puts on record who holds the tables of the declared signals.
+    fn hold<'a>(
+        &'a self,
+        _server: &'a ddl::Client,
+        _declared: &'a ddl::Declared,
+        _holder: &'a str,
+    ) -> BoxFuture<'a, Result<(), ddl::ClientError>> {
+        async { Ok(()) }.boxed()
+    }
 }
 
 /// The real ClickHouse servers.
@@ -70,5 +92,22 @@ impl Tables for Outside {
             Ok(())
         }
         .boxed()
+    }
+
+    fn holders<'a>(
+        &'a self,
+        server: &'a ddl::Client,
+        declared: &'a ddl::Declared,
+    ) -> BoxFuture<'a, Result<Vec<ddl::Held>, ddl::ClientError>> {
+        ddl::holders(server, declared).boxed()
+    }
+
+    fn hold<'a>(
+        &'a self,
+        server: &'a ddl::Client,
+        declared: &'a ddl::Declared,
+        holder: &'a str,
+    ) -> BoxFuture<'a, Result<(), ddl::ClientError>> {
+        ddl::hold(server, declared, holder).boxed()
     }
 }

@@ -2,7 +2,7 @@
 
 use futures::future::{BoxFuture, FutureExt};
 
-use super::{Failure, Sessions, Settings, TopicChange, TopicSeen};
+use super::{Entry, Failure, Place, Sessions, Settings, TopicChange, TopicSeen};
 
 /// Topics of Kafka clusters.
 pub trait Brokers: Send + Sync {
@@ -19,6 +19,16 @@ pub trait Brokers: Send + Sync {
 
     /// Deletes a topic with all its records. A topic that is gone already is fine.
     fn delete(&self, to: Settings, topic: String) -> BoxFuture<'_, Result<(), Failure>>;
+
+    /// What is on record of who holds a topic or group. A stand-in without records has none.
+    fn recorded(&self, _: Settings, _: Place) -> BoxFuture<'_, Result<Vec<Entry>, Failure>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+
+    /// Puts on record who holds a topic or group.
+    fn record(&self, _: Settings, _: Place, _: Entry) -> BoxFuture<'_, Result<(), Failure>> {
+        async { Ok(()) }.boxed()
+    }
 }
 
 impl Brokers for Sessions {
@@ -37,5 +47,18 @@ impl Brokers for Sessions {
 
     fn delete(&self, to: Settings, topic: String) -> BoxFuture<'_, Result<(), Failure>> {
         async move { self.delete_topic(to, &topic).await }.boxed()
+    }
+
+    fn recorded(&self, to: Settings, place: Place) -> BoxFuture<'_, Result<Vec<Entry>, Failure>> {
+        async move { Sessions::recorded(self, to, place).await }.boxed()
+    }
+
+    fn record(
+        &self,
+        to: Settings,
+        place: Place,
+        entry: Entry,
+    ) -> BoxFuture<'_, Result<(), Failure>> {
+        async move { Sessions::record(self, to, place, entry).await }.boxed()
     }
 }

@@ -155,10 +155,10 @@ impl<'a> Group<'a> {
             Ok(_) => return self.fail(Failure::answered(what, Code::BadMessage)),
             Err(code) => return self.fail(Failure::answered(what, code)),
         };
-        for (partition, offset) in told {
-            match offset {
-                Ok(Some(offset)) => {
-                    self.committed.insert(partition, offset);
+        for (partition, commit) in told {
+            match commit {
+                Ok(Some(commit)) => {
+                    self.committed.insert(partition, commit.offset);
                 }
                 Ok(None) => {}
                 Err(code) => return self.fail(Failure::answered(what, code)),

@@ -16,6 +16,7 @@ mod lag_queue;
 mod native;
 mod probe;
 mod questions;
+mod records;
 mod session;
 mod sessions;
 mod time_marks;
@@ -25,6 +26,7 @@ mod topics;
 pub use brokers::Brokers;
 pub use connection::Settings;
 pub use failure::Failure;
+pub use records::{Entry, HOLDERS_GROUP, Place};
 pub use sessions::{KafkaLag, Pace, Sessions};
 pub use topics::{TopicChange, TopicSeen};
 

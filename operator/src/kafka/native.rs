@@ -1,5 +1,6 @@
 //! Questions that the client library can put to brokers and its safe interface can't: about many
-//! topics at once, about partitions with the times of what is found, about other groups' commits.
+//! topics at once, about partitions with the times of what is found, about other groups' commits,
+//! and commits with metadata for a group that nobody is in.
 //!
 //! [`ask`] puts questions and waits for their answers; it decides nothing and keeps nothing. All
 //! that is unsafe in the operator is in this file.
@@ -47,9 +48,25 @@ pub(super) enum Question {
     Commits {
         /// The group.
         group: String,
-        /// On these; at least one.
+        /// On these; on all it has if there are none.
         partitions: Vec<Partition>,
     },
+    /// Commits for a group that nobody is in; only over a link that names a group itself.
+    Commit {
+        /// The group.
+        group: String,
+        /// What is committed for each; at least one, none twice.
+        commits: Vec<(Partition, Commit)>,
+    },
+}
+
+/// What a group committed for a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Commit {
+    /// The offset, at least 0.
+    pub(super) offset: i64,
+    /// What was put with it.
+    pub(super) metadata: String,
 }
 
 /// What is answered to a question of the same name; in any order.
@@ -58,7 +75,9 @@ pub(super) enum Answer {
     Topics(Vec<(Arc<str>, Result<Topic, Code>)>),
     Offsets(Vec<(Partition, Result<Found, Code>)>),
     /// `None`: nothing was committed.
-    Commits(Vec<(Partition, Result<Option<i64>, Code>)>),
+    Commits(Vec<(Partition, Result<Option<Commit>, Code>)>),
+    /// Each that was committed, or why not.
+    Commit(Vec<(Partition, Result<(), Code>)>),
 }
 
 /// A topic as brokers describe it.
@@ -143,8 +162,10 @@ impl<'a> Line<'a> {
             Question::Topics(_) => Op::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS,
             Question::Offsets(_) => Op::RD_KAFKA_ADMIN_OP_LISTOFFSETS,
             Question::Commits { .. } => Op::RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS,
+            Question::Commit { .. } => Op::RD_KAFKA_ADMIN_OP_ALTERCONSUMERGROUPOFFSETS,
         };
-        if matches!(question, Question::Commits { .. }) && !self.link.in_group {
+        let of_group = matches!(question, Question::Commits { .. } | Question::Commit { .. });
+        if of_group && !self.link.in_group {
             // When a coordinator has moved, librdkafka 2.12 has the client's own group look for its
             // own, and follows a null pointer if there is none.
             return Err(Code::InvalidArgument);
@@ -173,6 +194,11 @@ impl<'a> Line<'a> {
                     let mut group = *group;
                     let groups = &raw mut group;
                     sys::rd_kafka_ListConsumerGroupOffsets(client, groups, 1, options, self.queue);
+                }
+                Prepared::Commit(_, group) => {
+                    let mut group = *group;
+                    let groups = &raw mut group;
+                    sys::rd_kafka_AlterConsumerGroupOffsets(client, groups, 1, options, self.queue);
                 }
             }
             sys::rd_kafka_AdminOptions_destroy(options);
@@ -203,7 +229,9 @@ enum Prepared {
     Topics(#[expect(dead_code)] Vec<CString>, *mut sys::rd_kafka_TopicCollection_t),
     Offsets(List),
     /// The list is what the group's question was made of.
-    Commits(#[expect(dead_code)] List, *mut sys::rd_kafka_ListConsumerGroupOffsets_t),
+    Commits(#[expect(dead_code)] Option<List>, *mut sys::rd_kafka_ListConsumerGroupOffsets_t),
+    /// The same of a group's commits.
+    Commit(#[expect(dead_code)] List, *mut sys::rd_kafka_AlterConsumerGroupOffsets_t),
 }
 
 impl Prepared {
@@ -225,11 +253,27 @@ impl Prepared {
             Question::Commits { group, partitions } => {
                 let nothing = i64::from(sys::RD_KAFKA_OFFSET_INVALID);
                 let list = List::of(partitions.iter().map(|partition| (partition, nothing)))?;
+                // To the library, no list is all partitions, and an empty one is a mistake.
+                let list = (!partitions.is_empty()).then_some(list);
+                let group = text(group)?;
+                let given = list.as_ref().map_or(std::ptr::null(), |list| list.0.cast_const());
+                // SAFETY: a name that ends in a zero byte, and a valid list or none; both are
+                // copied.
+                let group =
+                    unsafe { sys::rd_kafka_ListConsumerGroupOffsets_new(group.as_ptr(), given) };
+                Ok(Self::Commits(list, group))
+            }
+            Question::Commit { group, commits } => {
+                let offsets = commits.iter().map(|(partition, commit)| (partition, commit.offset));
+                let list = List::of(offsets)?;
+                for (number, (_, commit)) in commits.iter().enumerate() {
+                    list.put_metadata(number, &commit.metadata)?;
+                }
                 let group = text(group)?;
                 // SAFETY: a name that ends in a zero byte and a valid list; both are copied.
                 let group =
-                    unsafe { sys::rd_kafka_ListConsumerGroupOffsets_new(group.as_ptr(), list.0) };
-                Ok(Self::Commits(list, group))
+                    unsafe { sys::rd_kafka_AlterConsumerGroupOffsets_new(group.as_ptr(), list.0) };
+                Ok(Self::Commit(list, group))
             }
         }
     }
@@ -245,6 +289,7 @@ impl Drop for Prepared {
                 Self::Commits(_, group) => {
                     sys::rd_kafka_ListConsumerGroupOffsets_destroy(*group);
                 }
+                Self::Commit(_, group) => sys::rd_kafka_AlterConsumerGroupOffsets_destroy(*group),
             }
         }
     }
@@ -267,6 +312,26 @@ impl List {
             }
         }
         Ok(list)
+    }
+
+    /// Puts metadata with an element. The library frees it with the list.
+    fn put_metadata(&self, number: usize, metadata: &str) -> Result<(), Code> {
+        // SAFETY: the list is valid; its elements are as many as it says. The memory is the
+        // library's own, of the metadata's length (at least one byte), which is written whole.
+        unsafe {
+            let count = usize::try_from((*self.0).cnt).unwrap_or(0);
+            if number >= count {
+                return Err(Code::InvalidArgument);
+            }
+            let size = metadata.len();
+            let memory = sys::rd_kafka_mem_malloc(std::ptr::null_mut(), size.max(1));
+            not_null(memory)?;
+            std::ptr::copy_nonoverlapping(metadata.as_ptr(), memory.cast::<u8>(), size);
+            let element = (*self.0).elems.add(number);
+            (*element).metadata = memory;
+            (*element).metadata_size = size;
+        }
+        Ok(())
     }
 }
 
@@ -319,7 +384,21 @@ impl Event {
                         result,
                         &raw mut count,
                     );
-                    commits(slice(all.cast_const(), count))
+                    let of_group = partitions(slice(all.cast_const(), count))?;
+                    Ok(Answer::Commits(of_group.iter().map(commit).collect()))
+                }
+                Question::Commit { .. } => {
+                    let result = sys::rd_kafka_event_AlterConsumerGroupOffsets_result(self.0);
+                    not_null(result)?;
+                    let all = sys::rd_kafka_AlterConsumerGroupOffsets_result_groups(
+                        result,
+                        &raw mut count,
+                    );
+                    let of_group = partitions(slice(all.cast_const(), count))?;
+                    let told = |element: &sys::rd_kafka_topic_partition_t| {
+                        ((owned(element.topic), element.partition), no_error(element.err))
+                    };
+                    Ok(Answer::Commit(of_group.iter().map(told).collect()))
                 }
             }
         }
@@ -422,27 +501,36 @@ fn offset(info: &*const sys::rd_kafka_ListOffsetsResultInfo_t) -> (Partition, Re
     (partition, found)
 }
 
-/// Reads the commits of the one group asked for.
+/// The partitions of the one group asked for.
 ///
 /// # Safety
-/// The group belongs to a result that is borrowed.
-unsafe fn commits(groups: &[*const sys::rd_kafka_group_result_t]) -> Result<Answer, Code> {
+/// The group belongs to a result that is borrowed for `'a`.
+unsafe fn partitions<'a>(
+    groups: &[*const sys::rd_kafka_group_result_t],
+) -> Result<&'a [sys::rd_kafka_topic_partition_t], Code> {
     let Some(group) = groups.first() else { return Err(Code::BadMessage) };
     // SAFETY: by the contract above; an error and a list may be null.
-    let elements = unsafe {
+    unsafe {
         let error = sys::rd_kafka_group_result_error(*group);
         if !error.is_null() {
             no_error(sys::rd_kafka_error_code(error))?;
         }
         let list = sys::rd_kafka_group_result_partitions(*group);
         not_null(list)?;
-        slice((*list).elems.cast_const(), usize::try_from((*list).cnt).unwrap_or(0))
+        Ok(slice((*list).elems.cast_const(), usize::try_from((*list).cnt).unwrap_or(0)))
+    }
+}
+
+/// Reads a commit of a result, which is valid while it is read.
+fn commit(element: &sys::rd_kafka_topic_partition_t) -> (Partition, Result<Option<Commit>, Code>) {
+    // SAFETY: the library ends names with a zero byte; metadata has the length it says, or is null.
+    let (partition, metadata) = unsafe {
+        let metadata = slice(element.metadata.cast_const().cast::<u8>(), element.metadata_size);
+        ((owned(element.topic), element.partition), String::from_utf8_lossy(metadata).into_owned())
     };
-    let read = |element: &sys::rd_kafka_topic_partition_t| {
-        // SAFETY: the library ends names with a zero byte.
-        let partition = (unsafe { owned(element.topic) }, element.partition);
-        let offset = (element.offset >= 0).then_some(element.offset);
-        (partition, no_error(element.err).map(|()| offset))
+    let Ok(()) = no_error(element.err) else {
+        return (partition, Err(Code::from(element.err)));
     };
-    Ok(Answer::Commits(elements.iter().map(read).collect()))
+    let offset = element.offset;
+    (partition, Ok((offset >= 0).then_some(Commit { offset, metadata })))
 }

@@ -85,7 +85,8 @@ pub(super) fn locate(
     (located, beside)
 }
 
-fn ask(link: &Link, questions: &[Question], deadline: Deadline) -> Vec<Answered> {
+/// Puts questions as they are; each is given [`QUESTION_MAX`].
+pub(super) fn ask(link: &Link, questions: &[Question], deadline: Deadline) -> Vec<Answered> {
     native::ask(link, questions, deadline.at_most(QUESTION_MAX), deadline.end())
 }
 

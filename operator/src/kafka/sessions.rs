@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 use super::connection::{Identity, Settings};
 use super::failure::Failure;
 use super::lag::Asked;
+use super::records::{Entry, Place};
 use super::session::Session;
 use super::topics::{Done, Job, JobKind, TopicChange, TopicSeen};
 use crate::error::{Step, StepError};
@@ -119,8 +120,31 @@ impl Sessions {
     pub async fn observe_topic(&self, to: Settings, topic: &str) -> Result<TopicSeen, Failure> {
         match self.topic(to, topic, JobKind::Observe).await? {
             Done::Seen(seen) => Ok(seen),
-            Done::Made => Err(Failure::interrupted()),
+            Done::Made | Done::Records(_) => Err(Failure::interrupted()),
         }
+    }
+
+    /// What is on record about a place.
+    ///
+    /// # Errors
+    /// When Kafka can't be reached or refuses.
+    pub async fn recorded(&self, to: Settings, place: Place) -> Result<Vec<Entry>, Failure> {
+        // What is about a group is asked of the group alone; the name only has to reach a broker.
+        let (Place::Topic(topic) | Place::Group(topic)) = place.clone();
+        match self.topic(to, &topic, JobKind::Recorded(place)).await? {
+            Done::Records(entries) => Ok(entries),
+            Done::Made | Done::Seen(_) => Err(Failure::interrupted()),
+        }
+    }
+
+    /// Puts something on record, in the stead of what was there.
+    ///
+    /// # Errors
+    /// When Kafka can't be reached or refuses; with `TopicMissing` when the topic it is to lie at
+    /// isn't there.
+    pub async fn record(&self, to: Settings, place: Place, entry: Entry) -> Result<(), Failure> {
+        let Entry { topic, text, at_millis } = entry;
+        self.topic(to, &topic, JobKind::Record { place, text, at_millis }).await.map(|_| ())
     }
 
     /// Makes one change of a topic. Made twice, it does no harm.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use millrace_crds::Reason;
 use tokio::sync::oneshot;
 
+use super::records::HOLDERS_GROUP;
 use super::session::Session;
 use super::topics::{self, Done, Job};
 use super::{CONVERSATION_MAX, Deadline, Failure};
@@ -145,10 +146,12 @@ impl Session {
     fn work(self: &Arc<Self>, jobs: &[Job]) -> Vec<Outcome> {
         let deadline = Deadline::within(CONVERSATION_MAX);
         let topic = jobs.first().map_or("", |job| &job.topic);
-        match self.link(topic, None, deadline) {
+        // Records of holders are a group's commits.
+        let group = Some(HOLDERS_GROUP);
+        match self.link(topic, group, deadline) {
             Ok(link) => {
                 let outcomes = topics::work(&link, self.settings(), jobs, deadline);
-                self.judged(&link, (topic, None), deadline, outcomes)
+                self.judged(&link, (topic, group), deadline, outcomes)
             }
             Err(failure) => jobs.iter().map(|_| Err(failure.clone())).collect(),
         }

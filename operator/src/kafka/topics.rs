@@ -23,6 +23,7 @@ use super::failure::Failure;
 use super::native::Topic;
 use super::probe::Link;
 use super::questions::describe;
+use super::records::{self, Entry, Place};
 
 /// Longest wait for one admin request; creating a topic on a busy controller takes seconds.
 const REQUEST_MAX: Duration = Duration::from_secs(10);
@@ -87,7 +88,15 @@ pub(super) struct Job {
 #[derive(Clone, Debug)]
 pub(super) enum JobKind {
     Observe,
+    /// Read what is on record.
+    Recorded(Place),
     Change(TopicChange),
+    /// Put on record; what is about a group lies at the job's topic.
+    Record {
+        place: Place,
+        text: String,
+        at_millis: i64,
+    },
     Delete,
 }
 
@@ -95,21 +104,31 @@ pub(super) enum JobKind {
 #[derive(Clone, Debug)]
 pub(super) enum Done {
     Seen(TopicSeen),
+    Records(Vec<Entry>),
     Made,
 }
+
+/// Records are written after what is made, before what is deleted.
+const RECORD_ORDER: u8 = 4;
 
 type Outcome = Result<Done, Failure>;
 type Admin = AdminClient<DefaultClientContext>;
 
 impl Job {
     pub(super) fn is_change(&self) -> bool {
-        !matches!(self.kind, JobKind::Observe)
+        !matches!(self.kind, JobKind::Observe | JobKind::Recorded(_))
     }
 
     /// A verb phrase naming the topic.
-    fn what(&self) -> String {
+    pub(super) fn what(&self) -> String {
         let topic = &self.topic;
+        let thing = |place: &Place| match place {
+            Place::Topic(topic) => format!("topic {topic}"),
+            Place::Group(group) => format!("consumer group {group}"),
+        };
         match &self.kind {
+            JobKind::Recorded(place) => format!("read who holds {}", thing(place)),
+            JobKind::Record { place, .. } => format!("put on record who holds {}", thing(place)),
             JobKind::Observe => format!("describe topic {topic}"),
             JobKind::Delete => format!("delete topic {topic}"),
             JobKind::Change(TopicChange::Create { partitions, .. }) => {
@@ -143,11 +162,12 @@ impl Job {
     /// Which changes go before others; those of one kind have the same.
     fn order(&self) -> u8 {
         match &self.kind {
-            JobKind::Observe => 0,
+            JobKind::Observe | JobKind::Recorded(_) => 0,
             JobKind::Change(TopicChange::Create { .. }) => 1,
             JobKind::Change(TopicChange::Grow { .. }) => 2,
             JobKind::Change(TopicChange::Set { .. }) => 3,
-            JobKind::Delete => 4,
+            JobKind::Record { .. } => RECORD_ORDER,
+            JobKind::Delete => 5,
         }
     }
 
@@ -182,13 +202,20 @@ pub(super) fn work(
     for (number, job) in changes {
         kinds.entry(job.order()).or_default().push((number, job));
     }
-    for changes in kinds.values() {
+    for (order, changes) in &kinds {
+        if *order == RECORD_ORDER {
+            outcomes.extend(records::write(link, changes, deadline));
+            continue;
+        }
         for batch in batches(changes) {
             outcomes.extend(change(admin, batch, deadline));
         }
     }
     let looks = jobs.iter().enumerate().filter(|(_, job)| !job.is_change());
-    outcomes.extend(observe(link, admin, looks.collect(), deadline));
+    let (looks, recorded): (Vec<Numbered<'_>>, Vec<Numbered<'_>>) =
+        looks.partition(|(_, job)| matches!(job.kind, JobKind::Observe));
+    outcomes.extend(records::read(link, &recorded, deadline));
+    outcomes.extend(observe(link, admin, looks, deadline));
     let mut outcome =
         |number| outcomes.remove(&number).unwrap_or_else(|| Err(Failure::interrupted()));
     (0..jobs.len()).map(&mut outcome).collect()
@@ -264,7 +291,7 @@ fn request(admin: &Admin, batch: &[Numbered<'_>], options: &AdminOptions) -> Tol
                 settings_set.push(all.fold(alter, |alter, (name, value)| alter.set(name, value)));
             }
             JobKind::Delete => deletions.push(topic),
-            JobKind::Observe => {}
+            JobKind::Observe | JobKind::Recorded(_) | JobKind::Record { .. } => {}
         }
     }
     let mut told = Vec::new();

@@ -9,22 +9,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt};
+use kube::Resource;
 use kube::core::DeserializeGuard;
 use kube::core::error_boundary::InvalidObject;
 use kube::runtime::controller::{self, Action, Controller};
 use kube::runtime::{WatchStreamExt, reflector, watcher};
-use kube::{Resource, ResourceExt};
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::EdgePool;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::cache;
 use crate::cache::claims::Claim;
 use crate::cache::packed::Packed;
+use crate::cache::{self, key_of};
 use crate::cluster::{Applicable, state_unknown};
 use crate::context::Context;
 use crate::error::{Category, Step, StepError, chain};
+use crate::holders;
 use crate::reconcile::finalizer;
 use crate::reconcile::next::Next;
 use crate::reconcile::place::{PAGE_SIZE, Place};
@@ -118,6 +119,8 @@ pub async fn run<R: Reconciler>(
                     forget.failures.clear(&key);
                     forget.claims.forget(&key);
                     let _ = forget.queue_times.begun(&key);
+                    let (held, of) = (forget.clone(), key);
+                    drop(tokio::spawn(async move { holders::gone(&held, &of).await }));
                     if kind == EdgePool::kind(&()) {
                         forget.references.set(namespace, &gone.name, std::iter::empty());
                     }
@@ -155,10 +158,6 @@ fn note_claim<R: Reconciler>(context: &Context, object: &R::Object) {
     if let Some(claim) = R::claim(object) {
         context.claims.note(object, claim);
     }
-}
-
-fn key_of<K: Resource<DynamicType = ()>>(object: &K) -> String {
-    cache::key(&K::kind(&()), &object.namespace().unwrap_or_default(), &object.name_any())
 }
 
 /// One run of a reconciler, with the frame around it. Public so that tests drive the same code.

@@ -1,8 +1,8 @@
 //! Conditions of one object while a status is worked out, and the events their changes call for.
 //!
-//! A condition is stated once per reconcile for the generation at hand. [`Conditions::conclude`] derives
-//! `Ready` from the conditions it is told to require and from nothing else, so that no path can claim
-//! readiness by itself: a condition that was not stated in this reconcile counts as not true.
+//! A condition is stated once per reconcile for the generation at hand. [`Conditions::conclude`]
+//! derives `Ready` from the conditions it is told to require and from nothing else, so that no path
+//! can claim readiness by itself: one that was not stated in this reconcile counts as not true.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -178,7 +178,7 @@ mod tests {
         Conditions::new(before, Some(generation), Timestamp::from_second(1_000).unwrap())
     }
 
-    /// Scenario: a required condition was true for the spec before and is not stated now. Guarantee:
+    /// Scenario: a required condition was true for the last spec and is not stated now. Guarantee:
     /// Ready is false.
     #[test]
     fn a_condition_not_stated_in_this_reconcile_never_counts() {
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(ready.reason, "NotObserved");
     }
 
-    /// Scenario: conditions that the API server did not let us see, alone and beside one that does not
+    /// Scenario: conditions that the API server hid from us, alone and beside one that does not
     /// hold. Guarantee: Ready is unknown only while nothing is known to be wrong.
     #[test]
     fn ready_is_unknown_while_nothing_is_wrong_but_that_we_could_not_look() {

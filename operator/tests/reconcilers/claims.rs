@@ -100,19 +100,20 @@ async fn the_younger_of_two_schemas_of_the_same_tables_is_refused() {
     }
 }
 
-/// Scenario: gateway pools a-b/c and a/b-c, whose default groups are called the same, and one that
-/// names that group. Guarantee: the first keeps it; no workload is made for the others, which say
-/// whose it is; once the first is gone the next has it.
+/// Scenario: gateway pools a-b/c and a/b-c with default groups, and two that name the first one's.
+/// Guarantee: the defaults differ; no workload is made for those that name another's, which say
+/// whose it is; once that one is gone the next has it.
 #[tokio::test]
 async fn pools_of_one_consumer_group_do_not_read_each_others_partitions() {
     let world = World::new();
     let pools = [
         path("a-b", "gatewaypools", "c"),
         path("a", "gatewaypools", "b-c"),
+        path("y", "gatewaypools", "y"),
         path("z", "gatewaypools", "z"),
     ];
     for (at, pool) in pools.iter().enumerate() {
-        let more = if at == 2 { json!({"consumerGroup": "millrace-a-b-c"}) } else { json!({}) };
+        let more = if at >= 2 { json!({"consumerGroup": "millrace.a-b.c"}) } else { json!({}) };
         let spec = gateway_pool(more)["spec"].take();
         let created = format!("2026-01-0{}T00:00:00Z", at + 1);
         world.server.put(pool, object("GatewayPool", &created, spec));
@@ -121,17 +122,17 @@ async fn pools_of_one_consumer_group_do_not_read_each_others_partitions() {
     let sets = |world: &World| -> usize {
         world.server.paths().iter().filter(|path| path.contains("/statefulsets/")).count()
     };
-    assert_eq!(sets(&world), 1);
-    for pool in &pools[1..] {
+    assert_eq!(sets(&world), 2);
+    for pool in &pools[2..] {
         let (reason, message) = told(&world, pool);
         assert_eq!(reason, "HeldByAnother");
-        assert!(message.contains("consumer group millrace-a-b-c on kafka:9092"), "{message}");
+        assert!(message.contains("consumer group millrace.a-b.c on kafka:9092"), "{message}");
         assert!(message.contains("GatewayPool c in namespace a-b"), "{message}");
         assert_eq!(world.condition(pool, "Stalled").unwrap().0, "True");
     }
     world.context.claims.forget("GatewayPool/a-b/c");
-    world.reconcile::<GatewayPools>(&pools[1]).await.unwrap();
-    assert_eq!(sets(&world), 2);
+    world.reconcile::<GatewayPools>(&pools[2]).await.unwrap();
+    assert_eq!(sets(&world), 3);
 }
 
 /// Scenario: an object that was refused, or shares, is deleted with the policy Delete. Guarantee:

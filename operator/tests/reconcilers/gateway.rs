@@ -78,7 +78,7 @@ async fn a_new_pool_gets_a_stateful_set_with_fixed_members() {
     assert!(!text.contains("AtLeastOnce"), "{text}");
     assert!(text.contains("groupProtocol: Consumer"), "{text}");
     assert!(text.contains("nestedDepth: 3"), "{text}");
-    assert!(text.contains("groupId: millrace-telemetry-prod"), "{text}");
+    assert!(text.contains("groupId: millrace.telemetry.prod"), "{text}");
     assert!(world.is_ready(POOL), "{:?}", world.condition(POOL, "Ready"));
 }
 

@@ -6,6 +6,8 @@ mod deduplication;
 mod edge;
 mod edge_change;
 mod gateway;
+mod holders;
+mod kafka_records;
 mod lease;
 mod losses;
 mod outside;

@@ -287,6 +287,7 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         outbound: Outbound::default(),
         stores: Stores::default(),
         claims: millrace_operator::cache::claims::Claims::default(),
+        holders: millrace_operator::cache::holders::Holders::default(),
     }
 }
 

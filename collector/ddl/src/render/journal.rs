@@ -73,3 +73,13 @@ pub(crate) fn read_journal(name: &TableName) -> Statement {
         full(name)
     ))
 }
+
+/// Who holds each signal's tables: whoever wrote that last.
+pub(crate) fn read_holders(name: &TableName) -> Statement {
+    Statement::new(format!(
+        "SELECT arrayJoin(Statements) AS signal, argMax(Author, (At, Author)) AS holder, \
+         toUnixTimestamp64Milli(now64(3)) - max(toUnixTimestamp64Milli(At)) AS age_millis \
+         FROM {} WHERE Event = 'holds' GROUP BY signal",
+        full(name)
+    ))
+}

@@ -21,6 +21,7 @@ const FLOORS: &[&[&str]] = &[
     &["cache"],
     &["context"],
     &["cluster"],
+    &["holders"],
     &["pool"],
     &["reconcile"],
     &["controllers::edge", "controllers::schema", "controllers::topic"],

@@ -32,6 +32,7 @@ use self::retention_loss::Losses;
 use crate::cache::claims::Claim;
 use crate::context::Context;
 use crate::error::StepError;
+use crate::holders;
 use crate::pool::names::Role;
 use crate::pool::scale;
 use crate::pool::status::Outcome;
@@ -78,7 +79,10 @@ impl Reconciler for GatewayPools {
                 // Each step's future lies on the heap: together they are larger than a stack likes.
                 let observed = Box::pin(observe::observe(context, pool, draft)).await?;
                 losses = observed.losses.clone();
-                let held = context.claims.refused(pool);
+                let held = match context.claims.refused(pool) {
+                    Some(held) => Some(held),
+                    None => Box::pin(holders::of_pool(context, pool, &observed.draft.lag)).await,
+                };
                 match held.map_or_else(|| validate::validate(pool, &observed), Err) {
                     Ok(validated) => {
                         let built = build::build(&validated);

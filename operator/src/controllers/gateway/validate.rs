@@ -154,7 +154,7 @@ pub(super) fn claim(pool: &GatewayPool) -> Option<Claim> {
 /// The pool's consumer group.
 fn consumer_group(pool: &GatewayPool, names: &PoolNames) -> String {
     pool.spec.settings.consumer_group.as_ref().map_or_else(
-        || format!("millrace-{}-{}", names.namespace, names.pool),
+        || format!("millrace.{}.{}", names.namespace, names.pool),
         |group| group.as_str().to_owned(),
     )
 }

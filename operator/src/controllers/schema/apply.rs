@@ -6,12 +6,14 @@ use millrace_crds::Reason;
 use millrace_crds::v1alpha1::TelemetrySchema;
 use millrace_ddl as ddl;
 
-use super::observe::{self, Observed, Server, failed, stopped};
+use super::observe::{self, Observed, Server};
 use super::plan::{Left, Plan, Standing, judge, permit, reason_of};
 use super::validate;
 use crate::clickhouse::migrations::Place;
+use crate::clickhouse::{failed, stopped};
 use crate::context::Context;
 use crate::error::StepError;
+use crate::holders;
 use crate::report::events::Notice;
 
 /// The tables after the plan has run.
@@ -160,7 +162,8 @@ fn notice(
     }
 }
 
-/// Drops the tables with all their rows, on every server; the database is kept.
+/// Drops the tables with all their rows, on every server, unless another holds them; the database
+/// is kept.
 ///
 /// # Errors
 /// When a Secret is missing, or ClickHouse or the API server refuse or are away.
@@ -168,6 +171,12 @@ pub(super) async fn delete(context: &Context, schema: &TelemetrySchema) -> Resul
     let declared = validate::validate(schema)?;
     let client = observe::connection(context, schema).await?;
     let servers = client.each();
+    let looked = holders::look_at_tables(context, schema, &declared, servers.clone()).await;
+    if let Some(why) = holders::keeps(context, schema.spec.shared, looked)? {
+        let notice = Notice::kept(super::REMAINS, &why);
+        context.events.publish(&schema.object_ref(&()), notice).await;
+        return Ok(());
+    }
     // Side by side: one that hangs keeps no other's tables.
     let drops = servers.iter().map(|server| context.tables.drop_all(server, &declared));
     join_all(drops).await.into_iter().collect::<Result<(), _>>().map_err(failed)?;

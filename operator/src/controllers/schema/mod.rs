@@ -23,6 +23,7 @@ use crate::cache::claims::Claim;
 use crate::cluster::is_paused;
 use crate::context::Context;
 use crate::error::StepError;
+use crate::holders;
 use crate::reconcile::Next;
 use crate::reconcile::controller::Reconciler;
 use crate::reconcile::finalizer;
@@ -30,6 +31,9 @@ use crate::reconcile::watches::Watching;
 
 /// Tables are compared with their declaration this often: ClickHouse has no watch.
 const RESYNC: Duration = Duration::from_secs(60);
+
+/// What is left behind when tables are not deleted.
+const REMAINS: &str = "the tables and their rows remain in ClickHouse";
 
 /// Reconciles schemas.
 pub struct Schemas;
@@ -71,14 +75,22 @@ async fn bring_about(
     let declared = validate::validate(schema)?;
     context.claims.refused(schema).map_or(Ok(()), |held| Err(StepError::from(held)))?;
     let observed = observe::observe(context, schema, declared).await?;
+    let declared = observed.declared.clone();
+    let answering = observed.answering();
+    let due = holders::look_at_tables(context, schema, &declared, answering).await?;
+    let may_record = !is_paused(schema) && observed.may_record(schema);
     let mut plan = plan::plan(&observed);
     plan.outdated = gate::outdated(context, schema, &plan.servers).await?;
-    Ok(apply::apply(context, schema, observed, plan, is_paused(schema)).await)
+    let applied = apply::apply(context, schema, observed, plan, is_paused(schema)).await;
+    if may_record && applied.failure.is_none() {
+        holders::write_of_tables(context, schema, &declared, due).await?;
+    }
+    Ok(applied)
 }
 
 /// An object on its way out: the tables go first if the user asked for that.
 async fn leave(context: &Context, schema: &TelemetrySchema) -> Result<Next, StepError> {
     let asked = schema.spec.deletion_policy == DeletionPolicy::Delete;
     let clean = asked.then(|| apply::delete(context, schema));
-    finalizer::leave(context, schema, clean, "the tables and their rows remain in ClickHouse").await
+    finalizer::leave(context, schema, clean, REMAINS).await
 }

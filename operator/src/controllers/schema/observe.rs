@@ -5,10 +5,12 @@ use std::time::Duration;
 use futures::future::join_all;
 use kube::ResourceExt;
 use millrace_crds::Reason;
-use millrace_crds::v1alpha1::{CaRef, ClickHouseTarget, ClickHouseTls, TelemetrySchema};
+use millrace_crds::v1alpha1::{
+    CaRef, ChangePolicy, ClickHouseTarget, ClickHouseTls, TelemetrySchema,
+};
 use millrace_ddl as ddl;
 
-use super::plan::stable;
+use crate::clickhouse::failed;
 use crate::context::Context;
 use crate::error::{Category, Step, StepError};
 use crate::outbound::CLICKHOUSE_ANSWER_BYTES_MAX;
@@ -22,6 +24,26 @@ const LOOK_MAX: Duration = Duration::from_secs(10);
 pub(super) struct Observed {
     pub(super) declared: ddl::Declared,
     pub(super) servers: Vec<Server>,
+}
+
+impl Observed {
+    /// The servers that answered.
+    pub(super) fn answering(&self) -> Vec<ddl::Client> {
+        let answering = self.servers.iter().filter(|server| server.tables.is_ok());
+        answering.map(|server| server.client.clone()).collect()
+    }
+
+    /// Whether who holds the tables may be written down: that may make a journal, which is a change
+    /// that somebody may want to approve.
+    pub(super) fn may_record(&self, schema: &TelemetrySchema) -> bool {
+        let journal = self.declared.journal();
+        let tables = |server: &Server| {
+            let tables = server.tables.as_ref().ok();
+            tables.is_some_and(|tables| tables.tables.contains_key(journal.table()))
+        };
+        let policy = schema.spec.changes.unwrap_or_default();
+        policy == ChangePolicy::Automatic || self.servers.iter().all(tables)
+    }
 }
 
 /// One server: its tables, or why they can't be read.
@@ -108,68 +130,4 @@ pub(super) async fn connection(
 
 async fn authority(secrets: &Secrets, reference: &CaRef) -> Result<Vec<u8>, StepError> {
     Ok(secrets.authority(reference).await?.into_bytes())
-}
-
-/// An error of the ddl client as the failure of a reconcile.
-pub(super) fn failed(error: ddl::ClientError) -> StepError {
-    let reason = match error.category() {
-        ddl::Category::Unreachable
-        | ddl::Category::Timeout
-        | ddl::Category::Overloaded
-        | ddl::Category::Protocol => Reason::ClickHouseUnreachable,
-        ddl::Category::UnknownHost => Reason::ClickHouseHostUnknown,
-        ddl::Category::Tls => Reason::ClickHouseTlsFailed,
-        ddl::Category::Authentication => Reason::ClickHouseAuthenticationFailed,
-        ddl::Category::Privilege => Reason::ClickHouseNotAuthorized,
-        ddl::Category::ReadOnly => Reason::ClickHouseReadOnly,
-        ddl::Category::KeeperLost => Reason::ClickHouseKeeperLost,
-        ddl::Category::DiskFull => Reason::ClickHouseDiskFull,
-        ddl::Category::Quota => Reason::ClickHouseQuotaExceeded,
-        ddl::Category::UnknownDatabase | ddl::Category::UnknownTable => Reason::TableMissing,
-        ddl::Category::Setup => Reason::SpecInvalid,
-        ddl::Category::LinkLocal => Reason::HostNotAllowed,
-        _ => Reason::ClickHouseRefused,
-    };
-    StepError::new(Step::Observe, Category::External, reason, stable(&error.to_string()))
-}
-
-/// A run that stopped, as the failure of a reconcile.
-pub(super) fn stopped(error: ddl::MigrateError) -> StepError {
-    use ddl::{MigrateError, PreflightError};
-    let reason = match &error {
-        MigrateError::Preflight(PreflightError::Client(_))
-        | MigrateError::Read(_)
-        | MigrateError::Record(_)
-        | MigrateError::Apply(_) => return stopped_by_server(error),
-        MigrateError::Preflight(
-            PreflightError::UnknownVersion(_) | PreflightError::TooOld { .. },
-        ) => Reason::ClickHouseVersionUnsupported,
-        MigrateError::Preflight(PreflightError::Privileges(_)) => Reason::ClickHouseNotAuthorized,
-        MigrateError::Preflight(PreflightError::NoKeeper) => Reason::ClickHouseKeeperMissing,
-        MigrateError::Preflight(PreflightError::KeeperLost(_)) => Reason::ClickHouseKeeperLost,
-        MigrateError::Preflight(PreflightError::ReadOnlyReplica { .. }) => Reason::ReplicaReadOnly,
-        MigrateError::Journal(_) => Reason::MigrationJournalBroken,
-        MigrateError::Busy { .. } | MigrateError::LeaseLost { .. } => Reason::MigrationBusy,
-    };
-    // Seconds of silence differ from attempt to attempt, and would write a status each time.
-    let message = match error {
-        MigrateError::Busy { author, .. } => format!("another run, by {author}, is at work"),
-        other => stable(&other.to_string()),
-    };
-    StepError::new(Step::Apply, Category::External, reason, message)
-}
-
-fn stopped_by_server(error: ddl::MigrateError) -> StepError {
-    use ddl::{MigrateError, PreflightError};
-    tracing::warn!(error = stable(&error.to_string()), "a migration stopped");
-    match error {
-        MigrateError::Preflight(PreflightError::Client(cause))
-        | MigrateError::Read(cause)
-        | MigrateError::Record(cause) => failed(cause),
-        MigrateError::Apply(cause) => failed(cause.into()),
-        other => {
-            let reason = Reason::ClickHouseRefused;
-            StepError::new(Step::Apply, Category::External, reason, other.to_string())
-        }
-    }
 }

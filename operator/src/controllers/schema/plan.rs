@@ -148,12 +148,6 @@ fn line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(LINE_CHARS_MAX).collect()
 }
 
-/// Cuts what changes from attempt to attempt off a server's words: its version and query ids.
-pub(super) fn stable(text: &str) -> String {
-    let text = text.split(" (version ").next().unwrap_or(text);
-    text.split(", query_id").next().unwrap_or(text).trim_end().to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::validate::test_support::schema;

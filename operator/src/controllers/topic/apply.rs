@@ -9,6 +9,7 @@ use super::plan::Plan;
 use super::validate::{self, Wanted};
 use crate::context::Context;
 use crate::error::{Step, StepError};
+use crate::holders;
 use crate::kafka::{TopicChange, TopicSeen};
 use crate::report::events::Notice;
 
@@ -72,13 +73,20 @@ fn notice(wanted: &Wanted, seen: &TopicSeen, change: &TopicChange) -> Notice {
     }
 }
 
-/// Deletes the topic with all its records.
+/// Deletes the topic with all its records, unless another holds it.
 ///
 /// # Errors
 /// When a Secret is missing, or Kafka or the API server refuse or are away.
 pub(super) async fn delete(context: &Context, topic: &TelemetryTopic) -> Result<(), StepError> {
     let wanted = validate::validate(topic)?;
     let settings = observe::connection(context, topic).await?;
+    let thing = validate::thing(topic, &wanted, settings.clone());
+    let looked = holders::look(context, topic, &thing).await;
+    if let Some(why) = holders::keeps(context, topic.spec.shared, looked)? {
+        let notice = Notice::kept(super::REMAINS, &why);
+        context.events.publish(&topic.object_ref(&()), notice).await;
+        return Ok(());
+    }
     let deleted = context.brokers.delete(settings, wanted.name.to_string());
     deleted.await.map_err(|failure| failure.at(Step::Apply))?;
     let note = format!("topic {} and its records deleted", wanted.name);

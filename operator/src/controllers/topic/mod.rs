@@ -19,6 +19,8 @@ use crate::cache::claims::Claim;
 use crate::cluster::is_paused;
 use crate::context::Context;
 use crate::error::StepError;
+use crate::holders;
+use crate::kafka::TopicSeen;
 use crate::reconcile::Next;
 use crate::reconcile::controller::Reconciler;
 use crate::reconcile::finalizer;
@@ -28,6 +30,9 @@ use crate::reconcile::watches::Watching;
 const RESYNC: Duration = Duration::from_secs(60);
 /// A topic that was just changed is looked at again this soon.
 const RESYNC_MOVING: Duration = Duration::from_secs(2);
+
+/// What is left behind when a topic is not deleted.
+const REMAINS: &str = "the topic and its records remain in Kafka";
 
 /// Reconciles topics.
 pub struct Topics;
@@ -71,13 +76,27 @@ async fn bring_about(
     let wanted = validate::validate(topic)?;
     context.claims.refused(topic).map_or(Ok(()), |held| Err(StepError::from(held)))?;
     let observed = observe::observe(context, topic, wanted).await?;
+    let thing = validate::thing(topic, &observed.wanted, observed.settings.clone());
+    // A record goes with its topic: where there is none, nobody can hold it yet.
+    let is_missing = observed.seen == TopicSeen::Missing;
+    let mut due = match is_missing {
+        true => None,
+        false => holders::look(context, topic, &thing).await?,
+    };
     let plan = plan::plan(&observed.wanted, &observed.seen);
-    apply::apply(context, topic, observed, plan, is_paused(topic)).await
+    let applied = apply::apply(context, topic, observed, plan, is_paused(topic)).await?;
+    if is_missing && applied.seen != TopicSeen::Missing {
+        due = holders::look(context, topic, &thing).await?;
+    }
+    if let Some(due) = due.filter(|_| !is_paused(topic)) {
+        holders::write(context, topic, &thing, due).await?;
+    }
+    Ok(applied)
 }
 
 /// An object on its way out: the topic goes first if the user asked for that.
 async fn leave(context: &Context, topic: &TelemetryTopic) -> Result<Next, StepError> {
     let asked = topic.spec.deletion_policy == DeletionPolicy::Delete;
     let clean = asked.then(|| apply::delete(context, topic));
-    finalizer::leave(context, topic, clean, "the topic and its records remain in Kafka").await
+    finalizer::leave(context, topic, clean, REMAINS).await
 }

@@ -9,6 +9,8 @@ use millrace_crds::{BootstrapServer, Period, TopicName};
 
 use crate::cache::claims::Claim;
 use crate::error::{Category, Step, StepError};
+use crate::holders::Thing;
+use crate::kafka::{Place, Settings};
 
 /// Whose clock a topic's messages are dated by. Kafka's default is the producers': it then refuses
 /// what an edge sends whose clock is over an hour ahead, deletes early what one sends whose clock
@@ -16,6 +18,9 @@ use crate::error::{Category, Step, StepError};
 const TIMESTAMP_TYPE: &str = "message.timestamp.type";
 /// The brokers'.
 const LOG_APPEND_TIME: &str = "LogAppendTime";
+
+/// What another object of the same topic could write instead.
+const ADVICE: &str = "another topicName";
 
 /// A topic as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,11 +64,19 @@ pub(super) fn claim(topic: &TelemetryTopic) -> Option<Claim> {
     let name = validate(topic).ok()?.name;
     let servers = topic.spec.kafka.bootstrap_servers.iter();
     let thing = |server: &BootstrapServer| format!("topic {name} on {}", server.as_str());
-    Some(Claim {
-        things: servers.map(thing).collect(),
+    Some(Claim { things: servers.map(thing).collect(), shared: topic.spec.shared, advice: ADVICE })
+}
+
+/// The same as it is on record in Kafka.
+pub(super) fn thing(topic: &TelemetryTopic, wanted: &Wanted, settings: Settings) -> Thing {
+    let name = wanted.name.to_string();
+    Thing {
+        settings,
+        place: Place::Topic(name.clone()),
+        topics: vec![name],
         shared: topic.spec.shared,
-        advice: "another topicName",
-    })
+        advice: ADVICE,
+    }
 }
 
 fn milliseconds(period: &Period) -> String {

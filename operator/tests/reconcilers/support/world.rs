@@ -139,6 +139,7 @@ fn context(
         outbound: Outbound::default(),
         stores: Stores::default(),
         claims: millrace_operator::cache::claims::Claims::default(),
+        holders: millrace_operator::cache::holders::Holders::default(),
         metered: MetricsApi::default(),
         migrations: Migrations::default(),
         baselines: ByPool::default(),
