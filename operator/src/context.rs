@@ -20,6 +20,7 @@ use crate::cache::secret_references::References;
 use crate::cache::sizing::Sizing;
 use crate::clickhouse::migrations::Migrations;
 use crate::clickhouse::{Brokers, Tables};
+use crate::inserts::Inserts;
 use crate::kafka::lag_board::LagSource;
 use crate::outbound::Outbound;
 use crate::pods::{MetricsApi, PodSource};
@@ -95,6 +96,8 @@ pub struct Context {
     pub stores: Stores,
     /// Which tables are being migrated.
     pub migrations: Migrations,
+    /// How fast pools insert into tables.
+    pub inserts: Inserts,
     /// What pods did, for judging rollouts.
     pub baselines: ByPool<Baseline>,
 }

@@ -18,6 +18,7 @@ pub mod events;
 pub mod external;
 pub mod finalizer;
 pub mod gateway;
+pub mod inserts;
 pub mod kafka;
 pub mod kept;
 pub mod lag;

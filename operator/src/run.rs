@@ -22,6 +22,7 @@ use crate::clickhouse::Outside;
 use crate::clickhouse::migrations::Migrations;
 use crate::context::{Context, Images, SystemClock};
 use crate::error::chain;
+use crate::inserts::Inserts;
 use crate::kafka::lag_board::LagBoard;
 use crate::kafka::{KafkaLag, Pace, Sessions};
 use crate::lease::{Elector, Ending};
@@ -233,6 +234,7 @@ fn context(args: &Args, client: Client, metrics: &Metrics) -> Context {
         claims: crate::cache::claims::Claims::default(),
         metered: MetricsApi::default(),
         migrations: Migrations::default(),
+        inserts: Inserts::default(),
         baselines: ByPool::default(),
         client,
     }

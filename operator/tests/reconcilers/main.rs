@@ -8,6 +8,7 @@ mod edge_change;
 mod gateway;
 mod lease;
 mod losses;
+mod observing;
 mod outside;
 mod pipeline;
 mod released;

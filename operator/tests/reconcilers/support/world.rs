@@ -141,6 +141,7 @@ fn context(
         claims: millrace_operator::cache::claims::Claims::default(),
         metered: MetricsApi::default(),
         migrations: Migrations::default(),
+        inserts: Default::default(),
         baselines: ByPool::default(),
     }
 }
