@@ -15,6 +15,7 @@ use crate::cache::children::Seen;
 use crate::cache::claims::Claims;
 use crate::cache::failures::Failures;
 use crate::cache::holders::Holders;
+use crate::cache::inserts::Inserts;
 use crate::cache::objects::Stores;
 use crate::cache::queue_time::QueueTimes;
 use crate::cache::secret_references::References;
@@ -99,6 +100,8 @@ pub struct Context {
     pub stores: Stores,
     /// Which tables are being migrated.
     pub migrations: Migrations,
+    /// How fast pools insert into tables.
+    pub inserts: Inserts,
     /// What pods did, for judging rollouts.
     pub baselines: ByPool<Baseline>,
 }

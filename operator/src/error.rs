@@ -102,6 +102,8 @@ pub struct StepError {
     pub category: Category,
     /// The stable reason that conditions and events give.
     pub reason: Reason,
+    /// Whether the object's status tells of it already.
+    is_told: bool,
     source: Box<dyn std::error::Error + Send + Sync>,
 }
 
@@ -113,7 +115,7 @@ impl StepError {
         reason: Reason,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        Self { step, category, reason, source: source.into() }
+        Self { step, category, reason, is_told: false, source: source.into() }
     }
 
     /// Wraps an error of the Kubernetes client that happened while doing `what` (a verb phrase
@@ -126,6 +128,18 @@ impl StepError {
 }
 
 impl StepError {
+    /// The same, of which the object's status tells: the frame has nothing to add to it.
+    #[must_use]
+    pub fn told(self) -> Self {
+        Self { is_told: true, ..self }
+    }
+
+    /// Whether the object's status tells of it already.
+    #[must_use]
+    pub const fn is_told(&self) -> bool {
+        self.is_told
+    }
+
     /// What went wrong, without the step it happened in: for people who read conditions.
     #[must_use]
     pub fn cause(&self) -> String {
@@ -135,12 +149,22 @@ impl StepError {
 
 /// A call to the API server that failed.
 #[derive(Debug, thiserror::Error)]
-#[error("failed to {what}: {source}")]
+#[error("failed to {what}: {source}{}", remedy(source))]
 pub struct ApiError {
     /// A verb phrase naming the object.
     pub what: String,
     /// The client's error.
     pub source: kube::Error,
+}
+
+/// What a person can do about a refusal whose own words don't say it.
+fn remedy(error: &kube::Error) -> &'static str {
+    match error {
+        kube::Error::Api(status) if status.code == 403 => {
+            "; allow it in the operator's role, or in the admission rule or quota that forbids it"
+        }
+        _ => "",
+    }
 }
 
 /// The whole chain of causes on one line; the `Display` of most errors shows only the outermost.

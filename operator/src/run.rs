@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use crate::args::Args;
 use crate::cache::by_pool::ByPool;
 use crate::cache::holders::Holders;
+use crate::cache::inserts::Inserts;
 use crate::clickhouse::Outside;
 use crate::clickhouse::migrations::Migrations;
 use crate::context::{Context, Images, SystemClock};
@@ -242,6 +243,7 @@ fn context(args: &Args, client: Client, metrics: &Metrics, cluster: Option<Strin
         holders: Holders::new(cluster, args.watch_namespaces.clone()),
         metered: MetricsApi::default(),
         migrations: Migrations::default(),
+        inserts: Inserts::default(),
         baselines: ByPool::default(),
         client,
     }

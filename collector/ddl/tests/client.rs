@@ -283,6 +283,24 @@ async fn an_answer_without_an_end_is_given_up_at_its_bound() {
     }
 }
 
+/// Scenario: proxies in front of servers that are away, over one connection that is used again.
+/// Guarantee: each answer's status is named, and none of its words.
+#[tokio::test]
+async fn the_status_of_an_answer_that_is_not_clickhouses_is_named() {
+    let shared = Budget::new(SHARED_MAX);
+    for (status, named) in [(502, "502"), (404, "404"), (200, "200")] {
+        let server = Server::start(Script::Say(status, "<html>hunter2</html>")).await;
+        let client = limited(&server.url, &shared);
+        for _ in 0..2 {
+            let error = observe(&client, &declared()).await.unwrap_err();
+            assert_eq!(error.category(), Category::Protocol, "{error}");
+            let text = error.to_string();
+            assert!(text.contains(&format!("HTTP status {named}")), "{text}");
+            assert!(!text.contains("hunter2"), "{text}");
+        }
+    }
+}
+
 /// Scenario: the shared budget is used up by others, and then isn't. Guarantee: an answer waits for
 /// it, and is taken then.
 #[tokio::test]

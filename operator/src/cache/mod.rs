@@ -9,6 +9,7 @@
 //! | [`holders`]: what an object has on record | an object's | it is gone | one look |
 //! | [`failures`]: failures in a row | an object's | it succeeds | - |
 //! | [`queue_time`]: since when it waits | an object's | its reconcile | - |
+//! | [`inserts`]: what pools insert into tables | a pool's | 10 min unseen | one look |
 //! | [`sizing`], [`baseline`], by pool ([`by_pool`]) | a pool's | 10 min unseen | one look |
 //!
 //! All of it only saves work or asks for a time: a process that starts with none of it decides the
@@ -20,6 +21,7 @@ pub mod children;
 pub mod claims;
 pub mod failures;
 pub mod holders;
+pub mod inserts;
 pub mod objects;
 pub mod packed;
 pub mod queue_time;

@@ -10,6 +10,7 @@ use super::{Applicable, ApplyError};
 use crate::context::Context;
 use crate::error::{Category, Step, StepError};
 use crate::report::conditions::Conditions;
+use crate::report::unreachable::needs_a_person;
 
 /// Owns the status of our own kinds.
 pub const STATUS_MANAGER: &str = "millrace-operator/status";
@@ -78,16 +79,16 @@ pub async fn patch_status<K: Applicable, S: Serialize>(
     Err(StepError::api(Step::Status, what, refused))
 }
 
-/// States that it is not known whether the object is ready, and leaves all else as it was told
-/// last: for a reconcile that was cut off before it could say anything.
+/// States that it is not known whether the object is ready, and why: for a reconcile that ended
+/// with `failure` before it could say anything. What was told last of all else stays, unless only a
+/// person ends the failure: then the object is stalled.
 ///
 /// # Errors
 /// As [`patch_status`].
 pub async fn state_unknown<K: Applicable>(
     context: &Context,
     object: &K,
-    reason: Reason,
-    message: &str,
+    failure: &StepError,
 ) -> Result<bool, StepError> {
     let encode = |source| {
         let (kind, name) = (K::kind(&()).into_owned(), object.name_any());
@@ -99,7 +100,16 @@ pub async fn state_unknown<K: Applicable>(
     let known = serde_json::from_value(wanted["conditions"].take()).unwrap_or_default();
     let known: Vec<Condition> = known;
     let mut conditions = Conditions::new(&known, object.meta().generation, context.clock.now());
-    conditions.unknown(ConditionType::Ready, reason, message);
+    let (reason, message) = (failure.reason, failure.cause());
+    conditions.unknown(ConditionType::Ready, reason, message.as_str());
+    if needs_a_person(failure) {
+        conditions.fails(ConditionType::Progressing, reason, message.as_str());
+        conditions.holds(ConditionType::Stalled, reason, message.as_str());
+    }
+    // Conditions of an older spec say so themselves.
+    if let Some(generation) = object.meta().generation {
+        wanted["observedGeneration"] = generation.into();
+    }
     wanted["conditions"] =
         serde_json::to_value(conditions.clone().into_conditions()).map_err(encode)?;
     let wrote = patch_status(context, object, before.as_ref(), &wanted).await?;

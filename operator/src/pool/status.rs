@@ -89,10 +89,10 @@ pub enum Outcome<A> {
 }
 
 impl<A> Outcome<A> {
-    /// The failure that a retry must follow, if there was one.
+    /// The failure that a retry must follow, if there was one; once the status tells of it.
     pub fn into_failure(self) -> Option<StepError> {
         match self {
-            Self::Failed(error) => Some(error),
+            Self::Failed(error) => Some(error.told()),
             Self::Invalid { .. } | Self::Applied(_) => None,
         }
     }

@@ -1,40 +1,44 @@
 //! Making and removing the pods that try a change; which ones, `preflight` says.
+//!
+//! A try that was decided on by an older state of the pool than it has now is removed again by
+//! whoever made it: the change may have ended, and nobody looks for tries then.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{Api, DeleteParams, PostParams};
+use millrace_crds::Reason;
 
 use super::preflight::Tries;
-use crate::cluster::api;
+use crate::cluster::{Applicable, api};
 use crate::context::Context;
-use crate::error::{Step, StepError};
+use crate::error::{Category, Step, StepError};
 
 /// Removes tries that are over, and makes the one that is wanted; gives its name if it could not be
 /// made, for a quota, an admission rule or a role that forbids it.
 ///
 /// # Errors
 /// When the API server is away, or refuses for another cause.
-pub async fn try_out(
+pub async fn try_out<K: Applicable>(
     context: &Context,
-    namespace: &str,
+    pool: &K,
     tries: Tries,
 ) -> Result<Option<String>, StepError> {
+    let namespace = pool.namespace().unwrap_or_default();
     let Tries { make, remove } = tries;
-    let pods = api::<Pod>(&context.client, namespace);
+    let pods = api::<Pod>(&context.client, &namespace);
     for name in remove {
-        match pods.delete(&name, &DeleteParams::default()).await {
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(error) => {
-                let what = format!("delete Pod {}/{name}", namespace);
-                return Err(StepError::api(Step::Apply, what, error));
-            }
-        }
+        delete(&pods, &namespace, &name).await?;
     }
     let Some(pod) = make else { return Ok(None) };
     let name = pod.name_any();
     match pods.create(&PostParams::default(), &pod).await {
-        Ok(_) => Ok(None),
+        Ok(_) if is_as_now(context, pool, &namespace).await? => Ok(None),
+        Ok(_) => {
+            delete(&pods, &namespace, &name).await?;
+            let cause = format!("{} changed while Pod {namespace}/{name} was made", K::kind(&()));
+            let reason = Reason::ApiServerFailed;
+            Err(StepError::new(Step::Apply, Category::Conflict, reason, cause))
+        }
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
         Err(kube::Error::Api(status)) if [400, 403, 422].contains(&status.code) => {
             let refusal = status.message;
@@ -46,8 +50,34 @@ pub async fn try_out(
             Ok(Some(name))
         }
         Err(error) => {
-            let what = format!("create Pod {}/{name}", namespace);
+            let what = format!("create Pod {namespace}/{name}");
             Err(StepError::api(Step::Apply, what, error))
         }
     }
+}
+
+async fn delete(pods: &Api<Pod>, namespace: &str, name: &str) -> Result<(), StepError> {
+    match pods.delete(name, &DeleteParams::default()).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => {
+            Err(StepError::api(Step::Apply, format!("delete Pod {namespace}/{name}"), error))
+        }
+    }
+}
+
+/// Whether the pool is still in the state that was decided on.
+async fn is_as_now<K: Applicable>(
+    context: &Context,
+    pool: &K,
+    namespace: &str,
+) -> Result<bool, StepError> {
+    let name = pool.name_any();
+    let now = api::<K>(&context.client, namespace).get_metadata_opt(&name).await;
+    let now = now.map_err(|error| {
+        StepError::api(Step::Apply, format!("get {} {namespace}/{name}", K::kind(&())), error)
+    })?;
+    Ok(now.is_some_and(|now| {
+        now.uid() == pool.uid() && now.resource_version() == pool.resource_version()
+    }))
 }

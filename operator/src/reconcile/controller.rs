@@ -15,7 +15,7 @@ use kube::core::error_boundary::InvalidObject;
 use kube::runtime::controller::{self, Action, Controller};
 use kube::runtime::{WatchStreamExt, reflector, watcher};
 use millrace_crds::Reason;
-use millrace_crds::v1alpha1::EdgePool;
+use millrace_crds::v1alpha1::{EdgePool, GatewayPool};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -35,7 +35,7 @@ use crate::report::events::Notice;
 /// A reconcile that takes longer is given up and tried again: an endpoint that hangs must not hold
 /// a slot for ever. The slowest honest step, a schema migration, resumes where it stopped.
 const RECONCILE_SECONDS_MAX: u64 = 120;
-/// Telling that a reconcile took too long takes two requests, and no longer than this.
+/// Telling that a reconcile failed takes two requests, and no longer than this.
 const TELLING_MAX: Duration = Duration::from_secs(10);
 /// Reconciles of one kind at once, unless it says otherwise. Each holds a few API answers (under
 /// 100 KiB), so the bound also bounds memory: (3 kinds * 16 + 2 * 64) * 100 KiB = 18 MiB. A
@@ -119,6 +119,10 @@ pub async fn run<R: Reconciler>(
                     forget.failures.clear(&key);
                     forget.claims.forget(&key);
                     let _ = forget.queue_times.begun(&key);
+                    if kind == GatewayPool::kind(&()) {
+                        let (namespace, name) = (namespace.to_owned(), gone.name.clone());
+                        forget.metrics.deduplication_is_covered(namespace, name);
+                    }
                     let (held, of) = (forget.clone(), key);
                     drop(tokio::spawn(async move { holders::gone(&held, &of).await }));
                     if kind == EdgePool::kind(&()) {
@@ -147,11 +151,19 @@ async fn unpacked<R: Reconciler>(
         let led = leads.wait_for(|leads| *leads).await.is_ok();
         return Ok(if led { Action::requeue(Duration::ZERO) } else { Action::await_change() });
     }
-    let running = tokio::spawn(reconcile::<R>(Arc::new(packed.unpack()), context));
-    AbortOnDropHandle::new(running).await.unwrap_or_else(|ended| {
-        let cause = format!("the reconcile did not end by itself, which is a bug: {ended}");
-        Err(StepError::new(Step::Observe, Category::Temporary, Reason::Waiting, cause))
-    })
+    let guarded = Arc::new(packed.unpack());
+    let running = tokio::spawn(reconcile::<R>(guarded.clone(), context.clone()));
+    match AbortOnDropHandle::new(running).await {
+        Ok(outcome) => outcome,
+        Err(ended) => {
+            let cause = format!("the reconcile did not end by itself, which is a bug: {ended}");
+            let bug = StepError::new(Step::Observe, Category::Temporary, Reason::Waiting, cause);
+            if let Ok(object) = &guarded.0 {
+                tell(&context, object, &bug).await;
+            }
+            Err(bug)
+        }
+    }
 }
 
 fn note_claim<R: Reconciler>(context: &Context, object: &R::Object) {
@@ -187,8 +199,11 @@ pub async fn reconcile<R: Reconciler>(
     let outcome = match tokio::time::timeout(limit, Box::pin(R::reconcile(&context, object))).await
     {
         Ok(outcome) => outcome,
-        Err(_elapsed) => Err(given_up(&context, object).await),
+        Err(_elapsed) => Err(given_up()),
     };
+    if let Err(failure) = &outcome {
+        tell(&context, object, failure).await;
+    }
     drop(running);
     let failure = outcome.as_ref().err().map(|error| error.category);
     context.metrics.reconcile_finished(&kind, started.elapsed(), failure);
@@ -229,18 +244,25 @@ async fn unparsable<R: Reconciler>(
     Ok(Action::await_change())
 }
 
-/// A reconcile that took too long told nothing; what was told before is no longer known to be so.
-async fn given_up<K: Applicable>(context: &Context, object: &K) -> StepError {
+/// A failure that ended a reconcile before its kind could tell of it: what was told before is no
+/// longer known to be so. Nobody is told of a conflict, which the next attempt ends, nor of an
+/// object on its way out.
+async fn tell<K: Applicable>(context: &Context, object: &K, failure: &StepError) {
+    let passing = failure.category == Category::Conflict || failure.step == Step::Status;
+    if failure.is_told() || passing || object.meta().deletion_timestamp.is_some() {
+        return;
+    }
+    let telling = state_unknown(context, object, failure);
+    if let Ok(Err(error)) = tokio::time::timeout(TELLING_MAX, telling).await {
+        let key = key_of(object);
+        tracing::warn!(key, error = %chain(&error), "a failed reconcile can't be told of");
+    }
+}
+
+fn given_up() -> StepError {
     let cause =
         format!("the reconcile took longer than {RECONCILE_SECONDS_MAX} s and was given up");
-    let reason = Reason::ReconcileTimedOut;
-    let telling = state_unknown(context, object, reason, &cause);
-    let told = tokio::time::timeout(TELLING_MAX, telling).await;
-    if let Ok(Err(error)) = told {
-        let key = key_of(object);
-        tracing::warn!(key, error = %chain(&error), "a reconcile that timed out can't be told of");
-    }
-    StepError::new(Step::Observe, Category::External, reason, cause)
+    StepError::new(Step::Observe, Category::External, Reason::ReconcileTimedOut, cause)
 }
 
 /// What follows a failed reconcile: a log line, and another attempt after a growing delay.

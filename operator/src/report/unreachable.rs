@@ -66,7 +66,7 @@ fn could_not_look(reason: Reason) -> bool {
 }
 
 /// Trouble that waiting does not end. It is tried again all the same, only more rarely.
-fn needs_a_person(error: &StepError) -> bool {
+pub fn needs_a_person(error: &StepError) -> bool {
     error.category.needs_a_person()
         || is_about_secrets(error.reason)
         || matches!(

@@ -1,12 +1,14 @@
 //! The operator's own figures, in Prometheus' text format.
 //!
 //! Labels come from closed enums, so the number of series is bounded: kinds (5) times results (6).
-//! No label carries an object's name.
+//! No label carries an object's name, but of pools that an alert tells of: [`SHORT_POOLS_MAX`].
 
 use prometheus::{
-    Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
-    TextEncoder,
+    Encoder, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts,
+    Registry, TextEncoder,
 };
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use millrace_crds::v1alpha1::RolloutStage;
@@ -36,6 +38,7 @@ pub struct Metrics {
     events: IntCounterVec,
     watch_errors: IntCounterVec,
     deduplication_risks: IntCounter,
+    short: Short,
     failing: IntGauge,
     leader: IntGauge,
     resident_bytes: IntGauge,
@@ -45,6 +48,10 @@ const RESOURCES_HELP: &str =
     "Changes decided of the memory and processor time of a pool's pods, by reason.";
 const RISKS_HELP: &str =
     "Times that a gateway pool's tables were found to forget inserts before one may come again.";
+const SHORT_HELP: &str = "How many times as much a table would have to remember, so that no insert \
+     is forgotten before one may come again; only of gateway pools whose tables remember too little.";
+/// Pools that are told of by name at once.
+const SHORT_POOLS_MAX: usize = 1_000;
 const WATCHES_HELP: &str = "Watches that broke and were started again, by kind.";
 
 impl Metrics {
@@ -118,6 +125,7 @@ impl Metrics {
             reconcile_seconds: seconds("reconcile_seconds", "How long a reconcile took, by kind.")?,
             queue_seconds: seconds("queue_seconds", "From an event to its reconcile, by kind.")?,
             deduplication_risks: plain(&registry, "deduplication_risks_total", RISKS_HELP)?,
+            short: Short::new(&registry)?,
             running,
             registry,
         })
@@ -191,6 +199,21 @@ impl Metrics {
         self.deduplication_risks.inc();
     }
 
+    /// A pool's table remembers so many times too little.
+    pub fn deduplication_is_short(&self, namespace: String, pool: String, table: String, by: f64) {
+        let mut pools = self.short.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (namespace, pool);
+        if pools.len() < SHORT_POOLS_MAX || pools.contains_key(&key) {
+            pools.insert(key, (table, by));
+        }
+    }
+
+    /// A pool's tables remember enough, or it is gone.
+    pub fn deduplication_is_covered(&self, namespace: String, pool: String) {
+        let mut pools = self.short.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.remove(&(namespace, pool));
+    }
+
     /// A watch for `kind` broke.
     pub fn watch_broke(&self, kind: &str) {
         self.watch_errors.with_label_values(&[kind]).inc();
@@ -212,9 +235,38 @@ impl Metrics {
     /// When a figure cannot be encoded, which is a fault in this file.
     pub fn render(&self) -> Result<Vec<u8>, prometheus::Error> {
         self.resident_bytes.set(resident_bytes().unwrap_or(0));
+        self.short.fill();
         let mut out = Vec::new();
         TextEncoder::new().encode(&self.registry.gather(), &mut out)?;
         Ok(out)
+    }
+}
+
+/// Pools whose tables remember too little: the table, and by how much.
+#[derive(Clone, Debug)]
+struct Short {
+    gauge: GaugeVec,
+    pools: Arc<Mutex<ShortPools>>,
+}
+
+/// By namespace and name.
+type ShortPools = BTreeMap<(String, String), (String, f64)>;
+
+impl Short {
+    fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+        // The scraper's own label is `namespace`.
+        let labels = &["pool_namespace", "pool", "table"];
+        let gauge = GaugeVec::new(Opts::new("deduplication_short_ratio", SHORT_HELP), labels)?;
+        registry.register(Box::new(gauge.clone()))?;
+        Ok(Self { gauge, pools: Arc::default() })
+    }
+
+    fn fill(&self) {
+        let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        self.gauge.reset();
+        for ((namespace, pool), (table, by)) in pools.iter() {
+            self.gauge.with_label_values(&[namespace, pool, table]).set(*by);
+        }
     }
 }
 

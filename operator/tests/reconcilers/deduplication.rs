@@ -42,6 +42,17 @@ fn tell(world: &World, inserts: u64, remembers: u64, seconds: Option<u64>) {
     }
 }
 
+/// What the operator's own figures say of the pool.
+fn figure(world: &World, pool: &str) -> Option<f64> {
+    let text = String::from_utf8(world.context.metrics.render().unwrap()).unwrap();
+    let series = format!(
+        "millrace_operator_deduplication_short_ratio{{pool=\"{pool}\",\
+         pool_namespace=\"telemetry\",table=\"{TABLE}\"}} "
+    );
+    let line = text.lines().find_map(|line| line.strip_prefix(&series).map(str::to_owned));
+    line.map(|value| value.parse().unwrap())
+}
+
 /// Looks again after so many seconds.
 async fn look(world: &World, seconds: i64) {
     world.pass(seconds);
@@ -114,4 +125,60 @@ async fn the_time_counts_too_and_copies_may_be_allowed() {
     }
     let (status, reason, _) = says(&world);
     assert_eq!((&*status, &*reason), ("False", "CopiesAllowed"));
+}
+
+/// Scenario: two pools of 40 inserts a second each write one table that remembers 10,000, which is
+/// enough for either; a third writes one of that name elsewhere; then one of the two writes less,
+/// and more shards share the inserts. Guarantee: together they are at risk, as condition and as
+/// figure, by what both insert and the table's own window; the third isn't; shards are counted one
+/// by one; the figure goes when the risk does.
+#[tokio::test]
+async fn pools_that_write_one_table_count_together() {
+    const MORE: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/gatewaypools/more";
+    const ELSEWHERE: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/gatewaypools/far";
+    let world = settled(json!({})).await;
+    for (path, endpoint) in [(MORE, "http://clickhouse:8123"), (ELSEWHERE, "http://far:8123")] {
+        let pool = json!({"replicas": 2, "clickhouse": {"endpoints": [endpoint]}});
+        world.server.put(path, gateway_pool(pool));
+        for _ in 0..3 {
+            world.reconcile::<GatewayPools>(path).await.unwrap();
+            world.finish_rollouts();
+        }
+        let name = path.rsplit('/').next().unwrap();
+        world.run_pods(&SET.replace("prod", name), json!({"memory": "1000", "cpu": "1"}));
+    }
+    async fn looks(world: &World, inserts: u64) {
+        tell(world, inserts, 10_000, None);
+        for name in ["more", "far"] {
+            for pod in 0..2 {
+                let sample = Sample {
+                    table_inserts: [(TABLE.to_owned(), inserts)].into(),
+                    table_remembers_inserts: [(TABLE.to_owned(), 10_000)].into(),
+                    ..Sample::default()
+                };
+                world.set_pod(&format!("{name}-gateway-{pod}"), Some(sample));
+            }
+        }
+        world.pass(10);
+        for path in [POOL, MORE, ELSEWHERE, POOL] {
+            world.reconcile::<GatewayPools>(path).await.unwrap();
+        }
+    }
+    for turn in 0..4 {
+        looks(&world, turn * 200).await;
+    }
+    let (status, _, message) = says(&world);
+    assert_eq!(status, "True", "{message}");
+    assert!(message.contains("with other pools'"), "{message}");
+    // 80 a second for 225 s are 18,000, of which it remembers 10,000.
+    assert_eq!(figure(&world, "prod"), Some(1.8));
+    assert_eq!(figure(&world, "more"), Some(1.8));
+    assert_eq!(figure(&world, "far"), None);
+    world.server.edit(POOL, |pool| {
+        let endpoints = ["http://clickhouse:8123", "http://other:8123"];
+        pool["spec"]["clickhouse"] = json!({"endpoints": endpoints, "shards": 2});
+    });
+    world.reconcile::<GatewayPools>(POOL).await.unwrap();
+    assert_eq!(says(&world).0, "False");
+    assert_eq!((figure(&world, "prod"), figure(&world, "more")), (None, Some(1.8)));
 }

@@ -1,7 +1,11 @@
 //! How a change of image or configuration reaches an edge pool: tried in a pod of its own first,
 //! taken back when a new pod fails, against an API server in memory and a stand-in for the kubelet.
 
+use std::sync::Arc;
+
 use millrace_operator::controllers::edge::EdgePools;
+use millrace_operator::error::Category;
+use millrace_operator::reconcile::controller;
 use serde_json::{Value, json};
 
 use crate::support::world::World;
@@ -629,4 +633,25 @@ async fn a_daemon_sets_change_is_held_too() {
     says(&world, "resume");
     look(&world).await;
     assert_eq!(strategy(), usual);
+}
+
+/// Scenario: a change is tried and taken out of the spec again; then a reconcile ends that had read
+/// the pool while the try was told of, and finds no pod that tries. Guarantee: it leaves none
+/// behind, for nobody looks for one any more; it is tried again soon, and then all is well.
+#[tokio::test]
+async fn a_reconcile_of_an_older_state_leaves_no_try_behind() {
+    let world = settled().await;
+    wants(&world, "2.0.0");
+    look(&world).await;
+    let old = serde_json::from_value(world.server.get(POOL).unwrap()).unwrap();
+    look(&world).await;
+    assert_eq!(tries(&world).len(), 1);
+    wants(&world, "1.0.0");
+    look(&world).await;
+    assert_eq!((tries(&world).len(), pending(&world)), (0, Value::Null));
+    let late = controller::reconcile::<EdgePools>(Arc::new(old), world.context.clone()).await;
+    assert_eq!(late.unwrap_err().category, Category::Conflict);
+    assert_eq!(tries(&world).len(), 0);
+    look(&world).await;
+    assert!(world.is_ready(POOL), "{:?}", world.condition(POOL, "Ready"));
 }

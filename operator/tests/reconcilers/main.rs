@@ -10,6 +10,7 @@ mod holders;
 mod kafka_records;
 mod lease;
 mod losses;
+mod observing;
 mod outside;
 mod pipeline;
 mod released;

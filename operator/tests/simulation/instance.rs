@@ -279,6 +279,7 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         sizings: ByPool::default(),
         metered: MetricsApi::default(),
         migrations: Migrations::default(),
+        inserts: Default::default(),
         baselines: ByPool::default(),
         seen: Arc::default(),
         queue_times: Arc::default(),

@@ -11,8 +11,12 @@ use super::limits::{LinkLocal, TooLong};
 /// code, the reason and the object are always at its front; a stack trace may follow.
 const SERVER_TEXT_CHARS_MAX: usize = 500;
 
-/// What is said of an answer that isn't ClickHouse's.
-const NOT_ITS_FORM: &str = "its answer is not in clickhouse's own form";
+/// What is said of an answer that isn't ClickHouse's, such as a proxy's: its status is a number,
+/// which can't say anything that is nobody's business.
+fn not_its_form(status: Option<u16>) -> String {
+    let status = status.map_or_else(String::new, |status| format!(" (HTTP status {status})"));
+    format!("its answer{status} is not in clickhouse's own form")
+}
 
 /// A failed conversation with ClickHouse: what happened, where, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -285,26 +289,32 @@ fn advice(code: u32) -> &'static str {
 }
 
 /// Classes an error of the `clickhouse` crate. `user` is named in refusals; passwords never are.
-pub(crate) fn classify(error: clickhouse::error::Error, at: &Endpoint, user: &str) -> ClientError {
+/// `status` is that of the answer, if it is known.
+pub(crate) fn classify(
+    error: clickhouse::error::Error,
+    at: &Endpoint,
+    user: &str,
+    status: Option<u16>,
+) -> ClientError {
     use clickhouse::error::Error;
     match error {
-        Error::BadResponse(text) => answered(&text, at, user),
+        Error::BadResponse(text) => answered(&text, at, user, status),
         Error::TimedOut => ClientError::Timeout { endpoint: at.clone(), waited: Duration::ZERO },
         Error::Network(cause) => unanswered(&*cause, at),
         Error::InvalidParams(cause) => {
             ClientError::Protocol { endpoint: at.clone(), cause: chain(&*cause) }
         }
         // What the others say may hold the answer's own words; see `answered`.
-        _ => ClientError::Protocol { endpoint: at.clone(), cause: NOT_ITS_FORM.to_owned() },
+        _ => ClientError::Protocol { endpoint: at.clone(), cause: not_its_form(status) },
     }
 }
 
-fn answered(text: &str, at: &Endpoint, user: &str) -> ClientError {
+fn answered(text: &str, at: &Endpoint, user: &str, status: Option<u16>) -> ClientError {
     let endpoint = at.clone();
     // Whatever answers may be anybody's server, and what it says nobody's business: only an
     // exception in ClickHouse's own form is repeated.
     let Some((code, text)) = exception(text) else {
-        return ClientError::Protocol { endpoint, cause: NOT_ITS_FORM.to_owned() };
+        return ClientError::Protocol { endpoint, cause: not_its_form(status) };
     };
     let message: String = text.chars().take(SERVER_TEXT_CHARS_MAX).collect();
     let user = user.to_owned();
@@ -420,10 +430,10 @@ mod tests {
             (62, Category::Server),
         ] {
             let text = format!("Code: {code}. DB::Exception: words. (NAME) (version 26.9.2.1)");
-            assert_eq!(answered(&text, &at(), "u").category(), category, "{code}");
+            assert_eq!(answered(&text, &at(), "u", None).category(), category, "{code}");
         }
         let text = "Code: 999. Coordination::Exception: Connection loss";
-        assert_eq!(answered(text, &at(), "u").category(), Category::KeeperLost);
+        assert_eq!(answered(text, &at(), "u", None).category(), Category::KeeperLost);
         for text in [
             "<html>hello</html>",
             "Code: 60",
@@ -431,7 +441,7 @@ mod tests {
             "Code: 60. a secret::Exception: b",
             "Code: x. DB::Exception",
         ] {
-            let category = answered(text, &at(), "u").category();
+            let category = answered(text, &at(), "u", None).category();
             let is_bare = text == "Code: 60";
             let expected = if is_bare { Category::UnknownTable } else { Category::Protocol };
             assert_eq!(category, expected, "{text}");
@@ -442,10 +452,10 @@ mod tests {
     /// Guarantee: nothing is repeated but the exception.
     #[test]
     fn words_that_are_not_clickhouses_are_not_repeated() {
-        let message = answered("token=hunter2", &at(), "u").to_string();
+        let message = answered("token=hunter2", &at(), "u", None).to_string();
         assert!(!message.contains("hunter2"), "{message}");
         let text = "hunter2 Code: 60. DB::Exception: Unknown table";
-        let message = answered(text, &at(), "u").to_string();
+        let message = answered(text, &at(), "u", None).to_string();
         assert!(!message.contains("hunter2") && message.contains("Unknown table"), "{message}");
     }
 
@@ -453,6 +463,6 @@ mod tests {
     #[test]
     fn long_server_texts_are_shortened() {
         let text = format!("Code: 62. DB::Exception: {}", "é".repeat(10_000));
-        assert!(answered(&text, &at(), "u").to_string().chars().count() < 700);
+        assert!(answered(&text, &at(), "u", None).to_string().chars().count() < 700);
     }
 }

@@ -9,6 +9,7 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::task::{Context, Poll, ready};
 
 use hyper::Uri;
@@ -21,6 +22,9 @@ use tower_service::Service;
 /// Bytes taken from a connection before they are paid for: few, as each connection may hold so
 /// many.
 const PIECE_BYTES: usize = 8 * 1024;
+
+/// What an answer begins with up to its status: `HTTP/1.1 200`.
+const STATUS_LINE_BYTES: usize = 12;
 
 type BoxedError = Box<dyn StdError + Send + Sync>;
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -85,6 +89,27 @@ pub struct Limits {
     pub refuses_link_local: bool,
 }
 
+/// The HTTP status of a server's last answer; none before, and of answers that aren't counted. All
+/// connections to the server share it: who asks it several things at once may see another's.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LastStatus(Arc<AtomicU16>);
+
+impl LastStatus {
+    /// The number, if there was an answer.
+    pub(crate) fn get(&self) -> Option<u16> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|status| *status > 0)
+    }
+
+    /// Takes the number out of the beginning of an answer.
+    fn note(&self, line: &[u8]) {
+        let number = line.get(STATUS_LINE_BYTES - 3..STATUS_LINE_BYTES);
+        let number = number.and_then(|it| std::str::from_utf8(it).ok()?.parse().ok());
+        if let Some(status) = number.filter(|_| line.starts_with(b"HTTP/1.")) {
+            self.0.store(status, Ordering::Relaxed);
+        }
+    }
+}
+
 /// An answer was longer than it may be.
 #[derive(Debug, thiserror::Error)]
 #[error("its answer is longer than {0} bytes")]
@@ -147,11 +172,12 @@ impl Service<Name> for Resolver {
 pub(crate) struct Counting<C> {
     connector: C,
     limits: Limits,
+    status: LastStatus,
 }
 
 impl<C> Counting<C> {
-    pub(crate) fn new(connector: C, limits: Limits) -> Self {
-        Self { connector, limits }
+    pub(crate) fn new(connector: C, limits: Limits, status: LastStatus) -> Self {
+        Self { connector, limits, status }
     }
 }
 
@@ -175,10 +201,11 @@ where
         if self.limits.refuses_link_local && host.parse().is_ok_and(is_link_local) {
             return Box::pin(async { Err(LinkLocal.into()) });
         }
-        let (connecting, limits) = (self.connector.call(to), self.limits.clone());
+        let (limits, status) = (self.limits.clone(), self.status.clone());
+        let connecting = self.connector.call(to);
         Box::pin(async move {
             let stream = connecting.await.map_err(Into::into)?;
-            Ok(Counted::new(stream, limits))
+            Ok(Counted::new(stream, limits, status))
         })
     }
 }
@@ -187,6 +214,9 @@ where
 pub(crate) struct Counted<S> {
     stream: S,
     limits: Limits,
+    status: LastStatus,
+    /// The first bytes of the answer.
+    line: Vec<u8>,
     /// Bytes of the answer so far.
     answered: usize,
     /// What was paid for them; given back when the next request is sent.
@@ -199,9 +229,28 @@ pub(crate) struct Counted<S> {
 }
 
 impl<S> Counted<S> {
-    fn new(stream: S, limits: Limits) -> Self {
-        let (answered, taken, piece) = (0, 0, Vec::new());
-        Self { stream, limits, answered, paid: None, leave: None, paying: None, piece, taken }
+    fn new(stream: S, limits: Limits, status: LastStatus) -> Self {
+        Self {
+            stream,
+            limits,
+            status,
+            line: Vec::new(),
+            answered: 0,
+            paid: None,
+            leave: None,
+            paying: None,
+            piece: Vec::new(),
+            taken: 0,
+        }
+    }
+
+    /// Looks at the status of the answer, once it has come in.
+    fn note_status(&mut self) {
+        let missing = STATUS_LINE_BYTES - self.line.len();
+        if missing > 0 {
+            self.line.extend(self.piece.iter().take(missing));
+            self.status.note(&self.line);
+        }
     }
 
     /// Waits until the piece is paid for.
@@ -236,6 +285,7 @@ impl<S: Read + Unpin> Read for Counted<S> {
             let length = read.filled().len();
             this.piece.truncate(if came.is_ready() { length } else { 0 });
             ready!(came)?;
+            this.note_status();
             this.answered = this.answered.saturating_add(length);
             if this.answered > most {
                 return Poll::Ready(Err(io::Error::other(TooLong(most))));
@@ -267,6 +317,7 @@ impl<S: Write + Unpin> Write for Counted<S> {
     ) -> Poll<io::Result<usize>> {
         // The next request: the answer to the one before is done with.
         self.answered = 0;
+        self.line.clear();
         self.paid = None;
         self.leave = None;
         Pin::new(&mut self.stream).poll_write(cx, bytes)

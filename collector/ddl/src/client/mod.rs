@@ -17,6 +17,7 @@ use clickhouse::{Client as Http, RowOwned, RowRead};
 
 pub use endpoint::{Credentials, Endpoint, EndpointError, Secret};
 pub use error::{Category, ClientError};
+use limits::LastStatus;
 pub use limits::{Budget, Limits, is_link_local};
 pub use tls::{Identity, Tls};
 
@@ -72,6 +73,7 @@ pub struct Client {
 struct Server {
     endpoint: Endpoint,
     http: Http,
+    status: LastStatus,
 }
 
 impl Client {
@@ -85,14 +87,17 @@ impl Client {
         if endpoints.is_empty() {
             return Err(ClientError::Setup("no endpoint is given".to_owned()));
         }
-        let http = tls::http(&tls, CONNECT_TIMEOUT.min(statement_timeout), &limits)?
-            .with_user(user.as_str())
-            .with_password(password.reveal())
-            .with_product_info("millrace-ddl", env!("CARGO_PKG_VERSION"));
-        let servers = endpoints
-            .into_iter()
-            .map(|endpoint| Server { http: http.clone().with_url(endpoint.to_string()), endpoint })
-            .collect();
+        let (tls, connect) = (tls.config()?, CONNECT_TIMEOUT.min(statement_timeout));
+        let server = |endpoint: Endpoint| {
+            let status = LastStatus::default();
+            let http = tls::http(tls.clone(), connect, &limits, status.clone())
+                .with_url(endpoint.to_string())
+                .with_user(user.as_str())
+                .with_password(password.reveal())
+                .with_product_info("millrace-ddl", env!("CARGO_PKG_VERSION"));
+            Server { endpoint, http, status }
+        };
+        let servers = endpoints.into_iter().map(server).collect();
         Ok(Self {
             servers,
             preferred: Arc::new(AtomicUsize::new(0)),
@@ -181,13 +186,13 @@ impl Client {
         let mut last = ClientError::Setup("no endpoint is given".to_owned());
         for turn in 0..self.servers.len() {
             let at = (first + turn) % self.servers.len();
-            let Server { endpoint, http } = &self.servers[at];
+            let Server { endpoint, http, status } = &self.servers[at];
             let error = match tokio::time::timeout(self.statement_timeout, ask(http)).await {
                 Ok(Ok(answer)) => {
                     self.preferred.store(at, Ordering::Relaxed);
                     return Ok(answer);
                 }
-                Ok(Err(error)) => error::classify(error, endpoint, &self.user),
+                Ok(Err(error)) => error::classify(error, endpoint, &self.user, status.get()),
                 Err(_) => ClientError::Timeout {
                     endpoint: endpoint.clone(),
                     waited: self.statement_timeout,
@@ -231,7 +236,7 @@ impl Stream {
         }
         match tokio::time::timeout(self.piece_timeout, self.cursor.next()).await {
             Ok(Ok(piece)) => Ok(piece),
-            Ok(Err(error)) => Err(error::classify(error, &self.endpoint, &self.user)),
+            Ok(Err(error)) => Err(error::classify(error, &self.endpoint, &self.user, None)),
             Err(_) => Err(ClientError::Timeout {
                 endpoint: self.endpoint.clone(),
                 waited: self.piece_timeout,

@@ -12,7 +12,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::ClientError;
 use super::endpoint::Secret;
-use super::limits::{Counting, Limits, Resolver};
+use super::limits::{Counting, LastStatus, Limits, Resolver};
 
 /// ClickHouse closes an idle connection after 3 s or more (`keep_alive_timeout`); we let go first,
 /// so that a request never meets a connection the server is closing.
@@ -41,26 +41,27 @@ pub struct Identity {
 
 /// A `clickhouse` client over our own connector.
 pub(crate) fn http(
-    tls: &Tls,
+    tls: ClientConfig,
     connect_timeout: Duration,
     limits: &Limits,
-) -> Result<Http, ClientError> {
+    status: LastStatus,
+) -> Http {
     let mut tcp = HttpConnector::new_with_resolver(Resolver::new(limits));
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(TCP_KEEPALIVE));
     tcp.set_connect_timeout(Some(connect_timeout));
     let connector = HttpsConnectorBuilder::new()
-        .with_tls_config(tls.config()?)
+        .with_tls_config(tls)
         .https_or_http()
         .enable_http1()
         .wrap_connector(tcp);
     let hyper = HyperClient::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(POOL_IDLE)
-        .build(Counting::new(connector, limits.clone()));
+        .build(Counting::new(connector, limits.clone(), status));
     // Compressed answers could unfold to any length.
-    Ok(Http::with_http_client(hyper).with_compression(Compression::None))
+    Http::with_http_client(hyper).with_compression(Compression::None)
 }
 
 impl Tls {

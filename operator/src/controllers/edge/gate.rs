@@ -145,7 +145,7 @@ impl Gate<'_> {
         };
         let mut decision = decide(asked, &seen);
         let todo = std::mem::take(&mut decision.tries);
-        if try_pods::try_out(context, namespace, todo).await?.is_some() {
+        if try_pods::try_out(context, *pool, todo).await?.is_some() {
             seen.untried = true;
             decision = decide(asked, &seen);
         }

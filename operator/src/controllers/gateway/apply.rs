@@ -76,7 +76,7 @@ async fn write(
     }
     let untried = match is_paused(pool) {
         true => None,
-        false => try_pods::try_out(context, &names.namespace, tries).await?,
+        false => try_pods::try_out(context, pool, tries).await?,
     };
     let (mut seen, change) = children.keep_workload(stateful_set, workload::stateful_set).await?;
     changes.push(change.clone());

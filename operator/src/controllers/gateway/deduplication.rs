@@ -2,21 +2,22 @@
 //! came to each within the longest time between an insert and its repetition, against how many the
 //! live table remembers. Pure.
 //!
-//! Rates come from two looks at the pods; the highest of the last [`HELD`] counts, so that a quiet
-//! minute doesn't end the warning. Limits: the tables of one collector, [`HELD`] by ten seconds.
-//! Other writers of the same tables are not seen.
+//! Rates come from two looks at the pods; the highest of the last [`HELD_SECONDS`] counts, so that a
+//! quiet minute doesn't end the warning. Other pools' inserts into the same tables count in, as far
+//! as `inserts` knows them. Limits: the tables of one collector, [`HELD_SECONDS`] by ten seconds.
 
 use std::collections::{BTreeMap, VecDeque};
 
+use kube::ResourceExt;
 use millrace_config as config;
 use millrace_crds::v1alpha1::{Delivery, GatewayPool};
 use millrace_crds::{ConditionStatus, ConditionType, Reason, find};
 
+use crate::cache::inserts::{HELD_SECONDS, Rates};
 use crate::pods::{Look, Sample};
 use crate::report::conditions::Conditions;
+use crate::telemetry::metrics::Metrics;
 
-/// How long the highest rate counts, in seconds.
-const HELD: i64 = 600;
 /// The collector's longest wait between two tries of an insert, in seconds.
 const BACK_OFF_SECONDS: u64 = 60;
 
@@ -47,8 +48,18 @@ pub(super) enum Verdict {
     Covered,
     /// Copies are allowed.
     NotPromised,
-    /// One forgets too early; which, and what to do.
-    AtRisk(String),
+    /// One forgets too early.
+    AtRisk(Short),
+}
+
+/// A table that forgets too early.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Short {
+    pub(super) table: String,
+    /// How many times as much it would have to remember; more than 1.
+    pub(super) ratio: f64,
+    /// For people: which, and what to do.
+    pub(super) advice: String,
 }
 
 impl Replays {
@@ -76,12 +87,19 @@ impl Replays {
         }
         for (name, table) in &mut self.tables {
             table.rates.extend(rates.get(name.as_str()).map(|rate| (now, *rate)));
-            table.rates.retain(|(at, _)| now - at <= HELD);
+            table.rates.retain(|(at, _)| now - at <= HELD_SECONDS);
         }
     }
 
-    /// Whether each table remembers for as long as this pool may take to repeat an insert.
-    pub(super) fn judge(&self, pool: &GatewayPool) -> Verdict {
+    /// Inserts a second of the pool into each table, the highest that counts.
+    pub(super) fn rates(&self) -> Rates {
+        let highest = |(name, table): (&String, &Table)| (name.clone(), table.rate());
+        self.tables.iter().map(highest).collect()
+    }
+
+    /// Whether each table remembers for as long as this pool may take to repeat an insert, with
+    /// what `others` insert meanwhile.
+    pub(super) fn judge(&self, pool: &GatewayPool, others: &Rates) -> Verdict {
         if pool.spec.settings.delivery == Delivery::AtLeastOnce {
             return Verdict::NotPromised;
         }
@@ -90,31 +108,53 @@ impl Replays {
         let shards = f64::from(pool.spec.clickhouse.shards().max(1));
         let measured = self.tables.values().any(|table| !table.rates.is_empty());
         for (name, table) in &self.tables {
-            let rate = table.rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max) / shards;
+            let of_others = others.get(name).copied().unwrap_or(0.0);
+            let rate = (table.rate() + of_others) / shards;
             // Saturates; a rate is finite.
             let needed = (rate * seconds as f64).ceil() as u64;
-            let is_short = table.seconds.is_some_and(|for_| for_ < seconds) && needed > 0;
-            if needed <= table.inserts && !is_short {
+            let for_ = table.seconds.filter(|for_| *for_ < seconds && needed > 0);
+            if needed <= table.inserts && for_.is_none() {
                 continue;
             }
-            return Verdict::AtRisk(advice(name, table, needed, seconds));
+            let by_time = for_.map_or(0.0, |for_| seconds as f64 / for_.max(1) as f64);
+            let ratio = by_time.max(needed as f64 / table.inserts.max(1) as f64);
+            let advice = advice(name, table, needed, seconds, of_others > 0.0);
+            return Verdict::AtRisk(Short { table: name.clone(), ratio, advice });
         }
         if measured { Verdict::Covered } else { Verdict::Unknown }
     }
 }
 
+impl Table {
+    fn rate(&self) -> f64 {
+        self.rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max)
+    }
+}
+
 impl Verdict {
+    /// Tells it in the operator's own figures. What is not known ends no warning.
+    pub(super) fn count(&self, metrics: &Metrics, pool: &GatewayPool) {
+        let (namespace, name) = (pool.namespace().unwrap_or_default(), pool.name_any());
+        match self {
+            Self::AtRisk(Short { table, ratio, .. }) => {
+                metrics.deduplication_is_short(namespace, name, table.clone(), *ratio);
+            }
+            Self::Unknown => {}
+            Self::Covered | Self::NotPromised => metrics.deduplication_is_covered(namespace, name),
+        }
+    }
+
     /// States DeduplicationAtRisk. What is not known ends no warning.
     pub(super) fn state(&self, conditions: &mut Conditions, pool: &GatewayPool) {
         use ConditionType::DeduplicationAtRisk;
         let covered = "every table remembers inserts for as long as one may be sent again, as far \
                        as gateways have told";
         match self {
-            Self::AtRisk(why) => {
+            Self::AtRisk(Short { advice, .. }) => {
                 conditions.holds(
                     DeduplicationAtRisk,
                     Reason::DeduplicationWindowShort,
-                    why.as_str(),
+                    advice.as_str(),
                 );
             }
             Self::Unknown if is_told(pool) => {}
@@ -169,7 +209,8 @@ pub(super) fn replay_seconds(pool: &GatewayPool) -> u64 {
 }
 
 /// Figures are rounded up, so that the message changes seldom.
-fn advice(name: &str, table: &Table, needed: u64, seconds: u64) -> String {
+fn advice(name: &str, table: &Table, needed: u64, seconds: u64, with_others: bool) -> String {
+    let come = if with_others { "come, with other pools', " } else { "come " };
     let inserts = needed.saturating_mul(2).next_power_of_two();
     let (setting, for_) = match table.seconds {
         Some(for_) if for_ < seconds => ("replicated_deduplication_window_seconds", Some(for_)),
@@ -183,7 +224,7 @@ fn advice(name: &str, table: &Table, needed: u64, seconds: u64) -> String {
             2 * seconds
         ),
         None => format!(
-            "{name} remembers {} inserts, and more come within the {seconds} s after which one may \
+            "{name} remembers {} inserts, and more {come}within the {seconds} s after which one may \
              be sent again: set {setting} to {inserts} at least, or cut larger batches",
             table.inserts
         ),

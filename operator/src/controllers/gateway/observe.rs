@@ -62,7 +62,9 @@ pub(super) async fn observe(
         kept.note(lag);
     }
     kept.replays.note(&look, now.as_second());
-    losses.replays = kept.replays.judge(pool);
+    let (to, rates) = (&pool.spec.clickhouse, kept.replays.rates());
+    let others = context.inserts.exchange(salt, to, rates, now.as_second());
+    losses.replays = kept.replays.judge(pool, &others);
     match pool.spec.settings.replicas.is_none() && live.is_some() {
         true => signals(context, &draft.names, &facts, &look, &mut kept, now).await?,
         false => (kept.pods, kept.scaler) = (PodRates::default(), None),

@@ -51,6 +51,7 @@ pub(super) async fn report(
             tracing::info!(?namespace, name, replicas, wanted, reason, message, "sizing decision");
         }
     }
+    losses.replays.count(&context.metrics, pool);
     if patch_status(context, pool, pool.status.as_ref(), &status).await? {
         if losses.replays.is_news(pool) {
             context.metrics.deduplication_at_risk();

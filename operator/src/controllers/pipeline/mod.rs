@@ -51,7 +51,7 @@ impl Reconciler for Pipelines {
         status::report(context, pipeline, &outcome).await?;
         match outcome {
             status::Outcome::Applied(applied) => {
-                applied.failure.map_or(Ok(Next::After(RESYNC)), Err)
+                applied.failure.map_or(Ok(Next::After(RESYNC)), |failure| Err(failure.told()))
             }
             status::Outcome::Invalid(_) => Ok(Next::After(RESYNC)),
         }

@@ -64,7 +64,7 @@ impl Reconciler for Schemas {
         let schema = schema.as_ref();
         let outcome = bring_about(context, schema).await;
         let failure = status::report(context, schema, outcome).await?;
-        failure.map_or(Ok(Next::After(RESYNC)), Err)
+        failure.map_or(Ok(Next::After(RESYNC)), |failure| Err(failure.told()))
     }
 }
 

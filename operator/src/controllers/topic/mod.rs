@@ -64,7 +64,7 @@ impl Reconciler for Topics {
         let topic = topic.as_ref();
         let outcome = bring_about(context, topic).await;
         let settled = status::report(context, topic, &outcome).await?;
-        outcome?;
+        outcome.map_err(StepError::told)?;
         Ok(Next::After(if settled { RESYNC } else { RESYNC_MOVING }))
     }
 }

@@ -142,6 +142,7 @@ fn context(
         holders: millrace_operator::cache::holders::Holders::default(),
         metered: MetricsApi::default(),
         migrations: Migrations::default(),
+        inserts: Default::default(),
         baselines: ByPool::default(),
     }
 }

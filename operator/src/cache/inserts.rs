@@ -1,0 +1,55 @@
+//! How fast each pool inserts into tables, for those that write the same ones: a table remembers
+//! the inserts of all of them together.
+//!
+//! A server is known by its address as written, as in claims. Kept in the process; it decides
+//! nothing. Limits: writers that this operator doesn't look after aren't seen; one entry for each
+//! pool that was looked at in the last [`HELD_SECONDS`].
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+use millrace_crds::v1alpha1::ClickHouseTarget;
+
+/// How long a rate counts.
+pub const HELD_SECONDS: i64 = 600;
+
+/// Inserts a second by table.
+pub type Rates = BTreeMap<String, f64>;
+
+/// The rates of all pools.
+#[derive(Debug, Default)]
+pub struct Inserts {
+    pools: Mutex<HashMap<String, Pool>>,
+}
+
+#[derive(Debug)]
+struct Pool {
+    at_second: i64,
+    endpoints: Vec<String>,
+    rates: Rates,
+}
+
+impl Inserts {
+    /// Notes the rates of the pool with this uid, and gives those of the others that write the same
+    /// tables of the same servers.
+    pub fn exchange(&self, uid: &str, to: &ClickHouseTarget, rates: Rates, second: i64) -> Rates {
+        let endpoints = to.endpoints.iter().map(|it| it.as_str().to_owned()).collect();
+        let noted = Pool { at_second: second, endpoints, rates };
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.retain(|_, pool| second - pool.at_second <= HELD_SECONDS);
+        let mut others = Rates::new();
+        for (_, pool) in pools.iter().filter(|(other, pool)| *other != uid && pool.shares(&noted)) {
+            for (table, rate) in &pool.rates {
+                *others.entry(table.clone()).or_default() += rate;
+            }
+        }
+        pools.insert(uid.to_owned(), noted);
+        others
+    }
+}
+
+impl Pool {
+    fn shares(&self, other: &Self) -> bool {
+        self.endpoints.iter().any(|endpoint| other.endpoints.contains(endpoint))
+    }
+}
