@@ -38,6 +38,7 @@ pub mod schema;
 pub mod scrape;
 pub mod seen;
 pub mod sizing;
+pub mod spread;
 pub mod stores;
 pub mod telemetry;
 pub mod topic;

@@ -16,6 +16,7 @@ use crate::pool::Invalid;
 use crate::pool::status::state_paused;
 use crate::report::conditions::Conditions;
 use crate::report::plaintext;
+use crate::spread;
 
 /// How the steps before ended.
 #[derive(Debug)]
@@ -66,6 +67,8 @@ pub(super) async fn report(
     }
     let spec = &pipeline.spec;
     plaintext::state(&mut conditions, Some(&spec.kafka), Some(&spec.clickhouse));
+    let engines = spec.signals.iter().map(|(signal, is)| (signal, is.table.engine));
+    spread::state(&mut conditions, &spec.clickhouse, engines);
     state_paused(&mut conditions, is_paused(pipeline));
     conditions.conclude(REQUIRED);
     status.conditions = conditions.clone().into_conditions();

@@ -13,6 +13,7 @@ use crate::pool::status::state_paused;
 use crate::report::conditions::Conditions;
 use crate::report::plaintext;
 use crate::report::unreachable::{state_failure, state_secrets};
+use crate::spread;
 
 /// Writes the status if it changed; gives back the failure that a retry must follow, if there was
 /// one.
@@ -38,6 +39,8 @@ pub(super) async fn report(
         state_unapplied(&mut conditions, error);
     }
     plaintext::state(&mut conditions, None, Some(&schema.spec.clickhouse));
+    let engines = schema.spec.signals.iter().map(|(signal, table)| (signal, table.engine));
+    spread::state(&mut conditions, &schema.spec.clickhouse, engines);
     state_paused(&mut conditions, is_paused(schema));
     conditions.conclude(&[ConditionType::SecretsFound, ConditionType::SchemaReady]);
     status.conditions = conditions.clone().into_conditions();
