@@ -160,8 +160,8 @@ macro_rules! words {
 
 words!(
     /// The facts a status states. `Stalled`, `Drifted`, `Blocked`, `DataLost`, `DeadLettersKept`,
-    /// `DeduplicationAtRisk` and `PasswordExposed` are bad when true; all others are good when
-    /// true, `Progressing` is neither.
+    /// `DeduplicationAtRisk`, `PasswordExposed` and `RowsSpread` are bad when true; all others are
+    /// good when true, `Progressing` is neither.
     ConditionType {
         /// Everything asked for at this generation is there and works.
         Ready,
@@ -206,6 +206,10 @@ words!(
         /// A password is sent over a connection that is not encrypted: anyone on the way can read
         /// it. Absent while none is. Ready does not wait for it.
         PasswordExposed,
+        /// Rows of a table that isn't replicated may go to any of several servers: each has a part
+        /// of them, and some may be stored twice. Absent while none may. Ready does not wait for
+        /// it.
+        RowsSpread,
         /// Reconciling is paused by annotation; the status is still kept up to date.
         Paused,
     }
@@ -389,6 +393,8 @@ words!(
         DeletionGivenUp,
         /// The connection is not encrypted; the message says which, and what to set.
         ConnectionUnencrypted,
+        /// The servers of a shard are no replicas of each other; the message says what to write.
+        ServersNotReplicas,
         /// The API server refused or failed a request.
         ApiServerFailed,
         /// A reconcile took too long and was given up: how things stand is not known.
@@ -409,6 +415,7 @@ impl ConditionType {
                 | Self::DataLost
                 | Self::DeadLettersKept
                 | Self::PasswordExposed
+                | Self::RowsSpread
                 | Self::DeduplicationAtRisk
         )
     }

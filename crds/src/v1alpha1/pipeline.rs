@@ -168,7 +168,7 @@ pub struct TelemetryPipelineStatus {
     pub observed_generation: Option<i64>,
     /// Facts: Ready, Progressing, Stalled, TopicsReady, SchemaReady, EdgeReady, GatewayReady,
     /// LagWithinBound, SecretsFound, DataLost, DeadLettersKept, DeduplicationAtRisk,
-    /// PasswordExposed.
+    /// PasswordExposed, RowsSpread.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),

@@ -111,7 +111,7 @@ pub struct TelemetrySchemaStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Facts: Ready, Progressing, Stalled, SchemaReady, Planned, Applied, Drifted, Blocked,
-    /// SecretsFound, PasswordExposed.
+    /// SecretsFound, PasswordExposed, RowsSpread.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),

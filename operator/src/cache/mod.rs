@@ -25,6 +25,7 @@ pub mod inserts;
 pub mod objects;
 pub mod packed;
 pub mod queue_time;
+pub mod replays;
 pub mod secret_references;
 pub mod sizing;
 

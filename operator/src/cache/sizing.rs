@@ -6,7 +6,7 @@
 use jiff::{SignedDuration, Timestamp};
 use millrace_autoscale::{Aged, Group, Partition, State};
 
-use crate::controllers::gateway::Replays;
+use crate::cache::replays::Replays;
 use crate::kafka::lag_board::LagObservation;
 use crate::pods::PodRates;
 

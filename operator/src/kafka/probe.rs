@@ -13,11 +13,12 @@ use rdkafka::client::{ClientContext, DefaultClientContext};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::metadata::MetadataBroker;
 
 use super::Deadline;
 use super::connection::Settings;
 use super::failure::{Failure, settled};
-use crate::outbound::link_local_among;
+use crate::outbound::{Outbound, link_local_among};
 
 /// How long one attempt waits before the error events are looked at.
 const ATTEMPT: Duration = Duration::from_millis(1_500);
@@ -25,6 +26,9 @@ const ATTEMPT: Duration = Duration::from_millis(1_500);
 /// How long a broker is tried to be reached: one connection attempt to an address that swallows
 /// packets ends after 7 s, and its cause is then known.
 const REACH_MAX: Duration = Duration::from_secs(8);
+
+/// Brokers of a cluster: the largest have some hundreds, and each costs the library a thread.
+const BROKERS_MAX: usize = 1_000;
 
 /// Different causes remembered; more would be the same few, told of more brokers.
 const CAUSES_MAX: usize = 16;
@@ -141,12 +145,14 @@ pub(super) struct Link {
 
 impl Link {
     /// Reaches a broker by asking for the metadata of `topic`, which need not exist. `group` is one
-    /// whose commits the log-in may see, if any are to be asked for.
+    /// whose commits the log-in may see, if any are to be asked for. Which brokers there are, the
+    /// cluster says: each must be one that `outbound` allows, before any of them is asked.
     ///
     /// # Errors
     /// When none can be reached, as far as can be found out why.
     pub(super) fn reach(
         settings: &Settings,
+        outbound: &Outbound,
         topic: &str,
         group: Option<&str>,
         deadline: Deadline,
@@ -159,14 +165,14 @@ impl Link {
         }
         let consumer: BaseConsumer<Causes> =
             config.create_with_context(causes.clone()).map_err(|error| unusable(&error))?;
-        if let Some(server) = link_local_among(settings.bootstrap_servers()) {
-            let message = format!("{server} is at a link-local address, which is not connected to");
-            return Err(Failure::new(Reason::HostNotAllowed, message));
-        }
+        not_link_local(settings.bootstrap_servers())?;
         let reaching = Deadline::within(deadline.at_most(REACH_MAX));
         loop {
             let attempt = consumer.fetch_metadata(Some(topic), reaching.at_most(ATTEMPT));
-            if attempt.is_ok_and(|metadata| !metadata.brokers().is_empty()) {
+            if let Ok(metadata) = attempt
+                && !metadata.brokers().is_empty()
+            {
+                allowed(outbound, metadata.brokers(), reaching)?;
                 let in_group = group.is_some();
                 return Ok(Self { consumer, in_group, admin: OnceLock::new() });
             }
@@ -196,6 +202,37 @@ impl Link {
     pub(super) fn serve(&self) {
         serve(&self.consumer);
     }
+}
+
+/// Refuses brokers that a cluster names as its own where the operator may not connect to one. Names
+/// are resolved until the deadline; what comes after it is for whoever connects.
+fn allowed(
+    outbound: &Outbound,
+    brokers: &[MetadataBroker],
+    deadline: Deadline,
+) -> Result<(), Failure> {
+    if brokers.len() > BROKERS_MAX {
+        let message = format!("this cluster names more than {BROKERS_MAX} brokers as its own");
+        return Err(Failure::new(Reason::KafkaRefused, message));
+    }
+    for broker in brokers {
+        let (host, port) = (broker.host(), broker.port());
+        if let Some(why) = outbound.refuses(host) {
+            let message = format!("a broker of this cluster is at {host}:{port}: {why}");
+            return Err(Failure::new(Reason::HostNotAllowed, message));
+        }
+        if !deadline.left().is_zero() {
+            not_link_local(&format!("{host}:{port}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn not_link_local(servers: &str) -> Result<(), Failure> {
+    link_local_among(servers).map_or(Ok(()), |server| {
+        let message = format!("{server} is at a link-local address, which is not connected to");
+        Err(Failure::new(Reason::HostNotAllowed, message))
+    })
 }
 
 /// Serves the error events; the client is subscribed to nothing.

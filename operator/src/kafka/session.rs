@@ -17,6 +17,7 @@ use super::failure::Failure;
 use super::lag_queue::LagQueue;
 use super::probe::Link;
 use super::topic_queue::TopicQueues;
+use crate::outbound::Outbound;
 
 /// A link is made anew after this time. Its client for changes keeps what it has to say of brokers
 /// that come and go until then: one that is away is worth some 100 bytes every ten seconds.
@@ -36,6 +37,8 @@ enum Known {
 /// A connection that is kept.
 pub(super) struct Session {
     settings: Settings,
+    /// Where brokers may be.
+    outbound: Outbound,
     /// Held while a link is being made.
     link: Mutex<Option<(Arc<Link>, Instant)>>,
     /// Held for a moment only.
@@ -60,18 +63,23 @@ impl Drop for Session {
 }
 
 impl Session {
-    pub(super) fn new(settings: Settings) -> Self {
-        Self::made(settings, None)
+    pub(super) fn new(settings: Settings, outbound: Outbound) -> Self {
+        Self::made(settings, outbound, None)
     }
 
     /// One that holds a pass for as long as it is used.
-    pub(super) fn passing(settings: Settings, pass: OwnedSemaphorePermit) -> Self {
-        Self::made(settings, Some(pass))
+    pub(super) fn passing(
+        settings: Settings,
+        outbound: Outbound,
+        pass: OwnedSemaphorePermit,
+    ) -> Self {
+        Self::made(settings, outbound, Some(pass))
     }
 
-    fn made(settings: Settings, pass: Option<OwnedSemaphorePermit>) -> Self {
+    fn made(settings: Settings, outbound: Outbound, pass: Option<OwnedSemaphorePermit>) -> Self {
         Self {
             settings,
+            outbound,
             pass,
             link: Mutex::default(),
             known: Mutex::new(Known::Nothing),
@@ -117,7 +125,7 @@ impl Session {
             return Err(failure);
         }
         *link = None;
-        match Link::reach(&self.settings, topic, group, deadline) {
+        match Link::reach(&self.settings, &self.outbound, topic, group, deadline) {
             Ok(made) => {
                 let made = Arc::new(made);
                 *link = Some((made.clone(), Instant::now()));

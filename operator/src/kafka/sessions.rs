@@ -211,7 +211,7 @@ impl Sessions {
         if let Some(known) = state.known(&identity) {
             return Ok(known);
         }
-        let made = Arc::new(Session::passing(settings, pass));
+        let made = Arc::new(Session::passing(settings, self.0.outbound.clone(), pass));
         state.passing.retain(|_, session| session.strong_count() > 0);
         state.passing.insert(identity, Arc::downgrade(&made));
         Ok(made)
@@ -233,7 +233,7 @@ impl Sessions {
             let oldest = *oldest.0;
             give_up(state.sessions.remove(&oldest));
         }
-        let made = Arc::new(Session::new(settings.clone()));
+        let made = Arc::new(Session::new(settings.clone(), self.0.outbound.clone()));
         state.sessions.insert(identity, made.clone());
         if !std::mem::replace(&mut state.sweeping, true) {
             tokio::spawn(sweep(Arc::downgrade(&self.0)));

@@ -2,8 +2,10 @@
 //! they answer: anybody who may write a spec names hosts, and whatever listens there answers.
 //!
 //! Hosts are named exactly, or by a domain (`*.example.com`). Without any, all are allowed but
-//! link-local addresses, where a cloud's metadata service is, which never are. Limits: brokers that
-//! a cluster names itself are connected to by the client library, unseen.
+//! link-local addresses, where a cloud's metadata service is, which never are. Brokers
+//! that a cluster names itself are looked at when a connection to it is made. Limits: those that it
+//! names later are connected to by the client library, unseen; and what brokers answer is bounded
+//! for each connection (`receive.message.max.bytes`), not by the budget here.
 
 pub mod credentials;
 

@@ -6,4 +6,5 @@
 pub mod conditions;
 pub mod events;
 pub mod plaintext;
+pub mod spread;
 pub mod unreachable;

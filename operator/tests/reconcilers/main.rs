@@ -1,6 +1,7 @@
 //! What the reconcilers do, against an API server in memory: one file per kind.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod brokers;
 mod claims;
 mod deduplication;
 mod edge;
@@ -17,6 +18,7 @@ mod released;
 mod resources;
 mod rollout;
 mod scale;
+mod spread;
 mod standby;
 mod support;
 mod trouble;

@@ -124,6 +124,27 @@ async fn a_way_back_that_is_blocked_says_so() {
     assert_eq!(cluster.images(), all("1.0.0-system"));
 }
 
+/// Scenario: a node is lost before the canary there was ever ready, which looks as a bad start does.
+/// Guarantee: it is taken for one: the change is taken back; the way back says which pod and node it
+/// waits for, and ends once somebody deletes the pod for good.
+#[tokio::test]
+async fn a_node_lost_before_its_pod_was_ready_is_a_bad_start() {
+    let mut cluster = Cluster::settled(3).await;
+    cluster.spoil = |image| image.contains("2.0.0").then(|| json!({}));
+    cluster.wants("2.0.0");
+    while cluster.play(5).await != ["Canary"] {}
+    cluster.lost = Some(2);
+    while cluster.play(5).await != ["RollingBack"] {}
+    assert_eq!(cluster.told()["reason"], "PodsNotReady");
+    cluster.ask_to_end(2);
+    assert_eq!(cluster.play(600).await, ["RollingBack"]);
+    let (stalled, message) = cluster.stalled();
+    assert!(stalled && message.contains("node-7") && message.contains("--force"), "{message}");
+    cluster.force_delete(2);
+    assert_eq!(cluster.play(60).await, ["RollingBack", "RolledBack"]);
+    assert_eq!(cluster.images(), all("1.0.0-system"));
+}
+
 /// Scenario: Kafka is away for ten minutes: new pods don't become ready, and old ones aren't any
 /// longer; in a pool of three and in one of one pod. Guarantee: a good change isn't taken back, the
 /// pool says so, and it goes on when Kafka is back. A change that can't reach it alone is taken

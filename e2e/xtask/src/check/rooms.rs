@@ -33,11 +33,6 @@ const FLOORS: &[&[&str]] = &[
 ];
 /// Files that name rooms without using them.
 const INDEXES: &[&str] = &["lib", "main", "controllers::mod"];
-/// Arrows up that stand for now, as file and room, with the reason.
-const KNOWN: &[(&str, &str)] = &[
-    // What is kept of a pool holds the rates that its condition is judged by.
-    ("operator/src/cache/sizing.rs", "controllers::gateway"),
-];
 /// No more files than these may lie beside the rooms.
 const LOOSE_FILES_MAX: usize = 8;
 
@@ -76,7 +71,6 @@ fn judge(path: &str, module: &str, text: &str) -> Vec<String> {
     let used = lines.flat_map(|line| line.split("crate::").skip(1)).filter_map(room_of);
     let mut broken: Vec<_> = used
         .filter(|(used, above)| *used != room && *above >= floor)
-        .filter(|(used, _)| !KNOWN.contains(&(path, *used)))
         .map(|(used, _)| format!("{path}: room {room} may not use {used} (rooms.rs)"))
         .collect();
     broken.dedup();

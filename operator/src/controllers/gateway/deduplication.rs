@@ -2,41 +2,22 @@
 //! came to each within the longest time between an insert and its repetition, against how many the
 //! live table remembers. Pure.
 //!
-//! Rates come from two looks at the pods; the highest of the last [`HELD_SECONDS`] counts, so that a
-//! quiet minute doesn't end the warning. Other pools' inserts into the same tables count in, as far
-//! as `inserts` knows them. Limits: the tables of one collector, [`HELD_SECONDS`] by ten seconds.
-
-use std::collections::{BTreeMap, VecDeque};
+//! Rates come from two looks at the pods; the highest of the last [`HELD_SECONDS`] counts, so that
+//! a quiet minute doesn't end the warning. Other pools' inserts into the same tables count in, as
+//! far as `inserts` knows them. Limits: the tables of one collector, [`HELD_SECONDS`] by ten seconds.
 
 use kube::ResourceExt;
 use millrace_config as config;
 use millrace_crds::v1alpha1::{Delivery, GatewayPool};
 use millrace_crds::{ConditionStatus, ConditionType, Reason, find};
 
-use crate::cache::inserts::{HELD_SECONDS, Rates};
-use crate::pods::{Look, Sample};
+use crate::cache::inserts::Rates;
+use crate::cache::replays::{Replays, Table};
 use crate::report::conditions::Conditions;
 use crate::telemetry::metrics::Metrics;
 
 /// The collector's longest wait between two tries of an insert, in seconds.
 const BACK_OFF_SECONDS: u64 = 60;
-
-/// What is kept of a pool's tables between looks.
-#[derive(Clone, Debug, Default)]
-pub struct Replays {
-    /// The last answer of each pod: when, and inserts by table.
-    pods: BTreeMap<String, (i64, BTreeMap<String, u64>)>,
-    tables: BTreeMap<String, Table>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Table {
-    /// Inserts a second of all pods, by when.
-    rates: VecDeque<(i64, f64)>,
-    /// Inserts that it remembers, and for how many seconds at most if it says so.
-    inserts: u64,
-    seconds: Option<u64>,
-}
 
 /// What follows for the pool.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -63,40 +44,6 @@ pub(super) struct Short {
 }
 
 impl Replays {
-    /// Takes a look at the pods.
-    pub(super) fn note(&mut self, look: &Look, now: i64) {
-        let before = std::mem::take(&mut self.pods);
-        let mut rates: BTreeMap<&str, f64> = BTreeMap::new();
-        let mut remembered: BTreeMap<&str, (u64, Option<u64>)> = BTreeMap::new();
-        for (pod, answer) in look {
-            let Ok(sample) = answer else { continue };
-            for (table, inserts) in &sample.table_remembers_inserts {
-                let seconds = sample.table_remembers_seconds.get(table).copied();
-                let least = remembered.entry(table).or_insert((*inserts, seconds));
-                least.0 = least.0.min(*inserts);
-                least.1 = least.1.into_iter().chain(seconds).min();
-            }
-            for (table, rate) in rates_of(before.get(pod), sample) {
-                *rates.entry(table).or_default() += rate;
-            }
-            self.pods.insert(pod.clone(), (sample.at, sample.table_inserts.clone()));
-        }
-        for (name, (inserts, seconds)) in remembered {
-            let table = self.tables.entry(name.to_owned()).or_default();
-            (table.inserts, table.seconds) = (inserts, seconds);
-        }
-        for (name, table) in &mut self.tables {
-            table.rates.extend(rates.get(name.as_str()).map(|rate| (now, *rate)));
-            table.rates.retain(|(at, _)| now - at <= HELD_SECONDS);
-        }
-    }
-
-    /// Inserts a second of the pool into each table, the highest that counts.
-    pub(super) fn rates(&self) -> Rates {
-        let highest = |(name, table): (&String, &Table)| (name.clone(), table.rate());
-        self.tables.iter().map(highest).collect()
-    }
-
     /// Whether each table remembers for as long as this pool may take to repeat an insert, with
     /// what `others` insert meanwhile.
     pub(super) fn judge(&self, pool: &GatewayPool, others: &Rates) -> Verdict {
@@ -122,12 +69,6 @@ impl Replays {
             return Verdict::AtRisk(Short { table: name.clone(), ratio, advice });
         }
         if measured { Verdict::Covered } else { Verdict::Unknown }
-    }
-}
-
-impl Table {
-    fn rate(&self) -> f64 {
-        self.rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max)
     }
 }
 
@@ -180,20 +121,6 @@ fn is_told(pool: &GatewayPool) -> bool {
         .iter()
         .flat_map(|status| find(&status.conditions, ConditionType::DeduplicationAtRisk));
     conditions.into_iter().any(|fact| fact.status == ConditionStatus::True)
-}
-
-/// Inserts a second into each table since the look before. A process that began anew has no rate.
-fn rates_of<'a>(
-    before: Option<&(i64, BTreeMap<String, u64>)>,
-    sample: &'a Sample,
-) -> Vec<(&'a str, f64)> {
-    let Some((at, inserts)) = before.filter(|(at, _)| *at < sample.at) else { return Vec::new() };
-    let elapsed = (sample.at - at) as f64;
-    let rate = |(table, count): (&'a String, &u64)| {
-        let grown = count.checked_sub(inserts.get(table).copied().unwrap_or(0))?;
-        Some((table.as_str(), grown as f64 / elapsed))
-    };
-    sample.table_inserts.iter().filter_map(rate).collect()
 }
 
 /// The longest time between an insert and its repetition, in seconds: a gateway dies behind the

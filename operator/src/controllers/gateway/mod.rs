@@ -27,7 +27,6 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use millrace_crds::v1alpha1::GatewayPool;
 
-pub use self::deduplication::Replays;
 use self::retention_loss::Losses;
 use crate::cache::claims::Claim;
 use crate::context::Context;

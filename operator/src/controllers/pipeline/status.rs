@@ -15,6 +15,7 @@ use crate::error::Invalid;
 use crate::error::StepError;
 use crate::report::conditions::Conditions;
 use crate::report::plaintext;
+use crate::report::spread;
 
 /// How the steps before ended.
 #[derive(Debug)]
@@ -65,6 +66,8 @@ pub(super) async fn report(
     }
     let spec = &pipeline.spec;
     plaintext::state(&mut conditions, Some(&spec.kafka), Some(&spec.clickhouse));
+    let engines = spec.signals.iter().map(|(signal, is)| (signal, is.table.engine));
+    spread::state(&mut conditions, &spec.clickhouse, engines);
     conditions.paused(is_paused(pipeline));
     conditions.conclude(REQUIRED);
     status.conditions = conditions.clone().into_conditions();

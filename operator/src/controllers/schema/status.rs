@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::error::StepError;
 use crate::report::conditions::Conditions;
 use crate::report::plaintext;
+use crate::report::spread;
 use crate::report::unreachable::{state_failure, state_secrets};
 
 /// Writes the status if it changed; gives back the failure that a retry must follow, if there was
@@ -37,6 +38,8 @@ pub(super) async fn report(
         state_unapplied(&mut conditions, error);
     }
     plaintext::state(&mut conditions, None, Some(&schema.spec.clickhouse));
+    let engines = schema.spec.signals.iter().map(|(signal, table)| (signal, table.engine));
+    spread::state(&mut conditions, &schema.spec.clickhouse, engines);
     conditions.paused(is_paused(schema));
     conditions.conclude(&[ConditionType::SecretsFound, ConditionType::SchemaReady]);
     status.conditions = conditions.clone().into_conditions();

@@ -1,0 +1,34 @@
+//! Rows that end up on servers that know nothing of each other: a shard of several servers whose
+//! tables aren't replicated. Told by a condition and an event, not refused: the endpoints may be
+//! addresses of one server, or of servers that replicate by themselves. Pure.
+
+use millrace_crds::v1alpha1::{ClickHouseTarget, Engine, Signal};
+use millrace_crds::{ConditionType, Reason};
+
+use crate::report::conditions::Conditions;
+
+/// States `RowsSpread` of a spec whose inserts may go to any of several servers of a shard, into
+/// tables of these engines; says nothing of another.
+pub fn state(
+    conditions: &mut Conditions,
+    target: &ClickHouseTarget,
+    engines: impl Iterator<Item = (Signal, Engine)>,
+) {
+    let several = target.endpoints.len() > usize::from(target.shards().max(1));
+    let alone = |engine| matches!(engine, Engine::MergeTree | Engine::ReplacingMergeTree);
+    let signals = engines.filter(|(_, engine)| several && alone(*engine));
+    let signals: Vec<&str> = signals.map(|(signal, _)| signal.as_str()).collect();
+    if signals.is_empty() {
+        conditions.drop(ConditionType::RowsSpread);
+        return;
+    }
+    let message = format!(
+        "the tables of {} are not replicated, and a shard has several clickhouse.endpoints: when \
+         an insert goes on to the next one, its rows are on that server alone, and what is \
+         repeated there is stored twice. Choose a Replicated engine (in a new database or \
+         tablePrefix), name one endpoint for each shard, or set clickhouse.shards to the number of \
+         servers",
+        signals.join(", ")
+    );
+    conditions.holds(ConditionType::RowsSpread, Reason::ServersNotReplicas, message);
+}
