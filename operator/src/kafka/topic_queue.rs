@@ -146,8 +146,8 @@ impl Session {
     fn work(self: &Arc<Self>, jobs: &[Job]) -> Vec<Outcome> {
         let deadline = Deadline::within(CONVERSATION_MAX);
         let topic = jobs.first().map_or("", |job| &job.topic);
-        // Records of holders are a group's commits.
-        let group = Some(HOLDERS_GROUP);
+        // Records of holders are a group's commits; without them no broker is asked about a group.
+        let group = jobs.iter().any(Job::is_about_records).then_some(HOLDERS_GROUP);
         match self.link(topic, group, deadline) {
             Ok(link) => {
                 let outcomes = topics::work(&link, self.settings(), jobs, deadline);

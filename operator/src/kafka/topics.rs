@@ -119,6 +119,10 @@ impl Job {
         !matches!(self.kind, JobKind::Observe | JobKind::Recorded(_))
     }
 
+    pub(super) fn is_about_records(&self) -> bool {
+        matches!(self.kind, JobKind::Recorded(_) | JobKind::Record { .. })
+    }
+
     /// A verb phrase naming the topic.
     pub(super) fn what(&self) -> String {
         let topic = &self.topic;
