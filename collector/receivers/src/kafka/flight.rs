@@ -1,7 +1,6 @@
 //! Batches to answers: handing parts to the sink, hearing how they ended, and going back when one
 //! was given up.
 
-use std::sync::mpsc::TrySendError;
 use std::time::Duration;
 
 use millrace_ledger::{Settled, Ticket};
@@ -93,14 +92,8 @@ impl<M: Member> Session<M> {
                 break;
             }
         }
-        while let Some(job) = self.salvage.pop_front() {
-            if let Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) =
-                self.shared.salvage.try_send(job)
-            {
-                self.salvage.push_front(job);
-                break;
-            }
-        }
+        let jobs = std::mem::take(&mut self.salvage);
+        self.salvage = jobs.into_iter().filter_map(|job| self.shared.salvage.offer(job)).collect();
     }
 
     fn blocked_table(&self, work: &Work) -> Option<TableIndex> {
