@@ -423,7 +423,7 @@ struct Tries {
     short: u32,
     /// Answers that the server has too little memory.
     memory: u32,
-    /// Whether its messages can be stored in several inserts.
+    /// Whether its messages can be stored in several inserts, and no row of them is there yet.
     is_divisible: bool,
     retry: Backoff,
     slow: Backoff,
@@ -465,8 +465,10 @@ impl Tries {
     }
 
     /// Whether the server has had too little memory so often that smaller inserts should be tried.
-    /// It stores nothing of an insert that it refuses so, so the smaller ones double nothing.
+    /// It stores nothing of an insert that it refuses so, so the smaller ones double nothing. But
+    /// once it was a view that failed, the table has the rows: only the same token doubles nothing.
     fn is_too_large(&mut self, verdict: &Verdict) -> bool {
+        self.is_divisible &= !verdict.is_of_view;
         self.memory += u32::from(verdict.code.is_some_and(is_for_memory));
         self.is_divisible && self.memory >= MEMORY_TRIES
     }
@@ -504,7 +506,8 @@ mod tests {
     /// Scenario: a server without memory for an insert of many messages, and for one of one.
     /// Guarantee: the first is given back after a few tries, to be made smaller; the second never
     /// is, as it would become a dead letter though nothing is wrong with it. Other overload counts
-    /// for neither.
+    /// for neither. Nor is one given back of which a view failed: its rows are in the table already,
+    /// and smaller inserts would store them again under other tokens.
     #[test]
     fn an_insert_that_is_too_large_for_the_server_is_given_back_unless_it_is_one_message() {
         let tries = |last: i64| {
@@ -518,10 +521,16 @@ mod tests {
             };
             Tries::new(&origin, 1, 1, "token")
         };
-        let judge = |code: u32| {
-            let text = format!("Code: {code}. DB::Exception: something");
+        let judge_text = |text: String| {
             let status = http::StatusCode::INTERNAL_SERVER_ERROR;
             super::super::answer::judge(status, &http::HeaderMap::new(), text.as_bytes(), 1)
+        };
+        let judge = |code: u32| judge_text(format!("Code: {code}. DB::Exception: something"));
+        let judge_view = |code: u32| {
+            judge_text(format!(
+                "Code: {code}. DB::Exception: would use 3 GiB: {}: while pushing to view db.v. (X)",
+                "long ".repeat(200),
+            ))
         };
         let mut many = tries(6);
         assert!((0..20).all(|_| !many.is_too_large(&judge(252))));
@@ -529,6 +538,9 @@ mod tests {
         assert_eq!(given_back, [false, false, true]);
         let mut one = tries(5);
         assert!((0..20).all(|_| !one.is_too_large(&judge(241))));
+        let mut seen = tries(6);
+        assert!(!seen.is_too_large(&judge_view(241)));
+        assert!((0..20).all(|_| !seen.is_too_large(&judge(241))), "the table has its rows");
     }
 
     /// Scenario: 1,000 partitions, with one shard and with several. Guarantee: each keeps to the
