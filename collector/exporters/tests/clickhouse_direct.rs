@@ -29,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Requests are texts here; one that holds this is refused by the server.
 const BAD: &[u8] = b"bad";
+/// More than two that hold this are too much for the server's memory at once.
+const BIG: &[u8] = b"big";
 /// One that holds this can't be encoded.
 const ODD: &[u8] = b"odd";
 
@@ -93,6 +95,14 @@ impl Encoder for FakeEncoder {
 
 impl FakeSink {
     fn answer(insert: &Insert, completion: Completion) {
+        let big = insert.block.body.windows(3).filter(|w| *w == BIG).count();
+        if big > 2 {
+            // As the real sink: given back if it has several requests, else tried for ever.
+            assert!(insert.origin.range.span() > 1, "an insert of {big} requests is one request's");
+            let reason = "too_much_for_clickhouse";
+            completion.finish(Outcome::Rejected(Rejection { reason, detail: String::new() }));
+            return;
+        }
         let bad = insert.block.body.windows(3).any(|w| w == BAD);
         completion.finish(if bad {
             Outcome::Rejected(Rejection { reason: "bad_rows", detail: String::new() })
@@ -262,6 +272,34 @@ async fn bad_requests_are_told_from_their_neighbours() {
     assert_eq!(rig.figure("millrace_records_out_total"), 6);
     assert_eq!(rig.figure("millrace_records_refused_total"), 3);
     assert_eq!(rig.figure("millrace_records_buffered"), 0);
+}
+
+/// Scenario: a batch of seven requests is too much for the server's memory, in which two have room.
+/// Guarantee: all of them are stored, in inserts of two requests at most, and no client hears of a
+/// rejected record. An insert of a single request says so: the sink tries that one for ever.
+#[tokio::test]
+async fn an_insert_that_is_too_much_for_the_servers_memory_is_made_smaller() {
+    let rig = Rig::new(Mode::Store, 7, 60_000);
+    let texts: Vec<String> = (0..7).map(|n| format!("big{n}")).collect();
+    let sent: Vec<Delivery> = texts.iter().map(|t| rig.send(t.as_bytes()).unwrap()).collect();
+    for delivery in sent {
+        assert_eq!(within(delivery).await, Ok(Delivered::default()));
+    }
+    let mut stored = Vec::new();
+    for (token, body) in rig.seen.try_iter() {
+        let requests: Vec<&[u8]> =
+            body.split(|b| *b == b'\n').filter(|request| !request.is_empty()).collect();
+        let (first, last) = token.split(':').nth(5).unwrap().split_once('-').unwrap();
+        let span = last.parse::<i64>().unwrap() - first.parse::<i64>().unwrap() + 1;
+        assert_eq!(span, requests.len() as i64, "{token}");
+        if requests.len() <= 2 {
+            stored
+                .extend(requests.into_iter().map(|text| String::from_utf8(text.to_vec()).unwrap()));
+        }
+    }
+    assert_eq!(stored, texts, "each is stored once, in order");
+    assert_eq!(rig.figure("millrace_records_out_total"), 7);
+    assert_eq!(rig.figure("millrace_records_refused_total"), 0);
 }
 
 /// Scenario: the first request of a process can't be encoded, and the next one is the only one

@@ -183,15 +183,15 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The origin of a batch that comes from no topic: the batch numbered `number` of a process
-    /// that calls itself `name`, and began at `started_millis` since 1970. `None` for a number
-    /// below zero.
+    /// The origin of a batch that comes from no topic: the requests so numbered of a process that
+    /// calls itself `name`, and began at `started_millis` since 1970. `None` for a number below
+    /// zero, and for no numbers.
     #[must_use]
     pub fn of_counted(
         signal: Signal,
         group: &Arc<str>,
         name: &Arc<str>,
-        number: i64,
+        numbers: std::ops::Range<i64>,
         started_millis: i64,
     ) -> Option<Self> {
         Some(Self {
@@ -199,8 +199,8 @@ impl Origin {
             group: Arc::clone(group),
             topic: Arc::clone(name),
             // Decides which server is asked first, so that batches spread over all.
-            partition: (number % i64::from(i32::MAX)) as i32,
-            range: OffsetRange::new(number, number.checked_add(1)?).ok()?,
+            partition: (numbers.start % i64::from(i32::MAX)) as i32,
+            range: OffsetRange::new(numbers.start, numbers.end).ok()?,
             first_timestamp_millis: started_millis,
         })
     }

@@ -11,6 +11,8 @@ use http::{HeaderMap, StatusCode};
 
 /// Most characters kept of a server's message. It goes into logs and dead-letter headers.
 const MAX_MESSAGE_CHARS: usize = 300;
+/// What a server adds to the exception of a materialized view, once the table has been written.
+const PUSHING_TO_VIEW: &str = "while pushing to view";
 
 /// What an answer asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,6 +68,8 @@ pub struct Verdict {
     pub code: Option<u32>,
     /// What it says of the number of rows written.
     pub count: Count,
+    /// Whether it was a materialized view that failed: the table itself has the rows by then.
+    pub is_of_view: bool,
     /// What it said, shortened; never the rows themselves as far as the server keeps to its own
     /// habit of quoting none in insert errors of the Native format.
     pub message: String,
@@ -79,13 +83,15 @@ impl Verdict {
     }
 
     fn without_code(class: Class, text: &str) -> Self {
-        Self { class, code: None, count: Count::Unsaid, message: shortened(text) }
+        let message = shortened(text);
+        Self { class, code: None, count: Count::Unsaid, is_of_view: false, message }
     }
 
     fn of_code(code: u32, text: &str) -> Self {
         let class = class_of_code(code);
         let count = if class == Class::Done { Count::Whole } else { Count::Unsaid };
-        Self { class, code: Some(code), count, message: shortened(text) }
+        let is_of_view = text.contains(PUSHING_TO_VIEW);
+        Self { class, code: Some(code), count, is_of_view, message: shortened(text) }
     }
 
     /// A reason for a dead letter, from a fixed set.

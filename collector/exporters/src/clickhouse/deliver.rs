@@ -4,13 +4,14 @@
 //! stored once. It ends when a server has it, when its rows are at fault, or at the process's
 //! deadline; anything else is tried again, however long it takes, with the data still in Kafka.
 //!
-//! An insert into a table that takes none for now waits aside ([`super::rest`]): it holds no place
-//! of the window, and says nothing about how much the server bears.
+//! An insert into a table that takes none for now, or keeps it waiting for long, waits aside
+//! ([`super::rest`]): it holds no place of the window, so that other tables' inserts go on.
 //!
 //! An answer that may be about the table makes the sink look at it ([`super::look`]): columns that
 //! are gone are left out from the next try on, and rows refused by a changed type aren't bad rows.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -50,6 +51,11 @@ const UNREADABLE_TRIES: u32 = 3;
 const MEMORY_TRIES: u32 = 3;
 /// An insert that takes longer than this part of its time-out shows that the server is overloaded.
 const SLOW_SHARE: u32 = 2;
+/// An insert without an answer for this part of its time-out leaves its place to other tables', and
+/// its table is given no further ones meanwhile: 5 s of the usual 60, where inserts take under one.
+const ASIDE_SHARE: u32 = 12;
+/// But not before this, however short the time-out.
+const ASIDE_AFTER_LEAST: Duration = Duration::from_secs(1);
 /// Tries at one endpoint that answers before another one is asked.
 const TRIES_PER_ENDPOINT: u32 = 2;
 /// Tries after which an insert of which fewer rows were written than sent counts as stored, where
@@ -74,6 +80,8 @@ pub(super) struct Delivery {
     pub(super) drain: Drain,
     /// Requests at once.
     pub(super) window: Arc<Window>,
+    /// As many again as configured may be without an answer outside of the window.
+    pub(super) aside: tokio::sync::Semaphore,
 }
 
 /// What to do after a verdict that isn't the end.
@@ -124,7 +132,8 @@ impl Delivery {
             };
             let started = Instant::now();
             let first = tries.count == 0;
-            let mut verdict = self.client.insert(endpoint, &plan, insert, &token, first).await;
+            let sending = self.client.insert(endpoint, &plan, insert, &token, first);
+            let mut verdict = self.answer(sending, table, &mut place, &mut rest).await;
             self.telemetry.insert_took(started.elapsed());
             self.note_reached(&verdict, endpoint);
             self.adapt(&verdict, started);
@@ -140,7 +149,8 @@ impl Delivery {
             );
             self.telemetry.insert_retried(verdict.class.as_str());
             drop(turn);
-            if tries.every_replica_refuses_the_table() {
+            let is_silent = place.is_none() && verdict.code.is_none();
+            if is_silent || tries.every_replica_refuses_the_table() {
                 rest = rest.or_else(|| self.rests.begin(table.index));
                 drop((hold.take(), place.take()));
                 self.until_next_try(rest.as_ref(), wait).await;
@@ -165,6 +175,31 @@ impl Delivery {
                 () = self.state.unblocked() => tokio::time::sleep(RETRY.first).await,
             }
         }
+    }
+
+    /// The answer to a try. A table that keeps one waiting for long rests, as one that refuses does,
+    /// and the try leaves its place; all of a server that hangs don't, so that it isn't sent ever
+    /// more.
+    async fn answer<'a>(
+        &'a self,
+        sending: impl Future<Output = Verdict>,
+        table: &TableEntry,
+        place: &mut Option<Place>,
+        rest: &mut Option<Rest<'a>>,
+    ) -> Verdict {
+        let mut sending = pin!(sending);
+        let patience = (self.client.insert_timeout() / ASIDE_SHARE).max(ASIDE_AFTER_LEAST);
+        if let Ok(verdict) = tokio::time::timeout(patience, &mut sending).await {
+            return verdict;
+        }
+        if rest.is_none() {
+            *rest = self.rests.begin(table.index);
+        }
+        let aside = self.aside.try_acquire();
+        if aside.is_ok() {
+            drop(place.take());
+        }
+        sending.await
     }
 
     /// The wait of an insert whose table rests. Another one that got through ends it early, but for
@@ -388,7 +423,7 @@ struct Tries {
     short: u32,
     /// Answers that the server has too little memory.
     memory: u32,
-    /// Whether its messages can be stored in several inserts.
+    /// Whether its messages can be stored in several inserts, and no row of them is there yet.
     is_divisible: bool,
     retry: Backoff,
     slow: Backoff,
@@ -430,8 +465,10 @@ impl Tries {
     }
 
     /// Whether the server has had too little memory so often that smaller inserts should be tried.
-    /// It stores nothing of an insert that it refuses so, so the smaller ones double nothing.
+    /// It stores nothing of an insert that it refuses so, so the smaller ones double nothing. But
+    /// once it was a view that failed, the table has the rows: only the same token doubles nothing.
     fn is_too_large(&mut self, verdict: &Verdict) -> bool {
+        self.is_divisible &= !verdict.is_of_view;
         self.memory += u32::from(verdict.code.is_some_and(is_for_memory));
         self.is_divisible && self.memory >= MEMORY_TRIES
     }
@@ -469,7 +506,8 @@ mod tests {
     /// Scenario: a server without memory for an insert of many messages, and for one of one.
     /// Guarantee: the first is given back after a few tries, to be made smaller; the second never
     /// is, as it would become a dead letter though nothing is wrong with it. Other overload counts
-    /// for neither.
+    /// for neither. Nor is one given back of which a view failed: its rows are in the table already,
+    /// and smaller inserts would store them again under other tokens.
     #[test]
     fn an_insert_that_is_too_large_for_the_server_is_given_back_unless_it_is_one_message() {
         let tries = |last: i64| {
@@ -483,10 +521,16 @@ mod tests {
             };
             Tries::new(&origin, 1, 1, "token")
         };
-        let judge = |code: u32| {
-            let text = format!("Code: {code}. DB::Exception: something");
+        let judge_text = |text: String| {
             let status = http::StatusCode::INTERNAL_SERVER_ERROR;
             super::super::answer::judge(status, &http::HeaderMap::new(), text.as_bytes(), 1)
+        };
+        let judge = |code: u32| judge_text(format!("Code: {code}. DB::Exception: something"));
+        let judge_view = |code: u32| {
+            judge_text(format!(
+                "Code: {code}. DB::Exception: would use 3 GiB: {}: while pushing to view db.v. (X)",
+                "long ".repeat(200),
+            ))
         };
         let mut many = tries(6);
         assert!((0..20).all(|_| !many.is_too_large(&judge(252))));
@@ -494,6 +538,9 @@ mod tests {
         assert_eq!(given_back, [false, false, true]);
         let mut one = tries(5);
         assert!((0..20).all(|_| !one.is_too_large(&judge(241))));
+        let mut seen = tries(6);
+        assert!(!seen.is_too_large(&judge_view(241)));
+        assert!((0..20).all(|_| !seen.is_too_large(&judge(241))), "the table has its rows");
     }
 
     /// Scenario: 1,000 partitions, with one shard and with several. Guarantee: each keeps to the

@@ -94,6 +94,7 @@ impl ClickHouseSink {
             telemetry,
             drain,
             window: Arc::new(Window::new(max_in_flight)),
+            aside: tokio::sync::Semaphore::new(max_in_flight),
         });
         delivery.telemetry.inserts_allowed(max_in_flight);
         let watching = Arc::clone(&delivery);

@@ -1,5 +1,5 @@
 //! Tables that rest: the server takes no inserts into them for now (too many parts, read-only,
-//! replicas missing), while it may take others.
+//! replicas missing), or doesn't answer them, while it may take others.
 //!
 //! An insert that waits for its table holds no place of the window, and while one waits the source
 //! is told to keep further ones back, so a resting table costs the others nothing. It is tried by

@@ -65,7 +65,7 @@ struct State {
     script: Mutex<VecDeque<Reply>>,
     inserts: Mutex<Vec<Request>>,
     live: Mutex<Live>,
-    refused: Mutex<Option<(&'static str, u32)>>,
+    trouble: Mutex<Option<(&'static str, Reply)>>,
     answer_takes: Mutex<Duration>,
     stopped: AtomicBool,
 }
@@ -127,7 +127,13 @@ impl FakeServer {
 
     /// From now on inserts into the table with this name, and no other, fail with this code.
     pub(super) fn refuse(&self, table_and_code: Option<(&'static str, u32)>) {
-        *self.state.refused.lock().unwrap() = table_and_code;
+        let trouble = table_and_code.map(|(table, code)| (table, Reply::Exception(500, code)));
+        *self.state.trouble.lock().unwrap() = trouble;
+    }
+
+    /// From now on inserts into the table with this name, and no other, are never answered.
+    pub(super) fn hang(&self, table: Option<&'static str>) {
+        *self.state.trouble.lock().unwrap() = table.map(|table| (table, Reply::Hang));
     }
 
     /// From now on an insert that is taken is answered after this time.
@@ -163,10 +169,10 @@ fn serve(stream: impl Read + Write, state: &State) {
             respond(stream, 200, &[], if of_columns { &live.columns } else { &live.tables });
             continue;
         }
-        let refused = *state.refused.lock().unwrap();
-        let refused = refused.filter(|(table, _)| request.goes_into(table));
-        let reply = match refused {
-            Some((_, code)) => Reply::Exception(500, code),
+        let trouble = state.trouble.lock().unwrap().clone();
+        let trouble = trouble.filter(|(table, _)| request.goes_into(table));
+        let reply = match trouble {
+            Some((_, reply)) => reply,
             None => {
                 std::thread::sleep(*state.answer_takes.lock().unwrap());
                 state.script.lock().unwrap().pop_front().unwrap_or(Reply::Ok)

@@ -43,7 +43,9 @@ impl<M: Member> Session<M> {
             && open.range.next() <= low
         {
             // What was read of it in time is all there is.
-            self.cut(key, CutReason::Repeat);
+            if !self.cut(key, CutReason::Repeat) {
+                return;
+            }
             self.pass_to(key, next, open.range.next());
         }
         if let Some(end) = self.ledger.pass_deleted(key, low) {

@@ -1,13 +1,12 @@
 //! Batches to answers: handing parts to the sink, hearing how they ended, and going back when one
 //! was given up.
 
-use std::sync::mpsc::TrySendError;
 use std::time::Duration;
 
 use millrace_ledger::{Settled, Ticket};
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::failpoint;
-use millrace_pipeline::sink::{Answer, Completion, DeadLetter, Insert, Outcome};
+use millrace_pipeline::sink::{Answer, Completion, DeadLetter, Insert, Outcome, TableIndex};
 use millrace_wire::Signal;
 use rdkafka::topic_partition_list::Offset;
 
@@ -76,8 +75,10 @@ impl<M: Member> Session<M> {
     /// Hands over as much as the sink and the dead-letter topic take.
     pub(super) fn submit(&mut self) {
         while let Some(work) = self.outbox.pop_front() {
-            if self.is_blocked(&work) {
-                self.keep_back(work);
+            if let Some(table) = self.blocked_table(&work) {
+                let key = work.ticket().key;
+                self.blocked.push_back(work);
+                self.keep_back(key, table);
                 continue;
             }
             if let Some(back) = self.submit_one(work) {
@@ -91,35 +92,30 @@ impl<M: Member> Session<M> {
                 break;
             }
         }
-        while let Some(job) = self.salvage.pop_front() {
-            if let Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) =
-                self.shared.salvage.try_send(job)
-            {
-                self.salvage.push_front(job);
-                break;
-            }
-        }
+        let jobs = std::mem::take(&mut self.salvage);
+        self.salvage = jobs.into_iter().filter_map(|job| self.shared.salvage.offer(job)).collect();
     }
 
-    fn is_blocked(&self, work: &Work) -> bool {
-        match work {
-            Work::Insert(_, insert) => self.shared.sink.is_blocked(insert.block.table),
-            Work::Letter(..) => false,
-        }
+    fn blocked_table(&self, work: &Work) -> Option<TableIndex> {
+        let Work::Insert(_, insert) = work else { return None };
+        Some(insert.block.table).filter(|table| self.shared.sink.is_blocked(*table))
     }
 
-    /// Sets work for a blocked table aside, and its partition with it.
-    fn keep_back(&mut self, work: Work) {
-        let key = work.ticket().key;
-        self.blocked.push_back(work);
+    /// Sets a partition aside until the table takes inserts again.
+    pub(super) fn keep_back(&mut self, key: Key, table: TableIndex) {
         if let Some(partition) = self.partitions.get_mut(&key)
-            && !partition.kept_back
+            && partition.kept_back.replace(table).is_none()
         {
-            partition.kept_back = true;
+            tracing::debug!(
+                topic = key.topic,
+                partition = key.partition,
+                table = table.0,
+                "kept back: its table takes nothing for now"
+            );
             self.pause_one(key);
-            // What it repeats can't be cut; others need its memory meanwhile.
-            self.put_back(key);
         }
+        // Others need its memory meanwhile.
+        self.put_back(key);
     }
 
     pub(super) fn pause_one(&self, key: Key) {
@@ -128,14 +124,12 @@ impl<M: Member> Session<M> {
         }
     }
 
-    /// Drops the partition's batch if it repeats an earlier try, to be read again from its first
-    /// message. True when there was one.
+    /// Drops the partition's batch being filled, to be read again from its first message. True when
+    /// there was one.
     pub(super) fn put_back(&mut self, key: Key) -> bool {
         let Some(partition) = self.partitions.get_mut(&key) else { return false };
-        let Some(first) = partition.open.as_ref().filter(|open| open.is_repeat()) else {
-            return false;
-        };
-        let first = first.first_offset;
+        let Some(open) = partition.open.as_ref() else { return false };
+        let first = open.first_offset;
         partition.next_offset = first;
         self.discard_open(key);
         self.go_to(key, Offset::Offset(first));
@@ -144,27 +138,28 @@ impl<M: Member> Session<M> {
 
     /// Takes work up again whose table is open.
     pub(super) fn look_at_blocked(&mut self) {
-        if self.now < self.next_unblock || !self.partitions.values().any(|p| p.kept_back) {
+        if self.now < self.next_unblock || self.partitions.values().all(|p| p.kept_back.is_none()) {
             return;
         }
         self.next_unblock = self.now + UNBLOCK_INTERVAL;
         for work in std::mem::take(&mut self.blocked) {
-            if self.is_blocked(&work) {
+            if self.blocked_table(&work).is_some() {
                 self.blocked.push_back(work);
             } else {
                 self.outbox.push_back(work);
             }
         }
         let waits = |key: &Key| self.blocked.iter().any(|work| work.ticket().key == *key);
+        let is_open = |table: TableIndex| !self.shared.sink.is_blocked(table);
         let free: Vec<Key> = self
             .partitions
             .iter()
-            .filter(|(key, partition)| partition.kept_back && !waits(key))
+            .filter(|(key, partition)| partition.kept_back.is_some_and(is_open) && !waits(key))
             .map(|(key, _)| *key)
             .collect();
         for key in &free {
             if let Some(partition) = self.partitions.get_mut(key) {
-                partition.kept_back = false;
+                partition.kept_back = None;
             }
         }
         let list = self.list(free.into_iter().filter(|key| self.has_turn(*key)));

@@ -216,7 +216,7 @@ impl<M: Member> Session<M> {
     /// room for what it repeats.
     pub(super) fn has_turn(&self, key: Key) -> bool {
         let partition = self.partitions.get(&key);
-        partition.is_some_and(|p| !p.leaving && !p.kept_back && !p.lacks_room)
+        partition.is_some_and(|p| !p.leaving && p.kept_back.is_none() && !p.lacks_room)
     }
 
     fn begin_leaving(&mut self, partitions: &[(String, i32)], lost: bool) {
@@ -306,7 +306,9 @@ impl<M: Member> Session<M> {
             Some((Cut::Exactly(batch), next)) if next < batch.range.next() => {
                 self.discard_open(key)
             }
-            Some(_) => self.cut(key, CutReason::Drain),
+            Some(_) => {
+                self.cut(key, CutReason::Drain);
+            }
         }
     }
 

@@ -8,7 +8,9 @@ use millrace_ledger::{Cut, Intent, TrackError};
 use millrace_pipeline::batch::{BatchSize, CutReason};
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::failpoint;
-use millrace_pipeline::sink::{Block, Encoder, Insert, Origin, Refused, Rejection, Taken};
+use millrace_pipeline::sink::{
+    Block, Encoder, Insert, Origin, Refused, Rejection, TableIndex, Taken,
+};
 use millrace_wire::limits::WRITTEN_BYTES;
 use millrace_wire::{Signal, otlp};
 use rdkafka::topic_partition_list::Offset;
@@ -116,10 +118,14 @@ impl<M: Member> Session<M> {
         // A batch that is repeated holds what it held before.
         let alone = message.payload().map_or(0, <[u8]>::len) > ALONE_BYTES
             && !matches!(cut, Cut::Exactly(_));
-        if open.is_some_and(|open| ends_before(open.cut, cut)) {
-            self.cut(key, CutReason::Repeat);
-        } else if alone {
-            self.cut(key, CutReason::Bytes);
+        let ends = if open.is_some_and(|open| ends_before(open.cut, cut)) {
+            Some(CutReason::Repeat)
+        } else {
+            alone.then_some(CutReason::Bytes)
+        };
+        if ends.is_some_and(|reason| !self.cut(key, reason)) {
+            // It will be read again after what was put back.
+            return;
         }
         self.open_batch(key, offset, message, cut);
         self.append(key, offset, message);
@@ -328,15 +334,24 @@ impl<M: Member> Session<M> {
         self.next_cut = self.partitions.values().filter_map(open).min();
     }
 
-    /// Ends the partition's batch: tracks its offsets and hands its parts on.
-    pub(super) fn cut(&mut self, key: Key, reason: CutReason) {
-        let Some(signal) = self.topic(key).map(|topic| topic.signal) else { return };
-        let Some(partition) = self.partitions.get_mut(&key) else { return };
-        let Some(mut open) = partition.open.take() else { return };
-        self.open_bytes -= open.bytes;
-        let Some(intent) = open.intent() else { return };
-        let range = intent.range;
+    /// Ends the partition's batch: tracks its offsets and hands its parts on. False when a table of
+    /// it takes nothing for now: then it is put back, to be read again once that is over, so that
+    /// what waits for such a table has no memory.
+    pub(super) fn cut(&mut self, key: Key, reason: CutReason) -> bool {
+        let Some(signal) = self.topic(key).map(|topic| topic.signal) else { return true };
+        let Some(partition) = self.partitions.get_mut(&key) else { return true };
+        let Some(mut open) = partition.open.take() else { return true };
         let blocks = open.encoder.take();
+        if let Some(table) = self.in_the_way(key, &blocks) {
+            if let Some(partition) = self.partitions.get_mut(&key) {
+                partition.open = Some(open);
+            }
+            self.keep_back(key, table);
+            return false;
+        }
+        self.open_bytes -= open.bytes;
+        let Some(intent) = open.intent() else { return true };
+        let range = intent.range;
         let letters = std::mem::take(&mut open.letters);
         // What an earlier try has told apart to its end isn't sent again.
         let is_done = |block: &Block| intent.apart.is_some_and(|apart| name_of(block) < apart.part);
@@ -345,14 +360,14 @@ impl<M: Member> Session<M> {
         let parts = u32::try_from(blocks.len() + letters.len()).unwrap_or(u32::MAX);
         let ticket = match self.ledger.track(key, intent, NonZeroU32::new(parts)) {
             Ok(ticket) => ticket,
-            Err(TrackError::NotAssigned) => return,
+            Err(TrackError::NotAssigned) => return true,
             Err(error @ (TrackError::OutOfOrder { .. } | TrackError::Full)) => {
                 // Neither can happen while `take` and `may_read` hold what they promise. Reading
                 // the range again is right all the same.
                 tracing::error!(%error, partition = key.partition, "cannot track a batch");
                 self.count_out(signal, open.records + letters.len() as u64);
                 self.rewind(key);
-                return;
+                return true;
             }
         };
         if let Some(partition) = self.partitions.get_mut(&key) {
@@ -379,6 +394,17 @@ impl<M: Member> Session<M> {
         if reason != CutReason::Budget {
             self.spares.keep(signal, open.encoder, open.reservation);
         }
+        true
+    }
+
+    /// A table of these blocks that takes nothing for now. One that is waited for by a partition
+    /// that is given up, or at the end, may yet take them in time.
+    fn in_the_way(&self, key: Key, blocks: &[Block]) -> Option<TableIndex> {
+        if self.shared.drain.is_begun() || self.partitions.get(&key)?.leaving {
+            return None;
+        }
+        let mut tables = blocks.iter().map(|block| block.table);
+        tables.find(|table| self.shared.sink.is_blocked(*table))
     }
 
     fn origin(
@@ -445,7 +471,8 @@ impl<M: Member> Session<M> {
     /// Reads a partition again that lacked room for what it repeats: there is some, and no other
     /// repeats anything, or hasn't got on with it for long.
     pub(super) fn go_on_repeating(&mut self) {
-        let waits = |(_, p): &(&Key, &Partition)| p.lacks_room && !p.kept_back && !p.leaving;
+        let waits =
+            |(_, p): &(&Key, &Partition)| p.lacks_room && p.kept_back.is_none() && !p.leaving;
         let Some(next) = self.partitions.iter().find(waits).map(|(key, _)| *key) else { return };
         let repeats = |p: &Partition| p.open.as_ref().is_some_and(OpenBatch::is_repeat);
         let others = self.partitions.values().any(repeats);

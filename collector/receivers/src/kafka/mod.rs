@@ -26,6 +26,7 @@ mod gaps;
 mod group;
 mod headers;
 mod intake;
+mod jobs;
 mod lag;
 mod letter;
 mod member;
@@ -42,8 +43,7 @@ mod simulation;
 mod status;
 mod topics;
 
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -58,6 +58,7 @@ use asker::Asker;
 use finish::Finish;
 pub use finish::{LeftBehind, Why};
 pub use headers::{RawHeader, headers};
+use jobs::Jobs;
 use lag::LagBoard;
 use member::KafkaMember;
 pub use metadata::{Committed, committed};
@@ -127,7 +128,7 @@ struct Shared {
     asker: Asker,
     finish: Finish,
     lag: LagBoard,
-    salvage: SyncSender<salvage::Job>,
+    salvage: Jobs,
 }
 
 /// What a source leaves behind, for whoever can't wait for its end: a worker says so before it lets
@@ -170,7 +171,6 @@ impl KafkaSource {
             fetch_queue_bytes,
             free_bytes: budget.free_bytes(),
         })?;
-        let (salvage, jobs) = sync_channel(salvage::MAX_JOBS);
         let shared = Arc::new(Shared {
             settings,
             sink,
@@ -182,7 +182,7 @@ impl KafkaSource {
             asker: Asker::default(),
             finish: Finish::new(workers),
             lag: LagBoard::default(),
-            salvage,
+            salvage: Jobs::default(),
         });
         let mut threads = Vec::new();
         for worker in 0..workers {
@@ -191,10 +191,9 @@ impl KafkaSource {
         }
         let measuring = Arc::clone(&shared);
         threads.push(spawn("kafka-lag".to_owned(), move || lag::measure(&measuring))?);
-        let jobs = Arc::new(Mutex::new(jobs));
-        for thread in 0..salvage::THREADS {
-            let (shared, jobs) = (Arc::clone(&shared), Arc::clone(&jobs));
-            let work = move || salvage::work(&shared, &jobs);
+        for thread in 0..jobs::THREADS {
+            let shared = Arc::clone(&shared);
+            let work = move || salvage::work(&shared);
             threads.push(spawn(format!("kafka-salvage-{thread}"), work)?);
         }
         Ok(Self { threads, shared, _fetch_queues: fetch_queues })
@@ -211,7 +210,9 @@ impl KafkaSource {
     /// safe.
     #[must_use = "it says whether everything is safe"]
     pub fn join(self) -> Vec<LeftBehind> {
-        for thread in self.threads {
+        for thread in
+            self.threads.into_iter().chain(std::iter::from_fn(|| self.shared.salvage.relief()))
+        {
             let name = thread.thread().name().unwrap_or("?").to_owned();
             if thread.join().is_err() {
                 tracing::error!(thread = name, "a thread of the kafka source panicked");

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use millrace_ledger::{Cut, Intent, OffsetRange};
 use millrace_pipeline::budget::Reservation;
-use millrace_pipeline::sink::{DeadLetter, Encoder};
+use millrace_pipeline::sink::{DeadLetter, Encoder, TableIndex};
 use rdkafka::topic_partition_list::Offset;
 
 /// A partition's name inside a worker: the topic's place in the settings, and its number. Small,
@@ -36,8 +36,8 @@ pub(super) struct Partition {
     pub(super) is_placed: bool,
     /// It is being given up: nothing more is taken from it.
     pub(super) leaving: bool,
-    /// A table it writes to takes nothing for now: it isn't read until that is over.
-    pub(super) kept_back: bool,
+    /// A table it writes to that takes nothing for now: it isn't read until that is over.
+    pub(super) kept_back: Option<TableIndex>,
     /// The batch it repeats didn't fit into the budget beside others': it isn't read until there is
     /// room.
     pub(super) lacks_room: bool,
@@ -56,7 +56,7 @@ impl Partition {
             next_offset: next_offset.unwrap_or(0),
             is_placed: next_offset.is_some(),
             leaving: false,
-            kept_back: false,
+            kept_back: None,
             lacks_room: false,
             goes_to: None,
             awaits_deleted: None,

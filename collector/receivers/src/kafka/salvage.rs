@@ -3,8 +3,8 @@
 //! Messages aren't kept while their rows are in flight: that would cost every batch the memory that
 //! only a bad one needs. Instead the refused range is read again from Kafka, and halved until
 //! single messages are left: the good ones are stored, the bad ones go to the dead-letter topic. A
-//! few threads do this for all workers, so the neighbours go on; each job waits most of its time,
-//! for Kafka and for ClickHouse.
+//! few threads do this for all workers ([`super::jobs`]), so the neighbours go on; each job waits
+//! most of its time, for Kafka and for ClickHouse.
 //!
 //! The pieces, and so the tokens, are a function of the range alone: its offsets are halved, not
 //! the messages found there. That a part or a piece was refused is on record with the offsets
@@ -16,8 +16,8 @@
 //! and names them as it does any other.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use millrace_ledger::{Apart, OffsetRange, PartName, Ticket};
@@ -32,14 +32,9 @@ use super::Shared;
 use super::letter::dead_letter;
 use super::partition::Key;
 
-/// Jobs that may wait: each is one refused insert, and the sink has at most 64 in flight.
-pub(super) const MAX_JOBS: usize = 64;
-/// Jobs worked on at once. One at a time, at 0.7 s each on a slow machine, held refused rows up for
-/// half a minute where 20 of them came a second.
-pub(super) const THREADS: usize = 4;
 /// Messages of one piece, in bytes as in Kafka, but for one of any length; more are halved. With
-/// the columns made of it, about three times this is in memory for each thread, 12 MiB in all,
-/// outside of the budget: it is bounded and rare.
+/// the columns made of it, about three times this is in memory for each thread, 12 MiB in all and
+/// as much again for each table in trouble, outside of the budget: it is bounded and rare.
 const PIECE_BYTES: usize = 1 << 20;
 /// How long reading may take without a message.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
@@ -92,10 +87,10 @@ enum SalvageError {
 }
 
 /// Works off jobs until the process drains. Jobs left then are answered as given up.
-pub(super) fn work(shared: &Arc<Shared>, jobs: &Mutex<Receiver<Job>>) {
-    while !shared.drain.is_begun() {
-        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(WAIT);
-        let Ok(job) = job else { continue };
+pub(super) fn work(shared: &Arc<Shared>) {
+    let mut is_relieved = false;
+    while !shared.drain.is_begun() && !is_relieved {
+        let Some(job) = shared.salvage.take(shared.sink.as_ref(), WAIT) else { continue };
         let Job { origin, table, day, from, rejection, record, completion } = job;
         tracing::warn!(
             topic = %origin.topic, partition = origin.partition, range = %origin.range,
@@ -108,6 +103,7 @@ pub(super) fn work(shared: &Arc<Shared>, jobs: &Mutex<Receiver<Job>>) {
             table,
             day,
             answers: Answers::new(MAX_BLOCKS),
+            is_relieved: false,
             stored: 0,
             dead: 0,
         };
@@ -121,6 +117,7 @@ pub(super) fn work(shared: &Arc<Shared>, jobs: &Mutex<Receiver<Job>>) {
                 completion.finish(Outcome::Abandoned);
             }
         }
+        is_relieved = salvage.is_relieved;
     }
 }
 
@@ -141,11 +138,13 @@ impl Messages {
 }
 
 struct Salvage<'a> {
-    shared: &'a Shared,
+    shared: &'a Arc<Shared>,
     origin: Origin,
     table: TableIndex,
     day: i32,
     answers: Answers,
+    /// Another thread works in the place of this one, which ends with its job.
+    is_relieved: bool,
     stored: u64,
     dead: u64,
 }
@@ -340,6 +339,7 @@ impl Salvage<'_> {
                 Ok(()) => break,
                 Err(back) => (insert, completion) = (back.work, back.completion),
             }
+            self.be_relieved();
             std::thread::sleep(WAIT);
         }
         match self.answer()? {
@@ -390,6 +390,14 @@ impl Salvage<'_> {
             if self.shared.drain.is_begun() {
                 return Err(SalvageError::Draining);
             }
+            self.be_relieved();
+        }
+    }
+
+    /// Lets another thread go on with other tables' jobs while the table of this one takes nothing.
+    fn be_relieved(&mut self) {
+        if !self.is_relieved && self.shared.sink.is_blocked(self.table) {
+            self.is_relieved = self.shared.salvage.relieve(self.shared, self.table);
         }
     }
 }

@@ -27,10 +27,11 @@ use super::finish::Why;
 use super::flight::{OpenPart, Work};
 use super::group::{Joining, Leaving};
 use super::intake::Spares;
+use super::jobs::THREADS;
 use super::member::{KafkaMember, Member};
 use super::partition::{Key, Partition};
 use super::remade::LOOK_INTERVAL;
-use super::salvage::{self, Job, Question};
+use super::salvage::{Job, Question};
 use super::topics::TopicIds;
 
 /// Parts of batches that may wait for their answer at once, per worker. Inserts are bounded lower
@@ -116,7 +117,7 @@ pub(super) struct Session<M> {
     pub(super) letters: VecDeque<Work>,
     /// Parts that were refused for their rows, until all before them are done.
     pub(super) refused: Vec<Refused>,
-    /// What the salvage asks, one question of each of its threads.
+    /// What the salvage asks. A job whose question has no place in it waits for one.
     pub(super) questions: (SyncSender<Question>, Receiver<Question>),
     /// Questions that wait for a commit.
     pub(super) to_record: Vec<Question>,
@@ -183,7 +184,7 @@ impl<M: Member> Session<M> {
             next_unblock: now,
             letters: VecDeque::new(),
             refused: Vec::new(),
-            questions: sync_channel(salvage::THREADS),
+            questions: sync_channel(THREADS),
             to_record: Vec::new(),
             salvage: VecDeque::new(),
             spare_completion: None,

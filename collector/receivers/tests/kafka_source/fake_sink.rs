@@ -91,11 +91,20 @@ impl FakeSink {
     pub(super) fn set(&self, mode: Mode) {
         *self.mode.lock().unwrap() = mode;
         if mode == Mode::Store {
-            let held = std::mem::take(&mut self.state.lock().unwrap().held);
-            for (seen, completion, insert) in held {
-                self.live_bytes.sub(insert.block.body.len());
-                self.finish(seen, completion);
+            self.finish_held();
+        }
+    }
+
+    /// Answers what is held, but for what is for a blocked table.
+    fn finish_held(&self) {
+        let held = std::mem::take(&mut self.state.lock().unwrap().held);
+        for (seen, completion, insert) in held {
+            if self.is_blocked(insert.block.table) {
+                self.state.lock().unwrap().held.push((seen, completion, insert));
+                continue;
             }
+            self.live_bytes.sub(insert.block.body.len());
+            self.finish(seen, completion);
         }
     }
 
@@ -115,8 +124,13 @@ impl FakeSink {
         self.mended.store(true, Ordering::SeqCst);
     }
 
+    /// From now on the table of this signal, and no other, takes nothing: what is sent to it all the
+    /// same is held.
     pub(super) fn block(&self, signal: Option<Signal>) {
         *self.blocked.lock().unwrap() = signal;
+        if *self.mode.lock().unwrap() == Mode::Store {
+            self.finish_held();
+        }
     }
 
     /// Messages stored, sorted, copies included.
@@ -187,6 +201,9 @@ impl Sink for FakeSink {
         match *mode {
             Mode::Full => return Err(Box::new(Returned { work: insert, completion })),
             Mode::Hold => self.state.lock().unwrap().held.push((seen, completion, insert)),
+            Mode::Store if self.is_blocked(insert.block.table) => {
+                self.state.lock().unwrap().held.push((seen, completion, insert));
+            }
             Mode::DropOne => {
                 *mode = Mode::Store;
                 self.live_bytes.sub(insert.block.body.len());

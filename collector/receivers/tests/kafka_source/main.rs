@@ -4,6 +4,7 @@
 #![allow(clippy::panic, missing_docs)]
 
 mod brokers;
+mod damaged;
 mod fake_sink;
 mod odd_topics;
 mod told_apart;
@@ -112,6 +113,8 @@ struct Options {
     delivery: Delivery,
     instance: Option<&'static str>,
     drain_seconds: u64,
+    /// Where the brokers are reached, if not directly.
+    servers: Option<String>,
 }
 
 impl Default for Options {
@@ -124,6 +127,7 @@ impl Default for Options {
             delivery: Delivery::AtLeastOnce,
             instance: None,
             drain_seconds: 20,
+            servers: None,
         }
     }
 }
@@ -149,7 +153,7 @@ impl Running {
             session_timeout_seconds: 6,
             ..KafkaReceiver::default()
         };
-        let servers = kafka.cluster.bootstrap_servers();
+        let servers = options.servers.unwrap_or_else(|| kafka.cluster.bootstrap_servers());
         receiver.connection.bootstrap_servers =
             servers.split(',').map(|server| BootstrapServer::new(server).unwrap()).collect();
         let batch = Batch {

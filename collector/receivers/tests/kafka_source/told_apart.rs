@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use millrace_receivers::kafka::Delivery;
+use millrace_wire::Signal;
 
 use super::fake_sink::{FakeSink, Mode, POISON, Seen};
-use super::{Kafka, Options, Running, eventually, messages};
+use super::{Kafka, LOGS, Options, Running, eventually, messages};
 
 const LOST: &str = "millrace_records_lost_to_retention_total{topic=\"otlp_traces\"}";
 
@@ -53,6 +54,42 @@ fn rows_are_told_apart_while_the_budget_is_overdrawn() {
     sink.set(Mode::Store);
     eventually("committed", || kafka.committed(0) == Some(10));
     assert_eq!((sink.messages().len(), sink.letters().len()), (9, 1));
+    running.stop();
+}
+
+/// Scenario: inserts of spans on eight partitions are refused for a row each; while some of them are
+/// being told apart their table stops taking anything. Then an insert of logs is refused for a row.
+/// Guarantee: the logs are told apart and committed meanwhile; the spans are once their table is
+/// open.
+#[test]
+fn a_blocked_table_keeps_no_other_one_from_being_told_apart() {
+    const PARTITIONS: i32 = 8;
+    let kafka = Kafka::new(PARTITIONS);
+    let poisoned = |prefix: &str| {
+        let mut sent = messages(prefix, 10);
+        sent[4] = format!("{POISON}-{prefix}");
+        sent
+    };
+    (0..PARTITIONS).for_each(|p| kafka.send(p, poisoned(&format!("t{p}-"))));
+    let sink = FakeSink::new(Mode::Hold);
+    let running = Running::start(&kafka, &sink, Options::default());
+    let held = || sink.held().iter().map(|seen| seen.messages.len()).sum::<usize>();
+    eventually("all in inserts", || held() == 80);
+    sink.set(Mode::Store);
+    sink.set(Mode::Hold);
+    // As many as are told apart at once.
+    eventually("pieces are held", || sink.held().len() == 4);
+    sink.block(Some(Signal::Traces));
+    sink.set(Mode::Store);
+    kafka.send_to(LOGS, 0, poisoned("l"));
+    eventually("logs are committed", || kafka.committed_in(LOGS, 0) == Some(10));
+    assert_eq!(sink.letters().len(), 1);
+    assert_eq!(sink.held().len(), 4, "spans still wait");
+    sink.block(None);
+    eventually("spans are committed", || {
+        (0..PARTITIONS).all(|partition| kafka.committed(partition) == Some(10))
+    });
+    assert_eq!((sink.messages().len(), sink.letters().len()), (81, 9));
     running.stop();
 }
 

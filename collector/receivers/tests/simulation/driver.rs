@@ -1,7 +1,6 @@
 //! One seed, from its first message to its last commit: what is produced, what goes wrong when, and
 //! what must hold in the end.
 
-use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -16,8 +15,9 @@ use millrace_wire::Signal;
 
 use super::super::asker::Asker;
 use super::super::finish::Finish;
+use super::super::jobs::Jobs;
 use super::super::lag::LagBoard;
-use super::super::salvage::{Job, MAX_JOBS};
+use super::super::salvage::Job;
 use super::super::session::Session;
 use super::super::settings::{Delivery, SourceSettings, SourceTopic};
 use super::super::status::Status;
@@ -103,7 +103,6 @@ pub(super) struct Worker {
 pub(super) struct Process {
     pub(super) state: State,
     pub(super) shared: Arc<Shared>,
-    jobs: Receiver<Job>,
     /// The refused insert that is being told apart, and when it will be.
     job: Option<(Duration, Job)>,
     pub(super) workers: Vec<Worker>,
@@ -277,7 +276,9 @@ impl Driver {
         }
         if process.job.is_none() {
             let delay = Duration::from_millis(self.world.lock().unwrap().random.between(5, 500));
-            process.job = process.jobs.try_recv().ok().map(|job| (now + delay, job));
+            let shared = &process.shared;
+            let job = shared.salvage.take(shared.sink.as_ref(), Duration::ZERO);
+            process.job = job.map(|job| (now + delay, job));
         }
         if let Some((_, job)) = process.job.take_if(|(due, _)| *due <= now) {
             self.tally.salvages += 1;
@@ -548,7 +549,6 @@ fn tell_apart(world: &mut World, job: Job) {
 fn start(world: &Arc<Mutex<World>>, at: usize) -> Process {
     let shape = world.lock().unwrap().shape;
     let budget = Budget::new(shape.budget_bytes);
-    let (salvage, jobs) = sync_channel(MAX_JOBS);
     let drain = Drain::new(DRAIN);
     let sink = SimSink { world: Arc::clone(world), process: at, drain: drain.clone() };
     let sink = Arc::new(sink);
@@ -572,10 +572,10 @@ fn start(world: &Arc<Mutex<World>>, at: usize) -> Process {
         asker: Asker::default(),
         finish: Finish::new(shape.workers),
         lag: LagBoard::default(),
-        salvage,
+        salvage: Jobs::default(),
     });
     let workers = (0..shape.workers).map(|number| member(world, &shared, at, number)).collect();
-    Process { state: State::Running, shared, jobs, job: None, workers, short_until: Duration::ZERO }
+    Process { state: State::Running, shared, job: None, workers, short_until: Duration::ZERO }
 }
 
 fn member(world: &Arc<Mutex<World>>, shared: &Arc<Shared>, at: usize, number: u16) -> Worker {

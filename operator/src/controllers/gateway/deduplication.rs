@@ -2,9 +2,8 @@
 //! came to each within the longest time between an insert and its repetition, against how many the
 //! live table remembers. Pure.
 //!
-//! Rates come from two looks at the pods; the highest of the last [`HELD_SECONDS`] counts, so that
-//! a quiet minute doesn't end the warning. Other pools' inserts into the same tables count in, as
-//! far as `inserts` knows them. Limits: the tables of one collector, [`HELD_SECONDS`] by ten seconds.
+//! The pool's own rates are kept in [`crate::cache::replays`]. Other pools' inserts into the same
+//! tables count in, as far as [`crate::cache::inserts`] knows them.
 
 use kube::ResourceExt;
 use millrace_config as config;

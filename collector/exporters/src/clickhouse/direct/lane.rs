@@ -198,11 +198,10 @@ impl Shard {
         let Open { mut encoder, mut reservation, requests, bytes, opened: _ } = open;
         let blocks = encoder.take();
         let kept = reservation.split(bytes.capacity() as u64);
-        let number = shared.series.next();
+        let origin = shared.series.origin(signal, requests.len());
         let insert = |block: Block| {
             let reservation = reservation.split(block.body.len() as u64);
-            let origin = shared.series.origin(signal, number)?;
-            Some(Insert { block, origin, reservation })
+            Some(Insert { block, origin: origin.clone()?, reservation })
         };
         let inserts: Vec<Insert> = blocks.into_iter().filter_map(insert).collect();
         if !requests.is_empty() {

@@ -297,13 +297,13 @@ impl Series {
         }
     }
 
-    /// A number never given before.
-    fn next(&self) -> i64 {
-        self.next.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// The origin of batch `number`, from which its blocks' tokens are made.
-    fn origin(&self, signal: Signal, number: i64) -> Option<Origin> {
-        Origin::of_counted(signal, &self.group, &self.name, number, self.started_millis)
+    /// The origin of a batch of so many requests, from which its blocks' tokens are made: as many
+    /// numbers never given before. The sink gives several requests back that are too much for a
+    /// server's memory, and keeps trying a single one.
+    fn origin(&self, signal: Signal, requests: usize) -> Option<Origin> {
+        let count = i64::try_from(requests.max(1)).ok()?;
+        let first = self.next.fetch_add(count, Ordering::Relaxed);
+        let numbers = first..first.checked_add(count)?;
+        Origin::of_counted(signal, &self.group, &self.name, numbers, self.started_millis)
     }
 }

@@ -1,4 +1,5 @@
-//! Telling good requests from bad ones when ClickHouse refuses an insert for what is in it.
+//! Telling good requests from bad ones when ClickHouse refuses an insert for what is in it, and
+//! making inserts smaller that are too much for its memory.
 //!
 //! The refused block's requests are halved and stored part by part until single requests are left;
 //! the good ones are stored, the clients of the others are told how many of their records were not.
@@ -81,18 +82,17 @@ fn is_stored(
     span: Range<usize>,
 ) -> Result<bool, GivenUp> {
     let mut encoder = shared.sink.encoder(batch.signal);
+    let origin = shared.series.origin(batch.signal, span.len()).ok_or(GivenUp)?;
     for request in batch.requests(span) {
         // It was appended once already, and nothing about it has changed.
         let _ = encoder.append(request);
     }
     let blocks = encoder.take().into_iter();
     let blocks = blocks.filter(|b| b.table == refused.table && b.slice.day == refused.day);
-    let number = shared.series.next();
     for block in blocks {
         // Covered by this module's own bound, one batch at a time, not by the budget.
         let reservation = shared.budget.nothing();
-        let origin = shared.series.origin(batch.signal, number).ok_or(GivenUp)?;
-        match store(shared, Insert { block, origin, reservation })? {
+        match store(shared, Insert { block, origin: origin.clone(), reservation })? {
             Outcome::Stored => {}
             Outcome::Rejected(_) => return Ok(false),
             Outcome::Abandoned => return Err(GivenUp),

@@ -1,0 +1,87 @@
+//! The salvage's jobs that wait, and the threads that work on them.
+//!
+//! A job whose table takes nothing for now isn't begun, and one that is under way then has another
+//! thread work in its place until it is done. So a table in trouble keeps its own jobs waiting and
+//! no other's: [`THREADS`] work for tables that take inserts, and at most as many more wait for each
+//! table that doesn't.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use millrace_pipeline::sink::{Sink, TableIndex};
+
+use super::Shared;
+use super::salvage::{self, Job};
+
+/// Jobs of one table that may wait: each is one refused insert, and the sink has at most 64 in
+/// flight.
+const MAX_JOBS: usize = 64;
+/// Jobs worked on at once. One at a time, at 0.7 s each on a slow machine, held refused rows up for
+/// half a minute where 20 of them came a second.
+pub(super) const THREADS: usize = 4;
+
+/// What all workers and all threads of the salvage share.
+#[derive(Default)]
+pub(super) struct Jobs {
+    waiting: Mutex<VecDeque<Job>>,
+    came: Condvar,
+    /// Threads that work in others' places.
+    reliefs: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Jobs {
+    /// The job again when too many of its table wait.
+    pub(super) fn offer(&self, job: Job) -> Option<Job> {
+        let mut waiting = self.waiting();
+        if waiting.iter().filter(|other| other.table == job.table).count() >= MAX_JOBS {
+            return Some(job);
+        }
+        waiting.push_back(job);
+        self.came.notify_one();
+        None
+    }
+
+    /// The oldest job that can be done now, waiting for one at most `wait`.
+    pub(super) fn take(&self, sink: &dyn Sink, wait: Duration) -> Option<Job> {
+        let next = |waiting: &mut VecDeque<Job>| {
+            let at = waiting.iter().position(|job| !sink.is_blocked(job.table))?;
+            waiting.remove(at)
+        };
+        let mut waiting = self.waiting();
+        next(&mut waiting).or_else(|| {
+            let waited = self.came.wait_timeout(waiting, wait);
+            next(&mut waited.unwrap_or_else(PoisonError::into_inner).0)
+        })
+    }
+
+    /// Starts a thread in the place of one that waits for a table. False when it can't be had.
+    pub(super) fn relieve(&self, shared: &Arc<Shared>, table: TableIndex) -> bool {
+        let worked = Arc::clone(shared);
+        let name = format!("kafka-salvage-for-{}", table.0);
+        match super::spawn(name, move || salvage::work(&worked)) {
+            Ok(thread) => {
+                let mut reliefs = self.reliefs.lock().unwrap_or_else(PoisonError::into_inner);
+                // Those that were relieved in turn have ended.
+                reliefs.retain(|thread| !thread.is_finished());
+                reliefs.push(thread);
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot start a thread to tell rows apart");
+                false
+            }
+        }
+    }
+
+    /// A thread that was started in another's place, to wait for its end.
+    pub(super) fn relief(&self) -> Option<JoinHandle<()>> {
+        self.reliefs.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<Job>> {
+        // Each change leaves a whole queue behind.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
