@@ -452,8 +452,9 @@ mod tests {
         }
     }
 
-    /// Scenario: streams opened, with trailers, reset by the client, answered and reset by the server,
-    /// with frames in pieces of every size. Guarantee: each counts from its first frame to its last.
+    /// Scenario: streams opened, with trailers, reset by the client, answered and reset by the
+    /// server, with frames in pieces of every size. Guarantee: each counts from its first frame to
+    /// its last.
     #[test]
     fn streams_count_from_their_first_frame_to_their_last() {
         let of = |stream: u8, mut frame: Vec<u8>| {

@@ -24,8 +24,8 @@ const CONNECTION_BYTES: u64 = 48 * 1024;
 const TLS_BYTES: u64 = 64 * 1024;
 
 /// What a connection with HTTP/2 takes in place of that while no stream is open, in bytes: the
-/// buffers that it reads into (24 KiB, a frame and what came with its end) and writes from (16), the
-/// decoder's (4), its state and task (4), and the answers to [`SHORT_STREAMS`] (4).
+/// buffers that it reads into (24 KiB, a frame and what came with its end) and writes from (16),
+/// the decoder's (4), its state and task (4), and the answers to [`SHORT_STREAMS`] (4).
 const IDLE_BYTES: u64 = 52 * 1024;
 
 /// What it takes besides with any stream open, and four times the longest header list for blocks
@@ -278,7 +278,7 @@ mod tests {
         }
     }
 
-    /// Scenario: streams open and end on idle connections that have taken nearly all of their share.
+    /// Scenario: streams open and end on idle connections that have nearly all of their share.
     /// Guarantee: each stream has room while it is open; what finds none is told, is few, and takes
     /// nothing; the connections stay, and have room again when other streams have ended.
     #[test]

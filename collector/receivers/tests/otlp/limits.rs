@@ -209,8 +209,8 @@ async fn a_connections_room_does_not_grow_with_its_requests() {
 }
 
 /// Scenario: idle connections have taken the room there is for connections; one of them sends a
-/// request, and again once others have gone. Guarantee: the request is refused with 429 and counted,
-/// the connection stays, and serves the next one; what a stream took is given back when it ends.
+/// request, and again once others have gone. Guarantee: the request is refused with 429, counted,
+/// and the connection stays and serves the next one; what a stream took is given back when it ends.
 #[tokio::test]
 async fn a_stream_without_room_is_refused_and_its_connection_stays() {
     // Half of it for connections: nine idle ones of 52 KiB, and less than a stream's 37 KiB.
