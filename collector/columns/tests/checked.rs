@@ -162,14 +162,16 @@ proptest! {
                     let checked = otlp::check(signal, request, &limits).unwrap();
                     let outline = otlp::outline(signal, request, &limits).unwrap();
                     prop_assert_eq!(outline.records, checked.records);
+                    prop_assert_eq!(&outline.days, &checked.days);
+                    prop_assert!(outline.written_bytes <= checked.written_bytes);
                     let mut alone = BlockSet::new(signal, &options);
                     prop_assert_eq!(alone.append(request).unwrap().rows, checked.records);
                     prop_assert!(alone.written_bytes() as u64 <= outline.written_bytes);
-                    if !joined.admit(&outline, &limits) {
+                    if !joined.admit(&checked, &limits) {
                         batch.append(&message).unwrap();
                         joined.clear();
                         message.clear();
-                        prop_assert!(joined.admit(&outline, &limits));
+                        prop_assert!(joined.admit(&checked, &limits));
                     }
                     message.extend_from_slice(request);
                 }

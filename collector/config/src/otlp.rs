@@ -73,8 +73,9 @@ section! {
         pub header_list_bytes: ByteSize = ByteSize::kib(8),
         /// Requests at once on one HTTP/2 connection.
         pub concurrent_streams: u32 = 100,
-        /// Connections at once on one listener; more wait in the kernel's queue.
-        pub connections: u32 = 1024,
+        /// Connections at once on one listener; more wait in the kernel's queue. Those there are
+        /// have half of the memory budget.
+        pub connections: u32 = 8192,
         /// The time for a connection's TLS handshake, in seconds.
         pub handshake_seconds: u32 = 10,
         /// The time for a request's headers, in seconds.

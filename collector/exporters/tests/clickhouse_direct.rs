@@ -23,6 +23,7 @@ use millrace_pipeline::sink::{
 };
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::Signal;
+use millrace_wire::otlp::Checked;
 
 /// Longer than any wait here should take, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -195,7 +196,8 @@ impl Rig {
 
     fn send(&self, text: &[u8]) -> Result<Delivery, Refused> {
         let reservation = self.budget.try_reserve(text.len() as u64).ok_or(Refused::Full)?;
-        let request = Request { signal: Signal::Logs, bytes: text, records: 1, reservation };
+        let checked = Checked { records: 1, ..Checked::default() };
+        let request = Request { signal: Signal::Logs, bytes: text, checked, reservation };
         self.telemetry.records_in(Signal::Logs, 1);
         self.publisher.publish(request)
     }
@@ -403,7 +405,8 @@ async fn a_signal_that_is_stuck_takes_a_bounded_number_of_batches() {
     assert_eq!(taken.len(), 16);
     assert_eq!(rig.send(b"one").map(drop), Err(Refused::Full));
     let reservation = rig.budget.try_reserve(3).unwrap();
-    let other = Request { signal: Signal::Traces, bytes: b"two", records: 1, reservation };
+    let checked = Checked { records: 1, ..Checked::default() };
+    let other = Request { signal: Signal::Traces, bytes: b"two", checked, reservation };
     assert!(rig.publisher.publish(other).is_ok());
     rig.sink.let_go();
     for delivery in taken {

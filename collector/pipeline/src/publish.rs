@@ -14,6 +14,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use millrace_wire::Signal;
+use millrace_wire::otlp::Checked;
 use tokio::sync::oneshot;
 
 use crate::budget::Reservation;
@@ -25,8 +26,8 @@ pub struct Request<'a> {
     pub signal: Signal,
     /// The request as plain protobuf, checked.
     pub bytes: &'a [u8],
-    /// Records in it.
-    pub records: u64,
+    /// What the check found in it.
+    pub checked: Checked,
     /// Its share of the budget: as many bytes as it has. It travels with the records.
     pub reservation: Reservation,
 }

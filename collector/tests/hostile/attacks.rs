@@ -1,6 +1,6 @@
 //! The attacks. Each returns the connections it leaves open.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -19,6 +19,9 @@ const STREAMS: u32 = 100;
 
 /// How long a write may wait for a server that doesn't read.
 const WRITE_TIME: Duration = Duration::from_millis(200);
+
+/// How long an answer may take on a busy machine.
+const ANSWER_TIME: Duration = Duration::from_secs(20);
 
 /// The same bytes on so many HTTP/2 connections of the gRPC listener, sent to all at once.
 fn on_each_connection(collector: &Collector, connections: usize, bytes: &[u8]) -> Held {
@@ -145,6 +148,55 @@ pub(crate) fn bodies_without_end(collector: &mut Collector) -> Held {
     let bodies = ids(STREAMS).flat_map(|id| frame(DATA, 0, id, &[1; 10_000]));
     let flood: Vec<u8> = heads.chain(bodies).collect();
     on_each_connection(collector, CONNECTIONS, &flood)
+}
+
+/// Connections that each had a request answered, and are idle since.
+pub(crate) fn idle_connections(collector: &mut Collector) -> Held {
+    // A message that the head's flag says nothing of: refused as malformed, by an answer.
+    let request = [
+        frame(HEADERS, END_HEADERS, 1, &call()),
+        frame(DATA, END_STREAM, 1, &[0, 0, 0, 0, 1, 0xff]),
+    ]
+    .concat();
+    let connect = |_| {
+        let mut stream = connect(&collector.grpc)?;
+        stream.set_read_timeout(Some(ANSWER_TIME)).ok()?;
+        stream.write_all(&request).ok()?;
+        // The settings, their acknowledgement, and the answer's head, whose flags end the stream.
+        let mut seen = Vec::new();
+        while !ends_a_stream(&seen) {
+            let mut bytes = [0; 1024];
+            let read = stream.read(&mut bytes).ok().filter(|read| *read > 0)?;
+            seen.extend_from_slice(bytes.get(..read)?);
+        }
+        Some(stream)
+    };
+    (0..450).filter_map(connect).collect()
+}
+
+/// Whether a head among the frames that came ends its stream.
+fn ends_a_stream(mut bytes: &[u8]) -> bool {
+    while let Some((head, rest)) = bytes.split_at_checked(9) {
+        if head[3] == HEADERS && head[4] & END_STREAM != 0 {
+            return true;
+        }
+        let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+        bytes = rest.get(length..).unwrap_or_default();
+    }
+    false
+}
+
+/// Whether the server has not closed a connection.
+pub(crate) fn is_open(stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let mut bytes = [0; 1024];
+    loop {
+        match (&*stream).read(&mut bytes) {
+            Ok(0) => return false,
+            Ok(_) => {}
+            Err(error) => return error.kind() == std::io::ErrorKind::WouldBlock,
+        }
+    }
 }
 
 /// Connections that say nothing, on both listeners.

@@ -109,14 +109,22 @@ impl Collector {
         }
     }
 
+    /// What the samples of a metric come to in all.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        self.try_metric(name).expect("metrics")
+    }
+
+    fn try_metric(&self, name: &str) -> Option<u64> {
+        let (_, text) = request(&self.admin, "GET", "/metrics", b"")?;
+        Some(text.lines().filter_map(|line| sample(line, name)).sum())
+    }
+
     /// Waits until the samples of a metric have come to `least` in all. The admin port must answer
     /// at once meanwhile.
     pub(crate) fn wait_for_metric(&mut self, name: &str, least: u64) -> Result<(), String> {
         let start = Instant::now();
         loop {
-            let answer = request(&self.admin, "GET", "/metrics", b"");
-            let text = answer.ok_or("the admin port doesn't answer")?.1;
-            let found: u64 = text.lines().filter_map(|line| sample(line, name)).sum();
+            let found = self.try_metric(name).ok_or("the admin port doesn't answer")?;
             if found >= least {
                 return Ok(());
             }

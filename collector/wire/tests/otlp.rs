@@ -159,7 +159,7 @@ proptest! {
     /// Whatever the reference library encodes passes the check, with its number of records.
     #[test]
     fn well_formed_requests_pass_and_are_counted((signal, request) in any_request()) {
-        let Checked { records: counted } =
+        let Checked { records: counted, .. } =
             otlp::check(signal, &request, &Limits::default()).unwrap();
         prop_assert_eq!(counted, records(signal, &request).unwrap().len() as u64);
     }
@@ -171,7 +171,7 @@ proptest! {
         for end in 0..request.len() {
             let cut = &request[..end];
             match otlp::check(signal, cut, &Limits::default()) {
-                Ok(Checked { records: counted }) => {
+                Ok(Checked { records: counted, .. }) => {
                     prop_assert_eq!(counted, records(signal, cut).unwrap().len() as u64);
                 }
                 Err(error) => prop_assert!(error.offset() <= end, "{error}"),
@@ -193,7 +193,7 @@ proptest! {
         }
         let reference = records(signal, &request);
         match otlp::check(signal, &request, &Limits::default()) {
-            Ok(Checked { records: counted }) => {
+            Ok(Checked { records: counted, .. }) => {
                 prop_assert_eq!(counted, reference.expect("passed the check").len() as u64);
             }
             Err(error) => prop_assert!(error.offset() <= request.len()),

@@ -6,6 +6,8 @@
 //! Cases: `lean` (spans of about 120 B), `rich` (6 resource and 15 span attributes), `logs`
 //! (280 B), `metrics` (all five kinds). Variants: `json`, `map`. Stages:
 //! - `check`: the edge's walk, every byte looked at;
+//! - `outline`: what a part of a checked request comes to, for the edge that cuts one;
+//! - `written`: what a message is written as, before a gateway takes it;
 //! - `walk`: the views alone, every field and attribute read, nothing kept;
 //! - `append`: walk and append to the builders, as a gateway does;
 //! - `attributes`: what of `append` is attributes: its time less that of the same records without;
@@ -90,6 +92,16 @@ impl Run<'_> {
         self.stage("any", "check", || {
             for request in requests {
                 black_box(otlp::check(*signal, request, &limits).unwrap());
+            }
+        });
+        self.stage("any", "outline", || {
+            for request in requests {
+                black_box(otlp::outline(*signal, request, &limits).unwrap());
+            }
+        });
+        self.stage("any", "written", || {
+            for request in requests {
+                black_box(otlp::written_bytes(*signal, request).unwrap());
             }
         });
         self.stage("any", "walk", || {

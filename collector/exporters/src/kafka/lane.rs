@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use millrace_config::TopicName;
 use millrace_pipeline::telemetry::Telemetry;
+use millrace_wire::Signal;
 use millrace_wire::limits::Limits;
-use millrace_wire::otlp::{Joined, Outline, outline};
-use millrace_wire::{Signal, WireError};
+use millrace_wire::otlp::{Checked, Joined};
 
 use super::producer::Producer;
 use super::room::Room;
@@ -54,8 +54,8 @@ struct Open {
 
 impl Open {
     /// Whether a request can be joined to those here. It counts as joined then.
-    fn admits(&mut self, request: &Result<Outline, WireError>) -> bool {
-        request.as_ref().is_ok_and(|outline| self.joined.admit(outline, &Limits::default()))
+    fn admits(&mut self, request: &Checked) -> bool {
+        self.joined.admit(request, &Limits::default())
     }
 }
 
@@ -86,16 +86,16 @@ impl Lane {
 
     /// Adds a request of at most the message limit. True when it is the first of an open message,
     /// which somebody then has to send off in time.
-    pub(crate) fn add(&self, bytes: &[u8], records: u64, ticket: Ticket) -> bool {
+    pub(crate) fn add(&self, bytes: &[u8], checked: &Checked, ticket: Ticket) -> bool {
+        let records = checked.records;
         let Course { signal, telemetry, room, linger, .. } = &self.course;
         let (ticket, room_bytes) = (ticket.of(bytes.len(), records), room.bytes());
         telemetry.buffered(*signal, records as i64);
-        let outline = outline(*signal, bytes, &Limits::default());
         let mut open = self.lock();
-        let mut admitted = open.buffer.len() + bytes.len() <= room_bytes && open.admits(&outline);
+        let mut admitted = open.buffer.len() + bytes.len() <= room_bytes && open.admits(checked);
         if !admitted {
             self.ship_open(&mut open);
-            admitted = open.admits(&outline);
+            admitted = open.admits(checked);
         }
         let alone = open.buffer.is_empty();
         if alone && (linger.is_zero() || bytes.len() > room_bytes / 2 || !admitted) {

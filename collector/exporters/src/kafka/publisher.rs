@@ -12,8 +12,10 @@ use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::failpoint;
 use millrace_pipeline::publish::{Delivered, Delivery, DeliverySender, Publish, Refused, Request};
-use millrace_pipeline::readiness::Part;
+use millrace_pipeline::readiness;
 use millrace_pipeline::telemetry::Telemetry;
+use millrace_wire::limits::Limits;
+use millrace_wire::otlp::{Checked, Part};
 use millrace_wire::{Signal, otlp};
 use rdkafka::producer::{Producer as _, PurgeConfig};
 
@@ -82,7 +84,7 @@ impl KafkaPublisher {
     pub fn start(
         settings: &KafkaExporter,
         telemetry: &Arc<Telemetry>,
-        part: Part,
+        part: readiness::Part,
         drain: &Drain,
     ) -> Result<Self, ProducerError> {
         let KafkaExporter {
@@ -172,17 +174,18 @@ impl KafkaPublisher {
     /// Adds a request to its lanes, cut into messages where it is too long for one. Refuses it
     /// before any of it is taken, or not at all.
     fn add(&self, lanes: &Lanes, request: Request<'_>) -> Result<Delivery, Refused> {
-        let Request { signal, bytes, records, mut reservation } = request;
+        let Request { signal, bytes, checked, mut reservation } = request;
         let mut load = Load::new(signal, self.max_message_bytes);
         match lanes {
-            Lanes::One(lane) => load.put(lane, Cow::Borrowed(bytes), records)?,
+            Lanes::One(lane) => load.put(lane, Cow::Borrowed(bytes), checked)?,
             Lanes::ByTrace(by_trace) => {
                 if !reservation.try_resize(bytes.len() as u64 * SORTED_FACTOR) {
                     return Err(Refused::Full);
                 }
                 let partitions = self.monitor.partitions(lanes.topic());
                 for Ride { lane, part } in by_trace.sort(bytes, partitions)? {
-                    load.put(&lane, Cow::Owned(part.bytes), part.records)?;
+                    let checked = outline_of(signal, &part);
+                    load.put(&lane, Cow::Owned(part.bytes), checked)?;
                 }
             }
         }
@@ -213,8 +216,8 @@ impl KafkaPublisher {
     ) {
         let tickets = Ticket::shares(messages.len(), result, sender, reservation);
         let mut opened = false;
-        for (Message { lane, bytes, records }, ticket) in messages.iter().zip(tickets) {
-            opened |= lane.add(bytes, *records, ticket);
+        for (Message { lane, bytes, checked }, ticket) in messages.iter().zip(tickets) {
+            opened |= lane.add(bytes, checked, ticket);
         }
         if opened {
             self.shared.clock.opened();
@@ -233,7 +236,7 @@ struct Load<'a> {
 struct Message<'a> {
     lane: Arc<Lane>,
     bytes: Cow<'a, [u8]>,
-    records: u64,
+    checked: Checked,
 }
 
 impl<'a> Load<'a> {
@@ -242,14 +245,19 @@ impl<'a> Load<'a> {
     }
 
     /// Adds a request of any length, cut into messages if it is too long for one.
-    fn put(&mut self, lane: &Arc<Lane>, bytes: Cow<'a, [u8]>, records: u64) -> Result<(), Refused> {
+    fn put(
+        &mut self,
+        lane: &Arc<Lane>,
+        bytes: Cow<'a, [u8]>,
+        checked: Checked,
+    ) -> Result<(), Refused> {
         let Pieces { pieces, rejected_records } =
-            pieces(self.signal, bytes, records, self.max_message_bytes)?;
+            pieces(self.signal, bytes, checked, self.max_message_bytes)?;
         self.rejected_records += rejected_records;
-        self.messages.extend(pieces.into_iter().map(|(bytes, records)| Message {
+        self.messages.extend(pieces.into_iter().map(|(bytes, checked)| Message {
             lane: Arc::clone(lane),
             bytes,
-            records,
+            checked,
         }));
         Ok(())
     }
@@ -257,8 +265,8 @@ impl<'a> Load<'a> {
 
 /// A request cut into messages.
 pub(crate) struct Pieces<'a> {
-    /// Requests that fit into a message each, and their records.
-    pub(crate) pieces: Vec<(Cow<'a, [u8]>, u64)>,
+    /// Requests that fit into a message each, and what they come to.
+    pub(crate) pieces: Vec<(Cow<'a, [u8]>, Checked)>,
     /// Records that no message can hold.
     pub(crate) rejected_records: u64,
 }
@@ -270,23 +278,31 @@ pub(crate) struct Pieces<'a> {
 pub(crate) fn pieces(
     signal: Signal,
     bytes: Cow<'_, [u8]>,
-    records: u64,
+    checked: Checked,
     max_message_bytes: usize,
 ) -> Result<Pieces<'_>, Refused> {
     let mut cut = Pieces { pieces: Vec::new(), rejected_records: 0 };
     if bytes.len() <= max_message_bytes {
-        cut.pieces.push((bytes, records));
+        cut.pieces.push((bytes, checked));
         return Ok(cut);
     }
     let parts = otlp::split(signal, &bytes, max_message_bytes);
     for part in parts.map_err(|error| Refused::Unavailable(error.to_string()))? {
         if part.bytes.len() <= max_message_bytes {
-            cut.pieces.push((Cow::Owned(part.bytes), part.records));
+            let checked = outline_of(signal, &part);
+            cut.pieces.push((Cow::Owned(part.bytes), checked));
         } else {
             cut.rejected_records += part.records;
         }
     }
     Ok(cut)
+}
+
+/// What a part of a checked request comes to.
+fn outline_of(signal: Signal, part: &Part) -> Checked {
+    // A part is within the limits of its request, and one that weren't would go alone.
+    let found = otlp::outline(signal, &part.bytes, &Limits::default());
+    found.unwrap_or_else(|_| Checked::alone(part.records))
 }
 
 impl Publish for KafkaPublisher {

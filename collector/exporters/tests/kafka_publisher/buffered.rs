@@ -11,7 +11,8 @@ use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::{Delivered, Delivery, Publish, Refused, Request};
 use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_wire::Signal;
+use millrace_wire::limits::Limits;
+use millrace_wire::{Signal, otlp};
 use rdkafka::message::Message;
 
 use super::{Mock, connection, mock, names, only_traces, read, spans, wait_until};
@@ -52,7 +53,8 @@ impl Rig {
     fn publish(&self, name: &str) -> Result<Delivery, Refused> {
         let bytes = spans([name.to_owned()]);
         let reservation = self.budget.try_reserve(bytes.len() as u64).unwrap();
-        let request = Request { signal: Signal::Traces, bytes: &bytes, records: 1, reservation };
+        let checked = otlp::check(Signal::Traces, &bytes, &Limits::default()).unwrap();
+        let request = Request { signal: Signal::Traces, bytes: &bytes, checked, reservation };
         self.publisher.publish(request)
     }
 

@@ -24,6 +24,7 @@ use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::sink::{Answers, DeadLetter, DeadLetters, Outcome, Rejection};
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::limits::Limits;
+use millrace_wire::otlp::Checked;
 use millrace_wire::{Signal, otlp};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -101,7 +102,10 @@ impl Rig {
 
     fn publish(&self, bytes: &[u8], records: u64) -> Result<Delivery, Refused> {
         let reservation = self.budget.try_reserve(bytes.len() as u64).unwrap();
-        self.publisher.publish(Request { signal: Signal::Traces, bytes, records, reservation })
+        let found = otlp::outline(Signal::Traces, bytes, &Limits::default());
+        let checked = found.unwrap_or_else(|_| Checked::alone(records));
+        assert_eq!(checked.records, records);
+        self.publisher.publish(Request { signal: Signal::Traces, bytes, checked, reservation })
     }
 
     fn metric(&self, line: &str) -> u64 {

@@ -30,6 +30,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::guard::{Guarded, HEADS_PER_TURN, Turn};
 use super::reply::Reply;
+use super::room::{Room, Short};
 use super::service::Service;
 use super::tls::Tls;
 use super::{grpc, http as otlp_http};
@@ -152,7 +153,7 @@ impl Listener {
 
 impl Host {
     async fn connection(&self, stream: TcpStream) {
-        let Some(_room) = self.service.rooms.connection(self.tls.is_some()) else {
+        let Some(room) = self.service.rooms.connection(self.tls.is_some()) else {
             return self.closed(Closed::NoRoom);
         };
         // Answers are small: they should not wait for more to send.
@@ -171,7 +172,7 @@ impl Host {
                         }
                     }
                 };
-                self.speak(stream, http2, first_request_by).await
+                self.speak(stream, http2, first_request_by, room).await
             }
             Some(tls) => {
                 let handshake = tls.acceptor().accept(stream);
@@ -187,7 +188,7 @@ impl Host {
                 let negotiated = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                 let http2 = negotiated || self.protocol == Protocol::Grpc;
                 let first_request_by = Instant::now() + seconds(self.limits.header_read_seconds);
-                self.speak(stream, http2, first_request_by).await
+                self.speak(stream, http2, first_request_by, room).await
             }
         };
         if let Err(error) = ended {
@@ -210,22 +211,30 @@ impl Host {
         stream: S,
         http2: bool,
         first_request_by: Instant,
+        room: Room,
     ) -> Result<(), hyper::Error>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let activity = Arc::new(Activity::new(first_request_by));
         let (protocol, service) = (self.protocol, Arc::clone(&self.service));
+        let short = Short::default();
         let handler = {
             let (activity, limits) = (Arc::clone(&activity), self.limits.clone());
+            let short = short.clone();
             service_fn(move |request: Request<Incoming>| {
                 let busy = activity.begin();
                 let service = Arc::clone(&service);
                 // What the head says goes on, not the head: it is gone before the next is read.
                 let (head, body) = request.into_parts();
                 let asked = Asked::read(protocol, &service, &limits, &head);
+                let is_short = short.is_so();
                 async move {
-                    let response = asked.answer(&service, body).await;
+                    let response = if is_short {
+                        asked.refuse(&service)
+                    } else {
+                        asked.answer(&service, body).await
+                    };
                     drop(busy);
                     Ok::<_, Infallible>(response)
                 }
@@ -234,16 +243,17 @@ impl Host {
         let turn = Turn::default();
         if http2 {
             let rooms = &self.service.rooms;
-            let Some(_room) = rooms.http2() else {
+            let Some(room) = rooms.http2(room, self.tls.is_some(), short) else {
                 self.closed(Closed::NoRoom);
                 return Ok(());
             };
             let header_bytes = self.limits.header_list_bytes.as_usize();
-            let stream = Guarded::new(stream, turn.clone(), header_bytes, rooms.table());
+            let stream = Guarded::new(stream, turn.clone(), header_bytes, room, rooms.table());
             let stream = TokioIo::new(stream);
             let connection = self.http2_settings().serve_connection(stream, handler);
             self.watch(connection, &activity, &turn).await
         } else {
+            let _room = room;
             let stream = TokioIo::new(stream);
             let connection = self.http1_settings().serve_connection(stream, handler);
             self.watch(connection, &activity, &turn).await
@@ -368,6 +378,15 @@ impl Asked {
         match self {
             Self::Grpc(call, limit_bytes) => call.answer(service, limit_bytes, body).await,
             Self::Http(call, limit_bytes) => call.answer(service, limit_bytes, body).await,
+            Self::Nothing(response) => *response,
+        }
+    }
+
+    /// The answer for want of room.
+    fn refuse(self, service: &Service) -> Response<Reply> {
+        match self {
+            Self::Grpc(call, _) => call.refuse(service),
+            Self::Http(call, _) => call.refuse(service),
             Self::Nothing(response) => *response,
         }
     }

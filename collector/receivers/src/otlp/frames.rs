@@ -9,8 +9,11 @@ use std::io;
 const PREFACE_BYTES: usize = 24;
 
 const HEAD_BYTES: usize = 9;
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const RESET: u8 = 3;
 const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
@@ -40,6 +43,7 @@ pub(crate) struct Frames {
     block: Block,
     block_bytes: usize,
     block_bytes_max: usize,
+    streams: Streams,
 }
 
 /// Where in a frame the next byte is.
@@ -67,7 +71,18 @@ impl Frames {
             block: Block::default(),
             block_bytes: 0,
             block_bytes_max,
+            streams: Streams::default(),
         }
+    }
+
+    /// Streams that the client has opened and nobody has ended.
+    pub(crate) fn streams(&mut self) -> &mut Streams {
+        &mut self.streams
+    }
+
+    /// Bytes of the header block that is being read; 0 between blocks.
+    pub(crate) fn unfinished_bytes(&self) -> usize {
+        self.block_bytes
     }
 
     /// How many bytes of the frame are still to come, as far as that is known.
@@ -143,6 +158,7 @@ impl Frames {
                 if let At::Rest(0) = self.at {
                     self.at = At::Head(0);
                 }
+                self.block_bytes = 0;
                 return Some(std::mem::take(&mut self.block).effect);
             }
         }
@@ -157,8 +173,12 @@ impl Frames {
         let [high, middle, low, kind, flags, ..] = self.head;
         let length = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
         self.padding = 0;
+        if kind == RESET {
+            self.streams.end(id_of(&self.head));
+        }
         self.at = match kind {
             HEADERS => {
+                self.streams.open(id_of(&self.head));
                 self.block = Block::default();
                 self.block_bytes = 0;
                 // At a padding of no length the frame is malformed, and the library says so.
@@ -180,6 +200,82 @@ impl Frames {
         let [.., flags, _, _, _, _] = self.head;
         let priority = if flags & PRIORITY != 0 { PRIORITY_BYTES.min(left) } else { 0 };
         At::Priority(priority, left - priority)
+    }
+}
+
+/// The stream of a frame, by its head.
+fn id_of(head: &[u8; HEAD_BYTES]) -> u32 {
+    let [.., first, second, third, fourth] = *head;
+    u32::from_be_bytes([first & 0x7f, second, third, fourth])
+}
+
+/// The streams of a connection that are open, by their frames in both directions.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    open: Vec<u32>,
+    last: u32,
+}
+
+impl Streams {
+    /// A header block came: of a new stream, or the trailers of an open one.
+    fn open(&mut self, id: u32) {
+        if id > self.last {
+            self.last = id;
+            self.open.push(id);
+        }
+    }
+
+    /// A stream was reset, or its answer is written to its end.
+    pub(crate) fn end(&mut self, id: u32) {
+        self.open.retain(|open| *open != id);
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.open.len()
+    }
+}
+
+/// The frames that a server writes: which streams they end.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    head: [u8; HEAD_BYTES],
+    known: usize,
+    rest: usize,
+}
+
+impl Answers {
+    /// Follows `bytes` that were written, and ends the streams whose last frame is among them.
+    pub(crate) fn follow(&mut self, mut bytes: &[u8], streams: &mut Streams) {
+        while !bytes.is_empty() {
+            let taken = if self.rest > 0 {
+                let taken = self.rest.min(bytes.len());
+                self.rest -= taken;
+                taken
+            } else {
+                let taken = (HEAD_BYTES - self.known).min(bytes.len());
+                for (place, byte) in self.head.iter_mut().skip(self.known).zip(bytes) {
+                    *place = *byte;
+                }
+                self.known += taken;
+                taken
+            };
+            bytes = bytes.get(taken..).unwrap_or_default();
+            if self.known == HEAD_BYTES && self.rest == 0 {
+                self.begin(streams);
+            }
+        }
+    }
+
+    /// A frame's head is known; or, behind its payload, the next one's is to come.
+    fn begin(&mut self, streams: &mut Streams) {
+        let [high, middle, low, kind, flags, ..] = self.head;
+        self.known = 0;
+        self.rest = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
+        let is_last = matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0;
+        if is_last || kind == RESET {
+            streams.end(id_of(&self.head));
+        }
     }
 }
 
@@ -282,7 +378,7 @@ impl Block {
 
 #[cfg(test)]
 mod tests {
-    use super::{Effect, Frames};
+    use super::{Answers, Effect, Frames};
 
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     const ADDED: Effect = Effect { added: true, emptied: false };
@@ -353,6 +449,52 @@ mod tests {
             [NOTHING, ADDED, NOTHING, ADDED, NOTHING, NOTHING, NOTHING, EMPTIED, NOTHING];
         for piece in 1..=bytes.len() {
             assert_eq!(effects(&bytes, piece, 1000).unwrap(), expected, "in pieces of {piece}");
+        }
+    }
+
+    /// Scenario: streams opened, with trailers, reset by the client, answered and reset by the
+    /// server, with frames in pieces of every size. Guarantee: each counts from its first frame to
+    /// its last.
+    #[test]
+    fn streams_count_from_their_first_frame_to_their_last() {
+        let of = |stream: u8, mut frame: Vec<u8>| {
+            frame[8] = stream;
+            frame
+        };
+        let opened: Vec<u8> =
+            [1, 3, 5, 7].into_iter().flat_map(|id| of(id, frame(1, 4, &[]))).collect();
+        let asked = [
+            PREFACE.to_vec(),
+            opened,
+            // Trailers; a body; a reset.
+            of(3, frame(1, 5, &[0x82])),
+            of(5, frame(0, 1, &[0; 40])),
+            of(7, frame(3, 0, &[0, 0, 0, 8])),
+        ]
+        .concat();
+        let answered = [
+            frame(4, 0, &[0; 6]),
+            // An answer whose head isn't its end, and its body; a reset.
+            of(1, frame(1, 4, &[0x88])),
+            of(1, frame(0, 0, &[0; 30])),
+            of(3, frame(3, 0, &[0; 4])),
+            of(1, frame(0, 1, &[])),
+            of(9, frame(1, 5, &[0x88])),
+        ]
+        .concat();
+        for piece in 1..60 {
+            let mut frames = Frames::new(1000);
+            for mut part in asked.chunks(piece) {
+                while !part.is_empty() {
+                    part = &part[frames.follow(part).unwrap().0..];
+                }
+            }
+            assert_eq!((frames.streams().count(), frames.unfinished_bytes()), (3, 0));
+            let mut answers = Answers::default();
+            for part in answered.chunks(piece) {
+                answers.follow(part, frames.streams());
+            }
+            assert_eq!(frames.streams().count(), 1, "in pieces of {piece}");
         }
     }
 

@@ -71,6 +71,11 @@ impl Call {
         }
     }
 
+    /// Refuses it for want of room.
+    pub(crate) fn refuse(self, service: &Service) -> Response<Reply> {
+        answer(Err(service.unread(self.signal, Denied::full())))
+    }
+
     /// Answers it.
     pub(crate) async fn answer<B>(
         self,

@@ -14,8 +14,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::frames::Frames;
-use super::room::TableRoom;
+use super::frames::{Answers, Frames};
+use super::room::{Http2Room, TableRoom};
 
 /// A header block's length on the wire, as a multiple of the longest header list. A list is longer
 /// than its block, except where text is written in the longest codes; past the list's own limit a
@@ -35,6 +35,10 @@ const TURN_BYTES: usize = 32 * 1024;
 
 /// Bytes that are read at once past the end of the frame that is being read.
 const STEP_BYTES: usize = 2 * 1024;
+
+/// The longest header block of a stream that found no room: it lies within the read buffer, which a
+/// connection has in any case. A usual client's have a few hundred bytes.
+const SHORT_BLOCK_BYTES: usize = 4 * 1024;
 
 /// What a connection has read since it was last polled. Whoever polls it begins a new one.
 #[derive(Debug, Clone, Default)]
@@ -61,14 +65,22 @@ pub(crate) struct Guarded<S> {
     stream: S,
     turn: Turn,
     frames: Frames,
+    answers: Answers,
+    room: Http2Room,
     table: TableRoom,
 }
 
 impl<S> Guarded<S> {
     /// `list_bytes` is the longest header list taken.
-    pub(crate) fn new(stream: S, turn: Turn, list_bytes: usize, table: TableRoom) -> Self {
+    pub(crate) fn new(
+        stream: S,
+        turn: Turn,
+        list_bytes: usize,
+        room: Http2Room,
+        table: TableRoom,
+    ) -> Self {
         let frames = Frames::new(list_bytes.saturating_mul(BLOCK_FACTOR));
-        Self { stream, turn, frames, table }
+        Self { stream, turn, frames, answers: Answers::default(), room, table }
     }
 
     /// Follows what was read.
@@ -86,7 +98,21 @@ impl<S> Guarded<S> {
                 return Err(io::ErrorKind::QuotaExceeded.into());
             }
         }
-        Ok(())
+        let streams = self.frames.streams().count();
+        let is_long = self.frames.unfinished_bytes() > SHORT_BLOCK_BYTES;
+        if self.room.follow(streams) || (self.room.bears(streams) && !is_long) {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::QuotaExceeded.into())
+        }
+    }
+
+    /// Follows what was written.
+    fn wrote(&mut self, bytes: &[u8]) {
+        let streams = self.frames.streams();
+        self.answers.follow(bytes, streams);
+        // Fewer streams always have room.
+        let _ = self.room.follow(streams.count());
     }
 }
 
@@ -118,7 +144,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
+        self.wrote(bytes.get(..written).unwrap_or_default());
+        Poll::Ready(Ok(written))
     }
 
     fn poll_write_vectored(
@@ -126,7 +154,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, slices))?;
+        let mut left = written;
+        for slice in slices {
+            let taken = left.min(slice.len());
+            self.wrote(slice.get(..taken).unwrap_or_default());
+            left -= taken;
+        }
+        Poll::Ready(Ok(written))
     }
 
     fn is_write_vectored(&self) -> bool {

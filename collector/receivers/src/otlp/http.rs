@@ -69,6 +69,12 @@ impl Call {
         }
     }
 
+    /// Refuses it for want of room.
+    pub(crate) fn refuse(self, service: &Service) -> Response<Reply> {
+        let denied = service.unread(self.signal, Denied::full());
+        answer(self.signal, self.body.format, Err(denied))
+    }
+
     /// Answers it.
     pub(crate) async fn answer<B>(
         self,

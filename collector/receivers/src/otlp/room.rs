@@ -4,6 +4,7 @@
 //! constant. All connections together have a share of the budget only, so that clients who say
 //! nothing leave room for those who send records. Whoever finds no room is hung up on at once.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use millrace_config::OtlpLimits;
@@ -11,8 +12,8 @@ use millrace_pipeline::budget::{Budget, Reservation};
 
 use super::guard::{HEADS_PER_TURN, TABLE_BLOCKS};
 
-/// The share of the budget for connections, as a divisor: half, so that the default limit of 1 GiB
-/// has room for 1,024 connections with HTTP/2, which is the default of `limits.connections`.
+/// The share of the budget for connections, as a divisor: half, so that the default limit of 1 GiB,
+/// whose budget is a half of it, has room for 5,041 connections with HTTP/2 that are idle.
 const CONNECTIONS_SHARE: u64 = 2;
 
 /// What any connection takes, in bytes, and twice the longest header list: a read buffer of 32 KiB,
@@ -22,11 +23,20 @@ const CONNECTION_BYTES: u64 = 48 * 1024;
 /// What TLS takes beside it: a handshake's message of 64 KiB at most, later records of 16 KiB.
 const TLS_BYTES: u64 = 64 * 1024;
 
-/// What HTTP/2 takes beside it, and twice the longest header list for a block without an end: the
-/// buffers it reads into (24 KiB) and writes from (16 KiB), and what a turn reads of bodies (32).
-const HTTP2_BYTES: u64 = 72 * 1024;
+/// What a connection with HTTP/2 takes in place of that while no stream is open, in bytes: the
+/// buffers that it reads into (24 KiB, a frame and what came with its end) and writes from (16),
+/// the decoder's (4), its state and task (4), and the answers to [`SHORT_STREAMS`] (4).
+const IDLE_BYTES: u64 = 52 * 1024;
 
-/// What an answer takes that its client doesn't: each stream has one at most.
+/// What it takes besides with any stream open, and four times the longest header list for blocks
+/// that are read: what a turn reads of bodies.
+const BUSY_BYTES: u64 = 32 * 1024;
+
+/// Streams that may lack room at a time: each is refused once it is looked at. With more the
+/// connection is closed.
+const SHORT_STREAMS: usize = 4;
+
+/// What an answer takes until its client has taken it: each stream has one at most.
 const ANSWER_BYTES: u64 = 1024;
 
 /// What a header block that adds to the header table keeps: entries are slices of the buffer that
@@ -51,7 +61,8 @@ pub(crate) struct Rooms {
     budget: Budget,
     connections: Budget,
     connection_bytes: u64,
-    http2_bytes: u64,
+    busy_bytes: u64,
+    streams_bytes: u64,
     /// Header lists that have been read and not yet been looked at. A thread has those of one
     /// connection at a time, and no others: see [`Turn`](super::guard::Turn).
     heads_bytes: u64,
@@ -79,10 +90,25 @@ impl Room {
     }
 }
 
-/// A connection's room for HTTP/2.
+/// A connection's room for HTTP/2, which follows its open streams.
 pub(crate) struct Http2Room {
-    _connection: Room,
+    room: Room,
+    idle_bytes: u64,
+    busy_bytes: u64,
+    /// The streams that it covers.
+    streams: usize,
+    short: Short,
     _heads: Arc<Reservation>,
+}
+
+/// Whether a connection has streams that lack room: requests are refused then.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Short(Arc<AtomicBool>);
+
+impl Short {
+    pub(crate) fn is_so(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Room for what a connection's header table keeps.
@@ -95,12 +121,12 @@ impl Rooms {
     /// Room in a budget, for connections served by so many threads.
     pub(crate) fn new(budget: Budget, limits: &OtlpLimits, threads: usize) -> Self {
         let list_bytes = limits.header_list_bytes.get();
-        let answers_bytes = u64::from(limits.concurrent_streams) * ANSWER_BYTES;
         Self {
             budget,
             connections: Budget::new(0),
             connection_bytes: CONNECTION_BYTES + 2 * list_bytes,
-            http2_bytes: HTTP2_BYTES + 2 * list_bytes + answers_bytes,
+            busy_bytes: BUSY_BYTES + 4 * list_bytes,
+            streams_bytes: u64::from(limits.concurrent_streams) * ANSWER_BYTES,
             heads_bytes: threads as u64 * HEADS_PER_THREAD * list_bytes * HEAD_FACTOR,
             heads: Mutex::default(),
         }
@@ -111,7 +137,8 @@ impl Rooms {
     /// # Errors
     /// The least that the budget would have to have, where it has less.
     pub(crate) fn suffice(&self) -> Result<(), u64> {
-        let connection_bytes = self.connection_bytes + TLS_BYTES + self.http2_bytes;
+        let http2_bytes = IDLE_BYTES + self.busy_bytes + self.streams_bytes;
+        let connection_bytes = TLS_BYTES + http2_bytes.max(self.connection_bytes);
         let needed_bytes =
             (connection_bytes * CONNECTIONS_SHARE).max(self.heads_bytes + connection_bytes);
         if self.budget.limit_bytes() < needed_bytes { Err(needed_bytes) } else { Ok(()) }
@@ -134,16 +161,20 @@ impl Rooms {
         room.try_resize(bytes).then_some(room)
     }
 
-    /// What a connection takes beside that when it speaks HTTP/2.
-    pub(crate) fn http2(&self) -> Option<Http2Room> {
-        let connection = self.room(self.http2_bytes)?;
+    /// The room of a connection that speaks HTTP/2, made of what it had from its beginning on.
+    pub(crate) fn http2(&self, mut room: Room, tls: bool, short: Short) -> Option<Http2Room> {
+        let idle_bytes = IDLE_BYTES + if tls { TLS_BYTES } else { 0 };
+        if !room.try_resize(idle_bytes) {
+            return None;
+        }
         let mut shared = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
         let heads = match shared.upgrade() {
             Some(heads) => heads,
             None => Arc::new(self.budget.try_reserve(self.heads_bytes)?),
         };
         *shared = Arc::downgrade(&heads);
-        Some(Http2Room { _connection: connection, _heads: heads })
+        let busy_bytes = self.busy_bytes;
+        Some(Http2Room { room, idle_bytes, busy_bytes, streams: 0, short, _heads: heads })
     }
 
     /// Room for a header table that is still empty.
@@ -153,6 +184,27 @@ impl Rooms {
 
     fn nothing(&self) -> Room {
         Room { budget: self.budget.nothing(), share: self.connections.nothing() }
+    }
+}
+
+impl Http2Room {
+    /// Covers so many open streams; false when there is no room for all of them.
+    pub(crate) fn follow(&mut self, streams: usize) -> bool {
+        if streams != self.streams {
+            let busy_bytes = if streams > 0 { self.busy_bytes } else { 0 };
+            let bytes = self.idle_bytes + busy_bytes + streams as u64 * ANSWER_BYTES;
+            if self.room.try_resize(bytes) {
+                self.streams = streams;
+            }
+        }
+        let is_short = streams > self.streams;
+        self.short.0.store(is_short, Ordering::Relaxed);
+        !is_short
+    }
+
+    /// Whether so many streams are few enough to be refused one by one.
+    pub(crate) fn bears(&self, streams: usize) -> bool {
+        streams <= self.streams + SHORT_STREAMS
     }
 }
 
@@ -174,7 +226,7 @@ impl TableRoom {
 
 #[cfg(test)]
 mod tests {
-    use super::{CONNECTIONS_SHARE, Rooms, TABLE_BLOCK_BYTES};
+    use super::{CONNECTIONS_SHARE, Rooms, SHORT_STREAMS, Short, TABLE_BLOCK_BYTES};
     use crate::otlp::guard::TABLE_BLOCKS;
     use millrace_config::{ByteSize, OtlpLimits};
     use millrace_pipeline::budget::Budget;
@@ -192,13 +244,16 @@ mod tests {
         let share = budget.limit_bytes() / CONNECTIONS_SHARE;
         let plain: Vec<_> = std::iter::from_fn(|| rooms.connection(false)).collect();
         assert_eq!(plain.len() as u64, share / (64 << 10));
-        assert!(budget.used_bytes() <= share && rooms.http2().is_none());
+        assert!(budget.used_bytes() <= share);
         drop(plain);
         assert_eq!(budget.used_bytes(), 0);
-        let both = || Some((rooms.connection(true)?, rooms.http2()?));
-        let http2: Vec<_> = std::iter::from_fn(both).collect();
-        // 64 KiB, as much for TLS, and 188 KiB.
-        assert_eq!(http2.len() as u64, share / (316 << 10));
+        let idle = |tls| rooms.http2(rooms.connection(tls)?, tls, Short::default());
+        let http2: Vec<_> = std::iter::from_fn(|| idle(true)).collect();
+        // 52 KiB, and 64 for TLS; the last one needs 12 more while it isn't known what it speaks.
+        assert_eq!(http2.len() as u64, (share - (12 << 10)) / (116 << 10));
+        drop(http2);
+        let http2: Vec<_> = std::iter::from_fn(|| idle(false)).collect();
+        assert_eq!(http2.len() as u64, (share - (12 << 10)) / (52 << 10));
         // Lists that are being read are beside the share, once for all connections: 2 MiB.
         assert!(budget.used_bytes() <= share + (2 << 20));
         drop(http2);
@@ -217,8 +272,37 @@ mod tests {
             assert_eq!(one_less.suffice(), Err(least));
             let rooms = Rooms::new(Budget::new(least), &limits, 2);
             assert_eq!(rooms.suffice(), Ok(()));
-            assert!(rooms.connection(true).is_some_and(|_held| rooms.http2().is_some()));
+            let room = rooms.connection(true).unwrap();
+            let mut room = rooms.http2(room, true, Short::default()).unwrap();
+            assert!(room.follow(limits.concurrent_streams as usize));
         }
+    }
+
+    /// Scenario: streams open and end on idle connections that have nearly all of their share.
+    /// Guarantee: each stream has room while it is open; what finds none is told, is few, and takes
+    /// nothing; the connections stay, and have room again when other streams have ended.
+    #[test]
+    fn streams_have_room_while_they_are_open() {
+        let budget = Budget::new(64 << 20);
+        let rooms = rooms(&budget);
+        let short = Short::default();
+        let idle = || rooms.http2(rooms.connection(false)?, false, short.clone());
+        let mut idle: Vec<_> = std::iter::from_fn(idle).collect();
+        drop(idle.split_off(idle.len() - 3));
+        let before = budget.used_bytes();
+        let mut free = ((64 << 20) / CONNECTIONS_SHARE - 52 * 1024 * idle.len() as u64) >> 10;
+        let [first, second, ..] = idle.as_mut_slice() else { panic!("two connections") };
+        assert!(first.follow(1) && first.follow(100));
+        assert_eq!(budget.used_bytes() - before, (64 + 100) << 10);
+        free -= 164;
+        // The second finds no room for a stream's 65 KiB beside the first.
+        assert!(free < 65 && !second.follow(1) && short.is_so());
+        assert!(second.bears(SHORT_STREAMS) && !second.bears(SHORT_STREAMS + 1));
+        assert!(first.follow(0));
+        assert_eq!(budget.used_bytes(), before);
+        assert!(second.follow(1) && !short.is_so() && second.follow(0));
+        drop(idle);
+        assert_eq!(budget.used_bytes(), 0);
     }
 
     /// Scenario: a budget that requests have filled. Guarantee: no connection and no request is let

@@ -230,7 +230,7 @@ fn publish(
     if !reservation.try_resize(plain.len() as u64) {
         return Err((Denied::full(), Refusal::Full, Some(records)));
     }
-    let request = Request { signal, bytes: plain, records, reservation };
+    let request = Request { signal, bytes: plain, checked, reservation };
     shared.publisher.publish(request).map_err(|refused| {
         let refusal = reason(&refused);
         (refused.into(), refusal, Some(records))

@@ -208,6 +208,64 @@ async fn a_connections_room_does_not_grow_with_its_requests() {
     rig.end_with_nothing_held().await;
 }
 
+/// Scenario: idle connections have taken the room there is for connections; one of them sends a
+/// request, and again once others have gone. Guarantee: the request is refused with 429, counted,
+/// and the connection stays and serves the next one; what a stream took is given back when it ends.
+#[tokio::test]
+async fn a_stream_without_room_is_refused_and_its_connection_stays() {
+    // Half of it for connections: nine idle ones of 52 KiB, and less than a stream's 37 KiB.
+    let rig = Rig::with(1_000_000, |settings| {
+        settings.limits.header_list_bytes = millrace_config::ByteSize::kib(1);
+        settings.limits.concurrent_streams = 10;
+        settings.limits.http_body_bytes = millrace_config::ByteSize::kib(200);
+        settings.limits.grpc_message_bytes = millrace_config::ByteSize::kib(200);
+    })
+    .await;
+    let mut senders = Vec::new();
+    for _ in 0..9 {
+        let before = rig.budget.used_bytes();
+        let stream = TokioIo::new(TcpStream::connect(rig.http).await.unwrap());
+        let (sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+        tokio::spawn(connection);
+        senders.push(sender);
+        let taken = async {
+            while rig.budget.used_bytes() < before + (52 << 10) {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, taken).await.expect("the connection's room");
+    }
+    let idle = rig.budget.used_bytes();
+    let mut first = senders.remove(0);
+    let mut post = async || {
+        let request = Request::post(format!("http://{}/v1/traces", rig.http))
+            .header(PROTOBUF.0, PROTOBUF.1)
+            .body(Full::new(Bytes::from(trace_bytes(1))))
+            .unwrap();
+        first.send_request(request).await.unwrap().status()
+    };
+    assert_eq!(post().await, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(rig.refused("full", "traces"), 1);
+    senders.truncate(4);
+    let at_most = async |bytes: u64| {
+        let given_back = async {
+            while rig.budget.used_bytes() > bytes {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, given_back).await.expect("room given back");
+    };
+    at_most(idle - 4 * (52 << 10)).await;
+    for _ in 0..3 {
+        assert_eq!(post().await, StatusCode::OK);
+    }
+    at_most(idle - 4 * (52 << 10)).await;
+    assert_eq!(rig.refused("full", "traces"), 1);
+    drop((first, senders));
+    rig.end_with_nothing_held().await;
+}
+
 /// The codes of the GOAWAY frames in what a server has sent.
 fn goodbyes(mut bytes: &[u8]) -> Vec<u32> {
     let mut codes = Vec::new();

@@ -48,7 +48,7 @@ impl Publish for FakePublisher {
             return Err(refused);
         }
         assert!(request.reservation.bytes() >= request.bytes.len() as u64);
-        let taken = (request.signal, request.bytes.to_vec(), request.records);
+        let taken = (request.signal, request.bytes.to_vec(), request.checked.records);
         self.taken.lock().unwrap().push(taken);
         let (sender, delivery) = Delivery::pair();
         match script {

@@ -4,8 +4,8 @@
 use crate::error::{Fault, WireError, WireErrorKind};
 use crate::limits::{Limits, RECORD_MEMBERS};
 use crate::otlp::descriptor::{KEY_VALUE, KEY_VALUE_LIST, Kind, METRIC, Message, request};
-use crate::otlp::written::{Outline, ROW_BYTES, repeated_bytes};
-use crate::protobuf::{Cursor, LENGTH, tag, varint_len};
+use crate::otlp::written::{Checked, ROW_BYTES, repeated_bytes};
+use crate::protobuf::{Cursor, FIXED64, LENGTH, VARINT, tag, varint_len};
 use crate::signal::Signal;
 
 /// What an attribute or an element of an array that records share counts beside its bytes: it may
@@ -13,29 +13,22 @@ use crate::signal::Signal;
 /// more.
 const VALUE_BYTES: u64 = 16;
 
-/// What a check found in a well-formed request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
-    /// Spans, log records or metric points.
-    pub records: u64,
-}
-
 /// Checks every field of `request_bytes`: tags, wire types, lengths, nesting, the number of
 /// attributes, the length of ids, and that strings are UTF-8; counts the records, their days and
 /// what they are written as.
 ///
 /// Bytes that pass can be read by any protobuf implementation and by the views beside this
 /// function, and stored by the columns made of them: nothing is refused there that passes here.
+/// What is found goes on with the request: nobody behind the check counts again.
 ///
 /// # Errors
 /// The first fault found, with its offset and path.
 pub fn check(signal: Signal, request_bytes: &[u8], limits: &Limits) -> Result<Checked, WireError> {
-    let outline = walk(signal, request_bytes, limits, Depth::Everything)?;
-    Ok(Checked { records: outline.records })
+    walk(signal, request_bytes, limits, Depth::Everything)
 }
 
-/// What the records of a checked request come to. Looks at what records share, and of the records
-/// at no more than their times.
+/// What a request comes to that was checked before, as a part of another or by another process.
+/// Looks at what records share, and of the records at no more than their times.
 ///
 /// # Errors
 /// The request is malformed on the way, or not within `limits`.
@@ -43,18 +36,18 @@ pub fn outline(
     signal: Signal,
     request_bytes: &[u8],
     limits: &Limits,
-) -> Result<Outline, WireError> {
+) -> Result<Checked, WireError> {
     walk(signal, request_bytes, limits, Depth::Times)
 }
 
 /// What the records of a request are written as, by the same measure. Looks at what records share,
-/// and of the records at no more than their lengths: about a nanosecond for each.
+/// and of the records at no more than their lengths: 3 ns for each of a hundred under a resource.
 ///
 /// # Errors
 /// The request is malformed on the way.
 pub fn written_bytes(signal: Signal, request_bytes: &[u8]) -> Result<u64, WireError> {
-    let outline = walk(signal, request_bytes, &Limits::of_readers(), Depth::Lengths)?;
-    Ok(outline.written_bytes)
+    let found = walk(signal, request_bytes, &Limits::of_readers(), Depth::Lengths)?;
+    Ok(found.written_bytes)
 }
 
 /// What of a record is looked at.
@@ -70,11 +63,11 @@ fn walk(
     request_bytes: &[u8],
     limits: &Limits,
     of_records: Depth,
-) -> Result<Outline, WireError> {
+) -> Result<Checked, WireError> {
     let mut walk = Walk {
         limits: *limits,
         of_records,
-        found: Outline::default(),
+        found: Checked::default(),
         around: Surroundings::default(),
         extra_bytes: 0,
         children_bytes: 0,
@@ -94,7 +87,7 @@ fn walk(
 struct Walk<'a> {
     limits: Limits,
     of_records: Depth,
-    found: Outline,
+    found: Checked,
     around: Surroundings<'a>,
     /// By how much what was read of a group or record may be longer once it is written.
     extra_bytes: u64,
@@ -141,12 +134,14 @@ impl<'a> Walk<'a> {
                 Kind::Attribute => {
                     let attribute = cursor.bytes()?;
                     attributes += 1 + self.attribute(attribute, depth)?;
+                    self.is_within(attributes, members, &cursor)?;
                 }
                 Kind::Nested(inner) => {
                     if depth >= self.limits.nesting_depth {
                         return Err(cursor.fault(WireErrorKind::TooDeep));
                     }
                     attributes += self.nested(inner, cursor.bytes()?, depth + 1)?;
+                    self.is_within(attributes, members, &cursor)?;
                 }
                 Kind::Record(inner) => {
                     let record = cursor.bytes()?;
@@ -167,9 +162,13 @@ impl<'a> Walk<'a> {
                     children_bytes += field_len(group.len());
                     self.group(inner, group)?;
                 }
-                Kind::Part(inner) => members += self.message(inner, cursor.bytes()?, depth)?,
+                Kind::Part(inner) => {
+                    members += self.message(inner, cursor.bytes()?, depth)?;
+                    self.is_within(attributes, members, &cursor)?;
+                }
                 Kind::Message(inner) => {
                     attributes += self.message(inner, cursor.bytes()?, depth)?;
+                    self.is_within(attributes, members, &cursor)?;
                 }
                 Kind::Element => {
                     self.extra_bytes += VALUE_BYTES;
@@ -178,20 +177,34 @@ impl<'a> Walk<'a> {
                     }
                 }
             }
-            if attributes > self.limits.attributes || members > RECORD_MEMBERS {
-                return Err(cursor.fault(WireErrorKind::TooManyAttributes));
-            }
         }
         self.children_bytes = children_bytes;
         Ok(attributes)
     }
 
+    /// Holds a message's attributes, and those of its parts, to their limits.
+    #[inline]
+    fn is_within(&self, attributes: u32, members: u32, at: &Cursor<'_>) -> Result<(), Fault> {
+        if attributes > self.limits.attributes || members > RECORD_MEMBERS {
+            return Err(at.fault(WireErrorKind::TooManyAttributes));
+        }
+        Ok(())
+    }
+
     /// Walks an attribute. The number of members of lists in it.
     #[inline]
     fn attribute(&mut self, attribute: &'a [u8], depth: u32) -> Result<u32, Fault> {
+        self.extra_bytes += VALUE_BYTES;
+        if depth == 0 && is_plain(attribute) {
+            return Ok(0);
+        }
+        self.odd_attribute(attribute, depth)
+    }
+
+    #[inline(never)]
+    fn odd_attribute(&mut self, attribute: &'a [u8], depth: u32) -> Result<u32, Fault> {
         let around = self.around;
         self.around = Surroundings { attribute, key_bytes: None, ..around };
-        self.extra_bytes += VALUE_BYTES;
         if around.names_bytes > 0 {
             // Its path's name may be new.
             self.found.written_bytes += around.names_bytes + attribute.len() as u64;
@@ -274,6 +287,31 @@ impl<'a> Walk<'a> {
         }
         text(bytes)
     }
+}
+
+/// Whether an attribute is a key and a text, number or flag, each once and in this order, as
+/// encoders write nearly all of them: found in a third of the time that a walk takes. What isn't is
+/// walked, and so is what is malformed, for the place of the fault.
+#[inline]
+fn is_plain(attribute: &[u8]) -> bool {
+    const KEY: u8 = tag(1, LENGTH) as u8;
+    const VALUE: u8 = tag(2, LENGTH) as u8;
+    const STRING: u8 = tag(1, LENGTH) as u8;
+    const BOOL: u8 = tag(2, VARINT) as u8;
+    const INT: u8 = tag(3, VARINT) as u8;
+    const DOUBLE: u8 = tag(4, FIXED64) as u8;
+    let mut cursor = Cursor::new(attribute);
+    let (true, Ok(key)) = (cursor.take_byte(KEY), cursor.bytes()) else { return false };
+    let (true, Ok(value)) = (cursor.take_byte(VALUE), cursor.bytes()) else { return false };
+    let Some((kind, rest)) = value.split_first() else { return false };
+    let mut inner = Cursor::new(rest);
+    let is_read = match *kind {
+        STRING => inner.bytes().and_then(text).is_ok(),
+        BOOL | INT => inner.varint().is_ok(),
+        DOUBLE => inner.fixed64().is_ok(),
+        _ => false,
+    };
+    is_read && inner.is_empty() && cursor.is_empty() && text(key).is_ok()
 }
 
 /// Length of a group or record with its tag, which takes one byte.

@@ -24,7 +24,7 @@ mod walk;
 mod written;
 
 pub use by_trace::{Bucket, split_by_trace};
-pub use check::{Checked, check, outline, written_bytes};
+pub use check::{check, outline, written_bytes};
 pub use common::{
     AnyValue, Array, KeyValue, KeyValueList, KeyValues, Repeated, Resource, ResourceGroup, Scope,
     ScopeGroup, is_absent_id, resource_groups,
@@ -39,4 +39,4 @@ pub use points::{
 };
 pub use split::{Part, split};
 pub use traces::{Event, Link, Span, Status};
-pub use written::{Days, Joined, Outline, ROW_BYTES, repeated_bytes};
+pub use written::{Checked, Days, Joined, ROW_BYTES, repeated_bytes};

@@ -103,15 +103,24 @@ fn key(unix_nano: u64) -> u32 {
     u32::from(by_date) << 16 | u32::from(by_seconds)
 }
 
-/// What the records of a request come to, found by [`super::outline`].
+/// What the records of a checked request come to: found by [`super::check`], or found again by
+/// [`super::outline`] of a request that was checked before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outline {
+pub struct Checked {
     /// Spans, log records or metric points.
     pub records: u64,
     /// The bytes they are written as, by this module's measure.
     pub written_bytes: u64,
     /// The days they lie on.
     pub days: Days,
+}
+
+impl Checked {
+    /// Of a request of which no more is known than its records: it is joined with no other.
+    #[must_use]
+    pub fn alone(records: u64) -> Self {
+        Self { records, written_bytes: u64::MAX, days: Days::default() }
+    }
 }
 
 /// What requests come to that are joined into one message.
@@ -124,14 +133,14 @@ pub struct Joined {
 impl Joined {
     /// Adds a request, if all of them together then are within `limits` as if they were one.
     #[must_use]
-    pub fn admit(&mut self, outline: &Outline, limits: &crate::limits::Limits) -> bool {
-        let written_bytes = self.written_bytes.saturating_add(outline.written_bytes);
-        let new = outline.days.iter().filter(|&day| self.days.iter().all(|known| known != day));
+    pub fn admit(&mut self, request: &Checked, limits: &crate::limits::Limits) -> bool {
+        let written_bytes = self.written_bytes.saturating_add(request.written_bytes);
+        let new = request.days.iter().filter(|&day| self.days.iter().all(|known| known != day));
         if written_bytes > limits.written_bytes || self.days.len() + new.count() > limits.days {
             return false;
         }
         self.written_bytes = written_bytes;
-        outline.days.iter().all(|day| self.days.add(day, limits.days))
+        request.days.iter().all(|day| self.days.add(day, limits.days))
     }
 
     /// Forgets all requests.
@@ -171,9 +180,9 @@ mod tests {
     fn joined_requests_are_within_the_limits_of_one() {
         let limits = crate::limits::Limits::default();
         let request = |days: std::ops::Range<u64>, written_bytes| {
-            let mut outline = Outline { written_bytes, ..Outline::default() };
-            assert!(days.clone().all(|day| outline.days.note(day * NANOS_PER_DAY, 100)));
-            outline
+            let mut checked = Checked { written_bytes, ..Checked::default() };
+            assert!(days.clone().all(|day| checked.days.note(day * NANOS_PER_DAY, 100)));
+            checked
         };
         let mut joined = Joined::default();
         assert!((0..1000).all(|_| joined.admit(&request(5..7, 1), &limits)));
@@ -183,5 +192,7 @@ mod tests {
         assert!(joined.admit(&request(5..6, limits.written_bytes - 1001), &limits));
         joined.clear();
         assert!(joined.admit(&request(200..300, limits.written_bytes), &limits));
+        joined.clear();
+        assert!(!joined.admit(&Checked::alone(1), &limits));
     }
 }

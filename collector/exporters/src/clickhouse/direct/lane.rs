@@ -12,7 +12,8 @@ use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::publish::{Delivered, Delivery, Refused, Request};
 use millrace_pipeline::sink::{Block, Encoder, Insert};
 use millrace_pipeline::telemetry::Refusal;
-use millrace_wire::{Signal, otlp};
+use millrace_wire::Signal;
+use millrace_wire::otlp::Checked;
 
 use super::Shared;
 use super::batch::{Batch, Held};
@@ -62,8 +63,9 @@ impl Lane {
         request: Request<'_>,
         shared: &Arc<Shared>,
     ) -> Result<Delivery, Refused> {
-        let Request { signal: _, bytes, records, mut reservation } = request;
-        let needed = growth_bytes(self.signal, bytes);
+        let Request { signal: _, bytes, checked, mut reservation } = request;
+        let Checked { records, written_bytes, .. } = checked;
+        let needed = growth_bytes(bytes.len() as u64, written_bytes);
         let Some(growth) = shared.budget.try_reserve(needed) else {
             shared.make_room();
             return Err(Refused::Full);
@@ -160,10 +162,8 @@ impl Lane {
 }
 
 /// What a request may add to an encoder and to the bodies made of it.
-fn growth_bytes(signal: Signal, bytes: &[u8]) -> u64 {
-    // Checked already, so it can be measured.
-    let written_bytes = otlp::written_bytes(signal, bytes).unwrap_or(0);
-    (bytes.len() as u64 * GROWTH).max(bytes.len() as u64 + written_bytes)
+fn growth_bytes(bytes: u64, written_bytes: u64) -> u64 {
+    (bytes * GROWTH).max(bytes.saturating_add(written_bytes))
 }
 
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {

@@ -143,9 +143,9 @@ impl BufferedPublisher {
     }
 
     fn keep(&self, jobs: &SyncSender<Job>, request: Request<'_>) -> Result<Delivery, Refused> {
-        let Request { signal, bytes, records, mut reservation } = request;
+        let Request { signal, bytes, checked, mut reservation } = request;
         let Pieces { pieces, rejected_records } =
-            pieces(signal, bytes.into(), records, self.kafka.max_message_bytes())?;
+            pieces(signal, bytes.into(), checked, self.kafka.max_message_bytes())?;
         if !reservation.try_resize(pieces.iter().map(|(bytes, _)| bytes.len() as u64).sum()) {
             return Err(Refused::Full);
         }
@@ -158,7 +158,8 @@ impl BufferedPublisher {
             answer.finish(Ok(result));
             return Ok(delivery);
         }
-        let pieces = pieces.into_iter().map(|(bytes, records)| (bytes.into_owned(), records));
+        let pieces =
+            pieces.into_iter().map(|(bytes, checked)| (bytes.into_owned(), checked.records));
         let job = Job { signal, pieces: pieces.collect(), result, answer, reservation };
         match jobs.try_send(job) {
             Ok(()) => Ok(delivery),

@@ -17,7 +17,9 @@ use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::publish::{Delivery, Publish, Request};
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_wire::Signal;
+use millrace_wire::limits::Limits;
+use millrace_wire::otlp::Checked;
+use millrace_wire::{Signal, otlp};
 
 use crate::kafka::publisher::KafkaPublisher;
 
@@ -169,7 +171,10 @@ impl Sender {
                 return Ok(());
             };
             let records = u64::from(entry.count);
-            let request = Request { signal, bytes: &entry.payload, records, reservation };
+            // Checked when it was taken, maybe by a process before this one.
+            let found = otlp::outline(signal, &entry.payload, &Limits::default());
+            let checked = found.unwrap_or_else(|_| Checked::alone(records));
+            let request = Request { signal, bytes: &entry.payload, checked, reservation };
             match self.kafka.publish(request) {
                 Ok(delivery) => {
                     // The publisher counts it as held from here on.
