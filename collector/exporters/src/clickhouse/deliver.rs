@@ -177,8 +177,8 @@ impl Delivery {
         }
     }
 
-    /// The answer to a try. A table that keeps one waiting for long rests, as one that refuses does,
-    /// and the try leaves its place; all of a server that hangs don't, so that it isn't sent ever
+    /// The answer to a try. A table that keeps one waiting for long rests, as one that refuses
+    /// does, and the try leaves its place; all of a server that hangs don't, so that it isn't sent ever
     /// more.
     async fn answer<'a>(
         &'a self,
@@ -506,8 +506,8 @@ mod tests {
     /// Scenario: a server without memory for an insert of many messages, and for one of one.
     /// Guarantee: the first is given back after a few tries, to be made smaller; the second never
     /// is, as it would become a dead letter though nothing is wrong with it. Other overload counts
-    /// for neither. Nor is one given back of which a view failed: its rows are in the table already,
-    /// and smaller inserts would store them again under other tokens.
+    /// for neither. Nor is one given back of which a view failed: its rows are in the table
+    /// already, and smaller inserts would store them again under other tokens.
     #[test]
     fn an_insert_that_is_too_large_for_the_server_is_given_back_unless_it_is_one_message() {
         let tries = |last: i64| {

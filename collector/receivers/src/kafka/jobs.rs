@@ -2,8 +2,8 @@
 //!
 //! A job whose table takes nothing for now isn't begun, and one that is under way then has another
 //! thread work in its place until it is done. So a table in trouble keeps its own jobs waiting and
-//! no other's: [`THREADS`] work for tables that take inserts, and at most as many more wait for each
-//! table that doesn't.
+//! no other's: [`THREADS`] work for tables that take inserts, and at most as many more wait for
+//! each table that doesn't.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
