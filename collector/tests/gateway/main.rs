@@ -227,7 +227,8 @@ fn one_table_in_trouble(trouble: Trouble) {
 
 /// Scenario: a gateway at its full rate with spans and metric points; then logs come, in batches
 /// that together are more than its memory budget, and the server says of their table alone that it
-/// has too many parts; then takes them. Guarantee: spans and points each keep nine tenths at least of
+/// has too many parts; then takes them. Guarantee: spans and points each keep nine tenths at least
+/// of
 /// the rate they had while there were no logs at all; all logs are stored in the end; nothing is
 /// lost or doubled.
 #[test]

@@ -108,7 +108,8 @@ fn read_answer(broker: &mut impl Read) -> Option<Vec<u8>> {
 }
 
 /// Scenario: one byte of a record's payload changes on the way from the broker to the gateway,
-/// once. Guarantee: what came is never stored; the record is fetched again and stored as it was sent, and
+/// once. Guarantee: what came is never stored; the record is fetched again and stored as it was
+/// sent, and
 /// every other one once.
 #[test]
 fn a_record_that_is_altered_on_its_way_is_fetched_again_and_stored_as_it_was() {
