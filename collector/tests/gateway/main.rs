@@ -81,7 +81,8 @@ struct World {
 }
 
 impl World {
-    /// One worker, inserts of ten rows, and 51 MiB for records, of which a quarter is fetched ahead.
+    /// One worker, inserts of ten rows, and 51 MiB for records, of which a quarter is fetched
+    /// ahead.
     fn start(loads: &[&Load]) -> Self {
         let kafka = MockCluster::new(1).unwrap();
         for load in loads {
@@ -188,8 +189,8 @@ fn logs() -> Load {
     Load::new("otlp_logs", 16, 20, request(2, &field(5, &field(1, &line))))
 }
 
-/// Runs spans and metric points through a gateway whose inserts are what is scarce, then logs beside
-/// them, with the logs' table in trouble.
+/// Runs spans and metric points through a gateway whose inserts are what is scarce, then logs
+/// beside them, with the logs' table in trouble.
 fn one_table_in_trouble(trouble: Trouble) {
     let (mut traces, mut metrics, mut logs) = (traces(), metrics(), logs());
     let world = World::start(&[&traces, &metrics, &logs]);
@@ -224,9 +225,10 @@ fn one_table_in_trouble(trouble: Trouble) {
     assert!(status.success(), "{status}");
 }
 
-/// Scenario: a gateway at its full rate with spans and metric points; then logs come, in batches that
-/// together are more than its memory budget, and the server says of their table alone that it has
-/// too many parts; then takes them. Guarantee: spans and points each keep nine tenths at least of
+/// Scenario: a gateway at its full rate with spans and metric points; then logs come, in batches
+/// that together are more than its memory budget, and the server says of their table alone that it
+/// has too many parts; then takes them. Guarantee: spans and points each keep nine tenths at least
+/// of
 /// the rate they had while there were no logs at all; all logs are stored in the end; nothing is
 /// lost or doubled.
 #[test]
@@ -234,8 +236,8 @@ fn a_table_with_too_many_parts_costs_the_other_signals_nothing() {
     one_table_in_trouble(Trouble::Code(252));
 }
 
-/// Scenario: the same, but inserts into logs' table are read and never answered. Guarantee: the same,
-/// once the server had a sixth of an insert's time-out to answer.
+/// Scenario: the same, but inserts into logs' table are read and never answered. Guarantee: the
+/// same, once the server had a sixth of an insert's time-out to answer.
 #[test]
 fn a_table_that_hangs_costs_the_other_signals_nothing() {
     one_table_in_trouble(Trouble::Hang);

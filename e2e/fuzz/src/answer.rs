@@ -58,7 +58,7 @@ pub fn clickhouse(data: &[u8]) {
 }
 
 fn holds(verdict: &Verdict, status: StatusCode, body: &[u8]) {
-    let Verdict { class, code, count: _, message, is_of_view: _ } = verdict;
+    let Verdict { class, code, count: _, is_of_view: _, message } = verdict;
     assert!(message.chars().count() <= MESSAGE_CHARS_MAX, "{message:?}");
     assert!(!message.contains(char::is_control), "{message:?} is more than a line");
     assert!(!class.as_str().is_empty() && !verdict.reason().is_empty());

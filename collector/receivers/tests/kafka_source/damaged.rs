@@ -11,8 +11,8 @@ use super::*;
 /// The host that mock brokers are reached at.
 const HOST: &[u8] = b"127.0.0.1";
 
-/// Stands between clients and the one mock broker, and changes one byte on the way to a client once:
-/// the last of the first record it sees that ends as told.
+/// Stands between clients and the one mock broker, and changes one byte on the way to a client,
+/// once: the last of the first record it sees that ends as told.
 struct Proxy {
     address: SocketAddr,
     way: Arc<Way>,
@@ -107,8 +107,9 @@ fn read_answer(broker: &mut impl Read) -> Option<Vec<u8>> {
     Some(answer)
 }
 
-/// Scenario: one byte of a record's payload changes on the way from the broker to the gateway, once.
-/// Guarantee: what came is never stored; the record is fetched again and stored as it was sent, and
+/// Scenario: one byte of a record's payload changes on the way from the broker to the gateway,
+/// once. Guarantee: what came is never stored; the record is fetched again and stored as it was
+/// sent, and
 /// every other one once.
 #[test]
 fn a_record_that_is_altered_on_its_way_is_fetched_again_and_stored_as_it_was() {

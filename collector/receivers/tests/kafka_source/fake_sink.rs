@@ -124,8 +124,8 @@ impl FakeSink {
         self.mended.store(true, Ordering::SeqCst);
     }
 
-    /// From now on the table of this signal, and no other, takes nothing: what is sent to it all the
-    /// same is held.
+    /// From now on the table of this signal, and no other, takes nothing: what is sent to it all
+    /// the same is held.
     pub(super) fn block(&self, signal: Option<Signal>) {
         *self.blocked.lock().unwrap() = signal;
         if *self.mode.lock().unwrap() == Mode::Store {

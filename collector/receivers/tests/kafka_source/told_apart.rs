@@ -57,8 +57,9 @@ fn rows_are_told_apart_while_the_budget_is_overdrawn() {
     running.stop();
 }
 
-/// Scenario: inserts of spans on eight partitions are refused for a row each; while some of them are
-/// being told apart their table stops taking anything. Then an insert of logs is refused for a row.
+/// Scenario: inserts of spans on eight partitions are refused for a row each; while some of them
+/// are being told apart their table stops taking anything. Then an insert of logs is refused for a
+/// row.
 /// Guarantee: the logs are told apart and committed meanwhile; the spans are once their table is
 /// open.
 #[test]
