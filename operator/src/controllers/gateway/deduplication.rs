@@ -4,7 +4,8 @@
 //!
 //! Rates come from two looks at the pods; the highest of the last [`HELD_SECONDS`] counts, so that
 //! a quiet minute doesn't end the warning. Other pools' inserts into the same tables count in, as
-//! far as `inserts` knows them. Limits: the tables of one collector, [`HELD_SECONDS`] by ten seconds.
+//! far as `inserts` knows them. Limits: the tables of one collector, [`HELD_SECONDS`] by ten
+//! seconds.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -224,8 +225,8 @@ fn advice(name: &str, table: &Table, needed: u64, seconds: u64, with_others: boo
             2 * seconds
         ),
         None => format!(
-            "{name} remembers {} inserts, and more {come}within the {seconds} s after which one may \
-             be sent again: set {setting} to {inserts} at least, or cut larger batches",
+            "{name} remembers {} inserts, and more {come}within the {seconds} s after which one \
+             may be sent again: set {setting} to {inserts} at least, or cut larger batches",
             table.inserts
         ),
     }
