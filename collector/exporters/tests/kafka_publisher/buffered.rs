@@ -53,7 +53,7 @@ impl Rig {
     fn publish(&self, name: &str) -> Result<Delivery, Refused> {
         let bytes = spans([name.to_owned()]);
         let reservation = self.budget.try_reserve(bytes.len() as u64).unwrap();
-        let checked = otlp::check(Signal::Traces, &bytes, &Limits::default()).unwrap();
+        let checked = checked(&bytes);
         let request = Request { signal: Signal::Traces, bytes: &bytes, checked, reservation };
         self.publisher.publish(request)
     }
@@ -63,6 +63,10 @@ impl Rig {
         let found = text.lines().find_map(|found| found.strip_prefix(line)?.trim().parse().ok());
         found.unwrap_or(0)
     }
+}
+
+fn checked(bytes: &[u8]) -> otlp::Checked {
+    otlp::check(Signal::Traces, bytes, &Limits::default()).unwrap()
 }
 
 /// Scenario: no broker; requests come; the process is gone without a word; brokers come; more
