@@ -63,7 +63,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let step = |number: u32, text: &str| {
         say::step(&format!("[{:3.0} s] {number}/{STEPS} {text}", started.elapsed().as_secs_f64()));
     };
-    step(1, "the ClickHouse engine is fetched and Millrace is compiled: 4 minutes the first time");
+    step(1, "the ClickHouse engine is fetched, Millrace is compiled: 3 minutes the first time");
     let binaries = prepare(from)?;
     step(2, "starting the engine");
     let engine = Engine::start(EngineOptions::default()).context("the engine did not start")?;
