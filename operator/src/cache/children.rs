@@ -4,10 +4,10 @@
 //! A child is passed over only while three things agree: the watch's newest version of it, the
 //! version that was last compared in full, and the hash of what is wanted. An edit moves the first
 //! before the owner is woken, so it is always looked at. A version whose metadata says that what is
-//! wanted was applied, and that nobody changed it since, counts as compared ([`Claim`]). Nothing
-//! here is believed for longer than [`VERIFIED_FOR`]: a watch that lost something is found out by
-//! then. Without a watch nothing is passed over. What was written or read before its watch told of
-//! it waits for that apart. It never holds an object, a Secret's content or a client.
+//! wanted was applied, and that nobody changed it since, counts as compared ([`AppliedState`]).
+//! Nothing here is believed for longer than [`VERIFIED_FOR`]: a watch that lost something is found
+//! out by then. Without a watch nothing is passed over. What was written or read before its watch
+//! told of it waits for that apart. It never holds an object, a Secret's content or a client.
 //!
 //! Limits: some 100 bytes per child that exists and 300 per owner: 50,000 children of 10,000 owners
 //! take 9 MB; of those that no watch has told of yet, [`AHEAD_MAX`].
@@ -23,7 +23,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::{Resource, ResourceExt};
 use millrace_rollout::Observation;
 
-use crate::ownership::applied_state::Claim;
+use crate::ownership::applied_state::AppliedState;
 
 /// A child is compared in full at least this often, whatever its watch says. 10,000 edge pools have
 /// 50,000 children, of which an operator then reads some 35 a second (a child is read 1,350 s after
@@ -78,7 +78,7 @@ pub struct State {
     /// Which it is.
     pub mark: Mark,
     /// What its metadata says of what was applied, if anything.
-    pub claim: Option<Claim>,
+    pub claim: Option<AppliedState>,
     /// A workload's figures, of a watch that tells of more than metadata.
     pub figures: Option<Observation>,
 }
@@ -87,7 +87,7 @@ impl State {
     /// The state of an object of which a watch tells, with its figures if they are told too.
     #[must_use]
     pub fn of<K: Resource>(object: &K, figures: Option<Observation>) -> Self {
-        Self { mark: Mark::of(object), claim: Claim::of(object), figures }
+        Self { mark: Mark::of(object), claim: AppliedState::of(object), figures }
     }
 }
 
@@ -104,7 +104,7 @@ struct Entry {
     /// Its newest state by the watch; none while no watch has told of it.
     seen: Option<Mark>,
     /// What its metadata in that state says of what was applied.
-    claim: Option<Claim>,
+    claim: Option<AppliedState>,
     /// A workload's figures in that state, if its watch tells them; boxed, since most children are
     /// none.
     figures: Option<Box<Observation>>,
@@ -351,7 +351,7 @@ impl Seen {
         &self,
         key: &Key,
         wanted: &str,
-        claim: impl FnOnce() -> Claim,
+        claim: impl FnOnce() -> AppliedState,
         now: Timestamp,
     ) -> bool {
         let wanted = fingerprint(&wanted);
@@ -492,7 +492,7 @@ mod tests {
     /// for as long as the claim stands, and never for longer than the limit.
     #[test]
     fn a_child_that_claims_to_be_as_wanted_is_believed_for_a_while() {
-        let claim = |field: &str| Claim::expected(&json!({"spec": {field: 1}}), "hash");
+        let claim = |field: &str| AppliedState::expected(&json!({"spec": {field: 1}}), "hash");
         let seen = Seen::default();
         let round = seen.begin();
         let note = |version, claim| {
@@ -523,7 +523,7 @@ mod tests {
     /// once it is not what is wanted.
     #[test]
     fn a_workloads_figures_are_those_its_watch_told_of_last() {
-        let claim = || Claim::expected(&json!({"spec": {"a": 1}}), "hash");
+        let claim = || AppliedState::expected(&json!({"spec": {"a": 1}}), "hash");
         let counted = |ready| Observation { ready, ..Observation::default() };
         let seen = Seen::default();
         let round = seen.begin();

@@ -27,7 +27,7 @@ use crate::context::Context;
 use crate::error::{ApiError, Category, Step, StepError};
 use crate::report::events::Notice;
 
-use crate::ownership::applied_state::Claim;
+use crate::ownership::applied_state::AppliedState;
 use crate::ownership::{APPLIED_HASH_ANNOTATION, CHILDREN_MANAGER, applied_state, compare};
 
 /// What the API server answers to an object that its schema refuses.
@@ -229,7 +229,7 @@ impl<'a> Children<'a> {
         let wanted = self.prepare(wanted)?;
         let now = self.context.clock.now();
         let seen = &self.context.seen;
-        let claim = || Claim::expected(&wanted.json, &wanted.hash);
+        let claim = || AppliedState::expected(&wanted.json, &wanted.hash);
         if seen.is_as_wanted(&wanted.key, &wanted.hash, now)
             || seen.is_claimed(&wanted.key, &wanted.hash, claim, now)
         {
@@ -296,7 +296,7 @@ impl<'a> Children<'a> {
     /// The figures of a workload that its watch shows to be as wanted.
     fn known_figures<K>(&self, wanted: &Wanted<K>) -> Option<Observation> {
         let (seen, now) = (&self.context.seen, self.context.clock.now());
-        let claim = || Claim::expected(&wanted.json, &wanted.hash);
+        let claim = || AppliedState::expected(&wanted.json, &wanted.hash);
         let known = || seen.figures(&wanted.key, &wanted.hash, now);
         let is_claimed = || seen.is_claimed(&wanted.key, &wanted.hash, claim, now);
         known().or_else(|| is_claimed().then(known).flatten())

@@ -13,8 +13,7 @@ use crate::cache::holders::record::{Slot, Verdict, judge, refusal};
 use crate::cache::key_of;
 use crate::cluster::is_paused;
 use crate::context::Context;
-use crate::error::Invalid;
-use crate::error::{Step, StepError};
+use crate::error::{Invalid, Step, StepError};
 use crate::kafka::lag_board::LagQuery;
 use crate::kafka::{Entry, Failure, Place, Settings};
 

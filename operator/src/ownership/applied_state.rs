@@ -38,9 +38,9 @@ const NOT_MANAGED: [&str; 5] =
 
 /// The hash of what was applied and the fields that are ours, as a fingerprint of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claim(u64);
+pub struct AppliedState(u64);
 
-impl Claim {
+impl AppliedState {
     /// The claim that a child's metadata makes. None of one that is being deleted, was never
     /// applied by us, or doesn't say by whom.
     #[must_use]
@@ -165,11 +165,11 @@ mod tests {
             let (applied, hash, live) = captured(text);
             let ours = live.managed_fields().iter().find(|entry| is_ours(entry)).unwrap();
             assert_eq!(fields(&applied), ours.fields_v1.as_ref().unwrap().0);
-            assert_eq!(Claim::of(&live), Some(Claim::expected(&applied, &hash)));
-            assert_ne!(Claim::of(&live), Some(Claim::expected(&applied, "another")));
+            assert_eq!(AppliedState::of(&live), Some(AppliedState::expected(&applied, &hash)));
+            assert_ne!(AppliedState::of(&live), Some(AppliedState::expected(&applied, "another")));
             let mut more = applied;
             more["spec"]["more"] = json!(1);
-            assert_ne!(Claim::of(&live), Some(Claim::expected(&more, &hash)));
+            assert_ne!(AppliedState::of(&live), Some(AppliedState::expected(&more, &hash)));
         }
     }
 
@@ -178,25 +178,25 @@ mod tests {
     #[test]
     fn a_child_that_was_touched_makes_no_such_claim() {
         let (_, _, live) = captured(CAPTURED[1]);
-        let claim = Claim::of(&live);
+        let claim = AppliedState::of(&live);
         let ours = live.managed_fields().iter().position(is_ours).unwrap();
         for taken in 0..leaves(&live.managed_fields()[ours].fields_v1.as_ref().unwrap().0) {
             let mut touched = live.clone();
             let FieldsV1(fields) = touched.managed_fields_mut()[ours].fields_v1.as_mut().unwrap();
             take_leaf(fields, &mut taken.clone());
-            assert_ne!(Claim::of(&touched), claim, "field {taken}");
+            assert_ne!(AppliedState::of(&touched), claim, "field {taken}");
         }
         let mut going = live.clone();
         going.metadata.deletion_timestamp =
             Some(serde_json::from_value(json!("2026-09-21T14:13:20Z")).unwrap());
-        assert_eq!(Claim::of(&going), None);
+        assert_eq!(AppliedState::of(&going), None);
         let mut never = live.clone();
         never.managed_fields_mut().retain(|entry| !is_ours(entry));
-        assert_eq!(Claim::of(&never), None);
+        assert_eq!(AppliedState::of(&never), None);
         let mut twice = live.clone();
         let entry = twice.managed_fields()[ours].clone();
         twice.managed_fields_mut().push(entry);
-        assert_eq!(Claim::of(&twice), None);
+        assert_eq!(AppliedState::of(&twice), None);
     }
 
     fn leaves(fields: &Value) -> usize {

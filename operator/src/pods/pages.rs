@@ -7,7 +7,8 @@
 use kube::api::{Api, ListParams};
 use serde::de::DeserializeOwned;
 
-/// Objects asked for at once. A pod is some 10 kB as it is sent: 1 MB.
+/// Objects asked for at once, in watches too: it bounds the memory of a cold start. A pod is some
+/// 10 kB as it is sent: 1 MB.
 pub const PAGE: u32 = 100;
 
 /// All objects of a list, each as `keep` leaves it.

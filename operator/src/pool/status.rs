@@ -3,8 +3,7 @@
 use millrace_crds::{ConditionType, Reason};
 use millrace_rollout::{Moving, NODE_LOST_REMEDY, Observation, Stuck, Trouble, Verdict};
 
-use crate::error::Invalid;
-use crate::error::StepError;
+use crate::error::{Invalid, StepError};
 use crate::report::conditions::Conditions;
 
 /// How the rollout of a pool's workload stands.

@@ -26,9 +26,10 @@ use crate::cluster::{Applicable, state_unknown};
 use crate::context::Context;
 use crate::error::{Category, Step, StepError, chain};
 use crate::holders;
+use crate::pods::pages::PAGE;
 use crate::reconcile::finalizer;
 use crate::reconcile::next::Next;
-use crate::reconcile::place::{PAGE_SIZE, Place};
+use crate::reconcile::place::Place;
 use crate::reconcile::watches::{Tell, Watching, apart};
 use crate::report::events::Notice;
 
@@ -82,7 +83,7 @@ pub async fn run<R: Reconciler>(
 ) {
     let kind = R::Object::kind(&()).into_owned();
     let (store, writer) = reflector::store();
-    let own = watcher::Config::default().page_size(PAGE_SIZE);
+    let own = watcher::Config::default().page_size(PAGE);
     let own = watcher(place.api::<Packed<R::Object>>(), own);
     let own = apart(&kind, &kind, &context.metrics, own).reflect(writer);
     let told = context.clone();

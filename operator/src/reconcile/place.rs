@@ -7,10 +7,9 @@ use kube::runtime::watcher;
 use kube::{Client, Resource};
 
 use crate::cache::packed::Packed;
+use crate::pods::pages::PAGE;
 use crate::pool::names::Role;
 
-/// Objects per page of a list; bounds the memory of a cold start.
-pub(crate) const PAGE_SIZE: u32 = 100;
 /// Everything we make carries this label; watches of children select by it.
 pub const MANAGED_BY_SELECTOR: &str = "app.kubernetes.io/managed-by=millrace-operator";
 
@@ -41,13 +40,13 @@ impl Place {
     pub fn owned_by(role: Role) -> watcher::Config {
         let selector =
             format!("{MANAGED_BY_SELECTOR},app.kubernetes.io/component={}", role.as_str());
-        watcher::Config::default().labels(&selector).page_size(PAGE_SIZE)
+        watcher::Config::default().labels(&selector).page_size(PAGE)
     }
 
     /// How children are watched: only ours, only their metadata, in pages.
     #[must_use]
     pub fn owned() -> watcher::Config {
-        watcher::Config::default().labels(MANAGED_BY_SELECTOR).page_size(PAGE_SIZE)
+        watcher::Config::default().labels(MANAGED_BY_SELECTOR).page_size(PAGE)
     }
 }
 

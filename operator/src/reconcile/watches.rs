@@ -27,7 +27,8 @@ use crate::cache::secret_references::References;
 use crate::cluster::Applicable;
 use crate::context::Context;
 use crate::error::chain;
-use crate::reconcile::place::{KindController, PAGE_SIZE, Place};
+use crate::pods::pages::PAGE;
+use crate::reconcile::place::{KindController, Place};
 use crate::telemetry::metrics::Metrics;
 
 /// A controller while its watches are added.
@@ -121,7 +122,7 @@ where
             return self;
         }
         let secrets = self.place.api::<PartialObjectMeta<Secret>>();
-        let events = watcher(secrets, watcher::Config::default().page_size(PAGE_SIZE));
+        let events = watcher(secrets, watcher::Config::default().page_size(PAGE));
         let changed = apart(&K::kind(&()), "Secret", &self.metrics, events).touched_objects();
         let tell = self.tell.clone();
         let referring = move |secret: PartialObjectMeta<Secret>| {

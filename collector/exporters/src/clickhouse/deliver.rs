@@ -178,9 +178,8 @@ impl Delivery {
     }
 
     /// The answer to a try. A table that keeps one waiting for long rests, as one that refuses
-    /// does, and the try leaves its place; all of a server that hangs don't, so that it isn't sent
-    /// ever
-    /// more.
+    /// does, and the try leaves its place. Only a bounded number does, so that a server that hangs
+    /// isn't sent ever more.
     async fn answer<'a>(
         &'a self,
         sending: impl Future<Output = Verdict>,

@@ -12,10 +12,10 @@ use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::failpoint;
 use millrace_pipeline::publish::{Delivered, Delivery, DeliverySender, Publish, Refused, Request};
-use millrace_pipeline::readiness;
+use millrace_pipeline::readiness::Part;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::limits::Limits;
-use millrace_wire::otlp::{Checked, Part};
+use millrace_wire::otlp::Checked;
 use millrace_wire::{Signal, otlp};
 use rdkafka::producer::{Producer as _, PurgeConfig};
 
@@ -84,7 +84,7 @@ impl KafkaPublisher {
     pub fn start(
         settings: &KafkaExporter,
         telemetry: &Arc<Telemetry>,
-        part: readiness::Part,
+        part: Part,
         drain: &Drain,
     ) -> Result<Self, ProducerError> {
         let KafkaExporter {
@@ -184,7 +184,7 @@ impl KafkaPublisher {
                 }
                 let partitions = self.monitor.partitions(lanes.topic());
                 for Ride { lane, part } in by_trace.sort(bytes, partitions)? {
-                    let checked = outline_of(signal, &part);
+                    let checked = outline_of(signal, &part.bytes, part.records);
                     load.put(&lane, Cow::Owned(part.bytes), checked)?;
                 }
             }
@@ -289,7 +289,7 @@ pub(crate) fn pieces(
     let parts = otlp::split(signal, &bytes, max_message_bytes);
     for part in parts.map_err(|error| Refused::Unavailable(error.to_string()))? {
         if part.bytes.len() <= max_message_bytes {
-            let checked = outline_of(signal, &part);
+            let checked = outline_of(signal, &part.bytes, part.records);
             cut.pieces.push((Cow::Owned(part.bytes), checked));
         } else {
             cut.rejected_records += part.records;
@@ -298,11 +298,11 @@ pub(crate) fn pieces(
     Ok(cut)
 }
 
-/// What a part of a checked request comes to.
-fn outline_of(signal: Signal, part: &Part) -> Checked {
-    // A part is within the limits of its request, and one that weren't would go alone.
-    let found = otlp::outline(signal, &part.bytes, &Limits::default());
-    found.unwrap_or_else(|_| Checked::alone(part.records))
+/// What a part of a checked request comes to, or one checked by an earlier process.
+pub(crate) fn outline_of(signal: Signal, bytes: &[u8], records: u64) -> Checked {
+    // Within the limits, as the request was; one that weren't would go alone.
+    let found = otlp::outline(signal, bytes, &Limits::default());
+    found.unwrap_or_else(|_| Checked::alone(records))
 }
 
 impl Publish for KafkaPublisher {

@@ -17,11 +17,9 @@ use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::publish::{Delivery, Publish, Request};
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_wire::limits::Limits;
-use millrace_wire::otlp::Checked;
-use millrace_wire::{Signal, otlp};
+use millrace_wire::Signal;
 
-use crate::kafka::publisher::KafkaPublisher;
+use crate::kafka::publisher::{KafkaPublisher, outline_of};
 
 /// Requests under way at once.
 const WINDOW: usize = 128;
@@ -171,9 +169,7 @@ impl Sender {
                 return Ok(());
             };
             let records = u64::from(entry.count);
-            // Checked when it was taken, maybe by a process before this one.
-            let found = otlp::outline(signal, &entry.payload, &Limits::default());
-            let checked = found.unwrap_or_else(|_| Checked::alone(records));
+            let checked = outline_of(signal, &entry.payload, records);
             let request = Request { signal, bytes: &entry.payload, checked, reservation };
             match self.kafka.publish(request) {
                 Ok(delivery) => {
