@@ -63,7 +63,7 @@ struct Judge<'a> {
 }
 
 pub(crate) fn check(config: Config, lines: &Lines) -> Result<Checked, ConfigError> {
-    let Config { admin, memory, shutdown, receivers, exporters } = config;
+    let Config { admin, memory, shutdown, positions: _, receivers, exporters } = config;
     let mut judge = Judge { lines, problems: Vec::new() };
     judge.memory(&memory);
     judge.shutdown(&shutdown);
@@ -141,7 +141,7 @@ impl Judge<'_> {
     }
 
     fn mode(&mut self, receivers: Receivers, exporters: Exporters) -> Option<Mode> {
-        let Receivers { otlp, kafka: from_kafka } = receivers;
+        let Receivers { otlp, kafka: from_kafka, containers: _, files: _ } = receivers;
         let Exporters { kafka: to_kafka, clickhouse } = exporters;
         if let Some(otlp) = &otlp {
             self.otlp_limits(&otlp.limits);

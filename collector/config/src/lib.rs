@@ -12,6 +12,7 @@
 
 mod check;
 mod clickhouse;
+mod files;
 mod kafka;
 mod lines;
 mod names;
@@ -26,6 +27,7 @@ mod units;
 
 pub use check::{Checked, Mode};
 pub use clickhouse::{AcknowledgeInsert, Attributes, Batch, ClickHouseExporter, Credentials};
+pub use files::{ContainersReceiver, FilesReceiver, Multiline, Positions, StartAt};
 pub use kafka::{
     Acknowledge, Compression, Delivery, DiskBuffer, GroupProtocol, KafkaConnection, KafkaExporter,
     KafkaReceiver, PartitionBy, Sasl, SaslMechanism, Topics,
@@ -56,7 +58,9 @@ section! {
         pub memory: Memory = Memory::default(),
         /// How a shutdown goes.
         pub shutdown: Shutdown = Shutdown::default(),
-        /// Where records come in: exactly one must be given.
+        /// Where it is kept how far files are read.
+        pub positions: Positions = Positions::default(),
+        /// Where records come in: `kafka` alone, or any of the others.
         pub receivers: Receivers = Receivers::default(),
         /// Where records go: exactly one must be given.
         pub exporters: Exporters = Exporters::default(),
@@ -71,6 +75,10 @@ section! {
         pub otlp: Option<OtlpReceiver> = None,
         /// OTLP requests read from Kafka: makes this collector a gateway.
         pub kafka: Option<KafkaReceiver> = None,
+        /// What this node's containers write.
+        pub containers: Option<ContainersReceiver> = None,
+        /// Log files of the host or of a volume.
+        pub files: Vec<FilesReceiver> = Vec::new(),
     }
 }
 

@@ -205,7 +205,7 @@ fn clickhouse() -> impl Strategy<Value = ClickHouseExporter> {
 fn config() -> impl Strategy<Value = Config> {
     let process = (any::<std::net::SocketAddr>(), option::of(size()), any::<(u8, u32, u32)>());
     let receivers = (option::of(otlp().boxed()), option::of(kafka_receiver().boxed()))
-        .prop_map(|(otlp, kafka)| Receivers { otlp, kafka });
+        .prop_map(|(otlp, kafka)| Receivers { otlp, kafka, ..Receivers::default() });
     let exporters = (option::of(kafka_exporter().boxed()), option::of(clickhouse().boxed()))
         .prop_map(|(kafka, clickhouse)| Exporters { kafka, clickhouse });
     (process, receivers, exporters).prop_map(

@@ -19,6 +19,8 @@ const LAYERS: &[&[&str]] = &[
     ],
     &[
         "millrace-columns",
+        "millrace-lines",
+        "millrace-tail",
         "millrace-ddl",
         "millrace-pipeline",
         "millrace-buffer",
@@ -65,6 +67,8 @@ const PURE: &[&str] = &[
     "millrace-wire",
     "millrace-schema",
     "millrace-columns",
+    "millrace-lines",
+    "millrace-tail",
     "millrace-crds",
 ];
 

@@ -126,7 +126,7 @@ fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config,
             deadline_seconds: *drain_seconds,
             announce_seconds: ANNOUNCE_SECONDS.min(drain_seconds / 2),
         },
-        receivers: config::Receivers { otlp: Some(receiver), kafka: None },
+        receivers: config::Receivers { otlp: Some(receiver), ..Default::default() },
         exporters: config::Exporters { kafka: Some(exporter), clickhouse: None },
         ..config::Config::default()
     })

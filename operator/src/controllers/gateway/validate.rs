@@ -193,7 +193,7 @@ fn settings(
     Ok(config::Config {
         memory,
         shutdown: config::Shutdown { deadline_seconds, ..config::Shutdown::default() },
-        receivers: config::Receivers { otlp: None, kafka: Some(receiver) },
+        receivers: config::Receivers { kafka: Some(receiver), ..Default::default() },
         exporters: config::Exporters { kafka: None, clickhouse: Some(exporter) },
         ..config::Config::default()
     })
