@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 use millrace_config::{BootstrapServer, GroupId, TopicName};
-use millrace_letters::{Place, Places};
+use millrace_dead_letters::{Place, Places};
 use millrace_wire::Signal;
 
 /// Takes telemetry in, and carries it safely to Kafka or ClickHouse.
@@ -42,9 +42,9 @@ pub(crate) enum DeadLetters {
     /// One line for each letter, and sums by reason.
     List {
         #[command(flatten)]
-        topics: LetterTopics,
+        topics: DeadLetterTopics,
         #[command(flatten)]
-        which: WhichLetters,
+        which: WhichDeadLetters,
         /// Lines for each topic at most: the newest letters. The sums count all.
         #[arg(long, default_value_t = 100)]
         limit: usize,
@@ -57,7 +57,7 @@ pub(crate) enum DeadLetters {
         /// Where it lies: PARTITION:OFFSET, as `list` says.
         place: Place,
         #[command(flatten)]
-        topics: LetterTopics,
+        topics: DeadLetterTopics,
         /// Take the one of this signal, or read it as that: traces, logs or metrics.
         #[arg(long)]
         signal: Option<Signal>,
@@ -71,9 +71,9 @@ pub(crate) enum DeadLetters {
         /// Letters, as PARTITION:OFFSET or PARTITION:FIRST-LAST. With several topics add --signal.
         places: Vec<Places>,
         #[command(flatten)]
-        topics: LetterTopics,
+        topics: DeadLetterTopics,
         #[command(flatten)]
-        which: WhichLetters,
+        which: WhichDeadLetters,
         /// All letters; without it places, --reason, --since or --signal must say which.
         #[arg(long)]
         all: bool,
@@ -94,7 +94,7 @@ pub(crate) enum DeadLetters {
 
 /// Where letters lie.
 #[derive(Debug, clap::Args)]
-pub(crate) struct LetterTopics {
+pub(crate) struct DeadLetterTopics {
     /// A collector's settings: the connection and the topics are taken from it.
     #[arg(long, required_unless_present = "brokers")]
     pub(crate) config: Option<PathBuf>,
@@ -111,7 +111,7 @@ pub(crate) struct LetterTopics {
 
 /// Which letters are meant.
 #[derive(Debug, clap::Args)]
-pub(crate) struct WhichLetters {
+pub(crate) struct WhichDeadLetters {
     /// Those with this reason; may be given several times.
     #[arg(long)]
     pub(crate) reason: Vec<String>,

@@ -9,10 +9,10 @@ mod admin;
 mod allocator;
 mod args;
 mod common;
+mod dead_letters;
 mod direct;
 mod edge;
 mod gateway;
-mod letters;
 mod output;
 mod process;
 mod run;
@@ -25,12 +25,12 @@ use args::{Args, Command};
 use millrace_pipeline::failpoint;
 
 fn main() -> ExitCode {
-    millrace_steady::link();
+    millrace_librdkafka_clock::link();
     failpoint::hit("start");
     match Args::parse().command {
         Command::Run { config } => run::run(&config),
         Command::Validate { config } => run::validate(&config),
-        Command::DeadLetters(command) => letters::run(command),
+        Command::DeadLetters(command) => dead_letters::run(command),
         Command::Version => run::version(),
     }
 }

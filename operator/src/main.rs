@@ -9,7 +9,7 @@ use millrace_operator::{args::Args, error::chain, run};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    millrace_steady::link();
+    millrace_librdkafka_clock::link();
     match run::to_the_end(Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

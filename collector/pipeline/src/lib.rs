@@ -6,10 +6,10 @@
 pub mod backoff;
 pub mod batch;
 pub mod budget;
+pub mod dead_letter;
 pub mod drain;
 pub mod failpoint;
 pub mod kafka_client;
-pub mod letter;
 pub mod memory;
 mod process;
 pub mod publish;

@@ -5,10 +5,10 @@
 //! blocks a caller: what can't be taken now is refused or handed back.
 
 mod buffered;
+mod dead_letters;
 mod failure;
 mod lane;
 mod lanes;
-mod letters;
 mod monitor;
 mod producer;
 mod publisher;
@@ -17,6 +17,6 @@ mod ticket;
 mod way;
 
 pub use buffered::{BufferError, BufferedParts, BufferedPublisher};
-pub use letters::KafkaDeadLetters;
+pub use dead_letters::KafkaDeadLetters;
 pub use producer::{Context, Producer, ProducerError, Shipment, Traits, code_of, create};
 pub use publisher::KafkaPublisher;

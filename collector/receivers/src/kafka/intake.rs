@@ -16,8 +16,8 @@ use millrace_wire::{Signal, otlp};
 use rdkafka::topic_partition_list::Offset;
 
 use super::apart::name_of;
+use super::dead_letter::{TOO_LONG, dead_letter};
 use super::flight::{SEEK_RETRY, Work};
-use super::letter::{TOO_LONG, dead_letter};
 use super::member::{Fetched, Member};
 use super::partition::{Key, OpenBatch, Partition};
 use super::session::{HEADROOM_BYTES, Session};

@@ -29,7 +29,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::Shared;
-use super::letter::dead_letter;
+use super::dead_letter::dead_letter;
 use super::partition::Key;
 
 /// Messages of one piece, in bytes as in Kafka, but for one of any length; more are halved. With

@@ -31,7 +31,7 @@ const WALL_CLOCK: &[(&str, &str)] = &[
     ("collector/exporters/src/kafka/buffered/keeper.rs", "the age of the buffer, a metric"),
     ("collector/exporters/src/clickhouse/direct/mod.rs", "part of a process's name"),
     ("collector/ddl/src/migrate.rs", "a note of when, and part of a name"),
-    ("collector/src/letters.rs", "`--since` of a command for people"),
+    ("collector/src/dead_letters.rs", "`--since` of a command for people"),
     ("collector/loadgen/", "content"),
 ];
 

@@ -24,11 +24,11 @@ const LAYERS: &[&[&str]] = &[
         "millrace-ddl",
         "millrace-pipeline",
         "millrace-buffer",
-        "millrace-steady",
+        "millrace-librdkafka-clock",
         "millrace-sim",
     ],
     &["millrace-receivers", "millrace-exporters", "millrace-loadgen"],
-    &["millrace-letters"],
+    &["millrace-dead-letters"],
     &["millrace-collector", "millrace-operator"],
     &["millrace-stack", "millrace-clock"],
     &["millrace-e2e", "millrace-fuzz", "xtask"],
@@ -39,7 +39,7 @@ const LAYERS: &[&[&str]] = &[
 const FORBIDDEN: &[(&str, &[&str])] = &[
     (
         "millrace-operator",
-        &["millrace-pipeline", "millrace-receivers", "millrace-exporters", "millrace-letters"],
+        &["millrace-pipeline", "millrace-receivers", "millrace-exporters", "millrace-dead-letters"],
     ),
     ("millrace-collector", &["millrace-crds", "millrace-autoscale", "millrace-rollout"]),
     ("millrace-receivers", &["millrace-columns", "millrace-ddl", "millrace-crds"]),

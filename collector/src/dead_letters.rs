@@ -12,13 +12,13 @@ use jiff::Timestamp;
 use millrace_config::{
     GroupId, KafkaConnection, KafkaExporter, KafkaReceiver, Mode, TopicName, Topics,
 };
-use millrace_letters::{
-    Desk, Format, LetterTopic, LettersError, ListOptions, Place, Places, ResendOptions, Selection,
-    list, parse_since, resend, show,
+use millrace_dead_letters::{
+    DeadLetterError, DeadLetterTopic, Desk, Format, ListOptions, Place, Places, ResendOptions,
+    Selection, list, parse_since, resend, show,
 };
 use millrace_wire::Signal;
 
-use crate::args::{DeadLetters, LetterTopics, Output, WhichLetters};
+use crate::args::{DeadLetterTopics, DeadLetters, Output, WhichDeadLetters};
 use crate::output;
 use crate::run::{EXIT_FAILED, EXIT_SETTINGS, load};
 
@@ -35,11 +35,11 @@ enum Stop {
     /// The arguments.
     Arguments(String),
     /// The work.
-    Failed(LettersError),
+    Failed(DeadLetterError),
 }
 
-impl From<LettersError> for Stop {
-    fn from(error: LettersError) -> Self {
+impl From<DeadLetterError> for Stop {
+    fn from(error: DeadLetterError) -> Self {
         Self::Failed(error)
     }
 }
@@ -66,7 +66,9 @@ pub(crate) fn run(command: DeadLetters) -> ExitCode {
             ExitCode::from(EXIT_SETTINGS)
         }
         // Whoever reads has read enough, as `head` does.
-        Err(Stop::Failed(LettersError::Output(error))) if error.kind() == ErrorKind::BrokenPipe => {
+        Err(Stop::Failed(DeadLetterError::Output(error)))
+            if error.kind() == ErrorKind::BrokenPipe =>
+        {
             ExitCode::SUCCESS
         }
         Err(Stop::Failed(error)) => {
@@ -77,8 +79,8 @@ pub(crate) fn run(command: DeadLetters) -> ExitCode {
 }
 
 fn run_list(
-    topics: LetterTopics,
-    which: WhichLetters,
+    topics: DeadLetterTopics,
+    which: WhichDeadLetters,
     limit: usize,
     output: Output,
 ) -> Result<(), Stop> {
@@ -93,7 +95,7 @@ fn run_list(
 
 fn run_show(
     place: Place,
-    topics: LetterTopics,
+    topics: DeadLetterTopics,
     signal: Option<Signal>,
     save: Option<&Path>,
 ) -> Result<(), Stop> {
@@ -105,7 +107,7 @@ fn run_show(
         let file = options.write(true).create_new(true).open(path);
         file.and_then(|mut file| file.write_all(&found.payload)).map_err(|error| {
             let message = format!("{} cannot be written: {error}", path.display());
-            Stop::Failed(LettersError::Output(io::Error::new(error.kind(), message)))
+            Stop::Failed(DeadLetterError::Output(io::Error::new(error.kind(), message)))
         })?;
     }
     Ok(())
@@ -113,8 +115,8 @@ fn run_show(
 
 fn run_resend(
     places: Vec<Places>,
-    topics: LetterTopics,
-    which: WhichLetters,
+    topics: DeadLetterTopics,
+    which: WhichDeadLetters,
     all: bool,
     options: ResendOptions,
 ) -> Result<(), Stop> {
@@ -143,11 +145,11 @@ fn run_resend(
         done.sent_before,
         done.elsewhere
     );
-    Ok(said.map_err(LettersError::Output)?)
+    Ok(said.map_err(DeadLetterError::Output)?)
 }
 
-fn selection(which: WhichLetters, places: Vec<Places>) -> Result<Selection, Stop> {
-    let WhichLetters { reason, since, signal } = which;
+fn selection(which: WhichDeadLetters, places: Vec<Places>) -> Result<Selection, Stop> {
+    let WhichDeadLetters { reason, since, signal } = which;
     let since_millis = since
         .map(|text| parse_since(&text, Timestamp::now()))
         .transpose()
@@ -166,8 +168,8 @@ fn only_one_topic(desk: &Desk) -> Result<(), Stop> {
 }
 
 /// The connection and the topics; those of one signal only, if that is asked for.
-fn desk(arguments: LetterTopics, signal: Option<Signal>) -> Result<Desk, Stop> {
-    let LetterTopics { config, brokers, topic, group } = arguments;
+fn desk(arguments: DeadLetterTopics, signal: Option<Signal>) -> Result<Desk, Stop> {
+    let DeadLetterTopics { config, brokers, topic, group } = arguments;
     let (connection, configured_group, mut topics) = match config {
         Some(path) => match load(&path).map_err(Stop::Said)?.mode {
             Mode::Gateway { kafka, .. } => of_gateway(*kafka),
@@ -201,31 +203,31 @@ fn desk(arguments: LetterTopics, signal: Option<Signal>) -> Result<Desk, Stop> {
     Ok(Desk { connection, group, topics })
 }
 
-fn of_gateway(kafka: KafkaReceiver) -> (KafkaConnection, Option<GroupId>, Vec<LetterTopic>) {
+fn of_gateway(kafka: KafkaReceiver) -> (KafkaConnection, Option<GroupId>, Vec<DeadLetterTopic>) {
     let letters = kafka.resolved_dead_letter_topics();
     let topics = Signal::ALL.into_iter().filter_map(|signal| {
         let (name, source) = (of(&letters, signal)?, of(&kafka.topics, signal));
-        Some(LetterTopic { name, signal: Some(signal), source })
+        Some(DeadLetterTopic { name, signal: Some(signal), source })
     });
     let topics = topics.collect();
     (kafka.connection, Some(kafka.group_id), topics)
 }
 
-fn of_edge(kafka: KafkaExporter) -> (KafkaConnection, Option<GroupId>, Vec<LetterTopic>) {
+fn of_edge(kafka: KafkaExporter) -> (KafkaConnection, Option<GroupId>, Vec<DeadLetterTopic>) {
     let topics = Signal::ALL.into_iter().filter_map(|signal| {
         let source = of(&kafka.topics, signal)?;
         let name = TopicName::new(format!("{source}{SUFFIX}")).ok()?;
-        Some(LetterTopic { name, signal: Some(signal), source: Some(source) })
+        Some(DeadLetterTopic { name, signal: Some(signal), source: Some(source) })
     });
     let topics = topics.collect();
     (kafka.connection, None, topics)
 }
 
 /// A topic that no settings name: its name says where its letters come from.
-fn by_name(name: TopicName, signal: Option<Signal>) -> LetterTopic {
+fn by_name(name: TopicName, signal: Option<Signal>) -> DeadLetterTopic {
     let source = name.as_str().strip_suffix(SUFFIX);
     let source = source.and_then(|source| TopicName::new(source).ok());
-    LetterTopic { name, signal, source }
+    DeadLetterTopic { name, signal, source }
 }
 
 fn of(topics: &Topics, signal: Signal) -> Option<TopicName> {

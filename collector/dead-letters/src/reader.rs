@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use millrace_config::{GroupId, KafkaConnection, TopicName};
+use millrace_pipeline::dead_letter::Letter;
 use millrace_pipeline::kafka_client;
-use millrace_pipeline::letter::Letter;
 use millrace_receivers::kafka::headers;
 use millrace_wire::Signal;
 use rdkafka::ClientConfig;
@@ -18,7 +18,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::message::BorrowedMessage;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
-use crate::error::LettersError;
+use crate::error::DeadLetterError;
 use crate::select::Place;
 use crate::sent::{self, Sent};
 
@@ -37,12 +37,12 @@ pub struct Desk {
     /// The group to read as. It is never joined and nothing is committed in it.
     pub group: GroupId,
     /// The dead-letter topics, one at least.
-    pub topics: Vec<LetterTopic>,
+    pub topics: Vec<DeadLetterTopic>,
 }
 
 /// A dead-letter topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LetterTopic {
+pub struct DeadLetterTopic {
     /// Its name.
     pub name: TopicName,
     /// What its letters are, if that is known; letters say so themselves.
@@ -80,7 +80,7 @@ pub(crate) struct Reader {
 }
 
 impl Desk {
-    pub(crate) fn reader(&self) -> Result<Reader, LettersError> {
+    pub(crate) fn reader(&self) -> Result<Reader, DeadLetterError> {
         let mut config = ClientConfig::new();
         for (name, value) in kafka_client::properties(&self.connection)? {
             config.set(name, value);
@@ -94,7 +94,7 @@ impl Desk {
             .set("auto.offset.reset", "error")
             // Whoever looks at single messages can wait for few of them.
             .set("queued.max.messages.kbytes", "16384");
-        Ok(Reader { consumer: config.create().map_err(LettersError::Client)? })
+        Ok(Reader { consumer: config.create().map_err(DeadLetterError::Client)? })
     }
 }
 
@@ -103,8 +103,8 @@ impl Reader {
     ///
     /// # Errors
     /// When it isn't there or can't be asked for.
-    pub(crate) fn partitions(&self, topic: &TopicName) -> Result<i32, LettersError> {
-        let failed = |source| LettersError::Topic { topic: topic.clone(), source };
+    pub(crate) fn partitions(&self, topic: &TopicName) -> Result<i32, DeadLetterError> {
+        let failed = |source| DeadLetterError::Topic { topic: topic.clone(), source };
         let metadata = self.consumer.fetch_metadata(Some(topic.as_str()), QUESTION_TIMEOUT);
         let metadata = metadata.map_err(failed)?;
         let found = metadata.topics().iter().find(|found| found.name() == topic.as_str());
@@ -123,10 +123,10 @@ impl Reader {
     /// Reads all that is in a topic now, from the first letter of `since_millis` on.
     pub(crate) fn read_all(
         &self,
-        topic: &LetterTopic,
+        topic: &DeadLetterTopic,
         since_millis: Option<i64>,
-        each: &mut dyn FnMut(Item) -> Result<(), LettersError>,
-    ) -> Result<(), LettersError> {
+        each: &mut dyn FnMut(Item) -> Result<(), DeadLetterError>,
+    ) -> Result<(), DeadLetterError> {
         let mut ends = HashMap::new();
         let mut starts = Vec::new();
         for partition in 0..self.partitions(&topic.name)? {
@@ -146,9 +146,9 @@ impl Reader {
     /// Reads one letter. None when no letter lies there.
     pub(crate) fn read_one(
         &self,
-        topic: &LetterTopic,
+        topic: &DeadLetterTopic,
         place: Place,
-    ) -> Result<Option<Found>, LettersError> {
+    ) -> Result<Option<Found>, DeadLetterError> {
         let mut found = None;
         if place.partition >= self.partitions(&topic.name)? {
             return Ok(found);
@@ -169,10 +169,10 @@ impl Reader {
         Ok(found)
     }
 
-    fn bounds(&self, topic: &TopicName, partition: i32) -> Result<(i64, i64), LettersError> {
+    fn bounds(&self, topic: &TopicName, partition: i32) -> Result<(i64, i64), DeadLetterError> {
         self.consumer
             .fetch_watermarks(topic.as_str(), partition, QUESTION_TIMEOUT)
-            .map_err(|source| LettersError::Topic { topic: topic.clone(), source })
+            .map_err(|source| DeadLetterError::Topic { topic: topic.clone(), source })
     }
 
     /// The offset of the first letter of that time or a later one; none if there is none.
@@ -181,8 +181,8 @@ impl Reader {
         topic: &TopicName,
         partition: i32,
         since_millis: i64,
-    ) -> Result<Option<i64>, LettersError> {
-        let failed = |source| LettersError::Topic { topic: topic.clone(), source };
+    ) -> Result<Option<i64>, DeadLetterError> {
+        let failed = |source| DeadLetterError::Topic { topic: topic.clone(), source };
         let mut asked = TopicPartitionList::new();
         let since = Offset::Offset(since_millis.max(0));
         asked.add_partition_offset(topic.as_str(), partition, since).map_err(failed)?;
@@ -196,13 +196,14 @@ impl Reader {
     /// Reads from `starts` up to, not including, `ends`.
     fn read(
         &self,
-        topic: &LetterTopic,
+        topic: &DeadLetterTopic,
         starts: &[Place],
         mut ends: HashMap<i32, i64>,
-        each: &mut dyn FnMut(Item) -> Result<(), LettersError>,
-    ) -> Result<(), LettersError> {
+        each: &mut dyn FnMut(Item) -> Result<(), DeadLetterError>,
+    ) -> Result<(), DeadLetterError> {
         let Some(mut next) = starts.first().copied() else { return Ok(()) };
-        let failed = |next, source| LettersError::Read { topic: topic.name.clone(), next, source };
+        let failed =
+            |next, source| DeadLetterError::Read { topic: topic.name.clone(), next, source };
         let mut list = TopicPartitionList::new();
         for Place { partition, offset } in starts {
             list.add_partition_offset(topic.name.as_str(), *partition, Offset::Offset(*offset))
@@ -233,7 +234,7 @@ impl Reader {
             }
             if heard.elapsed() > SILENCE {
                 let (topic, seconds) = (topic.name.clone(), SILENCE.as_secs());
-                return Err(LettersError::Silent { topic, next, seconds });
+                return Err(DeadLetterError::Silent { topic, next, seconds });
             }
         }
         Ok(())
@@ -255,7 +256,7 @@ fn passes(error: &KafkaError) -> bool {
     )
 }
 
-fn item(topic: &LetterTopic, message: &BorrowedMessage<'_>) -> Item {
+fn item(topic: &DeadLetterTopic, message: &BorrowedMessage<'_>) -> Item {
     let headers = headers(message);
     if message.payload().is_none()
         && let Some((_, Some(value))) = headers.iter().find(|(name, _)| name == sent::HEADER)

@@ -10,7 +10,7 @@ use crate::select::Place;
 
 /// Why a command could not be carried out.
 #[derive(Debug, thiserror::Error)]
-pub enum LettersError {
+pub enum DeadLetterError {
     /// A secret file of the connection.
     #[error(transparent)]
     Secret(#[from] SecretError),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use jiff::{SignedDuration, Timestamp};
-use millrace_pipeline::letter::Letter;
+use millrace_pipeline::dead_letter::Letter;
 use millrace_wire::Signal;
 
 /// Where a letter lies in its topic.
@@ -154,7 +154,7 @@ pub fn parse_since(text: &str, now: Timestamp) -> Result<i64, SelectError> {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use millrace_pipeline::letter::Letter;
+    use millrace_pipeline::dead_letter::Letter;
     use millrace_wire::Signal;
 
     use super::{Place, Places, Selection, parse_since};

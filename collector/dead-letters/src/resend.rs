@@ -16,9 +16,9 @@ use rdkafka::error::RDKafkaErrorCode as Code;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::BaseRecord;
 
-use crate::error::LettersError;
+use crate::error::DeadLetterError;
 use crate::list::source_of;
-use crate::reader::{Desk, Found, Item, LetterTopic, Reader};
+use crate::reader::{DeadLetterTopic, Desk, Found, Item, Reader};
 use crate::select::Selection;
 use crate::sent::{HEADER, Sent};
 
@@ -64,7 +64,7 @@ pub fn resend(
     desk: &Desk,
     options: &ResendOptions,
     out: &mut dyn Write,
-) -> Result<Resent, LettersError> {
+) -> Result<Resent, DeadLetterError> {
     let reader = desk.reader()?;
     let traits = Traits {
         compression: Compression::Zstd,
@@ -96,7 +96,7 @@ pub fn resend(
 }
 
 /// All marks of a topic, by partition.
-fn marks(reader: &Reader, topic: &LetterTopic) -> Result<HashMap<i32, Sent>, LettersError> {
+fn marks(reader: &Reader, topic: &DeadLetterTopic) -> Result<HashMap<i32, Sent>, DeadLetterError> {
     let mut marks: HashMap<i32, Sent> = HashMap::new();
     reader.read_all(topic, None, &mut |item| {
         if let Item::Mark(partition, sent) = item {
@@ -108,7 +108,7 @@ fn marks(reader: &Reader, topic: &LetterTopic) -> Result<HashMap<i32, Sent>, Let
 }
 
 struct Run<'a> {
-    topic: &'a LetterTopic,
+    topic: &'a DeadLetterTopic,
     options: &'a ResendOptions,
     marks: HashMap<i32, Sent>,
     producer: &'a Producer<Parcel>,
@@ -134,7 +134,7 @@ impl Shipment for Parcel {
 }
 
 impl Run<'_> {
-    fn take(&mut self, item: Item) -> Result<(), LettersError> {
+    fn take(&mut self, item: Item) -> Result<(), DeadLetterError> {
         let Item::Letter(found) = item else { return Ok(()) };
         let Found { place, at_millis, signal, letter, .. } = &*found;
         let ResendOptions { selection, to, dry_run, limit, .. } = self.options;
@@ -175,7 +175,7 @@ impl Run<'_> {
         (found.letter.source_topic.as_deref() == Some(known.as_str())).then(|| known.clone())
     }
 
-    fn say(&mut self, what: &str, found: &Found, to: &TopicName) -> Result<(), LettersError> {
+    fn say(&mut self, what: &str, found: &Found, to: &TopicName) -> Result<(), DeadLetterError> {
         let Found { place, letter, payload, .. } = found;
         let reason = letter.reason.as_deref().map_or_else(|| "-".to_owned(), crate::text::clean);
         let bytes = payload.len();
@@ -184,7 +184,7 @@ impl Run<'_> {
     }
 
     /// Sends what waits and marks what was taken.
-    fn send_batch(&mut self) -> Result<(), LettersError> {
+    fn send_batch(&mut self) -> Result<(), DeadLetterError> {
         let batch = std::mem::take(&mut self.batch);
         let mut counts = Vec::new();
         for (_, to) in &batch {
@@ -214,12 +214,12 @@ impl Run<'_> {
         match failed {
             None => Ok(()),
             Some((place, to, code)) => {
-                Err(LettersError::NotTaken { from: self.topic.name.clone(), place, to, code })
+                Err(DeadLetterError::NotTaken { from: self.topic.name.clone(), place, to, code })
             }
         }
     }
 
-    fn partitions_of(&mut self, topic: &TopicName) -> Result<i32, LettersError> {
+    fn partitions_of(&mut self, topic: &TopicName) -> Result<i32, DeadLetterError> {
         if let Some(count) = self.partitions.get(topic) {
             return Ok(*count);
         }
@@ -253,7 +253,7 @@ impl Run<'_> {
     }
 
     /// Writes down, behind the letters, that these were sent.
-    fn mark(&self, partition: i32, sent: &Sent) -> Result<(), LettersError> {
+    fn mark(&self, partition: i32, sent: &Sent) -> Result<(), DeadLetterError> {
         let (ended, answers) = sync_channel(1);
         let text = sent.to_string();
         let headers = OwnedHeaders::new().insert(Header { key: HEADER, value: Some(&text) });
@@ -267,7 +267,7 @@ impl Run<'_> {
         match collect(&answers, 1).pop() {
             Some(Err(code)) => {
                 let places = format!("{partition}:{text}");
-                Err(LettersError::NotMarked { topic: topic.clone(), places, code })
+                Err(DeadLetterError::NotMarked { topic: topic.clone(), places, code })
             }
             _ => Ok(()),
         }

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use millrace_config::{Compression, KafkaConnection, Topics};
 use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
+use millrace_pipeline::dead_letter;
 use millrace_pipeline::drain::Drain;
-use millrace_pipeline::letter;
 use millrace_pipeline::sink::{Completion, DeadLetter, DeadLetters, Outcome, Returned};
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::message::{Header, OwnedHeaders};
@@ -311,9 +311,9 @@ fn send(producer: &Producer<Letter>, letter: Letter) {
 /// The record's own headers, then ours.
 fn headers(letter: &DeadLetter, version: &str) -> OwnedHeaders {
     let own = letter.headers.iter().map(|(key, value)| (key.as_str(), value.as_deref()));
-    let ours = letter::written(letter, version);
+    let ours = dead_letter::written(letter, version);
     let ours = ours.iter().map(|(key, value)| (*key, Some(value.as_bytes())));
-    let room = letter.headers.len() + letter::NAMES.len();
+    let room = letter.headers.len() + dead_letter::NAMES.len();
     own.chain(ours).fold(OwnedHeaders::new_with_capacity(room), |headers, (key, value)| {
         headers.insert(Header { key, value })
     })

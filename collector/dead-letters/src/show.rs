@@ -7,10 +7,10 @@ use millrace_wire::Signal;
 use millrace_wire::limits::Limits;
 use millrace_wire::otlp::{self, json};
 
-use crate::error::LettersError;
+use crate::error::DeadLetterError;
 use crate::hex;
 use crate::list::source_of;
-use crate::reader::{Desk, Found, LetterTopic};
+use crate::reader::{DeadLetterTopic, Desk, Found};
 use crate::select::Place;
 use crate::text::{clean, clean_bytes, time};
 
@@ -25,21 +25,25 @@ const MAX_HEADERS: usize = 100;
 ///
 /// # Errors
 /// When it isn't there, can't be read, or `out` not written.
-pub fn show(desk: &Desk, place: Place, out: &mut dyn Write) -> Result<Option<Found>, LettersError> {
+pub fn show(
+    desk: &Desk,
+    place: Place,
+    out: &mut dyn Write,
+) -> Result<Option<Found>, DeadLetterError> {
     let Some(topic) = desk.topics.first() else { return Ok(None) };
     match desk.reader()?.read_one(topic, place)? {
         Some(found) => {
             out.write_all(shown(topic, &found).as_bytes())?;
             Ok(Some(found))
         }
-        None => Err(LettersError::Absent { topic: topic.name.clone(), place }),
+        None => Err(DeadLetterError::Absent { topic: topic.name.clone(), place }),
     }
 }
 
 /// A letter as text: its facts, its headers, and its records as OTLP in JSON; or, where they can't
 /// be read, why not and the bytes around that place.
 #[must_use]
-pub fn shown(topic: &LetterTopic, found: &Found) -> String {
+pub fn shown(topic: &DeadLetterTopic, found: &Found) -> String {
     let Found { place, at_millis, signal, letter, key, payload } = found;
     let mut out = String::new();
     let mut line = |name: &str, value: &str| {
@@ -96,12 +100,12 @@ fn unreadable(error: &millrace_wire::WireError, payload: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use millrace_config::TopicName;
-    use millrace_pipeline::letter::Letter;
+    use millrace_pipeline::dead_letter::Letter;
     use millrace_wire::Signal;
     use proptest::prelude::*;
 
     use super::shown;
-    use crate::reader::{Found, LetterTopic};
+    use crate::reader::{DeadLetterTopic, Found};
     use crate::select::Place;
 
     fn show(
@@ -110,7 +114,7 @@ mod tests {
         own_headers: Vec<(String, Option<Vec<u8>>)>,
     ) -> String {
         let name = TopicName::new("otlp_traces_dead_letter").unwrap();
-        let topic = LetterTopic { name, signal: None, source: None };
+        let topic = DeadLetterTopic { name, signal: None, source: None };
         let letter = Letter { own_headers, ..Letter::default() };
         let found = Found {
             place: Place { partition: 0, offset: 12 },

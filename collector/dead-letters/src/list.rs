@@ -7,8 +7,8 @@ use std::io::Write;
 
 use serde_json::json;
 
-use crate::error::LettersError;
-use crate::reader::{Desk, Found, Item, LetterTopic};
+use crate::error::DeadLetterError;
+use crate::reader::{DeadLetterTopic, Desk, Found, Item};
 use crate::select::{Place, Selection};
 use crate::sent::Sent;
 use crate::text::{clean, time};
@@ -42,7 +42,11 @@ pub struct ListOptions {
 ///
 /// # Errors
 /// When a topic can't be read to its end, or `out` not written.
-pub fn list(desk: &Desk, options: &ListOptions, out: &mut dyn Write) -> Result<(), LettersError> {
+pub fn list(
+    desk: &Desk,
+    options: &ListOptions,
+    out: &mut dyn Write,
+) -> Result<(), DeadLetterError> {
     let reader = desk.reader()?;
     for topic in &desk.topics {
         let mut listing = Listing::default();
@@ -113,7 +117,7 @@ impl Listing {
         lines
     }
 
-    fn write_text(&self, topic: &LetterTopic, out: &mut dyn Write) -> std::io::Result<()> {
+    fn write_text(&self, topic: &DeadLetterTopic, out: &mut dyn Write) -> std::io::Result<()> {
         writeln!(out, "{}", topic.name)?;
         let columns = |[place, at, signal, reason, source, bytes, version, sent, detail]: [&str;
                            9]| {
@@ -149,7 +153,7 @@ impl Listing {
         Ok(())
     }
 
-    fn write_json(&self, topic: &LetterTopic, out: &mut dyn Write) -> std::io::Result<()> {
+    fn write_json(&self, topic: &DeadLetterTopic, out: &mut dyn Write) -> std::io::Result<()> {
         for line in self.sorted() {
             let Line { place, at_millis, signal, reason, detail, source, bytes, version } = line;
             let object = json!({
@@ -197,11 +201,11 @@ pub(crate) fn source_of(found: &Found) -> String {
 #[cfg(test)]
 mod tests {
     use millrace_config::TopicName;
-    use millrace_pipeline::letter::Letter;
+    use millrace_pipeline::dead_letter::Letter;
     use millrace_wire::Signal;
 
     use super::{Format, ListOptions, Listing};
-    use crate::reader::{Found, Item, LetterTopic};
+    use crate::reader::{DeadLetterTopic, Found, Item};
     use crate::select::{Place, Selection};
 
     fn letter(offset: i64, reason: &str) -> Item {
@@ -223,7 +227,7 @@ mod tests {
         }))
     }
 
-    fn listing(limit: usize) -> (Listing, LetterTopic) {
+    fn listing(limit: usize) -> (Listing, DeadLetterTopic) {
         let options = ListOptions { selection: Selection::default(), limit, format: Format::Text };
         let mut listing = Listing::default();
         for (offset, reason) in [(5, "truncated"), (6, "utf8"), (7, "utf8")] {
@@ -231,7 +235,7 @@ mod tests {
         }
         listing.take(Item::Mark(0, "6".parse().unwrap()), &options);
         let name = TopicName::new("otlp_traces_dead_letter").unwrap();
-        (listing, LetterTopic { name, signal: None, source: None })
+        (listing, DeadLetterTopic { name, signal: None, source: None })
     }
 
     /// Scenario: three letters, one sent again, two lines allowed. Guarantee: the newest two with
