@@ -1,4 +1,4 @@
-//! The whole way in one process: OTLP from clients, straight into ClickHouse, without Kafka.
+//! The whole way in one process: from clients and files, straight into ClickHouse, without Kafka.
 //!
 //! Order at the start: the servers are looked for, then listeners are bound; ready when both are
 //! well. Order at the end: stop accepting, cut what is open, finish its inserts, answer.
@@ -6,17 +6,17 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use millrace_config::{ClickHouseExporter, OtlpLimits, OtlpReceiver};
+use millrace_config::{ClickHouseExporter, OtlpLimits, Sources};
 use millrace_exporters::clickhouse::{
     ClickHouseSink, DirectParts, DirectPublisher, SinkParts, SinkSettings,
 };
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::publish::Publish;
-use millrace_receivers::otlp::Parts;
 use tokio::runtime::Handle;
 
 use crate::common::{Common, RunError};
-use crate::edge::{finish, fits, limit_that_fits, longest_that_fits, take};
+use crate::edge::finish;
+use crate::sources::{self, Parts, Ready, fits, limit_that_fits, longest_that_fits};
 
 /// What the largest request may take at once, as a multiple of it: as it came, expanded, and
 /// five times for its columns and the bodies made of them.
@@ -24,16 +24,17 @@ const COPIES: u64 = 7;
 
 /// Runs until the drain is over.
 pub(crate) async fn run(
-    receiver: &OtlpReceiver,
+    mut sources: Sources,
     exporter: &ClickHouseExporter,
     common: Common,
     cores: NonZeroU16,
 ) -> Result<(), RunError> {
     let Common { budget, budget_percent, drain, readiness, starting, telemetry } = common;
-    let limits = following_memory(receiver.limits.clone(), &budget, budget_percent);
-    fits(&budget, budget_percent, &limits, COPIES)?;
-    let receiver = &OtlpReceiver { limits, ..receiver.clone() };
-    let listeners = readiness.part("listeners");
+    if let Some(otlp) = &mut sources.otlp {
+        otlp.limits = following_memory(otlp.limits.clone(), &budget, budget_percent);
+        fits(&budget, budget_percent, &otlp.limits, COPIES)?;
+    }
+    let ready = Ready::register(&sources, &readiness);
     let threads = usize::from(cores.get());
     let sink = ClickHouseSink::new(
         SinkSettings::new(exporter)?,
@@ -58,11 +59,12 @@ pub(crate) async fn run(
     let parts = Parts {
         budget,
         drain: drain.clone(),
+        ready,
         telemetry,
         publisher: Arc::clone(&publisher) as Arc<dyn Publish>,
         threads,
     };
-    take(receiver, parts, &listeners).await?;
+    sources::take(&sources, parts).await?;
     let remaining = drain.remaining();
     finish(move || publisher.flush(remaining)).await
 }

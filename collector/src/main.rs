@@ -16,6 +16,7 @@ mod gateway;
 mod output;
 mod process;
 mod run;
+mod sources;
 
 use std::process::ExitCode;
 

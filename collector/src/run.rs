@@ -47,10 +47,12 @@ pub(crate) fn version() -> ExitCode {
 pub(crate) fn validate(path: &Path) -> ExitCode {
     match load(path) {
         Ok(checked) => {
-            let mode = match checked.mode {
-                Mode::Edge { .. } => "edge: otlp to kafka",
-                Mode::Direct { .. } => "direct: otlp to clickhouse",
-                Mode::Gateway { .. } => "gateway: kafka to clickhouse",
+            let mode = match &checked.mode {
+                Mode::Edge { sources, .. } => format!("edge: {} to kafka", sources.names()),
+                Mode::Direct { sources, .. } => {
+                    format!("direct: {} to clickhouse", sources.names())
+                }
+                Mode::Gateway { .. } => "gateway: kafka to clickhouse".to_owned(),
             };
             output::answer(format_args!("{}: ok ({mode})", path.display()));
             ExitCode::SUCCESS
@@ -185,8 +187,10 @@ async fn serve(
     tokio::spawn(served.serve(listener));
     tracing::info!(%address, "probes and metrics are served");
     match mode {
-        Mode::Edge { otlp, kafka } => edge::run(&otlp, &kafka, common, cores).await,
-        Mode::Direct { otlp, clickhouse } => direct::run(&otlp, &clickhouse, common, cores).await,
+        Mode::Edge { sources, kafka } => edge::run(&sources, &kafka, common, cores).await,
+        Mode::Direct { sources, clickhouse } => {
+            direct::run(sources, &clickhouse, common, cores).await
+        }
         Mode::Gateway { kafka, clickhouse } => {
             gateway::run(&kafka, &clickhouse, common, cores).await
         }

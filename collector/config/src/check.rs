@@ -6,15 +6,20 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::path::Path;
 
 use crate::kafka::DEAD_LETTER_SUFFIX;
 use crate::lines::Lines;
 use crate::problem::{ConfigError, Problem};
 use crate::{
     Acknowledge, AcknowledgeInsert, Admin, ByteSize, ClickHouseExporter, ClientTls, Config,
-    DiskBuffer, Exporters, KafkaConnection, KafkaExporter, KafkaReceiver, Memory, OtlpLimits,
-    OtlpReceiver, Receivers, SaslMechanism, Shutdown, TopicName, Topics,
+    ContainersReceiver, DiskBuffer, Exporters, FilesReceiver, KafkaConnection, KafkaExporter,
+    KafkaReceiver, Memory, Multiline, OtlpLimits, OtlpReceiver, Positions, Receivers,
+    SaslMechanism, Shutdown, TopicName, Topics,
 };
+
+/// What the longest record of a file may be set to: a batch of them is a message of a mebibyte.
+const RECORD_BYTES: RangeInclusive<ByteSize> = ByteSize::kib(1)..=ByteSize::kib(512);
 
 /// Settings that can be run: the mode is decided and every limit is inside its range.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,18 +38,18 @@ pub struct Checked {
 /// What flows from where to where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
-    /// OTLP from clients to Kafka.
+    /// To Kafka.
     Edge {
-        /// Where clients connect.
-        otlp: Box<OtlpReceiver>,
-        /// Where their records go.
+        /// Where records come from.
+        sources: Sources,
+        /// Where they go.
         kafka: Box<KafkaExporter>,
     },
-    /// OTLP from clients to ClickHouse: one process, no Kafka.
+    /// To ClickHouse: one process, no Kafka.
     Direct {
-        /// Where clients connect.
-        otlp: Box<OtlpReceiver>,
-        /// Where their records go.
+        /// Where records come from.
+        sources: Sources,
+        /// Where they go.
         clickhouse: Box<ClickHouseExporter>,
     },
     /// Kafka to ClickHouse.
@@ -56,6 +61,52 @@ pub enum Mode {
     },
 }
 
+/// Where an edge's records come from: one of them at least.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sources {
+    /// Where clients connect.
+    pub otlp: Option<Box<OtlpReceiver>>,
+    /// Which files are read.
+    pub logs: Option<Box<LogSources>>,
+}
+
+/// Which files are read: of containers, others, or both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogSources {
+    /// What this node's containers write.
+    pub containers: Option<ContainersReceiver>,
+    /// Other files.
+    pub files: Vec<FilesReceiver>,
+    /// Where it is kept how far they are read.
+    pub positions: Positions,
+}
+
+impl Sources {
+    /// Their names in the settings, for people.
+    #[must_use]
+    pub fn names(&self) -> String {
+        let Self { otlp, logs } = self;
+        let (containers, files) = logs
+            .as_ref()
+            .map_or((false, false), |logs| (logs.containers.is_some(), !logs.files.is_empty()));
+        let given = [("otlp", otlp.is_some()), ("containers", containers), ("files", files)];
+        let names = given.into_iter().filter(|(_, given)| *given).map(|(name, _)| name);
+        names.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Those that are given, if any.
+    fn of(
+        otlp: Option<OtlpReceiver>,
+        containers: Option<ContainersReceiver>,
+        files: Vec<FilesReceiver>,
+        positions: Positions,
+    ) -> Option<Self> {
+        let given = containers.is_some() || !files.is_empty();
+        let logs = given.then(|| Box::new(LogSources { containers, files, positions }));
+        (otlp.is_some() || logs.is_some()).then(|| Self { otlp: otlp.map(Box::new), logs })
+    }
+}
+
 /// Collects problems under field paths.
 struct Judge<'a> {
     lines: &'a Lines,
@@ -63,13 +114,28 @@ struct Judge<'a> {
 }
 
 pub(crate) fn check(config: Config, lines: &Lines) -> Result<Checked, ConfigError> {
-    let Config { admin, memory, shutdown, positions: _, receivers, exporters } = config;
+    let Config { admin, memory, shutdown, positions, receivers, exporters } = config;
     let mut judge = Judge { lines, problems: Vec::new() };
     judge.memory(&memory);
     judge.shutdown(&shutdown);
-    let mode = judge.mode(receivers, exporters);
+    let mode = judge.mode(receivers, exporters, positions);
     match &mode {
-        Some(Mode::Edge { otlp, .. } | Mode::Direct { otlp, .. }) => judge.listeners(&admin, otlp),
+        Some(Mode::Edge { sources, kafka }) => {
+            judge.sources(&admin, sources);
+            let early = kafka.acknowledge == Acknowledge::AfterBuffering;
+            judge.positions(sources, early.then_some("exporters.kafka.acknowledge"));
+            if sources.logs.is_some() && kafka.topics.logs.is_none() {
+                judge.say(
+                    "exporters.kafka.topics",
+                    "files are read, and logs have no topic: name one, or read no files",
+                );
+            }
+        }
+        Some(Mode::Direct { sources, clickhouse }) => {
+            judge.sources(&admin, sources);
+            let early = clickhouse.acknowledge == AcknowledgeInsert::AfterBuffering;
+            judge.positions(sources, early.then_some("exporters.clickhouse.acknowledge"));
+        }
         Some(Mode::Gateway { clickhouse, .. }) => {
             judge.acknowledge(clickhouse);
             judge.nobody_to_tell(&shutdown);
@@ -140,8 +206,13 @@ impl Judge<'_> {
         }
     }
 
-    fn mode(&mut self, receivers: Receivers, exporters: Exporters) -> Option<Mode> {
-        let Receivers { otlp, kafka: from_kafka, containers: _, files: _ } = receivers;
+    fn mode(
+        &mut self,
+        receivers: Receivers,
+        exporters: Exporters,
+        positions: Positions,
+    ) -> Option<Mode> {
+        let Receivers { otlp, kafka: from_kafka, containers, files } = receivers;
         let Exporters { kafka: to_kafka, clickhouse } = exporters;
         if let Some(otlp) = &otlp {
             self.otlp_limits(&otlp.limits);
@@ -155,19 +226,20 @@ impl Judge<'_> {
         if let Some(clickhouse) = &clickhouse {
             self.clickhouse(clickhouse);
         }
-        match (otlp, from_kafka, to_kafka, clickhouse) {
-            (Some(otlp), None, Some(kafka), None) => {
-                Some(Mode::Edge { otlp: Box::new(otlp), kafka: Box::new(kafka) })
+        let sources = Sources::of(otlp, containers, files, positions);
+        match (sources, from_kafka, to_kafka, clickhouse) {
+            (Some(sources), None, Some(kafka), None) => {
+                Some(Mode::Edge { sources, kafka: Box::new(kafka) })
             }
-            (Some(otlp), None, None, Some(clickhouse)) => {
-                Some(Mode::Direct { otlp: Box::new(otlp), clickhouse: Box::new(clickhouse) })
+            (Some(sources), None, None, Some(clickhouse)) => {
+                Some(Mode::Direct { sources, clickhouse: Box::new(clickhouse) })
             }
             (None, Some(kafka), None, Some(clickhouse)) => {
                 Some(Mode::Gateway { kafka: Box::new(kafka), clickhouse: Box::new(clickhouse) })
             }
-            (otlp, from_kafka, to_kafka, clickhouse) => {
+            (sources, from_kafka, to_kafka, clickhouse) => {
                 self.no_mode(
-                    (otlp.is_some(), from_kafka.is_some()),
+                    (sources.is_some(), from_kafka.is_some()),
                     (to_kafka.is_some(), clickhouse.is_some()),
                 );
                 None
@@ -176,16 +248,17 @@ impl Judge<'_> {
     }
 
     /// Says what is missing or too much. Each pair is (the edge's part, the gateway's part).
-    fn no_mode(&mut self, (otlp, from_kafka): (bool, bool), (to_kafka, clickhouse): (bool, bool)) {
-        match (otlp, from_kafka) {
+    fn no_mode(&mut self, (edge, from_kafka): (bool, bool), (to_kafka, clickhouse): (bool, bool)) {
+        match (edge, from_kafka) {
             (false, false) => self.say(
                 "receivers",
-                "no receiver is given: write `otlp: {}` for an edge, or `kafka` for a gateway",
+                "no receiver is given: write `otlp: {}`, `containers: {}` or `files` for an edge, \
+                 or `kafka` for a gateway",
             ),
             (true, true) => self.say(
                 "receivers",
-                "otlp and kafka are both given: a collector is an edge (otlp) or a gateway \
-                 (kafka); run one of each",
+                "kafka is given beside others: a collector is an edge (otlp, containers, files) or \
+                 a gateway (kafka); run one of each",
             ),
             _ => {}
         }
@@ -199,7 +272,7 @@ impl Judge<'_> {
             }
             _ => {}
         }
-        if (otlp, from_kafka, to_kafka, clickhouse) == (false, true, true, false) {
+        if (edge, from_kafka, to_kafka, clickhouse) == (false, true, true, false) {
             self.say(
                 "exporters.kafka",
                 "kafka to kafka is not a mode: write `exporters.clickhouse` for a gateway",
@@ -215,6 +288,61 @@ impl Judge<'_> {
                 "AfterBuffering is for `receivers.otlp`: a gateway commits after the insert, \
                  always; leave the field out",
             );
+        }
+    }
+
+    fn sources(&mut self, admin: &Admin, sources: &Sources) {
+        let Sources { otlp, logs } = sources;
+        if let Some(otlp) = otlp {
+            self.listeners(admin, otlp);
+        }
+        let Some(LogSources { containers, files, positions: _ }) = logs.as_deref() else { return };
+        if let Some(containers) = containers {
+            let ContainersReceiver { directory, start_at: _, max_line_bytes } = containers;
+            self.absolute("receivers.containers.directory", directory);
+            self.range("receivers.containers.maxLineBytes", *max_line_bytes, RECORD_BYTES);
+        }
+        for (index, files) in files.iter().enumerate() {
+            self.files(&format!("receivers.files[{index}]"), files);
+        }
+    }
+
+    fn files(&mut self, field: &str, files: &FilesReceiver) {
+        let FilesReceiver { include, exclude, start_at: _, multiline, max_line_bytes } = files;
+        if include.is_empty() {
+            let example = "no file is named: write one pattern at least, as in [/var/log/*.log]";
+            self.say(&format!("{field}.include"), example);
+        }
+        for (name, patterns) in [("include", include), ("exclude", exclude)] {
+            for (index, pattern) in patterns.iter().enumerate() {
+                self.absolute(&format!("{field}.{name}[{index}]"), Path::new(pattern));
+            }
+        }
+        self.range(&format!("{field}.maxLineBytes"), *max_line_bytes, RECORD_BYTES);
+        let Some(Multiline { start, indented, timeout_millis }) = multiline else { return };
+        if start.is_some() == *indented {
+            self.say(&format!("{field}.multiline"), "write one of `start` and `indented: true`");
+        }
+        self.range(&format!("{field}.multiline.timeoutMillis"), *timeout_millis, 100..=60_000);
+    }
+
+    /// What is read of files is on record once it is acknowledged: that must mean that it is safe.
+    fn positions(&mut self, sources: &Sources, acknowledged_early: Option<&str>) {
+        let Some(logs) = &sources.logs else { return };
+        self.absolute("positions.directory", &logs.positions.directory);
+        if let Some(field) = acknowledged_early {
+            self.say(
+                field,
+                "AfterBuffering would put lines on record as sent before they are: leave the field \
+                 out where files are read",
+            );
+        }
+    }
+
+    fn absolute(&mut self, field: &str, path: &Path) {
+        if !path.is_absolute() {
+            let message = format!("`{}` is no absolute path: write one", path.display());
+            self.say(field, message);
         }
     }
 
@@ -384,10 +512,7 @@ impl Judge<'_> {
         /// Segments are an eighth of the buffer: of four messages each has its place.
         const MESSAGES_MIN: u64 = 4;
         let DiskBuffer { path, max_bytes, drain: _ } = buffer;
-        if !path.is_absolute() {
-            let message = format!("`{}` is no absolute path: write one", path.display());
-            self.say("exporters.kafka.buffer.path", message);
-        }
+        self.absolute("exporters.kafka.buffer.path", path);
         let least =
             ByteSize::mib(16).max(ByteSize::bytes(message.get().saturating_mul(MESSAGES_MIN)));
         let most = ByteSize::mib(1024 * 1024);

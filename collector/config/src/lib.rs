@@ -25,7 +25,7 @@ mod section;
 mod text;
 mod units;
 
-pub use check::{Checked, Mode};
+pub use check::{Checked, LogSources, Mode, Sources};
 pub use clickhouse::{AcknowledgeInsert, Attributes, Batch, ClickHouseExporter, Credentials};
 pub use files::{ContainersReceiver, FilesReceiver, Multiline, Positions, StartAt};
 pub use kafka::{

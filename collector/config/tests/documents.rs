@@ -17,7 +17,8 @@ fn problems(text: &str) -> Vec<String> {
 #[test]
 fn two_lines_make_an_edge() {
     let checked = Config::load(EDGE).unwrap();
-    let Mode::Edge { otlp, kafka } = checked.mode else { panic!("not an edge") };
+    let Mode::Edge { sources, kafka } = checked.mode else { panic!("not an edge") };
+    let otlp = sources.otlp.unwrap();
     assert_eq!(otlp.grpc.address.to_string(), "[::]:4317");
     assert_eq!(otlp.http.address.to_string(), "[::]:4318");
     assert_eq!(otlp.limits.grpc_message_bytes, ByteSize::mib(4));
@@ -230,6 +231,40 @@ fn otlp_goes_straight_into_clickhouse_and_a_gateway_answers_nobody() {
     let gateway = "receivers: {kafka: {connection: {bootstrapServers: [k:1]}}}\n";
     let refused = problems(&format!("{gateway}{exporter}")).join("\n");
     assert!(refused.contains("exporters.clickhouse.acknowledge: AfterBuffering"), "{refused}");
+}
+
+/// Scenario: files beside OTLP, files alone, and files in settings that can't keep their promise.
+/// Guarantee: the first two are an edge; each of the others is named with what to write.
+#[test]
+fn files_make_an_edge_whose_positions_mean_that_lines_are_safe() {
+    let edge = |receivers: &str, exporter: &str| {
+        format!(
+            "receivers: {{{receivers}}}\n\
+             exporters: {{kafka: {{connection: {{bootstrapServers: [k:1]}}{exporter}}}}}\n"
+        )
+    };
+    for (receivers, names) in [
+        ("otlp: {}, containers: {}", "otlp, containers"),
+        ("files: [{include: [/var/log/*.log]}]", "files"),
+    ] {
+        let checked = Config::load(&edge(receivers, "")).unwrap();
+        let Mode::Edge { sources, .. } = checked.mode else { panic!("not an edge") };
+        assert_eq!(sources.names(), names);
+    }
+    for (receivers, exporter, said) in [
+        ("containers: {}", ", acknowledge: AfterBuffering", "exporters.kafka.acknowledge: "),
+        ("containers: {}", ", topics: {traces: t}", "exporters.kafka.topics: files are read"),
+        ("containers: {directory: var/log}", "", "receivers.containers.directory: `var/log` is no"),
+        ("files: [{}]", "", "receivers.files[0].include: no file is named"),
+        ("files: [{include: ['*.log']}]", "", "receivers.files[0].include[0]: `*.log` is no"),
+        ("files: [{include: [/a], multiline: {}}]", "", "receivers.files[0].multiline: write one"),
+        ("files: [{include: [/a], maxLineBytes: 1Mi}]", "", "receivers.files[0].maxLineBytes: "),
+    ] {
+        let said_all = problems(&edge(receivers, exporter)).join("\n");
+        assert!(said_all.contains(said), "{said_all}");
+    }
+    let both = problems("receivers: {containers: {}, kafka: {connection: {bootstrapServers: []}}}");
+    assert!(both.join("\n").contains("kafka is given beside others"), "{both:?}");
 }
 
 /// Scenario: TLS said twice, differently. Guarantee: refused, at the endpoint.

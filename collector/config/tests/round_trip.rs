@@ -3,10 +3,11 @@
 
 use millrace_config::{
     Acknowledge, AcknowledgeInsert, Admin, Attributes, Batch, BootstrapServer, ByteSize,
-    ClickHouseExporter, ClientTls, Compression, Config, Credentials, Delivery, DiskBuffer, EnvName,
-    Exporters, GroupId, GroupProtocol, GrpcListener, HttpEndpoint, HttpListener, Identifier,
-    KafkaConnection, KafkaExporter, KafkaReceiver, Memory, OtlpLimits, OtlpReceiver, PartitionBy,
-    Receivers, Sasl, SaslMechanism, SecretFile, ServerTls, Shutdown, TopicName, Topics,
+    ClickHouseExporter, ClientTls, Compression, Config, ContainersReceiver, Credentials, Delivery,
+    DiskBuffer, EnvName, Exporters, FilesReceiver, GroupId, GroupProtocol, GrpcListener,
+    HttpEndpoint, HttpListener, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver, Memory,
+    Multiline, OtlpLimits, OtlpReceiver, PartitionBy, Positions, Receivers, Sasl, SaslMechanism,
+    SecretFile, ServerTls, Shutdown, StartAt, TopicName, Topics,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -202,15 +203,45 @@ fn clickhouse() -> impl Strategy<Value = ClickHouseExporter> {
         )
 }
 
+fn start_at() -> impl Strategy<Value = StartAt> {
+    prop_oneof![Just(StartAt::Beginning), Just(StartAt::End)]
+}
+
+fn containers() -> impl Strategy<Value = ContainersReceiver> {
+    ("/[ -~]{0,30}", start_at(), size()).prop_map(|(directory, start_at, max_line_bytes)| {
+        ContainersReceiver { directory: directory.into(), start_at, max_line_bytes }
+    })
+}
+
+fn files() -> impl Strategy<Value = FilesReceiver> {
+    let patterns = || proptest::collection::vec("[ -~]{0,20}", 0..3);
+    let multiline = (option::of("[ -~]{0,20}"), any::<bool>(), any::<u32>()).prop_map(
+        |(start, indented, timeout_millis)| Multiline { start, indented, timeout_millis },
+    );
+    (patterns(), patterns(), start_at(), option::of(multiline), size()).prop_map(
+        |(include, exclude, start_at, multiline, max_line_bytes)| FilesReceiver {
+            include,
+            exclude,
+            start_at,
+            multiline,
+            max_line_bytes,
+        },
+    )
+}
+
 fn config() -> impl Strategy<Value = Config> {
     let process = (any::<std::net::SocketAddr>(), option::of(size()), any::<(u8, u32, u32)>());
-    let receivers = (option::of(otlp().boxed()), option::of(kafka_receiver().boxed()))
-        .prop_map(|(otlp, kafka)| Receivers { otlp, kafka, ..Receivers::default() });
+    let read = (option::of(containers()), proptest::collection::vec(files(), 0..3));
+    let receivers =
+        (option::of(otlp().boxed()), option::of(kafka_receiver().boxed()), read).prop_map(
+            |(otlp, kafka, (containers, files))| Receivers { otlp, kafka, containers, files },
+        );
     let exporters = (option::of(kafka_exporter().boxed()), option::of(clickhouse().boxed()))
         .prop_map(|(kafka, clickhouse)| Exporters { kafka, clickhouse });
-    (process, receivers, exporters).prop_map(
+    (process, "/[ -~]{0,30}", receivers, exporters).prop_map(
         |(
             (address, limit_bytes, (budget_percent, deadline_seconds, announce_seconds)),
+            directory,
             receivers,
             exporters,
         )| {
@@ -218,6 +249,7 @@ fn config() -> impl Strategy<Value = Config> {
                 admin: Admin { address: textual(address) },
                 memory: Memory { limit_bytes, budget_percent },
                 shutdown: Shutdown { deadline_seconds, announce_seconds },
+                positions: Positions { directory: directory.into() },
                 receivers,
                 exporters,
             }

@@ -206,6 +206,24 @@ fn edge_rules(schema: &mut Schema) {
         "AfterBuffering answers before anything is safe, which a buffer on disk is for: write \
          acknowledge: AfterKafka or remove buffer",
     );
+    let reads = "has(self.receivers) && (has(self.receivers.containers) \
+                 || (has(self.receivers.files) && self.receivers.files.size() > 0))";
+    rules::rule(
+        schema,
+        &format!("!({reads}) || (has(self.mode) && self.mode == 'DaemonSet')"),
+        "containers and files are read by a pod on each node: write mode: DaemonSet",
+    );
+    rules::rule(
+        schema,
+        &format!("!({reads}) || !has(self.buffer)"),
+        "what is read of files is kept in the files themselves: remove buffer, or take clients' \
+         records in a pool of their own",
+    );
+    rules::rule(
+        schema,
+        &format!("!({reads}) || !has(self.acknowledge) || self.acknowledge != 'AfterBuffering'"),
+        "AfterBuffering would put lines on record as sent before they are: remove acknowledge",
+    );
 }
 
 /// A buffer on disk, one for each pod. It lives as long as its pod: records in it survive the end
@@ -256,13 +274,107 @@ pub enum EdgeMode {
     DaemonSet,
 }
 
-/// What an edge pool listens for.
+/// Where an edge pool's records come from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Receivers {
     /// OTLP over gRPC (port 4317) and HTTP (port 4318).
     #[serde(default)]
     pub otlp: OtlpReceiver,
+    /// What the containers of each pod's node write to their standard output and error. Needs mode
+    /// DaemonSet, the signal logs, and a namespace in which pods may mount /var/log of the node.
+    /// Default: not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub containers: Option<ContainersReceiver>,
+    /// Other log files below /var/log of each pod's node, likewise. At most 16 entries. Default:
+    /// none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub files: Vec<FilesReceiver>,
+}
+
+/// What containers write.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainersReceiver {
+    /// Where files are begun that were there before this pool first read: Beginning or End.
+    #[serde(default)]
+    pub start_at: StartAt,
+}
+
+/// Log files of nodes: lines of text.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = files_rules)]
+pub struct FilesReceiver {
+    /// The files, as glob patterns below /var/log: `*` and `?` within a name, `**` for any
+    /// directories.
+    #[schemars(length(min = 1, max = 16), inner(length(max = 255)))]
+    pub include: Vec<String>,
+    /// Those of them that are not read, likewise. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(max = 255)))]
+    pub exclude: Vec<String>,
+    /// Where files are begun that were there before this pool first read: Beginning or End.
+    #[serde(default)]
+    pub start_at: StartAt,
+    /// Lines that are one record together. Default: each line is a record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub multiline: Option<Multiline>,
+}
+
+/// Lines that are one record together: by how a record begins, or by indentation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = multiline_rules)]
+pub struct Multiline {
+    /// A regular expression (RE2's syntax): a line in which it is found begins a record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub start: Option<String>,
+    /// A line that begins with a space or a tab belongs to the record before it.
+    #[serde(default)]
+    pub indented: bool,
+}
+
+/// Where a file is begun that isn't on record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum StartAt {
+    /// With its first byte.
+    #[default]
+    Beginning,
+    /// With what is written from then on; files that appear later are read from their first byte.
+    End,
+}
+
+impl Receivers {
+    /// Whether files of the node are read.
+    #[must_use]
+    pub fn reads_files(&self) -> bool {
+        self.containers.is_some() || !self.files.is_empty()
+    }
+}
+
+fn files_rules(schema: &mut Schema) {
+    for list in ["include", "exclude"] {
+        rules::rule(
+            schema,
+            &format!(
+                "!has(self.{list}) || self.{list}.all(it, it.startsWith('/var/log/') \
+                 && !it.contains('/../'))"
+            ),
+            "only /var/log of a node is mounted: write patterns below it, for example \
+             /var/log/nginx/*.log",
+        );
+    }
+}
+
+fn multiline_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "has(self.start) != (has(self.indented) && self.indented)",
+        "write one of start and indented: true",
+    );
 }
 
 /// The OTLP receiver. Its limits on message size, connections and time are the collector's own.

@@ -23,9 +23,10 @@ pub use connection::{
     SaslMechanism, SecretRef,
 };
 pub use edge::{
-    Acknowledge, Compression, EdgeBuffer, EdgeMode, EdgePool, EdgePoolSpec, EdgePoolStatus,
-    EdgeRolloutSettings, EdgeSettings, EdgeSignal, NetworkPolicySettings, OtlpReceiver,
-    PartitionBy, PendingChange, PendingStage, Receivers, ServerTls, ServiceSettings, ServiceType,
+    Acknowledge, Compression, ContainersReceiver, EdgeBuffer, EdgeMode, EdgePool, EdgePoolSpec,
+    EdgePoolStatus, EdgeRolloutSettings, EdgeSettings, EdgeSignal, FilesReceiver, Multiline,
+    NetworkPolicySettings, OtlpReceiver, PartitionBy, PendingChange, PendingStage, Receivers,
+    ServerTls, ServiceSettings, ServiceType, StartAt,
 };
 pub use gateway::{
     Delivery, GatewayPool, GatewayPoolSpec, GatewayPoolStatus, GatewaySettings, GatewaySignal,

@@ -18,7 +18,7 @@ use millrace_rollout::{Fault, FaultKind, First};
 
 use super::member::member;
 use super::names::PoolNames;
-use super::template::{BUFFER_VOLUME, collector_status};
+use super::template::{BUFFER_VOLUME, NODE_LOGS_VOLUME, POSITIONS_VOLUME, collector_status};
 use crate::cluster::hash_of;
 
 /// What these pods are called in their labels, so that nothing that selects collectors sees them:
@@ -26,6 +26,9 @@ use crate::cluster::hash_of;
 const NAME_LABEL: &str = "millrace-preflight";
 /// Kubernetes ends a pod that takes longer; it isn't waited for that long.
 const DEADLINE_SECONDS: i64 = 300;
+/// Volumes that looking at settings needs nothing of: a claim may cost a disk, and only pods that
+/// read a node's files may see them.
+const LEFT_OUT: [&str; 3] = [BUFFER_VOLUME, NODE_LOGS_VOLUME, POSITIONS_VOLUME];
 /// Validating takes milliseconds and some MiB.
 const CPU_REQUEST: &str = "10m";
 const MEMORY_REQUEST: &str = "32Mi";
@@ -149,8 +152,8 @@ fn pod_spec(template: &PodTemplateSpec) -> PodSpec {
     spec.active_deadline_seconds = Some(DEADLINE_SECONDS);
     spec.termination_grace_period_seconds = Some(1);
     spec.topology_spread_constraints = None;
-    // Nothing is buffered by looking at settings, and a claim may cost a disk.
-    spec.volumes.iter_mut().for_each(|all| all.retain(|volume| volume.name != BUFFER_VOLUME));
+    let is_left_out = |name: &str| LEFT_OUT.contains(&name);
+    spec.volumes.iter_mut().for_each(|all| all.retain(|volume| !is_left_out(&volume.name)));
     let amount = |amounts: &[(&str, &str)]| {
         let amounts =
             amounts.iter().map(|(what, text)| ((*what).to_owned(), Quantity((*text).into())));
@@ -164,7 +167,7 @@ fn pod_spec(template: &PodTemplateSpec) -> PodSpec {
         (container.startup_probe, container.liveness_probe) = (None, None);
         container.readiness_probe = None;
         let mounts = container.volume_mounts.iter_mut();
-        mounts.for_each(|all| all.retain(|mount| mount.name != BUFFER_VOLUME));
+        mounts.for_each(|all| all.retain(|mount| !is_left_out(&mount.name)));
         container.resources = Some(ResourceRequirements {
             requests: amount(&[("cpu", CPU_REQUEST), ("memory", MEMORY_REQUEST)]),
             limits: amount(&[("memory", MEMORY_LIMIT)]),

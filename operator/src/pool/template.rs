@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{
     Capabilities, ConfigMapVolumeSource, Container, ContainerPort, ContainerStatus,
     EmptyDirVolumeSource, EnvVar, EnvVarSource, EphemeralVolumeSource, HTTPGetAction,
-    LocalObjectReference, ObjectFieldSelector, PersistentVolumeClaimSpec,
+    HostPathVolumeSource, LocalObjectReference, ObjectFieldSelector, PersistentVolumeClaimSpec,
     PersistentVolumeClaimTemplate, PodSecurityContext, PodSpec, PodStatus, PodTemplateSpec, Probe,
     ResourceRequirements, SeccompProfile, SecurityContext, Toleration, TopologySpreadConstraint,
     Volume, VolumeMount, VolumeResourceRequirements,
@@ -42,6 +42,20 @@ pub const BUFFER_VOLUME: &str = "buffer";
 const BUFFER_SPARE_BYTES: u64 = 64 << 20;
 /// And as a part of it: what common file systems take for themselves, with their reserve.
 const BUFFER_SPARE_SHARE: u64 = 8;
+/// Where a node's logs are, and where a pod that reads them finds them.
+const NODE_LOGS: &str = "/var/log";
+/// The volume with them.
+pub const NODE_LOGS_VOLUME: &str = "node-logs";
+/// Where the directories of all pools are on a node that keep how far files are read.
+const NODE_POSITIONS: &str = "/var/lib/millrace";
+/// Where a pod finds its pool's.
+pub const POSITIONS_FOLDER: &str = "/var/lib/millrace/positions";
+/// The volume with it.
+pub const POSITIONS_VOLUME: &str = "positions";
+/// The user that reads a node's files: container runtimes write logs for root alone.
+const FILES_USER: i64 = 0;
+/// What it keeps of root's rights: to read files, and search directories, of other owners.
+const FILES_CAPABILITY: &str = "DAC_READ_SEARCH";
 /// The volume with the configuration.
 pub const CONFIG_VOLUME: &str = "config";
 /// The configuration's file name in its ConfigMap.
@@ -78,6 +92,8 @@ pub struct PodPlan<'a> {
     pub secrets_digest: Option<&'a str>,
     /// A buffer on disk; an edge's only.
     pub buffer: Option<&'a EdgeBuffer>,
+    /// Whether files of the node are read; an edge's only.
+    pub reads_files: bool,
     /// How long a pod may drain.
     pub drain_seconds: u32,
     /// Ports besides the admin port, with their names.
@@ -192,6 +208,11 @@ fn pod_spec(plan: &PodPlan<'_>) -> PodSpec {
             ..VolumeMount::default()
         });
     }
+    if plan.reads_files {
+        volumes.extend(node_volumes(plan.names));
+        mounts.extend(node_mounts());
+    }
+    let user = if plan.reads_files { Some(FILES_USER) } else { plan.user };
     let pull_secrets: Vec<_> = plan
         .collector
         .image_pull_secrets
@@ -206,10 +227,10 @@ fn pod_spec(plan: &PodPlan<'_>) -> PodSpec {
             plan.drain_seconds + GRACE_BEYOND_DRAIN_SECONDS,
         )),
         security_context: Some(PodSecurityContext {
-            run_as_non_root: Some(true),
-            run_as_user: plan.user,
-            run_as_group: plan.user,
-            fs_group: plan.user,
+            run_as_non_root: Some(!plan.reads_files),
+            run_as_user: user,
+            run_as_group: user,
+            fs_group: user,
             seccomp_profile: Some(SeccompProfile {
                 type_: "RuntimeDefault".into(),
                 localhost_profile: None,
@@ -225,6 +246,31 @@ fn pod_spec(plan: &PodPlan<'_>) -> PodSpec {
         topology_spread_constraints: Some(spread(plan)),
         ..PodSpec::default()
     }
+}
+
+/// A node's logs, and the directory of this pool on the node: it outlives the pod, and its name is
+/// no other pool's, as names of namespaces have no dots.
+fn node_volumes(names: &PoolNames) -> [Volume; 2] {
+    let host = |name: &str, path: String, type_: &str| Volume {
+        name: name.into(),
+        host_path: Some(HostPathVolumeSource { path, type_: Some(type_.into()) }),
+        ..Volume::default()
+    };
+    let positions = format!("{NODE_POSITIONS}/{}.{}", names.namespace, names.base);
+    [
+        host(NODE_LOGS_VOLUME, NODE_LOGS.into(), "Directory"),
+        host(POSITIONS_VOLUME, positions, "DirectoryOrCreate"),
+    ]
+}
+
+fn node_mounts() -> [VolumeMount; 2] {
+    let mount = |name: &str, path: &str| VolumeMount {
+        name: name.into(),
+        mount_path: path.into(),
+        ..VolumeMount::default()
+    };
+    let logs = VolumeMount { read_only: Some(true), ..mount(NODE_LOGS_VOLUME, NODE_LOGS) };
+    [logs, mount(POSITIONS_VOLUME, POSITIONS_FOLDER)]
 }
 
 /// A volume that lives as long as the pod. Nothing more durable can be given to the pods of a
@@ -290,7 +336,10 @@ fn container(plan: &PodPlan<'_>, mounts: Vec<VolumeMount>) -> Container {
         security_context: Some(SecurityContext {
             allow_privilege_escalation: Some(false),
             read_only_root_filesystem: Some(true),
-            capabilities: Some(Capabilities { drop: Some(vec!["ALL".into()]), add: None }),
+            capabilities: Some(Capabilities {
+                drop: Some(vec!["ALL".into()]),
+                add: plan.reads_files.then(|| vec![FILES_CAPABILITY.into()]),
+            }),
             ..SecurityContext::default()
         }),
         volume_mounts: Some(mounts),

@@ -155,6 +155,67 @@ async fn a_buffer_has_a_volume_that_holds_it() {
     }
 }
 
+/// Scenario: a pool on each node reads its containers' logs. Guarantee: the collector is told so;
+/// the pod sees the node's logs read-only and a directory of its pool's own, and has one right of
+/// root's, to read; a try of a change sees neither. A pool that reads no files has none of it.
+#[tokio::test]
+async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
+    let world = world();
+    let mut wanted = pool();
+    wanted["spec"]["mode"] = "DaemonSet".into();
+    wanted["spec"].as_object_mut().unwrap().remove("replicas");
+    wanted["spec"]["receivers"] = json!({"containers": {"startAt": "End"},
+        "files": [{"include": ["/var/log/a/*.log"], "multiline": {"indented": true}}]});
+    world.server.put(POOL, wanted);
+    let daemon_set = DEPLOYMENT.replace("deployments", "daemonsets");
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    let paths = world.server.paths();
+    let path = paths.iter().find(|path| path.contains("/configmaps/")).unwrap();
+    let text = world.server.get(path).unwrap()["data"]["collector.yaml"].clone();
+    let settings = millrace_config::Config::load(text.as_str().unwrap()).unwrap();
+    let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
+    assert_eq!(sources.names(), "otlp, containers, files");
+    let logs = sources.logs.unwrap();
+    assert_eq!(logs.containers.unwrap().start_at, millrace_config::StartAt::End);
+    assert_eq!(logs.files[0].include, ["/var/log/a/*.log"]);
+    let pod = world.server.get(&daemon_set).unwrap()["spec"]["template"]["spec"].clone();
+    let volume = |name: &str| {
+        let volumes = pod["volumes"].as_array().unwrap();
+        volumes.iter().find(|volume| volume["name"] == name).unwrap()["hostPath"]["path"].clone()
+    };
+    assert_eq!(volume("node-logs"), "/var/log");
+    assert_eq!(volume("positions"), "/var/lib/millrace/telemetry.prod-edge");
+    let container = &pod["containers"][0];
+    let mounts = container["volumeMounts"].as_array().unwrap();
+    let mount = |name: &str| mounts.iter().find(|mount| mount["name"] == name).unwrap();
+    assert_eq!(mount("node-logs")["readOnly"], true);
+    assert_eq!(mount("positions")["mountPath"], logs.positions.directory.to_str().unwrap());
+    let rights = json!({"add": ["DAC_READ_SEARCH"], "drop": ["ALL"]});
+    assert_eq!(container["securityContext"]["capabilities"], rights);
+    assert_eq!(container["securityContext"]["allowPrivilegeEscalation"], false);
+    assert_eq!(pod["securityContext"]["runAsUser"], 0);
+    world.server.edit(&daemon_set, |set| {
+        set["status"] = json!({"observedGeneration": 1, "desiredNumberScheduled": 1,
+            "currentNumberScheduled": 1, "updatedNumberScheduled": 1, "numberReady": 1,
+            "numberAvailable": 1, "numberMisscheduled": 0});
+    });
+    world.server.edit(POOL, |pool| {
+        pool["spec"]["receivers"]["containers"]["startAt"] = "Beginning".into();
+    });
+    for _ in 0..3 {
+        world.reconcile::<EdgePools>(POOL).await.unwrap();
+    }
+    let try_pod = world.server.paths().into_iter().find(|path| path.contains("-try-")).unwrap();
+    let tried = world.server.get(&try_pod).unwrap().to_string();
+    assert!(!tried.contains("hostPath") && !tried.contains("node-logs"), "{tried}");
+    let plain = {
+        let world = self::world();
+        world.reconcile::<EdgePools>(POOL).await.unwrap();
+        world.server.get(DEPLOYMENT).unwrap().to_string()
+    };
+    assert!(!plain.contains("hostPath") && !plain.contains("DAC_READ_SEARCH"), "{plain}");
+}
+
 /// Scenario: a settled pool is looked at again, also much later. Guarantee: nothing is written and
 /// no event is published.
 #[tokio::test]

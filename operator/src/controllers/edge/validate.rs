@@ -2,7 +2,8 @@
 
 use millrace_config as config;
 use millrace_crds::v1alpha1::{
-    Acknowledge, Compression, EdgePool, EdgeSettings, PartitionBy, Receivers,
+    Acknowledge, Compression, EdgePool, EdgeSettings, FilesReceiver, Multiline, PartitionBy,
+    Receivers, StartAt,
 };
 
 use crate::cluster::hash_of;
@@ -80,7 +81,7 @@ pub(super) fn draft(pool: &EdgePool, images: &Images) -> Result<Draft, Invalid> 
 /// The collector's settings for the pool.
 fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config, Invalid> {
     let EdgeSettings {
-        receivers: Receivers { otlp },
+        receivers: Receivers { otlp, containers, files },
         acknowledge,
         partition_by,
         compression,
@@ -126,10 +127,41 @@ fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config,
             deadline_seconds: *drain_seconds,
             announce_seconds: ANNOUNCE_SECONDS.min(drain_seconds / 2),
         },
-        receivers: config::Receivers { otlp: Some(receiver), ..Default::default() },
+        positions: config::Positions { directory: template::POSITIONS_FOLDER.into() },
+        receivers: config::Receivers {
+            otlp: Some(receiver),
+            kafka: None,
+            containers: containers.as_ref().map(|containers| config::ContainersReceiver {
+                start_at: start_at(containers.start_at),
+                ..config::ContainersReceiver::default()
+            }),
+            files: files.iter().map(files_receiver).collect(),
+        },
         exporters: config::Exporters { kafka: Some(exporter), clickhouse: None },
         ..config::Config::default()
     })
+}
+
+fn files_receiver(files: &FilesReceiver) -> config::FilesReceiver {
+    let FilesReceiver { include, exclude, start_at: from, multiline } = files;
+    config::FilesReceiver {
+        include: include.clone(),
+        exclude: exclude.clone(),
+        start_at: start_at(*from),
+        multiline: multiline.as_ref().map(|Multiline { start, indented }| config::Multiline {
+            start: start.clone(),
+            indented: *indented,
+            ..config::Multiline::default()
+        }),
+        ..config::FilesReceiver::default()
+    }
+}
+
+fn start_at(start_at: StartAt) -> config::StartAt {
+    match start_at {
+        StartAt::Beginning => config::StartAt::Beginning,
+        StartAt::End => config::StartAt::End,
+    }
 }
 
 /// Joins the spec with what was found.

@@ -1,0 +1,133 @@
+//! Where an edge's records come from: starts each source that the settings give, and ends them with
+//! the drain. It knows no exporter: sources hand over to whatever publishes.
+
+use std::sync::Arc;
+
+use millrace_config::{ByteSize, LogSources, OtlpLimits, OtlpReceiver, Sources};
+use millrace_pipeline::budget::Budget;
+use millrace_pipeline::drain::Drain;
+use millrace_pipeline::publish::Publish;
+use millrace_pipeline::readiness::{Part, Readiness};
+use millrace_pipeline::telemetry::Telemetry;
+use millrace_receivers::otlp::{self, Otlp};
+
+use crate::common::RunError;
+
+/// A mebibyte.
+const MIB: u64 = 1 << 20;
+
+/// What sources work with.
+pub(crate) struct Parts {
+    pub(crate) budget: Budget,
+    pub(crate) drain: Drain,
+    pub(crate) ready: Ready,
+    pub(crate) telemetry: Arc<Telemetry>,
+    pub(crate) publisher: Arc<dyn Publish>,
+    /// Threads for compression and checks of requests.
+    pub(crate) threads: usize,
+}
+
+/// What has to be well before clients come: registered before the process says that it has started.
+pub(crate) struct Ready {
+    listeners: Option<Part>,
+    files: Option<Part>,
+}
+
+impl Ready {
+    /// Registers what these sources need.
+    pub(crate) fn register(sources: &Sources, readiness: &Readiness) -> Self {
+        let Sources { otlp, logs } = sources;
+        Self {
+            listeners: otlp.is_some().then(|| readiness.part("listeners")),
+            files: logs.is_some().then(|| readiness.part("files")),
+        }
+    }
+}
+
+/// Starts all sources, then takes records until the drain.
+pub(crate) async fn take(sources: &Sources, parts: Parts) -> Result<(), RunError> {
+    let Sources { otlp, logs } = sources;
+    let listening = match otlp {
+        Some(receiver) => Some(listen(receiver, &parts).await?),
+        None => None,
+    };
+    let reading = logs.as_deref().map(|logs| read(logs, &parts)).transpose()?;
+    tokio::join!(
+        async {
+            if let Some(listening) = listening {
+                listening.serve().await;
+            }
+        },
+        async {
+            if let Some(reading) = reading {
+                reading.ended().await;
+            }
+        },
+    );
+    Ok(())
+}
+
+/// Binds the listeners for clients, and says where they are.
+async fn listen(receiver: &OtlpReceiver, parts: &Parts) -> Result<Otlp, RunError> {
+    let ready = parts.ready.listeners.as_ref();
+    let parts = otlp::Parts {
+        budget: parts.budget.clone(),
+        drain: parts.drain.clone(),
+        telemetry: Arc::clone(&parts.telemetry),
+        publisher: Arc::clone(&parts.publisher),
+        threads: parts.threads,
+    };
+    let otlp = Otlp::bind(receiver, parts).await?;
+    if let Some(address) = otlp.grpc_address() {
+        tracing::info!(%address, "otlp over grpc is listened for");
+    }
+    if let Some(address) = otlp.http_address() {
+        tracing::info!(%address, "otlp over http is listened for");
+    }
+    if let Some(listeners) = ready {
+        listeners.ready();
+    }
+    Ok(otlp)
+}
+
+/// Whether the budget holds the largest request that the limits allow, `copies` times over; what to
+/// write if it doesn't.
+pub(crate) fn fits(
+    budget: &Budget,
+    percent: u8,
+    limits: &OtlpLimits,
+    copies: u64,
+) -> Result<(), RunError> {
+    let needed_bytes = limits.longest_bytes() * copies;
+    let budget_bytes = budget.limit_bytes();
+    if needed_bytes <= budget_bytes {
+        return Ok(());
+    }
+    let largest = longest_that_fits(budget_bytes, copies);
+    let fields = [
+        ("grpcMessageBytes", limits.grpc_message_bytes),
+        ("httpBodyBytes", limits.http_body_bytes),
+    ];
+    let fields = fields.into_iter().filter(|(_, bytes)| *bytes > largest);
+    Err(RunError::SmallBudget {
+        budget_bytes,
+        needed_bytes,
+        copies,
+        limit: limit_that_fits(needed_bytes, percent),
+        largest,
+        fields: fields.map(|(name, _)| name).collect::<Vec<_>>().join(" and "),
+    })
+}
+
+/// The longest request that a budget holds so many times over, in whole mebibytes if it has any.
+pub(crate) fn longest_that_fits(budget_bytes: u64, copies: u64) -> ByteSize {
+    let bytes = budget_bytes / copies;
+    ByteSize::bytes(if bytes < MIB { bytes } else { bytes / MIB * MIB })
+}
+
+/// The least memory limit, in whole mebibytes, of which `percent` are so many bytes.
+pub(crate) fn limit_that_fits(needed_bytes: u64, percent: u8) -> ByteSize {
+    // The share is taken of whole hundreds of bytes.
+    let limit_bytes = needed_bytes.div_ceil(u64::from(percent).max(1)) * 100;
+    ByteSize::mib(limit_bytes.div_ceil(MIB))
+}
