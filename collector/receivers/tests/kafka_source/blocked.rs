@@ -26,3 +26,49 @@ fn open_batches_of_few_rows_take_little_of_the_budget() {
     running.stop();
     assert_eq!(sink.messages(), vec![messages("m", 1); PARTITIONS as usize].concat());
 }
+
+/// Scenario: effectively once; batches of 16 partitions are cut and named, 8 MiB together, and
+/// wait for a sink that is full; then their table takes nothing, while others' are taken; then
+/// it does. Guarantee: meanwhile these batches give their memory back, the other signal is stored,
+/// and nothing of the first is read over and over; in the end each of its messages is stored once.
+#[test]
+fn batches_that_wait_for_a_blocked_table_give_their_memory_back() {
+    const PARTITIONS: usize = 16;
+    const EACH: usize = 32;
+    let kafka = Kafka::new(PARTITIONS as i32);
+    let sink = FakeSink::new(Mode::Full);
+    let filler = "x".repeat(16 * 1024);
+    let sent: Vec<_> = (0..PARTITIONS * EACH).map(|i| format!("{i:05}{filler}")).collect();
+    for (partition, messages) in sent.chunks(EACH).enumerate() {
+        kafka.send(partition as i32, messages.to_vec());
+    }
+    let options = Options {
+        max_rows: 1_000,
+        max_age_millis: 3_000,
+        delivery: Delivery::EffectivelyOnce,
+        ..Options::default()
+    };
+    let running = Running::start(&kafka, &sink, options);
+    let read = || running.metric("millrace_records_in_total{signal=\"traces\"}");
+    eventually("batches wait", || {
+        // Named, and with an offset that a restart would begin at: all are cut.
+        read() == sent.len() as f64
+            && (0..PARTITIONS).all(|partition| kafka.committed(partition as i32).is_some())
+    });
+    assert!(running.budget.used_bytes() > 8 << 20, "{}", running.budget.used_bytes());
+    sink.block(Some(Signal::Traces));
+    sink.set(Mode::Store);
+    eventually("memory is given back", || running.budget.used_bytes() < 8 << 20);
+    kafka.send_to(LOGS, 0, messages("l", 50));
+    eventually("logs are committed", || kafka.committed_in(LOGS, 0) == Some(50));
+    assert_eq!(sink.messages(), messages("l", 50));
+    let read_once = read();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(read(), read_once, "nothing is read while its table takes nothing");
+    sink.block(None);
+    eventually("committed", || {
+        (0..PARTITIONS).all(|partition| kafka.committed(partition as i32) == Some(EACH as i64))
+    });
+    assert_eq!(sink.messages(), [sent, messages("l", 50)].concat());
+    running.stop();
+}
