@@ -32,8 +32,10 @@ const ACCELERATION: i32 = 1;
 pub(crate) fn append_lz4(plain: &[u8], scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
     debug_assert!(plain.len() <= FRAME_BYTES);
     let start = out.len();
-    if scratch.is_empty() {
-        scratch.resize(bound(FRAME_BYTES), 0);
+    // As long as this frame may need: a set of few rows, of which there may be one for every
+    // partition, doesn't keep a whole frame's worth.
+    if scratch.len() < bound(plain.len()) {
+        scratch.resize(bound(plain.len()), 0);
     }
     out.extend_from_slice(&[0; CHECKSUM_BYTES + HEADER_BYTES]);
     let mode = Some(CompressionMode::FAST(ACCELERATION));

@@ -84,6 +84,24 @@ fn ten_thousand_keys_are_stored_in_bounded_memory() {
     assert!(set.memory_bytes() < 8 << 20, "{}", set.memory_bytes());
 }
 
+/// Scenario: a set that was used for one row. Guarantee: it keeps under 64 KiB, compressor
+/// included: a gateway has a set for each of its partitions.
+#[test]
+fn a_set_of_one_row_keeps_little_memory() {
+    for signal in Signal::ALL {
+        let mut set = BlockSet::new(signal, &Options::default());
+        for _ in 0..2 {
+            match signal {
+                Signal::Traces => set.append(&request_of_one().encode_to_vec()).unwrap(),
+                // A group with a scope with one empty log record, or one metric without data.
+                _ => set.append(&[10, 4, 18, 2, 18, 0]).unwrap(),
+            };
+            set.take(Compression::Lz4);
+        }
+        assert!(set.memory_bytes() < 64 << 10, "{signal}: {}", set.memory_bytes());
+    }
+}
+
 fn request_of_one() -> ExportTraceServiceRequest {
     request(vec![Span {
         attributes: vec![attribute("one", Any::BoolValue(true))],

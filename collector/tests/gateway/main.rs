@@ -169,14 +169,14 @@ fn request(number: u8, record: &[u8]) -> Vec<u8> {
 }
 
 fn traces() -> Load {
-    Load::new("otlp_traces", 4, 60, request(2, &field(5, b"a span")))
+    Load::new("otlp_traces", 12, 60, request(2, &field(5, b"a span")))
 }
 
 fn metrics() -> Load {
     // A point with the value 1.
     let point = [&[4 << 3 | 1][..], &1_f64.to_le_bytes()].concat();
     let metric = [field(1, b"a metric"), field(5, &field(1, &point))].concat();
-    Load::new("otlp_metrics", 4, 60, request(2, &metric))
+    Load::new("otlp_metrics", 12, 60, request(2, &metric))
 }
 
 /// Long lines that don't compress on many partitions: a batch of 2 MB of each is more than the

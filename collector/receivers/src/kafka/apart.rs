@@ -28,7 +28,7 @@ const REFUSED_BEFORE: &str = "refused";
 pub(super) struct Part {
     pub(super) origin: Origin,
     pub(super) name: PartName,
-    table: TableIndex,
+    pub(super) table: TableIndex,
     day: i32,
 }
 

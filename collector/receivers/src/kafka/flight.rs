@@ -76,9 +76,7 @@ impl<M: Member> Session<M> {
     pub(super) fn submit(&mut self) {
         while let Some(work) = self.outbox.pop_front() {
             if let Some(table) = self.blocked_table(&work) {
-                let key = work.ticket().key;
-                self.blocked.push_back(work);
-                self.keep_back(key, table);
+                self.wait_for(table, work);
                 continue;
             }
             if let Some(back) = self.submit_one(work) {
@@ -99,6 +97,26 @@ impl<M: Member> Session<M> {
     fn blocked_table(&self, work: &Work) -> Option<TableIndex> {
         let Work::Insert(_, insert) = work else { return None };
         Some(insert.block.table).filter(|table| self.shared.sink.is_blocked(*table))
+    }
+
+    /// Gives back the memory of a batch whose table takes nothing for now, and of those behind it:
+    /// the ledger keeps their offsets, and they are cut again exactly so once it does. What won't
+    /// be read again here waits as it is.
+    fn wait_for(&mut self, table: TableIndex, work: Work) {
+        let key = work.ticket().key;
+        if !self.is_read_again(key) {
+            self.blocked.push_back(work);
+            return;
+        }
+        self.outbox.push_front(work);
+        self.keep_back(key, table);
+        self.rewind(key);
+    }
+
+    /// Whether a partition that goes back is read again by this session.
+    fn is_read_again(&self, key: Key) -> bool {
+        let partition = self.partitions.get(&key);
+        !self.shared.drain.is_begun() && partition.is_some_and(|partition| !partition.leaving)
     }
 
     /// Sets a partition aside until the table takes inserts again.
@@ -138,7 +156,8 @@ impl<M: Member> Session<M> {
 
     /// Takes work up again whose table is open.
     pub(super) fn look_at_blocked(&mut self) {
-        if self.now < self.next_unblock || self.partitions.values().all(|p| p.kept_back.is_none()) {
+        let kept_back = self.partitions.values().any(|p| p.kept_back.is_some());
+        if self.now < self.next_unblock || !(kept_back || !self.blocked.is_empty()) {
             return;
         }
         self.next_unblock = self.now + UNBLOCK_INTERVAL;
@@ -149,12 +168,11 @@ impl<M: Member> Session<M> {
                 self.outbox.push_back(work);
             }
         }
-        let waits = |key: &Key| self.blocked.iter().any(|work| work.ticket().key == *key);
         let is_open = |table: TableIndex| !self.shared.sink.is_blocked(table);
         let free: Vec<Key> = self
             .partitions
             .iter()
-            .filter(|(key, partition)| partition.kept_back.is_some_and(is_open) && !waits(key))
+            .filter(|(_, partition)| partition.kept_back.is_some_and(is_open))
             .map(|(key, _)| *key)
             .collect();
         for key in &free {
@@ -221,7 +239,10 @@ impl<M: Member> Session<M> {
                 Outcome::Rejected(rejection) => {
                     self.refused.push(Refused { ticket, part, records, rejection });
                 }
-                Outcome::Abandoned => self.given_up(&ticket, part.origin.signal, records),
+                Outcome::Abandoned => {
+                    self.keep_back_if_blocked(&ticket, part.table);
+                    self.given_up(&ticket, part.origin.signal, records);
+                }
             },
             OpenPart::Letter { ticket, signal, reason, .. } => match answer.outcome {
                 Outcome::Stored => {
@@ -247,6 +268,14 @@ impl<M: Member> Session<M> {
                     self.given_up(&ticket, signal, records);
                 }
             },
+        }
+    }
+
+    /// What is given back for its table isn't read again before that takes inserts.
+    fn keep_back_if_blocked(&mut self, ticket: &Ticket<Key>, table: TableIndex) {
+        let counts = self.ledger.open_parts(ticket).is_some() && self.is_read_again(ticket.key);
+        if counts && self.shared.sink.is_blocked(table) {
+            self.keep_back(ticket.key, table);
         }
     }
 

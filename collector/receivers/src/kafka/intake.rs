@@ -25,8 +25,11 @@ use super::session::{HEADROOM_BYTES, Session};
 /// Encoders kept for the next batch, per signal: one partition's batch is usually cut while the
 /// next one's is begun.
 const MAX_SPARES: usize = 2;
-/// Reservations change in steps of this, so that the shared counter isn't touched per message.
-const RESERVATION_STEP_BYTES: u64 = 1 << 20;
+/// Reservations change in steps, so that the shared counter isn't touched per message: a sixteenth
+/// of what a batch needs, but at least 32 KiB and at most 1 MiB. A batch of few rows, of which
+/// there may be one for every partition, needs about 100 KiB.
+const RESERVATION_STEP_BYTES: std::ops::RangeInclusive<u64> = 32 << 10..=1 << 20;
+const RESERVATION_STEP_SHARE: u64 = 16;
 /// A batch smaller than this isn't cut to make room: many small inserts would cost more than they
 /// free.
 const MIN_CUT_FOR_ROOM_BYTES: usize = 1 << 20;
@@ -527,12 +530,19 @@ fn ends_before(open: Cut, next: Cut) -> bool {
     }
 }
 
+/// The step in which a reservation of about `needed` bytes changes. A power of two, so that it is
+/// the same for batches of like size.
+fn step_bytes(needed: u64) -> u64 {
+    let (least, most) = RESERVATION_STEP_BYTES.into_inner();
+    (needed / RESERVATION_STEP_SHARE).next_power_of_two().clamp(least, most)
+}
+
 /// Keeps the batch's reservation over its memory and the bodies to come. Where the budget has no
 /// more, the headroom is what it was kept for.
 fn cover(open: &mut OpenBatch, headroom: &mut Option<Reservation>) {
     let memory = open.encoder.memory_bytes() + open.letter_bytes * 3 / 2;
     let needed = (memory + open.encoder.body_bytes()) as u64;
-    let needed = needed.next_multiple_of(RESERVATION_STEP_BYTES);
+    let needed = needed.next_multiple_of(step_bytes(needed));
     if needed == open.reservation.bytes() || open.reservation.try_resize(needed) {
         return;
     }

@@ -109,7 +109,8 @@ pub(super) struct Session<M> {
     pub(super) held: VecDeque<Work>,
     /// Waiting for the sink.
     pub(super) outbox: VecDeque<Work>,
-    /// Waiting for their table to take inserts again. Their partitions aren't read meanwhile.
+    /// Waiting for their table to take inserts again, though their partitions are given up or the
+    /// process drains: others' batches are read again instead.
     pub(super) blocked: VecDeque<Work>,
     /// When to look at those again.
     pub(super) next_unblock: Instant,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::unwrap_in_result, clippy::expect_used)]
 #![allow(clippy::panic, missing_docs)]
 
+mod blocked;
 mod brokers;
 mod damaged;
 mod fake_sink;

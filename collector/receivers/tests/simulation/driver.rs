@@ -58,6 +58,7 @@ pub(super) struct Tally {
     pub(super) stale: u64,
     pub(super) remade: u64,
     pub(super) deleted: u64,
+    pub(super) given_back: u64,
     pub(super) turns: u64,
 }
 
@@ -80,6 +81,7 @@ impl Tally {
         self.stale += other.stale;
         self.remade += other.remade;
         self.deleted += other.deleted;
+        self.given_back += other.given_back;
         self.turns += other.turns;
     }
 }
@@ -433,9 +435,11 @@ impl Driver {
     /// Everything that was produced is where it belongs, as often as promised.
     pub(super) fn judge(mut self) -> Result<Tally, String> {
         let copies = copies(&self.world())?;
-        let Events { evictions, repeats, letters, commits, parked, stale, remade, deleted } =
+        let Events { evictions, repeats, letters, commits, parked, stale, .. } =
             self.world().events;
+        let Events { remade, deleted, given_back, .. } = self.world().events;
         (self.tally.remade, self.tally.deleted) = (remade, deleted);
+        self.tally.given_back = given_back;
         self.tally.copies = copies;
         (self.tally.evictions, self.tally.repeats) = (evictions, repeats);
         (self.tally.letters, self.tally.commits, self.tally.stale) = (letters, commits, stale);

@@ -61,7 +61,7 @@ fn run_all(seeds: &Range<u64>) -> (Tally, Vec<String>) {
 
 /// Scenario: kills, freezes past the session's time-out, drains, scaling, a topic made again,
 /// refused and lost commits, answers about commits that are old to whoever knows better, late,
-/// repeated, lost and refusing sinks, blocked tables, little memory; eager and cooperative groups,
+/// repeated, lost and refusing sinks, blocked tables that give inserts back, little memory; eager and cooperative groups,
 /// both kinds of delivery. Guarantee, at every commit: nothing is committed that isn't stored or
 /// dead-lettered, and no commit goes back. Guarantee, at the end of a drain: where it says that
 /// everything is safe, all that it sent is committed. Guarantee, in the end: every row is stored,
@@ -98,6 +98,7 @@ fn no_seed_loses_or_doubles_a_record() {
             ("old answers about commits, tenfold", 10 * all.stale),
             ("topics made again", all.remade),
             ("messages deleted by retention", all.deleted),
+            ("inserts given back for their table", all.given_back),
         ] {
             assert!(happened >= count / 10, "{what}: only {happened} in {count} seeds");
         }

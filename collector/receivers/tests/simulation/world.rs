@@ -145,6 +145,8 @@ pub(super) struct Events {
     pub(super) remade: u64,
     /// Messages deleted by retention.
     pub(super) deleted: u64,
+    /// Inserts that were given back because their table was blocked.
+    pub(super) given_back: u64,
 }
 
 pub(super) struct World {
@@ -289,6 +291,19 @@ impl World {
                     }
                 }
             }
+            if self.is_given_back(&flight)
+                && let Some(completion) = flight.completion.take()
+            {
+                self.events.given_back += 1;
+                // What was sent may be stored all the same, or still land.
+                if self.random.once_in(2) {
+                    flight.lands.clear();
+                }
+                if let Cargo::Rows { _insert: insert, .. } = &mut flight.what {
+                    *insert = None;
+                }
+                completion.finish(Outcome::Abandoned);
+            }
             if flight.answered <= now
                 && let Some(completion) = flight.completion.take()
             {
@@ -300,6 +315,13 @@ impl World {
             }
         }
         self.serve_group();
+    }
+
+    /// Whether the sink gives an insert back, whose table is blocked, before it is answered.
+    fn is_given_back(&mut self, flight: &Flight) -> bool {
+        let Cargo::Rows { rows, .. } = &flight.what else { return false };
+        let until = rows.first().and_then(|row| self.blocked.get(usize::from(row.table)));
+        until.is_some_and(|until| *until > self.now) && self.fault_in(10)
     }
 
     /// A process has drained. If it says that everything is safe, then it is committed.
