@@ -73,6 +73,9 @@ impl Failure {
                 "; write a replicationFactor that is at most the number of brokers"
             }
             Reason::TopicSettingRefused => "; correct the topic's settings",
+            _ if code == Code::BadMessage => {
+                "; a broker's answer is malformed, or longer than the 1 MiB that the operator takes"
+            }
             _ => "",
         };
         let passes = matches!(
