@@ -63,6 +63,8 @@ pub(crate) struct File {
     pub(crate) committed: u64,
     /// Everything before it was read.
     pub(crate) read: u64,
+    /// Everything before it is in records.
+    pub(crate) taken: u64,
     /// As the last look or read found it.
     pub(crate) size: u64,
     /// Changes when the file is written, as the last look found it.
@@ -98,6 +100,7 @@ impl File {
             generation: 0,
             committed: offset,
             read: offset,
+            taken: offset,
             size: offset,
             modified: 0,
             state: State::Closed,
@@ -129,11 +132,12 @@ impl File {
 
     /// What is in it is another text now: begins again at 0. How many bytes were never read.
     pub(crate) fn begin_again(&mut self) -> u64 {
-        let lost = self.unread_bytes();
-        self.former = Some((self.fingerprint, self.read));
+        let lost = self.size.saturating_sub(self.taken);
+        self.former = Some((self.fingerprint, self.taken));
         self.generation += 1;
         self.committed = 0;
         self.read = 0;
+        self.taken = 0;
         self.size = 0;
         self.fingerprint = Fingerprint::default();
         self.flights.clear();

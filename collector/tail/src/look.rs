@@ -267,9 +267,11 @@ impl Tail {
     fn make_room(&mut self, opens: &mut Vec<Action>, actions: &mut Vec<Action>) {
         let room = self.settings.open_files.saturating_sub(self.open);
         if opens.len() > room {
+            let busy: HashSet<FileId> = actions.iter().filter_map(Action::read_file).collect();
             let mut idle: Vec<(u32, FileId)> = self
                 .files
                 .iter()
+                .filter(|(id, _)| !busy.contains(id))
                 .filter(|(_, file)| file.state == State::Open && file.place == Place::Inside)
                 .filter(|(_, file)| file.looks_at_end > 0 && file.unread_bytes() == 0)
                 .map(|(id, file)| (file.looks_at_end, *id))

@@ -61,6 +61,12 @@ pub enum Action {
     },
 }
 
+impl Action {
+    pub(crate) fn read_file(&self) -> Option<FileId> {
+        if let Self::Read { file } = self { Some(*file) } else { None }
+    }
+}
+
 /// Something that users want to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
@@ -251,6 +257,7 @@ impl Tail {
             file.stranger = false;
             file.read = left_at.unwrap_or(0);
             file.committed = file.read;
+            file.taken = file.read;
             file.fingerprint = Fingerprint::of(head);
         }
         true
@@ -267,11 +274,12 @@ impl Tail {
         self.dirty = true;
     }
 
-    /// `bytes` were read from where the file was left, and after that it began with `head` and had
-    /// `size` bytes. The order matters: a head that fits after the read proves what was read.
-    pub fn has_read(&mut self, id: FileId, bytes: u64, size: u64, head: &[u8]) -> Step {
+    /// `bytes` were read at `from`, and after that the file began with `head` and had `size` bytes.
+    /// The order matters: a head that fits after the read proves what was read. An unfinished line
+    /// may be read again with more behind it.
+    pub fn has_read(&mut self, id: FileId, from: u64, bytes: u64, size: u64, head: &[u8]) -> Step {
         let Some(file) = self.files.get_mut(&id) else { return Step::AtEnd };
-        let end = file.read + bytes;
+        let end = file.read.max(from + bytes);
         if size < end || !file.fingerprint.fits(head) {
             self.begin_again(id);
             if let Some(file) = self.files.get_mut(&id) {
@@ -280,12 +288,20 @@ impl Tail {
             return Step::BeginAgain;
         }
         file.fingerprint.grow(head);
-        file.read = end;
-        file.size = size;
-        if bytes > 0 {
+        if end > file.read {
             file.looks_at_end = 0;
         }
-        if end < size { Step::On } else { Step::AtEnd }
+        file.read = end;
+        file.size = size;
+        if from + bytes < size { Step::On } else { Step::AtEnd }
+    }
+
+    /// All records of this file before `resume_offset` are in a request, sent or not. Where a copy is
+    /// continued if the file begins again.
+    pub fn taken(&mut self, id: FileId, resume_offset: u64) {
+        if let Some(file) = self.files.get_mut(&id) {
+            file.taken = resume_offset;
+        }
     }
 
     /// A request was closed that has all records of this file before `resume_offset`.
