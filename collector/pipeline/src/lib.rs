@@ -8,6 +8,7 @@ pub mod batch;
 pub mod budget;
 pub mod drain;
 pub mod failpoint;
+pub mod file_metrics;
 pub mod kafka_client;
 pub mod letter;
 pub mod memory;

@@ -105,6 +105,7 @@ impl Recalled {
             let mut file = File::new(source, PathBuf::from(path), (device, inode), offset);
             file.fingerprint = fingerprint;
             file.modified = modified;
+            file.verified = modified;
             file.recalled = true;
             Some(file)
         });
@@ -142,7 +143,7 @@ pub(crate) fn write<'a>(
             inode: file.inode,
             fingerprint: file.fingerprint,
             offset: file.committed,
-            modified: file.modified,
+            modified: file.verified,
             source: file.source,
             path: file.path.to_string_lossy().into_owned(),
         })

@@ -16,6 +16,14 @@ pub struct Ticket {
     pub(crate) number: u64,
 }
 
+/// Times that a file began again whose copies are still told apart: 8 in the quarter of a second
+/// between two looks are more than any rotation makes.
+const FORMERS_MAX: usize = 8;
+
+/// Looks in which a copy of a file that began again is found and opened: the next one, and one more
+/// for a head that wasn't written yet.
+const UNSETTLED_LOOKS: u8 = 2;
+
 /// Whether the file is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
@@ -80,8 +88,13 @@ pub(crate) struct File {
     pub(crate) looks_at_end: u32,
     /// Taken for a rotated file of its base, by its name and its time alone.
     pub(crate) stranger: bool,
-    /// Before it began again: how it began, and how far it was read.
-    pub(crate) former: Option<(Fingerprint, u64)>,
+    /// How it began before it began again, and how far it was read: the last few times.
+    pub(crate) formers: VecDeque<(Fingerprint, u64)>,
+    /// The stamp of what is known to be in it. Rotated files and copies that are younger aren't
+    /// read.
+    pub(crate) verified: u64,
+    /// Looks until the stamp may be verified again: a copy is looked for first.
+    pub(crate) unsettled: u8,
     /// A file beside it that begins like it: a copy, made to truncate this one.
     pub(crate) copy: Option<(u64, u64)>,
     flights: VecDeque<Flight>,
@@ -109,7 +122,9 @@ impl File {
             suspect: false,
             looks_at_end: 0,
             stranger: false,
-            former: None,
+            formers: VecDeque::new(),
+            verified: 0,
+            unsettled: 0,
             copy: None,
             flights: VecDeque::new(),
             next_number: 0,
@@ -133,7 +148,9 @@ impl File {
     /// What is in it is another text now: begins again at 0. How many bytes were never read.
     pub(crate) fn begin_again(&mut self) -> u64 {
         let lost = self.size.saturating_sub(self.taken);
-        self.former = Some((self.fingerprint, self.taken));
+        self.formers.push_front((self.fingerprint, self.taken));
+        self.formers.truncate(FORMERS_MAX);
+        self.unsettled = UNSETTLED_LOOKS;
         self.generation += 1;
         self.committed = 0;
         self.read = 0;
@@ -143,6 +160,13 @@ impl File {
         self.flights.clear();
         self.looks_at_end = 0;
         lost
+    }
+
+    /// All that the last look saw of it was read, and was what it should be.
+    pub(crate) fn settle(&mut self) {
+        if self.unsettled == 0 && self.unread_bytes() == 0 {
+            self.verified = self.modified;
+        }
     }
 
     pub(crate) fn send(&mut self, file: FileId, up_to: u64) -> Ticket {

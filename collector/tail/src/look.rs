@@ -146,7 +146,7 @@ impl Tail {
         let mut youngest: HashMap<&Path, u64> = HashMap::new();
         for file in self.files.values() {
             let modified = youngest.entry(&file.base).or_default();
-            *modified = (*modified).max(file.modified);
+            *modified = (*modified).max(file.verified);
         }
         let mut bases: HashMap<&Path, Vec<(&Path, u64)>> = HashMap::new();
         for (base, modified) in youngest {
@@ -207,6 +207,10 @@ impl Tail {
         }
         let changed = seen.modified != file.modified || seen.size != file.size;
         file.modified = seen.modified;
+        file.unsettled = file.unsettled.saturating_sub(1);
+        if !changed {
+            file.settle();
+        }
         if seen.size >= file.read {
             file.size = seen.size;
         }

@@ -237,13 +237,11 @@ impl Tail {
         let mut left_at = None;
         let mut is_copy = head.is_empty();
         for (_, file) in related {
-            match &file.former {
-                Some((print, read)) if begins_like(print) => left_at = Some(*read),
-                _ if begins_like(&file.fingerprint) => {
-                    file.copy = Some(identity);
-                    is_copy = true;
-                }
-                _ => {}
+            if let Some((_, taken)) = file.formers.iter().find(|(print, _)| begins_like(print)) {
+                left_at = Some(*taken);
+            } else if begins_like(&file.fingerprint) {
+                file.copy = Some(identity);
+                is_copy = true;
             }
         }
         if is_copy && left_at.is_none() {
@@ -293,6 +291,7 @@ impl Tail {
         }
         file.read = end;
         file.size = size;
+        file.settle();
         if from + bytes < size { Step::On } else { Step::AtEnd }
     }
 
