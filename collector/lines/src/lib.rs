@@ -1,2 +1,34 @@
 //! Bytes of log files as records: lines, container formats, records of several lines; written as
 //! OTLP.
+//!
+//! A [`Reader`] takes a file's bytes in order and writes whole records into a [`Request`]
+//! (`ExportLogsServiceRequest`), without a message tree and without an allocation per line. It has
+//! no clock and does no I/O.
+//!
+//! # Rules
+//! - A line ends with LF; a CR before it is not part of it. Other white space is kept as written.
+//! - An empty line outside a record is no record, as in the OpenTelemetry Collector. An empty line
+//!   that a container wrote is one, with an empty body: it has a time and a stream.
+//! - A line longer than the limit is cut, marked by [`TRUNCATED`] and counted; its rest is passed
+//!   over. Nobody has to keep it in memory. No character is cut in two.
+//! - Container lines of one stream that belong together (`P ... P ... F`) are one line.
+//! - Lines that are one record together are joined by LF. Empty lines at the beginning and end of
+//!   such a record aren't kept. When a further line doesn't fit, the record is written as cut and
+//!   the line begins another: nothing is lost. Streams don't mix.
+//! - A container line without the container's format is a record of its own, as it stands, without
+//!   time and stream, and counted.
+//! - OTLP's strings are UTF-8: each sequence of bytes that isn't is replaced by U+FFFD (so such a
+//!   body may be up to three times as long as the limit), and the record is counted.
+
+mod container;
+mod docker;
+mod form;
+mod open;
+mod reader;
+mod request;
+mod text;
+mod time;
+
+pub use form::{Container, Form, LINE_OVERHEAD_BYTES, Multiline, PatternError, RECORD_BYTES_MAX};
+pub use reader::{Counts, End, Reader, Resume};
+pub use request::{Records, Request, Source, TRUNCATED};

@@ -1,5 +1,6 @@
-//! Where records come in: OTLP and Kafka.
+//! Where records come in: OTLP, Kafka and files.
 
+pub mod files;
 pub mod kafka;
 pub mod listen;
 pub mod otlp;

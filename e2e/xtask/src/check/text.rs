@@ -28,6 +28,7 @@ const SQL: &[&str] = &[
 /// Where it is read all the same, and what for:
 const WALL_CLOCK: &[(&str, &str)] = &[
     ("collector/receivers/src/kafka/lag.rs", "the age of messages, a metric"),
+    ("collector/receivers/src/files/clock.rs", "content: when a line was read"),
     ("collector/exporters/src/kafka/buffered/keeper.rs", "the age of the buffer, a metric"),
     ("collector/exporters/src/clickhouse/direct/mod.rs", "part of a process's name"),
     ("collector/ddl/src/migrate.rs", "a note of when, and part of a name"),
@@ -41,6 +42,7 @@ const PURE: &[&str] = &[
     "operator/autoscale/src/",
     "operator/rollout/src/",
     "collector/ledger/src/",
+    "collector/tail/src/",
     "collector/wire/src/",
     "collector/columns/src/",
     "collector/schema/src/",

@@ -1,0 +1,97 @@
+//! How a file's bytes become records.
+
+use regex::bytes::{Regex, RegexBuilder};
+
+/// The longest record, whatever is asked for: 4 MiB, several times what brokers take in one
+/// message. Three of them (both streams and the last line), each replaced by U+FFFD throughout, are
+/// 36 MiB on top of a full request: within the 64 MiB that one request may be.
+pub const RECORD_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The shortest limit: one character, so that a line that is cut is never cut to nothing.
+const RECORD_BYTES_MIN: usize = 4;
+
+/// What a container's line may be longer than the text in it. Heads of CRI lines take about 50
+/// bytes, the other members of Docker's lines about 80. A buffer of the longest record, this and two
+/// bytes is always enough to go on.
+pub const LINE_OVERHEAD_BYTES: usize = 256;
+
+/// A compiled pattern's memory: 1 MiB, a tenth of what the library allows. Patterns of log lines
+/// take some kilobytes.
+const PATTERN_BYTES_MAX: usize = 1024 * 1024;
+
+/// How a file's bytes become records.
+#[derive(Clone, Debug)]
+pub struct Form {
+    /// What the container runtime puts around each line.
+    pub container: Container,
+    /// Which lines are one record together; each is one when absent.
+    pub multiline: Option<Multiline>,
+    /// The longest record's text, at most [`RECORD_BYTES_MAX`].
+    pub max_record_bytes: usize,
+}
+
+/// What the container runtime puts around each line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Container {
+    /// Nothing: each line is what was written.
+    None,
+    /// containerd and CRI-O: `TIME STREAM P|F TEXT`.
+    Cri,
+    /// Docker's json-file: `{"log":TEXT,"stream":STREAM,"time":TIME}`.
+    DockerJson,
+    /// One of both: lines of `DockerJson` begin with `{`, and none of `Cri` does. Each line tells,
+    /// so that reading may begin anywhere.
+    Detect,
+}
+
+/// Which lines are one record together.
+#[derive(Clone, Debug)]
+pub enum Multiline {
+    /// A line in which it is found begins a record. Of a line in parts (`P ... F`) the first part
+    /// decides.
+    Start(Regex),
+    /// A line that begins with a space or tab, or is empty, belongs to the record before it.
+    Indented,
+}
+
+/// A pattern that is no regular expression, or takes too much memory.
+#[derive(Debug, thiserror::Error)]
+#[error("not a usable regular expression: {0}")]
+pub struct PatternError(#[from] regex::Error);
+
+impl Multiline {
+    /// By a regular expression for the lines that begin a record.
+    ///
+    /// # Errors
+    /// It is malformed, or larger than a mebibyte when compiled.
+    pub fn start(pattern: &str) -> Result<Self, PatternError> {
+        let mut builder = RegexBuilder::new(pattern);
+        Ok(Self::Start(builder.size_limit(PATTERN_BYTES_MAX).build()?))
+    }
+
+    /// Whether a line begins a record.
+    #[inline]
+    pub(crate) fn begins(&self, line: &[u8]) -> bool {
+        match self {
+            Self::Start(pattern) => pattern.is_match(line),
+            Self::Indented => !matches!(line.first(), None | Some(b' ' | b'\t')),
+        }
+    }
+}
+
+impl Form {
+    /// The longest record's text.
+    pub(crate) fn record_bytes(&self) -> usize {
+        self.max_record_bytes.clamp(RECORD_BYTES_MIN, RECORD_BYTES_MAX)
+    }
+
+    /// The longest line, without its end.
+    pub(crate) fn line_bytes(&self) -> usize {
+        match self.container {
+            Container::None => self.record_bytes(),
+            Container::Cri | Container::DockerJson | Container::Detect => {
+                self.record_bytes() + LINE_OVERHEAD_BYTES
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A record that isn't whole yet: lines and parts of lines, put together up to a limit.
+
+use crate::text::whole_characters;
+
+/// Memory that is kept for the next record: longer ones are rare enough to be allocated each time,
+/// and there may be ten thousand files.
+const KEPT_BYTES: usize = 4 * 1024;
+
+/// A record of one stream that isn't whole yet, or none.
+#[derive(Debug, Default)]
+pub(crate) struct Open {
+    body: Vec<u8>,
+    pub(crate) is_open: bool,
+    /// Whether the last line in it goes on.
+    pub(crate) is_in_line: bool,
+    /// Whether some of it was passed over.
+    is_cut: bool,
+    /// Of the first line: where it starts in the file, and its time.
+    pub(crate) start: u64,
+    pub(crate) time_unix_nano: u64,
+    /// Of the last line: where it starts in `body`, in the file, and its time.
+    line_at: usize,
+    line_start: u64,
+    line_time: u64,
+}
+
+/// What is written of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Whole<'a> {
+    pub(crate) body: &'a [u8],
+    pub(crate) time_unix_nano: u64,
+    pub(crate) is_cut: bool,
+}
+
+impl Open {
+    /// Memory that it takes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        if self.is_open { self.body.capacity() } else { 0 }
+    }
+
+    /// Begins a record with a line, or a part of one. None may be open.
+    pub(crate) fn begin(&mut self, start: u64, time_unix_nano: u64, limit: usize, text: &[u8]) {
+        self.is_open = true;
+        self.is_cut = false;
+        (self.start, self.time_unix_nano) = (start, time_unix_nano);
+        (self.line_at, self.line_start, self.line_time) = (0, start, time_unix_nano);
+        self.extend(text, limit);
+    }
+
+    /// Whether another line, or the first part of one, has room.
+    pub(crate) fn has_room(&self, text: &[u8], limit: usize) -> bool {
+        !self.is_cut && joined_len(self.body.len(), text.len()) <= limit
+    }
+
+    /// Adds a line, or the first part of one, that has room.
+    pub(crate) fn add_line(&mut self, start: u64, time_unix_nano: u64, limit: usize, text: &[u8]) {
+        if self.body.is_empty() {
+            // Empty lines at the beginning aren't kept.
+            return self.begin(start, time_unix_nano, limit, text);
+        }
+        self.extend(b"\n", limit);
+        (self.line_at, self.line_start, self.line_time) = (self.body.len(), start, time_unix_nano);
+        self.extend(text, limit);
+    }
+
+    /// Whether there are lines before the last one, which would have to go for `text` to be added.
+    pub(crate) fn has_to_split(&self, text: &[u8], limit: usize) -> bool {
+        !self.is_cut && self.line_at > 0 && self.body.len() + text.len() > limit
+    }
+
+    /// The lines before the last one.
+    pub(crate) fn before_line(&self) -> Whole<'_> {
+        let body = &self.body[..self.line_at - 1];
+        Whole { body, time_unix_nano: self.time_unix_nano, is_cut: true }
+    }
+
+    /// Removes them: the last line is a record's first.
+    pub(crate) fn split(&mut self) {
+        self.body.drain(..self.line_at);
+        (self.line_at, self.start, self.time_unix_nano) = (0, self.line_start, self.line_time);
+    }
+
+    /// Adds to the last line as much as has room.
+    pub(crate) fn extend(&mut self, text: &[u8], limit: usize) {
+        if self.is_cut {
+            return;
+        }
+        let room = limit - self.body.len().min(limit);
+        let needed = self.body.len() + text.len().min(room);
+        if needed > self.body.capacity() {
+            // Twice as much each time, but never more than a record may have.
+            let capacity = needed.max(2 * self.body.capacity()).min(limit);
+            self.body.reserve_exact(capacity - self.body.len());
+        }
+        self.body.extend_from_slice(&text[..text.len().min(room)]);
+        if text.len() > room {
+            self.is_cut = true;
+            let whole = whole_characters(&self.body[self.line_at..]).len();
+            self.body.truncate(self.line_at + whole);
+        }
+    }
+
+    /// Marks it: more of its last line was passed over.
+    pub(crate) fn mark_cut(&mut self) {
+        self.is_cut = true;
+    }
+
+    /// What is to be written.
+    pub(crate) fn whole(&self) -> Whole<'_> {
+        Whole { body: &self.body, time_unix_nano: self.time_unix_nano, is_cut: self.is_cut }
+    }
+
+    /// Removes everything.
+    pub(crate) fn close(&mut self) {
+        self.is_open = false;
+        self.is_in_line = false;
+        self.body.clear();
+        if self.body.capacity() > KEPT_BYTES {
+            self.body = Vec::new();
+        }
+    }
+}
+
+/// How long a record is with another line. Empty lines at the beginning aren't kept.
+#[inline]
+pub(crate) fn joined_len(body_bytes: usize, line_bytes: usize) -> usize {
+    if body_bytes == 0 { line_bytes } else { body_bytes + 1 + line_bytes }
+}

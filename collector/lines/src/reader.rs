@@ -1,0 +1,584 @@
+//! Reads a file's bytes in order and writes whole records.
+//!
+//! An unfinished line is not held: the caller keeps its bytes and gives them again with more behind
+//! them. What is held are parts of a container's line, and lines of an open record.
+
+use std::sync::Arc;
+
+use memchr::memchr;
+
+use crate::container::{Part, STREAMS, Stream, cri};
+use crate::docker;
+use crate::form::{Container, Form, Multiline};
+use crate::open::{Open, Whole, joined_len};
+use crate::request::{Record, Records};
+use crate::text::{cut, whole_characters, without_cr, without_empty_lines};
+
+/// Memory for unescaping that is kept for the next line.
+const SCRATCH_KEPT_BYTES: usize = 4 * 1024;
+
+/// What was read, and what was changed on the way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Records written.
+    pub records: u64,
+    /// Of them, those of which something was passed over, or that go on in the next one.
+    pub cut: u64,
+    /// Of them, those with bytes that aren't UTF-8.
+    pub invalid_utf8: u64,
+    /// Of them, lines of containers that don't have the container's format.
+    pub unparsed: u64,
+}
+
+impl Counts {
+    #[inline]
+    fn put(
+        &mut self,
+        out: &mut Records<'_>,
+        stream: Stream,
+        now_unix_nanos: u64,
+        whole: Whole<'_>,
+    ) {
+        let is_text = out.write(&Record {
+            stream,
+            time_unix_nano: whole.time_unix_nano,
+            observed_time_unix_nano: now_unix_nanos,
+            body: whole.body,
+            is_cut: whole.is_cut,
+        });
+        self.records += 1;
+        self.cut += u64::from(whole.is_cut);
+        self.invalid_utf8 += u64::from(!is_text);
+    }
+
+    /// A record of several lines. One of empty lines alone is none.
+    fn put_lines(
+        &mut self,
+        out: &mut Records<'_>,
+        stream: Stream,
+        now_unix_nanos: u64,
+        whole: Whole<'_>,
+    ) {
+        let body = without_empty_lines(whole.body);
+        if !body.is_empty() {
+            self.put(out, stream, now_unix_nanos, Whole { body, ..whole });
+        }
+    }
+}
+
+/// Why what is held is written.
+#[derive(Clone, Copy, Debug)]
+pub enum End<'a> {
+    /// Nothing came for some time: an open record of several lines is whole. What isn't a whole
+    /// line stays.
+    Idle,
+    /// No more bytes will come.
+    File {
+        /// The unfinished line behind what was taken: it is whole.
+        rest: &'a [u8],
+    },
+}
+
+/// From where a restart reads on.
+///
+/// Records of a container's two streams may overlap in the file. A restart by `offset` alone loses
+/// nothing; it repeats records that end behind it, and those that begin before it without their
+/// beginning. With the rest, nothing is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resume {
+    /// The start of the first line that isn't in a written record.
+    pub offset: u64,
+    /// Lines that start before these are in written records: those of the standard output, of the
+    /// standard error, and those that are of neither.
+    pub written: [u64; STREAMS],
+}
+
+/// Reads one file's bytes in order. See the crate's rules.
+#[derive(Debug)]
+pub struct Reader {
+    form: Arc<Form>,
+    offset: u64,
+    /// Where the line starts whose rest is passed over.
+    passing: Option<u64>,
+    open: [Open; STREAMS],
+    /// Lines before these were written by an earlier reader.
+    written: [u64; STREAMS],
+    counts: Counts,
+    /// For text that is unescaped.
+    scratch: Vec<u8>,
+}
+
+/// A line in the bytes at hand.
+struct Line<'a> {
+    text: &'a [u8],
+    is_cut: bool,
+    /// Where the next one begins.
+    next: usize,
+    /// Whether the line's end isn't in the bytes.
+    goes_on: bool,
+}
+
+/// The lines of an open record, where they lie one behind the other in the bytes at hand.
+struct Here {
+    from: usize,
+    to: usize,
+    start: u64,
+}
+
+impl Reader {
+    /// Reads from `offset` on, where a line starts.
+    #[must_use]
+    pub fn new(form: Arc<Form>, offset: u64) -> Self {
+        Self::resumed(form, Resume { offset, written: [offset; STREAMS] })
+    }
+
+    /// Reads on where another reader of the file was.
+    #[must_use]
+    pub fn resumed(form: Arc<Form>, from: Resume) -> Self {
+        Self {
+            form,
+            offset: from.offset,
+            passing: None,
+            open: Default::default(),
+            written: from.written,
+            counts: Counts::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Reads from `offset` on, where no line starts: what is left of that line is passed over.
+    #[must_use]
+    pub fn within_line(form: Arc<Form>, offset: u64) -> Self {
+        Self { passing: Some(offset), ..Self::new(form, offset) }
+    }
+
+    /// Takes bytes that follow those taken before. Whole records are written to `out`. How many
+    /// bytes were taken: fewer than given where the rest is an unfinished line, or `out` is full.
+    ///
+    /// A line is never longer than `max_record_bytes` and [`crate::LINE_OVERHEAD_BYTES`] without
+    /// being taken.
+    pub fn take(&mut self, bytes: &[u8], now_unix_nanos: u64, out: &mut Records<'_>) -> usize {
+        let at = self.pass_over(bytes);
+        let form = Arc::clone(&self.form);
+        match (form.container, &form.multiline) {
+            (Container::None, None) => self.take_lines(bytes, at, now_unix_nanos, out),
+            (Container::None, Some(rule)) => self.take_groups(rule, bytes, at, now_unix_nanos, out),
+            _ => self.take_parts(bytes, at, now_unix_nanos, out),
+        }
+    }
+
+    /// Writes what is held open, also to a request that is full.
+    pub fn flush(&mut self, end: End<'_>, now_unix_nanos: u64, out: &mut Records<'_>) {
+        let is_end = matches!(end, End::File { .. });
+        if let End::File { rest } = end {
+            let at = self.pass_over(rest);
+            self.passing = None;
+            if at < rest.len() {
+                let start = self.offset;
+                self.offset += (rest.len() - at) as u64;
+                self.last_line(&rest[at..], start, now_unix_nanos, out);
+            }
+        }
+        let is_joined = self.form.multiline.is_some();
+        while let Some(stream) = self.first_open(is_end) {
+            let open = &mut self.open[stream as usize];
+            if is_joined {
+                self.counts.put_lines(out, stream, now_unix_nanos, open.whole());
+            } else {
+                self.counts.put(out, stream, now_unix_nanos, open.whole());
+            }
+            open.close();
+        }
+    }
+
+    /// From where a restart has to read so that no record is lost: the start of the first line that
+    /// isn't in a written record.
+    #[must_use]
+    pub fn resume_offset(&self) -> u64 {
+        self.resume().offset
+    }
+
+    /// From where a restart has to read so that no record is lost and none is repeated.
+    #[must_use]
+    pub fn resume(&self) -> Resume {
+        let starts = self.open.iter().filter(|open| open.is_open).map(|open| open.start);
+        let offset = starts.chain(self.passing).fold(self.offset, u64::min);
+        let mut written = self.written.map(|written| written.max(self.offset));
+        for (written, open) in written.iter_mut().zip(&self.open) {
+            if open.is_open {
+                *written = open.start;
+            }
+        }
+        Resume { offset, written }
+    }
+
+    /// Up to where bytes were taken.
+    #[must_use]
+    pub const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Whether there is an open record that [`End::Idle`] would write.
+    #[must_use]
+    pub fn holds_open(&self) -> bool {
+        self.first_open(false).is_some()
+    }
+
+    /// Memory of what is held: at most the longest record for each stream.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.open.iter().map(Open::held_bytes).sum()
+    }
+
+    /// What was counted since the last call.
+    pub const fn take_counts(&mut self) -> Counts {
+        std::mem::replace(
+            &mut self.counts,
+            Counts { records: 0, cut: 0, invalid_utf8: 0, unparsed: 0 },
+        )
+    }
+
+    /// The open record that starts first; of those with a whole last line if not all.
+    fn first_open(&self, all: bool) -> Option<Stream> {
+        let streams = [Stream::Stdout, Stream::Stderr, Stream::Unknown].into_iter();
+        let of = |stream: &Stream| &self.open[*stream as usize];
+        streams
+            .filter(|stream| of(stream).is_open && (all || !of(stream).is_in_line))
+            .min_by_key(|stream| of(stream).start)
+    }
+
+    /// Passes over the rest of a long line. Where the next one begins.
+    fn pass_over(&mut self, bytes: &[u8]) -> usize {
+        if self.passing.is_none() {
+            return 0;
+        }
+        let end = memchr(b'\n', bytes);
+        if end.is_some() {
+            self.passing = None;
+        }
+        let passed = end.map_or(bytes.len(), |end| end + 1);
+        self.offset += passed as u64;
+        passed
+    }
+
+    /// Moves behind a line. Where it started.
+    #[inline]
+    fn move_behind(&mut self, line: &Line<'_>, at: usize) -> u64 {
+        let start = self.offset;
+        self.offset += (line.next - at) as u64;
+        if line.goes_on {
+            self.passing = Some(start);
+        }
+        start
+    }
+
+    /// Lines that are records.
+    fn take_lines(
+        &mut self,
+        bytes: &[u8],
+        mut at: usize,
+        now_unix_nanos: u64,
+        out: &mut Records<'_>,
+    ) -> usize {
+        let limit = self.form.line_bytes();
+        while !out.is_full() {
+            let Some(line) = plain_line(bytes, at, limit) else { break };
+            let start = self.move_behind(&line, at);
+            at = line.next;
+            let is_written = start < self.written[Stream::Unknown as usize];
+            if !line.text.is_empty() && !is_written {
+                let whole = Whole { body: line.text, time_unix_nano: 0, is_cut: line.is_cut };
+                self.counts.put(out, Stream::Unknown, now_unix_nanos, whole);
+            }
+        }
+        at
+    }
+
+    /// Lines of which several are a record. They are copied only where the bytes at hand end.
+    fn take_groups(
+        &mut self,
+        rule: &Multiline,
+        bytes: &[u8],
+        mut at: usize,
+        now_unix_nanos: u64,
+        out: &mut Records<'_>,
+    ) -> usize {
+        const PLAIN: usize = Stream::Unknown as usize;
+        let limit = self.form.line_bytes();
+        let mut here: Option<Here> = None;
+        while !out.is_full() {
+            let Some(line) = plain_line(bytes, at, limit) else { break };
+            let from = at;
+            let start = self.move_behind(&line, at);
+            at = line.next;
+            if start < self.written[PLAIN] {
+                continue;
+            }
+            let begins = rule.begins(line.text);
+            let is_apart = begins || line.is_cut;
+            let is_open = here.is_some() || self.open[PLAIN].is_open;
+            match &mut here {
+                Some(here) if !is_apart && here.has_room(from, line.text, limit) => {
+                    here.add(from, line.text, start);
+                }
+                _ if line.is_cut || !begins && is_open => {
+                    self.hold(here.take(), bytes);
+                    let part = plain_part(line.text, line.is_cut);
+                    self.put_part(&part, start, now_unix_nanos, out);
+                }
+                _ => {
+                    self.put_open(here.take(), bytes, now_unix_nanos, out);
+                    if begins || !line.text.is_empty() {
+                        here = Some(Here { from, to: from + line.text.len(), start });
+                    }
+                }
+            }
+        }
+        self.hold(here, bytes);
+        at
+    }
+
+    /// Keeps an open record that lies in the bytes at hand.
+    fn hold(&mut self, here: Option<Here>, bytes: &[u8]) {
+        if let Some(here) = here {
+            let limit = self.form.record_bytes();
+            let open = &mut self.open[Stream::Unknown as usize];
+            open.begin(here.start, 0, limit, &bytes[here.from..here.to]);
+        }
+    }
+
+    /// Writes an open record of a plain file.
+    fn put_open(
+        &mut self,
+        here: Option<Here>,
+        bytes: &[u8],
+        now_unix_nanos: u64,
+        out: &mut Records<'_>,
+    ) {
+        let open = &mut self.open[Stream::Unknown as usize];
+        if let Some(here) = here {
+            let body = &bytes[here.from..here.to];
+            let whole = Whole { body, time_unix_nano: 0, is_cut: false };
+            self.counts.put_lines(out, Stream::Unknown, now_unix_nanos, whole);
+        } else if open.is_open {
+            self.counts.put_lines(out, Stream::Unknown, now_unix_nanos, open.whole());
+            open.close();
+        }
+    }
+
+    /// Lines of containers.
+    fn take_parts(
+        &mut self,
+        bytes: &[u8],
+        mut at: usize,
+        now_unix_nanos: u64,
+        out: &mut Records<'_>,
+    ) -> usize {
+        let limit = self.form.line_bytes();
+        while !out.is_full() {
+            let Some(line) = line(bytes, at, limit, false) else { break };
+            let start = self.move_behind(&line, at);
+            at = line.next;
+            self.container_line(line.text, line.is_cut, start, now_unix_nanos, out);
+        }
+        at
+    }
+
+    fn container_line(
+        &mut self,
+        line: &[u8],
+        is_cut: bool,
+        start: u64,
+        now_unix_nanos: u64,
+        out: &mut Records<'_>,
+    ) {
+        let is_docker = match self.form.container {
+            Container::DockerJson => true,
+            Container::Detect => line.first() == Some(&b'{'),
+            Container::None | Container::Cri => false,
+        };
+        if !is_docker {
+            return match cri(line) {
+                Some(part) => {
+                    let part = Part { is_cut, ..part };
+                    self.put_part(&part, start, now_unix_nanos, out);
+                }
+                None => self.put_unparsed(line, is_cut, start, now_unix_nanos, out),
+            };
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let part = if is_cut {
+            docker::parse_cut(line, &mut scratch)
+        } else {
+            docker::parse(line, &mut scratch)
+        };
+        match part {
+            Some(part) if part.stream == Stream::Unknown => {
+                self.put_alone(&part, start, now_unix_nanos, out);
+            }
+            Some(part) => self.put_part(&part, start, now_unix_nanos, out),
+            None => self.put_unparsed(line, is_cut, start, now_unix_nanos, out),
+        }
+        if scratch.capacity() <= SCRATCH_KEPT_BYTES {
+            self.scratch = scratch;
+        }
+    }
+
+    /// The unfinished line at a file's end.
+    fn last_line(&mut self, text: &[u8], start: u64, now_unix_nanos: u64, out: &mut Records<'_>) {
+        let is_plain = self.form.container == Container::None;
+        let text = if is_plain { without_cr(text) } else { text };
+        let (text, is_cut) = cut(text, self.form.line_bytes());
+        if !is_plain {
+            return self.container_line(text, is_cut, start, now_unix_nanos, out);
+        }
+        let part = plain_part(text, is_cut);
+        if self.form.multiline.is_some() {
+            self.put_part(&part, start, now_unix_nanos, out);
+        } else if !text.is_empty() {
+            self.put_alone(&part, start, now_unix_nanos, out);
+        }
+    }
+
+    /// A line that doesn't have the container's format. An empty one is none.
+    #[cold]
+    fn put_unparsed(
+        &mut self,
+        line: &[u8],
+        is_cut: bool,
+        start: u64,
+        now_unix_nanos: u64,
+        out: &mut Records<'_>,
+    ) {
+        let line = without_cr(line);
+        if line.is_empty() || start < self.written[Stream::Unknown as usize] {
+            return;
+        }
+        self.counts.unparsed += 1;
+        self.put_alone(&plain_part(line, is_cut), start, now_unix_nanos, out);
+    }
+
+    /// A line that is a record.
+    #[inline]
+    fn put_alone(
+        &mut self,
+        part: &Part<'_>,
+        start: u64,
+        now_unix_nanos: u64,
+        out: &mut Records<'_>,
+    ) {
+        if start < self.written[part.stream as usize] {
+            return;
+        }
+        let (body, is_cut) = cut(part.text, self.form.record_bytes());
+        let is_cut = is_cut || part.is_cut;
+        let whole = Whole { body, time_unix_nano: part.time_unix_nano, is_cut };
+        self.counts.put(out, part.stream, now_unix_nanos, whole);
+    }
+
+    /// A line, or a part of one, that may be one of several of its record.
+    #[inline]
+    fn put_part(
+        &mut self,
+        part: &Part<'_>,
+        start: u64,
+        now_unix_nanos: u64,
+        out: &mut Records<'_>,
+    ) {
+        let stream = part.stream;
+        let is_joined = self.form.multiline.is_some();
+        if part.is_last && !is_joined && !self.open[stream as usize].is_in_line {
+            return self.put_alone(part, start, now_unix_nanos, out);
+        }
+        if start < self.written[stream as usize] {
+            return;
+        }
+        self.add_part(part, start, now_unix_nanos, out);
+        let open = &mut self.open[stream as usize];
+        if open.is_open && part.is_cut {
+            open.mark_cut();
+        }
+        open.is_in_line = !part.is_last;
+        if part.is_last && !is_joined {
+            self.counts.put(out, stream, now_unix_nanos, open.whole());
+            open.close();
+        }
+    }
+
+    fn add_part(
+        &mut self,
+        part: &Part<'_>,
+        start: u64,
+        now_unix_nanos: u64,
+        out: &mut Records<'_>,
+    ) {
+        let &Part { stream, time_unix_nano, text, .. } = part;
+        let limit = self.form.record_bytes();
+        let open = &mut self.open[stream as usize];
+        if open.is_in_line {
+            if open.has_to_split(text, limit) {
+                self.counts.put_lines(out, stream, now_unix_nanos, open.before_line());
+                open.split();
+            }
+            return open.extend(text, limit);
+        }
+        let begins = self.form.multiline.as_ref().is_none_or(|rule| rule.begins(text));
+        if open.is_open {
+            if !begins && open.has_room(text, limit) {
+                return open.add_line(start, time_unix_nano, limit, text);
+            }
+            let whole = open.whole();
+            let is_cut = whole.is_cut || !begins;
+            self.counts.put_lines(out, stream, now_unix_nanos, Whole { is_cut, ..whole });
+            open.close();
+        } else if !begins && text.is_empty() && part.is_last {
+            return;
+        }
+        open.begin(start, time_unix_nano, limit, text);
+    }
+}
+
+impl Here {
+    /// Whether a line that begins at `from` lies behind it, and has room.
+    #[inline]
+    fn has_room(&self, from: usize, line: &[u8], limit: usize) -> bool {
+        self.to + 1 == from && joined_len(self.to - self.from, line.len()) <= limit
+    }
+
+    /// Empty lines at the beginning aren't kept.
+    #[inline]
+    fn add(&mut self, from: usize, line: &[u8], start: u64) {
+        if self.from == self.to {
+            (self.from, self.start) = (from, start);
+        }
+        self.to = from + line.len();
+    }
+}
+
+fn plain_part(text: &[u8], is_cut: bool) -> Part<'_> {
+    Part { stream: Stream::Unknown, time_unix_nano: 0, text, is_last: true, is_cut }
+}
+
+/// The line at `at`, without its end. None if it has none yet and may still be short enough.
+#[inline]
+fn plain_line(bytes: &[u8], at: usize, limit: usize) -> Option<Line<'_>> {
+    line(bytes, at, limit, true)
+}
+
+#[inline]
+fn line(bytes: &[u8], at: usize, limit: usize, ends_with_cr: bool) -> Option<Line<'_>> {
+    let rest = &bytes[at..];
+    let Some(length) = memchr(b'\n', rest) else {
+        // The last byte may be a CR that isn't part of the line.
+        return (rest.len() > limit + 1).then(|| Line {
+            text: whole_characters(&rest[..limit]),
+            is_cut: true,
+            next: bytes.len(),
+            goes_on: true,
+        });
+    };
+    let text = &rest[..length];
+    let text = if ends_with_cr { without_cr(text) } else { text };
+    let (text, is_cut) = cut(text, limit);
+    Some(Line { text, is_cut, next: at + length + 1, goes_on: false })
+}

@@ -1,0 +1,359 @@
+//! One `ExportLogsServiceRequest` that is being written, and what the records of a file share.
+//!
+//! A record's length is known before it is written. The lengths of its group aren't: they take four
+//! bytes, filled in at the group's end. Protobuf allows integers with leading zeros, and every
+//! reader takes them.
+
+use millrace_wire::limits::{DAYS, WRITTEN_BYTES};
+use millrace_wire::otlp::{ROW_BYTES, repeated_bytes};
+use millrace_wire::protobuf::{FIXED64, LENGTH, VARINT, put_varint, tag, varint_len};
+
+use crate::container::{STREAMS, Stream};
+use crate::text::{is_text, put_replaced, replaced_len};
+
+/// The attribute of a record of which something was passed over, or which goes on in the next one.
+pub const TRUNCATED: &str = "log.record.truncated";
+const STREAM: &str = "log.iostream";
+
+// ExportLogsServiceRequest, ResourceLogs, ScopeLogs.
+const RESOURCE_LOGS: u8 = tag(1, LENGTH) as u8;
+const RESOURCE: u8 = tag(1, LENGTH) as u8;
+const SCOPE_LOGS: u8 = tag(2, LENGTH) as u8;
+const LOG_RECORD: u8 = tag(2, LENGTH) as u8;
+// LogRecord.
+const TIME: u8 = tag(1, FIXED64) as u8;
+const BODY: u8 = tag(5, LENGTH) as u8;
+const ATTRIBUTE: u8 = tag(6, LENGTH) as u8;
+const OBSERVED_TIME: u8 = tag(11, FIXED64) as u8;
+// Resource, KeyValue, AnyValue.
+const RESOURCE_ATTRIBUTE: u8 = tag(1, LENGTH) as u8;
+const KEY: u8 = tag(1, LENGTH) as u8;
+const VALUE: u8 = tag(2, LENGTH) as u8;
+const STRING: u8 = tag(1, LENGTH) as u8;
+const BOOL: u8 = tag(2, VARINT) as u8;
+
+/// Bytes of a group's length: 28 bits, four times the longest request.
+const GROUP_LEN_BYTES: usize = 4;
+
+/// Longest head of a record: its tag and length, two times, tags and lengths of the body.
+const HEAD_BYTES_MAX: usize = 64;
+
+/// Days of records at which a request is full: half of what one may have, since behind 2106 a day
+/// may count as two, less the four records by which a request may go over.
+const DAYS_FULL: usize = DAYS / 2 - 4;
+
+/// What records are written as in tables, at which a request is full: a quarter of what one may
+/// come to. The rest is for the records by which a request may go over.
+const WRITTEN_BYTES_FULL: u64 = WRITTEN_BYTES / 4;
+
+/// What an attribute may come to beside its bytes, by the measure of `wire`.
+const ATTRIBUTE_BYTES: usize = 16;
+
+const NANOS_PER_DAY: u64 = 86_400 * 1_000_000_000;
+
+/// What all records of a file have: resource attributes, and attributes of each record (such as
+/// `log.file.path`), encoded once.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The field `resource`.
+    resource: Vec<u8>,
+    /// Attributes of a record, by stream.
+    attributes: [Vec<u8>; STREAMS],
+    truncated: Vec<u8>,
+    /// What tables hold beside a record's own bytes.
+    row_bytes: u64,
+}
+
+impl Source {
+    /// Attributes with text values: of the resource, and of each record.
+    #[must_use]
+    pub fn new(resource: &[(&str, &str)], record: &[(&str, &str)]) -> Self {
+        let mut inner = Vec::new();
+        for (key, value) in resource {
+            put_attribute(&mut inner, RESOURCE_ATTRIBUTE, key, value);
+        }
+        let mut field = Vec::new();
+        put_field(&mut field, RESOURCE, &inner);
+        let attributes = [Some("stdout"), Some("stderr"), None].map(|stream| {
+            let mut out = Vec::new();
+            if let Some(stream) = stream {
+                put_attribute(&mut out, ATTRIBUTE, STREAM, stream);
+            }
+            for (key, value) in record {
+                put_attribute(&mut out, ATTRIBUTE, key, value);
+            }
+            out
+        });
+        let mut truncated = Vec::new();
+        put_key_value(&mut truncated, ATTRIBUTE, TRUNCATED, &[BOOL, 1]);
+        let shared = field.len() + ATTRIBUTE_BYTES * resource.len();
+        let row_bytes = ROW_BYTES + repeated_bytes(shared as u64);
+        Self { resource: field, attributes, truncated, row_bytes }
+    }
+}
+
+fn put_attribute(out: &mut Vec<u8>, tag: u8, key: &str, value: &str) {
+    let mut inner = Vec::new();
+    put_field(&mut inner, STRING, value.as_bytes());
+    put_key_value(out, tag, key, &inner);
+}
+
+fn put_key_value(out: &mut Vec<u8>, tag: u8, key: &str, value: &[u8]) {
+    let mut inner = Vec::new();
+    put_field(&mut inner, KEY, key.as_bytes());
+    put_field(&mut inner, VALUE, value);
+    put_field(out, tag, &inner);
+}
+
+fn put_field(out: &mut Vec<u8>, tag: u8, value: &[u8]) {
+    out.push(tag);
+    put_varint(out, value.len() as u64);
+    out.extend_from_slice(value);
+}
+
+/// One request that is being written: records of several files behind each other, each file's in a
+/// group of their own. Its buffer is used again after [`Request::clear`].
+///
+/// It is full at its limit, and earlier when its records would lie on more days, or be written as
+/// more bytes in tables, than one request may. A record always fits: the limit is passed by one
+/// record, or by three when a file is flushed.
+#[derive(Debug)]
+pub struct Request {
+    bytes: Vec<u8>,
+    limit_bytes: usize,
+    /// Length after the last record. The head of a group alone makes a request no longer: one that
+    /// isn't full takes a record of any source.
+    record_end: usize,
+    count: u64,
+    written_bytes: u64,
+    days: Days,
+}
+
+impl Request {
+    /// An empty one, full at `limit_bytes`, which count at most 16 MiB.
+    #[must_use]
+    pub fn with_limit(limit_bytes: usize) -> Self {
+        Self {
+            bytes: Vec::new(),
+            limit_bytes: limit_bytes.clamp(1, WRITTEN_BYTES_FULL as usize),
+            record_end: 0,
+            count: 0,
+            written_bytes: 0,
+            days: Days::default(),
+        }
+    }
+
+    /// Begins records of one source. Dropping what it returns ends them.
+    pub fn records<'a>(&'a mut self, source: &'a Source) -> Records<'a> {
+        let start = self.bytes.len();
+        self.bytes.push(RESOURCE_LOGS);
+        let outer = self.begin_group();
+        self.bytes.extend_from_slice(&source.resource);
+        self.bytes.push(SCOPE_LOGS);
+        let inner = self.begin_group();
+        Records { request: self, source, start, groups: [outer, inner] }
+    }
+
+    /// What was written.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// How many records that are.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether there is no record in it.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Whether it is to be sent before more is written.
+    #[inline]
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        self.record_end >= self.limit_bytes
+            || self.written_bytes >= WRITTEN_BYTES_FULL
+            || self.days.count >= DAYS_FULL
+    }
+
+    /// Empties it.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.record_end = 0;
+        self.count = 0;
+        self.written_bytes = 0;
+        self.days = Days::default();
+    }
+
+    /// Leaves room for the length of a message. Where its content begins.
+    fn begin_group(&mut self) -> usize {
+        self.bytes.extend_from_slice(&[0; GROUP_LEN_BYTES]);
+        self.bytes.len()
+    }
+
+    fn end_group(&mut self, start: usize) {
+        let length = self.bytes.len() - start;
+        for (place, byte) in self.bytes[start - GROUP_LEN_BYTES..start].iter_mut().enumerate() {
+            let more = if place + 1 < GROUP_LEN_BYTES { 0x80 } else { 0 };
+            *byte = (length >> (7 * place)) as u8 & 0x7f | more;
+        }
+    }
+}
+
+/// The records of one source in a request.
+#[derive(Debug)]
+pub struct Records<'a> {
+    request: &'a mut Request,
+    source: &'a Source,
+    start: usize,
+    groups: [usize; 2],
+}
+
+/// What a record is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record<'a> {
+    pub(crate) stream: Stream,
+    /// 0 if unknown.
+    pub(crate) time_unix_nano: u64,
+    pub(crate) observed_time_unix_nano: u64,
+    pub(crate) body: &'a [u8],
+    pub(crate) is_cut: bool,
+}
+
+impl Records<'_> {
+    /// Whether the request is to be sent before more is written.
+    #[inline]
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        self.request.is_full()
+    }
+
+    /// Writes a record. False if its body isn't UTF-8 and was changed.
+    #[inline]
+    pub(crate) fn write(&mut self, record: &Record<'_>) -> bool {
+        let is_text = is_text(record.body);
+        let body_bytes = if is_text { record.body.len() } else { replaced_len(record.body) };
+        let attributes = &self.source.attributes[record.stream as usize];
+        let tail = if record.is_cut { &self.source.truncated[..] } else { &[] };
+
+        let value_bytes = 1 + varint_len(body_bytes as u64) + body_bytes;
+        let time_bytes = if record.time_unix_nano == 0 { 0 } else { 9 };
+        let record_bytes = time_bytes
+            + 9
+            + (1 + varint_len(value_bytes as u64) + value_bytes)
+            + attributes.len()
+            + tail.len();
+        let mut head = Head::default();
+        head.integer(LOG_RECORD, record_bytes as u64);
+        if record.time_unix_nano != 0 {
+            head.fixed64(TIME, record.time_unix_nano);
+        }
+        head.fixed64(OBSERVED_TIME, record.observed_time_unix_nano);
+        head.integer(BODY, value_bytes as u64);
+        head.integer(STRING, body_bytes as u64);
+
+        let out = &mut self.request.bytes;
+        out.reserve(record_bytes + HEAD_BYTES_MAX);
+        out.extend_from_slice(&head.bytes[..head.length]);
+        if is_text {
+            out.extend_from_slice(record.body);
+        } else {
+            put_replaced(out, record.body);
+        }
+        out.extend_from_slice(attributes);
+        out.extend_from_slice(tail);
+
+        self.request.record_end = self.request.bytes.len();
+        self.request.count += 1;
+        self.request.written_bytes += record_bytes as u64 + self.source.row_bytes;
+        let time = match record.time_unix_nano {
+            0 => record.observed_time_unix_nano,
+            time => time,
+        };
+        self.request.days.note(time);
+        is_text
+    }
+}
+
+impl Drop for Records<'_> {
+    /// Fills in the lengths, or removes a group without records.
+    fn drop(&mut self) {
+        let [outer, inner] = self.groups;
+        if self.request.bytes.len() == inner {
+            self.request.bytes.truncate(self.start);
+        } else {
+            self.request.end_group(inner);
+            self.request.end_group(outer);
+        }
+    }
+}
+
+/// What stands before a record's body: put together here, copied at once.
+struct Head {
+    bytes: [u8; HEAD_BYTES_MAX],
+    length: usize,
+}
+
+impl Default for Head {
+    #[inline]
+    fn default() -> Self {
+        Self { bytes: [0; HEAD_BYTES_MAX], length: 0 }
+    }
+}
+
+impl Head {
+    #[inline]
+    fn byte(&mut self, byte: u8) {
+        self.bytes[self.length] = byte;
+        self.length += 1;
+    }
+
+    #[inline]
+    fn integer(&mut self, tag: u8, mut value: u64) {
+        self.byte(tag);
+        while value >= 0x80 {
+            self.byte(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.byte(value as u8);
+    }
+
+    #[inline]
+    fn fixed64(&mut self, tag: u8, value: u64) {
+        self.byte(tag);
+        self.bytes[self.length..self.length + 8].copy_from_slice(&value.to_le_bytes());
+        self.length += 8;
+    }
+}
+
+/// The days that records lie on, each once.
+#[derive(Debug, Default)]
+struct Days {
+    last: Option<u64>,
+    known: Vec<u64>,
+    count: usize,
+}
+
+impl Days {
+    #[inline]
+    fn note(&mut self, unix_nano: u64) {
+        let day = unix_nano / NANOS_PER_DAY;
+        if self.last != Some(day) {
+            self.last = Some(day);
+            self.note_another(day);
+        }
+    }
+
+    #[inline(never)]
+    fn note_another(&mut self, day: u64) {
+        if !self.known.contains(&day) {
+            self.known.push(day);
+            self.count += 1;
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What the tests share: a caller with a buffer, and requests decoded by the reference library.
+#![allow(dead_code)]
+
+use std::sync::Arc;
+
+use millrace_lines::{Container, Counts, End, Form, Multiline, Reader, Request, Source, TRUNCATED};
+use millrace_wire::Signal;
+use millrace_wire::limits::Limits;
+use millrace_wire::otlp::check;
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::logs::v1::LogRecord;
+use prost::Message;
+
+pub(crate) const NOW: u64 = 1_764_000_000_000_000_000;
+
+pub(crate) fn form(container: Container, multiline: Option<Multiline>, limit: usize) -> Arc<Form> {
+    Arc::new(Form { container, multiline, max_record_bytes: limit })
+}
+
+pub(crate) fn source() -> Source {
+    Source::new(&[("service.name", "shop")], &[("log.file.path", "/var/log/shop.log")])
+}
+
+/// What a request has of that source, after the product's check.
+pub(crate) fn decoded(request: &Request) -> Vec<LogRecord> {
+    let checked = check(Signal::Logs, request.bytes(), &Limits::default()).unwrap();
+    assert_eq!(checked.records, request.count());
+    assert!(checked.written_bytes <= Limits::default().written_bytes);
+    let tree = ExportLogsServiceRequest::decode(request.bytes()).unwrap();
+    let mut records = Vec::new();
+    for group in tree.resource_logs {
+        let resource = group.resource.unwrap();
+        assert_eq!(resource.attributes, [text_attribute("service.name", "shop")]);
+        assert_eq!(group.scope_logs.len(), 1);
+        records.extend(group.scope_logs.into_iter().flat_map(|scope| scope.log_records));
+    }
+    records
+}
+
+pub(crate) fn text_attribute(key: &str, value: &str) -> KeyValue {
+    attribute(key, Value::StringValue(value.to_owned()))
+}
+
+pub(crate) fn attribute(key: &str, value: Value) -> KeyValue {
+    let value = Some(AnyValue { value: Some(value) });
+    KeyValue { key: key.to_owned(), value, ..KeyValue::default() }
+}
+
+/// A record as a tree, as an encoder of trees would make it.
+pub(crate) fn tree(time: u64, stream: &str, body: &str, is_cut: bool) -> LogRecord {
+    let mut attributes = Vec::new();
+    if !stream.is_empty() {
+        attributes.push(text_attribute("log.iostream", stream));
+    }
+    attributes.push(text_attribute("log.file.path", "/var/log/shop.log"));
+    if is_cut {
+        attributes.push(attribute(TRUNCATED, Value::BoolValue(true)));
+    }
+    LogRecord {
+        time_unix_nano: time,
+        observed_time_unix_nano: NOW,
+        body: Some(AnyValue { value: Some(Value::StringValue(body.to_owned())) }),
+        attributes,
+        ..LogRecord::default()
+    }
+}
+
+/// The whole file in one piece, to its end.
+pub(crate) fn read(form: &Arc<Form>, file: &[u8]) -> (Vec<LogRecord>, Counts) {
+    let source = source();
+    let mut request = Request::with_limit(usize::MAX);
+    let mut reader = Reader::new(Arc::clone(form), 0);
+    let mut records = request.records(&source);
+    let taken = reader.take(file, NOW, &mut records);
+    reader.flush(End::File { rest: &file[taken..] }, NOW, &mut records);
+    drop(records);
+    assert_eq!(reader.offset(), file.len() as u64);
+    assert_eq!(reader.resume_offset(), file.len() as u64);
+    assert_eq!(reader.held_bytes(), 0);
+    let counts = reader.take_counts();
+    assert_eq!(counts.records, request.count());
+    (decoded(&request), counts)
+}
+
+/// `(time, stream, body, is cut)` of each record.
+pub(crate) fn told(records: &[LogRecord]) -> Vec<(u64, String, String, bool)> {
+    let of = |record: &LogRecord, key: &str| {
+        let found = record.attributes.iter().find(|one| one.key == key);
+        found.and_then(|one| one.value.clone()?.value)
+    };
+    let told = records.iter().map(|record| {
+        let Some(Value::StringValue(body)) = record.body.clone().and_then(|body| body.value) else {
+            panic!("no text: {record:?}");
+        };
+        let stream = match of(record, "log.iostream") {
+            Some(Value::StringValue(stream)) => stream,
+            _ => String::new(),
+        };
+        let is_cut = of(record, TRUNCATED) == Some(Value::BoolValue(true));
+        (record.time_unix_nano, stream, body, is_cut)
+    });
+    told.collect()
+}

@@ -1,0 +1,79 @@
+//! What a reader of files says about itself: a few sums, none by file, since names are unbounded.
+
+use prometheus::{IntCounter, IntGauge};
+
+use crate::telemetry::{Telemetry, TelemetryError};
+
+/// The metrics of a reader of files.
+#[derive(Debug, Clone)]
+pub struct FileMetrics {
+    /// Files that are open.
+    pub open: IntGauge,
+    /// Files that are known.
+    pub known: IntGauge,
+    /// Bytes that are there and not yet safe.
+    pub behind_bytes: IntGauge,
+    /// Bytes read, with those read again.
+    pub read_bytes: IntCounter,
+    /// Records made of them.
+    pub records: IntCounter,
+    /// Records cut at the longest line.
+    pub cut: IntCounter,
+    /// Records in which bytes that aren't text were replaced.
+    pub invalid_utf8: IntCounter,
+    /// Container lines without the container's format.
+    pub unparsed: IntCounter,
+    /// Bytes that were known to be there and went before they were read.
+    pub lost_bytes: IntCounter,
+    /// Times that the positions could not be written.
+    pub positions_failed: IntCounter,
+}
+
+impl FileMetrics {
+    /// Makes and registers them.
+    ///
+    /// # Errors
+    /// When a name is taken.
+    pub fn register(telemetry: &Telemetry) -> Result<Self, TelemetryError> {
+        let gauge = |name: &str, help: &str| -> Result<IntGauge, TelemetryError> {
+            let metric = IntGauge::new(name, help)?;
+            telemetry.register(Box::new(metric.clone()))?;
+            Ok(metric)
+        };
+        let counter = |name: &str, help: &str| -> Result<IntCounter, TelemetryError> {
+            let metric = IntCounter::new(name, help)?;
+            telemetry.register(Box::new(metric.clone()))?;
+            Ok(metric)
+        };
+        Ok(Self {
+            open: gauge("millrace_files_open", "Log files that are open.")?,
+            known: gauge("millrace_files_known", "Log files whose positions are kept.")?,
+            behind_bytes: gauge(
+                "millrace_files_behind_bytes",
+                "Bytes of log files that are there and not yet confirmed by the next system.",
+            )?,
+            read_bytes: counter(
+                "millrace_files_read_bytes_total",
+                "Bytes read from log files, with unfinished lines that were read again.",
+            )?,
+            records: counter("millrace_files_records_total", "Records made of log files' lines.")?,
+            cut: counter("millrace_files_cut_total", "Records cut at maxLineBytes.")?,
+            invalid_utf8: counter(
+                "millrace_files_invalid_utf8_total",
+                "Records in which bytes that are not UTF-8 were replaced.",
+            )?,
+            unparsed: counter(
+                "millrace_files_unparsed_total",
+                "Lines of container files without the container's format, kept as they stand.",
+            )?,
+            lost_bytes: counter(
+                "millrace_files_lost_bytes_total",
+                "Bytes of log files that were deleted or truncated before they were read.",
+            )?,
+            positions_failed: counter(
+                "millrace_files_positions_failed_total",
+                "Times that the positions of log files could not be written.",
+            )?,
+        })
+    }
+}

@@ -1,0 +1,113 @@
+//! One open file: reading a slice of it, and making records of that.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Instant;
+
+use millrace_lines::{LINE_OVERHEAD_BYTES, Reader, Source as Attributes};
+use millrace_tail::FINGERPRINT_BYTES;
+use rustix::fs::OFlags;
+
+/// What is read of one file before the others have their turn: 256 KiB is some 60 us of memory
+/// bandwidth, and large enough that the calls around it don't count.
+pub(super) const SLICE_BYTES: usize = 256 * 1024;
+
+/// An open file.
+pub(super) struct Open {
+    file: File,
+    pub(super) reader: Reader,
+    pub(super) attributes: Attributes,
+    pub(super) source: usize,
+    /// When something was last taken from it.
+    pub(super) taken_at: Instant,
+    /// Whether it is in the queue of those to be read.
+    pub(super) queued: bool,
+    /// The last slice was no whole line: more is read at once.
+    pub(super) wide: bool,
+}
+
+/// What a read found.
+pub(super) struct Slice<'b> {
+    pub(super) bytes: &'b [u8],
+    pub(super) size: u64,
+    pub(super) head: &'b [u8],
+}
+
+/// A buffer for every file in turn.
+pub(super) struct Buffer {
+    bytes: Vec<u8>,
+    head: [u8; FINGERPRINT_BYTES],
+}
+
+impl Buffer {
+    /// Large enough for the longest line, its overhead and one slice.
+    pub(super) fn bytes_for(longest_line: usize) -> usize {
+        longest_line + LINE_OVERHEAD_BYTES + 2 + SLICE_BYTES
+    }
+
+    pub(super) fn new(longest_line: usize) -> Self {
+        Self { bytes: vec![0; Self::bytes_for(longest_line)], head: [0; FINGERPRINT_BYTES] }
+    }
+}
+
+/// What a file is as it is opened.
+pub(super) struct Found {
+    pub(super) file: File,
+    pub(super) identity: (u64, u64),
+    pub(super) size: u64,
+}
+
+/// Opens a regular file and nothing else; never waits for a FIFO's other end.
+pub(super) fn open(path: &Path, follow: bool) -> io::Result<Found> {
+    let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    if !follow {
+        flags |= OFlags::NOFOLLOW;
+    }
+    // The standard library sets O_CLOEXEC itself.
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    Ok(Found { identity: (found.dev(), found.ino()), size: found.size(), file })
+}
+
+/// The first bytes of a file.
+pub(super) fn head<'b>(file: &File, buffer: &'b mut Buffer) -> io::Result<&'b [u8]> {
+    let length = read_full(file, &mut buffer.head, 0)?;
+    Ok(&buffer.head[..length])
+}
+
+fn read_full(file: &File, into: &mut [u8], at: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < into.len() {
+        match file.read_at(&mut into[filled..], at + filled as u64) {
+            Ok(0) => break,
+            Ok(length) => filled += length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+impl Open {
+    pub(super) fn new(file: File, reader: Reader, attributes: Attributes, source: usize) -> Self {
+        let taken_at = Instant::now();
+        Self { file, reader, attributes, source, taken_at, queued: false, wide: false }
+    }
+
+    /// Reads on from where the last whole line ended. First the content, then size and head: what
+    /// they show was so when the content was read, or the file has begun again.
+    pub(super) fn read<'b>(&self, buffer: &'b mut Buffer) -> io::Result<Slice<'b>> {
+        let longest = if self.wide { buffer.bytes.len() } else { SLICE_BYTES };
+        let length = read_full(&self.file, &mut buffer.bytes[..longest], self.reader.offset())?;
+        let head_length = read_full(&self.file, &mut buffer.head, 0)?;
+        let size = self.file.metadata()?.size();
+        let (bytes, head) = (&buffer.bytes[..length], &buffer.head[..head_length]);
+        Ok(Slice { bytes, size, head })
+    }
+}

@@ -1,0 +1,243 @@
+//! Requests on their way: one that is filled, some that are sent and not confirmed.
+//!
+//! They are confirmed in the order of sending. When one fails, it and all that were sent after it
+//! are sent again in that order, so the last copy of each line is in order. Nothing is thrown away:
+//! while there is no room for another request nothing is read.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use millrace_lines::Request as Lines;
+use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
+use millrace_pipeline::budget::{Budget, Reservation};
+use millrace_pipeline::publish::{Delivery, Publish, Refused, Request};
+use millrace_pipeline::telemetry::Telemetry;
+use millrace_tail::{FileId, Tail, Ticket};
+use millrace_wire::limits::Limits;
+use millrace_wire::otlp::{self, Checked};
+use millrace_wire::{Signal, WireError};
+
+/// A request's bytes: 1 MiB, what Kafka's brokers take in one message by default.
+pub(super) const REQUEST_BYTES: usize = 1 << 20;
+
+/// The longest that a record waits for its request to be filled.
+const REQUEST_AGE: Duration = Duration::from_millis(200);
+
+/// Requests that are sent and not confirmed: 8 of 1 MiB in a broker's usual 10 ms are 800 MB/s, and
+/// 8 MiB are the most that a kill repeats, with the one that is filled.
+const FLIGHTS_MAX: usize = 8;
+
+/// How long a refused request waits: the first time no longer than a broker's hiccup, and never so
+/// long that a node's logs rotate away meanwhile.
+const BACKOFF: BackoffPolicy =
+    BackoffPolicy { first: Duration::from_millis(100), longest: Duration::from_secs(5) };
+
+/// Where requests go, and what they are counted by.
+pub(super) struct Way {
+    pub(super) budget: Budget,
+    pub(super) telemetry: Arc<Telemetry>,
+    pub(super) publisher: Arc<dyn Publish>,
+    pub(super) waker: Waker,
+}
+
+struct Flight {
+    lines: Lines,
+    checked: Checked,
+    tickets: Vec<Ticket>,
+    /// None: it is to be sent, or sent again.
+    delivery: Option<Delivery>,
+    /// For the copy kept here until it is confirmed.
+    _kept: Reservation,
+}
+
+struct Filling {
+    lines: Lines,
+    kept: Reservation,
+    since: Option<Instant>,
+    /// The files with records in it, and from where each is read on.
+    files: BTreeMap<FileId, u64>,
+}
+
+/// All requests.
+pub(super) struct Outbox {
+    way: Way,
+    filling: Option<Filling>,
+    flights: VecDeque<Flight>,
+    spare: Vec<Lines>,
+    backoff: Backoff,
+    not_before: Option<Instant>,
+    slack_bytes: usize,
+}
+
+impl Outbox {
+    /// `slack_bytes` is by how much the last records may pass [`REQUEST_BYTES`].
+    pub(super) fn new(way: Way, slack_bytes: usize) -> Self {
+        Self {
+            way,
+            filling: None,
+            flights: VecDeque::new(),
+            spare: Vec::new(),
+            backoff: Backoff::new(BACKOFF, u64::from(std::process::id())),
+            not_before: None,
+            slack_bytes,
+        }
+    }
+
+    /// The request that is filled, if there may be one: its bytes are reserved before.
+    pub(super) fn filling(&mut self) -> Option<&mut Lines> {
+        if self.filling.is_none() {
+            if self.flights.len() >= FLIGHTS_MAX {
+                return None;
+            }
+            let bytes = REQUEST_BYTES + self.slack_bytes;
+            let kept = self.way.budget.try_reserve(bytes as u64)?;
+            let lines = self.spare.pop().unwrap_or_else(|| Lines::with_limit(REQUEST_BYTES));
+            self.filling = Some(Filling { lines, kept, since: None, files: BTreeMap::new() });
+        }
+        self.filling.as_mut().map(|filling| &mut filling.lines)
+    }
+
+    /// Records of a file were written to the request that is filled.
+    pub(super) fn fed(&mut self, file: FileId, resume_offset: u64, now: Instant) {
+        if let Some(filling) = &mut self.filling {
+            filling.files.insert(file, resume_offset);
+            filling.since.get_or_insert(now);
+        }
+    }
+
+    /// Whether the request that is filled should go.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.filling.as_ref().is_some_and(|filling| {
+            filling.lines.is_full()
+                || filling.since.is_some_and(|since| now.duration_since(since) >= REQUEST_AGE)
+        })
+    }
+
+    /// When something is to be done without anything happening before.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let filled = self.filling.as_ref().and_then(|filling| filling.since);
+        let waits = self.not_before.filter(|_| self.has_unsent());
+        [filled.map(|since| since + REQUEST_AGE), waits].into_iter().flatten().min()
+    }
+
+    fn has_unsent(&self) -> bool {
+        self.flights.iter().any(|flight| flight.delivery.is_none())
+    }
+
+    /// Whether everything that was read is confirmed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.filling.is_none() && self.flights.is_empty()
+    }
+
+    /// Ends the request that is filled, and lines it up.
+    pub(super) fn close(&mut self, tail: &mut Tail) {
+        let Some(Filling { mut lines, mut kept, files, .. }) = self.filling.take() else { return };
+        let tickets = files.into_iter().filter_map(|(file, offset)| tail.sent(file, offset));
+        let tickets: Vec<Ticket> = tickets.collect();
+        let checked = if lines.is_empty() { None } else { check(&lines) };
+        let Some(checked) = checked else {
+            // Lines that are no records: read, and nothing to send.
+            tickets.into_iter().for_each(|ticket| tail.acknowledge(ticket));
+            lines.clear();
+            self.spare.push(lines);
+            return;
+        };
+        // Shrinking, but for a record longer than foreseen: then it is covered in part.
+        let _ = kept.try_resize(lines.bytes().len() as u64);
+        self.flights.push_back(Flight { lines, checked, tickets, delivery: None, _kept: kept });
+    }
+
+    /// Sends what waits, and takes what is confirmed. Whether anything changed.
+    pub(super) fn advance(&mut self, tail: &mut Tail, now: Instant) -> bool {
+        let mut changed = false;
+        let waker = self.way.waker.clone();
+        let mut context = Context::from_waker(&waker);
+        while let Some(first) = self.flights.front_mut() {
+            let Some(delivery) = &mut first.delivery else { break };
+            match Pin::new(delivery).poll(&mut context) {
+                Poll::Pending => break,
+                Poll::Ready(Ok(_)) => {
+                    changed = true;
+                    self.backoff.reset();
+                    if let Some(mut flight) = self.flights.pop_front() {
+                        flight.tickets.drain(..).for_each(|ticket| tail.acknowledge(ticket));
+                        flight.lines.clear();
+                        self.spare.push(flight.lines);
+                        self.spare.truncate(2);
+                    }
+                }
+                Poll::Ready(Err(refused)) => {
+                    self.fail(&refused, now);
+                    break;
+                }
+            }
+        }
+        if self.not_before.is_some_and(|at| now < at) {
+            return changed;
+        }
+        self.not_before = None;
+        let unsent = self.flights.iter_mut().filter(|flight| flight.delivery.is_none());
+        let mut refused = None;
+        for flight in unsent {
+            match self.way.send(flight) {
+                Ok(delivery) => {
+                    flight.delivery = Some(delivery);
+                    changed = true;
+                }
+                Err(error) => {
+                    refused = Some(error);
+                    break;
+                }
+            }
+        }
+        if let Some(error) = refused {
+            self.wait(&error, now);
+        }
+        changed
+    }
+
+    /// The first request failed: it goes again, and all after it, so that their order stays.
+    fn fail(&mut self, refused: &Refused, now: Instant) {
+        for flight in &mut self.flights {
+            flight.delivery = None;
+        }
+        self.wait(refused, now);
+    }
+
+    fn wait(&mut self, refused: &Refused, now: Instant) {
+        if self.backoff.tries() == 0 {
+            tracing::warn!(%refused, "lines of files are not taken: reading stops until they are");
+        }
+        self.not_before = Some(now + self.backoff.next_wait());
+    }
+}
+
+impl Way {
+    fn send(&self, flight: &Flight) -> Result<Delivery, Refused> {
+        let bytes = flight.lines.bytes();
+        let reservation = self.budget.try_reserve(bytes.len() as u64).ok_or(Refused::Full)?;
+        let checked = flight.checked.clone();
+        let records = checked.records;
+        let request = Request { signal: Signal::Logs, bytes, checked, reservation };
+        let delivery = self.publisher.publish(request)?;
+        // With each try: the publisher counts a failed one as refused.
+        self.telemetry.records_in(Signal::Logs, records);
+        Ok(delivery)
+    }
+}
+
+/// What the request comes to. None, with a word in the log, if it isn't well-formed: that would be
+/// a fault of ours, and sending it again would not help.
+fn check(lines: &Lines) -> Option<Checked> {
+    let checked: Result<Checked, WireError> =
+        otlp::check(Signal::Logs, lines.bytes(), &Limits::default());
+    checked
+        .inspect_err(|error| {
+            tracing::error!(%error, records = lines.count(), "a request made of lines is malformed");
+        })
+        .ok()
+}

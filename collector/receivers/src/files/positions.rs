@@ -1,0 +1,64 @@
+//! Where it is kept how far files are read: a document and the one before it, replaced whole.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use millrace_tail::{Recalled, Resort, recall};
+
+const PRESENT: &str = "positions";
+const PREVIOUS: &str = "positions.previous";
+const NEXT: &str = "positions.next";
+
+/// The most bytes of a document that are read: 64 MiB, some 300,000 files.
+const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
+
+/// The directory of the documents.
+#[derive(Debug)]
+pub(super) struct Positions {
+    folder: PathBuf,
+    /// The present document can't be read: it must not replace the one before it.
+    damaged: bool,
+}
+
+impl Positions {
+    pub(super) fn open(folder: &Path) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        Ok(Self { folder: folder.to_owned(), damaged: false })
+    }
+
+    pub(super) fn recall(&mut self) -> io::Result<(Recalled, Option<Resort>)> {
+        let (present, previous) = (self.read(PRESENT)?, self.read(PREVIOUS)?);
+        let (recalled, resort) = recall(present.as_deref(), previous.as_deref());
+        self.damaged = resort.is_some();
+        Ok((recalled, resort))
+    }
+
+    fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        let path = self.folder.join(name);
+        match fs::metadata(&path) {
+            // Not ours: taken for a damaged one.
+            Ok(found) if found.len() > DOCUMENT_BYTES_MAX => Ok(Some(Vec::new())),
+            Ok(_) => fs::read(path).map(Some),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Replaces the document: whoever reads at any moment, or after a crash, finds a whole one.
+    pub(super) fn write(&mut self, document: &[u8]) -> io::Result<()> {
+        let path = |name: &str| self.folder.join(name);
+        let mut next = File::create(path(NEXT))?;
+        next.write_all(document)?;
+        next.sync_all()?;
+        if !self.damaged {
+            match fs::rename(path(PRESENT), path(PREVIOUS)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        fs::rename(path(NEXT), path(PRESENT))?;
+        self.damaged = false;
+        File::open(&self.folder)?.sync_all()
+    }
+}

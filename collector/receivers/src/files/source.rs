@@ -1,0 +1,248 @@
+//! Which files a source reads, and what its records say of the file they come from.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use millrace_config::{ContainersReceiver, FilesReceiver, StartAt};
+use millrace_lines::{Container, Form, Multiline, Source as Attributes};
+
+use super::{SourceSettings, StartError};
+
+/// How long an unfinished record of a container (a line in parts) waits for its next part.
+const CONTAINER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Endings that mark a container's rotated file that isn't whole text.
+const NOT_TEXT: [&str; 2] = ["gz", "tmp"];
+
+/// A directory to be walked, and how many levels below it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Root {
+    pub(super) folder: PathBuf,
+    pub(super) levels: usize,
+}
+
+/// A source, compiled.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) name: String,
+    pub(super) from_end: bool,
+    pub(super) roots: Vec<Root>,
+    pub(super) form: Arc<Form>,
+    /// How long an open record waits for a further line.
+    pub(super) timeout: Duration,
+    pub(super) kind: Kind,
+}
+
+/// How a source tells its files.
+#[derive(Debug)]
+pub(super) enum Kind {
+    Containers { folder: PathBuf },
+    Patterns { include: GlobSet, exclude: GlobSet },
+}
+
+/// Directories below which `**` looks: 32 levels, far more than logs have.
+const LEVELS_MAX: usize = 32;
+
+impl Source {
+    pub(super) fn compile(settings: &SourceSettings) -> Result<Self, StartError> {
+        match settings {
+            SourceSettings::Containers(settings) => Ok(Self::containers(settings)),
+            SourceSettings::Files(settings) => Self::files(settings),
+        }
+    }
+
+    fn containers(settings: &ContainersReceiver) -> Self {
+        let folder = settings.directory.clone();
+        Self {
+            name: format!("containers {}", folder.display()),
+            from_end: settings.start_at == StartAt::End,
+            roots: vec![Root { folder: folder.clone(), levels: 2 }],
+            form: Arc::new(Form {
+                container: Container::Detect,
+                multiline: None,
+                max_record_bytes: settings.max_line_bytes.as_usize(),
+            }),
+            timeout: CONTAINER_TIMEOUT,
+            kind: Kind::Containers { folder },
+        }
+    }
+
+    fn files(settings: &FilesReceiver) -> Result<Self, StartError> {
+        let (multiline, timeout) = match &settings.multiline {
+            None => (None, CONTAINER_TIMEOUT),
+            Some(lines) => {
+                let multiline = match &lines.start {
+                    Some(pattern) => Multiline::start(pattern).map_err(|error| {
+                        StartError::Pattern { pattern: pattern.clone(), why: error.to_string() }
+                    })?,
+                    None => Multiline::Indented,
+                };
+                (Some(multiline), Duration::from_millis(u64::from(lines.timeout_millis)))
+            }
+        };
+        let mut roots: Vec<Root> = settings.include.iter().map(|one| root(one)).collect();
+        roots.sort();
+        roots.dedup();
+        Ok(Self {
+            name: format!("files {}", settings.include.join(" ")),
+            from_end: settings.start_at == StartAt::End,
+            roots,
+            form: Arc::new(Form {
+                container: Container::None,
+                multiline,
+                max_record_bytes: settings.max_line_bytes.as_usize(),
+            }),
+            timeout,
+            kind: Kind::Patterns {
+                include: globs(&settings.include)?,
+                exclude: globs(&settings.exclude)?,
+            },
+        })
+    }
+
+    /// Whether a file of this name is read.
+    pub(super) fn reads(&self, path: &Path) -> bool {
+        match &self.kind {
+            Kind::Containers { folder } => container_of(folder, path).is_some(),
+            Kind::Patterns { include, exclude } => {
+                include.is_match(path) && !exclude.is_match(path)
+            }
+        }
+    }
+
+    /// What all records of a file have.
+    pub(super) fn attributes(&self, path: &Path) -> Attributes {
+        match &self.kind {
+            Kind::Containers { folder } => match container_of(folder, path) {
+                Some(Of { namespace, pod, uid, container, restarts }) => Attributes::new(
+                    &[
+                        ("k8s.namespace.name", namespace),
+                        ("k8s.pod.name", pod),
+                        ("k8s.pod.uid", uid),
+                        ("k8s.container.name", container),
+                        ("k8s.container.restart_count", restarts),
+                    ],
+                    &[],
+                ),
+                None => Attributes::new(&[], &[("log.file.path", &path.to_string_lossy())]),
+            },
+            Kind::Patterns { .. } => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let whole = path.to_string_lossy();
+                Attributes::new(&[], &[("log.file.path", &whole), ("log.file.name", &name)])
+            }
+        }
+    }
+
+    /// Whether symbolic links are followed: the kubelet's own directory has none.
+    pub(super) fn follows_links(&self) -> bool {
+        matches!(self.kind, Kind::Patterns { .. })
+    }
+}
+
+/// Whose file it is, by the kubelet's naming.
+#[derive(Debug, PartialEq, Eq)]
+struct Of<'a> {
+    namespace: &'a str,
+    pod: &'a str,
+    uid: &'a str,
+    container: &'a str,
+    restarts: &'a str,
+}
+
+/// Reads `NAMESPACE_POD_UID/CONTAINER/N.log`, and rotated files' `N.log.TIME`.
+fn container_of<'a>(folder: &Path, path: &'a Path) -> Option<Of<'a>> {
+    let mut parts = path.strip_prefix(folder).ok()?.components().map(|part| match part {
+        Component::Normal(part) => part.to_str(),
+        _ => None,
+    });
+    let (owner, container, name) = (parts.next()??, parts.next()??, parts.next()??);
+    if parts.next().is_some() {
+        return None;
+    }
+    // Neither a namespace, a pod nor an uid has an underscore.
+    let mut owner = owner.split('_');
+    let (namespace, pod, uid) = (owner.next()?, owner.next()?, owner.next()?);
+    let (restarts, rotated) = name.split_once(".log")?;
+    let is_number = !restarts.is_empty() && restarts.bytes().all(|byte| byte.is_ascii_digit());
+    let ending = rotated.rsplit('.').next().unwrap_or_default();
+    let is_text = rotated.is_empty() || rotated.starts_with('.') && !NOT_TEXT.contains(&ending);
+    (owner.next().is_none() && is_number && is_text).then_some(Of {
+        namespace,
+        pod,
+        uid,
+        container,
+        restarts,
+    })
+}
+
+fn globs(patterns: &[String]) -> Result<GlobSet, StartError> {
+    let mut set = GlobSetBuilder::new();
+    let fault = |pattern: &str, error: globset::Error| StartError::Pattern {
+        pattern: pattern.to_owned(),
+        why: error.to_string(),
+    };
+    for pattern in patterns {
+        let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+        set.add(glob.map_err(|error| fault(pattern, error))?);
+    }
+    set.build().map_err(|error| fault(&patterns.join(" "), error))
+}
+
+/// The longest directory of a pattern without a wildcard, and how many levels are below it.
+fn root(pattern: &str) -> Root {
+    let wild = |part: &str| part.contains(['*', '?', '[', '{']);
+    let parts: Vec<&str> = pattern.split('/').collect();
+    let folders = &parts[..parts.len().saturating_sub(1)];
+    let literal = folders.iter().position(|part| wild(part)).unwrap_or(folders.len());
+    let below = &folders[literal..];
+    let levels =
+        if below.iter().any(|part| part.contains("**")) { LEVELS_MAX } else { below.len() };
+    let folder = folders[..literal].join("/");
+    let folder = if folder.is_empty() { "/".to_owned() } else { folder };
+    Root { folder: PathBuf::from(folder), levels }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: names as the kubelet makes them, and others. Guarantee: owner and restarts are read
+    /// from the first, a rotated one's as well; nothing else is taken for a container's file.
+    #[test]
+    fn the_kubelets_paths_say_whose_a_file_is() {
+        let folder = Path::new("/var/log/pods");
+        let of = |rest: &str| container_of(folder, &folder.join(rest)).map(|of| format!("{of:?}"));
+        let plain = of("shop_cart-7f_1234-ab/app/3.log").unwrap();
+        for word in ["shop", "cart-7f", "1234-ab", "app", "\"3\""] {
+            assert!(plain.contains(word), "{plain}");
+        }
+        assert_eq!(of("shop_cart-7f_1234-ab/app/3.log.20260101-120000"), Some(plain));
+        for other in [
+            "shop_cart-7f_1234-ab/app/3.log.20260101-120000.gz",
+            "shop_cart-7f_1234-ab/app/x.log",
+            "shop_cart-7f_1234-ab/3.log",
+            "shop_cart/app/3.log",
+            "a_b_c_d/app/3.log",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
+
+    /// Scenario: patterns with wildcards at several levels. Guarantee: the walk begins at the last
+    /// directory without one, and goes as deep as the pattern.
+    #[test]
+    fn a_walk_begins_where_a_pattern_becomes_wild() {
+        for (pattern, folder, levels) in [
+            ("/var/log/app.log", "/var/log", 0),
+            ("/var/log/*.log", "/var/log", 0),
+            ("/var/*/x/*.log", "/var", 2),
+            ("/var/log/**/*.log", "/var/log", LEVELS_MAX),
+            ("/*.log", "/", 0),
+        ] {
+            assert_eq!(root(pattern), Root { folder: folder.into(), levels }, "{pattern}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! A look at the directories: which regular files are there.
+
+use std::collections::HashSet;
+use std::fs::{self, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use millrace_tail::Seen;
+
+use super::source::{Root, Source};
+
+/// The most names of what isn't read that are kept so as to be named once: 1,024 of 100 bytes are
+/// 0.1 MB.
+const NAMED_MAX: usize = 1024;
+
+/// What looks, and what it said already.
+#[derive(Debug, Default)]
+pub(super) struct Walk {
+    named: HashSet<PathBuf>,
+}
+
+/// What a look showed.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    pub(super) seen: Vec<Seen>,
+    /// Whether every directory could be read.
+    pub(super) complete: bool,
+}
+
+impl Walk {
+    pub(super) fn look(&mut self, sources: &[Source]) -> Look {
+        let mut look = Look { seen: Vec::new(), complete: true };
+        for (index, source) in sources.iter().enumerate() {
+            for Root { folder, levels } in &source.roots {
+                self.folder(index, source, folder, *levels, &mut look);
+            }
+        }
+        look.seen.sort_by(|one, other| one.path.cmp(&other.path));
+        look
+    }
+
+    fn folder(
+        &mut self,
+        index: usize,
+        source: &Source,
+        folder: &Path,
+        levels: usize,
+        look: &mut Look,
+    ) {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            // Not there, or not any more: there is nothing in it.
+            Err(error) if error.kind() == ErrorKind::NotFound => return,
+            Err(error) => {
+                look.complete = false;
+                self.name(folder, &format!("its directory can't be read: {error}"));
+                return;
+            }
+        };
+        for entry in entries {
+            let Ok(entry) = entry else {
+                look.complete = false;
+                continue;
+            };
+            let path = entry.path();
+            let inside = source.reads(&path);
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() {
+                if levels > 0 {
+                    self.folder(index, source, &path, levels - 1, look);
+                } else if inside {
+                    self.name(&path, "it is a directory");
+                }
+                continue;
+            }
+            // A link to a directory is none of these: it isn't walked, so there are no circles.
+            let followed = kind.is_symlink() && source.follows_links() && inside;
+            if !kind.is_file() && !followed {
+                if inside {
+                    self.name(&path, "it is not a regular file");
+                }
+                continue;
+            }
+            match fs::metadata(&path) {
+                Ok(found) if found.is_file() => {
+                    look.seen.push(seen(path, index, inside, &found));
+                }
+                Ok(_) => self.name(&path, "it is a link to something that is no regular file"),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => {
+                    look.complete = false;
+                    self.name(&path, &error.to_string());
+                }
+            }
+        }
+    }
+
+    /// Says once why something isn't read.
+    pub(super) fn name(&mut self, path: &Path, why: &str) {
+        if self.named.len() < NAMED_MAX && self.named.insert(path.to_owned()) {
+            tracing::warn!(path = %path.display(), why, "not read");
+        }
+    }
+}
+
+fn seen(path: PathBuf, source: usize, inside: bool, found: &Metadata) -> Seen {
+    let seconds = u64::try_from(found.mtime()).unwrap_or_default();
+    let nanos = u64::try_from(found.mtime_nsec()).unwrap_or_default();
+    Seen {
+        path,
+        source,
+        inside,
+        device: found.dev(),
+        inode: found.ino(),
+        size: found.size(),
+        modified: seconds.saturating_mul(1_000_000_000).saturating_add(nanos),
+    }
+}

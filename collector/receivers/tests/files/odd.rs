@@ -1,0 +1,80 @@
+//! Containers' files, and things that are no log.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use millrace_config::{ContainersReceiver, StartAt};
+use millrace_receivers::files::SourceSettings;
+
+use crate::rig::{Rig, numbered, text_of};
+
+/// Scenario: a pod's file as the kubelet makes it, rotated, with its compressed elders. Guarantee:
+/// lines have the pod's attributes from the path, rotated ones as well; no byte of the compressed.
+#[test]
+fn containers_lines_have_their_pods_attributes() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = ContainersReceiver {
+        directory: folder.path().join("logs"),
+        ..ContainersReceiver::default()
+    };
+    let mut rig = Rig::with(folder, vec![SourceSettings::Containers(settings)]);
+    let place = "shop_cart-7f_12-ab/app";
+    fs::create_dir_all(rig.path(place)).unwrap();
+    let line = |text: &str| format!("2026-11-25T04:00:00.000000001Z stdout F {text}\n");
+    rig.append(&format!("{place}/2.log"), &line("second"));
+    rig.append(&format!("{place}/2.log.20261125-040000"), &line("first"));
+    rig.append(&format!("{place}/2.log.20261125-030000.gz"), "not text");
+    rig.start();
+    rig.until_exactly(vec!["first".into(), "second".into()]);
+    for line in rig.publisher.lines.lock().unwrap().iter() {
+        for (name, value) in [
+            ("k8s.namespace.name", "shop"),
+            ("k8s.pod.name", "cart-7f"),
+            ("k8s.pod.uid", "12-ab"),
+            ("k8s.container.name", "app"),
+            ("k8s.container.restart_count", "2"),
+        ] {
+            assert!(line.resource.contains(&(name.into(), value.into())), "{line:?}");
+        }
+    }
+    rig.stop();
+}
+
+/// Scenario: a FIFO, a directory and a link to nothing named like logs; a link to a log elsewhere,
+/// and a log under two names. Guarantee: the first three stop nothing; the others are read once,
+/// with path and name.
+#[test]
+fn what_is_no_log_is_refused_and_links_are_followed() {
+    let mut rig = Rig::new(&["*.log"], StartAt::Beginning);
+    let fifo = rig.path("fifo.log");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
+    assert!(made.success());
+    fs::create_dir(rig.path("folder.log")).unwrap();
+    symlink("/nowhere/at/all", rig.path("broken.log")).unwrap();
+    fs::write(rig.folder.path().join("elsewhere"), text_of("e", 0, 5)).unwrap();
+    symlink(rig.folder.path().join("elsewhere"), rig.path("link.log")).unwrap();
+    rig.append("one.log", &text_of("o", 0, 5));
+    fs::hard_link(rig.path("one.log"), rig.path("two.log")).unwrap();
+    rig.start();
+    rig.until_exactly([numbered("e", 0, 5), numbered("o", 0, 5)].concat());
+    for line in rig.publisher.lines.lock().unwrap().iter() {
+        let of = |name: &str| &line.record.iter().find(|(key, _)| key == name).unwrap().1;
+        assert!(of("log.file.path").ends_with(of("log.file.name")), "{line:?}");
+    }
+    rig.stop();
+}
+
+/// Scenario: one line of 3 MB among short ones, and a file of zeros without an end of line.
+/// Guarantee: the long one is cut and the others come whole; reading goes on.
+#[test]
+fn a_line_over_the_limit_is_cut_and_the_next_ones_come() {
+    let mut rig = Rig::new(&["*.log"], StartAt::Beginning);
+    rig.append("a.log", &text_of("a", 0, 5));
+    rig.append("a.log", &format!("{}\n", "x".repeat(3_000_000)));
+    rig.append("a.log", &text_of("a", 5, 10));
+    fs::write(rig.path("zeros.log"), vec![0; 2_000_000]).unwrap();
+    rig.start();
+    rig.until_each(&numbered("a", 0, 10));
+    rig.until_metric("millrace_files_cut_total", |cut| cut >= 1);
+    rig.stop();
+}

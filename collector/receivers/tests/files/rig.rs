@@ -1,0 +1,295 @@
+//! A receiver on a real file system, with a publisher that does as it is told.
+
+use std::collections::VecDeque;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use millrace_config::{FilesReceiver, Positions, StartAt};
+use millrace_pipeline::budget::{Budget, Reservation};
+use millrace_pipeline::drain::Drain;
+use millrace_pipeline::publish::{Delivered, Delivery, DeliverySender, Publish, Refused, Request};
+use millrace_pipeline::telemetry::Telemetry;
+use millrace_receivers::files::{Files, Parts, SourceSettings, start};
+use millrace_wire::Signal;
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use prost::Message;
+use tempfile::TempDir;
+
+/// Longer than any wait here should take, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the publisher does with requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Script {
+    Deliver,
+    RefuseAll,
+    /// Takes it and says that it failed.
+    Fail,
+    /// Takes it and doesn't answer.
+    Hold,
+    /// The process is as good as dead: nothing arrives.
+    Dead,
+}
+
+/// A record that arrived.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Line {
+    pub(crate) text: String,
+    pub(crate) resource: Vec<(String, String)>,
+    pub(crate) record: Vec<(String, String)>,
+}
+
+pub(crate) struct FakePublisher {
+    pub(crate) script: Mutex<Script>,
+    pub(crate) lines: Mutex<Vec<Line>>,
+    pub(crate) held: Mutex<VecDeque<(DeliverySender, Reservation)>>,
+    pub(crate) tries: Mutex<u64>,
+}
+
+impl Publish for FakePublisher {
+    fn publish(&self, request: Request<'_>) -> Result<Delivery, Refused> {
+        assert_eq!(request.signal, Signal::Logs);
+        assert!(request.reservation.bytes() >= request.bytes.len() as u64);
+        *self.tries.lock().unwrap() += 1;
+        let script = *self.script.lock().unwrap();
+        let (sender, delivery) = Delivery::pair();
+        match script {
+            Script::RefuseAll => return Err(Refused::Full),
+            Script::Dead => self.held.lock().unwrap().push_back((sender, request.reservation)),
+            Script::Fail => sender.finish(Err(Refused::Unavailable("told so".into()))),
+            Script::Deliver => {
+                self.lines.lock().unwrap().extend(lines(request.bytes));
+                sender.finish(Ok(Delivered::default()));
+            }
+            Script::Hold => {
+                self.lines.lock().unwrap().extend(lines(request.bytes));
+                self.held.lock().unwrap().push_back((sender, request.reservation));
+            }
+        }
+        Ok(delivery)
+    }
+
+    fn takes(&self, _: Signal) -> bool {
+        true
+    }
+}
+
+fn attributes(from: &[KeyValue]) -> Vec<(String, String)> {
+    from.iter().map(|one| (one.key.clone(), text(one.value.as_ref()))).collect()
+}
+
+fn text(value: Option<&AnyValue>) -> String {
+    match value.and_then(|value| value.value.as_ref()) {
+        Some(Value::StringValue(text)) => text.clone(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn lines(bytes: &[u8]) -> Vec<Line> {
+    let request = ExportLogsServiceRequest::decode(bytes).unwrap();
+    let mut lines = Vec::new();
+    for group in request.resource_logs {
+        let resource = attributes(&group.resource.unwrap_or_default().attributes);
+        for scope in group.scope_logs {
+            lines.extend(scope.log_records.iter().map(|record| Line {
+                text: text(record.body.as_ref()),
+                resource: resource.clone(),
+                record: attributes(&record.attributes),
+            }));
+        }
+    }
+    lines
+}
+
+/// A directory of logs, and receivers on it one after another.
+pub(crate) struct Rig {
+    pub(crate) folder: TempDir,
+    pub(crate) publisher: Arc<FakePublisher>,
+    /// What publishers before the present one took.
+    pub(crate) before: Vec<Line>,
+    pub(crate) telemetry: Arc<Telemetry>,
+    pub(crate) budget: Budget,
+    drain: Drain,
+    files: Option<Files>,
+    sources: Vec<SourceSettings>,
+}
+
+impl Rig {
+    /// Reads `include` below the directory.
+    pub(crate) fn new(include: &[&str], start_at: StartAt) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let below = |name: &&str| format!("{}/logs/{name}", folder.path().display());
+        let include = include.iter().map(below).collect();
+        let settings = FilesReceiver { include, start_at, ..FilesReceiver::default() };
+        Self::with(folder, vec![SourceSettings::Files(settings)])
+    }
+
+    pub(crate) fn with(folder: TempDir, sources: Vec<SourceSettings>) -> Self {
+        fs::create_dir_all(folder.path().join("logs")).unwrap();
+        let budget = Budget::new(64 << 20);
+        let telemetry = Arc::new(Telemetry::new(budget.clone(), "0", "system").unwrap());
+        Self {
+            folder,
+            publisher: publisher(Script::Deliver),
+            before: Vec::new(),
+            telemetry,
+            budget,
+            drain: Drain::new(PATIENCE),
+            files: None,
+            sources,
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join("logs").join(name)
+    }
+
+    pub(crate) fn positions(&self) -> PathBuf {
+        self.folder.path().join("positions")
+    }
+
+    pub(crate) fn start(&mut self) {
+        self.budget = Budget::new(64 << 20);
+        self.telemetry = Arc::new(Telemetry::new(self.budget.clone(), "0", "system").unwrap());
+        self.drain = Drain::new(PATIENCE);
+        let parts = Parts {
+            sources: self.sources.clone(),
+            positions: Positions { directory: self.positions() },
+            budget: self.budget.clone(),
+            drain: self.drain.clone(),
+            telemetry: Arc::clone(&self.telemetry),
+            publisher: Arc::clone(&self.publisher) as _,
+        };
+        self.files = Some(start(parts).unwrap());
+    }
+
+    /// Drains, and demands that everything was confirmed.
+    pub(crate) fn stop(&mut self) {
+        self.drain.begin();
+        assert!(self.files.take().unwrap().join(), "all is confirmed and on record");
+        assert_eq!(self.used_beside_held(), 0, "the budget is given back");
+    }
+
+    fn used_beside_held(&self) -> u64 {
+        let held: u64 = self.publisher.held.lock().unwrap().iter().map(|(_, r)| r.bytes()).sum();
+        self.budget.used_bytes() - held
+    }
+
+    /// As a kill: from now on nothing arrives, nothing is confirmed and no position is written.
+    pub(crate) fn kill(&mut self) {
+        let saved = self.folder.path().join("saved");
+        let _ = fs::remove_dir_all(&saved);
+        fs::create_dir(&saved).unwrap();
+        *self.publisher.script.lock().unwrap() = Script::Dead;
+        // A document that is renamed just now may be missed, which a crash can't do: try again.
+        while !saved.join("positions").exists() {
+            for entry in fs::read_dir(self.positions()).unwrap().flatten() {
+                let _ = fs::copy(entry.path(), saved.join(entry.file_name()));
+            }
+        }
+        self.drain.begin_by(Instant::now());
+        let _ = self.files.take().unwrap().join();
+        fs::remove_dir_all(self.positions()).unwrap();
+        fs::rename(saved, self.positions()).unwrap();
+        self.before.extend(self.publisher.lines.lock().unwrap().drain(..));
+        self.publisher = publisher(Script::Deliver);
+    }
+
+    pub(crate) fn script(&self, script: Script) {
+        *self.publisher.script.lock().unwrap() = script;
+    }
+
+    /// Confirms what is held.
+    pub(crate) fn release(&self) {
+        for (sender, _) in self.publisher.held.lock().unwrap().drain(..) {
+            sender.finish(Ok(Delivered::default()));
+        }
+    }
+
+    pub(crate) fn append(&self, name: &str, text: &str) {
+        let mut options = OpenOptions::new();
+        let mut file = options.append(true).create(true).open(self.path(name)).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
+    pub(crate) fn rename(&self, from: &str, to: &str) {
+        fs::rename(self.path(from), self.path(to)).unwrap();
+    }
+
+    pub(crate) fn texts(&self) -> Vec<String> {
+        let lines = self.publisher.lines.lock().unwrap();
+        self.before.iter().chain(lines.iter()).map(|line| line.text.clone()).collect()
+    }
+
+    /// Waits until a metric has a value.
+    pub(crate) fn until_metric(&self, name: &str, holds: impl Fn(u64) -> bool) {
+        self.until(name, || {
+            let text = self.telemetry.render().unwrap();
+            let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();
+            holds(line.rsplit(' ').next().unwrap().parse().unwrap())
+        });
+    }
+
+    pub(crate) fn until(&self, what: &str, holds: impl Fn() -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !holds() {
+            assert!(Instant::now() < deadline, "{what}; {} lines came", self.texts().len());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until exactly these lines came, in any order of files and with no repeats.
+    pub(crate) fn until_exactly(&self, mut expected: Vec<String>) {
+        self.until("all lines", || self.texts().len() >= expected.len());
+        let mut texts = self.texts();
+        texts.sort();
+        expected.sort();
+        assert!(texts == expected, "{} came, {} expected", texts.len(), expected.len());
+    }
+
+    /// Waits until each of these lines came at least once.
+    pub(crate) fn until_each(&self, expected: &[String]) {
+        let deadline = Instant::now() + PATIENCE / 2;
+        self.until("each line", || {
+            let texts: std::collections::HashSet<String> = self.texts().into_iter().collect();
+            let missing = expected.iter().find(|line| !texts.contains(*line));
+            assert!(missing.is_none() || Instant::now() < deadline, "missing: {missing:?}");
+            missing.is_none()
+        });
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.drain.begin_by(Instant::now());
+        if let Some(files) = self.files.take() {
+            let _ = files.join();
+        }
+    }
+}
+
+fn publisher(script: Script) -> Arc<FakePublisher> {
+    Arc::new(FakePublisher {
+        script: Mutex::new(script),
+        lines: Mutex::default(),
+        held: Mutex::default(),
+        tries: Mutex::default(),
+    })
+}
+
+/// Lines `from..to` of a file: told apart by file and number.
+pub(crate) fn numbered(file: &str, from: usize, to: usize) -> Vec<String> {
+    (from..to)
+        .map(|n| format!("{file} {n:08} a line as long as a usual one of a service"))
+        .collect()
+}
+
+/// The same as text.
+pub(crate) fn text_of(file: &str, from: usize, to: usize) -> String {
+    numbered(file, from, to).iter().map(|line| format!("{line}\n")).collect()
+}

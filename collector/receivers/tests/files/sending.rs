@@ -1,0 +1,87 @@
+//! Refusals, failures, kills and damaged positions.
+
+use std::fs;
+
+use millrace_config::StartAt;
+
+use crate::rig::{Rig, Script, numbered, text_of};
+
+/// Scenario: the publisher refuses everything for a while. Guarantee: what is read meanwhile is
+/// bounded, nothing is thrown away, and each line comes once.
+#[test]
+fn while_refused_reading_stops_and_nothing_is_thrown_away() {
+    let mut rig = Rig::new(&["*.log"], StartAt::Beginning);
+    rig.script(Script::RefuseAll);
+    rig.append("a.log", &text_of("a", 0, 400_000));
+    rig.start();
+    rig.until("several tries", || *rig.publisher.tries.lock().unwrap() >= 4);
+    rig.until_metric("millrace_files_behind_bytes", |bytes| bytes > 20_000_000);
+    rig.until_metric("millrace_files_read_bytes_total", |bytes| bytes < 12 << 20);
+    rig.script(Script::Deliver);
+    rig.until_exactly(numbered("a", 0, 400_000));
+    rig.stop();
+}
+
+/// Scenario: deliveries fail after they were taken, then succeed. Guarantee: each line comes, the
+/// last copy of each in order.
+#[test]
+fn what_fails_is_sent_again_in_order() {
+    let mut rig = Rig::new(&["a.log"], StartAt::Beginning);
+    rig.script(Script::Fail);
+    rig.append("a.log", &text_of("a", 0, 60_000));
+    rig.start();
+    rig.until("some failures", || *rig.publisher.tries.lock().unwrap() >= 12);
+    rig.script(Script::Deliver);
+    rig.until_exactly(numbered("a", 0, 60_000));
+    assert_eq!(rig.texts(), numbered("a", 0, 60_000));
+    rig.stop();
+}
+
+/// Scenario: a kill while requests are held unanswered. Guarantee: the next process sends those
+/// lines again and no more than those.
+#[test]
+fn a_kill_repeats_what_was_in_flight_and_loses_nothing() {
+    let mut rig = Rig::new(&["a.log"], StartAt::Beginning);
+    rig.append("a.log", &text_of("a", 0, 1000));
+    rig.start();
+    rig.until_exactly(numbered("a", 0, 1000));
+    rig.stop();
+    rig.script(Script::Hold);
+    rig.start();
+    rig.append("a.log", &text_of("a", 1000, 2000));
+    rig.until_each(&numbered("a", 1000, 2000));
+    rig.kill();
+    rig.start();
+    let repeated = [numbered("a", 0, 2000), numbered("a", 1000, 2000)].concat();
+    rig.until_exactly(repeated);
+    rig.stop();
+}
+
+/// Scenario: the document of positions is torn, then the one before it as well. Guarantee: the one
+/// before is used, then all is read from the beginning: in neither case is a line skipped.
+#[test]
+fn torn_positions_skip_nothing() {
+    let mut rig = Rig::new(&["a.log"], StartAt::End);
+    rig.append("a.log", &text_of("old", 0, 10));
+    rig.start();
+    rig.until_metric("millrace_files_known", |files| files == 1);
+    rig.append("a.log", &text_of("a", 0, 10));
+    rig.until_each(&numbered("a", 0, 10));
+    rig.stop();
+    let tear = |name: &str| {
+        let path = rig.positions().join(name);
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    };
+    tear("positions");
+    rig.append("a.log", &text_of("a", 10, 20));
+    rig.start();
+    rig.until_each(&numbered("a", 0, 20));
+    rig.stop();
+    let expected = [numbered("old", 0, 10), numbered("a", 0, 20)].concat();
+    fs::write(rig.positions().join("positions"), "junk").unwrap();
+    fs::write(rig.positions().join("positions.previous"), "").unwrap();
+    rig.start();
+    rig.until_each(&expected);
+    rig.stop();
+}

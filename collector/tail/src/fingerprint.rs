@@ -1,0 +1,89 @@
+//! A short proof that a file is still the one that was read: a hash of its first bytes.
+
+use serde::{Deserialize, Serialize};
+
+/// The most bytes that a fingerprint covers: 1 KiB holds a first line with a time in nearly every
+/// log, and is one read from one page.
+pub const FINGERPRINT_BYTES: usize = 1024;
+
+/// A hash of a file's first bytes, and of how many. It grows while the file is shorter than
+/// [`FINGERPRINT_BYTES`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    /// How many bytes it covers.
+    #[serde(rename = "l")]
+    length: u16,
+    /// Their hash.
+    #[serde(rename = "h")]
+    hash: u64,
+}
+
+impl Fingerprint {
+    /// Of a file's beginning; what is beyond [`FINGERPRINT_BYTES`] counts for nothing.
+    #[must_use]
+    pub fn of(head: &[u8]) -> Self {
+        let head = &head[..head.len().min(FINGERPRINT_BYTES)];
+        Self { length: head.len() as u16, hash: hash(head) }
+    }
+
+    /// Whether a file that begins with `head` can be the file this was taken from. Anything can
+    /// while it covers no byte.
+    #[must_use]
+    pub fn fits(&self, head: &[u8]) -> bool {
+        self.length == 0
+            || head.get(..usize::from(self.length)).is_some_and(|head| hash(head) == self.hash)
+    }
+
+    /// Covers more of the same file once there is more of it.
+    pub fn grow(&mut self, head: &[u8]) {
+        let longest = head.len().min(FINGERPRINT_BYTES);
+        if longest > usize::from(self.length) {
+            *self = Self::of(head);
+        }
+    }
+
+    /// How many bytes it covers.
+    #[must_use]
+    pub fn covered_bytes(&self) -> usize {
+        usize::from(self.length)
+    }
+}
+
+/// FNV-1a, 64 bits: the same in every release, as positions on disk need it. Also the checksum of
+/// those.
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: a file of three bytes grows past a fingerprint's length. Guarantee: each
+    /// fingerprint fits every later state of the file, and none of another file.
+    #[test]
+    fn a_fingerprint_grows_with_its_file_and_fits_no_other() {
+        let whole: Vec<u8> = (0..3000_u32).map(|n| (n % 251) as u8).collect();
+        let mut print = Fingerprint::default();
+        for length in [3, 900, 1024, 3000] {
+            assert!(print.fits(&whole[..length]));
+            print.grow(&whole[..length]);
+            assert_eq!(print.covered_bytes(), length.min(FINGERPRINT_BYTES));
+            assert!(print.fits(&whole));
+            let mut other = whole.clone();
+            other[1] ^= 1;
+            assert!(!print.fits(&other));
+        }
+        assert!(!print.fits(&whole[..1023]), "a shorter file isn't the same any more");
+    }
+
+    /// Scenario: a known text. Guarantee: its hash never changes between releases, or all positions
+    /// would be void.
+    #[test]
+    fn the_hash_is_the_published_fnv1a() {
+        assert_eq!(hash(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(hash(b"foobar"), 0x8594_4171_f739_67e8);
+    }
+}

@@ -1,0 +1,334 @@
+//! A look: what the directories show, against what is known.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use crate::file::{File, Place, State};
+use crate::machine::{Action, Event, FileId, Tail};
+
+/// Looks after which an open file that is gone, or that left its names, is at its end if none of
+/// them found more: 20 looks of 250 ms are the 5 s in which a writer that was told to reopen its
+/// file still writes to the old one.
+const LOOKS_AT_END: u32 = 20;
+
+/// Looks after which a file on record that wasn't seen since the start is forgotten: 2,400 looks of
+/// 250 ms are 10 minutes in which a volume may be mounted late.
+const LOOKS_RECALLED: u32 = 2_400;
+
+/// Endings of compressed files. They aren't text, and aren't read.
+const COMPRESSED: [&str; 7] = ["gz", "zst", "bz2", "xz", "lz4", "zip", "tmp"];
+
+/// A regular file that a look found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Its name.
+    pub path: PathBuf,
+    /// The index of the source that reads this directory.
+    pub source: usize,
+    /// Whether the source reads files of this name. The others are told since a file may have got
+    /// such a name by rotation.
+    pub inside: bool,
+    /// The device it is on.
+    pub device: u64,
+    /// Its inode.
+    pub inode: u64,
+    /// Its bytes.
+    pub size: u64,
+    /// A stamp that changes when it is written, and grows.
+    pub modified: u64,
+}
+
+impl Seen {
+    fn identity(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+}
+
+impl Tail {
+    /// Takes what all directories show. `complete` says that none of them could not be read: only
+    /// then does it mean something that a file isn't there.
+    pub fn look(&mut self, seen: &[Seen], complete: bool) -> Vec<Action> {
+        let chosen = self.one_name_each(seen);
+        self.adopt_recalled(&chosen);
+        let rotated = self.rotated(&chosen);
+        let mut actions = Vec::new();
+        let mut opens = Vec::new();
+        let mut present = HashSet::with_capacity(chosen.len());
+        for seen in chosen {
+            let known = self.by_identity.get(&seen.identity()).copied();
+            let known = known.or_else(|| self.meet(seen, rotated.get(&seen.identity())));
+            let Some(id) = known else { continue };
+            present.insert(id);
+            self.update(id, seen, &mut actions, &mut opens);
+        }
+        if complete {
+            self.miss(&present, &mut actions);
+            self.begun.fill(true);
+        }
+        self.make_room(&mut opens, &mut actions);
+        actions.append(&mut opens);
+        actions
+    }
+
+    /// One name of each file: a name that is read before others, the known one before others.
+    fn one_name_each<'s>(&self, seen: &'s [Seen]) -> Vec<&'s Seen> {
+        let mut chosen: Vec<&Seen> = Vec::with_capacity(seen.len());
+        let mut at: HashMap<(u64, u64), usize> = HashMap::with_capacity(seen.len());
+        for one in seen {
+            let Some(index) = at.get(&one.identity()).copied() else {
+                at.insert(one.identity(), chosen.len());
+                chosen.push(one);
+                continue;
+            };
+            let before = chosen[index];
+            let known = self.by_identity.get(&one.identity()).and_then(|id| self.path(*id));
+            let better = one.inside && (!before.inside || known == Some(one.path.as_path()));
+            if better {
+                chosen[index] = one;
+            }
+        }
+        chosen
+    }
+
+    /// Gives files on record their device's new number: it may be another after the machine has
+    /// started again. The fingerprint tells at the opening whether they are the same.
+    fn adopt_recalled(&mut self, chosen: &[&Seen]) {
+        if self.recalled.is_empty() {
+            return;
+        }
+        for seen in chosen {
+            if self.by_identity.contains_key(&seen.identity()) {
+                continue;
+            }
+            let Some(id) = self.recalled.remove(&(seen.inode, seen.path.clone())) else { continue };
+            let Some(file) = self.files.get_mut(&id) else { continue };
+            self.by_identity.remove(&file.identity());
+            file.device = seen.device;
+            self.by_identity.insert(seen.identity(), id);
+        }
+    }
+
+    /// Files with names that aren't read which came there by rotation, with the name they had:
+    /// they are new, and younger than all that is known of that name. So several rotations between
+    /// two looks, or while nobody looked, are all read.
+    fn rotated(&mut self, chosen: &[&Seen]) -> HashMap<(u64, u64), PathBuf> {
+        let outside =
+            |seen: &&&Seen| !seen.inside && !self.by_identity.contains_key(&seen.identity());
+        let strangers: Vec<&Seen> = chosen.iter().filter(outside).copied().collect();
+        let is_old = |seen: &Seen| {
+            self.passed.contains(&seen.identity()) && !self.wanted.contains(&seen.identity())
+        };
+        let mut rotated = HashMap::new();
+        if strangers.iter().any(|seen| !is_old(seen)) {
+            let bases = self.bases();
+            for seen in strangers.iter().filter(|seen| !is_old(seen)) {
+                let wanted = self.wanted.contains(&seen.identity());
+                let Some(bases) = seen.path.parent().and_then(|folder| bases.get(folder)) else {
+                    continue;
+                };
+                let base = bases.iter().find(|(base, modified)| {
+                    is_rotated_name(base, &seen.path) && (wanted || seen.modified >= *modified)
+                });
+                if let Some((base, _)) = base {
+                    rotated.insert(seen.identity(), (*base).to_owned());
+                }
+            }
+        }
+        let passed = strangers.iter().map(|seen| seen.identity());
+        self.passed = passed.filter(|identity| !rotated.contains_key(identity)).collect();
+        self.wanted.clear();
+        rotated
+    }
+
+    /// The names that are read, by directory, each with the youngest stamp that is known of it.
+    fn bases(&self) -> HashMap<&Path, Vec<(&Path, u64)>> {
+        let mut youngest: HashMap<&Path, u64> = HashMap::new();
+        for file in self.files.values() {
+            let modified = youngest.entry(&file.base).or_default();
+            *modified = (*modified).max(file.verified);
+        }
+        let mut bases: HashMap<&Path, Vec<(&Path, u64)>> = HashMap::new();
+        for (base, modified) in youngest {
+            if let Some(folder) = base.parent() {
+                bases.entry(folder).or_default().push((base, modified));
+            }
+        }
+        bases
+    }
+
+    /// A file that isn't known yet. None if it is of no concern.
+    fn meet(&mut self, seen: &Seen, base: Option<&PathBuf>) -> Option<FileId> {
+        if !seen.inside && base.is_none() {
+            return None;
+        }
+        if self.files.len() >= self.settings.known_files {
+            if !std::mem::replace(&mut self.said_too_many, true) {
+                self.events.push(Event::TooMany { path: seen.path.clone() });
+            }
+            return None;
+        }
+        self.said_too_many = false;
+        let from_end = self.settings.sources.get(seen.source).is_some_and(|source| source.from_end);
+        let first_start = self.begun.get(seen.source).is_some_and(|begun| !begun);
+        let offset = if seen.inside && from_end && first_start { seen.size } else { 0 };
+        let mut file = File::new(seen.source, seen.path.clone(), seen.identity(), offset);
+        if let Some(base) = base.filter(|_| !seen.inside) {
+            file.base.clone_from(base);
+            file.stranger = true;
+        }
+        // To be opened at once, also when nothing is to be read: its fingerprint is wanted.
+        file.suspect = true;
+        Some(self.insert(file))
+    }
+
+    /// A known file was seen.
+    fn update(
+        &mut self,
+        id: FileId,
+        seen: &Seen,
+        actions: &mut Vec<Action>,
+        opens: &mut Vec<Action>,
+    ) {
+        let Some(file) = self.files.get_mut(&id) else { return };
+        let moved = file.path != seen.path;
+        if file.recalled {
+            self.recalled.remove(&(file.inode, file.path.clone()));
+            file.recalled = false;
+            file.suspect = true;
+        }
+        if moved {
+            file.path.clone_from(&seen.path);
+        }
+        file.place = if seen.inside { Place::Inside } else { Place::Outside };
+        if seen.inside {
+            file.source = seen.source;
+            file.base.clone_from(&seen.path);
+        }
+        let changed = seen.modified != file.modified || seen.size != file.size;
+        file.modified = seen.modified;
+        file.unsettled = file.unsettled.saturating_sub(1);
+        if !changed {
+            file.settle();
+        }
+        if seen.size >= file.read {
+            file.size = seen.size;
+        }
+        let check = changed || std::mem::replace(&mut file.suspect, changed);
+        match file.state {
+            State::Open => rest(id, file, check, actions),
+            State::Closed if check || seen.size != file.read => {
+                let (path, source) = (file.path.clone(), file.source);
+                opens.push(Action::Open { file: id, path, source });
+            }
+            // Finished, and found again: it goes on where it ended.
+            State::Finished => {
+                file.state = State::Closed;
+                file.suspect = true;
+            }
+            State::Closed | State::Opening => {}
+        }
+        if moved {
+            self.has_changed();
+        }
+    }
+
+    /// The files that a complete look didn't find.
+    fn miss(&mut self, present: &HashSet<FileId>, actions: &mut Vec<Action>) {
+        let mut missing: Vec<FileId> =
+            self.files.keys().filter(|id| !present.contains(id)).copied().collect();
+        missing.sort_unstable();
+        for id in missing {
+            let Some(file) = self.files.get_mut(&id) else { continue };
+            let looks = match file.place {
+                Place::Unseen(looks) => looks.saturating_add(1),
+                Place::Inside | Place::Outside => 1,
+            };
+            file.place = Place::Unseen(looks);
+            match file.state {
+                State::Open => rest(id, file, true, actions),
+                State::Finished => {}
+                State::Closed | State::Opening => {
+                    let patience = if file.recalled { LOOKS_RECALLED } else { LOOKS_AT_END };
+                    if looks <= patience {
+                        continue;
+                    }
+                    let (path, lost_bytes) = (file.path.clone(), file.unread_bytes());
+                    if lost_bytes > 0 || file.recalled {
+                        self.events.push(Event::Gone { path, lost_bytes });
+                    }
+                    file.state = State::Finished;
+                    if file.is_all_acknowledged() {
+                        self.remove(id);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets idle files be closed when more are to be opened than may be. What has no room is opened
+    /// at a later look.
+    fn make_room(&mut self, opens: &mut Vec<Action>, actions: &mut Vec<Action>) {
+        let room = self.settings.open_files.saturating_sub(self.open);
+        if opens.len() > room {
+            let busy: HashSet<FileId> = actions.iter().filter_map(Action::read_file).collect();
+            let mut idle: Vec<(u32, FileId)> = self
+                .files
+                .iter()
+                .filter(|(id, _)| !busy.contains(id))
+                .filter(|(_, file)| file.state == State::Open && file.place == Place::Inside)
+                .filter(|(_, file)| file.looks_at_end > 0 && file.unread_bytes() == 0)
+                .map(|(id, file)| (file.looks_at_end, *id))
+                .collect();
+            idle.sort_unstable_by(|one, other| other.cmp(one));
+            idle.truncate(opens.len() - room);
+            let closes = idle.into_iter().map(|(_, file)| Action::Close { file });
+            let room = room + closes.len();
+            actions.splice(0..0, closes);
+            for action in opens.drain(room.min(opens.len())..) {
+                if let Action::Open { file, .. } = action
+                    && let Some(file) = self.files.get_mut(&file)
+                {
+                    file.suspect = true;
+                }
+            }
+        }
+        for action in opens {
+            if let Action::Open { file, .. } = action
+                && let Some(file) = self.files.get_mut(file)
+            {
+                file.state = State::Opening;
+            }
+        }
+    }
+}
+
+/// An open file: whether it is to be read, and whether it has rested long enough to be finished.
+fn rest(id: FileId, file: &mut File, check: bool, actions: &mut Vec<Action>) {
+    let at_end = file.unread_bytes() == 0;
+    if at_end {
+        file.looks_at_end = file.looks_at_end.saturating_add(1);
+    }
+    if file.place == Place::Inside {
+        if check || !at_end {
+            actions.push(Action::Read { file: id });
+        }
+    } else if at_end && file.looks_at_end > LOOKS_AT_END {
+        actions.push(Action::Finish { file: id });
+    } else {
+        actions.push(Action::Read { file: id });
+    }
+}
+
+/// Whether a name is one that rotation makes of `base`: the same directory, the base's name up to
+/// its last dot, then a dot, a dash, an underscore or a digit. Compressed files are none.
+fn is_rotated_name(base: &Path, path: &Path) -> bool {
+    let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+    if base == path || base.parent() != path.parent() || COMPRESSED.contains(&ending) {
+        return false;
+    }
+    let (Some(stem), Some(name)) = (base.file_stem(), path.file_name()) else { return false };
+    let rest = name.as_encoded_bytes().strip_prefix(stem.as_encoded_bytes());
+    let next = rest.and_then(<[u8]>::first);
+    next.is_some_and(|next| matches!(next, b'.' | b'-' | b'_') || next.is_ascii_digit())
+}

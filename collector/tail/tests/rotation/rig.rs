@@ -1,0 +1,234 @@
+//! A directory in memory and a reader that does what the machine says, line by line.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+use millrace_tail::{
+    Action, Event, FileId, Opened, Recalled, Seen, Settings, Source, Step, Tail, Ticket, recall,
+};
+
+const DEVICE: u64 = 7;
+
+/// Files by inode, names by path; an inode lives while it has a name or is open.
+#[derive(Default)]
+pub(crate) struct Disk {
+    pub(crate) names: BTreeMap<PathBuf, u64>,
+    pub(crate) content: HashMap<u64, Vec<u8>>,
+    stamps: HashMap<u64, u64>,
+    clock: u64,
+    next_inode: u64,
+}
+
+impl Disk {
+    pub(crate) fn append(&mut self, path: &str, text: &str) {
+        let inode = self.names.get(&PathBuf::from(path)).copied().unwrap_or_else(|| {
+            self.next_inode += 1;
+            self.names.insert(path.into(), self.next_inode);
+            self.next_inode
+        });
+        self.write(inode, |content| content.extend_from_slice(text.as_bytes()));
+    }
+
+    pub(crate) fn write(&mut self, inode: u64, change: impl FnOnce(&mut Vec<u8>)) {
+        change(self.content.entry(inode).or_default());
+        self.clock += 1;
+        self.stamps.insert(inode, self.clock);
+    }
+
+    pub(crate) fn inode(&self, path: &str) -> u64 {
+        self.names[&PathBuf::from(path)]
+    }
+
+    pub(crate) fn rename(&mut self, from: &str, to: &str) {
+        let inode = self.names.remove(&PathBuf::from(from)).unwrap();
+        self.names.insert(to.into(), inode);
+    }
+
+    pub(crate) fn truncate(&mut self, path: &str) {
+        self.write(self.inode(path), Vec::clear);
+    }
+
+    pub(crate) fn copy(&mut self, from: &str, to: &str) {
+        let text = String::from_utf8(self.content[&self.inode(from)].clone()).unwrap();
+        self.names.remove(&PathBuf::from(to));
+        self.append(to, &text);
+    }
+
+    pub(crate) fn delete(&mut self, path: &str) {
+        self.names.remove(&PathBuf::from(path)).unwrap();
+    }
+
+    /// The next file made has this inode.
+    pub(crate) fn use_again(&mut self, inode: u64) {
+        self.content.remove(&inode);
+        self.next_inode = inode - 1;
+    }
+
+    pub(crate) fn link(&mut self, from: &str, to: &str) {
+        self.names.insert(to.into(), self.inode(from));
+    }
+
+    fn head(&self, inode: u64) -> &[u8] {
+        let content = &self.content[&inode];
+        &content[..content.len().min(1024)]
+    }
+}
+
+struct Open {
+    inode: u64,
+    at: usize,
+    rest: Vec<u8>,
+}
+
+/// A collector: the machine, open files, and all lines it sent.
+pub(crate) struct Collector {
+    pub(crate) tail: Tail,
+    inside: fn(&str) -> bool,
+    open: HashMap<FileId, Open>,
+    pub(crate) lines: Vec<String>,
+    pub(crate) events: Vec<Event>,
+    /// Whether what is sent is acknowledged at once.
+    pub(crate) acknowledges: bool,
+    pub(crate) tickets: Vec<Ticket>,
+    pub(crate) most_open: usize,
+}
+
+impl Collector {
+    pub(crate) fn start(inside: fn(&str) -> bool, from_end: bool) -> Self {
+        Self::with(inside, from_end, Recalled::nothing(), 100)
+    }
+
+    pub(crate) fn with(
+        inside: fn(&str) -> bool,
+        from_end: bool,
+        recalled: Recalled,
+        open_files: usize,
+    ) -> Self {
+        let sources = vec![Source { name: "host".into(), from_end }];
+        let settings = Settings { sources, open_files, known_files: 1000 };
+        Self {
+            tail: Tail::new(settings, recalled),
+            inside,
+            open: HashMap::new(),
+            lines: Vec::new(),
+            events: Vec::new(),
+            acknowledges: true,
+            tickets: Vec::new(),
+            most_open: 0,
+        }
+    }
+
+    /// The process is killed and another started on the same positions.
+    pub(crate) fn restart(&mut self) {
+        let document = self.tail.changed_checkpoint().unwrap();
+        let (recalled, resort) = recall(Some(&document), None);
+        assert_eq!(resort, None);
+        let lines = std::mem::take(&mut self.lines);
+        *self = Self { lines, ..Self::with(self.inside, true, recalled, 100) };
+    }
+
+    pub(crate) fn look(&mut self, disk: &Disk) {
+        let seen: Vec<Seen> = disk
+            .names
+            .iter()
+            .map(|(path, inode)| Seen {
+                path: path.clone(),
+                source: 0,
+                inside: (self.inside)(path.to_str().unwrap()),
+                device: DEVICE,
+                inode: *inode,
+                size: disk.content[inode].len() as u64,
+                modified: disk.stamps[inode],
+            })
+            .collect();
+        for action in self.tail.look(&seen, true) {
+            self.act(disk, action);
+        }
+        self.events.extend(self.tail.take_events());
+    }
+
+    pub(crate) fn looks(&mut self, disk: &Disk, count: usize) {
+        for _ in 0..count {
+            self.look(disk);
+        }
+    }
+
+    fn act(&mut self, disk: &Disk, action: Action) {
+        match action {
+            Action::Open { file, path, .. } => {
+                let inode = disk.names[&path];
+                let size = disk.content[&inode].len() as u64;
+                let opened = self.tail.opened(file, (DEVICE, inode), size, disk.head(inode));
+                if let Opened::From(at) = opened {
+                    self.open.insert(file, Open { inode, at: at as usize, rest: Vec::new() });
+                    self.most_open = self.most_open.max(self.open.len());
+                    self.read(disk, file);
+                }
+            }
+            Action::Read { file } => self.read(disk, file),
+            Action::Close { file } => {
+                let open = self.open.remove(&file).unwrap();
+                self.tail.closed(file, (open.at - open.rest.len()) as u64);
+            }
+            Action::Finish { file } => {
+                let open = self.open.remove(&file).unwrap();
+                self.take_rest(&open.rest);
+                self.send(file, open.at);
+                self.tail.closed(file, open.at as u64);
+            }
+        }
+    }
+
+    fn take_rest(&mut self, rest: &[u8]) {
+        if !rest.is_empty() {
+            self.lines.push(String::from_utf8(rest.to_vec()).unwrap());
+        }
+    }
+
+    fn send(&mut self, file: FileId, up_to: usize) {
+        self.tail.taken(file, up_to as u64);
+        let ticket = self.tail.sent(file, up_to as u64).unwrap();
+        if self.acknowledges {
+            self.tail.acknowledge(ticket);
+        } else {
+            self.tickets.push(ticket);
+        }
+    }
+
+    fn read(&mut self, disk: &Disk, file: FileId) {
+        loop {
+            let open = self.open.get_mut(&file).unwrap();
+            let content = &disk.content[&open.inode];
+            let slice = content.get(open.at..).unwrap_or_default();
+            let slice = &slice[..slice.len().min(50)];
+            let (size, head) = (content.len() as u64, disk.head(open.inode));
+            let step = self.tail.has_read(file, open.at as u64, slice.len() as u64, size, head);
+            if step == Step::BeginAgain {
+                let rest = std::mem::take(&mut open.rest);
+                open.at = 0;
+                self.take_rest(&rest);
+                continue;
+            }
+            open.at += slice.len();
+            open.rest.extend_from_slice(slice);
+            while let Some(end) = open.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = open.rest.drain(..=end).collect();
+                self.lines.push(String::from_utf8_lossy(&line).trim_end().to_owned());
+            }
+            let up_to = open.at - open.rest.len();
+            self.send(file, up_to);
+            if step == Step::AtEnd {
+                return;
+            }
+        }
+    }
+
+    /// Fails unless exactly these lines came, in any order of files.
+    pub(crate) fn has_sent(&self, expected: &[String]) {
+        let mut lines = self.lines.clone();
+        let mut expected = expected.to_vec();
+        lines.sort();
+        expected.sort();
+        assert_eq!(lines, expected);
+    }
+}
