@@ -43,6 +43,7 @@ const PURE: &[&str] = &[
     "collector/ledger/src/",
     "collector/wire/src/",
     "collector/columns/src/",
+    "collector/lines/src/",
     "collector/schema/src/",
 ];
 const CLOCK_AND_IO: &[&str] =
