@@ -26,6 +26,9 @@ pub(crate) enum RunError {
     /// The OTLP receiver.
     #[error(transparent)]
     Otlp(#[from] OtlpError),
+    /// The receiver of files.
+    #[error("files: {0}")]
+    Files(#[from] millrace_receivers::files::StartError),
     /// A Kafka producer.
     #[error("kafka: {0}")]
     Producer(#[from] ProducerError),

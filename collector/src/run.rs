@@ -17,6 +17,7 @@ use millrace_pipeline::failpoint;
 use millrace_pipeline::memory::MemoryLimit;
 use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::telemetry::Telemetry;
+use millrace_receivers::files;
 use millrace_receivers::otlp::OtlpError;
 
 use crate::admin::Admin;
@@ -79,6 +80,9 @@ pub(crate) fn run(path: &Path) -> ExitCode {
             ExitCode::from(match error {
                 RunError::SmallBudget { .. }
                 | RunError::Otlp(OtlpError::SmallBudget { .. })
+                | RunError::Files(
+                    files::StartError::Pattern { .. } | files::StartError::SmallBudget { .. },
+                )
                 | RunError::Instance(_) => EXIT_SETTINGS,
                 _ => EXIT_FAILED,
             })

@@ -9,6 +9,7 @@ use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::Publish;
 use millrace_pipeline::readiness::{Part, Readiness};
 use millrace_pipeline::telemetry::Telemetry;
+use millrace_receivers::files::{self, Files, SourceSettings};
 use millrace_receivers::otlp::{self, Otlp};
 
 use crate::common::RunError;
@@ -52,19 +53,19 @@ pub(crate) async fn take(sources: &Sources, parts: Parts) -> Result<(), RunError
         None => None,
     };
     let reading = logs.as_deref().map(|logs| read(logs, &parts)).transpose()?;
-    tokio::join!(
-        async {
-            if let Some(listening) = listening {
-                listening.serve().await;
-            }
-        },
-        async {
-            if let Some(reading) = reading {
-                reading.ended().await;
-            }
-        },
-    );
-    Ok(())
+    let serve = async {
+        if let Some(listening) = listening {
+            listening.serve().await;
+        }
+    };
+    let wait = async {
+        match reading {
+            Some(files) => tokio::task::spawn_blocking(|| files.join()).await.unwrap_or(false),
+            None => true,
+        }
+    };
+    let ((), is_on_record) = tokio::join!(serve, wait);
+    if is_on_record { Ok(()) } else { Err(RunError::Deadline) }
 }
 
 /// Binds the listeners for clients, and says where they are.
@@ -88,6 +89,25 @@ async fn listen(receiver: &OtlpReceiver, parts: &Parts) -> Result<Otlp, RunError
         listeners.ready();
     }
     Ok(otlp)
+}
+
+/// Starts to read files. Its end is that of the drain.
+fn read(logs: &LogSources, parts: &Parts) -> Result<Files, RunError> {
+    let LogSources { containers, files, positions } = logs;
+    let containers = containers.iter().cloned().map(SourceSettings::Containers);
+    let others = files.iter().cloned().map(SourceSettings::Files);
+    let reading = files::start(files::Parts {
+        sources: containers.chain(others).collect(),
+        positions: positions.clone(),
+        budget: parts.budget.clone(),
+        drain: parts.drain.clone(),
+        telemetry: Arc::clone(&parts.telemetry),
+        publisher: Arc::clone(&parts.publisher),
+    })?;
+    if let Some(ready) = &parts.ready.files {
+        ready.ready();
+    }
+    Ok(reading)
 }
 
 /// Whether the budget holds the largest request that the limits allow, `copies` times over; what to

@@ -11,8 +11,8 @@ pub const RECORD_BYTES_MAX: usize = 4 * 1024 * 1024;
 const RECORD_BYTES_MIN: usize = 4;
 
 /// What a container's line may be longer than the text in it. Heads of CRI lines take about 50
-/// bytes, the other members of Docker's lines about 80. A buffer of the longest record, this and two
-/// bytes is always enough to go on.
+/// bytes, the other members of Docker's lines about 80. A buffer of the longest record, this and
+/// two bytes is always enough to go on.
 pub const LINE_OVERHEAD_BYTES: usize = 256;
 
 /// A compiled pattern's memory: 1 MiB, a tenth of what the library allows. Patterns of log lines

@@ -1,5 +1,5 @@
 //! Each format by a table: bytes of a file, and the records that they are.
-#![allow(missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod common;
 

@@ -1,6 +1,6 @@
 //! Files made by chance, read in pieces and by restarts, against reading in one piece and against
 //! a naive twin that makes trees.
-#![allow(missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod common;
 mod twin;

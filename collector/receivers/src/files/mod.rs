@@ -77,7 +77,7 @@ pub enum StartError {
         why: String,
     },
     /// The directory of positions isn't there, or not ours to write.
-    #[error("the positions in {directory} (receivers.positions.directory) can't be kept: {source}")]
+    #[error("the positions in {directory} (positions.directory) can't be kept: {source}")]
     Positions {
         /// The directory.
         directory: String,

@@ -45,6 +45,7 @@ const PURE: &[&str] = &[
     "collector/tail/src/",
     "collector/wire/src/",
     "collector/columns/src/",
+    "collector/lines/src/",
     "collector/schema/src/",
 ];
 const CLOCK_AND_IO: &[&str] =
