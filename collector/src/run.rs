@@ -23,7 +23,7 @@ use millrace_receivers::otlp::OtlpError;
 use crate::admin::Admin;
 use crate::common::{Common, RunError, VERSION};
 use crate::process::Signals;
-use crate::{admin, allocator, direct, edge, gateway, output, process};
+use crate::{admin, allocator, direct, edge, gateway, output, process, sources};
 
 /// Settings that cannot be used, as sysexits.h numbers a wrong usage.
 pub(crate) const EXIT_SETTINGS: u8 = 64;
@@ -105,9 +105,11 @@ pub(crate) fn load(path: &Path) -> Result<Checked, ExitCode> {
     if let Err(error) = read {
         return Err(complain(&[format!("cannot be read: {error}")]));
     }
-    Config::load(&text).map_err(|error| {
+    let checked = Config::load(&text).map_err(|error| {
         complain(&error.problems().iter().map(ToString::to_string).collect::<Vec<_>>())
-    })
+    })?;
+    sources::check(&checked.mode).map_err(|error| complain(&[error.to_string()]))?;
+    Ok(checked)
 }
 
 /// Builds the runtime and what all modes share, and runs the mode.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use millrace_config::{ByteSize, LogSources, OtlpLimits, OtlpReceiver, Sources};
+use millrace_config::{ByteSize, LogSources, Mode, OtlpLimits, OtlpReceiver, Sources};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::Publish;
@@ -93,12 +93,9 @@ async fn listen(receiver: &OtlpReceiver, parts: &Parts) -> Result<Otlp, RunError
 
 /// Starts to read files. Its end is that of the drain.
 fn read(logs: &LogSources, parts: &Parts) -> Result<Files, RunError> {
-    let LogSources { containers, files, positions } = logs;
-    let containers = containers.iter().cloned().map(SourceSettings::Containers);
-    let others = files.iter().cloned().map(SourceSettings::Files);
     let reading = files::start(files::Parts {
-        sources: containers.chain(others).collect(),
-        positions: positions.clone(),
+        sources: files_of(logs),
+        positions: logs.positions.clone(),
         budget: parts.budget.clone(),
         drain: parts.drain.clone(),
         telemetry: Arc::clone(&parts.telemetry),
@@ -108,6 +105,22 @@ fn read(logs: &LogSources, parts: &Parts) -> Result<Files, RunError> {
         ready.ready();
     }
     Ok(reading)
+}
+
+/// What only starting would show of settings: whether patterns can be used.
+pub(crate) fn check(mode: &Mode) -> Result<(), files::StartError> {
+    match mode {
+        Mode::Edge { sources, .. } | Mode::Direct { sources, .. } => {
+            sources.logs.as_deref().map_or(Ok(()), |logs| files::check(&files_of(logs)))
+        }
+        Mode::Gateway { .. } => Ok(()),
+    }
+}
+
+fn files_of(logs: &LogSources) -> Vec<SourceSettings> {
+    let LogSources { containers, files, positions: _ } = logs;
+    let containers = containers.iter().cloned().map(SourceSettings::Containers);
+    containers.chain(files.iter().cloned().map(SourceSettings::Files)).collect()
 }
 
 /// Whether the budget holds the largest request that the limits allow, `copies` times over; what to

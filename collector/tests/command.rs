@@ -228,6 +228,13 @@ fn bad_settings_are_refused_with_every_problem_named() {
     ];
     assert_eq!(bad.refused("validate"), expected);
     assert_eq!(bad.refused("run"), expected);
+    let pattern = Settings::new(
+        "receivers: {files: [{include: [/var/log/a.log], multiline: {start: '(a'}}]}\n\
+         exporters: {kafka: {connection: {bootstrapServers: [k:1]}}}\n",
+    );
+    let said = pattern.refused("validate");
+    assert!(said[0].contains("the pattern \"(a\" can't be used: "), "{said:?}");
+    assert_eq!(pattern.refused("run"), said);
     let unknown = Settings::new("receivers:\n  otlp:\n    grcp: {}\n");
     assert_eq!(
         unknown.refused("validate"),

@@ -41,6 +41,7 @@ impl Node {
         let consumer: BaseConsumer = ClientConfig::new()
             .set("bootstrap.servers", kafka.bootstrap_servers())
             .set("group.id", "test")
+            .set("enable.auto.commit", "false")
             .create()
             .unwrap();
         let mut place = TopicPartitionList::new();

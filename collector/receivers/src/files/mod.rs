@@ -121,6 +121,14 @@ impl Files {
     }
 }
 
+/// Whether the patterns of names and lines can be used.
+///
+/// # Errors
+/// The first that can't.
+pub fn check(sources: &[SourceSettings]) -> Result<(), StartError> {
+    sources.iter().try_for_each(|source| Source::compile(source).map(drop))
+}
+
 /// Starts to read.
 ///
 /// # Errors
