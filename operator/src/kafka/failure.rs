@@ -93,6 +93,9 @@ impl Failure {
     pub(super) fn call(what: &str, error: &KafkaError) -> Self {
         match error.rdkafka_error_code() {
             Some(code) => Self::answered(what, code),
+            None if matches!(error, KafkaError::AdminOp(RDKafkaErrorCode::BadMessage)) => {
+                Self::answered(what, RDKafkaErrorCode::BadMessage)
+            }
             None => Self::new(Reason::KafkaRefused, format!("cannot {what}: {error}")),
         }
     }

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::outbound::Outbound;
 
@@ -20,18 +20,17 @@ use crate::outbound::Outbound;
 /// what 200 commits hold at most (4.3 kB each). The library's own bound is 100 MB.
 pub(super) const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
-/// Bytes of answers held when none has room to go on. A connection of ours may hold as much as is
-/// left for others, so a single one holds half at most, and with ever more of them something is
-/// always left for the next.
-const HELD_BYTES_MAX: usize = 4 * ANSWER_BYTES_MAX;
+/// Bytes of answers held when none has room to go on. A connection of ours may hold half of what is
+/// left for others: alone a third of all, and beside thirty that hold what they may 256 KiB.
+const HELD_BYTES_MAX: usize = 8 * ANSWER_BYTES_MAX;
 
 /// Reads at once; each brings no more than what is left of its answer. A read takes what has
-/// arrived and never waits, so that others may wait for it.
-const READS_MAX: usize = 2;
+/// arrived and never waits, so that others may wait for it; in turn, as some always have more.
+const READS_MAX: u64 = 2;
 
-/// The bound: (4 + 2) * 1 MiB.
-const BOUND_BYTES: usize = HELD_BYTES_MAX + READS_MAX * ANSWER_BYTES_MAX;
-const _: () = assert!(BOUND_BYTES == 6 * 1024 * 1024);
+/// The bound: (8 + 2) * 1 MiB.
+const BOUND_BYTES: usize = HELD_BYTES_MAX + 2 * ANSWER_BYTES_MAX;
+const _: () = assert!(BOUND_BYTES == 10 * 1024 * 1024 && READS_MAX == 2);
 
 /// Who finds no room waits this long for answers that the library takes apart meanwhile, some
 /// milliseconds each.
@@ -69,16 +68,20 @@ pub(super) struct Share {
 struct Ledger {
     /// Bytes of answers.
     bytes: usize,
-    reads: usize,
+    /// Reads that were given a turn, and those that are over.
+    turns: u64,
+    turns_over: u64,
     brokers: usize,
     /// Who holds how much in which buffer, by its address.
     buffers: BTreeMap<usize, (usize, Arc<Share>)>,
 }
 
 static LEDGER: Mutex<Ledger> =
-    Mutex::new(Ledger { bytes: 0, reads: 0, brokers: 0, buffers: BTreeMap::new() });
-/// Told when something is freed and when a read is over.
-static CHANGED: Condvar = Condvar::new();
+    Mutex::new(Ledger { bytes: 0, turns: 0, turns_over: 0, brokers: 0, buffers: BTreeMap::new() });
+/// Told when something was freed.
+static FREED: Condvar = Condvar::new();
+/// Told when a read is over.
+static TURN_OVER: Condvar = Condvar::new();
 
 thread_local! {
     /// The connection of ours that this thread works for.
@@ -111,7 +114,7 @@ impl Share {
     }
 
     fn has_room(&self, ledger: &Ledger) -> bool {
-        self.bytes.load(Ordering::Relaxed) < HELD_BYTES_MAX.saturating_sub(ledger.bytes)
+        self.bytes.load(Ordering::Relaxed) < HELD_BYTES_MAX.saturating_sub(ledger.bytes) / 2
     }
 
     fn may_add(&self, id: i32, host: &str) -> bool {
@@ -195,28 +198,42 @@ pub(super) struct Reading {
 /// When there is no room.
 pub(super) fn read(buffer: usize) -> Result<Option<Reading>, &'static str> {
     let Some(share) = current() else { return Ok(None) };
-    let may_not = |ledger: &mut Ledger| ledger.reads >= READS_MAX || !share.has_room(ledger);
-    let waited = CHANGED.wait_timeout_while(ledger(), WAIT_MAX, may_not);
-    let (mut ledger, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-    if waited.timed_out() {
-        return Err(NO_ROOM);
+    let until = Instant::now() + WAIT_MAX;
+    let mut ledger = ledger();
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let no_room = |ledger: &mut Ledger| !share.has_room(ledger);
+        let waited = FREED.wait_timeout_while(ledger, left, no_room);
+        let (at_last, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
+            return Err(NO_ROOM);
+        }
+        ledger = at_last;
+        let turn = ledger.turns;
+        ledger.turns += 1;
+        let waits = |ledger: &mut Ledger| turn >= ledger.turns_over + READS_MAX;
+        ledger = TURN_OVER.wait_while(ledger, waits).unwrap_or_else(PoisonError::into_inner);
+        // Those who were before may have taken what there was.
+        if share.has_room(&ledger) {
+            return Ok(Some(Reading { buffer, share: share.clone() }));
+        }
+        ledger.turns_over += 1;
+        TURN_OVER.notify_all();
     }
-    ledger.reads += 1;
-    Ok(Some(Reading { buffer, share: share.clone() }))
 }
 
 impl Reading {
     /// So many bytes were read.
     pub(super) fn done(self, bytes: usize) {
         let mut ledger = ledger();
-        ledger.reads -= 1;
+        ledger.turns_over += 1;
         ledger.bytes += bytes;
         self.share.bytes.fetch_add(bytes, Ordering::Relaxed);
         if bytes > 0 {
             let entry = ledger.buffers.entry(self.buffer);
             entry.or_insert_with(|| (0, self.share.clone())).0 += bytes;
         }
-        CHANGED.notify_all();
+        TURN_OVER.notify_all();
     }
 }
 
@@ -227,7 +244,7 @@ pub(super) fn freed(buffer: usize) {
     ledger.bytes -= bytes;
     share.bytes.fetch_sub(bytes, Ordering::Relaxed);
     drop(ledger);
-    CHANGED.notify_all();
+    FREED.notify_all();
     // Last, as the end of a share takes the ledger.
     drop(share);
 }
@@ -268,14 +285,17 @@ mod tests {
             buffers.push(own);
         }
         assert!(ledger().bytes <= BOUND_BYTES);
-        assert!(buffers[0].len() * PIECE <= HELD_BYTES_MAX / 2 + PIECE);
+        assert!(buffers[0].len() * PIECE <= HELD_BYTES_MAX / 3 + PIECE);
         assert_eq!(reads(&shares[0], 1, PIECE), Err(NO_ROOM));
         buffers[0].drain(..).for_each(freed);
         assert_eq!(shares[0].bytes.load(Ordering::Relaxed), 0);
         reads(&shares[0], 1, PIECE).unwrap();
         freed(1);
         buffers.into_iter().flatten().for_each(freed);
-        assert_eq!((ledger().bytes, ledger().reads, ledger().buffers.len()), (0, 0, 0));
+        let ledger = ledger();
+        assert_eq!((ledger.bytes, ledger.buffers.len()), (0, 0));
+        assert_eq!(ledger.turns, ledger.turns_over);
+        drop(ledger);
         assert!(read(7).unwrap().is_none(), "a thread that counts for nobody is held up");
     }
 
