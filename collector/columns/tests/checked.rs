@@ -164,6 +164,8 @@ proptest! {
                     prop_assert_eq!(outline.records, checked.records);
                     prop_assert_eq!(&outline.days, &checked.days);
                     prop_assert!(outline.written_bytes <= checked.written_bytes);
+                    let weighed = otlp::written_bytes(signal, request).unwrap();
+                    prop_assert_eq!(weighed, outline.written_bytes);
                     let mut alone = BlockSet::new(signal, &options);
                     prop_assert_eq!(alone.append(request).unwrap().rows, checked.records);
                     prop_assert!(alone.written_bytes() as u64 <= outline.written_bytes);

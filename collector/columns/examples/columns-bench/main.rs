@@ -9,6 +9,8 @@
 //! - `outline`: what a part of a checked request comes to, for the edge that cuts one;
 //! - `written`: what a message is written as, before a gateway takes it;
 //! - `walk`: the views alone, every field and attribute read, nothing kept;
+//! - `joined`, `weighed`: `append` of messages of eight requests, as an edge joins them; the same
+//!   after `written` of each, as a gateway does;
 //! - `append`: walk and append to the builders, as a gateway does;
 //! - `attributes`: what of `append` is attributes: its time less that of the same records without;
 //! - `assemble`: a block written out uncompressed;
@@ -122,6 +124,17 @@ impl Run<'_> {
                 black_box(set.append(request).unwrap());
             }
         };
+        let joined: Vec<Vec<u8>> = self.case.requests.chunks(8).map(|few| few.concat()).collect();
+        self.stage(variant, "joined", || append(&joined));
+        let signal = self.case.signal;
+        let mut weighed = BlockSet::new(signal, &options);
+        self.stage(variant, "weighed", || {
+            weighed.clear();
+            for message in &joined {
+                black_box(otlp::written_bytes(signal, message).unwrap());
+                black_box(weighed.append(message).unwrap());
+            }
+        });
         let full = self.stage(variant, "append", || append(&self.case.requests));
         if let Some(full) = full
             && let Some(bare) = self.measure(variant, "attributes", || append(&self.case.bare))

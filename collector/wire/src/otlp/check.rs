@@ -13,6 +13,9 @@ use crate::signal::Signal;
 /// more.
 const VALUE_BYTES: u64 = 16;
 
+/// What processors read of memory at once, on x86-64 and most others: one byte of it is enough.
+const CACHE_LINE_BYTES: usize = 64;
+
 /// Checks every field of `request_bytes`: tags, wire types, lengths, nesting, the number of
 /// attributes, the length of ids, and that strings are UTF-8; counts the records, their days and
 /// what they are written as.
@@ -41,11 +44,15 @@ pub fn outline(
 }
 
 /// What the records of a request are written as, by the same measure. Looks at what records share,
-/// and of the records at no more than their lengths: 3 ns for each of a hundred under a resource.
+/// and of the records at no more than their lengths.
 ///
 /// # Errors
 /// The request is malformed on the way.
 pub fn written_bytes(signal: Signal, request_bytes: &[u8]) -> Result<u64, WireError> {
+    // The walk finds each record by the length of the one before, so it waits for memory at each of
+    // them. Read in order first, the request is in the cache for this walk and the next reader's.
+    let lines = request_bytes.iter().step_by(CACHE_LINE_BYTES);
+    std::hint::black_box(lines.fold(0, |all, byte| all | byte));
     let found = walk(signal, request_bytes, &Limits::of_readers(), Depth::Lengths)?;
     Ok(found.written_bytes)
 }
@@ -147,6 +154,9 @@ impl<'a> Walk<'a> {
                     let record = cursor.bytes()?;
                     children_bytes += field_len(record.len());
                     self.record(inner, record)?;
+                    if self.of_records == Depth::Lengths {
+                        children_bytes += self.following(tag, &mut cursor)?;
+                    }
                 }
                 Kind::PackedFixed64 | Kind::PackedVarint => {
                     packed(&mut cursor, tag, field.kind)?;
@@ -249,6 +259,21 @@ impl<'a> Walk<'a> {
             return Err(Fault::at(WireErrorKind::TooManyDays, record));
         }
         Ok(())
+    }
+
+    /// Passes over the records that follow one another, of which only the lengths count: in less
+    /// than half of the instructions of the walk by the message's table. Their bytes in the group.
+    fn following(&mut self, tag: u32, cursor: &mut Cursor<'a>) -> Result<usize, Fault> {
+        let start_bytes = cursor.rest().len();
+        let (mut records, mut own_bytes) = (0, 0);
+        // Tags of records take one byte.
+        while cursor.take_byte(tag as u8) {
+            own_bytes += cursor.bytes()?.len();
+            records += 1;
+        }
+        self.found.records += records;
+        self.found.written_bytes += own_bytes as u64 + records * ROW_BYTES;
+        Ok(start_bytes - cursor.rest().len())
     }
 
     fn times_of(&mut self, message: &Message, record: &[u8]) -> Result<(), Fault> {
