@@ -248,6 +248,7 @@ impl Worker {
         let Some(open) = self.open.get_mut(&file) else { return };
         // Without room the machine asks again at the next look.
         let Some(lines) = self.outbox.filling().filter(|lines| !lines.is_full()) else { return };
+        open.wide = true;
         let Ok(slice) = open.read(&mut self.buffer) else { return };
         let mut records = lines.records(&open.attributes);
         let nanos = now_unix_nanos();
