@@ -64,8 +64,9 @@ impl Tail {
         }
         if complete {
             self.miss(&present, &mut actions);
-            self.begun.fill(true);
         }
+        // Also after an incomplete look: what it didn't show counts as new, and nothing is skipped.
+        self.begun.fill(true);
         self.make_room(&mut opens, &mut actions);
         actions.append(&mut opens);
         actions

@@ -295,8 +295,8 @@ impl Tail {
         if from + bytes < size { Step::On } else { Step::AtEnd }
     }
 
-    /// All records of this file before `resume_offset` are in a request, sent or not. Where a copy is
-    /// continued if the file begins again.
+    /// All records of this file before `resume_offset` are in a request, sent or not. Where a copy
+    /// is continued if the file begins again.
     pub fn taken(&mut self, id: FileId, resume_offset: u64) {
         if let Some(file) = self.files.get_mut(&id) {
             file.taken = resume_offset;

@@ -169,9 +169,8 @@ pub fn start(parts: Parts) -> Result<Files, StartError> {
     let run = move || {
         let way = Way { budget, telemetry, publisher, waker: worker::waker() };
         let outbox = Outbox::new(way, slack_bytes);
-        let ended = Worker::new(sources, tail, positions, outbox, metrics, longest).run(&drain);
-        drop(reserved);
-        ended
+        let buffer = (Buffer::new(longest), reserved);
+        Worker::new(sources, tail, positions, outbox, metrics, buffer).run(&drain)
     };
     let thread = thread::Builder::new().name("files".into()).spawn(run);
     Ok(Files { thread: thread.map_err(StartError::Thread)? })

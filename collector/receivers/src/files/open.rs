@@ -26,6 +26,8 @@ pub(super) struct Open {
     pub(super) queued: bool,
     /// The last slice was no whole line: more is read at once.
     pub(super) wide: bool,
+    /// What its unfinished records take of the budget.
+    pub(super) held_bytes: u64,
 }
 
 /// What a read found.
@@ -97,7 +99,16 @@ fn read_full(file: &File, into: &mut [u8], at: u64) -> io::Result<usize> {
 impl Open {
     pub(super) fn new(file: File, reader: Reader, attributes: Attributes, source: usize) -> Self {
         let taken_at = Instant::now();
-        Self { file, reader, attributes, source, taken_at, queued: false, wide: false }
+        Self {
+            file,
+            reader,
+            attributes,
+            source,
+            taken_at,
+            queued: false,
+            wide: false,
+            held_bytes: 0,
+        }
     }
 
     /// Reads on from where the last whole line ended. First the content, then size and head: what

@@ -209,8 +209,8 @@ fn root(pattern: &str) -> Root {
 mod tests {
     use super::*;
 
-    /// Scenario: names as the kubelet makes them, and others. Guarantee: owner and restarts are read
-    /// from the first, a rotated one's as well; nothing else is taken for a container's file.
+    /// Scenario: names as the kubelet makes them, and others. Guarantee: owner and restarts are
+    /// read from the first, a rotated one's as well; nothing else is taken for a container's file.
     #[test]
     fn the_kubelets_paths_say_whose_a_file_is() {
         let folder = Path::new("/var/log/pods");

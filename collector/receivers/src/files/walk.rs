@@ -53,7 +53,8 @@ impl Walk {
             // Not there, or not any more: there is nothing in it.
             Err(error) if error.kind() == ErrorKind::NotFound => return,
             Err(error) => {
-                look.complete = false;
+                // One that isn't ours to read stays so, and hides nothing that is read.
+                look.complete &= error.kind() == ErrorKind::PermissionDenied;
                 self.name(folder, &format!("its directory can't be read: {error}"));
                 return;
             }

@@ -7,6 +7,7 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use millrace_lines::{End, Reader};
+use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::file_metrics::FileMetrics;
 use millrace_tail::{Action, Event, FileId, Opened, Step, Tail};
@@ -20,6 +21,12 @@ use super::walk::Walk;
 
 /// How often the directories are looked at: a new pod's first line waits this long at most.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The same where a look takes long: a new pod's first line is read within a second.
+const LOOK_INTERVAL_MAX: Duration = Duration::from_secs(1);
+
+/// How much longer the time between two looks is than a look: 1 in 50 is 0.02 core.
+const LOOK_SHARE: u32 = 50;
 
 /// How often positions are written at most: a kill repeats a second's lines and what was in flight.
 const POSITIONS_INTERVAL: Duration = Duration::from_secs(1);
@@ -52,6 +59,9 @@ pub(super) struct Worker {
     ready: VecDeque<FileId>,
     buffer: Buffer,
     looked_at: Option<Instant>,
+    look_interval: Duration,
+    /// For the buffer, and for what readers hold of unfinished records.
+    held: Reservation,
     written_at: Instant,
 }
 
@@ -62,7 +72,7 @@ impl Worker {
         positions: Positions,
         outbox: Outbox,
         metrics: FileMetrics,
-        longest_line: usize,
+        (buffer, held): (Buffer, Reservation),
     ) -> Self {
         Self {
             sources,
@@ -73,8 +83,10 @@ impl Worker {
             walk: Walk::default(),
             open: HashMap::new(),
             ready: VecDeque::new(),
-            buffer: Buffer::new(longest_line),
+            buffer,
             looked_at: None,
+            look_interval: LOOK_INTERVAL,
+            held,
             written_at: Instant::now(),
         }
     }
@@ -83,9 +95,11 @@ impl Worker {
     pub(super) fn run(mut self, drain: &Drain) -> bool {
         while !drain.is_begun() {
             let now = Instant::now();
-            if self.looked_at.is_none_or(|at| now.duration_since(at) >= LOOK_INTERVAL) {
+            if self.looked_at.is_none_or(|at| now.duration_since(at) >= self.look_interval) {
                 let first = self.looked_at.replace(now).is_none();
                 self.look(now);
+                let took = now.elapsed().saturating_mul(LOOK_SHARE);
+                self.look_interval = took.clamp(LOOK_INTERVAL, LOOK_INTERVAL_MAX);
                 if first {
                     // What was there at the first start is on record before any of it is rotated.
                     self.keep_positions();
@@ -104,7 +118,7 @@ impl Worker {
     }
 
     fn sleep(&self, now: Instant) -> Duration {
-        let looks = self.looked_at.map(|at| at + LOOK_INTERVAL);
+        let looks = self.looked_at.map(|at| at + self.look_interval);
         let next = [looks, self.outbox.next_due()].into_iter().flatten().min();
         next.map_or(SLEEP_MAX, |at| at.saturating_duration_since(now)).min(SLEEP_MAX)
     }
@@ -224,6 +238,7 @@ impl Worker {
 
     fn close(&mut self, file: FileId) {
         if let Some(open) = self.open.remove(&file) {
+            let _ = self.held.try_resize(self.held.bytes().saturating_sub(open.held_bytes));
             self.tail.closed(file, open.reader.resume_offset());
         }
     }
@@ -232,7 +247,8 @@ impl Worker {
     fn finish_file(&mut self, file: FileId, now: Instant) {
         let Some(open) = self.open.get_mut(&file) else { return };
         // Without room the machine asks again at the next look.
-        let Some(lines) = self.outbox.filling() else { return };
+        let Some(lines) = self.outbox.filling().filter(|lines| !lines.is_full()) else { return };
+        open.wide = true;
         let Ok(slice) = open.read(&mut self.buffer) else { return };
         let mut records = lines.records(&open.attributes);
         let nanos = now_unix_nanos();
@@ -257,13 +273,15 @@ impl Worker {
             .map(|(file, _)| *file)
             .collect();
         for file in idle {
+            // Each may write a long record: what is full goes first.
+            self.send(now, false);
             self.flush_open(file, now);
         }
     }
 
     fn flush_open(&mut self, file: FileId, now: Instant) {
         let Some(open) = self.open.get_mut(&file) else { return };
-        let Some(lines) = self.outbox.filling() else { return };
+        let Some(lines) = self.outbox.filling().filter(|lines| !lines.is_full()) else { return };
         open.reader.flush(End::Idle, now_unix_nanos(), &mut lines.records(&open.attributes));
         self.note(file, now);
     }
@@ -301,11 +319,28 @@ impl Worker {
         if taken > 0 {
             open.taken_at = now;
             self.note(file, now);
+            if !self.cover(file) {
+                self.flush_open(file, now);
+                self.cover(file);
+            }
         }
         if again {
             self.queue(file);
         }
         true
+    }
+
+    /// Covers what a reader holds of unfinished records. False if the budget has no room for that:
+    /// they are taken as they are then.
+    fn cover(&mut self, file: FileId) -> bool {
+        let Some(open) = self.open.get_mut(&file) else { return true };
+        let held_bytes = open.reader.held_bytes() as u64;
+        let sum = self.held.bytes() - open.held_bytes.min(self.held.bytes()) + held_bytes;
+        let covered = self.held.try_resize(sum);
+        if covered {
+            open.held_bytes = held_bytes;
+        }
+        covered
     }
 
     /// What was in the file is gone: its open record is whole, and it is read from 0.

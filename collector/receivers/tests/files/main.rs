@@ -1,4 +1,11 @@
 //! Reading log files: a real file system, a publisher that does as it is told.
+#![allow(
+    clippy::unwrap_used,
+    clippy::unwrap_in_result,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs
+)]
 
 mod model;
 mod odd;

@@ -3,10 +3,10 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use millrace_config::{ContainersReceiver, StartAt};
+use millrace_config::{ContainersReceiver, FilesReceiver, Multiline, StartAt};
 use millrace_receivers::files::SourceSettings;
 
-use crate::rig::{Rig, numbered, text_of};
+use crate::rig::{Rig, Script, numbered, text_of};
 
 /// Scenario: a pod's file as the kubelet makes it, rotated, with its compressed elders. Guarantee:
 /// lines have the pod's attributes from the path, rotated ones as well; no byte of the compressed.
@@ -76,5 +76,44 @@ fn a_line_over_the_limit_is_cut_and_the_next_ones_come() {
     rig.start();
     rig.until_each(&numbered("a", 0, 10));
     rig.until_metric("millrace_files_cut_total", |cut| cut >= 1);
+    rig.stop();
+}
+
+/// Scenario: a record of three lines, the last that is written for now. Guarantee: it comes whole
+/// when no further line has come for the time-out, and a restart repeats nothing.
+#[test]
+fn lines_that_belong_together_come_as_one_after_the_time_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = FilesReceiver {
+        include: vec![format!("{}/logs/*.log", folder.path().display())],
+        start_at: StartAt::Beginning,
+        multiline: Some(Multiline { indented: true, timeout_millis: 300, ..Multiline::default() }),
+        ..FilesReceiver::default()
+    };
+    let mut rig = Rig::with(folder, vec![SourceSettings::Files(settings)]);
+    rig.append("a.log", "panic\n  at one\n  at two\n");
+    rig.start();
+    let trace = "panic\n  at one\n  at two".to_owned();
+    rig.until_exactly(vec![trace.clone()]);
+    rig.stop();
+    rig.append("a.log", "next\n");
+    rig.start();
+    rig.until_exactly(vec![trace, "next".into()]);
+    rig.stop();
+}
+
+/// Scenario: the drain's deadline passes while everything is refused. Guarantee: the end says that
+/// not all is confirmed, and the next process sends it.
+#[test]
+fn a_drain_that_leaves_lines_unconfirmed_says_so_and_they_come_later() {
+    let mut rig = Rig::new(&["*.log"], StartAt::Beginning);
+    rig.script(Script::RefuseAll);
+    rig.append("a.log", &text_of("a", 0, 5));
+    rig.start();
+    rig.until("a try", || *rig.publisher.tries.lock().unwrap() >= 1);
+    assert!(!rig.stop_now());
+    rig.script(Script::Deliver);
+    rig.start();
+    rig.until_exactly(numbered("a", 0, 5));
     rig.stop();
 }

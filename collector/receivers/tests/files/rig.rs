@@ -175,6 +175,12 @@ impl Rig {
         assert_eq!(self.used_beside_held(), 0, "the budget is given back");
     }
 
+    /// Drains with a deadline that has passed. Whether everything was confirmed.
+    pub(crate) fn stop_now(&mut self) -> bool {
+        self.drain.begin_by(Instant::now());
+        self.files.take().unwrap().join()
+    }
+
     fn used_beside_held(&self) -> u64 {
         let held: u64 = self.publisher.held.lock().unwrap().iter().map(|(_, r)| r.bytes()).sum();
         self.budget.used_bytes() - held

@@ -1,4 +1,11 @@
 //! Rotation, truncation, identity and positions, with a directory in memory.
+#![allow(
+    clippy::unwrap_used,
+    clippy::unwrap_in_result,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs
+)]
 
 mod rig;
 

@@ -12,6 +12,8 @@ use crate::shell;
 
 /// Where the collector's metrics are registered, by their whole names.
 const COLLECTOR_METRICS: &str = "collector/pipeline/src/telemetry.rs";
+/// Likewise those of a reader of files.
+const FILE_METRICS: &str = "collector/pipeline/src/file_metrics.rs";
 /// Where the operator's are, without `OPERATOR_PREFIX`.
 const OPERATOR_METRICS: &str = "operator/src/telemetry/metrics.rs";
 const OPERATOR_PREFIX: &str = "millrace_operator_";
@@ -97,7 +99,9 @@ impl Tree {
                 tree.crates.extend(name.map(|name| name.trim_end_matches('"').to_owned()));
             }
             match path.as_str() {
-                COLLECTOR_METRICS => tree.metrics.extend(quoted(text).map(str::to_owned)),
+                COLLECTOR_METRICS | FILE_METRICS => {
+                    tree.metrics.extend(quoted(text).map(str::to_owned))
+                }
                 OPERATOR_METRICS => {
                     let names = quoted(text).map(|name| format!("{OPERATOR_PREFIX}{name}"));
                     tree.metrics.extend(names);
