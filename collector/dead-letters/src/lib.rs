@@ -2,8 +2,8 @@
 //! puts them back where they came from.
 //!
 //! A dead letter is a record that a gateway could not store: the original bytes, key and headers,
-//! and behind them what [`millrace_pipeline::dead_letter`] writes. They are only ever read; that one
-//! was sent again is written behind it, into the same partition, as a mark (see [`Sent`]).
+//! and behind them what [`millrace_pipeline::dead_letter`] writes. They are only ever read; that
+//! one was sent again is written behind it, into the same partition, as a mark (see [`Sent`]).
 //!
 //! This room reads topics from end to end, one message at a time, and never joins a consumer group.
 //! Whatever is in a topic is text for a terminal only after control characters are taken out.
