@@ -180,6 +180,9 @@ pub struct Origin {
     /// The time stamp of the batch's first message, in milliseconds since 1970: tells a topic that
     /// was deleted and made again from its predecessor, whose offsets were the same.
     pub first_timestamp_millis: i64,
+    /// Whether its source can read it again, exactly so: then an insert that would wait for long
+    /// is given back ([`Outcome::Abandoned`]), with the memory it holds.
+    pub is_read_again: bool,
 }
 
 impl Origin {
@@ -202,6 +205,7 @@ impl Origin {
             partition: (numbers.start % i64::from(i32::MAX)) as i32,
             range: OffsetRange::new(numbers.start, numbers.end).ok()?,
             first_timestamp_millis: started_millis,
+            is_read_again: false,
         })
     }
 }
@@ -222,8 +226,7 @@ impl Insert {
     /// names the offsets of the whole batch, the table and the slice.
     #[must_use]
     pub fn token(&self) -> String {
-        let Origin { signal: _, group, topic, partition, range, first_timestamp_millis } =
-            &self.origin;
+        let Origin { group, topic, partition, range, first_timestamp_millis, .. } = &self.origin;
         let Block { table_name, slice, .. } = &self.block;
         format!(
             "millrace:1:{group}:{topic}:{partition}:{}-{}:{first_timestamp_millis}:\

@@ -16,7 +16,7 @@ use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext};
 
 /// Longer than any wait here should take, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// For how long messages are counted: 160 inserts, as the window's four places let through.
+/// For how long messages are counted: 80 inserts, as the window's four places let through.
 const COUNTED: Duration = Duration::from_secs(6);
 /// How often they are counted while a table is in trouble. The server's pace is an upper bound, so
 /// a busy machine only takes away from a count: one good count shows the rate, a fault spoils all.
@@ -101,7 +101,7 @@ impl World {
              connection: {{bootstrapServers: ['{servers}']}}\n\
              exporters:\n  clickhouse:\n    endpoints: ['{}']\n    maxInsertsInFlight: 4\n    \
              insertTimeoutSeconds: {INSERT_TIMEOUT_SECONDS}\n    \
-             batch: {{maxRows: 10, maxAgeMillis: 2000}}\n",
+             batch: {{maxRows: 10, maxAgeMillis: 4000}}\n",
             clickhouse.url(),
         );
         let settings = tempfile::tempdir().unwrap();
@@ -169,14 +169,14 @@ fn request(number: u8, record: &[u8]) -> Vec<u8> {
 }
 
 fn traces() -> Load {
-    Load::new("otlp_traces", 12, 60, request(2, &field(5, b"a span")))
+    Load::new("otlp_traces", 12, 30, request(2, &field(5, b"a span")))
 }
 
 fn metrics() -> Load {
     // A point with the value 1.
     let point = [&[4 << 3 | 1][..], &1_f64.to_le_bytes()].concat();
     let metric = [field(1, b"a metric"), field(5, &field(1, &point))].concat();
-    Load::new("otlp_metrics", 12, 60, request(2, &metric))
+    Load::new("otlp_metrics", 12, 30, request(2, &metric))
 }
 
 /// Long lines that don't compress on many partitions: a batch of 2 MB of each is more than the

@@ -5,7 +5,9 @@
 //! deadline; anything else is tried again, however long it takes, with the data still in Kafka.
 //!
 //! An insert into a table that takes none for now, or keeps it waiting for long, waits aside
-//! ([`super::rest`]): it holds no place of the window, so that other tables' inserts go on.
+//! ([`super::rest`]): it holds no place of the window, so that other tables' inserts go on. One
+//! insert of a table waits so and finds out when it takes inserts again. Others are given back to
+//! a source that can read them again, with the memory they hold.
 //!
 //! An answer that may be about the table makes the sink look at it ([`super::look`]): columns that
 //! are gone are left out from the next try on, and rows refused by a changed type aren't bad rows.
@@ -151,23 +153,30 @@ impl Delivery {
             drop(turn);
             let is_silent = place.is_none() && verdict.code.is_none();
             if is_silent || tries.every_replica_refuses_the_table() {
-                rest = rest.or_else(|| self.rests.begin(table.index));
-                drop((hold.take(), place.take()));
+                drop(place.take());
+                rest = self.waits_on(insert, table, rest, &tries);
+                if rest.is_none() {
+                    return Outcome::Abandoned;
+                }
+                drop(hold.take());
                 self.until_next_try(rest.as_ref(), wait).await;
                 continue;
             }
-            rest = None;
             let is_blocked = matches!(verdict.class, Class::Stop | Class::RefreshSchema);
             if !is_blocked || seen.parameters() != plan.parameters() {
-                drop(hold.take());
+                drop((hold.take(), rest.take()));
                 // What was in the way is gone: no need to wait for it.
                 tokio::time::sleep(if is_blocked { RETRY.first } else { wait }).await;
                 continue;
             }
+            drop(place.take());
+            rest = self.waits_on(insert, table, rest, &tries);
+            if rest.is_none() {
+                return Outcome::Abandoned;
+            }
             let hold = hold.get_or_insert_with(|| Blocked::new(&self.state, &table.name));
             hold.because(blocking_reason(&verdict, &seen));
             self.refresh_login_after(&verdict);
-            drop(place.take());
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 // Another insert got through: no need to sleep it out. A pause all the same, lest
@@ -175,6 +184,24 @@ impl Delivery {
                 () = self.state.unblocked() => tokio::time::sleep(RETRY.first).await,
             }
         }
+    }
+
+    /// From now on, or still, the insert waits for its table. None when another one does, which
+    /// suffices to find out when the table takes inserts again, and this one can be read again: then
+    /// its memory is others'. At the end of the process nobody reads it again here.
+    fn waits_on<'a>(
+        &'a self,
+        insert: &Insert,
+        table: &TableEntry,
+        rest: Option<Rest<'a>>,
+        tries: &Tries,
+    ) -> Option<Rest<'a>> {
+        let rest = rest.or_else(|| self.rests.begin(table.index))?;
+        let stays = !insert.origin.is_read_again || tries.has_history() || self.drain.is_begun();
+        if stays {
+            return Some(rest);
+        }
+        rest.leave_to_others()
     }
 
     /// The answer to a try. A table that keeps one waiting for long rests, as one that refuses
@@ -473,6 +500,12 @@ impl Tries {
         self.is_divisible && self.memory >= MEMORY_TRIES
     }
 
+    /// Whether what was answered so far decides what becomes of it, and who sends it again must
+    /// know that.
+    fn has_history(&self) -> bool {
+        self.memory > 0 || self.short > 0 || self.asked_again
+    }
+
     fn note_refusal(&mut self, verdict: &Verdict) {
         let of_table = verdict.code.is_some_and(is_of_table);
         self.of_table = if of_table { self.of_table + 1 } else { 0 };
@@ -518,6 +551,7 @@ mod tests {
                 partition: 0,
                 range: millrace_ledger::OffsetRange::new(5, last + 1).unwrap(),
                 first_timestamp_millis: 0,
+                is_read_again: true,
             };
             Tries::new(&origin, 1, 1, "token")
         };

@@ -3,7 +3,8 @@
 //!
 //! An insert that waits for its table holds no place of the window, and while one waits the source
 //! is told to keep further ones back, so a resting table costs the others nothing. It is tried by
-//! one insert at a time, after each one's own wait; one that got through wakes the next.
+//! one insert at a time, after each one's own wait; one that got through wakes the next. What a
+//! source can read again doesn't wait while another insert does.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -49,6 +50,17 @@ impl Rests {
 }
 
 impl<'a> Rest<'a> {
+    /// Leaves the waiting to others, if there are any; else this is the one that waits.
+    pub(super) fn leave_to_others(self) -> Option<Self> {
+        let others = |waiting: usize| (waiting > 1).then(|| waiting - 1);
+        if self.0.waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, others).is_err() {
+            return Some(self);
+        }
+        // It has left, and got through no more than they did: nobody is woken.
+        std::mem::forget(self);
+        None
+    }
+
     /// The right to try, once no other insert of this table tries.
     pub(super) async fn turn(&self) -> MutexGuard<'a, ()> {
         self.0.turn.lock().await

@@ -119,6 +119,7 @@ impl Fixture {
             partition,
             range: OffsetRange::new(100, 200).unwrap(),
             first_timestamp_millis: 1_700_000_000_000,
+            is_read_again: true,
         };
         Insert { block, origin, reservation: self.budget.try_reserve(10).unwrap() }
     }

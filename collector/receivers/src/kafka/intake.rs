@@ -425,6 +425,7 @@ impl<M: Member> Session<M> {
             partition: key.partition,
             range,
             first_timestamp_millis,
+            is_read_again: true,
         }
     }
 
