@@ -102,8 +102,7 @@ impl Broker {
                 METADATA => self.metadata(),
                 _ => continue,
             };
-            let size = u32::try_from(body.len() + 4).unwrap();
-            client.write_all(&[&size.to_be_bytes(), &request[4..8], &body].concat())?;
+            client.write_all(&[&length(body.len() + 4), &request[4..8], &body].concat())?;
             if kind == METADATA {
                 self.was_hostile.store(true, Ordering::Release);
                 self.push(&mut client)?;
@@ -116,7 +115,7 @@ impl Broker {
             return Ok(());
         };
         let mut answer = vec![0xff; bytes + 4];
-        answer[..4].copy_from_slice(&u32::try_from(bytes).unwrap().to_be_bytes());
+        answer[..4].copy_from_slice(&length(bytes));
         let most = bytes - bytes / 16;
         match self.will {
             Will::Flood(_) => loop {
@@ -164,6 +163,11 @@ impl Broker {
         body.resize(body.len().max(bytes.saturating_sub(4)), 0);
         body
     }
+}
+
+/// As an answer begins.
+fn length(bytes: usize) -> [u8; 4] {
+    u32::try_from(bytes).unwrap().to_be_bytes()
 }
 
 fn short(request: &[u8], at: usize) -> i16 {

@@ -1,13 +1,15 @@
 //! Kafka clusters that want the operator's memory: a process of its own asks many of them at once,
 //! and one that is honest; its highest resident memory and its threads are looked at from outside.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+// What was measured stands in the test's output.
+#![allow(clippy::print_stderr)]
 
 mod asking;
 mod brokers;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,6 +31,9 @@ const RESIDENT_BYTES_MAX: u64 = 64 << 20;
 /// sessions have beside them.
 const THREADS_MAX: usize = 2 * 400 + 32 * 16;
 
+/// Lines that it has said and nobody has read; it waits then.
+const LINES_MAX: usize = 1_000;
+
 /// The process that asks, as the operator does. Killed when this is dropped.
 struct Asking {
     child: Child,
@@ -45,7 +50,7 @@ impl Asking {
             .stdout(Stdio::piped())
             .spawn()
             .expect("a process");
-        let (told, lines) = channel();
+        let (told, lines) = sync_channel(LINES_MAX);
         let out = BufReader::new(child.stdout.take().unwrap());
         thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|it| told.send(it)));
         Self { child, lines }
