@@ -51,6 +51,8 @@ pub(crate) enum Side {
     Edge(Way),
     /// No collector: each stage by itself.
     Stages,
+    /// No collector: bytes of log files to OTLP.
+    Lines,
 }
 
 /// A case.
@@ -152,6 +154,7 @@ pub(crate) const ALL: &[Case] = &[
     ours("edge-grpc-plain", edge("grpc", "none")),
     ours("edge-http", edge("http", "gzip")),
     ours("stages", Side::Stages),
+    ours("lines", Side::Lines),
 ];
 
 /// The cases that a word means: one by its name, or all whose names begin with the word and a dash;
@@ -188,7 +191,7 @@ impl Case {
             Side::Gateway { dataset: Dataset::Logs, .. } => 3_000_000,
             Side::Gateway { dataset: Dataset::Metrics, .. } => 2_000_000,
             Side::Edge(_) => 4_000_000,
-            Side::Stages => 0,
+            Side::Stages | Side::Lines => 0,
         };
         match size {
             Size::Full => full,

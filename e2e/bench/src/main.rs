@@ -14,6 +14,7 @@ mod collector;
 mod dataset;
 mod fill;
 mod flame;
+mod lines;
 mod peer;
 mod process;
 mod profile;
@@ -74,6 +75,10 @@ fn measure(args: &Args) -> Result<()> {
         say::progress("stages, each by itself");
         stages::run(args.size())?.iter().try_for_each(|line| tell(line))?;
     }
+    if cases.iter().any(|case| case.side == Side::Lines) && args.peer()?.is_none() {
+        say::progress("bytes of log files to OTLP");
+        lines::run(args.size())?.iter().try_for_each(|line| tell(line))?;
+    }
     let mut entries = entries(args, &cases)?;
     if !entries.is_empty() {
         run_all(args, &mut entries)?;
@@ -104,7 +109,8 @@ fn entries(args: &Args, cases: &[Case]) -> Result<Vec<Entry>> {
     let peer = args.peer()?.map(Collector::peer);
     let mut entries = Vec::new();
     for case in cases {
-        if case.side == Side::Stages || (peer.is_some() && !case.is_for_peers) {
+        let is_alone = matches!(case.side, Side::Stages | Side::Lines);
+        if is_alone || (peer.is_some() && !case.is_for_peers) {
             continue;
         }
         let entry = |collector| Entry { case: *case, collector, outcomes: Vec::new() };

@@ -100,7 +100,7 @@ impl Bench<'_> {
                 self.gateway(dataset, target, delivery, attributes)
             }
             Side::Edge(way) => self.edge(way),
-            Side::Stages => bail!("stages are no run of a collector"),
+            Side::Stages | Side::Lines => bail!("{} is no run of a collector", self.case.name),
         }
     }
 

@@ -29,6 +29,7 @@ fn main() -> Result<()> {
     let mut seeds = requests()?;
     seeds.extend(compressed()?);
     seeds.extend(texts());
+    seeds.insert("lines", lines());
     seeds.extend(announced(&seeds));
     seeds.extend(tables());
     for target in TARGETS {
@@ -221,6 +222,29 @@ const DOCUMENTS: &[&str] = &[
     "a: &a [1, 2]\nb: *a\n",
     "receivers: {otlp: {grpc: {enabled: false}, limits: {grpcMessageBytes: 4Mi}}}\n",
 ];
+
+/// Log files of each form: plain, with traces, of containers, with parts, bad bytes and long lines.
+fn lines() -> Vec<Vec<u8>> {
+    let files = [
+        "one\n\ntwo\r\nE 3\n at x\n\tat y\n\n at z\nE 4\nno end",
+        "2016-10-06T00:17:09.669794202Z stdout F E 1\n2016-10-06T02:17:09+02:00 stderr P a\n\
+         2016-10-06T00:17:10Z stdout F  at x\n2016-10-06T00:17:09.5Z stderr F:x b\r\nno format\n",
+        "{\"log\":\"E 1\\n\",\"stream\":\"stdout\",\"time\":\"2016-10-06T00:17:09Z\"}\n\
+         {\"log\":\" \\ud834\\udd1e\\\"\",\"attrs\":{\"a\":[1]},\"stream\":\"stderr\",\
+         \"time\":\"2016-10-06T00:17:09.1-01:30\"}\n",
+    ];
+    let mut inputs = Vec::new();
+    for form in 0..12 {
+        for (limit, file) in (0..).zip(files) {
+            let with = |limit: u8| [&[form, limit, form * 5][..], file.as_bytes()].concat();
+            inputs.extend([with(limit * 9), with(250)]);
+        }
+    }
+    inputs.push(
+        [&[0, 3, 9][..], "ä€\u{1d11e}".repeat(40).as_bytes(), b"\xff\xe2\x82\n\0\0"].concat(),
+    );
+    inputs
+}
 
 /// OTLP in JSON: ids, enums by name and by number, numbers as strings, every kind of value, keys in
 /// snake case, and a key that OTLP doesn't know. The first byte says which signal it is.

@@ -14,6 +14,7 @@ pub mod ddl;
 pub mod decompress;
 pub mod intent;
 pub mod json;
+pub mod lines;
 // A pure module of a crate that links a Kafka client, which fuzz targets can do without.
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../../collector/exporters/src/clickhouse/answer.rs"]
@@ -48,6 +49,7 @@ pub const TARGETS: &[Target] = &[
     target("walk_logs", walk::logs, 1024),
     target("walk_metrics", walk::metrics, 1024),
     target("json", json::text, 1024),
+    target("lines", lines::file, 600),
     target("columns_traces", columns::traces, 768),
     target("columns_logs", columns::logs, 768),
     target("columns_metrics", columns::metrics, 768),

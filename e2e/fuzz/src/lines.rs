@@ -1,0 +1,88 @@
+//! Bytes of log files: any bytes, in any pieces, come to the same records and the same places to
+//! resume from; what is written is a request like any other; what is held is bounded.
+//!
+//! The first byte of an input chooses the form, the second one the limit, the third one the length
+//! of the pieces; the rest is the file.
+
+use std::sync::{Arc, LazyLock};
+
+use millrace_lines::{Container, End, Form, Multiline, Reader, Request, Resume, Source};
+use millrace_wire::Signal;
+use millrace_wire::limits::Limits;
+use millrace_wire::otlp::check;
+
+use crate::reference;
+
+static START: LazyLock<Option<Multiline>> = LazyLock::new(|| Multiline::start("^E|^$").ok());
+const NOW: u64 = 1;
+
+/// A log file.
+pub fn file(data: &[u8]) {
+    let &[control, limit, piece, ref file @ ..] = data else { return };
+    let containers = [Container::None, Container::Cri, Container::DockerJson, Container::Detect];
+    let form = Arc::new(Form {
+        container: containers[usize::from(control) % 4],
+        multiline: [None, START.clone(), Some(Multiline::Indented)][usize::from(control >> 2) % 3]
+            .clone(),
+        max_record_bytes: 4 + usize::from(limit),
+    });
+    let source = Source::new(&[("service.name", "fuzz")], &[]);
+    let mut once = Reader::new(Arc::clone(&form), 0);
+    let whole = read(&mut once, &source, file, file.len().max(1), None);
+
+    let mut pieces = Reader::new(Arc::clone(&form), 0);
+    let mut lost = Vec::new();
+    let step = 1 + usize::from(piece) % 64;
+    assert_eq!(read(&mut pieces, &source, file, step, Some(&mut lost)), whole);
+    assert_eq!(once.take_counts(), pieces.take_counts());
+    // One of the places where it could have been lost.
+    if let Some((from, before)) = lost.get(usize::from(limit) % lost.len().max(1)) {
+        let mut resumed = Reader::resumed(form, *from);
+        let rest = read(&mut resumed, &source, file, file.len().max(1), None);
+        assert_eq!([&whole[..*before], &rest[..]].concat(), whole);
+    }
+}
+
+/// Reads to the file's end, each record into a request of its own. Notes places to resume from,
+/// with the records that were written until then.
+fn read(
+    reader: &mut Reader,
+    source: &Source,
+    file: &[u8],
+    step: usize,
+    mut places: Option<&mut Vec<(Resume, usize)>>,
+) -> Vec<Vec<u8>> {
+    let mut records = Vec::new();
+    let mut request = Request::with_limit(1);
+    let mut given = reader.offset() as usize;
+    while given < file.len() {
+        given = (given + step).min(file.len());
+        loop {
+            let from = reader.offset() as usize;
+            reader.take(&file[from..given], NOW, &mut request.records(source));
+            assert!(reader.held_bytes() <= 2 * (4 + 255));
+            if request.is_empty() {
+                break;
+            }
+            keep(&mut request, &mut records);
+        }
+        if let Some(places) = &mut places {
+            places.push((reader.resume(), records.len()));
+        }
+    }
+    let rest = &file[reader.offset() as usize..];
+    reader.flush(End::File { rest }, NOW, &mut request.records(source));
+    keep(&mut request, &mut records);
+    assert_eq!(reader.resume_offset(), file.len() as u64);
+    records
+}
+
+/// What a line or a flush has written, as one.
+fn keep(request: &mut Request, records: &mut Vec<Vec<u8>>) {
+    let checked = check(Signal::Logs, request.bytes(), &Limits::default());
+    let found = checked.map(|checked| checked.records);
+    assert_eq!(found, Ok(request.count()), "not the records that were counted");
+    assert_eq!(reference::records(Signal::Logs, request.bytes()), Some(request.count()));
+    records.push(request.bytes().to_vec());
+    request.clear();
+}
