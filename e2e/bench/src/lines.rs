@@ -20,6 +20,9 @@ const RECORD_BYTES: usize = 256 * 1024;
 /// When lines are observed.
 const NOW: u64 = 1_764_000_000_000_000_000;
 
+/// Makes a file's record by its number.
+type Make = fn(usize) -> String;
+
 /// Files, and how they are read: one line of JSON for each, of the best round.
 pub(crate) fn run(size: Size) -> Result<Vec<String>> {
     let rounds = match size {
@@ -27,7 +30,7 @@ pub(crate) fn run(size: Size) -> Result<Vec<String>> {
         Size::Quick => 5,
     };
     let dated = Multiline::start(r"^\d{4}-\d{2}-\d{2}")?;
-    let files: [(&str, Container, Option<Multiline>, fn(usize) -> String); 5] = [
+    let files: [(&str, Container, Option<Multiline>, Make); 5] = [
         ("plain-512", Container::None, None, plain),
         ("cri-216", Container::Detect, None, cri),
         ("docker-216", Container::Detect, None, docker),
@@ -58,7 +61,7 @@ pub(crate) fn run(size: Size) -> Result<Vec<String>> {
     Ok(lines)
 }
 
-fn made(make: fn(usize) -> String) -> Vec<u8> {
+fn made(make: Make) -> Vec<u8> {
     let mut file = Vec::with_capacity(FILE_BYTES + 4096);
     for number in 0.. {
         if file.len() >= FILE_BYTES {
