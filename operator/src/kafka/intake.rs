@@ -4,8 +4,11 @@
 //!
 //! An answer counts from its first byte until the library frees its buffer: on its way, in a queue,
 //! while it is taken apart. Who finds no room waits a moment, and is refused then, which closes
-//! that connection to a broker: other brokers could make a longer wait last. [`super::native_intake`] calls this from the
-//! library's threads; whom one works for, it knows by the thread that started it.
+//! that connection to a broker: other brokers could make a longer wait last. `native_intake` calls
+//! this from the library's threads; whom one works for, it knows by the thread that started it.
+//!
+//! Limits: what the library makes of an answer while it takes it apart, up to five times as much,
+//! and what it keeps of it afterwards, is not counted.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use crate::outbound::Outbound;
 
-/// The longest answer of a broker, in bytes: metadata of 25,000 partitions (42 bytes each with three
-/// copies), which is a hundred topics with 250 each or the two largest topics that there may be; or
+/// The longest answer of a broker, in bytes: metadata of 25,000 partitions (42 bytes each with
+/// three copies), which is a hundred topics with 250 each or the two largest topics that there may be; or
 /// what 200 commits hold at most (4.3 kB each). The library's own bound is 100 MB.
 pub(super) const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 

@@ -131,7 +131,8 @@ unsafe extern "C" fn thrd_create(
     const ERROR: c_int = 2;
     let beginning = Box::new(Beginning { start, argument, client: intake::Counted::of_current() });
     let beginning = Box::into_raw(beginning);
-    // SAFETY: in glibc a `thrd_t` is a `pthread_t`, a `c_ulong`; `begin` takes the box over if it is called.
+    // SAFETY: in glibc a `thrd_t` is a `pthread_t`, a `c_ulong`; `begin` takes the box over if it
+    // is called.
     unsafe {
         match pthread_create(thread, std::ptr::null(), begin, beginning.cast()) {
             0 => SUCCESS,

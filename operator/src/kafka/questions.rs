@@ -1,5 +1,5 @@
-//! Many questions to one cluster in few: a hundred topics in one, offsets of thousands of partitions
-//! in a few.
+//! Many questions to one cluster in few: a hundred topics in one, offsets of thousands of
+//! partitions in a few.
 //!
 //! It knows how large a question may be, and that none may name a partition twice. Where the
 //! client's own idea of a topic turns out to be out of date it is asked for anew, a bounded number
