@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use crate::outbound::Outbound;
 
 /// The longest answer of a broker, in bytes: metadata of 25,000 partitions (42 bytes each with
-/// three copies), which is a hundred topics with 250 each or the two largest topics that there may be; or
-/// what 200 commits hold at most (4.3 kB each). The library's own bound is 100 MB.
+/// three copies), which is a hundred topics with 250 each or the two largest topics there may be;
+/// or what 200 commits hold at most (4.3 kB each). The library's own bound is 100 MB.
 pub(super) const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
 /// Bytes of answers held when none has room to go on. A connection of ours may hold half of what is
