@@ -16,8 +16,9 @@ use std::sync::Arc;
 use millrace_ddl::{Budget, is_link_local};
 
 /// Bytes of answers held at once, of ClickHouse and of collectors' metrics together. With 40 MiB at
-/// rest, 18 MiB that reconciles hold and 32 MiB for hostile Kafka clusters (measured; 10 MiB as
-/// they arrive, the rest taken apart) that is 102 of the chart's 128 MiB. A metrics page has 100 kB
+/// rest, 18 MiB that reconciles hold and 56 MiB for hostile Kafka clusters (32 measured with 400
+/// brokers: 10 MiB as they arrive, the rest taken apart; 24 for 600 brokers more) that is 126 of
+/// the chart's 160 MiB. A metrics page has 100 kB
 /// and tables with a thousand columns 200 kB, so some sixty are read at once.
 const ANSWERS_BYTES_MAX: usize = 12 * 1024 * 1024;
 

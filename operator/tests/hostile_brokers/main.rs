@@ -20,16 +20,16 @@ use rdkafka::mocking::MockCluster;
 const SIEGE: Duration = Duration::from_secs(12);
 
 /// Longer than an honest cluster may take to be answered about, also on a busy machine.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
+const ANSWERED_WITHIN: Duration = Duration::from_secs(15);
 
 /// What the asking process may have resident at most: 15 MiB at rest, 10 MiB of answers, what the
-/// library makes of those that it takes apart just then, and threads of 40 KiB. Measured: 44 MiB;
-/// 1,675 MiB when nothing bounds the answers, 163 MiB when nothing bounds the brokers.
+/// library makes of those that it takes apart just then, and threads of 40 KiB. Measured: 44 to
+/// 48 MiB; 1,675 MiB when nothing bounds the answers, 163 MiB when nothing bounds the brokers.
 const RESIDENT_BYTES_MAX: u64 = 64 << 20;
 
 /// Threads of the asking process: the brokers of all clusters in two clients each, and what 32
 /// sessions have beside them.
-const THREADS_MAX: usize = 2 * 400 + 32 * 16;
+const THREADS_MAX: usize = 2 * 1_000 + 32 * 16;
 
 /// Lines that it has said and nobody has read; it waits then.
 const LINES_MAX: usize = 1_000;
