@@ -187,8 +187,8 @@ impl Delivery {
     }
 
     /// From now on, or still, the insert waits for its table. None when another one does, which
-    /// suffices to find out when the table takes inserts again, and this one can be read again: then
-    /// its memory is others'. At the end of the process nobody reads it again here.
+    /// suffices to find out when the table takes inserts again, and this one can be read again:
+    /// then its memory is others'. At the end of the process nobody reads it again here.
     fn waits_on<'a>(
         &'a self,
         insert: &Insert,
