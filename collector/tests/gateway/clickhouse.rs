@@ -1,6 +1,6 @@
 //! A ClickHouse that keeps no rows, but the offsets of those it took, as inserts' tokens name them,
-//! each token once. It takes a while for each insert, and is in trouble with one table when the test
-//! says so.
+//! each token once. It takes a while for each insert, and is in trouble with one table when the
+//! test says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};

@@ -156,8 +156,8 @@ impl<M: Member> Session<M> {
 
     /// Takes work up again whose table is open.
     pub(super) fn look_at_blocked(&mut self) {
-        let kept_back = self.partitions.values().any(|p| p.kept_back.is_some());
-        if self.now < self.next_unblock || !kept_back && self.blocked.is_empty() {
+        let none = self.partitions.values().all(|partition| partition.kept_back.is_none());
+        if self.now < self.next_unblock || (none && self.blocked.is_empty()) {
             return;
         }
         self.next_unblock = self.now + UNBLOCK_INTERVAL;

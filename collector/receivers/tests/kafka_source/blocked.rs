@@ -3,8 +3,8 @@
 use super::*;
 
 /// Scenario: one short message on each of 32 partitions, batches that are cut when they are a
-/// minute old, and a budget of 12 MiB. Guarantee: all are read, and their open batches take 1 MiB of
-/// it at most.
+/// minute old, and a budget of 12 MiB. Guarantee: all are read, and their open batches take 1 MiB
+/// of it at most.
 #[test]
 fn open_batches_of_few_rows_take_little_of_the_budget() {
     const PARTITIONS: i32 = 32;

@@ -61,11 +61,12 @@ fn run_all(seeds: &Range<u64>) -> (Tally, Vec<String>) {
 
 /// Scenario: kills, freezes past the session's time-out, drains, scaling, a topic made again,
 /// refused and lost commits, answers about commits that are old to whoever knows better, late,
-/// repeated, lost and refusing sinks, blocked tables that give inserts back, little memory; eager and cooperative groups,
-/// both kinds of delivery. Guarantee, at every commit: nothing is committed that isn't stored or
-/// dead-lettered, and no commit goes back. Guarantee, at the end of a drain: where it says that
-/// everything is safe, all that it sent is committed. Guarantee, in the end: every row is stored,
-/// with effectively-once delivery exactly once, within bounded time; no memory is held any more.
+/// repeated, lost and refusing sinks, blocked tables that give inserts back, little memory; eager
+/// and cooperative groups, both kinds of delivery. Guarantee, at every commit: nothing is committed
+/// that isn't stored or dead-lettered, and no commit goes back. Guarantee, at the end of a drain:
+/// where it says that everything is safe, all that it sent is committed. Guarantee, in the end:
+/// every row is stored, with effectively-once delivery exactly once, within bounded time; no memory
+/// is held any more.
 #[test]
 fn no_seed_loses_or_doubles_a_record() {
     let seeds = match number("MILLRACE_SEED") {
