@@ -5,7 +5,6 @@ use millrace_crds::v1alpha1::{KafkaConnection, KafkaSasl, KafkaTls, SaslMechanis
 use rdkafka::ClientConfig;
 use sha2::{Digest, Sha256};
 
-use super::intake::ANSWER_BYTES_MAX;
 use crate::error::StepError;
 use crate::outbound::credentials::{Login, Secrets};
 
@@ -13,18 +12,12 @@ use crate::outbound::credentials::{Login, Secrets};
 /// its cause is known before the conversation's own deadline.
 const CONNECT_TIMEOUT_MILLIS: &str = "7000";
 
-/// What a fetch may bring, in bytes: the least that the library takes, which is what a record may
-/// have. With 512 more it must be within the longest answer; nothing is ever fetched.
-const FETCH_BYTES_MAX: &str = "1000000";
+/// The longest answer of a broker, in bytes: twice what the metadata of 1,000 topics with a hundred
+/// partitions each take (40 bytes each). The library's own bound is 100 MB, more than the pod has.
+const ANSWER_BYTES_MAX: &str = "8388608";
 
-/// What the kernel keeps of what arrives, in bytes, for each connection to a broker. It doubles
-/// this. Its own bound is some MiB, which count as the pod's.
-const SOCKET_BYTES_MAX: &str = "32768";
-
-/// A connection to a broker over which nothing was sent or received for so long is closed, in
-/// milliseconds, and with it goes the part of an answer that stands still: three of the pools'
-/// intervals.
-const IDLE_MILLIS_MAX: &str = "30000";
+/// The least that the library takes, which is what a message may have.
+const FETCH_BYTES_MAX: &str = "1048576";
 
 /// librdkafka's settings for one connection. Has no `Debug`: it holds passwords.
 #[derive(Clone)]
@@ -134,10 +127,9 @@ fn common(bootstrap_servers: String) -> Entries {
         // A failed name or address is asked again soon; the conversation is short anyway.
         ("reconnect.backoff.max.ms", "1000".to_owned()),
         ("enable.metrics.push", "false".to_owned()),
-        ("receive.message.max.bytes", ANSWER_BYTES_MAX.to_string()),
+        ("receive.message.max.bytes", ANSWER_BYTES_MAX.to_owned()),
+        // Must be less, and nothing is ever fetched.
         ("fetch.max.bytes", FETCH_BYTES_MAX.to_owned()),
-        ("socket.receive.buffer.bytes", SOCKET_BYTES_MAX.to_owned()),
-        ("connections.max.idle.ms", IDLE_MILLIS_MAX.to_owned()),
     ]
 }
 

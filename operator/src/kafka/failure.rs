@@ -73,9 +73,6 @@ impl Failure {
                 "; write a replicationFactor that is at most the number of brokers"
             }
             Reason::TopicSettingRefused => "; correct the topic's settings",
-            _ if code == Code::BadMessage => {
-                "; a broker's answer is malformed, or longer than the 1 MiB that the operator takes"
-            }
             _ => "",
         };
         let passes = matches!(
@@ -93,9 +90,6 @@ impl Failure {
     pub(super) fn call(what: &str, error: &KafkaError) -> Self {
         match error.rdkafka_error_code() {
             Some(code) => Self::answered(what, code),
-            None if matches!(error, KafkaError::AdminOp(RDKafkaErrorCode::BadMessage)) => {
-                Self::answered(what, RDKafkaErrorCode::BadMessage)
-            }
             None => Self::new(Reason::KafkaRefused, format!("cannot {what}: {error}")),
         }
     }

@@ -9,13 +9,11 @@
 mod brokers;
 mod connection;
 mod failure;
-mod intake;
 mod lag;
 mod lag_age;
 pub mod lag_board;
 mod lag_queue;
 mod native;
-mod native_intake;
 mod probe;
 mod questions;
 mod records;

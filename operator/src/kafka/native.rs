@@ -3,7 +3,7 @@
 //! and commits with metadata for a group that nobody is in.
 //!
 //! [`ask`] puts questions and waits for their answers; it decides nothing and keeps nothing. All
-//! that is unsafe in the operator is in this file and in `native_intake`.
+//! that is unsafe in the operator is in this file.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -25,16 +25,14 @@ pub(super) const EARLIEST: i64 = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPE
 /// The spec of the offset after a partition's last message.
 pub(super) const LATEST: i64 = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_LATEST as i64;
 
-/// Topics in one question: with 250 partitions each the answer is as long as one may be
-/// (`intake::ANSWER_BYTES_MAX`).
-pub(super) const TOPICS_MAX: usize = 100;
-/// Partitions in one question. The library looks each one of an answer up in the list of those
-/// asked for: 1,000 * 1,000 comparisons are some milliseconds.
+/// Topics in one question. The library looks each one of an answer up in the list of those asked
+/// for: 1,000 * 1,000 comparisons are some milliseconds.
+pub(super) const TOPICS_MAX: usize = 1_000;
+/// Partitions in one question, for the same reason.
 pub(super) const PARTITIONS_MAX: usize = 1_000;
 /// Questions under way at once. Each is at most 1,000 partitions of some 200 bytes in the library,
-/// so all are under 4 MB; most are a dozen partitions. Their answers, of 30 kB, are within what one
-/// connection may hold (`intake`).
-const UNDER_WAY_MAX: usize = 20;
+/// so all are under 20 MB; most are a dozen partitions.
+const UNDER_WAY_MAX: usize = 100;
 /// How much later than its own limit a question's end is told: the library's timers are coarse.
 const GRACE: Duration = Duration::from_secs(1);
 

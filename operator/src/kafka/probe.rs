@@ -18,7 +18,6 @@ use rdkafka::metadata::MetadataBroker;
 use super::Deadline;
 use super::connection::Settings;
 use super::failure::{Failure, settled};
-use super::intake::{self, ANSWER_BYTES_MAX, BROKERS_MAX, NO_ROOM, Share};
 use crate::outbound::{Outbound, link_local_among};
 
 /// How long one attempt waits before the error events are looked at.
@@ -28,11 +27,11 @@ const ATTEMPT: Duration = Duration::from_millis(1_500);
 /// packets ends after 7 s, and its cause is then known.
 const REACH_MAX: Duration = Duration::from_secs(8);
 
+/// Brokers of a cluster: the largest have some hundreds, and each costs the library a thread.
+const BROKERS_MAX: usize = 1_000;
+
 /// Different causes remembered; more would be the same few, told of more brokers.
 const CAUSES_MAX: usize = 16;
-
-/// How the library tells of an answer that is longer than it takes; the length follows.
-const BAD_LENGTH: &str = "Invalid response size ";
 
 /// Collects the error events of one client.
 #[derive(Clone, Default)]
@@ -43,17 +42,13 @@ pub(super) struct Causes(Arc<Mutex<BTreeSet<(Weight, String)>>>);
 enum Weight {
     Authentication,
     Tls,
-    Length,
     Resolve,
-    Room,
     Transport,
 }
 
 impl Weight {
-    fn of(code: RDKafkaErrorCode, text: &str) -> Option<Self> {
+    fn of(code: RDKafkaErrorCode) -> Option<Self> {
         match code {
-            RDKafkaErrorCode::BadMessage if text.contains(BAD_LENGTH) => Some(Self::Length),
-            RDKafkaErrorCode::BrokerTransportFailure if text.contains(NO_ROOM) => Some(Self::Room),
             RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SaslAuthenticationFailed => {
                 Some(Self::Authentication)
             }
@@ -69,8 +64,7 @@ impl Weight {
 
 impl Causes {
     fn note(&self, error: &KafkaError, text: &str) {
-        let weight = error.rdkafka_error_code().and_then(|code| Weight::of(code, text));
-        let Some(weight) = weight else { return };
+        let Some(weight) = error.rdkafka_error_code().and_then(Weight::of) else { return };
         let mut causes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if causes.len() < CAUSES_MAX {
             causes.insert((weight, settled(text)));
@@ -100,16 +94,6 @@ impl Causes {
             );
             return Some(Failure::new(Reason::KafkaTlsFailed, message));
         }
-        if let Some(text) = first(Weight::Length) {
-            let length = text.split_once(BAD_LENGTH).and_then(|(_, it)| it.split(' ').next());
-            let message = format!(
-                "a broker's answer of {} bytes is more than the {ANSWER_BYTES_MAX} that the \
-                 operator takes; check that kafka.bootstrapServers names Kafka's port, and that no \
-                 topic has more than 10,000 partitions",
-                length.unwrap_or("too many")
-            );
-            return Some(Failure::new(Reason::KafkaRefused, message));
-        }
         let unresolved = causes.iter().filter(|(weight, _)| *weight == Weight::Resolve).count();
         match first(Weight::Resolve) {
             Some(text) if unresolved >= servers => {
@@ -126,12 +110,6 @@ impl Causes {
             return failure;
         }
         let causes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if causes.iter().any(|(weight, _)| *weight == Weight::Room) {
-            let message = "brokers' answers take all the memory that the operator has for them; \
-                           tried again by itself: if it lasts, look for a cluster whose answers \
-                           never end";
-            return Failure::new(Reason::KafkaUnreachable, message);
-        }
         let cause = causes.first().map_or("no answer in time", |(_, text)| text.as_str());
         Failure::new(
             Reason::KafkaUnreachable,
@@ -161,8 +139,6 @@ pub(super) struct Link {
     pub(super) consumer: BaseConsumer<Causes>,
     /// Whether it names a group, without which it can't ask for any group's commits.
     pub(super) in_group: bool,
-    /// What its brokers make the library hold.
-    share: Arc<Share>,
     /// Changes topics; made when it is first needed.
     admin: OnceLock<AdminClient<DefaultClientContext>>,
 }
@@ -187,11 +163,8 @@ impl Link {
         if let Some(group) = group {
             config.set("group.id", group);
         }
-        let share = Share::new(outbound.clone());
-        let consumer: BaseConsumer<Causes> = {
-            let _entered = intake::enter(&share);
-            config.create_with_context(causes.clone()).map_err(|error| unusable(&error))?
-        };
+        let consumer: BaseConsumer<Causes> =
+            config.create_with_context(causes.clone()).map_err(|error| unusable(&error))?;
         not_link_local(settings.bootstrap_servers())?;
         let reaching = Deadline::within(deadline.at_most(REACH_MAX));
         loop {
@@ -200,11 +173,8 @@ impl Link {
                 && !metadata.brokers().is_empty()
             {
                 allowed(outbound, metadata.brokers(), reaching)?;
-                if share.is_crowded() {
-                    return Err(crowded(metadata.brokers().len()));
-                }
                 let in_group = group.is_some();
-                return Ok(Self { consumer, in_group, share, admin: OnceLock::new() });
+                return Ok(Self { consumer, in_group, admin: OnceLock::new() });
             }
             serve(&consumer);
             if let Some(failure) = causes.verdict(settings.servers(), settings.login_secret()) {
@@ -224,7 +194,6 @@ impl Link {
         if let Some(known) = self.admin.get() {
             return Ok(known);
         }
-        let _entered = intake::enter(&self.share);
         let made = settings.client_config().create().map_err(|error| unusable(&error))?;
         Ok(self.admin.get_or_init(|| made))
     }
@@ -243,7 +212,8 @@ fn allowed(
     deadline: Deadline,
 ) -> Result<(), Failure> {
     if brokers.len() > BROKERS_MAX {
-        return Err(crowded(brokers.len()));
+        let message = format!("this cluster names more than {BROKERS_MAX} brokers as its own");
+        return Err(Failure::new(Reason::KafkaRefused, message));
     }
     for broker in brokers {
         let (host, port) = (broker.host(), broker.port());
@@ -256,22 +226,6 @@ fn allowed(
         }
     }
     Ok(())
-}
-
-/// There is no room for all of a cluster's brokers.
-fn crowded(named: usize) -> Failure {
-    let message = if named > BROKERS_MAX {
-        format!(
-            "this cluster names {named} brokers, more than the {BROKERS_MAX} that the operator \
-             takes of one; check kafka.bootstrapServers"
-        )
-    } else {
-        format!(
-            "this cluster names {named} brokers, for which there is no room beside those of other \
-             connections; tried again by itself: let what uses one cluster share a log-in"
-        )
-    };
-    Failure::new(Reason::KafkaRefused, message)
 }
 
 fn not_link_local(servers: &str) -> Result<(), Failure> {
@@ -314,24 +268,6 @@ mod tests {
         let failure = causes.verdict(1, Some("kafka-user")).unwrap();
         assert_eq!(failure.reason, Reason::KafkaAuthenticationFailed);
         assert!(failure.message.contains("Secret kafka-user"), "{failure}");
-    }
-
-    /// Scenario: an answer that is longer than is taken, and one that found no room. Guarantee: the
-    /// first is told at once, with its length and what to check; the other when time is over.
-    #[test]
-    fn answers_that_are_not_taken_say_so() {
-        let text = "127.0.0.1:1/bootstrap: Receive failed: Invalid response size 8388608 \
-                    (0..1048576): increase receive.message.max.bytes (after 3ms in state UP)";
-        let failure = caused(&[(RDKafkaErrorCode::BadMessage, text)]).verdict(1, None).unwrap();
-        assert_eq!(failure.reason, Reason::KafkaRefused);
-        let words = "answer of 8388608 bytes is more than the 1048576 that the operator takes; ";
-        assert!(failure.message.contains(words), "{failure}");
-        let text = format!("127.0.0.1:1/2: Receive failed: {NO_ROOM}");
-        let causes = caused(&[(RDKafkaErrorCode::BrokerTransportFailure, &text)]);
-        assert_eq!(causes.verdict(1, None), None);
-        let failure = causes.last_word(1, None);
-        assert_eq!(failure.reason, Reason::KafkaUnreachable);
-        assert!(failure.message.contains("tried again by itself"), "{failure}");
     }
 
     /// Scenario: one of two names does not resolve. Guarantee: no verdict, the other may answer.

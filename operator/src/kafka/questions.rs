@@ -1,5 +1,5 @@
-//! Many questions to one cluster in few: a hundred topics in one, offsets of thousands of
-//! partitions in a few.
+//! Many questions to one cluster in few: topics in one, offsets of thousands of partitions in a
+//! few.
 //!
 //! It knows how large a question may be, and that none may name a partition twice. Where the
 //! client's own idea of a topic turns out to be out of date it is asked for anew, a bounded number
@@ -36,7 +36,7 @@ pub(super) type Located = HashMap<Want, Result<Found, Code>>;
 /// An answer or none.
 pub(super) type Answered = Result<Answer, Code>;
 
-/// Describes topics, all in one question (per hundred).
+/// Describes topics, all in one question (per thousand).
 pub(super) fn describe<'a>(
     link: &Link,
     names: impl Iterator<Item = &'a Arc<str>>,

@@ -3,9 +3,9 @@
 //!
 //! Hosts are named exactly, or by a domain (`*.example.com`). Without any, all are allowed but
 //! link-local addresses, where a cloud's metadata service is, which never are. Brokers
-//! that a cluster names itself are looked at before the client library connects to them, by name;
-//! what the names resolve to, when a connection to the cluster is made. What brokers answer has a
-//! bound of its own (`kafka::intake`), as it is counted inside the library.
+//! that a cluster names itself are looked at when a connection to it is made. Limits: those that it
+//! names later are connected to by the client library, unseen; and what brokers answer is bounded
+//! for each connection (`receive.message.max.bytes`), not by the budget here.
 
 pub mod credentials;
 
@@ -15,11 +15,9 @@ use std::sync::Arc;
 
 use millrace_ddl::{Budget, is_link_local};
 
-/// Bytes of answers held at once, of ClickHouse and of collectors' metrics together. With 40 MiB at
-/// rest, 18 MiB that reconciles hold and 56 MiB for hostile Kafka clusters (32 measured with 400
-/// brokers: 10 MiB as they arrive, the rest taken apart; 24 for 600 brokers more) that is 126 of
-/// the chart's 160 MiB. A metrics page has 100 kB
-/// and tables with a thousand columns 200 kB, so some sixty are read at once.
+/// Bytes of answers held at once, of ClickHouse and of collectors' metrics together: an eighth of
+/// the chart's 96 MiB, beside 40 MiB at rest and 18 MiB that reconciles hold. A metrics page has
+/// 100 kB and tables with a thousand columns 200 kB, so some sixty are read at once.
 const ANSWERS_BYTES_MAX: usize = 12 * 1024 * 1024;
 
 /// The longest answer of ClickHouse: a third of the budget, and twenty times what is honest.
