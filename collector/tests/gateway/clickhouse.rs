@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// How long an insert takes: far longer than what this machine does for one, so that the places of
 /// the sink's window decide the rate.
-const ANSWER_TAKES: Duration = Duration::from_millis(300);
+const ANSWER_TAKES: Duration = Duration::from_millis(600);
 
 /// What becomes of inserts into a table in trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
