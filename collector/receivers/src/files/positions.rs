@@ -1,6 +1,6 @@
 //! Where it is kept how far files are read: a document and the one before it, replaced whole.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,8 @@ use millrace_tail::{Recalled, Resort, recall};
 const PRESENT: &str = "positions";
 const PREVIOUS: &str = "positions.previous";
 const NEXT: &str = "positions.next";
+/// Locked while a process uses the directory; the kernel lets go of it with the process.
+const LOCK: &str = "lock";
 
 /// The most bytes of a document that are read: 64 MiB, some 300,000 files.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
@@ -19,12 +21,22 @@ pub(super) struct Positions {
     folder: PathBuf,
     /// The present document can't be read: it must not replace the one before it.
     damaged: bool,
+    _lock: File,
 }
 
 impl Positions {
     pub(super) fn open(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
-        Ok(Self { folder: folder.to_owned(), damaged: false })
+        let lock = File::create(folder.join(LOCK))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { folder: folder.to_owned(), damaged: false, _lock: lock }),
+            Err(TryLockError::WouldBlock) => {
+                let text = "another process uses them, and would send each line too: end it, or \
+                            give this one a directory of its own";
+                Err(io::Error::new(ErrorKind::WouldBlock, text))
+            }
+            Err(TryLockError::Error(error)) => Err(error),
+        }
     }
 
     pub(super) fn recall(&mut self) -> io::Result<(Recalled, Option<Resort>)> {
@@ -60,5 +72,22 @@ impl Positions {
         fs::rename(path(NEXT), path(PRESENT))?;
         self.damaged = false;
         File::open(&self.folder)?.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: a second process opens the positions that one uses; then the first ends.
+    /// Guarantee: the second is refused and told why, and is let in afterwards.
+    #[test]
+    fn positions_have_one_user_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = Positions::open(folder.path()).unwrap();
+        let refused = Positions::open(folder.path()).unwrap_err();
+        assert!(refused.to_string().contains("another process uses them"), "{refused}");
+        drop(first);
+        Positions::open(folder.path()).unwrap();
     }
 }
