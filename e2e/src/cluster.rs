@@ -189,11 +189,19 @@ impl Cluster {
     /// # Errors
     /// When it can't be made.
     pub fn namespace(&self, purpose: &str) -> Result<Namespace<'_>> {
+        self.namespace_enforcing("restricted", purpose)
+    }
+
+    /// The same, with another pod security level than `restricted`.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn namespace_enforcing(&self, level: &str, purpose: &str) -> Result<Namespace<'_>> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let name = format!("e2e-{purpose}-{:x}", now.as_millis() & 0xff_ffff);
         self.kubectl(&["create", "namespace", &name])?;
-        let label = "pod-security.kubernetes.io/enforce=restricted";
-        self.kubectl(&["label", "namespace", &name, label])?;
+        let label = format!("pod-security.kubernetes.io/enforce={level}");
+        self.kubectl(&["label", "namespace", &name, &label])?;
         Ok(Namespace { cluster: self, name })
     }
 }

@@ -32,7 +32,11 @@ pub struct Wish {
     pub kafka_password: Option<String>,
     /// ClickHouse's password; the right one when absent.
     pub clickhouse_password: Option<String>,
-    /// Partitions of the traces topic.
+    /// The one signal: `traces` or `logs`.
+    pub signal: &'static str,
+    /// The pod security level of its namespace.
+    pub level: &'static str,
+    /// Partitions of the signal's topic.
     pub partitions: u32,
     /// The allocator of the collector's image.
     pub allocator: &'static str,
@@ -56,6 +60,8 @@ impl Wish {
             clickhouse: stack.clickhouse_url(),
             kafka_password: None,
             clickhouse_password: None,
+            signal: "traces",
+            level: "restricted",
             partitions: 4,
             allocator: "system",
             version: None,
@@ -82,7 +88,7 @@ impl<'c> Pipeline<'c> {
     /// # Errors
     /// When the API server refuses any of them.
     pub fn apply(stack: &Stack, cluster: &'c Cluster, purpose: &str, wish: Wish) -> Result<Self> {
-        let namespace = cluster.namespace(purpose)?;
+        let namespace = cluster.namespace_enforcing(wish.level, purpose)?;
         let kafka = (stack.kafka_user_file(), stack.kafka_password_file());
         let clickhouse = (stack.clickhouse_user_file(), stack.clickhouse_password_file());
         for (name, (user, password), other) in [
@@ -120,7 +126,7 @@ impl<'c> Pipeline<'c> {
     }
 
     fn document(&self) -> String {
-        let Wish { kafka, clickhouse, partitions, allocator, version, .. } = &self.wish;
+        let Wish { kafka, clickhouse, signal, partitions, allocator, version, .. } = &self.wish;
         let database = self.database();
         let mut document = json!({
             "apiVersion": "millrace.dev/v1alpha1",
@@ -137,8 +143,8 @@ impl<'c> Pipeline<'c> {
                     "database": database,
                     "credentialsSecretRef": {"name": "clickhouse-user"},
                 },
-                "signals": {"traces": {
-                    "topicName": format!("{database}_traces"),
+                "signals": {*signal: {
+                    "topicName": format!("{database}_{signal}"),
                     "topic": {"partitions": partitions, "replicationFactor": 1},
                 }},
                 "edge": {"replicas": 1},

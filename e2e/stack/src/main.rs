@@ -15,7 +15,7 @@ use millrace_stack::stack::Stack;
 
 /// A real Kubernetes, Kafka and ClickHouse engine on this machine, from package registries alone.
 ///
-/// State is in MILLRACE_STATE (/var/lib/millrace), what was built in MILLRACE_CACHE
+/// State is in MILLRACE_STATE (/var/lib/millrace-stack), what was built in MILLRACE_CACHE
 /// (~/.cache/millrace).
 #[derive(Debug, Parser)]
 #[command(name = "millrace-stack", version)]

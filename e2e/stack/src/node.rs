@@ -39,7 +39,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const INNER_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Folders of the host that the node replaces by folders of the state, and must exist for that.
-const BOUND_FOLDERS: [(&str, &str); 2] = [("/var/lib/kubelet", "kubelet"), ("/var/lib/cni", "cni")];
+const BOUND_FOLDERS: [(&str, &str); 3] =
+    [("/var/lib/kubelet", "kubelet"), ("/var/lib/cni", "cni"), ("/var/lib/millrace", "positions")];
 
 /// Starts the namespaces; prints the id of the process that holds them.
 const START_SCRIPT: &str = r#"
@@ -56,9 +57,12 @@ for file in hosts resolv.conf; do
 done
 mount -t tmpfs -o mode=755 tmpfs /run
 mount -t tmpfs -o mode=755 tmpfs /var/log
+mkdir /var/log/pods
+mount --bind "$1/pod-logs" /var/log/pods
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 mount --bind "$1/kubelet" /var/lib/kubelet
 mount --bind "$1/cni" /var/lib/cni
+mount --bind "$1/positions" /var/lib/millrace
 mount --make-rshared /
 hostname "$2"
 "#;
@@ -123,6 +127,7 @@ impl Node {
 
     fn start_init(&self) -> Result<()> {
         self.paths.state_dir("pids")?;
+        self.paths.state_dir("pod-logs")?;
         for (_, folder) in BOUND_FOLDERS {
             self.paths.state_dir(folder)?;
         }

@@ -7,7 +7,7 @@ use crate::error::{Result, StackError};
 use crate::service::{cache_dir, create_dir};
 
 /// Where state goes unless `MILLRACE_STATE` says otherwise.
-const DEFAULT_STATE: &str = "/var/lib/millrace";
+const DEFAULT_STATE: &str = "/var/lib/millrace-stack";
 /// Folders that are empty inside the node, so that its processes share no file with the host's.
 pub(crate) const HIDDEN_FOLDERS: [&str; 2] = ["/run", "/var/log"];
 

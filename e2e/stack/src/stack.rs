@@ -27,7 +27,7 @@ pub use status::Status;
 
 /// What the stack puts into its state folder. `down` removes these and nothing else, so that a
 /// MILLRACE_STATE pointed at the wrong folder costs nobody their files.
-const STATE_ENTRIES: [&str; 17] = [
+const STATE_ENTRIES: [&str; 18] = [
     "clickhouse",
     "cni",
     "conf",
@@ -42,6 +42,7 @@ const STATE_ENTRIES: [&str; 17] = [
     "pids",
     "pki",
     "pod-logs",
+    "positions",
     "secrets",
     "version",
     "volume-plugins",

@@ -116,7 +116,7 @@ fn stack_cgroups(root: &Path) -> BTreeSet<String> {
 
 /// Processes of a stack, by what they were started with: its pause program, or a file of its state.
 fn stack_processes() -> BTreeSet<String> {
-    let ours = ["/bin/pause-", STATE_PREFIX, "/var/lib/millrace/", "/run/containerd/"];
+    let ours = ["/bin/pause-", STATE_PREFIX, "/var/lib/millrace-stack/", "/run/containerd/"];
     let processes = names("/proc").into_iter().filter(|name| name.parse::<u32>().is_ok());
     processes
         .filter_map(|pid| {

@@ -18,8 +18,11 @@ use crate::service::write_file;
 
 /// Pods at once on the node; the pod range holds 65,000 addresses.
 const MAX_PODS: u32 = 110;
-/// A pod's log is rotated at this size: a test that runs wild must not fill the disk.
-const CONTAINER_LOG_LIMIT: &str = "10Mi";
+/// A pod's log is rotated at this size: a test that runs wild must not fill the disk, and one of
+/// log files sees many rotations within a minute.
+const CONTAINER_LOG_LIMIT: &str = "2Mi";
+/// How often the kubelet compares logs with that size; its default is 10 s.
+const CONTAINER_LOG_INTERVAL: &str = "3s";
 
 /// Writes every configuration file. Contents depend on the state folder alone, so writing them
 /// again changes nothing.
@@ -174,10 +177,10 @@ fn kubelet(paths: &Paths) -> Value {
         "clusterDNS": [CLUSTER_DNS],
         "clusterDomain": "cluster.local",
         "resolvConf": paths.conf("resolv.conf"),
-        "podLogsDir": paths.state().join("pod-logs"),
         "volumePluginDir": paths.state().join("volume-plugins"),
         "maxPods": MAX_PODS,
         "containerLogMaxSize": CONTAINER_LOG_LIMIT,
+        "containerLogMonitorInterval": CONTAINER_LOG_INTERVAL,
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": format!("/{CGROUP}"),
         // Version 1 machines are still served, swap is left alone, and the node's own processes
