@@ -9,7 +9,7 @@ use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::Publish;
 use millrace_pipeline::readiness::{Part, Readiness};
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_receivers::files::{self, Files, SourceSettings};
+use millrace_receivers::files::{self, SourceSettings, StartError};
 use millrace_receivers::otlp::{self, Otlp};
 
 use crate::common::RunError;
@@ -52,19 +52,19 @@ pub(crate) async fn take(sources: &Sources, parts: Parts) -> Result<(), RunError
         Some(receiver) => Some(listen(receiver, &parts).await?),
         None => None,
     };
-    let reading = logs.as_deref().map(|logs| read(logs, &parts)).transpose()?;
     let serve = async {
         if let Some(listening) = listening {
             listening.serve().await;
         }
+        Ok(())
     };
-    let wait = async {
-        match reading {
-            Some(files) => tokio::task::spawn_blocking(|| files.join()).await.unwrap_or(false),
-            None => true,
+    let read = async {
+        match logs {
+            Some(logs) => read(logs, &parts).await,
+            None => Ok(true),
         }
     };
-    let ((), is_on_record) = tokio::join!(serve, wait);
+    let ((), is_on_record) = tokio::try_join!(serve, read)?;
     if is_on_record { Ok(()) } else { Err(RunError::Deadline) }
 }
 
@@ -91,20 +91,26 @@ async fn listen(receiver: &OtlpReceiver, parts: &Parts) -> Result<Otlp, RunError
     Ok(otlp)
 }
 
-/// Starts to read files. Its end is that of the drain.
-fn read(logs: &LogSources, parts: &Parts) -> Result<Files, RunError> {
-    let reading = files::start(files::Parts {
+/// Reads files until the drain. Whether all that was read is on record then.
+async fn read(logs: &LogSources, parts: &Parts) -> Result<bool, RunError> {
+    let needs = files::Parts {
         sources: files_of(logs),
         positions: logs.positions.clone(),
         budget: parts.budget.clone(),
         drain: parts.drain.clone(),
         telemetry: Arc::clone(&parts.telemetry),
         publisher: Arc::clone(&parts.publisher),
-    })?;
+    };
+    let started = tokio::task::spawn_blocking(|| files::start(needs)).await;
+    let reading = match started.unwrap_or_else(|ended| Err(StartError::Thread(ended.into()))) {
+        // Nothing was read, and clients' requests are still to be answered.
+        Err(_) if parts.drain.is_begun() => return Ok(true),
+        started => started?,
+    };
     if let Some(ready) = &parts.ready.files {
         ready.ready();
     }
-    Ok(reading)
+    Ok(tokio::task::spawn_blocking(|| reading.join()).await.unwrap_or(false))
 }
 
 /// What only starting would show of settings: whether patterns can be used.

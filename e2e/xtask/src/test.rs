@@ -113,10 +113,14 @@ pub(crate) fn run(from: Phase) -> Result<()> {
 }
 
 /// Cluster tests run on the local stack. One that wasn't up before is removed again, and its own
-/// life cycle is then tested too.
+/// life cycle is then tested too. What a run left that was ended in the middle is removed first:
+/// the cluster would start with that run's objects, and its pods would take the node's processors.
 fn cluster(suites: &[Suite], tally: &mut Tally) -> Result<()> {
     let stack = Stack::open()?;
     let was_up = stack.status().is_up();
+    if !was_up {
+        stack.down(&say::progress())?;
+    }
     stack.up(&say::progress())?;
     // The stack has built the Helm that renders it.
     shell::run("bash", &["manifests/render", "--check"])?;

@@ -29,7 +29,7 @@ use rustix::process::{Resource, getrlimit};
 
 use open::Buffer;
 use outbox::{Outbox, REQUEST_BYTES, Way};
-use positions::Positions;
+use positions::{OTHER_MAX, Positions};
 use source::Source;
 use worker::Worker;
 
@@ -129,7 +129,8 @@ pub fn check(sources: &[SourceSettings]) -> Result<(), StartError> {
     sources.iter().try_for_each(|source| Source::compile(source).map(drop))
 }
 
-/// Starts to read.
+/// Starts to read. Blocks while another process uses the positions: for a minute at most, and not
+/// once the drain has begun.
 ///
 /// # Errors
 /// When the settings can't be used, or the positions can't be read.
@@ -151,7 +152,8 @@ pub fn start(parts: Parts) -> Result<Files, StartError> {
     let reserved = budget.try_reserve(buffer_bytes).ok_or_else(small)?;
     let directory = positions.directory.display().to_string();
     let fault = |source| StartError::Positions { directory: directory.clone(), source };
-    let mut positions = Positions::open(&positions.directory).map_err(fault)?;
+    let mut positions =
+        Positions::open(&positions.directory, OTHER_MAX, || drain.is_begun()).map_err(fault)?;
     let (recalled, resort) = positions.recall().map_err(fault)?;
     if let Some(resort) = resort {
         tracing::error!(directory, "{resort}");

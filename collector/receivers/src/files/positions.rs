@@ -3,6 +3,8 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use millrace_tail::{Recalled, Resort, recall};
 
@@ -11,6 +13,13 @@ const PREVIOUS: &str = "positions.previous";
 const NEXT: &str = "positions.next";
 /// Locked while a process uses the directory; the kernel lets go of it with the process.
 const LOCK: &str = "lock";
+
+/// How long another process is waited for: a pod that is replaced drains for up to 40 s with what
+/// the operator writes by default, and one that was deleted by force goes on as long.
+pub(super) const OTHER_MAX: Duration = Duration::from_secs(60);
+
+/// How often the lock is tried meanwhile.
+const TRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The most bytes of a document that are read: 64 MiB, some 300,000 files.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
@@ -25,17 +34,35 @@ pub(super) struct Positions {
 }
 
 impl Positions {
-    pub(super) fn open(folder: &Path) -> io::Result<Self> {
+    /// Waits for another process that uses the directory, until `patience` is over or `is_given_up`.
+    pub(super) fn open(
+        folder: &Path,
+        patience: Duration,
+        is_given_up: impl Fn() -> bool,
+    ) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let lock = File::create(folder.join(LOCK))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self { folder: folder.to_owned(), damaged: false, _lock: lock }),
-            Err(TryLockError::WouldBlock) => {
+        let began = Instant::now();
+        let mut is_announced = false;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => {
+                    return Ok(Self { folder: folder.to_owned(), damaged: false, _lock: lock });
+                }
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+            if began.elapsed() >= patience || is_given_up() {
                 let text = "another process uses them, and would send each line too: end it, or \
                             give this one a directory of its own";
-                Err(io::Error::new(ErrorKind::WouldBlock, text))
+                return Err(io::Error::new(ErrorKind::WouldBlock, text));
             }
-            Err(TryLockError::Error(error)) => Err(error),
+            if !is_announced {
+                let (directory, wait_seconds) = (folder.display(), patience.as_secs());
+                tracing::warn!(%directory, wait_seconds, "waiting for another process to end");
+                is_announced = true;
+            }
+            thread::sleep(TRY_INTERVAL);
         }
     }
 
@@ -77,17 +104,29 @@ impl Positions {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
-    /// Scenario: a second process opens the positions that one uses; then the first ends.
-    /// Guarantee: the second is refused and told why, and is let in afterwards.
+    /// Scenario: a second process opens the positions that one uses, and waits for none, then until
+    /// it is told to stop; a third waits, and the first ends. Guarantee: the second is refused and
+    /// told why; the third is let in.
     #[test]
     fn positions_have_one_user_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
-        let first = Positions::open(folder.path()).unwrap();
-        let refused = Positions::open(folder.path()).unwrap_err();
-        assert!(refused.to_string().contains("another process uses them"), "{refused}");
-        drop(first);
-        Positions::open(folder.path()).unwrap();
+        let first = Positions::open(folder.path(), Duration::ZERO, || false).unwrap();
+        for (patience, is_stopping) in [(Duration::ZERO, false), (OTHER_MAX, true)] {
+            let refused = Positions::open(folder.path(), patience, || is_stopping).unwrap_err();
+            assert!(refused.to_string().contains("another process uses them"), "{refused}");
+        }
+        let looks = Cell::new(0);
+        let first = Cell::new(Some(first));
+        let lets_go = || {
+            looks.set(looks.get() + 1);
+            drop(first.take());
+            false
+        };
+        Positions::open(folder.path(), OTHER_MAX, lets_go).unwrap();
+        assert_eq!(looks.get(), 1, "it was let in before the first had ended");
     }
 }
