@@ -101,7 +101,7 @@ impl Args {
         Terms { duration: Duration::from_secs(self.lease_duration_seconds) }
     }
 
-    /// What this replica calls itself. Outside a pod the process id keeps two apart.
+    /// This replica's identity. Outside a pod, the process id keeps two replicas apart.
     #[must_use]
     pub fn identity(&self) -> String {
         self.pod_name.clone().unwrap_or_else(|| format!("millrace-operator-{}", std::process::id()))

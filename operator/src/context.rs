@@ -1,8 +1,8 @@
-//! What a reconcile may touch: the API, the clock, events, metrics, and the world outside.
+//! What a reconcile may use: the API, the clock, events, metrics, and outside systems.
 //!
-//! The world outside comes as trait objects so that tests can stand in for it. What it holds
-//! of objects (failures in a row, what sizing remembers, which children were verified) only saves
-//! work, and what pods did so far is counted anew: losing it takes nothing back.
+//! Outside systems are trait objects, so that tests can replace them. What is cached of objects
+//! (failures in a row, sizing, verified children) only saves work, and pods' figures are sampled
+//! again: losing it undoes no decision.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::pods::{MetricsApi, PodSource};
 use crate::report::events::Events;
 use crate::telemetry::metrics::Metrics;
 
-/// Tells the time; conditions and sizing windows are made of it.
+/// The current time, for conditions and sizing windows.
 pub trait Clock: Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
@@ -48,7 +48,7 @@ impl Clock for SystemClock {
 /// Where collector images come from, and as whom they run.
 #[derive(Clone, Debug)]
 pub struct Images {
-    /// Repository without tag, such as `millrace/collector`.
+    /// Repository without tag, for example `millrace/collector`.
     pub collector_repository: String,
     /// Version used where a spec does not name one.
     pub collector_version_default: String,

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 /// How long a lease holds without being renewed.
 pub const LEASE_DURATION_DEFAULT: Duration = Duration::from_secs(4);
-/// Renewals per duration: four may fail before the lease is gone.
+/// Renewals per duration: four may fail before the lease is lost.
 const RENEWALS_PER_DURATION: u32 = 5;
 /// The holder stops one renewal interval before others may take over.
 const HOLD_SHARE: (u32, u32) = (4, 5);
@@ -29,7 +29,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// How often the holder renews and others look.
+    /// How often the holder renews and others check.
     #[must_use]
     pub fn renew_every(self) -> Duration {
         self.duration / RENEWALS_PER_DURATION
@@ -140,7 +140,7 @@ impl Elector {
         }
     }
 
-    /// One look, and one write when the lease may be taken: gives when that was sent. A conflict
+    /// One read, and one write if the lease may be taken; returns when that was sent. A conflict
     /// means another was faster.
     async fn try_acquire(&self, sighting: &mut Sighting) -> Result<Option<Instant>, kube::Error> {
         let found = self.api.get_opt(&self.name).await?;

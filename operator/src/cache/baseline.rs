@@ -1,8 +1,8 @@
-//! What pods did between two looks, kept for judging rollouts: counters at the beginning of a
-//! watch, and what pods did while nothing was under way.
+//! Samples of pods for judging rollouts: counters at the start of a watch period, and the pool's
+//! past before it.
 //!
-//! Kept in the process. Losing it is safe: a watch then begins again with the next look, and a pool
-//! of one pod is judged without its past. Nothing is judged here.
+//! Kept in memory. Losing it is safe: the watch period restarts with the next sample, and a pool of
+//! one pod is judged without its past. Nothing is judged here.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub fn answered(look: &pods::Look) -> Look {
     answered.map(|(pod, sample)| (pod.clone(), sample.clone())).collect()
 }
 
-/// Sample of all pods that answered at one look, by pod.
+/// One sample of all pods that answered, by pod.
 pub type Look = BTreeMap<String, Sample>;
 
 /// What is kept of one pool.
@@ -29,7 +29,7 @@ pub type Look = BTreeMap<String, Sample>;
 pub struct Baseline {
     /// Which watch `base` began, and the counters at its beginning.
     watch: Option<(String, Look)>,
-    /// While nothing is under way: the last two looks that are apart as far as the past reaches.
+    /// While no rollout runs: the two newest samples that are far enough apart.
     past: Option<(Look, Look)>,
     newest: Look,
     /// The pod that was to try a change and could not be made.
@@ -37,7 +37,7 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// Takes a look while nothing is under way.
+    /// Adds a sample while no rollout runs.
     pub fn rest(&mut self, look: Look) {
         self.watch = None;
         self.past = match self.past.take() {
@@ -48,7 +48,7 @@ impl Baseline {
         self.newest = look;
     }
 
-    /// Takes a look during the watch called `name`; the first one of a watch is its beginning.
+    /// Adds a sample during the watch period `name`; the first one is its start.
     pub fn watch(&mut self, name: &str, look: Look) {
         match &mut self.watch {
             Some((of, base)) if of == name => {
@@ -87,13 +87,13 @@ fn is_apart(before: &Look, now: &Look) -> bool {
     let at = |look: &Look| look.values().map(|it| it.at).max();
     match (at(before), at(now)) {
         (Some(before), Some(now)) => now.saturating_sub(before) >= PAST_SECONDS,
-        // A look that saw no pod is no beginning.
+        // A sample without pods can't be a start.
         (before, _) => before.is_none(),
     }
 }
 
-/// Pods that both looks saw. A pod that says so, or whose counters went backwards, was started anew
-/// in between and has counted from nothing.
+/// Load of pods in both samples. If a pod restarted in between (it says so, or its counters fell),
+/// its counters start from zero.
 fn between(base: &Look, now: &Look) -> Vec<(String, Load)> {
     let load = |(pod, now): (&String, &Sample)| {
         let base = base.get(pod)?;

@@ -1,9 +1,8 @@
-//! How long to wait before an object is looked at again after a failure.
+//! Back-off: how long to wait before an object is reconciled again after a failure.
 //!
-//! Delays double per failed attempt up to a cap and are jittered per object, so that a broken
-//! broker does not make every pool knock at the same instant. The jitter comes from the object's
-//! key and the attempt, not from a random source: a test can name the delay it expects. Bounded by
-//! the number of objects that are failing now.
+//! Delays double per failed attempt up to a cap, with jitter per object, so that a broken broker
+//! does not get all pools at the same instant. Jitter is a hash of the object's key and the
+//! attempt, so tests can name the delay. One entry per failing object.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -58,7 +57,7 @@ impl Failures {
         delay(category, attempt, key)
     }
 
-    /// Forgets the failures of `key`: it went well, or it is gone.
+    /// Drops the failures of `key` after a success or its deletion.
     pub fn clear(&self, key: &str) {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }

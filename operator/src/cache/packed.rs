@@ -1,9 +1,9 @@
-//! One of our own objects as its controller's store keeps it: its identity, and the rest as the
-//! JSON it came in, without managed fields but for whose the number of pods is. As a typed object
-//! it would take several times as much.
+//! One of our own objects in its controller's store: its identity, and the rest as JSON, without
+//! managed fields except who owns the number of pods. A typed object would take several times as
+//! much.
 //!
-//! It is unpacked for each look. One that does not parse is told by unpacking, never by the watch:
-//! it must not stop the others. Limits: what an object's JSON takes, some 1.5 KiB of a pool.
+//! It is unpacked at each use. An object that does not parse fails then, not in the watch, where it
+//! would stop the others. Limits: the size of the JSON, about 1.5 KiB for a pool.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -44,7 +44,7 @@ struct Metadata {
     metadata: ObjectMeta,
 }
 
-/// Of managed fields what tells whose `spec.replicas` is.
+/// Of managed fields, only what says who owns `spec.replicas`.
 fn owners_of_replicas(managed: Value) -> Option<Value> {
     let Value::Array(managed) = managed else { return None };
     let owns = |entry: &&Value| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some();

@@ -1,7 +1,7 @@
-//! Which pools refer to which Secrets, so that a changed Secret wakes them at once where the
-//! operator may watch Secrets (`--watch-secrets`). It holds names only.
+//! Which pools refer to which Secrets, so that a changed Secret triggers their reconcile where the
+//! operator may watch Secrets (`--watch-secrets`). Holds names only.
 //!
-//! Limits: one entry per reference of a pool that exists.
+//! Limits: one entry per reference of an existing pool.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};

@@ -69,7 +69,7 @@ fn stopped_by_server(error: ddl::MigrateError) -> StepError {
     }
 }
 
-/// Cuts what changes from attempt to attempt off a server's words: its version and query ids.
+/// Removes the parts of a server's message that vary between attempts: version and query ids.
 fn stable(text: &str) -> String {
     let text = text.split(" (version ").next().unwrap_or(text);
     text.split(", query_id").next().unwrap_or(text).trim_end().to_owned()

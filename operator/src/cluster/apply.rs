@@ -1,9 +1,9 @@
-//! Writing children: server-side apply, and only when something differs.
+//! Writes children by server-side apply, only when something differs.
 //!
-//! A child is read, compared with what is wanted, and written only if it is missing, was built from
-//! another wanted state (its hash annotation), or was changed by someone else. So a converged
-//! reconcile writes nothing and an edit by hand is put right at once. One field manager per
-//! concern. A child that exists but belongs to someone else is refused, never taken over.
+//! A child is read and compared, and written only if it is missing, was built from another desired
+//! state (its hash annotation), or was changed by someone else. So a converged reconcile writes
+//! nothing, and an edit by hand is repaired at once. One field manager per concern. A child that
+//! belongs to someone else is refused, never taken over.
 
 use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
@@ -75,7 +75,7 @@ pub enum ApplyError {
         /// The child's name.
         name: String,
     },
-    /// The object is on its way out; a new one can be made once it is gone.
+    /// The object is being deleted; a new one can be made after that.
     #[error("{kind} {name} is being deleted; it is made again once it is gone")]
     Terminating {
         /// The child's kind.
@@ -138,7 +138,7 @@ impl From<ApplyError> for StepError {
 /// What writing a child came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It was as wanted; nothing was written.
+    /// Nothing differed; nothing was written.
     None,
     /// It was not there.
     Created,
@@ -146,7 +146,7 @@ pub enum Change {
     Updated,
     /// It had been changed by someone else in these fields.
     Repaired(Vec<String>),
-    /// It is not as wanted, but was left alone: the owner is paused, or it must wait.
+    /// It differs but was left alone: the owner is paused, or it must wait.
     Withheld,
 }
 
@@ -159,7 +159,7 @@ pub struct Ensured<K> {
     pub change: Change,
 }
 
-/// What is wanted of a child, complete.
+/// The desired state of a child, complete.
 struct Wanted<K> {
     object: K,
     json: Value,
@@ -172,7 +172,7 @@ struct Wanted<K> {
 /// A workload as it was found.
 #[derive(Debug)]
 pub enum Looked<K> {
-    /// It is as wanted; its figures.
+    /// Nothing differs; its figures.
     AsWanted(Observation),
     /// It must be written.
     Differs {
@@ -188,7 +188,7 @@ pub struct Children<'a> {
     namespace: String,
     owner: OwnerReference,
     regarding: ObjectReference,
-    /// Children are looked at, not written.
+    /// Children are compared, not written.
     look_only: bool,
     /// What was written, for one event at the end.
     written: Mutex<Vec<String>>,
@@ -207,7 +207,7 @@ impl<'a> Children<'a> {
         })
     }
 
-    /// The same children, looked at and not written: for what must wait.
+    /// The same children, compared but not written: for what must wait.
     #[must_use]
     pub fn withheld(&self) -> Self {
         Self {
@@ -238,8 +238,8 @@ impl<'a> Children<'a> {
         Ok(self.ensure_prepared(wanted, |_| None).await?.change)
     }
 
-    /// As [`Self::keep`], for a workload; gives its figures too. They are read unless a watch that
-    /// tells of whole workloads has told them.
+    /// As [`Self::keep`], for a workload; also returns its figures, which are read unless a watch
+    /// of whole workloads reported them.
     ///
     /// # Errors
     /// As [`Self::keep`].
@@ -255,7 +255,7 @@ impl<'a> Children<'a> {
         }
     }
 
-    /// As [`Self::keep_workload`], but only looks.
+    /// As [`Self::keep_workload`], but compares only.
     ///
     /// # Errors
     /// As [`Self::keep`].
@@ -293,7 +293,7 @@ impl<'a> Children<'a> {
         Ok((figures(&ensured.object), ensured.change))
     }
 
-    /// The figures of a workload that its watch shows to be as wanted.
+    /// The figures of a workload that its watch shows to be as desired.
     fn known_figures<K>(&self, wanted: &Wanted<K>) -> Option<Observation> {
         let (seen, now) = (&self.context.seen, self.context.clock.now());
         let claim = || AppliedState::expected(&wanted.json, &wanted.hash);
@@ -323,7 +323,7 @@ impl<'a> Children<'a> {
         verified.then(|| packed.unpack().0.ok()).flatten()
     }
 
-    /// Completes what is wanted of a child by what all children of this owner carry.
+    /// Adds to a child what all children of this owner carry.
     fn prepare<K: Applicable>(&self, mut wanted: K) -> Result<Wanted<K>, ApplyError> {
         let kind = K::kind(&()).into_owned();
         let name = wanted.name_any();
@@ -382,8 +382,8 @@ impl<'a> Children<'a> {
         Ok(Ensured { object, change })
     }
 
-    /// The live child. One that its watch has told of is asked for from the API server's memory,
-    /// and counts if it is what the watch told of; anything else is read from its store.
+    /// The live child. If its watch reported it, a read from the API server's cache is enough,
+    /// provided it returns the reported version; otherwise it is read from etcd.
     async fn read<K: Applicable>(
         &self,
         api: &Api<K>,
@@ -455,8 +455,8 @@ impl<'a> Children<'a> {
         self.context.seen.count::<K, C>(&self.namespace, &self.owner.name) > wanted
     }
 
-    /// Whether a watch has told of our child of kind `C` called `name`: what else there is of ours
-    /// is then told too, or about to be.
+    /// Whether a watch reported our child of kind `C` called `name`: then it has reported our other
+    /// children too, or will soon.
     pub fn is_known<C: Applicable>(&self, name: &str) -> bool {
         self.context.seen.is_known(&Key::new::<C>(&self.namespace, name))
     }
@@ -521,8 +521,8 @@ impl<'a> Children<'a> {
         Ok(object)
     }
 
-    /// Takes out of a child what an apply of `wanted` would make nulls of; tells whether there was
-    /// any.
+    /// Removes fields of a child that an apply of `wanted` would set to null; returns whether there
+    /// were any.
     async fn empty_out<K: Applicable>(
         &self,
         api: &Api<K>,

@@ -9,7 +9,7 @@ use crate::error::StepError;
 use crate::outbound::credentials::{Login, Secrets};
 
 /// Longest wait for a TCP or TLS connection, in milliseconds: shorter than a conversation, so that
-/// its cause is known before the conversation's own deadline.
+/// its cause is known before the conversation's deadline.
 const CONNECT_TIMEOUT_MILLIS: &str = "7000";
 
 /// The longest answer of a broker, in bytes: twice what the metadata of 1,000 topics with a hundred
@@ -72,8 +72,8 @@ impl Settings {
         Self { entries, servers, login_secret: None }
     }
 
-    /// What tells this connection from others: servers, protocol and secrets, none of which can be
-    /// read from it.
+    /// Identifies this connection by servers, protocol and secrets, none of which can be read from
+    /// it.
     pub(super) fn identity(&self) -> Identity {
         let mut hash = Sha256::new();
         for (key, value) in &self.entries {
@@ -124,7 +124,7 @@ fn common(bootstrap_servers: String) -> Entries {
         ("bootstrap.servers", bootstrap_servers),
         ("client.id", "millrace-operator".to_owned()),
         ("socket.connection.setup.timeout.ms", CONNECT_TIMEOUT_MILLIS.to_owned()),
-        // A failed name or address is asked again soon; the conversation is short anyway.
+        // A failed name or address is retried soon; the conversation is short anyway.
         ("reconnect.backoff.max.ms", "1000".to_owned()),
         ("enable.metrics.push", "false".to_owned()),
         ("receive.message.max.bytes", ANSWER_BYTES_MAX.to_owned()),

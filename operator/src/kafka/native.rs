@@ -25,15 +25,15 @@ pub(super) const EARLIEST: i64 = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPE
 /// The spec of the offset after a partition's last message.
 pub(super) const LATEST: i64 = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_LATEST as i64;
 
-/// Topics in one question. The library looks each one of an answer up in the list of those asked
-/// for: 1,000 * 1,000 comparisons are some milliseconds.
+/// Topics per request. The library searches the list of requested topics for each answer: 1,000 *
+/// 1,000 comparisons take some milliseconds.
 pub(super) const TOPICS_MAX: usize = 1_000;
 /// Partitions in one question, for the same reason.
 pub(super) const PARTITIONS_MAX: usize = 1_000;
 /// Questions under way at once. Each is at most 1,000 partitions of some 200 bytes in the library,
 /// so all are under 20 MB; most are a dozen partitions.
 const UNDER_WAY_MAX: usize = 100;
-/// How much later than its own limit a question's end is told: the library's timers are coarse.
+/// How much later than its timeout a request may end: the library's timers are coarse.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// What is asked. One question may go to several brokers.
@@ -41,8 +41,8 @@ const GRACE: Duration = Duration::from_secs(1);
 pub(super) enum Question {
     /// Topics' partitions; no name twice, at most [`TOPICS_MAX`].
     Topics(Vec<Arc<str>>),
-    /// The offset that a time in milliseconds, or [`EARLIEST`] or [`LATEST`], stands for in each
-    /// partition; none twice, at most [`PARTITIONS_MAX`].
+    /// The offset for a time in milliseconds, [`EARLIEST`] or [`LATEST`], in each partition; none
+    /// twice, at most [`PARTITIONS_MAX`].
     Offsets(Vec<(Partition, i64)>),
     /// A group's commits; only over a link that names a group itself.
     Commits {
@@ -65,7 +65,7 @@ pub(super) enum Question {
 pub(super) struct Commit {
     /// The offset, at least 0.
     pub(super) offset: i64,
-    /// What was put with it.
+    /// The caller's value for it.
     pub(super) metadata: String,
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Replicas {
     pub(super) copies: usize,
 }
 
-/// The message that a time stands for.
+/// The message at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     /// Its offset; `None`: there is no message that late.
@@ -153,7 +153,7 @@ impl<'a> Line<'a> {
         Self { link, queue }
     }
 
-    /// Puts one question; `number` comes back with its answer.
+    /// Sends one request; `number` comes back with its answer.
     fn put(&self, number: usize, question: &Question, limit: Duration) -> Result<(), Code> {
         use sys::rd_kafka_admin_op_t as Op;
         let millis = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX).max(1);
@@ -166,8 +166,8 @@ impl<'a> Line<'a> {
         };
         let of_group = matches!(question, Question::Commits { .. } | Question::Commit { .. });
         if of_group && !self.link.in_group {
-            // When a coordinator has moved, librdkafka 2.12 has the client's own group look for its
-            // own, and follows a null pointer if there is none.
+            // When a coordinator moved, librdkafka 2.12 makes the client's own group search for its
+            // coordinator, and follows a null pointer if the client has no group.
             return Err(Code::InvalidArgument);
         }
         let prepared = Prepared::of(question)?;
@@ -300,7 +300,7 @@ struct List(*mut sys::rd_kafka_topic_partition_list_t);
 
 impl List {
     fn of<'a>(partitions: impl Iterator<Item = (&'a Partition, i64)>) -> Result<Self, Code> {
-        // SAFETY: the list is ours; it may grow beyond the size it is made with.
+        // SAFETY: the list is ours; it may grow beyond its initial size.
         let list = Self(unsafe { sys::rd_kafka_topic_partition_list_new(16) });
         for ((topic, partition), offset) in partitions {
             let topic = text(topic)?;

@@ -1,8 +1,7 @@
-//! One connection to one cluster: the clients, and whether they reach anybody.
+//! One connection to one cluster: its clients, and whether they work.
 //!
-//! Whoever talks takes the link; the first one makes it, the others wait for that. A link over
-//! which nothing was answered any more is made anew, and if that fails the reason is told to all
-//! who asked.
+//! Callers share the link: the first one makes it, the others wait for it. A link over which
+//! nothing was answered is replaced; if that fails, all callers get the reason.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,10 +22,10 @@ use crate::outbound::Outbound;
 /// that come and go until then: one that is away is worth some 100 bytes every ten seconds.
 const LINK_AGE_MAX: Duration = Duration::from_secs(3_600);
 
-/// Whoever comes this soon after a failure to reach anybody is told of that one.
+/// A caller this soon after a failed connection gets the same error.
 const FAILURE_SHARED: Duration = Duration::from_secs(3);
 
-/// What is known of a cluster.
+/// The state of a cluster.
 #[derive(Clone, Debug)]
 enum Known {
     Nothing,
@@ -148,8 +147,8 @@ impl Session {
         }
     }
 
-    /// Looks at what came of a conversation. If nobody answered anything, the reason is looked for
-    /// with a new link, and told instead.
+    /// Judges a conversation. If nobody answered, finds the reason with a new link and returns
+    /// that.
     pub(super) fn judged<T>(
         &self,
         link: &Arc<Link>,
@@ -171,7 +170,7 @@ impl Session {
         outcomes
     }
 
-    /// Whether somebody was reached, and nothing is known to the contrary.
+    /// Whether a broker answered, and nothing is known to the contrary.
     pub(super) fn is_up(&self) -> bool {
         matches!(*self.known.lock().unwrap_or_else(PoisonError::into_inner), Known::Up)
     }

@@ -1,9 +1,8 @@
-//! The sessions there are: one for each connection that somebody uses.
+//! All sessions: one per connection in use.
 //!
-//! Connections are told apart by servers, protocol and the contents of their secrets: changed ones
-//! make another session, the old one is given up when nobody has asked over it for a while. Bounded
-//! in number: with more connections in use than are kept, the others' sessions pass. Everybody who
-//! asks about topics or lag comes in here.
+//! Connections are identified by servers, protocol and the contents of their secrets: changed
+//! secrets make another session, and the old one closes when unused. Their number is bounded:
+//! connections beyond it get temporary sessions. All questions about topics or lag enter here.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -29,36 +28,35 @@ use crate::outbound::Outbound;
 /// longest: that is the very one asked over next, and each would be made anew each time.
 const SESSIONS_MAX: usize = 64;
 
-/// Sessions beyond those, each for as long as somebody waits for its answer. Who finds none left
-/// waits. A connection is made anew for each, so only as many look in a minute as can be reached.
+/// Temporary sessions, each for as long as a caller waits. Callers beyond these wait. Each makes a
+/// new connection, so only as many connections a minute are served as can be made.
 const PASSING_MAX: usize = 16;
 
 /// Who finds no passing session left waits no longer than this: as long as one that hangs takes.
 const PASS_WAIT: Duration = Duration::from_secs(20);
 
-/// One that was not used for this long makes room for another: half as long again as the longest
-/// time from one look to the next.
+/// A session unused for this long makes room for another: half as long again as the longest
+/// interval between reconciles.
 const UNUSED_AFTER: Duration = Duration::from_secs(90);
 
-/// A session over which nobody asked in this time is given up. Topics are looked at every minute,
-/// pools every ten seconds.
+/// A session unused for this long closes. Topics reconcile every minute, pools every ten seconds.
 const IDLE_MAX: Duration = Duration::from_secs(180);
 
-/// How often idle sessions are looked for.
+/// How often idle sessions are searched for.
 const SWEEP: Duration = Duration::from_secs(60);
 
-/// When lag is looked at.
+/// When lag is observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// From one look for everybody to the next. What a pool is told is as old as its own interval
-    /// less what it waited here, so this must be shorter than that.
+    /// From one full observation to the next. A pool's answer is as old as its interval less its
+    /// wait here, so this must be shorter.
     pub tick: Duration,
-    /// From one look to the next one for groups that were never answered.
+    /// From one observation to the next for groups never answered.
     pub strangers: Duration,
 }
 
 impl Pace {
-    /// Whoever asks is answered at once.
+    /// Callers are answered at once.
     pub const AT_ONCE: Self = Self { tick: Duration::ZERO, strangers: Duration::ZERO };
 }
 
@@ -96,7 +94,7 @@ struct State {
     sessions: HashMap<Identity, Arc<Session>>,
     /// Those that nobody keeps but who waits for their answers.
     passing: HashMap<Identity, Weak<Session>>,
-    /// Somebody looks for idle ones.
+    /// A task searches for idle ones.
     sweeping: bool,
 }
 
@@ -137,11 +135,10 @@ impl Sessions {
         }
     }
 
-    /// Puts something on record, in the stead of what was there.
+    /// Replaces a record.
     ///
     /// # Errors
-    /// When Kafka can't be reached or refuses; with `TopicMissing` when the topic it is to lie at
-    /// isn't there.
+    /// When Kafka can't be reached or refuses; `TopicMissing` without the topic it belongs to.
     pub async fn record(&self, to: Settings, place: Place, entry: Entry) -> Result<(), Failure> {
         let Entry { topic, text, at_millis } = entry;
         self.topic(to, &topic, JobKind::Record { place, text, at_millis }).await.map(|_| ())
@@ -160,7 +157,7 @@ impl Sessions {
         self.topic(to, topic, JobKind::Change(change)).await.map(|_| ())
     }
 
-    /// Deletes a topic with all its records. A topic that is gone already is fine.
+    /// Deletes a topic with all its records. A missing topic is a success.
     ///
     /// # Errors
     /// When Kafka can't be reached or refuses.
@@ -261,7 +258,7 @@ impl State {
 }
 
 impl Open {
-    /// Gives up what nobody used for so long; tells whether anything is left.
+    /// Closes sessions unused for that long; returns whether any are left.
     fn sweep(&self, idle_max: Duration) -> bool {
         let now = Instant::now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

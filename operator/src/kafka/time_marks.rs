@@ -1,11 +1,11 @@
-//! What is remembered of a group's partitions, so that the age of its lag takes few questions.
+//! Cached offsets by time for a group's partitions, so that the age of its lag takes few questions.
 //! Pure.
 //!
-//! Which message was the first at or after a given time changes little once it is there: each
-//! answer is kept as a [`Mark`]. The first offset of a later time is never smaller, so two marks
-//! enclose the age of any message between them, and a group that falls behind slowly is asked for
-//! one new mark a look. What contradicts a newer answer is dropped, and so is everything about a
-//! topic that was made again. Bounded by [`MARKS_MAX`] a partition.
+//! The first message at or after a past time rarely changes: each answer is kept as a [`Mark`].
+//! Offsets never fall with later times, so two marks enclose the age of any message between them,
+//! and a group that falls behind slowly needs one new mark per observation. Marks that contradict a
+//! newer answer are dropped, as is everything about a recreated topic. Bounded by [`MARKS_MAX`] a
+//! partition.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use super::native::{Found, Partition};
 
-/// Marks of one partition: 16 between its oldest waiting message and now are some sixteenth of its
-/// age apart, and a tenth is asked for. Of 24 bytes each: 46 MB if each of 120,000 partitions had
-/// so many, which takes a lag in all of them; without one a partition takes 24 bytes.
+/// Marks per partition: 16 between its oldest waiting message and now are about a sixteenth of its
+/// age apart; a tenth is needed. At 24 bytes each, 120,000 partitions with lag take 46 MB; a
+/// partition without lag takes 24 bytes.
 const MARKS_MAX: usize = 16;
 
 /// A group that was not asked about in this time is forgotten.
@@ -75,7 +75,7 @@ impl PartitionMarks {
         Bracket { low, high: self.0.iter().filter_map(after).min() }
     }
 
-    /// Drops what is of no more use to a group that waits at `from`, and thins out the rest.
+    /// Drops marks that a group at `from` no longer needs, and thins out the rest.
     fn keep(&mut self, from: i64, end: i64) {
         // Nothing can lie past the end: the topic is not the one it was.
         if self.0.iter().any(|mark| mark.first > end) {
@@ -89,7 +89,7 @@ impl PartitionMarks {
             at_or_after && (mark.is_exact() || mark.first > from)
         });
         while self.0.len() > MARKS_MAX {
-            // The first and the last stay; of the others the one whose neighbours are nearest goes.
+            // The first and the last stay; of the rest, the one with the nearest neighbours goes.
             let gap = |at: usize| self.0[at + 1].at - self.0[at - 1].at;
             let Some(least) = (1..self.0.len() - 1).min_by_key(|at| gap(*at)) else { break };
             self.0.remove(least);
@@ -112,8 +112,7 @@ pub(super) struct GroupMarks {
 }
 
 impl GroupMarks {
-    /// Says which topic a name means, and with how many partitions. What was known of another topic
-    /// of that name is dropped.
+    /// Sets a topic's id and partitions. Drops the marks of another topic of that name.
     pub(super) fn topic(&mut self, name: &Arc<str>, id: u128, partitions: usize) {
         let known = self.topics.entry(name.clone()).or_default();
         if known.id != id {
@@ -132,7 +131,7 @@ impl GroupMarks {
         self.topics.get_mut(topic)?.partitions.get_mut(number)
     }
 
-    /// Notes what was found at `at` in a partition that ended with `end` before it was asked.
+    /// Notes what was found at `at` in a partition that ended at `end` just before.
     pub(super) fn note(&mut self, partition: &Partition, at: i64, found: Found, end: i64) {
         let mark = match found.offset {
             // A message without a time is no earlier than the time it was found by.
@@ -144,7 +143,7 @@ impl GroupMarks {
         }
     }
 
-    /// What is known of the message at `from` and those after it.
+    /// What is known of the message at `from` and later ones.
     pub(super) fn bracket(&self, (topic, number): &Partition, from: i64) -> Bracket {
         let marks = || self.topics.get(topic)?.partitions.get(usize::try_from(*number).ok()?);
         marks().map_or_else(Bracket::default, |marks| marks.bracket(from))
@@ -166,7 +165,7 @@ impl GroupMarks {
 pub(super) struct Marks(HashMap<String, (GroupMarks, Instant)>);
 
 impl Marks {
-    /// What is known of a group, which is forgotten when nobody asks for long.
+    /// The marks of a group, dropped when long unused.
     pub(super) fn group(&mut self, name: &str) -> &mut GroupMarks {
         let now = Instant::now();
         let known = self.0.entry(name.to_owned()).or_insert((GroupMarks::default(), now));

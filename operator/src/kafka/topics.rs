@@ -1,8 +1,7 @@
-//! Topics: observe, change and delete many at a time; each has an outcome of its own.
+//! Observes, changes and deletes topics, many at a time, each with its own outcome.
 //!
-//! Kafka's older call for changing settings replaces all of a topic's own settings, so those that
-//! are not ours are read first and written back. Partitions are added, never removed; a replication
-//! factor is never changed.
+//! Kafka's older call for settings replaces all of a topic's settings, so foreign ones are read
+//! first and written back. Partitions are added, never removed; a replication factor never changes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -72,7 +71,7 @@ pub enum TopicChange {
     },
     /// Replace its own settings by these: all of them, also those left alone.
     Set {
-        /// Every setting the topic shall have of its own.
+        /// All of the topic's own settings.
         own_settings: BTreeMap<String, String>,
     },
 }
@@ -155,7 +154,7 @@ impl Job {
             None => Code::BadMessage,
         };
         let was_so = match &self.kind {
-            // Another replica, or a retry of ours, was faster: the next look finds it.
+            // Another replica, or our own retry, was faster: the next read finds it.
             JobKind::Change(TopicChange::Create { .. }) => code == Code::TopicAlreadyExists,
             JobKind::Delete => matches!(code, Code::UnknownTopicOrPartition | Code::UnknownTopic),
             _ => false,
@@ -375,7 +374,7 @@ fn settings_of<'a>(
     let what = |name: &str| format!("describe the settings of topic {name}");
     let resources: Vec<ResourceSpecifier<'_>> =
         names.iter().map(|name| ResourceSpecifier::Topic(name)).collect();
-    // The answers are in the order of what was asked for.
+    // Answers are in the order of the request.
     let answers = match block_on(admin.describe_configs(&resources, &options(deadline))) {
         Ok(answers) => answers,
         Err(error) => {

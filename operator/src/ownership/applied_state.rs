@@ -1,13 +1,12 @@
-//! Whether a child still is what was last applied, told from its metadata alone.
+//! Whether a child still is what was last applied, by its metadata alone.
 //!
-//! Server-side apply keeps in `managedFields` which manager owns which field, and takes a field
-//! from its owner when someone else gives it another value (Kubernetes' documentation, "Server-Side
-//! Apply", field management). So a child that carries the hash of what is wanted, and of which just
-//! the wanted fields are ours, holds what we wrote, and needn't be read to be compared. A child's
-//! watch brings all of that.
+//! Server-side apply records in `managedFields` which manager owns which field, and takes a field
+//! from its owner when someone else changes it (Kubernetes' documentation, "Server-Side Apply",
+//! field management). So a child that carries the desired state's hash, and of which exactly the
+//! desired fields are ours, holds what we wrote and needn't be read. Its watch carries all of that.
 //!
-//! What is not understood here, such as a list that the API server merges by a key unknown to us,
-//! makes two claims differ: the child is then read, as it would be without them.
+//! Whatever is not understood, such as a list merged by an unknown key, makes two states differ:
+//! then the child is read.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -36,7 +35,7 @@ const ATOMIC_ITEMS: [&str; 2] = ["ownerReferences", "imagePullSecrets"];
 const NOT_MANAGED: [&str; 5] =
     ["apiVersion", "kind", "status", "metadata.name", "metadata.namespace"];
 
-/// The hash of what was applied and the fields that are ours, as a fingerprint of 64 bits.
+/// The applied hash and our fields, as a fingerprint of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppliedState(u64);
 
@@ -136,8 +135,8 @@ mod tests {
 
     type Child = PartialObjectMeta<k8s_openapi::api::apps::v1::DaemonSet>;
 
-    /// What was applied, and the metadata a watch told of after, of each kind of child, as
-    /// Kubernetes 1.34 had them.
+    /// What was applied, and the metadata that a watch then carried, for each kind of child,
+    /// recorded from Kubernetes 1.34.
     const CAPTURED: [&str; 7] = [
         include_str!("../../testdata/claims/configmap.json"),
         include_str!("../../testdata/claims/daemonset.json"),

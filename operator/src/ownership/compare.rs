@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value};
 
-/// No more differing fields than this are reported; one is enough to act.
+/// Most differing fields reported; one is enough to act.
 const DIFFERENCES_MAX: usize = 5;
 
 /// The fields in which `live` does not hold what `wanted` says, as dotted paths; empty when it
@@ -114,7 +114,7 @@ fn same_leaf(wanted: &Value, live: &Value, path: &str) -> bool {
     }
     match (wanted, live) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
-        // The API server writes quantities in its own form: 1024Mi comes back as 1Gi.
+        // The API server normalises quantities: 1024Mi comes back as 1Gi.
         (Value::String(a), Value::String(b)) if is_quantity_path(path) => {
             matches!((quantity(a), quantity(b)), (Some(a), Some(b)) if a == b)
         }
@@ -128,7 +128,7 @@ fn is_quantity_path(path: &str) -> bool {
     path.contains(".resources.") || path.ends_with(".sizeLimit")
 }
 
-/// A quantity in thousandths of its unit; `None` for what does not look like one.
+/// A quantity in thousandths of its unit; `None` if it isn't one.
 #[must_use]
 pub fn quantity(text: &str) -> Option<i128> {
     let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());

@@ -34,7 +34,7 @@ impl HttpPods {
     #[must_use]
     pub fn new(port: u16) -> Self {
         let mut builder = Client::builder(TokioExecutor::new());
-        // A connection for each look: kept open they would be as many as there are pods.
+        // A connection per scrape: kept open, there would be as many as pods.
         builder.pool_max_idle_per_host(0);
         let answers = Budget::new(ANSWER_BYTES_MAX);
         Self { client: builder.build_http(), port, answers }
@@ -64,8 +64,8 @@ impl HttpPods {
         })
     }
 
-    /// The answer, paid for once it is known how long it is: a pod that says nothing costs nothing,
-    /// and nobody waits with a part of an answer in hand.
+    /// The answer; the budget is charged once its length is known: a silent pod costs nothing, and
+    /// nobody waits while holding part of an answer.
     async fn text(
         &self,
         address: SocketAddr,

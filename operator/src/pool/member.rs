@@ -9,7 +9,7 @@ use super::workload::pod_figures;
 
 /// A StatefulSet's pods carry the revision they were made from.
 pub const REVISION_LABEL: &str = "controller-revision-hash";
-/// Last words told; more is in the pod's log.
+/// Longest excerpt of last output; the rest is in the pod's log.
 const WORDS_BYTES_MAX: usize = 400;
 
 /// One pod; it runs the newest template if that is `newest`.

@@ -41,8 +41,8 @@ pub fn service_account(names: &PoolNames) -> ServiceAccount {
     }
 }
 
-/// The configuration, immutable and named after its content: pods of an older revision that are
-/// restarted while a rollout goes on still find the one they were made for.
+/// The configuration, immutable and named by its content: pods of an older revision that restart
+/// during a rollout still find theirs.
 #[must_use]
 pub fn config_map(names: &PoolNames, name: &str, text: &str) -> ConfigMap {
     ConfigMap {

@@ -1,7 +1,7 @@
-//! Reading what both kinds of pools need: Secrets, and pods in trouble.
+//! Reads what both kinds of pools need: Secrets, and pods in trouble.
 //!
-//! Secrets are read one by one by name, never listed or watched: the operator's role then needs no
-//! more than `get`, and none is kept in memory. A change is seen at the next look.
+//! Secrets are read one by one by name, never listed or watched: the role needs only `get`, and
+//! none is cached. A change is seen at the next reconcile.
 
 use std::collections::BTreeMap;
 
@@ -80,8 +80,8 @@ pub async fn pods(
         .map_err(|error| StepError::api(Step::Observe, format!("list pods in {namespace}"), error))
 }
 
-/// A pod with what is looked at alone, some 2 kB: which image and configuration its containers run,
-/// with what resources, on which node, and its status.
+/// The needed part of a pod, about 2 kB: image, configuration and resources of its containers, its
+/// node and its status.
 fn cut_down(mut pod: Pod) -> Pod {
     pod.metadata.managed_fields = None;
     pod.metadata.annotations = None;

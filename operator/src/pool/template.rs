@@ -33,7 +33,7 @@ pub const OTLP_HTTP_PORT: i32 = 4318;
 const CONFIG_FOLDER: &str = "/etc/millrace/config";
 /// Where a buffer's volume is mounted.
 const BUFFER_MOUNT: &str = "/var/lib/millrace";
-/// The buffer's folder in it: one of its own, beside what file systems put at their top.
+/// The buffer's folder in the volume: not its root, where file systems put entries of their own.
 pub const BUFFER_FOLDER: &str = "/var/lib/millrace/buffer";
 /// Its volume.
 pub const BUFFER_VOLUME: &str = "buffer";
@@ -98,7 +98,7 @@ pub struct PodPlan<'a> {
     pub drain_seconds: u32,
     /// Ports besides the admin port, with their names.
     pub ports: &'a [(&'a str, i32)],
-    /// Label by which pods of one revision are told apart, for spreading; a Deployment's only.
+    /// Label whose value differs between revisions, for spreading; Deployments only.
     pub revision_label: Option<&'a str>,
 }
 
@@ -126,7 +126,7 @@ fn version_of(image: &str) -> Option<&str> {
     (known && !version.is_empty()).then_some(version)
 }
 
-/// Carries the pod template that a rollout goes back to, while there is a rollout.
+/// Annotation with the template of a rollback, during a rollout.
 pub const BASELINE_ANNOTATION: &str = "millrace.dev/rollout-baseline";
 
 /// The image and the ConfigMap of a pod; `None` for one that this operator's templates don't make.
@@ -273,8 +273,8 @@ fn node_mounts() -> [VolumeMount; 2] {
     [logs, mount(POSITIONS_VOLUME, POSITIONS_FOLDER)]
 }
 
-/// A volume that lives as long as the pod. Nothing more durable can be given to the pods of a
-/// Deployment or DaemonSet: they have no names that come back.
+/// A volume that lives as long as the pod. Pods of a Deployment or DaemonSet have no lasting names,
+/// so they can have no other.
 fn buffer_volume(buffer: &EdgeBuffer) -> Volume {
     let bytes = buffer.bytes();
     let size = Quantity(memory_text(bytes + BUFFER_SPARE_BYTES.max(bytes / BUFFER_SPARE_SHARE)));
@@ -328,7 +328,7 @@ fn container(plan: &PodPlan<'_>, mounts: Vec<VolumeMount>) -> Container {
                 .collect(),
         ),
         resources: Some(resources(&plan.resources)),
-        // What a container that failed said last stands in its pod's status: a rollout tells it.
+        // The last output of a failed container is in its pod's status: a rollout reports it.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         startup_probe: Some(probe("/livez", 2, STARTUP_ATTEMPTS)),
         liveness_probe: Some(probe("/livez", 10, 3)),
@@ -415,7 +415,7 @@ fn tolerations(pods: &PodSettings) -> Option<Vec<Toleration>> {
     (!tolerations.is_empty()).then_some(tolerations)
 }
 
-/// Over zones, then over nodes, as well as it goes: a cluster with one node must still run all.
+/// Over zones, then nodes, as far as possible: a cluster with one node must still run all.
 fn spread(plan: &PodPlan<'_>) -> Vec<TopologySpreadConstraint> {
     ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
         .into_iter()

@@ -1,7 +1,7 @@
-//! Making and removing the pods that try a change; which ones, `preflight` says.
+//! Creates and removes trial pods, as `preflight` decides.
 //!
-//! A try that was decided on by an older state of the pool than it has now is removed again by
-//! whoever made it: the change may have ended, and nobody looks for tries then.
+//! If the pool changed since the decision, whoever made the pod removes it again: the change may
+//! have ended, and nobody would search for it then.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;

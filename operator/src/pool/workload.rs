@@ -96,9 +96,9 @@ pub fn staying(pods: &[Pod], now: Timestamp) -> Vec<PodFigures> {
     figures.filter(|(pod, it)| stays(pod) || it.node_lost).map(|(_, it)| it).collect()
 }
 
-/// Whether a pod's node hasn't told of it for long. A pod that is to end has had its time for that
-/// by its deletion's. Of one that was ready, Kubernetes itself then says that it isn't, while all
-/// that the kubelet said of its containers stays: their readiness too, which otherwise goes first.
+/// Whether a pod's node has been silent for long. For a pod being deleted, its deletion time sets
+/// the limit. When a node is lost, Kubernetes marks the pod unready, while its containers keep the
+/// readiness that the kubelet last reported; otherwise theirs changes first.
 fn is_node_lost(pod: &Pod, now: Timestamp) -> bool {
     let is_long = |since: Timestamp| now.duration_since(since).as_secs() >= NODE_LOST_SECONDS;
     if let Some(end) = &pod.metadata.deletion_timestamp {

@@ -1,8 +1,8 @@
 //! The operator's admin port: `/livez`, `/readyz`, `/metrics`.
 //!
-//! It answers from what it is told and touches no API. A standby replica is ready: it stands by,
-//! and a rolling update may go on. A connection is for one request; whoever comes is let in, and
-//! the oldest of too many goes, so that a probe is answered whatever others hold open.
+//! It answers from memory and calls no API. A standby replica is ready, so that a rolling update
+//! proceeds. A connection serves one request. Every client is accepted; when there are too many
+//! connections, the oldest is closed, so that probes are answered whatever others keep open.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -55,7 +55,7 @@ struct Flags {
 }
 
 impl Health {
-    /// The kinds are served by the API server: the replica stands by or leads.
+    /// The API server serves the kinds: the replica stands by or leads.
     pub fn crds_served(&self) {
         self.inner.crds_served.store(true, Ordering::Relaxed);
     }

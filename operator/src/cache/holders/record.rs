@@ -6,8 +6,7 @@ use millrace_crds::Reason;
 
 use crate::error::Invalid;
 
-/// A record is written anew after this time: several times before it counts for nothing, and not
-/// at every look.
+/// A record is renewed after this time: several times before it expires, not at every check.
 pub(crate) const RENEWED_AFTER: Duration = Duration::from_secs(24 * 3_600);
 /// A record that was not written anew for this long counts for nothing; Kafka forgets its own after
 /// as long (`offsets.retention.minutes`).
@@ -26,17 +25,17 @@ const ALONE: &str = "alone";
 pub(crate) struct Holder {
     /// Cluster, namespace, kind and name, with slashes in between.
     pub(crate) who: String,
-    /// Others may hold the same, if they say so too.
+    /// Whether others may hold the same, if they share too.
     pub(crate) shared: bool,
 }
 
 impl Holder {
-    /// As it stands on record.
+    /// Its text in storage.
     pub(crate) fn text(&self) -> String {
         format!("{VERSION}{}/{}", self.who, if self.shared { SHARED } else { ALONE })
     }
 
-    /// From what stands on record; `None`: it was given up.
+    /// Parsed from storage; `None`: released.
     fn read(text: &str) -> Option<Self> {
         let known = text.strip_prefix(VERSION).and_then(|rest| rest.rsplit_once('/'));
         match known {
@@ -56,7 +55,7 @@ impl Slot {
     /// Nothing is on record there.
     pub(crate) const FREE: Self = Self(None);
 
-    /// What was read, and how old it is.
+    /// What was read, and its age.
     pub(crate) fn read(text: &str, age: Duration) -> Self {
         Self(Holder::read(text).filter(|_| age < FREE_AFTER).map(|holder| (holder, age)))
     }
@@ -78,7 +77,7 @@ pub(crate) struct Claimant {
     pub(crate) takes_over: Option<String>,
 }
 
-/// What is so for a claimant.
+/// A claimant's standing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It holds, and nothing is to be written.
@@ -115,7 +114,7 @@ pub(crate) fn judge(slots: &[Slot], me: &Claimant, passed_over: impl Fn(&str) ->
     }
 }
 
-/// Why somebody is refused: `what` is the thing, for people, and where that is on record.
+/// Why a claim is refused: `what` names the thing and where its record is.
 pub(crate) fn refusal(what: &str, who: &str, advice: &str) -> Invalid {
     let parts: Vec<&str> = who.rsplitn(4, '/').collect();
     let named = match parts[..] {

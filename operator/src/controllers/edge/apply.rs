@@ -36,7 +36,7 @@ pub(super) struct Applied {
     pub(super) asked: Asked,
 }
 
-/// Writes the difference. Failures become part of the outcome, so that the status can tell them.
+/// Writes what differs. Failures become part of the outcome, so that the status can report them.
 pub(super) async fn apply(
     context: &Context,
     pool: &EdgePool,
@@ -83,7 +83,7 @@ async fn write(
     };
     changes.push(change);
     let mut verdict = judge(&seen);
-    // What its controller has not looked at yet has no pods in trouble.
+    // Before its controller has reconciled it, a workload has no pods in trouble.
     if !matches!(verdict, Verdict::Complete | Verdict::Moving(Moving::NotSeen)) {
         let pods = match pods {
             Some(pods) => pods,
@@ -108,11 +108,11 @@ struct Wanted {
     policy: bool,
 }
 
-/// Deletes what an earlier spec made, once watches show it: the event that tells of it wakes the
-/// pool. Where they have not even told of what is in use, it is looked for at the end: a list costs
-/// the API server a look at all objects of the namespace. Old configurations stay until no pod can
-/// still need one; when a change has just ended they are looked for too: it leaves one behind, and
-/// no watch tells of it again.
+/// Deletes objects of an earlier spec once watches show them; that event also triggers the
+/// reconcile. If watches have not yet reported even what is in use, it lists them instead, which
+/// costs the API server a pass over the namespace. Old configurations stay until no pod can need
+/// one. When a change ends they are listed too: it leaves one behind, and no further event will
+/// come.
 async fn prune(
     children: &Children<'_>,
     names: &PoolNames,

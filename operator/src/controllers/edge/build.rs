@@ -105,7 +105,7 @@ fn service(names: &PoolNames, settings: &EdgeSettings) -> Service {
 }
 
 fn deployment(names: &PoolNames, settings: &EdgeSettings, template: PodTemplateSpec) -> Deployment {
-    // No pod goes before its successor is ready: clients always find as many as they had.
+    // A pod stops only after its successor is ready: clients never find fewer.
     let strategy = DeploymentStrategy {
         type_: Some("RollingUpdate".into()),
         rolling_update: Some(RollingUpdateDeployment {

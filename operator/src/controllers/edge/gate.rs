@@ -1,6 +1,6 @@
-//! Keeps an edge pool's workload, a change of image or configuration by what `change` decides.
+//! Writes an edge pool's workload; a change of image or configuration as `change` decides.
 //!
-//! A pool that is as wanted, of which no change is told, costs no read. Nothing is decided here.
+//! A converged pool without a change costs no read. Decides nothing.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetUpdateStrategy, Deployment};
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
@@ -22,7 +22,7 @@ pub(super) struct Kind<K> {
     figures: fn(&K) -> Observation,
     template: fn(&K) -> Option<&PodTemplateSpec>,
     template_mut: fn(&mut K) -> Option<&mut PodTemplateSpec>,
-    /// Makes its controller replace no more pods.
+    /// Stops its controller from replacing more pods.
     hold: fn(&mut K),
 }
 

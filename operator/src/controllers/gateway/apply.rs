@@ -1,5 +1,5 @@
-//! Writes the objects of a gateway pool, the StatefulSet last, and prunes what is no longer wanted.
-//! A configuration stays while any pod, or the template that a rollout goes back to, may need it.
+//! Writes the objects of a gateway pool, the StatefulSet last, and prunes obsolete ones. A
+//! configuration stays while a pod, or the template of a rollback, may need it.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -39,7 +39,7 @@ pub(super) struct Applied {
     pub(super) lag: Result<LagObservation, (millrace_crds::Reason, String)>,
 }
 
-/// Writes the difference. Failures become part of the outcome, so that the status can tell them.
+/// Writes what differs. Failures become part of the outcome, so that the status can report them.
 pub(super) async fn apply(
     context: &Context,
     pool: &GatewayPool,
@@ -115,12 +115,12 @@ struct Kept<'a> {
     configs: Option<Vec<&'a str>>,
     /// The network policy.
     policy: bool,
-    /// The StatefulSet was as wanted.
+    /// The StatefulSet did not differ.
     settled: bool,
 }
 
-/// Deletes what an earlier spec made. A pool that was settled at this generation before, whose
-/// StatefulSet is as wanted, and of which watches show nothing left over, is not looked at.
+/// Deletes objects of an earlier spec. Skipped for a pool that was settled at this generation,
+/// whose StatefulSet is unchanged, and for which watches show no leftovers.
 async fn prune(
     children: &Children<'_>,
     pool: &GatewayPool,

@@ -21,8 +21,8 @@ use crate::pool::names::PoolNames;
 use crate::pool::secrets::SecretUses;
 use crate::pool::{observe, preflight, scale, template};
 
-/// Pods that don't answer are looked up in the metrics API this often: what it says is 15 to 60 s
-/// old at most installations, and counts for a minute.
+/// Silent pods are looked up in the metrics API this often: its figures are 15 to 60 s old in most
+/// installations, and count for a minute.
 const METERED_FRESH: SignedDuration = SignedDuration::from_secs(30);
 
 /// Reads all of it. A lag that cannot be observed is part of the observation, not a failure: pods

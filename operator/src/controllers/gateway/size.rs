@@ -1,8 +1,8 @@
-//! From observations to the sizing decision that stands in the status. Pure.
+//! From observations to the sizing decision in the status. Pure.
 //!
-//! The rule itself is `millrace_autoscale`. What it must not forget stands in the status, so that a
-//! restarted operator goes on where the last one was; the rest is kept in the process. Figures in
-//! the status are renewed when they say something new, so that a settled pool is not written again.
+//! The rule itself is `millrace_autoscale`. What it must not forget is in the status, so that a
+//! restarted operator continues; the rest is in memory. Figures in the status change only when they
+//! say something new, so that a settled pool is not written again.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -26,7 +26,7 @@ const FIGURES_REFRESH: SignedDuration = SignedDuration::from_secs(60);
 const FIGURES_SHARE: f64 = 0.2;
 /// However much is idle, nothing shrinks before this part of the window: five minutes of thirty.
 const SHRINK_MIN_SHARE: i64 = 6;
-/// What a pod said longer ago than this counts as missing: six looks. The rule's own limit.
+/// A pod's figures older than this count as missing: six samples, as in the rule.
 pub(super) const STALE_SECONDS: i64 = 60;
 
 /// Decides the size; gives the decision for the status and what to remember. While nothing about
@@ -86,7 +86,7 @@ fn seen(
             other => other,
         },
         capacity_key: capacity_key(pool, observed),
-        // A lag that was asked for and not told is missing, however young the answer before is.
+        // A lag question without an answer is missing, however recent the last answer.
         group: observed.kept.group().filter(|_| observed.lag.is_ok()),
         pods: observed.kept.pods.pods.clone(),
         sink: observed.kept.pods.sink.clone(),
@@ -104,7 +104,7 @@ fn transition(figures: &Observation) -> Transition {
     }
 }
 
-/// Whether no pod is being replaced, as far as the StatefulSet tells.
+/// Whether no pod is being replaced, by the StatefulSet's status.
 pub(super) fn is_settled(observed: &Observed) -> bool {
     observed.figures().is_some_and(|figures| transition(&figures) != Transition::Rollout)
 }
@@ -260,8 +260,8 @@ fn at(second: i64) -> Option<Time> {
     Timestamp::from_second(second).ok().map(Time)
 }
 
-/// Whether a decision says nothing that the one before did not say. Waiting words may alternate
-/// with noise and count as the same; figures count when they moved and are not young.
+/// Whether a decision says nothing new. Reasons to wait that alternate with noise count as equal;
+/// figures count if they changed and the last ones are old.
 fn says_the_same(before: &SizingStatus, now: &SizingStatus) -> bool {
     let age = now.decided_at.0.duration_since(before.decided_at.0);
     let young = age >= SignedDuration::ZERO && age < FIGURES_REFRESH;

@@ -1,12 +1,12 @@
-//! What the StatefulSet's template gives each pod: what is written, or what was decided where pods
+//! The pod resources in the StatefulSet's template: the spec's, or the decided ones where pods
 //! can't be resized in place. Pure.
 //!
-//! The template is changed for resources alone only to give more, to no less than half as much
-//! again, while nothing else moves pods and nothing speaks against it: all pods are replaced for
-//! it, one after another. Less, and what was given in place, goes into the template with the next
-//! change of image or configuration, which replaces pods anyhow. What the template has is kept in
-//! an annotation, written in one go with it. Limits: one change in [`ROLL_SECONDS_MIN`], at once
-//! after an end for lack of memory; none for [`HELD_SECONDS`] after new pods found no node.
+//! A change of resources alone replaces all pods one after another. So the template changes only to
+//! give at least half as much again, while nothing else replaces pods and nothing forbids it.
+//! Smaller resources, and those given in place, enter the template with the next change of image or
+//! configuration. An annotation written in the same request keeps the template's resources. Limits:
+//! one change per [`ROLL_SECONDS_MIN`], at once after an end for lack of memory; none for
+//! [`HELD_SECONDS`] after new pods found no node.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -32,7 +32,7 @@ pub(super) const NO_NODE: &str = "NoNode";
 const ROLL_SECONDS_MIN: i64 = 15 * 60;
 /// Pods that find no node later than this do so for another cause.
 const ROLLING_SECONDS_MAX: i64 = 3_600;
-/// After pods that were to get more found no node, none is replaced for this long.
+/// After larger pods found no node, none is replaced for this long.
 const HELD_SECONDS: i64 = 3_600;
 /// A node that has no room now may have some soon: it is waited for this long.
 const DEFERRED_SECONDS_MAX: i64 = 300;
@@ -40,8 +40,8 @@ const DEFERRED_SECONDS_MAX: i64 = 300;
 const ROLL_GROWTH: f64 = 1.5;
 /// Less growth than this, where the range's end is near, isn't worth it unless a pod was ended.
 const ROLL_GROWTH_MIN: f64 = 1.1;
-/// Messages are cut to so many characters: room for a refusal in the API server's own words, half
-/// of what the CRD takes.
+/// Longest message in characters: room for a refusal in the API server's words, half of what the
+/// CRD allows.
 const MESSAGE_CHARS_MAX: usize = 512;
 /// What pods are given by their template moves in steps of 64 MiB and a twentieth of a core.
 const MEMORY_STEP_BYTES: u64 = 64 << 20;
@@ -75,7 +75,7 @@ impl Amounts {
 #[serde(rename_all = "camelCase")]
 struct Kept {
     now: Amounts,
-    /// What it had before pods were last replaced for it; gone back to when they find no node.
+    /// The resources before the last replacement; restored when pods find no node.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<Amounts>,
     /// When pods were last replaced for it.
@@ -178,7 +178,7 @@ impl Case<'_> {
         self.has.and_then(|has| has.held_until).filter(|until| *until > self.observed.now)
     }
 
-    /// A change of image or configuration replaces all pods: they come up with what was decided.
+    /// A change of image or configuration replaces all pods: new ones get what was decided.
     fn taken_along(&self, wanted: Resources) -> Next {
         let kept = Kept {
             now: Amounts::of(&wanted),
@@ -225,7 +225,7 @@ impl Case<'_> {
             && status.is_some_and(|it| it.update_revision != it.current_revision)
     }
 
-    /// More by replacing pods, where they can't be given it in place.
+    /// More by replacing pods, where in-place resizing isn't possible.
     fn rolled(&self, wanted: Resources, sizing: &mut SizingStatus, kept: &Sizing) -> Option<Next> {
         let more_memory = wanted.memory_limit_bytes > self.now.memory_limit_bytes;
         // What is requested without a limit slows nobody down: no pod is replaced for that.
@@ -313,8 +313,8 @@ impl Case<'_> {
         sizing.resize = Some(told(ResizeWay::InPlace, reason, message));
     }
 
-    /// Why pods can't be given more in place, in a word and for people; `None` where they can, as
-    /// far as is known.
+    /// Why pods can't be resized in place, as a reason and message; `None` where they can, as far
+    /// as known.
     fn hindrance(&self, kept: &Sizing) -> Option<(&'static str, String)> {
         if let Some((_, cause)) = &kept.resize_refused {
             return Some(("Refused", format!("the API server refuses to resize pods: {cause}")));
@@ -361,7 +361,7 @@ fn annotation(live: &StatefulSet) -> Option<Kept> {
     serde_json::from_str(text).ok()
 }
 
-/// What is kept, as text; nothing where it says no more than the spec.
+/// The annotation's text; nothing if it equals the spec.
 fn text(kept: &Kept, written: Resources, now: &Resources) -> Option<String> {
     let says_more = *now != written || kept.held_until.is_some() || kept.rolled_at.is_some();
     says_more.then(|| serde_json::to_string(kept).ok()).flatten()

@@ -25,7 +25,7 @@ pub(super) enum Held {
     WaitsFor(String),
 }
 
-/// A fact about a child: whether it holds, why, and for people.
+/// A fact about a child: whether it holds, its reason and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fact {
     pub(super) status: ConditionStatus,
@@ -83,7 +83,7 @@ impl Child {
         }
     }
 
-    /// Whether the child's own controller has looked at its newest spec.
+    /// Whether the child's own controller has reconciled its newest spec.
     pub(super) fn up_to_date(&self) -> bool {
         self.held.is_none() && self.observed_generation == Some(self.generation)
     }

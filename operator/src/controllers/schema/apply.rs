@@ -1,4 +1,4 @@
-//! Runs on each server what only adds, and looks again.
+//! Runs on each server what only adds, and observes again.
 
 use futures::future::join_all;
 use kube::Resource;
@@ -75,7 +75,7 @@ fn may_go_on(failure: &StepError) -> bool {
     matches!(failure.reason, Reason::ClickHouseUnreachable | Reason::MigrationBusy)
 }
 
-/// What stands against running, whatever the plan.
+/// What forbids running, whatever the plan.
 #[derive(Clone, Copy)]
 struct May {
     /// The object is paused: nothing runs.
@@ -119,7 +119,7 @@ async fn one(
     let mut options = ddl::MigrateOptions::new(format!("telemetryschema {namespace}/{name}"));
     options.tool = concat!("millrace-operator ", env!("CARGO_PKG_VERSION")).to_owned();
     options.permit = permit;
-    // The next reconcile is the retry; a worker is not held up by a server that is busy.
+    // The next reconcile retries: a busy server must not block a worker.
     options.retries = 0;
     let place = Place::of(schema, &schema.spec.clickhouse);
     context.migrations.begins(place, context.clock.now());
@@ -133,8 +133,8 @@ async fn one(
     Ok(One { left, withheld: false })
 }
 
-/// One event for what ran on a server: tables made are as it should be, a table that had lost
-/// something is worth a look.
+/// One event for what ran on a server: normal for new tables, a warning for a table that had lost
+/// something.
 fn notice(
     client: &ddl::Client,
     before: &[ddl::Drift],

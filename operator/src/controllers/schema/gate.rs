@@ -1,10 +1,10 @@
-//! The order of expand, roll, contract. A gateway pool gets another image once the tables it writes
-//! to are at the revision asked for (`tables`); what takes away runs once no pool runs an
-//! older collector (`outdated`). Only these two hold a client; judging is pure.
+//! The order of expand, roll, contract. A gateway pool gets another image once its tables have the
+//! desired revision (`tables`). What takes away runs once no pool runs an older collector
+//! (`outdated`). Only these two hold a client; judging is pure.
 //!
-//! Limits: sees the gateway pools of the object's own namespace that write to its tables. Pools
-//! elsewhere, and collectors that this operator did not make, are for whoever names an object in
-//! `spec.consent` to look after.
+//! Limits: sees the gateway pools in the object's own namespace that write to its tables. Whoever
+//! names an object in `spec.consent` must check pools elsewhere, and collectors that this operator
+//! did not make.
 
 use kube::ResourceExt;
 use kube::api::ListParams;
@@ -25,7 +25,7 @@ pub(crate) fn is_at_revision(schema: &TelemetrySchema) -> bool {
     found.is_some() && found == asked.as_deref()
 }
 
-/// The tables that a pool writes to, as the schemas in its namespace tell.
+/// The tables that a pool writes to, by the schemas in its namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tables {
     /// The first schema whose tables are not at their revision; `None`: there is none.
@@ -34,10 +34,10 @@ pub(crate) struct Tables {
     pub(crate) revision: Option<String>,
 }
 
-/// What the schemas in the pool's namespace tell of its tables.
+/// The state of a pool's tables, by the schemas in its namespace.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub(crate) async fn tables(context: &Context, pool: &GatewayPool) -> Result<Tables, StepError> {
     let namespace = pool.namespace().unwrap_or_default();
     let schemas = api::<TelemetrySchema>(&context.client, &namespace);
@@ -113,7 +113,7 @@ fn why_outdated(pool: &GatewayPool, images: &Images) -> Option<String> {
     (!is_rolled).then(|| format!("has not rolled out {wanted} to all its pods"))
 }
 
-/// Major, minor and patch; what stands behind a dash counts for nothing.
+/// Major, minor and patch; a pre-release suffix is ignored.
 fn numbers(version: &str) -> Vec<u64> {
     let plain = version.split('-').next().unwrap_or(version);
     plain.split('.').map(|part| part.parse().unwrap_or(0)).collect()

@@ -16,8 +16,8 @@ use crate::error::{Category, Step, StepError};
 use crate::outbound::CLICKHOUSE_ANSWER_BYTES_MAX;
 use crate::outbound::credentials::Secrets;
 
-/// A look at a server takes no longer. A dozen short questions of system tables take well under a
-/// second; one that hangs must not keep what the others have, nor a place among the reconciles.
+/// Longest observation of a server. A dozen short queries of system tables take well under a
+/// second; a hanging server must not delay the others, nor keep a reconcile's slot.
 const LOOK_MAX: Duration = Duration::from_secs(10);
 
 /// What is declared, and what each server has.
@@ -53,11 +53,11 @@ pub(super) struct Server {
     pub(super) tables: Result<ddl::Observed, StepError>,
 }
 
-/// Reads the Secrets the connection needs, and the tables of every server, side by side. A server
-/// that is away does not hold up the others.
+/// Reads the connection's Secrets, and the tables of all servers in parallel. A server that is down
+/// does not delay the others.
 ///
 /// # Errors
-/// When a Secret is missing, or the API server refuses or is away.
+/// When a Secret is missing, or the API server refuses or can't be reached.
 pub(super) async fn observe(
     context: &Context,
     schema: &TelemetrySchema,

@@ -31,7 +31,7 @@ pub(super) fn plan(observed: &Observed) -> Plan {
     Plan { servers: servers.iter().map(one).collect(), outdated: None }
 }
 
-/// What may be run of a server's plan, but for what waits for collectors; `None`: nothing before a
+/// What may run of a server's plan, except what waits for collectors; `None`: nothing before a
 /// person approves it.
 pub(super) fn permit(schema: &TelemetrySchema, plan: &ddl::Plan) -> Option<ddl::Permit> {
     let named = schema.metadata.annotations.as_ref().and_then(|all| all.get(APPROVAL));
@@ -45,7 +45,7 @@ pub(super) fn permit(schema: &TelemetrySchema, plan: &ddl::Plan) -> Option<ddl::
     }
 }
 
-/// How the tables of all servers stand to their declaration.
+/// How the tables of all servers compare with their declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Standing {
     /// `None`: nothing that matters differs.

@@ -1,4 +1,4 @@
-//! Says what is so about the tables: conditions, revision, differences; events for what changed.
+//! Reports the tables: conditions, revision, differences; and events for what changed.
 
 use kube::Resource;
 use millrace_crds::v1alpha1::{TelemetrySchema, TelemetrySchemaStatus};
@@ -97,7 +97,7 @@ fn state_tables(
             conditions.fails(Stalled, Reason::PausedByAnnotation, "pausing is not being stuck");
         }
         Some((reason, message)) => {
-            // What only adds has run: what is left, a person must put right.
+            // All that only adds has run: a person must resolve the rest.
             conditions.fails(SchemaReady, reason, message.as_str());
             conditions.fails(Progressing, reason, message.as_str());
             conditions.holds(Stalled, reason, message.as_str());

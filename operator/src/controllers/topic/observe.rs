@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::error::{Step, StepError};
 use crate::kafka::{Settings, TopicSeen};
 
-/// What is wanted, and what there is.
+/// The declared and the observed topic.
 pub(super) struct Observed {
     pub(super) wanted: Wanted,
     pub(super) seen: TopicSeen,

@@ -1,4 +1,4 @@
-//! From a spec to what is wanted of Kafka. Pure: no client.
+//! From a spec to the desired topic. Pure: no client.
 
 use std::collections::BTreeMap;
 
