@@ -111,7 +111,7 @@ fn between(base: &Look, now: &Look) -> Vec<(String, Load)> {
         let change = |now: u64, then: u64| {
             i64::try_from(now).unwrap_or(i64::MAX) - i64::try_from(then).unwrap_or(i64::MAX)
         };
-        // Partitions that came or went say nothing about how fast this pod is.
+        // Partitions that came or went don't show how fast this pod is.
         let lags = now.lag_messages.iter();
         let lags = lags.filter_map(|(of, lag)| Some(change(*lag, *base.lag_messages.get(of)?)));
         let lags: Vec<i64> = lags.collect();

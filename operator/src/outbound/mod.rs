@@ -20,7 +20,7 @@ use millrace_ddl::{Budget, is_link_local};
 /// 100 kB and tables with a thousand columns 200 kB, so about sixty fit at once.
 const ANSWERS_BYTES_MAX: usize = 12 * 1024 * 1024;
 
-/// The longest answer of ClickHouse: a third of the budget, and twenty times what is honest.
+/// The longest answer of ClickHouse: a third of the budget, and twenty times a normal one.
 pub const CLICKHOUSE_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Limits on connections and answers. Clones share the budget.

@@ -43,7 +43,7 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// Something went as it should.
+    /// A success.
     pub fn normal(
         reason: impl Into<String>,
         action: &'static str,

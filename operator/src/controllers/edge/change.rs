@@ -339,7 +339,7 @@ fn is_aborted(pending: &PendingChange) -> bool {
     pending.reason == Reason::RolloutAborted.as_str()
 }
 
-/// What a pool says in its conditions while a change is pending; `judged` is what its pods say.
+/// The pool's condition while a change is pending; `judged` is the state of its pods.
 pub(super) fn condition(pending: &PendingChange, judged: &Verdict) -> Rollout {
     let PendingChange { stage, reason, message, image, config_map, .. } = pending;
     let stuck =

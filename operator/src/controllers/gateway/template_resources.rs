@@ -43,7 +43,7 @@ const ROLL_GROWTH_MIN: f64 = 1.1;
 /// Longest message in characters: room for a refusal in the API server's words, half of what the
 /// CRD allows.
 const MESSAGE_CHARS_MAX: usize = 512;
-/// What pods are given by their template moves in steps of 64 MiB and a twentieth of a core.
+/// A template's resources move in steps of 64 MiB and a twentieth of a core.
 const MEMORY_STEP_BYTES: u64 = 64 << 20;
 const CPU_STEP_MILLICORES: u64 = 50;
 
