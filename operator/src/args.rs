@@ -81,7 +81,7 @@ pub struct Args {
     pub pod_name: Option<String>,
 }
 
-/// The longest name of a cluster: a label's, which its uid is well under.
+/// The longest name of a cluster: a label's; a uid is shorter.
 const CLUSTER_ID_BYTES_MAX: usize = 63;
 
 fn cluster_id(text: &str) -> Result<String, String> {

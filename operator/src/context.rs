@@ -45,7 +45,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Where collector images come from, and as whom they run.
+/// The repository of collector images, and the user that pods run as.
 #[derive(Clone, Debug)]
 pub struct Images {
     /// Repository without tag, for example `millrace/collector`.
@@ -74,21 +74,21 @@ pub struct Context {
     pub lag: Arc<dyn LagSource>,
     /// Topics, in Kafka.
     pub brokers: Arc<dyn Brokers>,
-    /// Whom specs may make us connect to, and how much they may answer.
+    /// Allowed hosts, and the budget for their answers.
     pub outbound: Outbound,
     /// Tables, in ClickHouse.
     pub tables: Arc<dyn Tables>,
     /// What pods say of themselves.
     pub pods: Arc<dyn PodSource>,
-    /// What the metrics API says of pods that say nothing.
+    /// The metrics API, for silent pods.
     pub metered: MetricsApi,
     /// What is remembered of each pool's sizing.
     pub sizings: ByPool<Sizing>,
-    /// What watches have seen of children, and which were verified since.
+    /// Versions of children from watches, and which were verified.
     pub seen: Arc<Seen>,
     /// Who holds which topics, groups and tables.
     pub claims: Claims,
-    /// The same on record in Kafka and ClickHouse, for those that this process can't see.
+    /// Records of claims in Kafka and ClickHouse, for claimants that this process can't see.
     pub holders: Holders,
     /// Which pools refer to which Secrets.
     pub references: Arc<References>,
@@ -96,7 +96,7 @@ pub struct Context {
     pub watches_secrets: bool,
     /// Since when objects wait for their reconcile.
     pub queue_times: Arc<QueueTimes>,
-    /// Objects of our own kinds, as their controllers hold them.
+    /// Objects of our own kinds, from their controllers' stores.
     pub stores: Stores,
     /// Which tables are being migrated.
     pub migrations: Migrations,

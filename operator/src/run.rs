@@ -84,7 +84,7 @@ pub enum RunError {
 
 /// Runs the operator until it is asked to stop.
 ///
-/// It is no `async` function on purpose: who polls one compiles all that it awaits, so that the
+/// Not an `async` function on purpose: its caller would compile all that it awaits, so that the
 /// binary would compile every reconciler a second time.
 ///
 /// # Errors

@@ -10,8 +10,8 @@ use millrace_rollout::Load;
 
 use crate::pods::{self, Sample};
 
-/// The past of a pool reaches back for one to two of these: as long as a canary is watched by
-/// default, so that both saw a like time.
+/// A pool's past covers one to two of these: as long as a canary is judged by default, so that both
+/// cover similar times.
 const PAST_SECONDS: i64 = 300;
 
 /// What the pods said that answered.
@@ -32,7 +32,7 @@ pub struct Baseline {
     /// While no rollout runs: the two newest samples that are far enough apart.
     past: Option<(Look, Look)>,
     newest: Look,
-    /// The pod that was to try a change and could not be made.
+    /// The trial pod that could not be created.
     pub untried: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl Baseline {
     pub fn watch(&mut self, name: &str, look: Look) {
         match &mut self.watch {
             Some((of, base)) if of == name => {
-                // A pod that was not there yet begins when it is seen first.
+                // A new pod starts with its first sample.
                 for (pod, counters) in &look {
                     base.entry(pod.clone()).or_insert_with(|| counters.clone());
                 }
@@ -75,7 +75,7 @@ impl Baseline {
         self.watch.as_ref().map_or_else(Vec::new, |(_, base)| between(base, &self.newest))
     }
 
-    /// What each pod did before, while nothing was under way.
+    /// What each pod did before, while no rollout ran.
     #[must_use]
     pub fn past(&self) -> Vec<Load> {
         let Some((older, newer)) = &self.past else { return Vec::new() };

@@ -24,7 +24,7 @@ impl<T> Default for ByPool<T> {
 }
 
 impl<T: Clone + Default> ByPool<T> {
-    /// What is kept of a pool; the default if nothing is.
+    /// The pool's value, or the default.
     pub fn get(&self, uid: &str) -> T {
         let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         pools.get(uid).map(|(_, kept)| kept.clone()).unwrap_or_default()

@@ -29,8 +29,8 @@ use crate::ownership::applied_state::AppliedState;
 /// operator reads about 35 a second (each 1,350 s after its last read on average; its owner
 /// reconciles 110 s later). A watch that misses nothing would not need this.
 pub const VERIFIED_FOR: SignedDuration = SignedDuration::from_secs(1_800);
-/// Up to this share of that time is taken off by the child's name, so that children that were made
-/// together are not all read together.
+/// Up to this share of that time is subtracted by the child's name, so that children created
+/// together are not read together.
 const JITTER_PERCENT: u64 = 50;
 /// A watch reports a write within this time, unless it is far behind.
 const AHEAD_FOR: SignedDuration = SignedDuration::from_secs(30);
@@ -38,8 +38,8 @@ const AHEAD_FOR: SignedDuration = SignedDuration::from_secs(30);
 /// reconcile at once. Others are read once more.
 const AHEAD_MAX: usize = 1_000;
 
-/// Which child, by a fingerprint of 128 bits of its kind, namespace and name: names would take more
-/// than all else that is remembered.
+/// A child's key: a 128-bit fingerprint of its kind, namespace and name. The names would take more
+/// than everything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(u64, u64);
 
@@ -114,7 +114,7 @@ struct Entry {
     verified: Option<Verified>,
 }
 
-/// Whose a child is, and the kind it counts under.
+/// A child's owner, and the kind it counts under.
 #[derive(Clone, Debug)]
 struct Belongs {
     owner: Arc<Owner>,
@@ -141,7 +141,7 @@ struct Verified {
     state: Mark,
     wanted: u64,
     at: Timestamp,
-    /// A workload's figures at that state, if it was read or written.
+    /// A workload's figures in that state, if it was read or written.
     figures: Option<Box<Observation>>,
 }
 
@@ -153,7 +153,7 @@ impl Entry {
     }
 }
 
-/// Whether it was so short a time ago that it counts.
+/// Whether it is recent enough to count.
 fn is_young(verified: &Verified, key: Key, now: Timestamp) -> bool {
     let age = now.duration_since(verified.at);
     age >= SignedDuration::ZERO && age < key.patience()
@@ -309,8 +309,8 @@ impl Seen {
         self.lock().entries.get(key).is_some_and(|entry| entry.seen == Some(state))
     }
 
-    /// Whether the child was verified for another wanted state and has not moved since: it is ours,
-    /// holds no edit, and must be written.
+    /// Whether the child was verified for another desired state and has not changed since: it is
+    /// ours, holds no edit, and must be written.
     #[must_use]
     pub fn is_outdated(&self, key: &Key, wanted: &str, now: Timestamp) -> bool {
         let children = self.lock();
@@ -336,7 +336,8 @@ impl Seen {
         gone
     }
 
-    /// Whether the child was verified for this wanted state and has not moved since, by its watch.
+    /// Whether the child was verified for this desired state and has not changed since, by its
+    /// watch.
     #[must_use]
     pub fn is_as_wanted(&self, key: &Key, wanted: &str, now: Timestamp) -> bool {
         self.verified(key, wanted, now, |_, _| ()).is_some()

@@ -89,8 +89,8 @@ impl Claims {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).give_up(key);
     }
 
-    /// Why an object may not have what it claims: the first thing that an older one holds, and
-    /// which.
+    /// Why an object may not have its claims: the first thing that an older object holds, and that
+    /// object.
     pub fn refused<K: Resource<DynamicType = ()>>(&self, object: &K) -> Option<Invalid> {
         let me = Holder::of(object);
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,8 +123,8 @@ impl Claims {
         *holder < me && mine.things.iter().any(is_claimed)
     }
 
-    /// Another object that claims some of the same, whichever is older: what is deleted here would
-    /// be missed there.
+    /// Another object with some of the same claims, older or not: it would miss what is deleted
+    /// here.
     pub fn another<K: Resource<DynamicType = ()>>(&self, object: &K) -> Option<String> {
         let me = Holder::of(object);
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

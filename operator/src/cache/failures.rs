@@ -18,9 +18,9 @@ const CONFLICT_BASE: Duration = Duration::from_millis(200);
 const CONFLICT_CAP: Duration = Duration::from_secs(5);
 /// First delay after other failures.
 const FAILURE_BASE: Duration = Duration::from_secs(1);
-/// An outside system that came back is noticed within this time.
+/// A recovered outside system is noticed within this time.
 const FAILURE_CAP: Duration = Duration::from_secs(30);
-/// A refusal needs a human; watches bring the object back earlier when it changes.
+/// A refusal needs a human; a watch event of the object retries it earlier.
 const REFUSAL_CAP: Duration = Duration::from_secs(120);
 /// Doubling more often than this has no effect under any of the caps (2^10 * 200 ms > 120 s).
 const DOUBLINGS_MAX: u32 = 10;
@@ -48,7 +48,7 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Notes one more failure of `key`; gives the delay before the next attempt.
+    /// Counts one more failure of `key`; returns the delay before the next attempt.
     pub fn failed(&self, key: &str, category: Category) -> Duration {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(key.to_owned()).or_insert(0);

@@ -30,7 +30,7 @@ struct Pool {
 }
 
 impl Inserts {
-    /// Notes the rates of the pool with this uid, and gives those of the others that write the same
+    /// Sets the rates of the pool with this uid; returns those of other pools that write the same
     /// tables of the same servers.
     pub fn exchange(&self, uid: &str, to: &ClickHouseTarget, rates: Rates, second: i64) -> Rates {
         let endpoints = to.endpoints.iter().map(|it| it.as_str().to_owned()).collect();

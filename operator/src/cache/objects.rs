@@ -39,7 +39,7 @@ impl Stores {
         shelves.entry(TypeId::of::<K>()).or_default().push(Box::new(store));
     }
 
-    /// The object as its controller last saw it, if its kind has a controller.
+    /// The object in its controller's store, if its kind has a controller.
     #[must_use]
     pub fn get<K>(&self, namespace: &str, name: &str) -> Option<Arc<Packed<K>>>
     where

@@ -58,8 +58,8 @@ impl<'de, K> Deserialize<'de> for Packed<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut object = Value::deserialize(deserializer)?;
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            // Who owns which field is for the API server; here it would be half of the memory. Only
-            // whose the number of pods is matters (`pool::scale`).
+            // Field ownership would take half of the memory. Only the owner of the number of pods
+            // matters (`pool::scale`).
             let owners = metadata.remove("managedFields").and_then(owners_of_replicas);
             metadata.extend(owners.map(|owners| ("managedFields".to_owned(), owners)));
         }

@@ -25,7 +25,7 @@ impl QueueTimes {
         self.since.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// The object waits no longer; gives how long it did.
+    /// Ends the object's wait; returns how long it took.
     pub fn begun(&self, key: &str) -> Option<Duration> {
         let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
         since.remove(key).map(|since| since.elapsed())

@@ -22,7 +22,7 @@ struct Names {
 }
 
 impl References {
-    /// Notes all Secrets that `pool` refers to by now; earlier ones are forgotten.
+    /// Replaces the Secrets that `pool` refers to.
     pub fn set<'a>(&self, namespace: &str, pool: &str, secrets: impl Iterator<Item = &'a str>) {
         let path = format!("{namespace}/{pool}");
         let now: BTreeSet<String> = secrets.map(str::to_owned).collect();

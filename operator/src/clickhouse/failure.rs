@@ -1,4 +1,4 @@
-//! What ClickHouse refused or failed at, as the failure of a reconcile: category and reason. Pure.
+//! ClickHouse errors as failures of a reconcile: category and reason. Pure.
 
 use millrace_crds::Reason;
 use millrace_ddl as ddl;
@@ -46,7 +46,7 @@ pub(crate) fn stopped(error: ddl::MigrateError) -> StepError {
         MigrateError::Journal(_) => Reason::MigrationJournalBroken,
         MigrateError::Busy { .. } | MigrateError::LeaseLost { .. } => Reason::MigrationBusy,
     };
-    // Seconds of silence differ from attempt to attempt, and would write a status each time.
+    // Seconds of silence vary between attempts; each would cause a status write.
     let message = match error {
         MigrateError::Busy { author, .. } => format!("another run, by {author}, is at work"),
         other => stable(&other.to_string()),

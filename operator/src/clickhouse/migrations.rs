@@ -14,14 +14,14 @@ use jiff::{SignedDuration, Timestamp};
 use kube::{Resource, ResourceExt};
 use millrace_crds::v1alpha1::ClickHouseTarget;
 
-/// A migration cut off counts for this long: its reconcile's two minutes, the longest back-off of
-/// five between two tries, and one more.
+/// A cut-off migration counts for this long: its reconcile's two minutes, the longest back-off of
+/// five between two attempts, and one more.
 const CUT_OFF_SECONDS_MAX: i64 = 8 * 60;
-/// Nothing is held for a migration for longer than this. Rewriting a day of rows takes minutes.
+/// A migration holds a pool's size for at most this long. Rewriting a day of rows takes minutes.
 const HELD_SECONDS_MAX: i64 = 30 * 60;
 
-/// Where tables are, as objects of one namespace name them. Endpoints are not compared: one server
-/// has many names.
+/// Where tables are, by the names in one namespace's objects. Endpoints are not compared: one
+/// server has many names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     namespace: String,

@@ -30,7 +30,7 @@ use crate::report::events::Notice;
 use crate::ownership::applied_state::AppliedState;
 use crate::ownership::{APPLIED_HASH_ANNOTATION, CHILDREN_MANAGER, applied_state, compare};
 
-/// What the API server answers to an object that its schema refuses.
+/// The API server's status for an object that its schema refuses.
 const UNPROCESSABLE: u16 = 422;
 
 /// A namespaced Kubernetes type that can be applied.
@@ -144,7 +144,7 @@ pub enum Change {
     Created,
     /// It was made from an older wanted state.
     Updated,
-    /// It had been changed by someone else in these fields.
+    /// Someone else had changed these fields.
     Repaired(Vec<String>),
     /// It differs but was left alone: the owner is paused, or it must wait.
     Withheld,
@@ -176,8 +176,8 @@ pub enum Looked<K> {
     AsWanted(Observation),
     /// It must be written.
     Differs {
-        /// The live one, if it was made from another wanted state: one that was only edited by
-        /// somebody is put right, which replaces nothing.
+        /// The live object, if it was made from another desired state: a mere edit is repaired,
+        /// which replaces nothing.
         replaced: Option<K>,
     },
 }
@@ -220,11 +220,12 @@ impl<'a> Children<'a> {
         }
     }
 
-    /// Makes the live child hold everything `wanted` says, writing only when it does not. A child
-    /// that its watch shows unchanged since it was last verified, or applied, is not even read.
+    /// Makes the live child hold everything in `wanted`, writing only when it does not. A child
+    /// that is unchanged since it was verified or applied, by its watch, is not even read.
     ///
     /// # Errors
-    /// When the API server refuses or is away, or the name is taken by someone else's object.
+    /// When the API server refuses or can't be reached, or the name belongs to someone else's
+    /// object.
     pub async fn keep<K: Applicable>(&self, wanted: K) -> Result<Change, ApplyError> {
         let wanted = self.prepare(wanted)?;
         let now = self.context.clock.now();
@@ -272,7 +273,7 @@ impl<'a> Children<'a> {
         Ok(Looked::Differs { replaced: live.filter(|it| hash_of(it) != Some(wanted.hash)) })
     }
 
-    /// The live child, if there is one.
+    /// The live child, if it exists.
     ///
     /// # Errors
     /// As [`Self::keep`].
@@ -302,8 +303,8 @@ impl<'a> Children<'a> {
         known().or_else(|| is_claimed().then(known).flatten())
     }
 
-    /// As [`Self::keep`]; gives the live child too, read anew unless its own controller holds it in
-    /// just the state that was verified.
+    /// As [`Self::keep`]; also returns the live child, read again unless its own controller's store
+    /// has the verified state.
     ///
     /// # Errors
     /// As [`Self::keep`].
@@ -315,7 +316,7 @@ impl<'a> Children<'a> {
         }
     }
 
-    /// The child as its own controller holds it, if that is the state that was verified.
+    /// The child in its own controller's store, if that is the verified state.
     fn held<K: Applicable>(&self, wanted: &Wanted<K>) -> Option<K> {
         let packed = self.context.stores.get::<K>(&self.namespace, &wanted.name)?;
         let (state, now) = (Mark::of(packed.as_ref()), self.context.clock.now());
@@ -346,7 +347,7 @@ impl<'a> Children<'a> {
         let encode = |source| ApplyError::Encode { kind: kind.clone(), name: name.clone(), source };
         let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.namespace);
         let now = self.context.clock.now();
-        // Nobody has touched it since it was verified: there is no edit to find, and it is ours.
+        // Unchanged since it was verified: no edit to find, and it is ours.
         let live = if !self.look_only && self.context.seen.is_outdated(&key, &hash, now) {
             None
         } else {
@@ -409,7 +410,7 @@ impl<'a> Children<'a> {
     /// Deletes our children of type `K` that carry `labels` and are not named in `keep`.
     ///
     /// # Errors
-    /// When the API server refuses or is away.
+    /// When the API server refuses or can't be reached.
     pub async fn prune<K: Applicable>(
         &self,
         labels: &str,
@@ -449,8 +450,8 @@ impl<'a> Children<'a> {
         Ok(pruned)
     }
 
-    /// Whether watches show more children of kind `C` than `wanted`: something an earlier spec, or
-    /// an earlier leader, left behind.
+    /// Whether watches show more children of kind `C` than `wanted`: leftovers of an earlier spec
+    /// or leader.
     pub fn has_more_than<K: Applicable, C: Applicable>(&self, wanted: usize) -> bool {
         self.context.seen.count::<K, C>(&self.namespace, &self.owner.name) > wanted
     }

@@ -1,5 +1,5 @@
-//! The one way a status is written: only when it differs, and only onto the object it is of, in the
-//! state that it was worked out from.
+//! The only writer of statuses: only when one differs, and only onto the same object in the state
+//! that it was computed from.
 
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
@@ -14,7 +14,7 @@ use crate::report::unreachable::needs_a_person;
 
 /// Owns the status of our own kinds.
 pub const STATUS_MANAGER: &str = "millrace-operator/status";
-/// What a server answers to a patch whose test fails, as to an object that it finds invalid.
+/// The API server's status for a failed test of a patch, and for an invalid object.
 const UNPROCESSABLE: u16 = 422;
 
 /// Writes `wanted` as the status of `object` unless it equals `current`; returns whether it wrote.

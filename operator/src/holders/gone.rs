@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::error::StepError;
 use crate::kafka::{Entry, Place, Settings};
 
-/// Giving up is tried for no longer: as long as a conversation with Kafka.
+/// Longest time to release a record: as long as a conversation with Kafka.
 const GIVING_UP_MAX: Duration = Duration::from_secs(20);
 
 /// Releases a deleted object's record, if possible; not retried.

@@ -27,14 +27,14 @@ const POOL_LOOK_MAX: Duration = Duration::from_secs(5);
 pub(crate) struct Thing {
     pub(crate) settings: Settings,
     pub(crate) place: Place,
-    /// Topics that a record may lie at, unless there is one already.
+    /// Topics that may hold the record, unless there is one already.
     pub(crate) topics: Vec<String>,
     pub(crate) shared: bool,
     /// What another one could write instead.
     pub(crate) advice: &'static str,
 }
 
-/// That a record is to be written, and at which topics.
+/// A record to write, and at which topics.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Due(Vec<String>);
 
@@ -63,7 +63,7 @@ pub(crate) async fn look<K: Resource<DynamicType = ()>>(
             (entry, Slot::read(&entry.text, Duration::from_millis(age)))
         })
         .collect();
-    // Records of one group at several topics: of two who wrote at once, one must hold.
+    // Records of one group at several topics: of two simultaneous writers, one must hold.
     let who = &me.holder.who;
     if slots.iter().any(|(_, slot)| slot.is_of(who)) {
         slots.retain(|(_, slot)| slot.who().is_none_or(|other| other <= who.as_str()));

@@ -25,7 +25,7 @@ use crate::report::events::Notice;
 
 /// How often it is checked again.
 const POLL: std::time::Duration = std::time::Duration::from_secs(2);
-/// The namespace that every cluster has, and whose uid stays for as long as the cluster does.
+/// A namespace that every cluster has, with the same uid for the cluster's life.
 const CLUSTERS_OWN_NAMESPACE: &str = "kube-system";
 
 /// Whether a record's holder is no obstacle: this process would see it, and no such object exists,
@@ -53,8 +53,8 @@ async fn tell_unrecorded<K: Resource<DynamicType = ()>>(context: &Context, objec
     context.events.publish(&object.object_ref(&()), notice).await;
 }
 
-/// What the cluster is called in records: what the user says, or the uid of a namespace that every
-/// cluster has. `None`, with a warning: it may not be read, and no records are kept.
+/// The cluster's name in records: the user's, or the uid of a namespace that every cluster has.
+/// `None`, with a warning, if that may not be read: then no records are kept.
 pub async fn cluster(client: &Client, said: Option<&str>) -> Option<String> {
     if let Some(said) = said {
         return Some(said.to_owned());

@@ -10,7 +10,7 @@ pub trait Brokers: Send + Sync {
     /// Observes a topic.
     fn observe(&self, to: Settings, topic: String) -> BoxFuture<'_, Result<TopicSeen, Failure>>;
 
-    /// Makes one change of a topic. Made twice, it does no harm.
+    /// Makes one change of a topic; repeatable.
     fn change(
         &self,
         to: Settings,

@@ -14,7 +14,7 @@ pub struct Failure {
     pub reason: Reason,
     /// What happened, where, and what to do next.
     pub message: String,
-    /// The broker itself says that it passes: worth asking again within the same conversation.
+    /// The broker says that it is temporary: retry within the same conversation.
     pub passes: bool,
 }
 
@@ -111,9 +111,9 @@ fn words(code: RDKafkaErrorCode) -> String {
     }
 }
 
-/// Cuts what changes from attempt to attempt (times, counts, resolved addresses) off librdkafka's
-/// account of a connection's trouble: `Connect to ipv4#10.0.0.1:9092 failed: Connection refused
-/// (after 0ms in state CONNECT)`.
+/// Removes what varies between attempts (times, counts, resolved addresses) from librdkafka's
+/// message about a connection: `Connect to ipv4#10.0.0.1:9092 failed: Connection refused (after 0ms
+/// in state CONNECT)`.
 pub(super) fn settled(text: &str) -> String {
     let text = text.split(" (after ").next().unwrap_or(text);
     let text = text.split(", 1 identical").next().unwrap_or(text);

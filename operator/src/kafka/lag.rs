@@ -192,7 +192,7 @@ impl<'a> Group<'a> {
         let offsets = self.offsets();
         let partitions = self.partitions?;
         let Some(Age { seconds, within_bound }) = self.age else {
-            // Only a topic that changes faster than it is asked about.
+            // Only for a topic that changes faster than it is described.
             return Err(Failure::answered("ask for offsets by time", Code::OperationTimedOut));
         };
         Ok(LagObservation {
@@ -226,7 +226,7 @@ fn missing(name: &str) -> Failure {
     Failure::new(Reason::TopicMissing, format!("topic {name} does not exist"))
 }
 
-/// Asks for first offsets, last offsets and commits of all groups, all at once.
+/// Asks for first offsets, last offsets and commits of all groups at once.
 fn place(link: &Link, groups: &mut [Group<'_>], topics: &Topics, deadline: Deadline) {
     let partitions = groups.iter().filter_map(|group| group.partitions.as_ref().ok()).flatten();
     let partitions: BTreeSet<&Partition> = partitions.collect();
@@ -251,7 +251,7 @@ fn place(link: &Link, groups: &mut [Group<'_>], topics: &Topics, deadline: Deadl
     }
 }
 
-/// Finds the age of each group's lag, all of them side by side.
+/// Finds the age of each group's lag, all in parallel.
 fn search(link: &Link, groups: &mut [Group<'_>], marks: &mut Marks, deadline: Deadline) {
     for _ in 0..WAVES_MAX {
         let mut asking: Vec<(&mut Group<'_>, Vec<Want>)> = Vec::new();
@@ -270,7 +270,7 @@ fn search(link: &Link, groups: &mut [Group<'_>], marks: &mut Marks, deadline: De
         if asking.is_empty() {
             return;
         }
-        // Groups that read the same topic often ask the same.
+        // Groups that read the same topic often ask the same question.
         let wants: BTreeSet<&Want> = asking.iter().flat_map(|(_, wants)| wants).collect();
         let wants: Vec<Want> = wants.into_iter().cloned().collect();
         let (located, _) = locate(link, &wants, Vec::new(), deadline);

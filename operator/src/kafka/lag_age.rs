@@ -28,7 +28,7 @@ impl Behind {
     pub(super) fn of(begins: &Offsets, ends: &Offsets, committed: &Offsets) -> Self {
         let behind = ends.iter().filter_map(|(partition, end)| {
             let begin = begins.get(partition).copied().unwrap_or(0);
-            // What retention took is not lag any more, and nothing can be past the end.
+            // Messages that retention deleted are no lag, and nothing can be past the end.
             let from = committed.get(partition).copied().unwrap_or(begin).max(begin);
             (from < *end).then(|| (partition.clone(), (from, *end)))
         });
@@ -91,7 +91,7 @@ impl Search {
         // Nothing that waits is older than `low`; something is older than `high`.
         let low = lows.iter().map(|(_, low)| *low).min().flatten();
         let high = highs.min();
-        // Only where something older than `at` may lie is there anything to ask.
+        // Only partitions that may have something older than `at`.
         let ask = |at: i64| {
             let open = lows.iter().filter(|(_, low)| low.is_none_or(|low| low < at));
             Next::Ask(at.max(0), open.map(|(partition, _)| (*partition).clone()).collect())

@@ -38,7 +38,7 @@ pub struct LagQuery {
 pub struct LagObservation {
     /// Partitions over all topics.
     pub partitions: u32,
-    /// Partitions of the topic that has most; the ceiling for useful pods.
+    /// Partitions of the largest topic; the ceiling for useful pods.
     pub partitions_max: u32,
     /// Messages not yet committed, over all partitions.
     pub messages: u64,
@@ -59,7 +59,7 @@ pub struct PartitionOffsets {
     pub topic: String,
     /// Its number.
     pub partition: i32,
-    /// The first offset that still waits: the committed one, or what retention left of it.
+    /// The first offset that still waits: the committed one, or the first that retention left.
     pub committed: i64,
     /// The offset after the last message.
     pub end: i64,
@@ -84,7 +84,7 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 /// A source that takes longer is abandoned; it counts as not answering.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// The newest answer of a slow source for each query, kept fresh in the background.
+/// Keeps the newest answer of a slow source for each query, in the background.
 pub struct LagBoard {
     source: Arc<dyn LagSource>,
     entries: Mutex<HashMap<String, Entry>>,
@@ -138,7 +138,7 @@ impl LagBoard {
         Self { source, entries: Mutex::default() }
     }
 
-    /// The channel that carries the answers to `query`; asks the source if the newest is old.
+    /// The channel with the answers to `query`; asks the source if the newest is old.
     fn ask(&self, query: &LagQuery) -> watch::Receiver<Option<Answer>> {
         let now = Instant::now();
         let key = format!("{}/{}", query.namespace, query.group);
@@ -150,7 +150,7 @@ impl LagBoard {
         }
         entry.wanted_at = now;
         let old = entry.asked_at.is_none_or(|asked| now.duration_since(asked) >= FRESH);
-        // One question at a time and query. The source gathers those of all pools.
+        // One question at a time per query. The source batches those of all pools.
         if old && !entry.asking.swap(true, Ordering::AcqRel) {
             entry.asked_at = Some(now);
             let (source, answered) = (self.source.clone(), entry.answered.clone());

@@ -23,14 +23,14 @@ const WAITING_MAX: usize = 20_000;
 /// Groups per observation: 2,000 groups with twelve partitions each take about 20 MB.
 const TOGETHER_MAX: usize = 2_000;
 
-/// A group that nobody asked about in this time is a stranger again.
+/// A group unused for this long counts as new again.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
 /// After this many observations with a coordinator not ready, the client's idea of the coordinator
 /// counts as stale: the library keeps it as long as it is used.
 const COORDINATOR_DOUBTED: u32 = 3;
 
-/// Between two questions to a coordinator that isn't ready: it takes about a second to load.
+/// Interval between questions to a coordinator that isn't ready: it takes about a second to load.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 
 type Seen = Result<LagObservation, Failure>;

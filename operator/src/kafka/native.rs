@@ -1,9 +1,9 @@
-//! Questions that the client library can put to brokers and its safe interface can't: about many
-//! topics at once, about partitions with the times of what is found, about other groups' commits,
-//! and commits with metadata for a group that nobody is in.
+//! Kafka requests that the client library supports but its safe interface does not: about many
+//! topics at once, offsets with their times, other groups' commits, and commits with metadata for a
+//! group without members.
 //!
-//! [`ask`] puts questions and waits for their answers; it decides nothing and keeps nothing. All
-//! that is unsafe in the operator is in this file.
+//! [`ask`] sends requests and waits for their answers; it decides nothing and keeps nothing. All
+//! unsafe code of the operator is in this file.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -30,13 +30,13 @@ pub(super) const LATEST: i64 = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_
 pub(super) const TOPICS_MAX: usize = 1_000;
 /// Partitions in one question, for the same reason.
 pub(super) const PARTITIONS_MAX: usize = 1_000;
-/// Questions under way at once. Each is at most 1,000 partitions of some 200 bytes in the library,
-/// so all are under 20 MB; most are a dozen partitions.
+/// Requests under way at once. Each has at most 1,000 partitions of about 200 bytes in the library,
+/// so all are under 20 MB; most have a dozen partitions.
 const UNDER_WAY_MAX: usize = 100;
 /// How much later than its timeout a request may end: the library's timers are coarse.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What is asked. One question may go to several brokers.
+/// A request. It may go to several brokers.
 #[derive(Clone, Debug)]
 pub(super) enum Question {
     /// Topics' partitions; no name twice, at most [`TOPICS_MAX`].
@@ -44,14 +44,14 @@ pub(super) enum Question {
     /// The offset for a time in milliseconds, [`EARLIEST`] or [`LATEST`], in each partition; none
     /// twice, at most [`PARTITIONS_MAX`].
     Offsets(Vec<(Partition, i64)>),
-    /// A group's commits; only over a link that names a group itself.
+    /// A group's commits; only over a link with a group.
     Commits {
         /// The group.
         group: String,
-        /// On these; on all it has if there are none.
+        /// For these; for all that the group has if empty.
         partitions: Vec<Partition>,
     },
-    /// Commits for a group that nobody is in; only over a link that names a group itself.
+    /// Commits for a group without members; only over a link with a group.
     Commit {
         /// The group.
         group: String,
@@ -69,7 +69,7 @@ pub(super) struct Commit {
     pub(super) metadata: String,
 }
 
-/// What is answered to a question of the same name; in any order.
+/// The answer to a request of the same name; in any order.
 #[derive(Debug)]
 pub(super) enum Answer {
     Topics(Vec<(Arc<str>, Result<Topic, Code>)>),
@@ -83,7 +83,7 @@ pub(super) enum Answer {
 /// A topic as brokers describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Topic {
-    /// Its id, another one each time that it is made; 0 where brokers give none.
+    /// Its id, new each time it is created; 0 where brokers have none.
     pub(super) id: u128,
     /// By number.
     pub(super) partitions: Vec<Replicas>,
@@ -107,9 +107,8 @@ pub(super) struct Found {
     pub(super) at_millis: i64,
 }
 
-/// Puts questions, many at a time, and waits for the answers, in the questions' order. One that is
-/// not answered within `limit` of being put counts as timed out; so does one that could not be put
-/// before `until`.
+/// Sends requests, many at a time, and waits for the answers, in the requests' order. A request not
+/// answered within `limit` counts as timed out, as does one that could not be sent before `until`.
 pub(super) fn ask(
     link: &Link,
     questions: &[Question],
@@ -186,7 +185,7 @@ impl<'a> Line<'a> {
                     sys::rd_kafka_ListOffsets(client, list.0, options, self.queue);
                 }
                 Prepared::Commits(_, group) => {
-                    // Only commits that the coordinator has written down: none it is still writing.
+                    // Only commits that the coordinator has written, none in progress.
                     let error = sys::rd_kafka_AdminOptions_set_require_stable_offsets(options, 1);
                     if !error.is_null() {
                         sys::rd_kafka_error_destroy(error);

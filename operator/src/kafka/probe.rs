@@ -23,8 +23,8 @@ use crate::outbound::{Outbound, link_local_among};
 /// How long an attempt waits before it checks the error events.
 const ATTEMPT: Duration = Duration::from_millis(1_500);
 
-/// How long a broker is tried to be reached: one connection attempt to an address that swallows
-/// packets ends after 7 s, and its cause is then known.
+/// How long to try to reach a broker: a connection attempt to an address that drops packets ends
+/// after 7 s, and then its cause is known.
 const REACH_MAX: Duration = Duration::from_secs(8);
 
 /// Brokers of a cluster: the largest have some hundreds, and each costs the library a thread.
@@ -71,9 +71,8 @@ impl Causes {
         }
     }
 
-    /// The failure these causes amount to. `servers`: how many bootstrap servers were named; with
-    /// fewer unresolved names than that, another server may still answer. `secret`: the Secret
-    /// signed in with.
+    /// The failure for these causes. `servers`: the number of bootstrap servers; with fewer
+    /// unresolved names, another server may still answer. `secret`: the Secret for the log-in.
     fn verdict(&self, servers: usize, secret: Option<&str>) -> Option<Failure> {
         let causes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let first = |weight| causes.iter().find(|(each, _)| *each == weight).map(|(_, text)| text);
@@ -198,7 +197,7 @@ impl Link {
         Ok(self.admin.get_or_init(|| made))
     }
 
-    /// Takes in error events, so that they don't pile up in a client that is kept.
+    /// Takes error events, so that they don't pile up in a kept client.
     pub(super) fn serve(&self) {
         serve(&self.consumer);
     }

@@ -25,7 +25,7 @@ const RELEARNED_MAX: usize = 16;
 /// Topics as they were described.
 pub(super) type Topics = HashMap<Arc<str>, Result<Topic, Code>>;
 
-/// A partition, and the time, or the place, that is asked for in it.
+/// A partition, and the time or position to look up in it.
 pub(super) type Want = (Partition, i64);
 
 /// What was found for each [`Want`]; none without an answer.

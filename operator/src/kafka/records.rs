@@ -19,8 +19,8 @@ use super::probe::Link;
 use super::questions::ask;
 use super::topics::{Done, Job, JobKind};
 
-/// The group whose commits say who holds topics; with a dot and a group's name behind it, those
-/// that say who holds that group.
+/// The group whose commits record who holds topics; with a dot and a group's name appended, who
+/// holds that group.
 pub const HOLDERS_GROUP: &str = "millrace-holders";
 
 /// What a record is about.
@@ -54,7 +54,7 @@ impl Place {
     }
 }
 
-/// A job about records and its place among all jobs.
+/// A job about records and its index among all jobs.
 type Numbered<'a> = (usize, &'a Job);
 type Outcome = Result<Done, Failure>;
 

@@ -18,8 +18,8 @@ use super::probe::Link;
 use super::topic_queue::TopicQueues;
 use crate::outbound::Outbound;
 
-/// A link is made anew after this time. Its client for changes keeps what it has to say of brokers
-/// that come and go until then: one that is away is worth some 100 bytes every ten seconds.
+/// Maximum age of a link. Until then its client for changes keeps events of brokers that come and
+/// go: one that is down costs about 100 bytes every ten seconds.
 const LINK_AGE_MAX: Duration = Duration::from_secs(3_600);
 
 /// A caller this soon after a failed connection gets the same error.
@@ -50,7 +50,7 @@ pub(super) struct Session {
 }
 
 impl Drop for Session {
-    /// To close a link takes a moment, so it is done aside.
+    /// Closing a link takes a moment, so it runs on another thread.
     fn drop(&mut self) {
         let link = self.link.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let parts = (link, self.pass.take());
@@ -66,7 +66,7 @@ impl Session {
         Self::made(settings, outbound, None)
     }
 
-    /// One that holds a pass for as long as it is used.
+    /// A link that holds a permit while it is used.
     pub(super) fn passing(
         settings: Settings,
         outbound: Outbound,
@@ -102,11 +102,11 @@ impl Session {
         *self.used_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The link, made if there is none by asking for `topic`; one that names a group if `group` is
-    /// given. Blocks.
+    /// The link; if there is none, makes one by asking for `topic`; a link with a group if `group`
+    /// is given. Blocks.
     ///
     /// # Errors
-    /// When nobody can be reached.
+    /// When no broker can be reached.
     pub(super) fn link(
         &self,
         topic: &str,
@@ -138,7 +138,7 @@ impl Session {
         }
     }
 
-    /// Gives up a link, unless there is another one already.
+    /// Closes a link, unless it has been replaced.
     pub(super) fn lose(&self, lost: &Arc<Link>) {
         let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
         if link.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, lost)) {
@@ -175,7 +175,7 @@ impl Session {
         matches!(*self.known.lock().unwrap_or_else(PoisonError::into_inner), Known::Up)
     }
 
-    /// The failure to reach anybody, if the last attempt was one and ended this short a time ago.
+    /// The last attempt's failure, if it was this recent.
     pub(super) fn failed_within(&self, limit: Duration) -> Option<Failure> {
         match &*self.known.lock().unwrap_or_else(PoisonError::into_inner) {
             Known::Down(failure, at) if at.elapsed() < limit => Some(failure.clone()),

@@ -23,16 +23,16 @@ use crate::error::{Step, StepError};
 use crate::kafka::lag_board::{LagObservation, LagQuery, LagSource};
 use crate::outbound::Outbound;
 
-/// Sessions that are kept. One is a client, or two, of about 1 MiB and four threads each. All are
-/// asked over in a circle, so one more must not take the place of the one that was not used for
-/// longest: that is the very one asked over next, and each would be made anew each time.
+/// Kept sessions. Each is one or two clients of about 1 MiB and four threads. All are used in turn,
+/// so one more must not replace the least recently used: that is the next in turn, and each would
+/// be made anew each time.
 const SESSIONS_MAX: usize = 64;
 
 /// Temporary sessions, each for as long as a caller waits. Callers beyond these wait. Each makes a
 /// new connection, so only as many connections a minute are served as can be made.
 const PASSING_MAX: usize = 16;
 
-/// Who finds no passing session left waits no longer than this: as long as one that hangs takes.
+/// Longest wait for a temporary session: as long as a hanging one takes.
 const PASS_WAIT: Duration = Duration::from_secs(20);
 
 /// A session unused for this long makes room for another: half as long again as the longest
@@ -92,7 +92,7 @@ impl Default for Passes {
 #[derive(Default)]
 struct State {
     sessions: HashMap<Identity, Arc<Session>>,
-    /// Those that nobody keeps but who waits for their answers.
+    /// Temporary sessions.
     passing: HashMap<Identity, Weak<Session>>,
     /// A task searches for idle ones.
     sweeping: bool,
@@ -127,7 +127,7 @@ impl Sessions {
     /// # Errors
     /// When Kafka can't be reached or refuses.
     pub async fn recorded(&self, to: Settings, place: Place) -> Result<Vec<Entry>, Failure> {
-        // What is about a group is asked of the group alone; the name only has to reach a broker.
+        // Group records are asked by group alone; the name only has to reach a broker.
         let (Place::Topic(topic) | Place::Group(topic)) = place.clone();
         match self.topic(to, &topic, JobKind::Recorded(place)).await? {
             Done::Records(entries) => Ok(entries),
@@ -193,8 +193,8 @@ impl Sessions {
         state.sessions.len() + state.passing.values().filter(|it| it.strong_count() > 0).count()
     }
 
-    /// The session of a connection: the one there is, one that is kept from now on, or, with as
-    /// many in use as are kept, one that passes with those who wait for its answers.
+    /// A connection's session: the existing one, a new kept one, or, while all kept ones are in
+    /// use, a temporary one.
     async fn session(&self, settings: Settings) -> Result<Arc<Session>, Failure> {
         self.may_connect(&settings)?;
         if let Some(known) = self.kept(&settings, UNUSED_AFTER) {
@@ -214,8 +214,8 @@ impl Sessions {
         Ok(made)
     }
 
-    /// The session there is, or one that is kept from now on; `None` while all that are kept are in
-    /// use, which one is that was used more lately than `unused_after` ago.
+    /// The existing session, or a new kept one; `None` while all kept ones are in use, that is,
+    /// were used within `unused_after`.
     fn kept(&self, settings: &Settings, unused_after: Duration) -> Option<Arc<Session>> {
         let identity = settings.identity();
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -271,8 +271,8 @@ impl Open {
     }
 }
 
-/// Closes sessions, once those who wait have their answers. That takes a moment, so it is done
-/// aside.
+/// Closes sessions once all callers have their answers. That takes a moment, so it runs on another
+/// thread.
 fn give_up(sessions: impl IntoIterator<Item = Arc<Session>>) {
     let sessions: Vec<Arc<Session>> = sessions.into_iter().collect();
     if !sessions.is_empty() {

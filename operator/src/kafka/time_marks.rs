@@ -18,7 +18,7 @@ use super::native::{Found, Partition};
 /// partition without lag takes 24 bytes.
 const MARKS_MAX: usize = 16;
 
-/// A group that was not asked about in this time is forgotten.
+/// A group unused for this long is dropped.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
 /// One answer. Times are in milliseconds since 1970.
@@ -26,8 +26,8 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 struct Mark {
     /// The time that was asked for.
     at: i64,
-    /// The first message at or after it; without one, what the partition ended with then, which the
-    /// first one is not before.
+    /// The first message at or after it; if none, the partition's end then, which that message
+    /// can't precede.
     first: i64,
     /// The first message's own time; before `at`: there was none.
     until: i64,
@@ -39,8 +39,8 @@ impl Mark {
     }
 }
 
-/// Between which times the message at an offset, and all after it, begin: `low` is not after the
-/// oldest of them, `high` is after it.
+/// Bounds of the times of the message at an offset and all later ones: `low` is at or before the
+/// oldest of them, `high` after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bracket {
     pub(super) low: Option<i64>,
@@ -53,7 +53,7 @@ struct PartitionMarks(Vec<Mark>);
 
 impl PartitionMarks {
     fn note(&mut self, new: Mark) {
-        // Later times never have earlier messages: what says otherwise is no longer so.
+        // Later times never have earlier offsets: drop marks that contradict this.
         self.0.retain(|old| match old.at.cmp(&new.at) {
             std::cmp::Ordering::Less => old.first <= new.first,
             std::cmp::Ordering::Equal => false,
@@ -68,7 +68,7 @@ impl PartitionMarks {
         let low = self.0.iter().filter(exact_before).map(|mark| mark.until).max();
         let after = |mark: &Mark| match mark.first {
             first if first > from => Some(mark.at),
-            // This very message: nothing before it is younger, so it ends its own bracket.
+            // This very message: nothing before it is younger, so it bounds itself.
             first if first == from && mark.is_exact() => Some(mark.until.saturating_add(1)),
             _ => None,
         };
@@ -77,7 +77,7 @@ impl PartitionMarks {
 
     /// Drops marks that a group at `from` no longer needs, and thins out the rest.
     fn keep(&mut self, from: i64, end: i64) {
-        // Nothing can lie past the end: the topic is not the one it was.
+        // Nothing can be past the end: it is another topic.
         if self.0.iter().any(|mark| mark.first > end) {
             self.0.clear();
         }
@@ -121,7 +121,7 @@ impl GroupMarks {
         known.partitions.resize_with(partitions, PartitionMarks::default);
     }
 
-    /// Forgets topics that the group does not read any more.
+    /// Drops topics that the group no longer reads.
     pub(super) fn only(&mut self, names: &[Arc<str>]) {
         self.topics.retain(|name, _| names.contains(name));
     }
@@ -134,7 +134,7 @@ impl GroupMarks {
     /// Notes what was found at `at` in a partition that ended at `end` just before.
     pub(super) fn note(&mut self, partition: &Partition, at: i64, found: Found, end: i64) {
         let mark = match found.offset {
-            // A message without a time is no earlier than the time it was found by.
+            // A message without a time counts as the time it was found by.
             Some(first) => Mark { at, first, until: found.at_millis.max(at) },
             None => Mark { at, first: end, until: i64::MIN },
         };
@@ -149,7 +149,7 @@ impl GroupMarks {
         marks().map_or_else(Bracket::default, |marks| marks.bracket(from))
     }
 
-    /// Keeps what is of use to a group that waits at `from` of a partition that ends with `end`.
+    /// Keeps what is useful to a group that waits at `from` of a partition that ends at `end`.
     pub(super) fn keep(&mut self, partition: &Partition, from: i64, end: i64) {
         if let Some(marks) = self.of(partition) {
             match from < end {

@@ -19,7 +19,7 @@ use super::{CONVERSATION_MAX, Deadline, Failure};
 /// Topics of a batch: a description of one with its settings is some 5 KiB, so a batch is 1 MB.
 const BATCH_MAX: usize = 200;
 
-/// Jobs that wait at once; a reconcile has one, and there are fewer of those by far.
+/// Jobs waiting at once; a reconcile has one, so there are far fewer.
 const WAITING_MAX: usize = 5_000;
 
 /// While it is unknown whether a cluster answers, this many may wait for the result.
@@ -31,7 +31,7 @@ const UNKNOWN_WAIT: Duration = Duration::from_secs(4);
 /// A caller this soon after a failed connection gets the same error.
 const FAILURE_TOLD: Duration = Duration::from_secs(5);
 
-/// The same while it is tried again: that takes no longer than this.
+/// The same during a retry, which takes at most this long.
 const FAILURE_TOLD_TRYING: Duration = Duration::from_secs(30);
 
 type Outcome = Result<Done, Failure>;
@@ -146,7 +146,7 @@ impl Session {
     fn work(self: &Arc<Self>, jobs: &[Job]) -> Vec<Outcome> {
         let deadline = Deadline::within(CONVERSATION_MAX);
         let topic = jobs.first().map_or("", |job| &job.topic);
-        // Records of holders are a group's commits; without them no broker is asked about a group.
+        // Records of holders are a group's commits; other jobs need no group.
         let group = jobs.iter().any(Job::is_about_records).then_some(HOLDERS_GROUP);
         match self.link(topic, group, deadline) {
             Ok(link) => {

@@ -69,7 +69,7 @@ pub enum TopicChange {
         /// How many it shall have.
         partitions: u32,
     },
-    /// Replace its own settings by these: all of them, also those left alone.
+    /// Replaces all of its own settings by these.
     Set {
         /// All of the topic's own settings.
         own_settings: BTreeMap<String, String>,
@@ -90,7 +90,7 @@ pub(super) enum JobKind {
     /// Read what is on record.
     Recorded(Place),
     Change(TopicChange),
-    /// Put on record; what is about a group lies at the job's topic.
+    /// Records; those about a group lie at the job's topic.
     Record {
         place: Place,
         text: String,
@@ -107,7 +107,7 @@ pub(super) enum Done {
     Made,
 }
 
-/// Records are written after what is made, before what is deleted.
+/// Records are written after creations, before deletions.
 const RECORD_ORDER: u8 = 4;
 
 type Outcome = Result<Done, Failure>;
@@ -162,7 +162,7 @@ impl Job {
         if was_so { Ok(Done::Made) } else { Err(Failure::answered(&self.what(), code)) }
     }
 
-    /// Which changes go before others; those of one kind have the same.
+    /// The order of changes; equal for changes of one kind.
     fn order(&self) -> u8 {
         match &self.kind {
             JobKind::Observe | JobKind::Recorded(_) => 0,
@@ -252,7 +252,7 @@ fn change(admin: &Admin, batch: &[Numbered<'_>], deadline: Deadline) -> Vec<(usi
     if let Err(KafkaError::AdminOpCreation(_) | KafkaError::Nul(_)) = &told
         && batch.len() > 1
     {
-        // One of them can't even be written down; the others have nothing to do with it.
+        // One of them can't be encoded; the others are unaffected.
         let alone = batch.chunks(1).flat_map(|one| change(admin, one, deadline));
         return alone.collect();
     }
@@ -269,7 +269,7 @@ fn change(admin: &Admin, batch: &[Numbered<'_>], deadline: Deadline) -> Vec<(usi
 /// What became of each topic of a request.
 type Told = KafkaResult<HashMap<String, Result<(), Code>>>;
 
-/// Sends the request that `batch`, all of one kind, amounts to.
+/// Sends the request for `batch`, whose changes are all of one kind.
 fn request(admin: &Admin, batch: &[Numbered<'_>], options: &AdminOptions) -> Told {
     let mut creations = Vec::new();
     let mut growths = Vec::new();
@@ -325,7 +325,7 @@ fn request(admin: &Admin, batch: &[Numbered<'_>], options: &AdminOptions) -> Tol
     Ok(told.collect())
 }
 
-/// Observes topics: one question for what they are, one (per hundred) for their settings.
+/// Observes topics: one request for their descriptions, one (per hundred) for their settings.
 fn observe(
     link: &Link,
     admin: &Admin,

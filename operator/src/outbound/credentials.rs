@@ -47,7 +47,7 @@ impl Secrets {
     /// User name and password.
     ///
     /// # Errors
-    /// When Secret or key are missing, or the API server refuses or is away.
+    /// When Secret or key are missing, or the API server refuses or can't be reached.
     pub async fn login(&self, reference: &CredentialsRef) -> Result<Login, StepError> {
         let name = reference.name.as_str();
         let data = self.data(name).await?;

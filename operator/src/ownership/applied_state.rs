@@ -40,8 +40,8 @@ const NOT_MANAGED: [&str; 5] =
 pub struct AppliedState(u64);
 
 impl AppliedState {
-    /// The claim that a child's metadata makes. None of one that is being deleted, was never
-    /// applied by us, or doesn't say by whom.
+    /// The state in a child's metadata. None for one that is being deleted, was never applied by
+    /// us, or names no manager.
     #[must_use]
     pub fn of<K: kube::Resource>(child: &K) -> Option<Self> {
         if child.meta().deletion_timestamp.is_some() {
@@ -54,8 +54,7 @@ impl AppliedState {
         other.is_none().then(|| Self::new(hash, fields))
     }
 
-    /// The claim that `wanted`, applied as a whole with this hash, makes as long as nobody changes
-    /// it.
+    /// The state that `wanted`, applied as a whole with this hash, has until somebody changes it.
     #[must_use]
     pub fn expected(wanted: &Value, hash: &str) -> Self {
         Self::new(hash, &fields(wanted))
@@ -69,7 +68,7 @@ impl AppliedState {
     }
 }
 
-/// The fields that a child's last apply by us gave it; `None` of one that was never applied.
+/// The fields of our last apply; `None` if there was none.
 #[must_use]
 pub fn ours<K: kube::Resource>(child: &K) -> Option<&Value> {
     let entry = child.managed_fields().iter().find(|entry| is_ours(entry))?;

@@ -1,4 +1,4 @@
-//! Asks pods over HTTP. Plain: the admin port carries figures only, and serves the kubelet's
+//! Scrapes pods over HTTP, unencrypted: the admin port has figures only, and serves the kubelet's
 //! probes.
 
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ use crate::error::chain;
 pub struct HttpPods {
     client: Client<HttpConnector, Empty<Bytes>>,
     port: u16,
-    /// Bytes of answers left; who finds none waits, within his time.
+    /// Bytes left for answers; others wait, within their timeout.
     answers: Budget,
 }
 
@@ -40,7 +40,7 @@ impl HttpPods {
         Self { client: builder.build_http(), port, answers }
     }
 
-    /// Takes what it holds of answers out of this budget.
+    /// Shares this budget for answers.
     #[must_use]
     pub fn sharing(self, answers: Budget) -> Self {
         Self { answers, ..self }

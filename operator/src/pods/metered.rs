@@ -30,7 +30,7 @@ const AWAY_SECONDS: i64 = 60;
 /// The measurement of one pod.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metered {
-    /// When, in seconds: the end of the window that was metered.
+    /// When, in seconds: the end of the measured window.
     pub at: i64,
     /// Processor time used, in thousandths of a core.
     pub cpu_millicores: f64,
@@ -61,7 +61,7 @@ struct ContainerFigures {
 }
 
 impl MetricsApi {
-    /// What it says of the pods that `selector` selects; nothing where it is not there.
+    /// The measurements of pods that `selector` selects; none where the API is missing.
     pub async fn pods(
         &self,
         client: &Client,

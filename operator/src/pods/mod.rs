@@ -46,7 +46,7 @@ pub struct Target {
     pub address: IpAddr,
 }
 
-/// What one pod said. Counters are since its process began.
+/// One pod's figures. Counters are since its process began.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     /// When it was asked, in seconds.

@@ -10,7 +10,7 @@ use millrace_autoscale::{Aged, Pod, Sink};
 
 use super::{Look, Metered, MeteredPods, PodState, Sample};
 
-/// Rows that can't be stored are the data's fault; every other insert sent again is the sink's.
+/// Rows that can't be stored are the data's fault; other resent inserts are the sink's.
 const NOT_THE_SINKS: &str = "bad_rows";
 
 /// What is kept of a pool's pods.
@@ -79,7 +79,7 @@ impl PodRates {
 
 fn seen(facts: &PodState, was: Seen, sample: Option<&Sample>, inserts: &mut Inserts) -> Seen {
     let mut now = was.clone();
-    // What a pod went through before it was first seen may be long past, and was counted then.
+    // Counts from before a pod's first sample may be long past, and were counted then.
     if was.known && facts.out_of_memory_at > was.out_of_memory_at {
         now.oom_kills = was.oom_kills.saturating_add(1);
     }
@@ -138,7 +138,7 @@ fn refused(sample: &Sample) -> u64 {
     classes.filter(|(class, _)| *class != NOT_THE_SINKS).map(|(_, count)| count).sum()
 }
 
-/// A partition that two pods count is being handed over: nobody's, until one of them lets go.
+/// A partition that two pods claim is being handed over: nobody's until one releases it.
 fn owners(seen: &BTreeMap<String, Seen>) -> BTreeMap<(String, i32), u32> {
     let mut owners: BTreeMap<(String, i32), Option<u32>> = BTreeMap::new();
     for seen in seen.values() {

@@ -1,6 +1,6 @@
-//! Reads the Prometheus text format as far as a collector's own metrics need it. Pure.
+//! Parses the Prometheus text format as far as a collector's metrics need it. Pure.
 //!
-//! Families that are not known are passed over, so that another release's collectors can be read.
+//! Unknown families are skipped, so that other releases' collectors can be read.
 
 use std::collections::BTreeMap;
 

@@ -44,7 +44,7 @@ pub fn member(pod: &Pod, newest: Option<&str>, now: Timestamp) -> Member {
     member
 }
 
-/// What a container said last: all of it when it refused its settings, as it says nothing else
+/// A container's last output: all of it when it refused its settings, since it prints nothing else
 /// then; otherwise the last line, which has the cause.
 fn last_words(ended: &ContainerStateTerminated) -> String {
     let message = ended.message.as_deref().unwrap_or_default();

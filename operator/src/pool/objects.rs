@@ -90,8 +90,8 @@ pub fn disruption_budget(names: &PoolNames) -> PodDisruptionBudget {
     }
 }
 
-/// Lets in what the pods serve and nothing else. What they may reach is not restricted: brokers
-/// hand out addresses of their own that no spec names.
+/// Allows only the served ports. Egress is not restricted: brokers give out addresses that no spec
+/// names.
 #[must_use]
 pub fn network_policy(names: &PoolNames, ports: &[(&str, i32)]) -> NetworkPolicy {
     let open = ports.iter().map(|(_, port)| *port).chain([ADMIN_PORT]);

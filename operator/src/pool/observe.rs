@@ -17,7 +17,7 @@ use crate::pods::pages;
 /// Reads the Secrets needed; `salt` is the pool's uid.
 ///
 /// # Errors
-/// When the API server refuses or is away. A missing Secret is no error here.
+/// When the API server refuses or can't be reached. A missing Secret is no error here.
 pub async fn secrets(
     context: &Context,
     namespace: &str,
@@ -42,7 +42,7 @@ pub async fn secrets(
 /// again: templates that need the same cost nothing.
 ///
 /// # Errors
-/// When the API server refuses or is away. A missing Secret is no error here.
+/// When the API server refuses or can't be reached. A missing Secret is no error here.
 pub async fn current_secrets(
     context: &Context,
     namespace: &str,
@@ -61,11 +61,11 @@ pub async fn current_secrets(
     Ok(current)
 }
 
-/// Reads all pods of a pool, each as [`cut_down`] leaves it: a page would be the first of them by
-/// name, and pods with a change have the highest numbers.
+/// Reads all pods of a pool, each as [`cut_down`] leaves it: one page would have the first by name,
+/// and pods with a change have the highest numbers.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub async fn pods(
     context: &Context,
     namespace: &str,

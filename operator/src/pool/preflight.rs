@@ -21,10 +21,10 @@ use super::names::PoolNames;
 use super::template::{BUFFER_VOLUME, NODE_LOGS_VOLUME, POSITIONS_VOLUME, collector_status};
 use crate::cluster::hash_of;
 
-/// What these pods are called in their labels, so that nothing that selects collectors sees them:
-/// no Service, budget, policy or PodMonitor.
+/// Name label of trial pods, so that no selector for collectors matches: no Service, budget, policy
+/// or PodMonitor.
 const NAME_LABEL: &str = "millrace-preflight";
-/// Kubernetes ends a pod that takes longer; it isn't waited for that long.
+/// Kubernetes ends a pod that takes longer; the operator waits less.
 const DEADLINE_SECONDS: i64 = 300;
 /// Volumes that `validate` doesn't need: a claim may cost a disk, and only pods that read a node's
 /// files may mount them.
@@ -51,7 +51,7 @@ pub fn name(names: &PoolNames, image: &str, config_map: &str) -> String {
     format!("{}-try-{}", names.base, tried.get(..10).unwrap_or(&tried))
 }
 
-/// What a try came to; `untried` is one that could not be made.
+/// The result of a trial; `untried` means that it could not be created.
 #[must_use]
 pub fn outcome(pods: &[Pod], name: &str, untried: Option<&str>, now: Timestamp) -> First {
     if untried == Some(name) {
@@ -66,7 +66,7 @@ pub fn outcome(pods: &[Pod], name: &str, untried: Option<&str>, now: Timestamp) 
     let ended = state.and_then(|state| state.terminated.as_ref()).map(|ended| ended.exit_code);
     match (ended, status.and_then(|status| status.phase.as_deref())) {
         (Some(0), _) | (None, Some("Succeeded")) => First::Done,
-        // Ended by the node or by Kubernetes, which say why: nothing was proven.
+        // Ended by the node or by Kubernetes, with a reason: nothing is proven.
         (_, Some("Failed")) if status.is_some_and(|it| it.reason.is_some()) => First::Done,
         (Some(_), _) | (None, Some("Failed")) => {
             First::Failed(member.fault().unwrap_or_else(|| {
@@ -122,7 +122,7 @@ impl Tries {
     }
 }
 
-/// The pod: one of the pool's own, by its template, but for what it runs and how much it gets.
+/// The trial pod: from the pool's template, with another command and small resources.
 #[must_use]
 pub fn pod<P: Resource<DynamicType = ()>>(
     pool: &P,

@@ -27,7 +27,7 @@ use crate::pods::pages;
 /// Owns the number while nobody else does.
 pub const SCALE_MANAGER: &str = "millrace-operator/scale";
 
-/// A pool whose number of pods can be asked for.
+/// A pool with a number of pods.
 pub trait Scaled: Applicable {
     /// The number in its spec.
     fn replicas(&mut self) -> &mut Option<u32>;
@@ -45,7 +45,7 @@ impl Scaled for GatewayPool {
     }
 }
 
-/// The pool as it was asked for: without the number, if that is only ours.
+/// The pool as the user declared it: without the number, if only we own that.
 pub fn asked<K: Scaled>(pool: &K) -> Cow<'_, K> {
     if !is_ours(pool.meta()) {
         return Cow::Borrowed(pool);
@@ -123,7 +123,7 @@ fn owners(metadata: &ObjectMeta) -> impl Iterator<Item = Option<&str>> {
 /// through one too: each ScaledObject makes its own.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub async fn scaler(
     context: &Context,
     namespace: &str,

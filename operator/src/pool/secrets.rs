@@ -39,7 +39,7 @@ impl SecretUses {
         format!("{SECRETS_FOLDER}/{secret}/{key}")
     }
 
-    /// What a template's pods need: those that its volume has.
+    /// The Secrets of a template's pods: those in its volume.
     #[must_use]
     pub fn of(template: &PodTemplateSpec) -> Self {
         let volumes = template.spec.iter().flat_map(|pod| pod.volumes.iter().flatten());
@@ -174,8 +174,7 @@ impl SecretsSeen {
     }
 }
 
-/// What Secrets are now, for templates that may need others than the spec does: those that ran
-/// before it.
+/// Today's Secrets, for templates that may need others than the spec: earlier ones.
 #[derive(Clone, Debug, Default)]
 pub struct CurrentSecrets {
     known: Vec<(SecretUses, Option<String>)>,

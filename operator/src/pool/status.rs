@@ -1,4 +1,4 @@
-//! What both kinds of pools say about their pods. Pure.
+//! What both kinds of pools report about their pods. Pure.
 
 use millrace_crds::{ConditionType, Reason};
 use millrace_rollout::{Moving, NODE_LOST_REMEDY, Observation, Stuck, Trouble, Verdict};
@@ -9,9 +9,9 @@ use crate::report::conditions::Conditions;
 /// The state of a workload's rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rollout {
-    /// Judged from the live workload that holds what the spec asks for.
+    /// Judged from the live workload that has the spec.
     Judged(Verdict),
-    /// The workload could not be brought to what the spec asks for, so it proves nothing.
+    /// The workload could not be brought to the spec, so it proves nothing.
     NotApplied {
         /// Why.
         reason: Reason,
@@ -27,7 +27,7 @@ pub enum Rollout {
         /// The message.
         message: String,
     },
-    /// Not all pods have what the spec asks for, and the rollout says why.
+    /// Not all pods have the spec, and the rollout says why.
     Told {
         /// Why.
         reason: Reason,
@@ -41,7 +41,7 @@ pub enum Rollout {
 }
 
 impl Rollout {
-    /// A rollout as judged, unless the pool differs from its spec because it is paused.
+    /// The judged rollout, unless the pool differs from its spec because it is paused.
     #[must_use]
     pub fn of(verdict: &Verdict, withheld: bool) -> Self {
         if withheld {
@@ -83,7 +83,7 @@ pub enum Outcome<A> {
     },
     /// Applying failed part of the way.
     Failed(StepError),
-    /// Everything is as asked for, or on its way there.
+    /// Everything is as declared, or on its way there.
     Applied(Box<A>),
 }
 
@@ -203,7 +203,7 @@ pub fn stuck_text(stuck: &Stuck) -> (Reason, String) {
     }
 }
 
-/// States SecretsFound from the error that validating gave, if it was about Secrets.
+/// States SecretsFound from a validation error about Secrets.
 pub fn state_secrets(conditions: &mut Conditions, invalid: Option<&Invalid>) {
     match invalid {
         Some(invalid)

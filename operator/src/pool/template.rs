@@ -37,16 +37,16 @@ const BUFFER_MOUNT: &str = "/var/lib/millrace";
 pub const BUFFER_FOLDER: &str = "/var/lib/millrace/buffer";
 /// Its volume.
 pub const BUFFER_VOLUME: &str = "buffer";
-/// What a volume is larger than the buffer in it, at least: a segment that is begun before the
-/// oldest is removed (16 MiB), and a file system's own needs.
+/// Least size of a volume beyond its buffer: one segment that begins before the oldest is removed
+/// (16 MiB), and the file system's own needs.
 const BUFFER_SPARE_BYTES: u64 = 64 << 20;
-/// And as a part of it: what common file systems take for themselves, with their reserve.
+/// The same as a fraction: what common file systems take, with their reserve.
 const BUFFER_SPARE_SHARE: u64 = 8;
 /// Where a node's logs are, and where a pod that reads them finds them.
 const NODE_LOGS: &str = "/var/log";
 /// The volume with them.
 pub const NODE_LOGS_VOLUME: &str = "node-logs";
-/// Where the directories of all pools are on a node that keep how far files are read.
+/// Where a node keeps the position directories of all pools.
 const NODE_POSITIONS: &str = "/var/lib/millrace";
 /// Where a pod finds its pool's.
 pub const POSITIONS_FOLDER: &str = "/var/lib/millrace/positions";
@@ -54,7 +54,7 @@ pub const POSITIONS_FOLDER: &str = "/var/lib/millrace/positions";
 pub const POSITIONS_VOLUME: &str = "positions";
 /// The user that reads a node's files: container runtimes write logs for root alone.
 const FILES_USER: i64 = 0;
-/// What it keeps of root's rights: to read files, and search directories, of other owners.
+/// The one capability it keeps of root's: to read files, and search directories, of other owners.
 const FILES_CAPABILITY: &str = "DAC_READ_SEARCH";
 /// The volume with the configuration.
 pub const CONFIG_VOLUME: &str = "config";
@@ -102,9 +102,9 @@ pub struct PodPlan<'a> {
     pub revision_label: Option<&'a str>,
 }
 
-/// The image a spec asks for: repository, version and allocator. A version that is left out is the
-/// one of `running`, the image that the pool's pods run: another release of the operator asks for
-/// no other image. A pool that runs none yet gets this release's.
+/// The image of a spec: repository, version and allocator. A version left out is that of `running`,
+/// the image of the pool's pods, so that upgrading the operator changes no image. A new pool gets
+/// this release's.
 #[must_use]
 pub fn image(collector: &CollectorSettings, images: &Images, running: Option<&str>) -> String {
     let repository = collector
@@ -154,7 +154,7 @@ pub fn config_map(pod: &PodSpec) -> Option<&str> {
     Some(volume.config_map.as_ref()?.name.as_str())
 }
 
-/// The template that a workload keeps to go back to, as text and read.
+/// The rollback template of a workload, as text and parsed.
 #[must_use]
 pub fn kept<K: Resource>(live: &K) -> Option<(String, PodTemplateSpec)> {
     let text = live.meta().annotations.as_ref()?.get(BASELINE_ANNOTATION)?;

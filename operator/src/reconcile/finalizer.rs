@@ -30,11 +30,11 @@ pub const CLEANING_MAX: Duration = Duration::from_secs(300);
 /// off, and the object is released in the end.
 const ATTEMPT_MAX: Duration = Duration::from_secs(60);
 
-/// Makes the finalizer's presence follow the deletion policy; writes only when it does not. Gives
-/// the object as it is then.
+/// Adds or removes the finalizer by the deletion policy, if needed. Returns the object as it is
+/// then.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub async fn follow<'a, K: Applicable>(
     context: &Context,
     object: &'a K,
@@ -93,11 +93,11 @@ pub async fn leave<K: Applicable>(
     Ok(Next::OnChange)
 }
 
-/// Takes the finalizer off, so that the object can go. Its metadata is enough: the rest may be what
-/// this release can't read.
+/// Removes the finalizer, so that the object can be deleted. Needs only its metadata: this release
+/// may not be able to read the rest.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub async fn release<K: Applicable>(context: &Context, meta: &ObjectMeta) -> Result<(), StepError> {
     if is_held(meta) {
         write::<K>(context, meta, false).await?;
@@ -111,7 +111,7 @@ pub fn is_held(meta: &ObjectMeta) -> bool {
     meta.finalizers.iter().flatten().any(|each| each == FINALIZER)
 }
 
-/// For how long cleaning up may still be tried; all the time for an object that isn't deleted.
+/// How much longer cleaning up may be retried; unlimited for an object that isn't being deleted.
 #[must_use]
 pub fn time_left(meta: &ObjectMeta, now: Timestamp) -> Duration {
     let since = meta.deletion_timestamp.as_ref();
@@ -132,7 +132,8 @@ async fn write<K: Applicable>(
     if present {
         finalizers.push(FINALIZER);
     }
-    // The version makes this a conflict, not an overwrite, when another finalizer came or went.
+    // The version makes this a conflict, not an overwrite, when another finalizer was added or
+    // removed.
     let patch = json!({
         "metadata": {
             "resourceVersion": meta.resource_version,

@@ -91,8 +91,8 @@ where
         self.told_of::<C, _>(events, |_| None)
     }
 
-    /// Adds a watch of workloads of kind `C`, whole: their own controllers count in them all the
-    /// time, and each count would cost a read otherwise.
+    /// Adds a watch of whole workloads of kind `C`: their controllers update counts all the time,
+    /// and each update would otherwise cost a read.
     #[must_use]
     pub fn owns_workload<C: Applicable>(
         self,

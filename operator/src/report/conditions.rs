@@ -21,7 +21,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Starts from what the status said before; `generation` is that of the spec being judged.
+    /// Starts from the last status; `generation` is that of the current spec.
     #[must_use]
     pub fn new(before: &[Condition], generation: Option<i64>, now: Timestamp) -> Self {
         // Conditions keep whole seconds: more would make two writes of one moment differ.
@@ -121,7 +121,7 @@ impl Conditions {
     }
 
     /// One event for each condition that became true, and one for each that is not true for a new
-    /// reason. What is merely not there yet, because it is being worked on, says nothing.
+    /// reason. Conditions that are merely in progress publish none.
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
         let mut notices = Vec::new();

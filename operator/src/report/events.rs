@@ -70,7 +70,7 @@ impl Notice {
         Self::warning(Reason::DeletionGivenUp.as_str(), "Delete", note)
     }
 
-    /// Deletion of something outside Kubernetes was left undone, because another object has it too.
+    /// Deletion outside Kubernetes was skipped, because another object has the same thing.
     pub fn kept(remains: &str, another: &str) -> Self {
         let note = format!("{remains}: {another}");
         Self::warning(Reason::HeldByAnother.as_str(), "Delete", note)

@@ -5,7 +5,7 @@ use millrace_crds::{ConditionType, Reason};
 
 use crate::report::conditions::Conditions;
 
-/// States `PasswordExposed` of a spec that sends a password in plaintext; says nothing of another.
+/// States `PasswordExposed` for a spec that sends a password in plaintext; otherwise nothing.
 pub fn state(
     conditions: &mut Conditions,
     kafka: Option<&KafkaConnection>,

@@ -7,8 +7,8 @@ use millrace_crds::{ConditionType, Reason};
 
 use crate::report::conditions::Conditions;
 
-/// States `RowsSpread` of a spec whose inserts may go to any of several servers of a shard, into
-/// tables of these engines; says nothing of another.
+/// States `RowsSpread` for a spec whose inserts may go to any of several servers of a shard, into
+/// tables of these engines; otherwise nothing.
 pub fn state(
     conditions: &mut Conditions,
     target: &ClickHouseTarget,

@@ -35,10 +35,10 @@ const CONNECTION_TIME: Duration = Duration::from_secs(30);
 /// How long a request's head may take.
 const HEADER_TIME: Duration = Duration::from_secs(5);
 
-/// The longest request head, in bytes, and the read buffer: the least that the library takes.
+/// The longest request head, in bytes, and the read buffer: the library's minimum.
 const HEADER_BYTES: usize = 8 * 1024;
 
-/// After an accept that failed, the next is tried this much later.
+/// Retry delay after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// What the probes report.
@@ -65,7 +65,7 @@ impl Health {
         self.inner.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// A controller ended that never should: only a restart helps.
+    /// A controller ended unexpectedly: only a restart helps.
     pub fn broken(&self) {
         self.inner.broken.store(true, Ordering::Relaxed);
     }
@@ -89,11 +89,11 @@ impl Health {
     }
 }
 
-/// Listens on an address. Where that is every address of IPv4 it is every one of IPv6 too, on a
-/// machine that has those: a cluster of IPv6 alone probes by nothing else.
+/// Listens on an address. All IPv4 addresses include all IPv6 ones, where the machine has IPv6: a
+/// cluster with IPv6 alone probes by nothing else.
 ///
 /// # Errors
-/// When the address can't be had.
+/// When the address can't be bound.
 pub async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     if address.ip() == Ipv4Addr::UNSPECIFIED {
         let both = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), address.port());
@@ -198,7 +198,7 @@ mod tests {
         let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
-        // A connection that is closed with something unread is reset, behind the answer.
+        // Closing a connection with unread bytes resets it after the answer.
         let _ = timeout(HEADER_TIME, stream.read_to_end(&mut answer)).await.expect("the end");
         String::from_utf8(answer).unwrap()
     }

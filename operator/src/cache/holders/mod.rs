@@ -18,7 +18,7 @@ use crate::kafka::{Place, Settings};
 /// Cached records, and this process's identity.
 #[derive(Default)]
 pub struct Holders {
-    /// The cluster, unlike any other; without it there are no records.
+    /// The cluster's unique name; without it there are no records.
     pub(crate) cluster: Option<String>,
     /// The watched namespaces; empty for all.
     namespaces: Vec<String>,
@@ -50,7 +50,7 @@ impl Holders {
         Self { cluster, namespaces, kept: Mutex::default() }
     }
 
-    /// Who an object is as a holder; `None`: no records are kept.
+    /// An object's identity as a holder; `None`: no records are kept.
     pub(crate) fn claimant<K: Resource<DynamicType = ()>>(
         &self,
         object: &K,
@@ -76,7 +76,7 @@ impl Holders {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what an object has on record, and that it could be read.
+    /// Notes an object's record, and that it could be read.
     pub(crate) fn note(&self, key: &str, holds: Held) {
         let mut kept = self.kept();
         let kept = kept.entry(key.to_owned()).or_default();

@@ -1,4 +1,4 @@
-//! What a record of a holder says, and what follows from it for one who wants the same. Pure.
+//! A record of a holder, and what follows from it for another claimant. Pure.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use crate::error::Invalid;
 
 /// A record is renewed after this time: several times before it expires, not at every check.
 pub(crate) const RENEWED_AFTER: Duration = Duration::from_secs(24 * 3_600);
-/// A record that was not written anew for this long counts for nothing; Kafka forgets its own after
-/// as long (`offsets.retention.minutes`).
+/// A record not renewed for this long has expired; Kafka drops its own after as long
+/// (`offsets.retention.minutes`).
 pub(crate) const FREE_AFTER: Duration = Duration::from_secs(7 * 24 * 3_600);
 
-/// The version of a record's form. What is written in another one is somebody's, who is called by
-/// the whole of it.
+/// Version of a record's format. A record in another version belongs to somebody; its whole text is
+/// the holder's name.
 const VERSION: &str = "v1:";
-/// How a record says that others may hold the same.
+/// Marks in a record that others may hold the same.
 const SHARED: &str = "shared";
 /// How it says that none may.
 const ALONE: &str = "alone";
@@ -47,7 +47,7 @@ impl Holder {
     }
 }
 
-/// A place for one record, and what counts of it.
+/// A place for one record, and its valid content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(Option<(Holder, Duration)>);
 
@@ -88,7 +88,7 @@ pub(crate) enum Verdict {
     Refused(String),
 }
 
-/// Judges what is on record. `passed_over`: whether a holder is no hindrance whatever is on record.
+/// Judges a record. `passed_over`: whether a holder is no obstacle whatever its record says.
 pub(crate) fn judge(slots: &[Slot], me: &Claimant, passed_over: impl Fn(&str) -> bool) -> Verdict {
     let mine = &me.holder;
     let stands = |slot: &Slot| {
@@ -104,7 +104,7 @@ pub(crate) fn judge(slots: &[Slot], me: &Claimant, passed_over: impl Fn(&str) ->
     }
     let holds = |Slot(slot): &Slot| {
         let Some((holder, age)) = slot else { return false };
-        // Of those who share, one is on record; another writes when that one no longer does.
+        // Of those who share, one is on record; another writes when that record ends.
         let ours = holder == mine || (holder.shared && mine.shared && holder.who != mine.who);
         ours && *age < RENEWED_AFTER
     };

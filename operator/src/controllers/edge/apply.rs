@@ -1,5 +1,5 @@
-//! Writes the objects of an edge pool, the workload last, by its gate, and prunes what is no longer
-//! wanted.
+//! Writes the objects of an edge pool, the workload last, through its gate, and prunes obsolete
+//! ones.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -24,11 +24,11 @@ use crate::pool::{observe, scale, workload as figures};
 pub(super) struct Applied {
     pub(super) names: PoolNames,
     pub(super) image: String,
-    /// The workload's figures, with its pods' troubles unless it is complete.
+    /// The workload's figures, with its pods' faults unless it is complete.
     pub(super) seen: Observation,
     /// What the figures mean.
     pub(super) verdict: Verdict,
-    /// Something differs from the spec and was left so because the pool is paused.
+    /// Something differs from the spec and stays so because the pool is paused.
     pub(super) withheld: bool,
     /// A change that not all pods have.
     pub(super) pending: Option<PendingChange>,
@@ -132,7 +132,7 @@ async fn prune(
         children.prune::<NetworkPolicy>(&labels, kept(policy)).await?;
     }
     if !complete {
-        // Not before the new pods are up: clients must always find some.
+        // Only once the new pods are up: clients must always find some.
         return Ok(());
     }
     if blind || children.has_more_than::<EdgePool, Deployment>(usize::from(deployment)) {

@@ -133,7 +133,7 @@ fn asked_for(settings: &EdgeSettings) -> u32 {
     settings.replicas.unwrap_or(EdgeSettings::DEFAULT_REPLICAS)
 }
 
-/// The number of pods a pool is asked for; none of one on each node.
+/// The number of pods that the spec asks for; none for a DaemonSet.
 pub(super) fn size(pool: &EdgePool) -> Option<u32> {
     let settings = &pool.spec.settings;
     (settings.mode == EdgeMode::Deployment).then(|| asked_for(settings))

@@ -57,7 +57,7 @@ impl Asked {
             "config": config_map,
             "resources": settings.resources,
             "pods": settings.pods,
-            // As the key of a pool without any has always been.
+            // The digest's value for a pool without Secrets, as in earlier releases.
             "secrets": None::<&str>,
         }));
         let secrets = (draft.secrets.clone(), secrets_digest.clone());
@@ -72,7 +72,7 @@ impl Asked {
         key == self.key && !is_mended
     }
 
-    /// Whether pods of this template are what is asked for.
+    /// Whether this template is the desired one.
     fn is_run_by(&self, template: &PodTemplateSpec) -> bool {
         template.spec.as_ref().and_then(template::runs) == Some((&self.image, &self.config_map))
     }
@@ -82,7 +82,7 @@ impl Asked {
         pod.spec.as_ref().and_then(template::runs) == Some((&self.image, &self.config_map))
     }
 
-    /// Whether more is to be done about this workload than to write what is asked for.
+    /// Whether this workload needs more than a write of the desired template.
     pub(super) fn matters_to(&self, live: &Live) -> bool {
         live.kept.is_some() || !self.is_run_by(&live.template)
     }
@@ -160,7 +160,7 @@ pub(super) enum Way {
     Keeping(Kept),
     /// The same, with no further pods replaced.
     Held(Kept),
-    /// With what ran before, kept too; all else as asked for.
+    /// With the previous template, also kept; the rest as desired.
     Old(Kept),
     /// Not yet.
     NotYet,
@@ -183,7 +183,7 @@ pub(super) struct Seen<'a> {
     pub(super) wanted: &'a PodTemplateSpec,
     /// `None`: there is no workload.
     pub(super) live: Option<Live>,
-    /// The pool's pods; only needed while a change is rolled out.
+    /// The pool's pods; only needed during a rollout.
     pub(super) pods: &'a [Pod],
     /// Pods that try a change.
     pub(super) tries: &'a [Pod],
@@ -200,7 +200,7 @@ pub(super) fn decide(asked: &Asked, seen: &Seen<'_>) -> Decision {
     let kept_runs = live.kept.as_ref().is_some_and(|kept| asked.is_run_by(&kept.template));
     let told = told(seen.pool).filter(|told| asked.is_told_by(told));
     let Some(before) = before.filter(|_| !kept_runs && (!runs || live.kept.is_some())) else {
-        // What ran before is asked for again, or nothing differs.
+        // The previous template is desired again, or nothing differs.
         return over(Way::AsAsked, None);
     };
     match told.map(|told| (told, told.stage)) {
@@ -406,7 +406,7 @@ pub(super) fn notice(
             Some(normal(Reason::RolloutResumed, is.message.clone()))
         }
         (None, Some(is), _) => Some(normal(Reason::RolloutStarted, is.message.clone())),
-        // One that is no longer asked for didn't come to its end.
+        // A change that is no longer desired did not complete.
         (Some(was), None, None) if asked.is_told_by(was) => {
             let note = format!("all pods run {} with {}", was.image, was.config_map);
             Some(normal(Reason::RolloutCompleted, note))

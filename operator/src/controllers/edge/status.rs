@@ -97,7 +97,7 @@ fn work_out(
             status.selector = Some(names.selector_text());
             status.endpoint = Some(format!("{}:{OTLP_GRPC_PORT}", names.service_host()));
             status.pending_change.clone_from(pending);
-            // A version left out is the one that runs: one that never came up doesn't count.
+            // A version left out is the running one; one that never came up doesn't count.
             if *verdict == Verdict::Complete && !withheld && pending.is_none() {
                 status.image = Some(image.clone());
             }

@@ -17,7 +17,7 @@ use crate::pool::{connection, memory, template};
 /// readiness within a second or two, and some poll.
 const ANNOUNCE_SECONDS: u32 = 5;
 
-/// The longest requests that an edge must have room for: one that is read, and one on its way to
+/// The longest requests that an edge must have room for: one being read, and one on its way to
 /// Kafka. The collector's own rule.
 const REQUESTS_HELD: u64 = 2;
 
@@ -58,7 +58,7 @@ pub(super) struct Validated<'a> {
     pub(super) secrets_digest: Option<String>,
 }
 
-/// Says what the spec alone means.
+/// Checks the spec alone.
 ///
 /// # Errors
 /// When the spec cannot work as written.

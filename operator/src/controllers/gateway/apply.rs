@@ -23,19 +23,19 @@ use crate::pool::{observe, try_pods, workload};
 #[derive(Clone, Debug)]
 pub(super) struct Applied {
     pub(super) names: PoolNames,
-    /// The StatefulSet's figures, with its pods' troubles unless it is complete.
+    /// The StatefulSet's figures, with its pods' faults unless it is complete.
     pub(super) seen: Observation,
     /// What the figures mean.
     pub(super) verdict: Verdict,
-    /// Something differs from the spec and was left so because the pool is paused.
+    /// Something differs from the spec and stays so because the pool is paused.
     pub(super) withheld: bool,
-    /// The pod that was to try a change and could not be made.
+    /// The trial pod that could not be created.
     pub(super) untried: Option<String>,
     /// The decision about the rollout, whole.
     pub(super) rollout: Decision,
     /// The decision about the size, whole.
     pub(super) sizing: SizingStatus,
-    /// The lag, or the reason and message of why it is not known.
+    /// The lag, or the reason and message of why it is unknown.
     pub(super) lag: Result<LagObservation, (millrace_crds::Reason, String)>,
 }
 
@@ -111,7 +111,7 @@ async fn write(
 
 /// What pruning leaves.
 struct Kept<'a> {
-    /// These configurations; `None`: all, as pods may still need one.
+    /// These configurations; `None`: all, as pods may still need them.
     configs: Option<Vec<&'a str>>,
     /// The network policy.
     policy: bool,

@@ -36,7 +36,7 @@ pub(super) enum Verdict {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Short {
     pub(super) table: String,
-    /// How many times as much it would have to remember; more than 1.
+    /// How many times as much it should remember; more than 1.
     pub(super) ratio: f64,
     /// Message text: which table, and what to do.
     pub(super) advice: String,
@@ -122,9 +122,9 @@ fn is_told(pool: &GatewayPool) -> bool {
     conditions.into_iter().any(|fact| fact.status == ConditionStatus::True)
 }
 
-/// The longest time between an insert and its repetition, in seconds: a gateway dies behind the
-/// insert and its group waits for the session's time-out, or drains to its deadline; then the next
-/// owner's own insert takes its time-out, waits, and is tried again.
+/// The longest time between an insert and its repetition, in seconds: a gateway dies after the
+/// insert and its group waits for the session's time-out, or it drains to its deadline; then the
+/// next owner's insert takes its time-out, waits, and is retried.
 pub(super) fn replay_seconds(pool: &GatewayPool) -> u64 {
     let session = config::KafkaReceiver::default().session_timeout_seconds;
     let insert = config::ClickHouseExporter::default().insert_timeout_seconds;
@@ -134,7 +134,7 @@ pub(super) fn replay_seconds(pool: &GatewayPool) -> u64 {
         + BACK_OFF_SECONDS
 }
 
-/// Figures are rounded up, so that the message changes seldom.
+/// Figures are rounded up, so that the message changes rarely.
 fn advice(name: &str, table: &Table, needed: u64, seconds: u64, with_others: bool) -> String {
     let come = if with_others { "come, with other pools', " } else { "come " };
     let inserts = needed.saturating_mul(2).next_power_of_two();

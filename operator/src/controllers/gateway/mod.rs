@@ -39,8 +39,7 @@ use crate::reconcile::controller::Reconciler;
 use crate::reconcile::watches::Watching;
 use crate::reconcile::{Next, Place};
 
-/// The lag is asked for this often; sizing windows are minutes, and `Ready` follows within this
-/// time.
+/// How often the lag is observed; sizing windows are minutes, and `Ready` follows within this time.
 const RESYNC: Duration = Duration::from_secs(10);
 /// While pods change, they are checked this often: no watch reports their faults.
 const RESYNC_MOVING: Duration = Duration::from_secs(5);
@@ -75,7 +74,7 @@ impl Reconciler for GatewayPools {
         let outcome = match validate::draft(pool, &context.images) {
             Err(invalid) => Outcome::Invalid { invalid, live: None },
             Ok(draft) => {
-                // Each step's future lies on the heap: together they are larger than a stack likes.
+                // Each step's future is boxed: together they are too large for the stack.
                 let observed = Box::pin(observe::observe(context, pool, draft)).await?;
                 losses = observed.losses.clone();
                 let held = match context.claims.refused(pool) {

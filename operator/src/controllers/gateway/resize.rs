@@ -95,7 +95,7 @@ fn is_gone(error: &kube::Error) -> bool {
     status.code == 404 && names_it
 }
 
-/// Whether every pod that runs was given what a decision asks for.
+/// Whether every running pod has the decided resources.
 pub(super) fn all_hold(pods: &[Pod], sizing: &SizingStatus) -> bool {
     let wanted = wanted(sizing);
     let running = pods.iter().filter(|pod| runs(pod));
@@ -121,7 +121,7 @@ fn wanted(sizing: &SizingStatus) -> Option<Value> {
     wanted.as_object().is_some_and(|it| !it.is_empty()).then_some(wanted)
 }
 
-/// Whether a pod has a node and is to stay there.
+/// Whether a pod has a node and will stay there.
 fn runs(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     let phase = status.and_then(|status| status.phase.as_deref()).unwrap_or_default();
@@ -130,19 +130,19 @@ fn runs(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none() && !["Succeeded", "Failed"].contains(&phase) && !waits
 }
 
-/// Whether a pod was given all of it already. Whether its node could is another matter.
+/// Whether a pod's spec has all of it. Whether its node has is another question.
 fn holds(pod: &Pod, wanted: &Value) -> bool {
     amounts(wanted).all(|(kind, resource, amount)| given(pod, kind, resource) == Some(amount))
 }
 
-/// Whether a limit is to become higher than a pod was given. Servers of Kubernetes 1.33 refuse to
-/// lower one; that says nothing about raising it.
+/// Whether a limit is to rise above the pod's. Kubernetes 1.33 refuses to lower one, which says
+/// nothing about raising it.
 fn grows(pod: &Pod, wanted: &Value) -> bool {
     let mut limits = amounts(wanted).filter(|(kind, ..)| *kind == "limits");
     limits.any(|(kind, resource, amount)| given(pod, kind, resource).is_none_or(|it| it < amount))
 }
 
-/// Each amount that is wanted, in thousandths: of what kind, and of what.
+/// Each desired amount, in thousandths, by resource and kind.
 fn amounts(wanted: &Value) -> impl Iterator<Item = (&str, &str, i128)> {
     let kinds = wanted.as_object().into_iter().flatten();
     kinds.flat_map(|(kind, amounts)| {

@@ -43,7 +43,7 @@ pub(super) fn policy(pool: &GatewayPool, observed: &Observed) -> Option<Vertical
     range(pool).filter(|_| told)
 }
 
-/// What the status remembers; the rule puts what is missing or outside into its ranges.
+/// The status's decision; the rule moves missing or outside values into its ranges.
 pub(super) fn remembered(before: &SizingStatus) -> VerticalState {
     let memory = before.memory_limit.as_deref().and_then(bytes);
     let cpu_limit = before.cpu_limit.as_deref().and_then(millicores);
@@ -73,7 +73,7 @@ pub(super) fn tell(
     sizing.resources_reason = why.or_else(told).filter(|_| may_move(pool));
 }
 
-/// Writes down what each pod is to have, of what may move.
+/// Writes each pod's resources, as far as they may move.
 pub(super) fn put(sizing: &mut SizingStatus, pool: &GatewayPool, decided: &Resources) {
     let scaling = &pool.spec.settings.scaling;
     if scaling.memory_max.is_some() {

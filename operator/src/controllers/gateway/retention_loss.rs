@@ -28,8 +28,8 @@ use crate::report::events::Notice;
 const REFRESH: SignedDuration = SignedDuration::from_secs(60);
 /// Growth after this long is a new event, though the condition never changed.
 const TOLD_AGAIN_AFTER: SignedDuration = SignedDuration::from_secs(600);
-/// Counts remembered: three topics or signals of each of 100 pods. The status has the same limit.
-/// What more pods than that count at once isn't added: the total is too low then, never too high.
+/// Counts remembered: three topics or signals of each of 100 pods, as in the status. Counts of
+/// further pods aren't added: the total is then too low, never too high.
 const COUNTED_MAX: usize = 300;
 /// Topics or signals counted separately; there are three. The status has the same limit.
 const PARTS_MAX: usize = 16;
@@ -149,7 +149,7 @@ impl Losses {
     }
 }
 
-/// Adds to one count what grew in the pods' own. A young one waits: nothing is lost by that.
+/// Adds the growth of the pods' counts to a total. A recent total waits: nothing is lost by that.
 fn add(
     tally: &mut Option<TallyStatus>,
     look: &Look,
@@ -203,7 +203,7 @@ fn add(
 fn is_same_process(last: &TallyCounted, started_at: Option<i64>, count: i64) -> bool {
     match (last.started_at, started_at) {
         (Some(before), Some(now)) if before != now => false,
-        // Two processes may agree where they don't say when they began: then some are missed, and
+        // Two processes without a start time may have the same count: then some are missed, and
         // none is counted twice.
         _ => count >= last.count,
     }

@@ -40,7 +40,7 @@ pub(super) struct Watched {
     pub(super) pods: Vec<Pod>,
     /// Its tables; `None` unless a change is about to begin.
     pub(super) tables: Option<Tables>,
-    /// Pods that try a change; empty unless one is about to begin.
+    /// Trial pods; empty unless a change is about to begin.
     pub(super) tries: Vec<Pod>,
     /// What its pods did so far.
     pub(super) baseline: Baseline,
@@ -76,7 +76,7 @@ pub(super) struct Rolled {
     pub(super) baseline: Option<String>,
 }
 
-/// Whether a change is about to begin, so that its tables and a try matter.
+/// Whether a change is about to begin, so that its tables and trial matter.
 pub(super) fn is_near_its_beginning(
     pool: &GatewayPool,
     draft: &Draft,
@@ -124,13 +124,13 @@ fn wanted(pool: &GatewayPool, draft: &Draft, revision: Option<String>) -> Unit {
 /// Secrets are left out, since they are rotated independently.
 fn key(pool: &GatewayPool, unit: &Unit) -> String {
     let settings = &pool.spec.settings;
-    // As JSON: fields that a later release adds and nobody writes change nothing.
+    // As JSON: fields that a later release adds, if unused, change nothing.
     hash_of(&serde_json::json!({
         "image": unit.image,
         "config": unit.config,
         "resources": settings.resources,
         "pods": settings.pods,
-        // As the key of a pool without any has always been.
+        // The digest's value for a pool without Secrets, as in earlier releases.
         "secrets": None::<&str>,
     }))
 }
@@ -146,7 +146,7 @@ fn policy(pool: &GatewayPool) -> Policy {
     }
 }
 
-/// Decides the next step. A pool that is paused as a whole stays where it is.
+/// Decides the next step. A paused pool stays where it is.
 pub(super) fn decide(
     pool: &GatewayPool,
     observed: &Observed,
@@ -158,7 +158,7 @@ pub(super) fn decide(
     let tables = observed.watched.tables.clone().unwrap_or_default();
     let unit = wanted(pool, &observed.draft, tables.revision);
     let mut seen = seen(pool, observed, unit, size);
-    // Only another image waits for the tables: a configuration may be what mends them.
+    // Only a new image waits for the tables: a new configuration may be their repair.
     let runs = last.as_ref().map(|last| match &last.stage {
         Stage::Stable => &last.after,
         _ => last.before.as_ref().unwrap_or(&last.after),
@@ -212,7 +212,7 @@ fn seen(pool: &GatewayPool, observed: &Observed, wanted: Unit, size: i32) -> See
         report::unit(unit).runs_as(running)
     });
     let verdict = figures.as_ref().map(judge);
-    // A configuration that none of the others has may be what keeps the broker from answering.
+    // A configuration that none of the others has may be why the broker doesn't answer.
     let before = told(pool).and_then(|told| told.before.as_ref()).map(|it| &it.config_map);
     let same_settings = before.is_none_or(|before| *before == wanted.config);
     let lag = observed.lag.as_ref();
@@ -260,8 +260,8 @@ pub(super) fn tries(
     Tries::waiting(pods, &name, is_told, pod)
 }
 
-/// What pods of the new unit did, and those of the old one: in the same time if there are some
-/// left, else before the rollout.
+/// What pods of the new and of the old unit did: in the same time if old ones are left, else before
+/// the rollout.
 fn loads(baseline: &Baseline, members: &[Member]) -> (Vec<Load>, Vec<Load>) {
     let updated: BTreeSet<&str> =
         members.iter().filter(|it| it.updated).map(|it| it.figures.name.as_str()).collect();
@@ -316,8 +316,7 @@ pub(super) fn roll(
     Rolled { template, strategy, baseline }
 }
 
-/// Whether this decision brings a new unit into the StatefulSet's template, which doesn't hold it
-/// yet.
+/// Whether this decision brings a new unit into the StatefulSet's template.
 pub(super) fn brings(live: Option<&StatefulSet>, decision: &Decision) -> bool {
     let Step { state, plan, .. } = &decision.step;
     let held = live.and_then(template::live_unit);

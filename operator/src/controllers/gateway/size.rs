@@ -20,17 +20,17 @@ use crate::cluster::{hash_of, is_paused};
 use crate::pods::PodRates;
 use crate::pool::status::as_i32;
 
-/// Figures that moved are written anew this often at most.
+/// Changed figures are written at most this often.
 const FIGURES_REFRESH: SignedDuration = SignedDuration::from_secs(60);
 /// A figure that moved by less than this share says nothing new.
 const FIGURES_SHARE: f64 = 0.2;
-/// However much is idle, nothing shrinks before this part of the window: five minutes of thirty.
+/// Nothing shrinks before this part of the window: five minutes of thirty.
 const SHRINK_MIN_SHARE: i64 = 6;
 /// A pod's figures older than this count as missing: six samples, as in the rule.
 pub(super) const STALE_SECONDS: i64 = 60;
 
-/// Decides the size; gives the decision for the status and what to remember. While nothing about
-/// the decision changes, the earlier one is given back as it was.
+/// Decides the size; returns the decision for the status and what to remember. An unchanged
+/// decision keeps its old form.
 pub(super) fn decide(pool: &GatewayPool, observed: &Observed) -> (SizingStatus, Sizing) {
     let before = pool.status.as_ref().and_then(|status| status.sizing.as_ref());
     let mut kept = observed.kept.clone();
@@ -68,8 +68,8 @@ fn policy(pool: &GatewayPool, observed: &Observed) -> rule::Policy {
     }
 }
 
-/// What is seen. The size that counts as the present one is the one last decided on: a StatefulSet
-/// scaled by hand is drift, not a decision; unless another autoscaler sizes it.
+/// The observation. The present size is the last decided one, since a StatefulSet scaled by hand is
+/// drift; unless another autoscaler sizes it.
 fn seen(
     pool: &GatewayPool,
     before: Option<&SizingStatus>,
@@ -93,7 +93,7 @@ fn seen(
     }
 }
 
-/// Pods that come up because the size was changed are all of the newest revision.
+/// Pods added by a change of size are all of the newest revision.
 fn transition(figures: &Observation) -> Transition {
     let same_template = figures.updated >= figures.existing
         && figures.observed_generation == Some(figures.generation);
@@ -118,7 +118,7 @@ fn capacity_key(pool: &GatewayPool, observed: &Observed) -> String {
         "{}|{allocator:?}|{memory:?}|{cpu:?}|{}",
         observed.draft.image, observed.draft.config
     );
-    // Pods that grew do more; what the slowest of them has counts.
+    // Resized pods do more: use the slowest one's resources.
     let pods = &observed.kept.pods.pods;
     let in_force = pods.iter().filter_map(|pod| pod.value.cpu_limit_millicores).min();
     if let Some(limit) = in_force.filter(|limit| Some(*limit) != cpu.1) {
@@ -127,7 +127,7 @@ fn capacity_key(pool: &GatewayPool, observed: &Observed) -> String {
     hash_of(&text.into())
 }
 
-/// What the status remembers; windows that it does not hold start again.
+/// The status's memory; windows missing from it start again.
 fn remembered(before: Option<&SizingStatus>) -> State {
     let Some(before) = before else { return State::default() };
     let second = |time: &Option<Time>| time.as_ref().map(|time| time.0.as_second());
@@ -195,7 +195,7 @@ fn sizing_of(
     }
 }
 
-/// What the pods said, in whole percents; `None` when none was asked.
+/// The pods' figures in whole percents; `None` when none was asked.
 fn signals(observed: &Observed) -> Option<SizingSignals> {
     let PodRates { pods, sink, listed, metered, .. } = &observed.kept.pods;
     let percent = |share: f64| (share * 100.0).round() as i32;
@@ -250,7 +250,7 @@ fn hot_of(hot: &rule::HotPartition, observed: &Observed) -> Option<HotPartition>
 fn learned((key, capacity): &(String, Capacity)) -> LearnedCapacity {
     LearnedCapacity {
         key: key.clone(),
-        // Never rounded to nothing: a pod that does a message in a while has a capacity too.
+        // Never rounded to zero: a pod with few messages has a capacity too.
         messages_per_second: (capacity.messages_per_second.round() as i64).max(1),
         samples: as_i32(capacity.samples),
     }
@@ -287,7 +287,7 @@ fn says_the_same(before: &SizingStatus, now: &SizingStatus) -> bool {
         && near(&figures(before), &figures(now))
 }
 
-/// Reasons for leaving the size as it is that come and go with noise.
+/// Reasons to keep the size that come and go with noise.
 fn waits(reason: &str) -> bool {
     [rule::Reason::Steady, rule::Reason::HoldWindow, rule::Reason::HoldSettling]
         .iter()

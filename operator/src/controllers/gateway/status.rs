@@ -23,7 +23,7 @@ use crate::report::conditions::Conditions;
 use crate::report::events::Notice;
 use crate::report::plaintext;
 
-/// While the verdict on the lag stays the same its figures are written at most this often.
+/// While the verdict on the lag is unchanged, its figures are written at most this often.
 const LAG_REFRESH: SignedDuration = SignedDuration::from_secs(10);
 /// Unchanged figures get a new date this often, to show that they are current.
 const LAG_REDATE: SignedDuration = SignedDuration::from_secs(300);
@@ -160,7 +160,7 @@ fn count(status: &mut GatewayPoolStatus, seen: Option<&Observation>) {
     status.pods = Some(pods_text(seen));
 }
 
-/// States LagWithinBound. Its messages carry no figures, so that they change with the verdict only.
+/// States LagWithinBound. Its messages carry no figures, so they change only with the verdict.
 fn state_lag(
     conditions: &mut Conditions,
     lag: &Result<LagObservation, (Reason, String)>,
@@ -203,7 +203,7 @@ fn lag_status(before: Option<&LagStatus>, lag: &LagObservation, bound_seconds: i
     if same_verdict && young && age >= SignedDuration::ZERO { before.clone() } else { now }
 }
 
-/// The events of changed memory and processor time; the first are where pods start, and no change.
+/// Events of changed memory and CPU; the first decision is where pods start, and no change.
 fn resources_changed(before: Option<&SizingStatus>, now: Option<&SizingStatus>) -> Vec<Notice> {
     let (Some(before), Some(now)) = (before, now) else { return Vec::new() };
     let rolls = now.resize.as_ref().is_some_and(|it| it.way == ResizeWay::Rolling);

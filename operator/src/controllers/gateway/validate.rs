@@ -25,8 +25,8 @@ use crate::pool::{connection, memory, template, workload};
 
 /// Worker threads of one pod at most: as many as the collector takes.
 const WORKERS_MAX: u64 = 256;
-/// Of the budget for records each worker needs at least: 4 MiB for what it fetches ahead, which is
-/// a quarter of it at most.
+/// Least share of the record budget per worker: 4 MiB of fetches, which are at most a quarter of
+/// it.
 const WORKER_BYTES: u64 = 16 << 20;
 
 /// What the spec alone says.
@@ -55,7 +55,7 @@ pub(super) struct Observed {
     pub(super) draft: Draft,
     /// Its Secrets as read.
     pub(super) found: SecretsSeen,
-    /// What Secrets are now, for the templates that the StatefulSet holds and keeps.
+    /// Today's Secrets, for the templates that the StatefulSet holds and keeps.
     pub(super) current: CurrentSecrets,
     /// The StatefulSet as it is, if it exists.
     pub(super) live: Option<StatefulSet>,
@@ -99,7 +99,7 @@ pub(super) struct Validated<'a> {
     pub(super) kept: Sizing,
 }
 
-/// Says what the spec alone means.
+/// Checks the spec alone.
 ///
 /// # Errors
 /// When the spec cannot work as written.
@@ -210,7 +210,7 @@ fn workers(pool: &GatewayPool, budget_bytes: u64) -> Option<NonZeroU16> {
     u16::try_from(cores.clamp(1, WORKERS_MAX)).ok().and_then(NonZeroU16::new)
 }
 
-/// How attributes are stored; one way for the whole pool.
+/// How attributes are stored; the same for the whole pool.
 fn attributes(pool: &GatewayPool) -> Result<config::Attributes, Invalid> {
     let mut ways = pool.spec.signals.iter().map(|(_, is)| is.attributes);
     let first = ways.next().unwrap_or_default();

@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::controllers::schema::is_at_revision;
 use crate::error::StepError;
 
-/// The children as they are after applying; those that it did not come to are missing.
+/// The children after applying; those not reached are missing.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
     pub(super) topics: Vec<Child>,
@@ -103,8 +103,8 @@ async fn withhold<K: Applicable>(
     Ok((ensured.object, held))
 }
 
-/// Writes the edge pool, unless it would be made before its topics are there. One that exists is
-/// kept right whatever the topics are like: clients depend on it.
+/// Writes the edge pool, unless it would be created before its topics. An existing one is always
+/// reconciled: clients depend on it.
 async fn ensure_edge(
     children: &Children<'_>,
     edge: EdgePool,

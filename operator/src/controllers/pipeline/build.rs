@@ -87,7 +87,7 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
     }
 }
 
-/// A signal's topic and the one of its dead letters, for each.
+/// The topic and dead-letter topic of each signal.
 fn topics(validated: &Validated<'_>) -> Vec<TelemetryTopic> {
     let TelemetryPipelineSpec { kafka, signals, shared, .. } = &validated.pipeline.spec;
     let name = validated.name;
@@ -114,7 +114,7 @@ fn topics(validated: &Validated<'_>) -> Vec<TelemetryTopic> {
     topics.collect()
 }
 
-/// What a topic's dead-letter topic is called behind the topic's name; the collector's own ending.
+/// The ending of a dead-letter topic's name, the same as the collector's.
 const DEAD_LETTER_ENDING: &str = "_dead_letter";
 
 /// Dead letters are few and unordered: one partition, the topic's replication, the broker's default

@@ -12,7 +12,7 @@ use millrace_crds::v1alpha1::{PerSignal, TableSettings, TelemetrySchema, Telemet
 use super::child::Held;
 use crate::cluster::{Applicable, ApplyError, Change, Children};
 
-/// What the API server answers to an object that its schema refuses.
+/// The API server's status for an object that its schema refuses.
 const UNPROCESSABLE: u16 = 422;
 
 /// Writes a child; returns whether a pause held it back.
@@ -79,7 +79,7 @@ fn is_another(live: &TelemetryTopic, wanted: &TelemetryTopic) -> bool {
     has.topic_name != asked.topic_name || has.settings.partitions > asked.settings.partitions
 }
 
-/// The signals that `live` can be changed to at once, if there are some and not all of them.
+/// The signals to which `live` can be changed at once, if there are some and not all.
 fn staying(
     live: &PerSignal<TableSettings>,
     wanted: &PerSignal<TableSettings>,

@@ -21,7 +21,7 @@ use crate::report::spread;
 pub(super) enum Outcome {
     /// Nothing was applied: the spec cannot work as written.
     Invalid(Invalid),
-    /// The children as they are, as far as applying came.
+    /// The children, as far as applying got.
     Applied(Box<Applied>),
 }
 
@@ -38,7 +38,7 @@ const REQUIRED: &[ConditionType] = &[
 /// Writes the status if it changed.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub(super) async fn report(
     context: &Context,
     pipeline: &TelemetryPipeline,
@@ -200,7 +200,7 @@ fn secrets(children: &[&Child], unseen: Option<Fact>) -> Fact {
     unseen.map_or(found, |unseen| Fact { status: ConditionStatus::Unknown, ..unseen })
 }
 
-/// The first fact that does not hold, or one that does.
+/// The first condition that does not hold, or one that does.
 fn first_failing(conditions: impl Iterator<Item = Fact>) -> Fact {
     let mut last = None;
     for fact in conditions {

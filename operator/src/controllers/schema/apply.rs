@@ -22,11 +22,11 @@ pub(super) struct Applied {
     pub(super) revision: String,
     /// Database of the tables.
     pub(super) database: String,
-    /// What is left on the servers that could be reached.
+    /// What remains on the servers that could be reached.
     pub(super) standing: Standing,
     /// The first server that could not be brought there.
     pub(super) failure: Option<StepError>,
-    /// Steps were due and were left undone, because the object is paused.
+    /// Steps were due and not done, because the object is paused.
     pub(super) withheld: bool,
 }
 
@@ -69,8 +69,8 @@ pub(super) async fn apply(
     }
 }
 
-/// Whether statements may still run after this failure: the answer was lost, or they are another
-/// run's.
+/// Whether statements may still be running after this failure: the answer was lost, or another run
+/// has them.
 fn may_go_on(failure: &StepError) -> bool {
     matches!(failure.reason, Reason::ClickHouseUnreachable | Reason::MigrationBusy)
 }
@@ -166,7 +166,7 @@ fn notice(
 /// is kept.
 ///
 /// # Errors
-/// When a Secret is missing, or ClickHouse or the API server refuse or are away.
+/// When a Secret is missing, or ClickHouse or the API server refuse or can't be reached.
 pub(super) async fn delete(context: &Context, schema: &TelemetrySchema) -> Result<(), StepError> {
     let declared = validate::validate(schema)?;
     let client = observe::connection(context, schema).await?;
@@ -177,7 +177,7 @@ pub(super) async fn delete(context: &Context, schema: &TelemetrySchema) -> Resul
         context.events.publish(&schema.object_ref(&()), notice).await;
         return Ok(());
     }
-    // Side by side: one that hangs keeps no other's tables.
+    // In parallel: a hanging server must not keep the others' tables.
     let drops = servers.iter().map(|server| context.tables.drop_all(server, &declared));
     join_all(drops).await.into_iter().collect::<Result<(), _>>().map_err(failed)?;
     let note = format!("tables of {} and their rows deleted", declared.database.as_str());

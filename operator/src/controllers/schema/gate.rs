@@ -18,7 +18,7 @@ use crate::context::{Context, Images};
 use crate::error::{Step, StepError};
 use crate::pool::template;
 
-/// Whether the tables were found to be what the spec asks this release for.
+/// Whether the tables have the revision that the spec declares, by this release.
 pub(crate) fn is_at_revision(schema: &TelemetrySchema) -> bool {
     let found = schema.status.as_ref().and_then(|status| status.revision.as_deref());
     let asked = validate(schema).ok().map(|declared| declared.revision());
@@ -30,7 +30,7 @@ pub(crate) fn is_at_revision(schema: &TelemetrySchema) -> bool {
 pub(crate) struct Tables {
     /// The first schema whose tables are not at their revision; `None`: there is none.
     pub(crate) behind: Option<String>,
-    /// The revision that the first schema found its tables at.
+    /// The revision that the first schema found.
     pub(crate) revision: Option<String>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) async fn tables(context: &Context, pool: &GatewayPool) -> Result<Tabl
 /// no plan asks.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub(super) async fn outdated(
     context: &Context,
     schema: &TelemetrySchema,

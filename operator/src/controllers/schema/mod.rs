@@ -88,7 +88,7 @@ async fn bring_about(
     Ok(applied)
 }
 
-/// An object on its way out: the tables go first if the user asked for that.
+/// Deletion: drops the tables first, if the policy says so.
 async fn leave(context: &Context, schema: &TelemetrySchema) -> Result<Next, StepError> {
     let asked = schema.spec.deletion_policy == DeletionPolicy::Delete;
     let clean = asked.then(|| apply::delete(context, schema));

@@ -33,8 +33,7 @@ impl Observed {
         answering.map(|server| server.client.clone()).collect()
     }
 
-    /// Whether who holds the tables may be written down: that may make a journal, which is a change
-    /// that somebody may want to approve.
+    /// Whether holders may be recorded: that may create a journal, a change that may need approval.
     pub(super) fn may_record(&self, schema: &TelemetrySchema) -> bool {
         let journal = self.declared.journal();
         let tables = |server: &Server| {
@@ -82,7 +81,7 @@ pub(super) async fn observe(
 /// A client of all servers, with its secrets.
 ///
 /// # Errors
-/// When a Secret is missing, or the API server refuses or is away.
+/// When a Secret is missing, or the API server refuses or can't be reached.
 pub(super) async fn connection(
     context: &Context,
     schema: &TelemetrySchema,

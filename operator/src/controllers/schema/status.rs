@@ -18,7 +18,7 @@ use crate::report::unreachable::{state_failure, state_secrets};
 /// one.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub(super) async fn report(
     context: &Context,
     schema: &TelemetrySchema,
@@ -51,7 +51,7 @@ pub(super) async fn report(
     Ok(failure)
 }
 
-/// States SchemaReady, Progressing and Stalled, unless a server failed; gives back its failure.
+/// States SchemaReady, Progressing and Stalled, unless a server failed; returns its failure.
 fn state_tables(
     conditions: &mut Conditions,
     status: &mut TelemetrySchemaStatus,
@@ -137,7 +137,7 @@ fn state_plan(
     }
 }
 
-/// What is planned and applied is not known, or was not finished.
+/// The plan is unknown, or was not finished.
 fn state_unapplied(conditions: &mut Conditions, error: &StepError) {
     let message = error.cause();
     if conditions.stated(ConditionType::Planned).is_none() {

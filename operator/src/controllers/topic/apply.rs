@@ -19,7 +19,7 @@ pub(super) struct Applied {
     pub(super) wanted: Wanted,
     /// As Kafka reported after the changes.
     pub(super) seen: TopicSeen,
-    /// Changes were due and were left undone, because the object is paused.
+    /// Changes were due and not made, because the object is paused.
     pub(super) withheld: bool,
 }
 
@@ -76,7 +76,7 @@ fn notice(wanted: &Wanted, seen: &TopicSeen, change: &TopicChange) -> Notice {
 /// Deletes the topic with all its records, unless another holds it.
 ///
 /// # Errors
-/// When a Secret is missing, or Kafka or the API server refuse or are away.
+/// When a Secret is missing, or Kafka or the API server refuse or can't be reached.
 pub(super) async fn delete(context: &Context, topic: &TelemetryTopic) -> Result<(), StepError> {
     let wanted = validate::validate(topic)?;
     let settings = observe::connection(context, topic).await?;

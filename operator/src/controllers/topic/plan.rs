@@ -8,7 +8,7 @@ use millrace_crds::Reason;
 use super::validate::Wanted;
 use crate::kafka::{TopicChange, TopicSeen};
 
-/// Changes, in the order they are made. Empty: nothing of ours to change.
+/// Changes in order. Empty: nothing of ours to change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) changes: Vec<TopicChange>,
@@ -48,7 +48,7 @@ pub(super) fn plan(wanted: &Wanted, seen: &TopicSeen) -> Plan {
 pub(super) enum Standing {
     /// As declared; the reason is `AsAsked`, or names what exceeds the declaration.
     Fits(Reason, String),
-    /// Not yet: what is left to do has been, or will be, asked of Kafka.
+    /// Not yet: the rest has been, or will be, requested from Kafka.
     Differs(Reason, String),
     /// Something only a person can change.
     Stuck(Reason, String),

@@ -27,7 +27,8 @@ pub(super) fn note(unit: &mut Unit, pods: &[Pod]) {
     }
 }
 
-/// What a pod's node made of this image; `None` for a pod of another one, or before it has it.
+/// The digest to which a pod's node resolved this image; `None` for other images, or before it has
+/// it.
 fn digest<'a>(pod: &'a Pod, image: &str) -> Option<&'a str> {
     let asked = collector(pod.spec.as_ref()?)?.image.as_deref();
     let id = &collector_status(pod.status.as_ref()?)?.image_id;
@@ -36,7 +37,7 @@ fn digest<'a>(pod: &'a Pod, image: &str) -> Option<&'a str> {
     usable.then_some(digest)
 }
 
-/// The event of a tag that means another build than before, for pods of the same unit.
+/// The event of a tag that resolved to different builds in pods of one unit.
 pub(super) fn moved(before: Option<&RolloutStatus>, now: &RolloutStatus) -> Option<Notice> {
     let (was, is) = (&before?.after, &now.after);
     let same = was.image == is.image && was.config_map == is.config_map;

@@ -23,7 +23,7 @@ const NOT_COMPARED: &str = "NotCompared";
 /// The report's word for one with too few records.
 const TOO_FEW: &str = "TooFewRecords";
 
-/// How a change that waits for something else comes to an end.
+/// How a waiting change ends, as message text.
 const GOES_ON: &str = "the change goes on then; the annotation millrace.dev/rollout=abort takes it \
                        back";
 
@@ -111,7 +111,7 @@ pub(super) fn is_waiting(state: &State) -> bool {
     matches!(state.stage, Stage::Moving(Point::Waiting))
 }
 
-/// The status of a step. What says the same as before is left as it was.
+/// The status of a step. Unchanged content keeps its old form.
 pub(super) fn status(
     before: Option<&RolloutStatus>,
     last: Option<&State>,
@@ -278,7 +278,7 @@ pub(in crate::controllers::gateway) fn condition(
                     let (reason, text) = crate::pool::status::stuck_text(stuck);
                     says(reason, true, false, format!("{text}; taken back soon if it stays so"))
                 }
-                // All pods are up, but whether they stay so is not decided.
+                // All pods are up; whether they stay so is not decided.
                 (None, None, Verdict::Complete) => says(Reason::PodsNotReady, true, false, message),
             }
         }

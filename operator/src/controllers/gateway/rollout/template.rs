@@ -31,8 +31,8 @@ pub(super) fn unit_of(template: &PodTemplateSpec) -> Option<Unit> {
     })
 }
 
-/// The template to go back to: the one kept; else the live one, if it still holds that unit; else
-/// the one asked for with that unit in it, which is right in all but what else was changed.
+/// The rollback's template: the kept one; else the live one, if it still holds that unit; else the
+/// desired one with that unit, which is right except for other changes.
 pub(super) fn baseline(
     live: Option<&StatefulSet>,
     unit: &Unit,
