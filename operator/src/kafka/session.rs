@@ -66,7 +66,7 @@ impl Session {
         Self::made(settings, outbound, None)
     }
 
-    /// A link that holds a permit while it is used.
+    /// A temporary session, which holds a permit while it exists.
     pub(super) fn passing(
         settings: Settings,
         outbound: Outbound,
