@@ -1,7 +1,7 @@
-//! Checked amounts: periods (`6h`), memory (`512Mi`), processor time (`500m`).
+//! Checked amounts: periods (`6h`), memory (`512Mi`), CPU (`500m`).
 //!
-//! The text a user wrote is kept and written back unchanged; the number is computed once. Must
-//! not know what an amount is used for.
+//! The user's text is kept and written back unchanged; the number is computed once. Must not know
+//! what an amount is for.
 //!
 //! Limits: periods up to 99,999 of a unit (273 years of days), memory up to 9,999 TiB.
 

@@ -85,7 +85,7 @@ fn finish_schema(schema: &mut Value) {
     }
 }
 
-/// Paragraphs as one line each: `kubectl explain` wraps by itself.
+/// One line per paragraph: `kubectl explain` wraps.
 fn unwrapped(description: &str) -> String {
     let paragraphs: Vec<String> = description
         .split("\n\n")
@@ -94,7 +94,8 @@ fn unwrapped(description: &str) -> String {
     paragraphs.join("\n\n")
 }
 
-/// A plain default is told in the description; those of whole objects are told at their fields.
+/// Adds a plain default to the description; defaults of whole objects are described at their
+/// fields.
 fn describe_default(object: &mut Map<String, Value>, default: &Value) {
     let text = match default {
         Value::String(text) => text.clone(),

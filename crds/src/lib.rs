@@ -1,10 +1,10 @@
-//! What users write: the five Millrace kinds, their schemas, and the words their status uses.
+//! The user's API: the five Millrace kinds, their schemas, and the words of their status.
 //!
-//! Holds types only: no client, no async, no clock, no I/O. The generated YAML in `crds/yaml` is
+//! Types only: no client, no async, no clock, no I/O. The generated YAML in `crds/yaml` is
 //! committed; a test fails when it differs from these types.
 //!
-//! Limits: every string and list has a stated maximum, so that the cost of the CEL rules stays
-//! inside the API server's budget (10 million units for one schema).
+//! Limits: every string and list has a maximum, so that CEL rules stay inside the API server's cost
+//! budget (10 million units for one schema).
 
 mod amounts;
 mod conditions;
@@ -42,16 +42,16 @@ pub const PAUSED_ANNOTATION: &str = "millrace.dev/paused";
 /// (the same as none) or `abort`.
 pub const ROLLOUT_ANNOTATION: &str = "millrace.dev/rollout";
 
-/// Annotation on a GatewayPool: so many messages lost to retention are known and need no more
-/// telling. Its value is the number that status.dataLost.total has.
+/// Annotation on a GatewayPool that acknowledges messages lost to retention. Its value is the
+/// number in status.dataLost.total.
 pub const ACKNOWLEDGE_DATA_LOST_ANNOTATION: &str = "millrace.dev/acknowledge-data-lost";
 
-/// Annotation on a GatewayPool: so many dead letters are known and need no more telling. Its value
-/// is the number that status.deadLetters.total has.
+/// Annotation on a GatewayPool that acknowledges dead letters. Its value is the number in
+/// status.deadLetters.total.
 pub const ACKNOWLEDGE_DEAD_LETTERS_ANNOTATION: &str = "millrace.dev/acknowledge-dead-letters";
 
-/// Annotation on a TelemetryTopic, TelemetrySchema or GatewayPool: it takes over what is on record
-/// as held by the one named, word for word as the condition `HeldByAnother` names it.
+/// Annotation on a TelemetryTopic, TelemetrySchema or GatewayPool that takes over what another
+/// holds on record. Its value is the holder exactly as the condition `HeldByAnother` names it.
 pub const TAKES_OVER_ANNOTATION: &str = "millrace.dev/takes-over";
 
 /// Finalizer of objects whose deletion removes something outside Kubernetes (a topic, tables).

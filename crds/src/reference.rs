@@ -162,7 +162,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
-/// What stands at the head of a kind's page: what it is for, and the smallest example.
+/// The introduction of a kind's page: its purpose and the smallest example.
 fn introduction(kind: &str) -> &'static str {
     match kind {
         "TelemetryPipeline" => include_str!("reference/telemetrypipeline.md"),

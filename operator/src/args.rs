@@ -81,7 +81,7 @@ pub struct Args {
     pub pod_name: Option<String>,
 }
 
-/// The longest name of a cluster: a label's, which its uid is well under.
+/// The longest name of a cluster: a label's; a uid is shorter.
 const CLUSTER_ID_BYTES_MAX: usize = 63;
 
 fn cluster_id(text: &str) -> Result<String, String> {
@@ -101,7 +101,7 @@ impl Args {
         Terms { duration: Duration::from_secs(self.lease_duration_seconds) }
     }
 
-    /// What this replica calls itself. Outside a pod the process id keeps two apart.
+    /// This replica's identity. Outside a pod, the process id keeps two replicas apart.
     #[must_use]
     pub fn identity(&self) -> String {
         self.pod_name.clone().unwrap_or_else(|| format!("millrace-operator-{}", std::process::id()))

@@ -1,8 +1,8 @@
-//! What a reconcile may touch: the API, the clock, events, metrics, and the world outside.
+//! What a reconcile may use: the API, the clock, events, metrics, and outside systems.
 //!
-//! The world outside comes as trait objects so that tests can stand in for it. What it holds
-//! of objects (failures in a row, what sizing remembers, which children were verified) only saves
-//! work, and what pods did so far is counted anew: losing it takes nothing back.
+//! Outside systems are trait objects, so that tests can replace them. What is cached of objects
+//! (failures in a row, sizing, verified children) only saves work, and pods' figures are sampled
+//! again: losing it undoes no decision.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::pods::{MetricsApi, PodSource};
 use crate::report::events::Events;
 use crate::telemetry::metrics::Metrics;
 
-/// Tells the time; conditions and sizing windows are made of it.
+/// The current time, for conditions and sizing windows.
 pub trait Clock: Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
@@ -45,10 +45,10 @@ impl Clock for SystemClock {
     }
 }
 
-/// Where collector images come from, and as whom they run.
+/// The repository of collector images, and the user that pods run as.
 #[derive(Clone, Debug)]
 pub struct Images {
-    /// Repository without tag, such as `millrace/collector`.
+    /// Repository without tag, for example `millrace/collector`.
     pub collector_repository: String,
     /// Version used where a spec does not name one.
     pub collector_version_default: String,
@@ -74,21 +74,21 @@ pub struct Context {
     pub lag: Arc<dyn LagSource>,
     /// Topics, in Kafka.
     pub brokers: Arc<dyn Brokers>,
-    /// Whom specs may make us connect to, and how much they may answer.
+    /// Allowed hosts, and the budget for their answers.
     pub outbound: Outbound,
     /// Tables, in ClickHouse.
     pub tables: Arc<dyn Tables>,
     /// What pods say of themselves.
     pub pods: Arc<dyn PodSource>,
-    /// What the metrics API says of pods that say nothing.
+    /// The metrics API, for silent pods.
     pub metered: MetricsApi,
     /// What is remembered of each pool's sizing.
     pub sizings: ByPool<Sizing>,
-    /// What watches have seen of children, and which were verified since.
+    /// Versions of children from watches, and which were verified.
     pub seen: Arc<Seen>,
     /// Who holds which topics, groups and tables.
     pub claims: Claims,
-    /// The same on record in Kafka and ClickHouse, for those that this process can't see.
+    /// Records of claims in Kafka and ClickHouse, for claimants that this process can't see.
     pub holders: Holders,
     /// Which pools refer to which Secrets.
     pub references: Arc<References>,
@@ -96,7 +96,7 @@ pub struct Context {
     pub watches_secrets: bool,
     /// Since when objects wait for their reconcile.
     pub queue_times: Arc<QueueTimes>,
-    /// Objects of our own kinds, as their controllers hold them.
+    /// Objects of our own kinds, from their controllers' stores.
     pub stores: Stores,
     /// Which tables are being migrated.
     pub migrations: Migrations,

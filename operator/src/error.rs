@@ -11,15 +11,15 @@ use millrace_crds::Reason;
 /// The five steps of a reconcile, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Reading the world.
+    /// Reading outside systems.
     Observe,
-    /// Turning what was read into checked values.
+    /// Checking what was read.
     Validate,
     /// Making the wanted objects, or a plan.
     Build,
     /// Writing the difference.
     Apply,
-    /// Saying what is so.
+    /// Writing the status.
     Status,
 }
 
@@ -46,8 +46,8 @@ impl fmt::Display for Step {
 /// What kind of trouble it is; drives the retry delay and the `result` label of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Category {
-    /// The object itself cannot work as written: only a change of it helps, so it is looked at
-    /// again rarely.
+    /// The object can't work as written: only a change of it helps, so it is reconciled again
+    /// rarely.
     Invalid,
     /// Someone else wrote first (HTTP 409): try again soon with fresh eyes.
     Conflict,
@@ -72,7 +72,7 @@ impl Category {
         }
     }
 
-    /// Whether only a person ends it: the same again would be refused again.
+    /// Whether only a person can end it: a retry would be refused too.
     #[must_use]
     pub const fn needs_a_person(self) -> bool {
         matches!(self, Self::Invalid | Self::Denied)
@@ -102,7 +102,7 @@ pub struct StepError {
     pub category: Category,
     /// The stable reason that conditions and events give.
     pub reason: Reason,
-    /// Whether the object's status tells of it already.
+    /// Whether the object's status already reports it.
     is_told: bool,
     source: Box<dyn std::error::Error + Send + Sync>,
 }
@@ -118,8 +118,8 @@ impl StepError {
         Self { step, category, reason, is_told: false, source: source.into() }
     }
 
-    /// Wraps an error of the Kubernetes client that happened while doing `what` (a verb phrase
-    /// naming the object, such as `get Secret telemetry/kafka-user`).
+    /// Wraps a Kubernetes client error that occurred while doing `what` (a verb phrase that names
+    /// the object, for example `get Secret telemetry/kafka-user`).
     #[must_use]
     pub fn api(step: Step, what: impl Into<String>, source: kube::Error) -> Self {
         let category = Category::of(&source);
@@ -128,19 +128,19 @@ impl StepError {
 }
 
 impl StepError {
-    /// The same, of which the object's status tells: the frame has nothing to add to it.
+    /// The same, already in the object's status: the frame adds nothing.
     #[must_use]
     pub fn told(self) -> Self {
         Self { is_told: true, ..self }
     }
 
-    /// Whether the object's status tells of it already.
+    /// Whether the object's status already reports it.
     #[must_use]
     pub const fn is_told(&self) -> bool {
         self.is_told
     }
 
-    /// What went wrong, without the step it happened in: for people who read conditions.
+    /// The cause without the step it occurred in, for conditions.
     #[must_use]
     pub fn cause(&self) -> String {
         chain(self.source.as_ref())
@@ -157,7 +157,7 @@ pub struct ApiError {
     pub source: kube::Error,
 }
 
-/// What a person can do about a refusal whose own words don't say it.
+/// What a person can do about a refusal whose message doesn't say it.
 fn remedy(error: &kube::Error) -> &'static str {
     match error {
         kube::Error::Api(status) if status.code == 403 => {
@@ -202,7 +202,7 @@ impl Invalid {
 }
 
 impl From<Invalid> for StepError {
-    /// It may end without a change of this object: it is looked at again, more and more rarely.
+    /// It may end without a change of this object: it is retried, less and less often.
     fn from(invalid: Invalid) -> Self {
         Self::new(Step::Validate, Category::External, invalid.reason, invalid)
     }

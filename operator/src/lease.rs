@@ -1,9 +1,9 @@
-//! Who may write: one replica at a time, by a `coordination.k8s.io` Lease.
+//! Leader election: one replica writes at a time, by a `coordination.k8s.io` Lease.
 //!
-//! A replica takes the lease when nobody renewed it for its whole duration, as seen on its own
-//! monotonic clock (clocks of two machines are never compared). It gives the lease back on a clean
-//! exit, so that a rolling update hands over at once, and stops writing when it could not renew in
-//! time. What it wrote counts from before it was sent: others may have seen it at any time since.
+//! A replica takes the lease when nobody renewed it for its whole duration, by its own monotonic
+//! clock (clocks of two machines are never compared). It releases the lease on a clean exit, so
+//! that a rolling update hands over at once, and stops writing when it could not renew in time. A
+//! renewal counts from before it was sent, since others may have seen it at any time after.
 //! Take-over after a crash takes at most the duration plus one poll: 4 s + 0.8 s.
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 /// How long a lease holds without being renewed.
 pub const LEASE_DURATION_DEFAULT: Duration = Duration::from_secs(4);
-/// Renewals per duration: four may fail before the lease is gone.
+/// Renewals per duration: four may fail before the lease is lost.
 const RENEWALS_PER_DURATION: u32 = 5;
 /// The holder stops one renewal interval before others may take over.
 const HOLD_SHARE: (u32, u32) = (4, 5);
@@ -24,12 +24,12 @@ const HOLD_SHARE: (u32, u32) = (4, 5);
 /// Timing of a lease.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// Whole seconds, at least 2: others wait this long after the last renewal.
+    /// Whole seconds, at least 2: the time others wait after the last renewal.
     pub duration: Duration,
 }
 
 impl Terms {
-    /// How often the holder renews and others look.
+    /// How often the holder renews and others check.
     #[must_use]
     pub fn renew_every(self) -> Duration {
         self.duration / RENEWALS_PER_DURATION
@@ -42,7 +42,7 @@ impl Terms {
     }
 }
 
-/// What a replica has seen of the lease, and since when.
+/// The lease as this replica has seen it, and since when.
 #[derive(Debug, Default)]
 pub struct Sighting {
     last: Option<(Mark, Instant)>,
@@ -58,14 +58,14 @@ struct Mark {
 /// What to do about a lease that was just read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is free, expired or ours: write our name into it.
+    /// It is free, expired or ours: write our name.
     Take,
     /// Someone else holds it and renews.
     Wait,
 }
 
 impl Sighting {
-    /// Notes what the lease says at `now` and judges whether `identity` may take it.
+    /// Notes the lease at `now` and decides whether `identity` may take it.
     pub fn judge(&mut self, spec: &LeaseSpec, identity: &str, now: Instant) -> Verdict {
         let mark = Mark {
             holder: spec.holder_identity.clone().filter(|holder| !holder.is_empty()),
@@ -96,7 +96,7 @@ impl Sighting {
 /// How holding the lease ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// We were asked to stop; the lease was given back if the API server could be reached.
+    /// We were asked to stop; the lease was released if the API server could be reached.
     Released,
     /// Someone else has it, or it could not be renewed in time.
     Lost,
@@ -112,15 +112,15 @@ pub struct Elector {
 }
 
 impl Elector {
-    /// An elector for the lease `name`; `identity` must be unlike that of any other replica.
+    /// An elector for the lease `name`; `identity` must be unique among replicas.
     #[must_use]
     pub fn new(api: Api<Lease>, name: String, identity: String, terms: Terms) -> Self {
         Self { api, name, identity, terms }
     }
 
-    /// Waits until the lease is ours; gives the time from which it counts, for [`Self::hold`].
-    /// Errors of the API server are logged and waited out. An answer that comes too late to write
-    /// by isn't waited for: who asks again finds its own name, or another's.
+    /// Waits until the lease is ours; returns the time from which it counts, for [`Self::hold`].
+    /// Logs errors of the API server and retries. An answer that comes too late is abandoned: the
+    /// next read shows our name, or another's.
     pub async fn acquire(&self) -> Instant {
         let mut sighting = Sighting::default();
         let mut interval = tokio::time::interval(self.terms.renew_every());
@@ -140,7 +140,7 @@ impl Elector {
         }
     }
 
-    /// One look, and one write when the lease may be taken: gives when that was sent. A conflict
+    /// One read, and one write if the lease may be taken; returns when that was sent. A conflict
     /// means another was faster.
     async fn try_acquire(&self, sighting: &mut Sighting) -> Result<Option<Instant>, kube::Error> {
         let found = self.api.get_opt(&self.name).await?;
@@ -165,8 +165,8 @@ impl Elector {
         }
     }
 
-    /// Renews until `stop` resolves (then gives the lease back) or the lease is lost. `renewed` is
-    /// what [`Self::acquire`] gave.
+    /// Renews until `stop` resolves (then releases the lease) or the lease is lost. `renewed` comes
+    /// from [`Self::acquire`].
     pub async fn hold(&self, mut renewed: Instant, stop: impl Future<Output = ()>) -> Ending {
         let mut stop = std::pin::pin!(stop);
         let mut interval = tokio::time::interval(self.terms.renew_every());
@@ -192,8 +192,8 @@ impl Elector {
         }
     }
 
-    /// Writes a new renewal time and gives when that was sent; `None` when the lease names someone
-    /// else.
+    /// Writes a new renewal time and returns when that was sent; `None` when the lease names
+    /// someone else.
     async fn renew(&self) -> Result<Option<Instant>, kube::Error> {
         let found = self.api.get_opt(&self.name).await?;
         let sent = Instant::now();
@@ -214,7 +214,7 @@ impl Elector {
         Ok(Some(sent))
     }
 
-    /// Gives the lease back, so that the next replica need not wait. Failing is harmless: it
+    /// Releases the lease, so that the next replica need not wait. A failure is harmless: it
     /// expires.
     async fn release(&self) {
         let released = async {

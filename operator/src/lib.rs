@@ -1,7 +1,7 @@
 //! The Millrace operator as a library, so that its tests drive the same code as the binary.
 //!
-//! The rooms below stand in the order in which they may use each other: each only those above it
-//! in this list (`cargo xtask check` holds it). Nothing here touches the collector's data path.
+//! The modules below are in order: each may use only those above it (`cargo xtask check` enforces
+//! it). Nothing here touches the collector's data path.
 
 pub mod error;
 

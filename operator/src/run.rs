@@ -1,10 +1,10 @@
-//! Starting and stopping, in order.
+//! Start and stop, in order.
 //!
 //! Start: logs, client, admin port, wait until the kinds are served, watch everything, take the
-//! lease, reconcile. A replica that stands by watches too, so that it has nothing to read when it
-//! takes over. Stop: SIGTERM or SIGINT ends the controllers (running reconciles finish), then the
-//! lease is given back, then the admin port closes. A lost lease ends the process at once with its
-//! own error, so that two replicas never write. Only this module knows every part.
+//! lease, reconcile. A standby watches too, so that it has a full cache when it takes over. Stop:
+//! SIGTERM or SIGINT ends the controllers (running reconciles finish), then the lease is released,
+//! then the admin port closes. A lost lease ends the process at once with its own error, so that
+//! two replicas never write. Only this module knows every part.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ use crate::telemetry::metrics::Metrics;
 /// Reconciles wait for answers more than they compute; two threads also bound the allocator's
 /// arenas.
 const WORKER_THREADS: usize = 2;
-/// How often a kind that is not served yet is looked for again.
+/// Retry interval while a kind is not served yet.
 pub(crate) const CRD_POLL: Duration = Duration::from_secs(2);
 /// Running reconciles get this long to finish after SIGTERM. The chart grants 20 s in all, of which
 /// giving the lease back may take 4.
@@ -66,7 +66,7 @@ pub enum RunError {
     /// The admin port is taken.
     #[error("failed to listen on the admin address {address}: {source}")]
     Admin {
-        /// What was asked for.
+        /// The address.
         address: std::net::SocketAddr,
         /// The system's error.
         source: std::io::Error,
@@ -84,7 +84,7 @@ pub enum RunError {
 
 /// Runs the operator until it is asked to stop.
 ///
-/// It is no `async` function on purpose: who polls one compiles all that it awaits, so that the
+/// Not an `async` function on purpose: its caller would compile all that it awaits, so that the
 /// binary would compile every reconciler a second time.
 ///
 /// # Errors
@@ -120,7 +120,7 @@ async fn run(args: Args) -> Result<(), RunError> {
     health.stopping();
     drop(stop_sender);
     let _ = admin_stop.send(true);
-    // Only a panic keeps it from ending, which has been told by then.
+    // Only a panic keeps it from ending, and that has been reported.
     let _ = admin.await;
     outcome
 }
@@ -128,7 +128,7 @@ async fn run(args: Args) -> Result<(), RunError> {
 /// Resolves when the process was asked to stop; every part holds one.
 type Stop = Shared<futures::future::BoxFuture<'static, ()>>;
 
-/// Watches and stands by for the lease; reconciles while it is held.
+/// Watches and waits for the lease; reconciles while it holds it.
 async fn lead(
     args: &Args,
     client: Client,
@@ -165,7 +165,7 @@ async fn lead(
     context.queue_times.forget();
     let _ = leads.send(true);
 
-    // The lease is held until the controllers are done, so that nobody else starts beside them.
+    // The lease is held until the controllers end, so that nobody else starts meanwhile.
     let (drained_sender, drained) = watch::channel(false);
     let (ending, on_its_own) = {
         let hold = elector.hold(taken, turned_true(drained));
@@ -195,8 +195,8 @@ fn ended(on_its_own: bool, health: &Health) -> Result<(), RunError> {
     Err(RunError::ControllerEnded)
 }
 
-/// Runs the controllers until they are asked to stop and are done, or are given up; tells whether
-/// they ended although nobody had asked.
+/// Runs the controllers until they are asked to stop and end, or time out; returns whether they
+/// ended unasked.
 async fn controllers(
     context: Arc<Context>,
     places: Vec<Place>,
@@ -307,7 +307,7 @@ where
         None => Api::all(client.clone()),
     };
     let mut told = false;
-    // Metadata only: an object that does not parse must not hold up the start.
+    // Metadata only: an object that does not parse must not block the start.
     while let Err(error) = api.list_metadata(&ListParams::default().limit(1)).await {
         if !told {
             let cause = chain(&error);
@@ -334,7 +334,7 @@ fn stop_channel() -> Result<(watch::Sender<bool>, Stop), RunError> {
     Ok((sender, turned_true(receiver).boxed().shared()))
 }
 
-/// Resolves once the channel carries `true` or its sender is gone.
+/// Resolves once the channel holds `true` or its sender is dropped.
 async fn turned_true(mut receiver: watch::Receiver<bool>) {
     let _ = receiver.wait_for(|value| *value).await;
 }

@@ -1,4 +1,4 @@
-//! Which collector image runs. The operator knows the default; nothing here reaches out.
+//! Which collector image runs. The operator knows the default; no I/O here.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,7 +48,7 @@ impl Allocator {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::System, Self::Jemalloc, Self::Mimalloc];
 
-    /// The name as it stands in image tags and cargo features.
+    /// The name in image tags and cargo features.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -71,7 +71,7 @@ pub enum ImagePullPolicy {
 }
 
 impl ImagePullPolicy {
-    /// The value Kubernetes knows.
+    /// Kubernetes' value for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::IfNotPresent => "IfNotPresent",

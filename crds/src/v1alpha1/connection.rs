@@ -1,6 +1,6 @@
-//! How to reach Kafka and ClickHouse: addresses, and references to the Secrets beside them.
+//! Connections to Kafka and ClickHouse: addresses, and references to Secrets.
 //!
-//! Never holds a secret, only where it lies; Secrets are looked for in the object's namespace.
+//! Never holds a secret, only its name; Secrets are in the object's namespace.
 //!
 //! Limits: 32 bootstrap servers, 64 ClickHouse endpoints.
 

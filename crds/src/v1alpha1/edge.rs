@@ -1,7 +1,7 @@
-//! EdgePool: collectors that take telemetry and publish it to Kafka.
+//! EdgePool: collectors that receive telemetry and publish it to Kafka.
 //!
-//! Works by itself or as a pipeline's child; `EdgeSettings` is what both write. The short name is
-//! `edp`: `ep` is Kubernetes' own for Endpoints, and would warn everyone who uses that.
+//! Works alone or as a pipeline's child; both embed `EdgeSettings`. The short name is `edp`: `ep`
+//! is Kubernetes' own for Endpoints, and kubectl would warn at every use.
 
 use std::collections::BTreeMap;
 

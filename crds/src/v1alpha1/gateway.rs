@@ -1,6 +1,6 @@
 //! GatewayPool: collectors that read Kafka and write to ClickHouse.
 //!
-//! Works by itself or as a pipeline's child; `GatewaySettings` is what both write.
+//! Works alone or as a pipeline's child; both embed `GatewaySettings`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;

@@ -1,6 +1,6 @@
 //! Version v1alpha1: one file for each kind, and what they share.
 
-// Each printer column has a `type_` of its own; the lint takes them for one attribute said twice.
+// Each printer column has its own `type_`; the lint takes them for a duplicate.
 #![allow(clippy::duplicated_attributes)]
 
 mod collector;

@@ -79,7 +79,7 @@ pub enum RolloutStage {
 }
 
 impl RolloutStage {
-    /// The word as it stands in a status.
+    /// The word in a status.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Stable => "Stable",

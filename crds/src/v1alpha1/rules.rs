@@ -1,7 +1,6 @@
-//! CEL rules as schema transforms: small helpers that the kinds' schemas share.
+//! CEL rules as schema transforms: helpers for all kinds.
 //!
-//! Every message says what to write instead. Must not hold rules of one kind only: those stay
-//! beside the kind.
+//! Every message says what to write instead. A rule of one kind only belongs in that kind's file.
 
 use schemars::Schema;
 use serde_json::{Value, json};
@@ -26,9 +25,9 @@ pub(crate) fn map<const ENTRIES: usize, const LENGTH: usize>(schema: &mut Schema
     );
 }
 
-/// A field some steps away, with a default, may not change once the object exists. The API server
-/// compares a value with what it was only where there was one: the rule must stand on a value that
-/// is always there, and lead through those that may be left out.
+/// Makes a nested field with a default immutable. The API server compares a value with its old one
+/// only where there was one: so the rule is on a value that always exists, and reads through
+/// optional ones.
 pub(crate) fn unchangeable(schema: &mut Schema, steps: &[&str], default: &str, advice: &str) {
     let text = format!(
         "{} == {}",

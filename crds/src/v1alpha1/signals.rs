@@ -25,7 +25,7 @@ impl Signal {
     /// All of them, in the order used everywhere.
     pub const ALL: [Self; 3] = [Self::Traces, Self::Logs, Self::Metrics];
 
-    /// The name as it stands in specs, labels and metrics.
+    /// The name in specs, labels and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Traces => "traces",
@@ -34,7 +34,7 @@ impl Signal {
         }
     }
 
-    /// The topic used when none is named: the OpenTelemetry ecosystem's own.
+    /// The default topic: the OpenTelemetry ecosystem's.
     pub const fn default_topic(self) -> &'static str {
         match self {
             Self::Traces => "otlp_traces",
@@ -144,7 +144,7 @@ impl Default for TopicSettings {
     }
 }
 
-/// Rules of a topic's settings, wherever they stand.
+/// Rules of a topic's settings, for every place that embeds them.
 fn topic_rules(schema: &mut Schema) {
     rules::rule(
         schema,

@@ -1,8 +1,8 @@
-//! How a signal's tables are made: engine, retention, storage, layout. What each choice costs was
-//! measured and stands in `docs/schema.md`.
+//! How a signal's tables are made: engine, retention, storage, layout. `docs/schema.md` has the
+//! measured cost of each choice.
 //!
-//! Must not say what only one signal may have: that is [`signal_table_rules`]'s, which the kinds
-//! put where they know the signal.
+//! Rules for one signal only are in [`signal_table_rules`], which kinds apply where they know the
+//! signal.
 //!
 //! Limits: 32 typed paths and 32 computed columns a signal.
 
@@ -310,8 +310,8 @@ fn table_rules(schema: &mut Schema) {
     );
 }
 
-/// What only some signals may have. `path` leads from the schema's value, which holds the three
-/// signals, to a signal's table settings, such as `["table"]`.
+/// Rules for some signals only. `path` leads from the schema's value, which holds the three
+/// signals, to a signal's table settings, for example `["table"]`.
 pub(crate) fn signal_table_rules(schema: &mut Schema, path: &[&str]) {
     for name in ["logs", "metrics"] {
         let (engine, guard) = rules::deep("self", &[&[name], path, &["engine"]].concat());

@@ -1,8 +1,8 @@
-//! What pods did between two looks, kept for judging rollouts: counters at the beginning of a
-//! watch, and what pods did while nothing was under way.
+//! Samples of pods for judging rollouts: counters at the start of a watch period, and the pool's
+//! past before it.
 //!
-//! Kept in the process. Losing it is safe: a watch then begins again with the next look, and a pool
-//! of one pod is judged without its past. Nothing is judged here.
+//! Kept in memory. Losing it is safe: the watch period restarts with the next sample, and a pool of
+//! one pod is judged without its past. Nothing is judged here.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use millrace_rollout::Load;
 
 use crate::pods::{self, Sample};
 
-/// The past of a pool reaches back for one to two of these: as long as a canary is watched by
-/// default, so that both saw a like time.
+/// A pool's past covers one to two of these: as long as a canary is judged by default, so that both
+/// cover similar times.
 const PAST_SECONDS: i64 = 300;
 
 /// What the pods said that answered.
@@ -21,7 +21,7 @@ pub fn answered(look: &pods::Look) -> Look {
     answered.map(|(pod, sample)| (pod.clone(), sample.clone())).collect()
 }
 
-/// Sample of all pods that answered at one look, by pod.
+/// One sample of all pods that answered, by pod.
 pub type Look = BTreeMap<String, Sample>;
 
 /// What is kept of one pool.
@@ -29,15 +29,15 @@ pub type Look = BTreeMap<String, Sample>;
 pub struct Baseline {
     /// Which watch `base` began, and the counters at its beginning.
     watch: Option<(String, Look)>,
-    /// While nothing is under way: the last two looks that are apart as far as the past reaches.
+    /// While no rollout runs: the two newest samples that are far enough apart.
     past: Option<(Look, Look)>,
     newest: Look,
-    /// The pod that was to try a change and could not be made.
+    /// The trial pod that could not be created.
     pub untried: Option<String>,
 }
 
 impl Baseline {
-    /// Takes a look while nothing is under way.
+    /// Adds a sample while no rollout runs.
     pub fn rest(&mut self, look: Look) {
         self.watch = None;
         self.past = match self.past.take() {
@@ -48,11 +48,11 @@ impl Baseline {
         self.newest = look;
     }
 
-    /// Takes a look during the watch called `name`; the first one of a watch is its beginning.
+    /// Adds a sample during the watch period `name`; the first one is its start.
     pub fn watch(&mut self, name: &str, look: Look) {
         match &mut self.watch {
             Some((of, base)) if of == name => {
-                // A pod that was not there yet begins when it is seen first.
+                // A new pod starts with its first sample.
                 for (pod, counters) in &look {
                     base.entry(pod.clone()).or_insert_with(|| counters.clone());
                 }
@@ -75,7 +75,7 @@ impl Baseline {
         self.watch.as_ref().map_or_else(Vec::new, |(_, base)| between(base, &self.newest))
     }
 
-    /// What each pod did before, while nothing was under way.
+    /// What each pod did before, while no rollout ran.
     #[must_use]
     pub fn past(&self) -> Vec<Load> {
         let Some((older, newer)) = &self.past else { return Vec::new() };
@@ -87,13 +87,13 @@ fn is_apart(before: &Look, now: &Look) -> bool {
     let at = |look: &Look| look.values().map(|it| it.at).max();
     match (at(before), at(now)) {
         (Some(before), Some(now)) => now.saturating_sub(before) >= PAST_SECONDS,
-        // A look that saw no pod is no beginning.
+        // A sample without pods can't be a start.
         (before, _) => before.is_none(),
     }
 }
 
-/// Pods that both looks saw. A pod that says so, or whose counters went backwards, was started anew
-/// in between and has counted from nothing.
+/// Load of pods in both samples. If a pod restarted in between (it says so, or its counters fell),
+/// its counters start from zero.
 fn between(base: &Look, now: &Look) -> Vec<(String, Load)> {
     let load = |(pod, now): (&String, &Sample)| {
         let base = base.get(pod)?;
@@ -111,7 +111,7 @@ fn between(base: &Look, now: &Look) -> Vec<(String, Load)> {
         let change = |now: u64, then: u64| {
             i64::try_from(now).unwrap_or(i64::MAX) - i64::try_from(then).unwrap_or(i64::MAX)
         };
-        // Partitions that came or went say nothing about how fast this pod is.
+        // Partitions that came or went don't show how fast this pod is.
         let lags = now.lag_messages.iter();
         let lags = lags.filter_map(|(of, lag)| Some(change(*lag, *base.lag_messages.get(of)?)));
         let lags: Vec<i64> = lags.collect();

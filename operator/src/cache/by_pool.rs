@@ -1,14 +1,14 @@
-//! What the process remembers of each pool between reconciles, by the pool's uid.
+//! Per-pool memory between reconciles, keyed by the pool's uid.
 //!
-//! Losing it is safe: what must last stands in the pool's status. Limits: pools not looked at for
-//! ten minutes are forgotten.
+//! Losing it is safe: what must last is in the pool's status. Limits: pools not reconciled for ten
+//! minutes are dropped.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 
-/// A pool that was not looked at for this long is gone.
+/// A pool not reconciled for this long is gone.
 const FORGOTTEN_AFTER: SignedDuration = SignedDuration::from_secs(600);
 
 /// One value for each pool.
@@ -24,7 +24,7 @@ impl<T> Default for ByPool<T> {
 }
 
 impl<T: Clone + Default> ByPool<T> {
-    /// What is kept of a pool; the default if nothing is.
+    /// The pool's value, or the default.
     pub fn get(&self, uid: &str) -> T {
         let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         pools.get(uid).map(|(_, kept)| kept.clone()).unwrap_or_default()

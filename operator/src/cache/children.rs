@@ -1,16 +1,16 @@
-//! What watches have seen of children, and which of them were verified in that very state: why a
-//! converged reconcile need not read its children again.
+//! Versions of children that watches reported, and which of them were verified: so a converged
+//! reconcile need not read its children.
 //!
-//! A child is passed over only while three things agree: the watch's newest version of it, the
-//! version that was last compared in full, and the hash of what is wanted. An edit moves the first
-//! before the owner is woken, so it is always looked at. A version whose metadata says that what is
-//! wanted was applied, and that nobody changed it since, counts as compared ([`AppliedState`]).
-//! Nothing here is believed for longer than [`VERIFIED_FOR`]: a watch that lost something is found
-//! out by then. Without a watch nothing is passed over. What was written or read before its watch
-//! told of it waits for that apart. It never holds an object, a Secret's content or a client.
+//! A child is skipped only while three things agree: the newest version from its watch, the version
+//! last compared in full, and the hash of the desired state. An edit changes the first before its
+//! owner is reconciled, so it is always seen. A version whose metadata shows that the desired state
+//! was applied and not changed since counts as compared ([`AppliedState`]). No entry is trusted for
+//! longer than [`VERIFIED_FOR`], which bounds the damage of a watch that missed an event. Without a
+//! watch nothing is skipped. A version written or read before its watch reports it is kept apart
+//! until then. No object, Secret content or client is held here.
 //!
-//! Limits: some 100 bytes per child that exists and 300 per owner: 50,000 children of 10,000 owners
-//! take 9 MB; of those that no watch has told of yet, [`AHEAD_MAX`].
+//! Limits: about 100 bytes per child and 300 per owner: 9 MB for 50,000 children of 10,000 owners;
+//! [`AHEAD_MAX`] children not yet reported by a watch.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -25,22 +25,21 @@ use millrace_rollout::Observation;
 
 use crate::ownership::applied_state::AppliedState;
 
-/// A child is compared in full at least this often, whatever its watch says. 10,000 edge pools have
-/// 50,000 children, of which an operator then reads some 35 a second (a child is read 1,350 s after
-/// the last time on average, and its owner is looked at 110 s later). No watch that keeps its
-/// promises needs it at all.
+/// A child is compared in full at least this often. 10,000 edge pools have 50,000 children, so an
+/// operator reads about 35 a second (each 1,350 s after its last read on average; its owner
+/// reconciles 110 s later). A watch that misses nothing would not need this.
 pub const VERIFIED_FOR: SignedDuration = SignedDuration::from_secs(1_800);
-/// Up to this share of that time is taken off by the child's name, so that children that were made
-/// together are not all read together.
+/// Up to this share of that time is subtracted by the child's name, so that children created
+/// together are not read together.
 const JITTER_PERCENT: u64 = 50;
-/// A watch tells of what was just written within this time, or is behind by far more than usual.
+/// A watch reports a write within this time, unless it is far behind.
 const AHEAD_FOR: SignedDuration = SignedDuration::from_secs(30);
-/// Children verified before their watch told of them: those of some hundred owners, far more than
-/// are reconciled at once. What is beyond is read once more.
+/// Children verified before their watch reported them: those of some hundred owners, far more than
+/// reconcile at once. Others are read once more.
 const AHEAD_MAX: usize = 1_000;
 
-/// Which child, by a fingerprint of 128 bits of its kind, namespace and name: names would take more
-/// than all else that is remembered.
+/// A child's key: a 128-bit fingerprint of its kind, namespace and name. The names would take more
+/// than everything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(u64, u64);
 
@@ -65,26 +64,26 @@ impl Key {
 pub struct Mark(u64);
 
 impl Mark {
-    /// The mark of an object as it was read, written or seen by a watch.
+    /// The mark of an object that was read, written or reported by a watch.
     #[must_use]
     pub fn of<K: Resource>(object: &K) -> Self {
         Self(fingerprint(&(object.uid(), object.resource_version())))
     }
 }
 
-/// A state as a watch tells of it.
+/// A child's state from its watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     /// Which it is.
     pub mark: Mark,
-    /// What its metadata says of what was applied, if anything.
+    /// What was applied, by its metadata, if known.
     pub claim: Option<AppliedState>,
-    /// A workload's figures, of a watch that tells of more than metadata.
+    /// A workload's figures, if the watch carries whole objects.
     pub figures: Option<Observation>,
 }
 
 impl State {
-    /// The state of an object of which a watch tells, with its figures if they are told too.
+    /// The state of a watched object, with its figures if the watch carries them.
     #[must_use]
     pub fn of<K: Resource>(object: &K, figures: Option<Observation>) -> Self {
         Self { mark: Mark::of(object), claim: AppliedState::of(object), figures }
@@ -98,24 +97,24 @@ pub(crate) fn fingerprint(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// What is known of one child.
+/// What is cached of one child.
 #[derive(Debug, Default)]
 struct Entry {
-    /// Its newest state by the watch; none while no watch has told of it.
+    /// Its newest state from the watch; none before the first event.
     seen: Option<Mark>,
-    /// What its metadata in that state says of what was applied.
+    /// What was applied, by its metadata in that state.
     claim: Option<AppliedState>,
-    /// A workload's figures in that state, if its watch tells them; boxed, since most children are
-    /// none.
+    /// A workload's figures in that state, if its watch carries them. Boxed, since most children
+    /// have none.
     figures: Option<Box<Observation>>,
-    /// The watch that told of it, and in which of its lists.
+    /// The watch that reported it, and the list it was in.
     round: Round,
-    /// Whose it is: to wake the owner when the child turns out to be gone, and to count.
+    /// Its owner: to reconcile it when the child is deleted, and to count.
     owner: Option<Belongs>,
     verified: Option<Verified>,
 }
 
-/// Whose a child is, and the kind it counts under.
+/// A child's owner, and the kind it counts under.
 #[derive(Clone, Debug)]
 struct Belongs {
     owner: Arc<Owner>,
@@ -136,31 +135,31 @@ impl Owner {
     }
 }
 
-/// A comparison in full that found, or made, everything as wanted.
+/// A full comparison that found or made the child as desired.
 #[derive(Debug)]
 struct Verified {
     state: Mark,
     wanted: u64,
     at: Timestamp,
-    /// A workload's figures at that state, if it was read or written.
+    /// A workload's figures in that state, if it was read or written.
     figures: Option<Box<Observation>>,
 }
 
 impl Entry {
-    /// The last comparison, if it was a short time ago and the child is still in that very state.
+    /// The last comparison, if it is recent and the child has not changed since.
     fn unmoved(&self, key: Key, now: Timestamp) -> Option<&Verified> {
         let verified = self.verified.as_ref()?;
         (is_young(verified, key, now) && self.seen == Some(verified.state)).then_some(verified)
     }
 }
 
-/// Whether it was so short a time ago that it counts.
+/// Whether it is recent enough to count.
 fn is_young(verified: &Verified, key: Key, now: Timestamp) -> bool {
     let age = now.duration_since(verified.at);
     age >= SignedDuration::ZERO && age < key.patience()
 }
 
-/// A watch and the list it goes on from.
+/// A watch, and which of its lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round {
     watch: u32,
@@ -189,7 +188,7 @@ struct Children {
     entries: HashMap<Key, Entry>,
     /// How many children of each kind an owner has.
     owners: HashMap<Arc<Owner>, Vec<(u64, u32)>>,
-    /// What was verified before a watch told of it.
+    /// Children verified before a watch reported them.
     ahead: HashMap<Key, Verified>,
 }
 
@@ -236,7 +235,7 @@ impl Children {
     }
 }
 
-/// The children of all owners, as watches tell and as they were verified.
+/// The children of all owners: reported and verified states.
 #[derive(Debug, Default)]
 pub struct Seen {
     children: Mutex<Children>,
@@ -250,7 +249,7 @@ impl Seen {
         Round { watch: self.watches.fetch_add(1, Ordering::Relaxed) + 1, list: 0 }
     }
 
-    /// A watch told of the state of a child of kind `C`, and of the `K` that owns it.
+    /// A watch reported a child of kind `C`, owned by `K`.
     pub fn note<K, C>(
         &self,
         (namespace, name): (&str, &str),
@@ -276,7 +275,7 @@ impl Seen {
         }
     }
 
-    /// How many children of kind `C` the `K` called `owner` has, as watches tell.
+    /// How many children of kind `C` the `K` called `owner` has, by the watches.
     #[must_use]
     pub fn count<K, C>(&self, namespace: &str, owner: &str) -> usize
     where
@@ -290,28 +289,28 @@ impl Seen {
         count.map_or(0, |(_, count)| usize::try_from(*count).unwrap_or(usize::MAX))
     }
 
-    /// A watch told that a child is gone.
+    /// A watch reported a deletion.
     pub fn forget(&self, key: &Key) {
         let mut children = self.lock();
         children.ahead.remove(key);
         children.remove(*key);
     }
 
-    /// Whether a watch has told of the child: a copy of it at least as new can then be had from the
-    /// API server's own memory.
+    /// Whether a watch has reported the child. Then the API server's cache has a copy that is at
+    /// least as new.
     #[must_use]
     pub fn is_known(&self, key: &Key) -> bool {
         self.lock().entries.contains_key(key)
     }
 
-    /// Whether `state` is the newest that a watch told of.
+    /// Whether `state` is the newest that a watch reported.
     #[must_use]
     pub fn is_newest(&self, key: &Key, state: Mark) -> bool {
         self.lock().entries.get(key).is_some_and(|entry| entry.seen == Some(state))
     }
 
-    /// Whether the child was verified for another wanted state and has not moved since: it is ours,
-    /// holds no edit, and must be written.
+    /// Whether the child was verified for another desired state and has not changed since: it is
+    /// ours, holds no edit, and must be written.
     #[must_use]
     pub fn is_outdated(&self, key: &Key, wanted: &str, now: Timestamp) -> bool {
         let children = self.lock();
@@ -320,8 +319,8 @@ impl Seen {
         verified.is_some_and(|verified| verified.wanted != fingerprint(&wanted))
     }
 
-    /// A new list of a watch is complete: forgets those of its children that the list did not hold,
-    /// and tells which had an owner to wake.
+    /// A watch has finished a new list: drops children missing from it, and returns owners to
+    /// reconcile.
     pub fn settle(&self, round: Round) -> Vec<Gone> {
         let mut gone = Vec::new();
         let mut children = self.lock();
@@ -337,15 +336,16 @@ impl Seen {
         gone
     }
 
-    /// Whether the child was verified for this wanted state and has not moved since, by its watch.
+    /// Whether the child was verified for this desired state and has not changed since, by its
+    /// watch.
     #[must_use]
     pub fn is_as_wanted(&self, key: &Key, wanted: &str, now: Timestamp) -> bool {
         self.verified(key, wanted, now, |_, _| ()).is_some()
     }
 
-    /// Whether the child's metadata says, by its watch, that it holds just what is wanted; it
-    /// counts as verified then. One that was compared in full, for this or anything else wanted,
-    /// is compared again in its time.
+    /// Whether the child's metadata, as watched, shows that it holds exactly the desired state;
+    /// then it counts as verified. A child that was ever compared in full is compared in full again
+    /// when that expires.
     #[must_use]
     pub fn is_claimed(
         &self,
@@ -372,14 +372,13 @@ impl Seen {
         true
     }
 
-    /// As [`Self::is_as_wanted`], for a copy of the child in `state`: it must be that very one.
+    /// As [`Self::is_as_wanted`], for a copy of the child in `state`, which must be the newest.
     #[must_use]
     pub fn is_as_wanted_in(&self, key: &Key, wanted: &str, state: Mark, now: Timestamp) -> bool {
         self.verified(key, wanted, now, |_, it| it.state == state).unwrap_or(false)
     }
 
-    /// The figures a workload had when it was verified, or that its watch told of, while nothing
-    /// has moved since.
+    /// A workload's figures as verified or watched, while it has not changed since.
     #[must_use]
     pub fn figures(&self, key: &Key, wanted: &str, now: Timestamp) -> Option<Observation> {
         self.verified(key, wanted, now, |entry, verified| {
@@ -401,7 +400,7 @@ impl Seen {
         (verified.wanted == fingerprint(&wanted)).then(|| then(entry, verified))
     }
 
-    /// A comparison in full found, or made, the child as wanted in this state.
+    /// A full comparison found or made the child as desired in this state.
     pub fn verify(
         &self,
         key: Key,
@@ -417,7 +416,7 @@ impl Seen {
             entry.verified = Some(verified);
             return;
         }
-        // Some may never be told of: they make room in time.
+        // Some may never be reported: evict the oldest.
         if children.ahead.len() >= AHEAD_MAX {
             children.ahead.retain(|_, it| now.duration_since(it.at) < AHEAD_FOR);
         }
@@ -432,7 +431,7 @@ impl Seen {
         self.lock().entries.len()
     }
 
-    /// Whether none is.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -1,15 +1,13 @@
-//! Who holds what outside Kubernetes: a topic in Kafka, a consumer group, a database's tables.
+//! Claims on things outside Kubernetes: a topic in Kafka, a consumer group, a database's tables.
 //!
-//! Two objects that name the same would mix their data without a word: they read each other's
-//! topics and write the same tables. So the older one holds it (by the time of its creation, then
-//! by name), the other is refused by a condition that names the first, unless both say that they
-//! share. Each controller notes its objects as its watch tells of them, which is before it
-//! reconciles any.
+//! Two objects that name the same thing would silently mix their data: they read each other's
+//! topics and write the same tables. So the older object holds it (by creation time, then by name).
+//! The other gets a condition that names the holder, unless both say that they share. A controller
+//! notes claims as its watch reports objects, before it reconciles any.
 //!
-//! A server is known by its address as written. Limits: what it can't see it can't refuse: one
-//! server under two names, namespaces that this operator doesn't look after, and other clusters;
-//! those are told from records ([`crate::holders`]). One entry for each address and thing of an
-//! object that exists, some 200 bytes.
+//! A server is known by its address as written. Limits: one server under two names, namespaces that
+//! this operator doesn't watch, and other clusters are invisible here; records cover those
+//! ([`crate::holders`]). One entry per address and thing of each existing object, about 200 bytes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +20,7 @@ use crate::error::Invalid;
 /// What an object claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// What it holds, for people, once for each address of its server: `topic t on kafka:9092`.
+    /// What it holds, as text for messages, once per server address: `topic t on kafka:9092`.
     pub things: Vec<String>,
     /// It says that others may hold the same.
     pub shared: bool,
@@ -70,7 +68,7 @@ impl Holder {
 }
 
 impl Claims {
-    /// Notes what an object claims now; what it claimed before is given up.
+    /// Replaces an object's claims.
     pub fn note<K: Resource<DynamicType = ()>>(&self, object: &K, claim: Claim) {
         let holder = Holder::of(object);
         let key = holder.key();
@@ -86,13 +84,13 @@ impl Claims {
         known.by_object.insert(key, (holder, claim));
     }
 
-    /// Forgets an object that is gone, by kind, namespace and name.
+    /// Drops a deleted object's claims, by kind, namespace and name.
     pub fn forget(&self, key: &str) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).give_up(key);
     }
 
-    /// Why an object may not have what it claims: the first thing that an older one holds, and
-    /// which.
+    /// Why an object may not have its claims: the first thing that an older object holds, and that
+    /// object.
     pub fn refused<K: Resource<DynamicType = ()>>(&self, object: &K) -> Option<Invalid> {
         let me = Holder::of(object);
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,8 +108,8 @@ impl Claims {
         })
     }
 
-    /// Whether an older object, by kind, namespace and name, claims some of the same at whatever
-    /// address: for whom the server itself tells that it is one.
+    /// Whether an older object, by kind, namespace and name, claims some of the same at any
+    /// address: for callers that learned from the server itself that it is one.
     pub fn is_held_by<K: Resource<DynamicType = ()>>(&self, object: &K, key: &str) -> bool {
         let me = Holder::of(object);
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -125,8 +123,8 @@ impl Claims {
         *holder < me && mine.things.iter().any(is_claimed)
     }
 
-    /// Another object that claims some of the same, whichever is older: what is deleted here would
-    /// be missed there.
+    /// Another object with some of the same claims, older or not: it would miss what is deleted
+    /// here.
     pub fn another<K: Resource<DynamicType = ()>>(&self, object: &K) -> Option<String> {
         let me = Holder::of(object);
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -139,7 +137,7 @@ impl Claims {
     }
 }
 
-/// A thing as it is called wherever it is.
+/// A thing without its address.
 fn without_address(thing: &str) -> &str {
     thing.rsplit_once(" on ").map_or(thing, |(name, _)| name)
 }

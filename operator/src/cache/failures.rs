@@ -1,9 +1,8 @@
-//! How long to wait before an object is looked at again after a failure.
+//! Back-off: how long to wait before an object is reconciled again after a failure.
 //!
-//! Delays double per failed attempt up to a cap and are jittered per object, so that a broken
-//! broker does not make every pool knock at the same instant. The jitter comes from the object's
-//! key and the attempt, not from a random source: a test can name the delay it expects. Bounded by
-//! the number of objects that are failing now.
+//! Delays double per failed attempt up to a cap, with jitter per object, so that a broken broker
+//! does not get all pools at the same instant. Jitter is a hash of the object's key and the
+//! attempt, so tests can name the delay. One entry per failing object.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -19,9 +18,9 @@ const CONFLICT_BASE: Duration = Duration::from_millis(200);
 const CONFLICT_CAP: Duration = Duration::from_secs(5);
 /// First delay after other failures.
 const FAILURE_BASE: Duration = Duration::from_secs(1);
-/// An outside system that came back is noticed within this time.
+/// A recovered outside system is noticed within this time.
 const FAILURE_CAP: Duration = Duration::from_secs(30);
-/// A refusal needs a human; watches bring the object back earlier when it changes.
+/// A refusal needs a human; a watch event of the object retries it earlier.
 const REFUSAL_CAP: Duration = Duration::from_secs(120);
 /// Doubling more often than this has no effect under any of the caps (2^10 * 200 ms > 120 s).
 const DOUBLINGS_MAX: u32 = 10;
@@ -49,7 +48,7 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Notes one more failure of `key`; gives the delay before the next attempt.
+    /// Counts one more failure of `key`; returns the delay before the next attempt.
     pub fn failed(&self, key: &str, category: Category) -> Duration {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(key.to_owned()).or_insert(0);
@@ -58,7 +57,7 @@ impl Failures {
         delay(category, attempt, key)
     }
 
-    /// Forgets the failures of `key`: it went well, or it is gone.
+    /// Drops the failures of `key` after a success or its deletion.
     pub fn clear(&self, key: &str) {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }

@@ -1,9 +1,9 @@
-//! How fast each pool inserts into tables, for those that write the same ones: a table remembers
-//! the inserts of all of them together.
+//! Insert rates of pools by table, for pools that share tables: a table's deduplication window
+//! counts the inserts of all.
 //!
-//! A server is known by its address as written, as in claims. Kept in the process; it decides
-//! nothing. Limits: writers that this operator doesn't look after aren't seen; one entry for each
-//! pool that was looked at in the last [`HELD_SECONDS`].
+//! A server is known by its address as written, as in claims. Kept in memory; decides nothing.
+//! Limits: pools that this operator doesn't watch are not counted; one entry per pool reconciled
+//! within [`HELD_SECONDS`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -30,7 +30,7 @@ struct Pool {
 }
 
 impl Inserts {
-    /// Notes the rates of the pool with this uid, and gives those of the others that write the same
+    /// Sets the rates of the pool with this uid; returns those of other pools that write the same
     /// tables of the same servers.
     pub fn exchange(&self, uid: &str, to: &ClickHouseTarget, rates: Rates, second: i64) -> Rates {
         let endpoints = to.endpoints.iter().map(|it| it.as_str().to_owned()).collect();

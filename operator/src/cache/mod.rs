@@ -4,16 +4,16 @@
 //! | --- | --- | --- | --- |
 //! | [`children`]: versions seen and verified | a child's | it is gone | 30 min |
 //! | [`objects`]: our own kinds ([`packed`]) | an object's | it is gone | a watch's delay |
-//! | [`secret_references`]: pools that a Secret wakes | a pool's | it is gone | a watch's delay |
+//! | [`secret_references`]: pools that use a Secret | a pool's | it is gone | a watch's delay |
 //! | [`claims`]: who holds a topic, a group, tables | an object's | it is gone | a watch's delay |
-//! | [`holders`]: what an object has on record | an object's | it is gone | one look |
+//! | [`holders`]: what an object has on record | an object's | it is gone | one sample |
 //! | [`failures`]: failures in a row | an object's | it succeeds | - |
 //! | [`queue_time`]: since when it waits | an object's | its reconcile | - |
-//! | [`inserts`]: what pools insert into tables | a pool's | 10 min unseen | one look |
-//! | [`sizing`], [`baseline`], by pool ([`by_pool`]) | a pool's | 10 min unseen | one look |
+//! | [`inserts`]: what pools insert into tables | a pool's | 10 min unseen | one sample |
+//! | [`sizing`], [`baseline`], by pool ([`by_pool`]) | a pool's | 10 min unseen | one sample |
 //!
 //! All of it only saves work or asks for a time: a process that starts with none of it decides the
-//! same, later. So nothing here is a decision; those stand in statuses. It must not ask anybody.
+//! same, later. So nothing here is a decision; those are in statuses. No I/O.
 
 pub mod baseline;
 pub mod by_pool;

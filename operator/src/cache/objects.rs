@@ -1,8 +1,8 @@
-//! The objects of our own kinds as their controllers hold them in memory, for those that own them:
-//! a pipeline reads its children here instead of asking the API server.
+//! Objects of our own kinds from their controllers' stores, so that a pipeline reads its children
+//! here and not from the API server.
 //!
-//! What is found may be behind; it is for [`crate::cluster`] to compare its version with what the
-//! owner's watch has told. Read only; it keeps nothing alive that a controller does not.
+//! They may be behind: [`crate::cluster`] compares their version with what the owner's watch
+//! reported. Read only; keeps nothing alive that a controller does not.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -39,7 +39,7 @@ impl Stores {
         shelves.entry(TypeId::of::<K>()).or_default().push(Box::new(store));
     }
 
-    /// The object as its controller last saw it, if its kind has a controller.
+    /// The object in its controller's store, if its kind has a controller.
     #[must_use]
     pub fn get<K>(&self, namespace: &str, name: &str) -> Option<Arc<Packed<K>>>
     where

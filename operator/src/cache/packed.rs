@@ -1,9 +1,9 @@
-//! One of our own objects as its controller's store keeps it: its identity, and the rest as the
-//! JSON it came in, without managed fields but for whose the number of pods is. As a typed object
-//! it would take several times as much.
+//! One of our own objects in its controller's store: its identity, and the rest as JSON, without
+//! managed fields except who owns the number of pods. A typed object would take several times as
+//! much.
 //!
-//! It is unpacked for each look. One that does not parse is told by unpacking, never by the watch:
-//! it must not stop the others. Limits: what an object's JSON takes, some 1.5 KiB of a pool.
+//! It is unpacked at each use. An object that does not parse fails then, not in the watch, where it
+//! would stop the others. Limits: the size of the JSON, about 1.5 KiB for a pool.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -44,7 +44,7 @@ struct Metadata {
     metadata: ObjectMeta,
 }
 
-/// Of managed fields what tells whose `spec.replicas` is.
+/// Of managed fields, only what says who owns `spec.replicas`.
 fn owners_of_replicas(managed: Value) -> Option<Value> {
     let Value::Array(managed) = managed else { return None };
     let owns = |entry: &&Value| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some();
@@ -58,8 +58,8 @@ impl<'de, K> Deserialize<'de> for Packed<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut object = Value::deserialize(deserializer)?;
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            // Who owns which field is for the API server; here it would be half of the memory. Only
-            // whose the number of pods is matters (`pool::scale`).
+            // Field ownership would take half of the memory. Only the owner of the number of pods
+            // matters (`pool::scale`).
             let owners = metadata.remove("managedFields").and_then(owners_of_replicas);
             metadata.extend(owners.map(|owners| ("managedFields".to_owned(), owners)));
         }

@@ -1,7 +1,7 @@
-//! Since when an object that something happened to waits for its reconcile: what the time in the
-//! queue is measured by. Looks that were due by the clock are not counted.
+//! When an object's pending event arrived, to measure its time in the queue. Scheduled reconciles
+//! are not counted.
 //!
-//! Limits: one entry per object that waits; dropped when its reconcile begins or it is gone.
+//! Limits: one entry per waiting object, dropped when its reconcile begins or it is deleted.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,18 +14,18 @@ pub struct QueueTimes {
 }
 
 impl QueueTimes {
-    /// A watch told of something that happened to the object, or to a child of it.
+    /// A watch reported an event of the object or of a child.
     pub fn woken(&self, key: String) {
         let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
         since.entry(key).or_insert_with(Instant::now);
     }
 
-    /// Whoever waited so far did so for another replica.
+    /// Drops all entries: they waited for another replica.
     pub fn forget(&self) {
         self.since.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// The object waits no longer; gives how long it did.
+    /// Ends the object's wait; returns how long it took.
     pub fn begun(&self, key: &str) -> Option<Duration> {
         let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
         since.remove(key).map(|since| since.elapsed())

@@ -1,15 +1,15 @@
-//! How fast a pool's tables are inserted into, and how many inserts each remembers, from look to
-//! look at its pods. Pure; nothing is judged here.
+//! How fast a pool inserts into its tables, and how many inserts each table remembers, from samples
+//! of its pods. Pure; judges nothing.
 //!
 //! The highest rate of the last [`HELD_SECONDS`] counts, so that a quiet minute doesn't end a
-//! warning. Limits: the tables of one collector, [`HELD_SECONDS`] by ten seconds.
+//! warning. Limits: one collector's tables, [`HELD_SECONDS`] in steps of ten seconds.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::cache::inserts::{HELD_SECONDS, Rates};
 use crate::pods::{Look, Sample};
 
-/// What is kept of a pool's tables between looks.
+/// What is kept of a pool's tables between samples.
 #[derive(Clone, Debug, Default)]
 pub struct Replays {
     /// The last answer of each pod: when, and inserts by table.
@@ -21,13 +21,13 @@ pub struct Replays {
 pub(crate) struct Table {
     /// Inserts a second of all pods, by when.
     pub(crate) rates: VecDeque<(i64, f64)>,
-    /// Inserts that it remembers, and for how many seconds at most if it says so.
+    /// How many inserts it remembers, and for how many seconds at most, if stated.
     pub(crate) inserts: u64,
     pub(crate) seconds: Option<u64>,
 }
 
 impl Replays {
-    /// Takes a look at the pods.
+    /// Adds a sample of the pods.
     pub fn note(&mut self, look: &Look, now: i64) {
         let before = std::mem::take(&mut self.pods);
         let mut rates: BTreeMap<&str, f64> = BTreeMap::new();
@@ -68,7 +68,7 @@ impl Table {
     }
 }
 
-/// Inserts a second into each table since the look before. A process that began anew has no rate.
+/// Inserts a second into each table since the last sample. A restarted process has no rate.
 fn rates_of<'a>(
     before: Option<&(i64, BTreeMap<String, u64>)>,
     sample: &'a Sample,

@@ -1,7 +1,7 @@
-//! Which pools refer to which Secrets, so that a changed Secret wakes them at once where the
-//! operator may watch Secrets (`--watch-secrets`). It holds names only.
+//! Which pools refer to which Secrets, so that a changed Secret triggers their reconcile where the
+//! operator may watch Secrets (`--watch-secrets`). Holds names only.
 //!
-//! Limits: one entry per reference of a pool that exists.
+//! Limits: one entry per reference of an existing pool.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +22,7 @@ struct Names {
 }
 
 impl References {
-    /// Notes all Secrets that `pool` refers to by now; earlier ones are forgotten.
+    /// Replaces the Secrets that `pool` refers to.
     pub fn set<'a>(&self, namespace: &str, pool: &str, secrets: impl Iterator<Item = &'a str>) {
         let path = format!("{namespace}/{pool}");
         let now: BTreeSet<String> = secrets.map(str::to_owned).collect();

@@ -1,7 +1,7 @@
-//! What is remembered of each pool's sizing between reconciles, and the rates between two looks.
+//! Sizing data of each pool between reconciles, and rates between two samples.
 //!
-//! Kept in the process: losing it is safe, because what must last stands in the pool's status (see
-//! `gateway::size`); windows then start again. Nothing is decided here.
+//! Kept in memory. Losing it is safe: what must last is in the pool's status (see `gateway::size`),
+//! and windows start again. Decides nothing.
 
 use jiff::{SignedDuration, Timestamp};
 use millrace_autoscale::{Aged, Group, Partition, State};
@@ -10,7 +10,7 @@ use crate::cache::replays::Replays;
 use crate::kafka::lag_board::LagObservation;
 use crate::pods::PodRates;
 
-/// Other autoscalers are looked for this often: they come and go by hand.
+/// How often other autoscalers are searched for: people add and remove them rarely.
 pub const SCALER_FRESH: SignedDuration = SignedDuration::from_secs(30);
 
 /// What is kept of one pool.
@@ -18,18 +18,18 @@ pub const SCALER_FRESH: SignedDuration = SignedDuration::from_secs(30);
 pub struct Sizing {
     /// The rule's memory; `None` until the first decision.
     pub state: Option<State>,
-    /// The newest look at the group, with rates since the one before.
+    /// The newest lag sample, with rates since the one before.
     pub group: Option<Aged<Group>>,
     /// What its pods said.
     pub pods: PodRates,
-    /// Who else sizes its workload, and when that was looked for.
+    /// The other autoscaler of its workload, and when it was searched for.
     pub scaler: Option<(Timestamp, Option<String>)>,
     /// When the metrics API was last asked about its pods.
     pub metered_at: Option<Timestamp>,
-    /// When the API server last refused for good to give a pod more, and in what words; `None` once
-    /// it did it.
+    /// When the API server last permanently refused to give a pod more, and its message; `None`
+    /// after a success.
     pub resize_refused: Option<(Timestamp, String)>,
-    /// When it last refused for good to give a pod less.
+    /// When it last permanently refused to give a pod less.
     pub shrink_refused_at: Option<Timestamp>,
     /// What its tables remember, and how fast inserts come.
     pub replays: Replays,
@@ -37,7 +37,7 @@ pub struct Sizing {
 }
 
 impl Sizing {
-    /// Takes a look at the lag: rates come from it and the one before. The same look again changes
+    /// Adds a lag sample; rates come from it and the one before. The same sample again changes
     /// nothing.
     pub fn note(&mut self, lag: &LagObservation) {
         let before = self.last.as_ref();
@@ -56,7 +56,7 @@ impl Sizing {
         self.last = Some(lag.clone());
     }
 
-    /// The newest look at the group, with who reads which partition as far as pods told.
+    /// The newest lag sample, with each partition's reader where pods report it.
     #[must_use]
     pub fn group(&self) -> Option<Aged<Group>> {
         let mut group = self.group.clone()?;
@@ -74,9 +74,8 @@ impl Sizing {
     }
 }
 
-/// Each partition, with what arrived and was committed per second since the look before. A
-/// partition that was not there before, or whose offsets went backwards (a topic made anew), has no
-/// rates.
+/// Arrival and commit rates of each partition since the last sample. A new partition, or one whose
+/// offsets fell (the topic was recreated), has no rate.
 fn partitions(before: Option<&LagObservation>, now: &LagObservation) -> Vec<Partition> {
     let elapsed = before
         .map_or(0.0, |before| now.observed_at.duration_since(before.observed_at).as_secs_f64());

@@ -1,4 +1,4 @@
-//! What ClickHouse refused or failed at, as the failure of a reconcile: category and reason. Pure.
+//! ClickHouse errors as failures of a reconcile: category and reason. Pure.
 
 use millrace_crds::Reason;
 use millrace_ddl as ddl;
@@ -46,7 +46,7 @@ pub(crate) fn stopped(error: ddl::MigrateError) -> StepError {
         MigrateError::Journal(_) => Reason::MigrationJournalBroken,
         MigrateError::Busy { .. } | MigrateError::LeaseLost { .. } => Reason::MigrationBusy,
     };
-    // Seconds of silence differ from attempt to attempt, and would write a status each time.
+    // Seconds of silence vary between attempts; each would cause a status write.
     let message = match error {
         MigrateError::Busy { author, .. } => format!("another run, by {author}, is at work"),
         other => stable(&other.to_string()),
@@ -69,7 +69,7 @@ fn stopped_by_server(error: ddl::MigrateError) -> StepError {
     }
 }
 
-/// Cuts what changes from attempt to attempt off a server's words: its version and query ids.
+/// Removes the parts of a server's message that vary between attempts: version and query ids.
 fn stable(text: &str) -> String {
     let text = text.split(" (version ").next().unwrap_or(text);
     text.split(", query_id").next().unwrap_or(text).trim_end().to_owned()

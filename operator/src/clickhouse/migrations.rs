@@ -1,12 +1,11 @@
-//! Which tables are being migrated at the moment: pools that write to them keep their size.
+//! Which tables are being migrated now: pools that write to them keep their size.
 //!
-//! A migration counts as under way from its first statement until it is done or refused for good.
-//! One that is cut off (no answer came, the reconcile took too long), or that another run is at,
-//! may go on in the server and is tried again: it counts for [`CUT_OFF_SECONDS_MAX`] more, and in
-//! all for no longer than [`HELD_SECONDS_MAX`], because a migration that fails again and again
-//! must not hold a pool with a backlog for ever. Kept in the process: an operator that starts
-//! compares all tables first thing. It decides nothing. Limits: one entry per place that is being
-//! migrated.
+//! A migration is under way from its first statement until it succeeds or is refused permanently.
+//! If it is cut off (no answer, reconcile timeout) or another run is at it, the server may continue
+//! it, and we retry: it counts for [`CUT_OFF_SECONDS_MAX`] more, and for at most
+//! [`HELD_SECONDS_MAX`] in all, because a migration that keeps failing must not hold a backlogged
+//! pool for ever. Kept in memory: an operator compares all tables when it starts. Decides nothing.
+//! Limits: one entry per place being migrated.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,14 +14,14 @@ use jiff::{SignedDuration, Timestamp};
 use kube::{Resource, ResourceExt};
 use millrace_crds::v1alpha1::ClickHouseTarget;
 
-/// A migration cut off counts for this long: its reconcile's two minutes, the longest back-off of
-/// five between two tries, and one more.
+/// A cut-off migration counts for this long: its reconcile's two minutes, the longest back-off of
+/// five between two attempts, and one more.
 const CUT_OFF_SECONDS_MAX: i64 = 8 * 60;
-/// Nothing is held for a migration for longer than this. Rewriting a day of rows takes minutes.
+/// A migration holds a pool's size for at most this long. Rewriting a day of rows takes minutes.
 const HELD_SECONDS_MAX: i64 = 30 * 60;
 
-/// Where tables are, as objects of one namespace name them. Endpoints are not compared: one server
-/// has many names.
+/// Where tables are, by the names in one namespace's objects. Endpoints are not compared: one
+/// server has many names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     namespace: String,

@@ -1,5 +1,5 @@
-//! Tables as reconcilers reach them: a trait, so that tests stand in for ClickHouse, and what is
-//! shipped; and which tables are being migrated ([`migrations`]). It decides nothing.
+//! The trait through which reconcilers reach tables, so that tests can replace ClickHouse; its real
+//! implementation; and which tables are being migrated ([`migrations`]). Decides nothing.
 
 mod failure;
 pub mod migrations;
@@ -18,7 +18,7 @@ pub trait Tables: Send + Sync {
         declared: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<ddl::Observed, ddl::ClientError>>;
 
-    /// Brings the server to its declaration, as far as the permit goes.
+    /// Migrates the server to its declaration, as far as the permit allows.
     fn migrate<'a>(
         &'a self,
         server: &'a ddl::Client,
@@ -33,7 +33,7 @@ pub trait Tables: Send + Sync {
         declared: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<(), ddl::ClientError>>;
 
-    /// What is on record of who holds the tables. A stand-in without records has none.
+    /// Records of who holds the tables. A test stand-in has none.
     fn holders<'a>(
         &'a self,
         _server: &'a ddl::Client,

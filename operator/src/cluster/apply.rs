@@ -1,9 +1,9 @@
-//! Writing children: server-side apply, and only when something differs.
+//! Writes children by server-side apply, only when something differs.
 //!
-//! A child is read, compared with what is wanted, and written only if it is missing, was built from
-//! another wanted state (its hash annotation), or was changed by someone else. So a converged
-//! reconcile writes nothing and an edit by hand is put right at once. One field manager per
-//! concern. A child that exists but belongs to someone else is refused, never taken over.
+//! A child is read and compared, and written only if it is missing, was built from another desired
+//! state (its hash annotation), or was changed by someone else. So a converged reconcile writes
+//! nothing, and an edit by hand is repaired at once. One field manager per concern. A child that
+//! belongs to someone else is refused, never taken over.
 
 use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
@@ -30,7 +30,7 @@ use crate::report::events::Notice;
 use crate::ownership::applied_state::AppliedState;
 use crate::ownership::{APPLIED_HASH_ANNOTATION, CHILDREN_MANAGER, applied_state, compare};
 
-/// What the API server answers to an object that its schema refuses.
+/// The API server's status for an object that its schema refuses.
 const UNPROCESSABLE: u16 = 422;
 
 /// A namespaced Kubernetes type that can be applied.
@@ -75,7 +75,7 @@ pub enum ApplyError {
         /// The child's name.
         name: String,
     },
-    /// The object is on its way out; a new one can be made once it is gone.
+    /// The object is being deleted; a new one can be made after that.
     #[error("{kind} {name} is being deleted; it is made again once it is gone")]
     Terminating {
         /// The child's kind.
@@ -138,15 +138,15 @@ impl From<ApplyError> for StepError {
 /// What writing a child came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It was as wanted; nothing was written.
+    /// Nothing differed; nothing was written.
     None,
     /// It was not there.
     Created,
     /// It was made from an older wanted state.
     Updated,
-    /// It had been changed by someone else in these fields.
+    /// Someone else had changed these fields.
     Repaired(Vec<String>),
-    /// It is not as wanted, but was left alone: the owner is paused, or it must wait.
+    /// It differs but was left alone: the owner is paused, or it must wait.
     Withheld,
 }
 
@@ -159,7 +159,7 @@ pub struct Ensured<K> {
     pub change: Change,
 }
 
-/// What is wanted of a child, complete.
+/// The desired state of a child, complete.
 struct Wanted<K> {
     object: K,
     json: Value,
@@ -172,12 +172,12 @@ struct Wanted<K> {
 /// A workload as it was found.
 #[derive(Debug)]
 pub enum Looked<K> {
-    /// It is as wanted; its figures.
+    /// Nothing differs; its figures.
     AsWanted(Observation),
     /// It must be written.
     Differs {
-        /// The live one, if it was made from another wanted state: one that was only edited by
-        /// somebody is put right, which replaces nothing.
+        /// The live object, if it was made from another desired state: a mere edit is repaired,
+        /// which replaces nothing.
         replaced: Option<K>,
     },
 }
@@ -188,7 +188,7 @@ pub struct Children<'a> {
     namespace: String,
     owner: OwnerReference,
     regarding: ObjectReference,
-    /// Children are looked at, not written.
+    /// Children are compared, not written.
     look_only: bool,
     /// What was written, for one event at the end.
     written: Mutex<Vec<String>>,
@@ -207,7 +207,7 @@ impl<'a> Children<'a> {
         })
     }
 
-    /// The same children, looked at and not written: for what must wait.
+    /// The same children, compared but not written: for what must wait.
     #[must_use]
     pub fn withheld(&self) -> Self {
         Self {
@@ -220,11 +220,12 @@ impl<'a> Children<'a> {
         }
     }
 
-    /// Makes the live child hold everything `wanted` says, writing only when it does not. A child
-    /// that its watch shows unchanged since it was last verified, or applied, is not even read.
+    /// Makes the live child hold everything in `wanted`, writing only when it does not. A child
+    /// that is unchanged since it was verified or applied, by its watch, is not even read.
     ///
     /// # Errors
-    /// When the API server refuses or is away, or the name is taken by someone else's object.
+    /// When the API server refuses or can't be reached, or the name belongs to someone else's
+    /// object.
     pub async fn keep<K: Applicable>(&self, wanted: K) -> Result<Change, ApplyError> {
         let wanted = self.prepare(wanted)?;
         let now = self.context.clock.now();
@@ -238,8 +239,8 @@ impl<'a> Children<'a> {
         Ok(self.ensure_prepared(wanted, |_| None).await?.change)
     }
 
-    /// As [`Self::keep`], for a workload; gives its figures too. They are read unless a watch that
-    /// tells of whole workloads has told them.
+    /// As [`Self::keep`], for a workload; also returns its figures, which are read unless a watch
+    /// of whole workloads reported them.
     ///
     /// # Errors
     /// As [`Self::keep`].
@@ -255,7 +256,7 @@ impl<'a> Children<'a> {
         }
     }
 
-    /// As [`Self::keep_workload`], but only looks.
+    /// As [`Self::keep_workload`], but compares only.
     ///
     /// # Errors
     /// As [`Self::keep`].
@@ -272,7 +273,7 @@ impl<'a> Children<'a> {
         Ok(Looked::Differs { replaced: live.filter(|it| hash_of(it) != Some(wanted.hash)) })
     }
 
-    /// The live child, if there is one.
+    /// The live child, if it exists.
     ///
     /// # Errors
     /// As [`Self::keep`].
@@ -293,7 +294,7 @@ impl<'a> Children<'a> {
         Ok((figures(&ensured.object), ensured.change))
     }
 
-    /// The figures of a workload that its watch shows to be as wanted.
+    /// The figures of a workload that its watch shows to be as desired.
     fn known_figures<K>(&self, wanted: &Wanted<K>) -> Option<Observation> {
         let (seen, now) = (&self.context.seen, self.context.clock.now());
         let claim = || AppliedState::expected(&wanted.json, &wanted.hash);
@@ -302,8 +303,8 @@ impl<'a> Children<'a> {
         known().or_else(|| is_claimed().then(known).flatten())
     }
 
-    /// As [`Self::keep`]; gives the live child too, read anew unless its own controller holds it in
-    /// just the state that was verified.
+    /// As [`Self::keep`]; also returns the live child, read again unless its own controller's store
+    /// has the verified state.
     ///
     /// # Errors
     /// As [`Self::keep`].
@@ -315,7 +316,7 @@ impl<'a> Children<'a> {
         }
     }
 
-    /// The child as its own controller holds it, if that is the state that was verified.
+    /// The child in its own controller's store, if that is the verified state.
     fn held<K: Applicable>(&self, wanted: &Wanted<K>) -> Option<K> {
         let packed = self.context.stores.get::<K>(&self.namespace, &wanted.name)?;
         let (state, now) = (Mark::of(packed.as_ref()), self.context.clock.now());
@@ -323,7 +324,7 @@ impl<'a> Children<'a> {
         verified.then(|| packed.unpack().0.ok()).flatten()
     }
 
-    /// Completes what is wanted of a child by what all children of this owner carry.
+    /// Adds to a child what all children of this owner carry.
     fn prepare<K: Applicable>(&self, mut wanted: K) -> Result<Wanted<K>, ApplyError> {
         let kind = K::kind(&()).into_owned();
         let name = wanted.name_any();
@@ -346,7 +347,7 @@ impl<'a> Children<'a> {
         let encode = |source| ApplyError::Encode { kind: kind.clone(), name: name.clone(), source };
         let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.namespace);
         let now = self.context.clock.now();
-        // Nobody has touched it since it was verified: there is no edit to find, and it is ours.
+        // Unchanged since it was verified: no edit to find, and it is ours.
         let live = if !self.look_only && self.context.seen.is_outdated(&key, &hash, now) {
             None
         } else {
@@ -382,8 +383,8 @@ impl<'a> Children<'a> {
         Ok(Ensured { object, change })
     }
 
-    /// The live child. One that its watch has told of is asked for from the API server's memory,
-    /// and counts if it is what the watch told of; anything else is read from its store.
+    /// The live child. If its watch reported it, a read from the API server's cache is enough,
+    /// provided it returns the reported version; otherwise it is read from etcd.
     async fn read<K: Applicable>(
         &self,
         api: &Api<K>,
@@ -409,7 +410,7 @@ impl<'a> Children<'a> {
     /// Deletes our children of type `K` that carry `labels` and are not named in `keep`.
     ///
     /// # Errors
-    /// When the API server refuses or is away.
+    /// When the API server refuses or can't be reached.
     pub async fn prune<K: Applicable>(
         &self,
         labels: &str,
@@ -449,14 +450,14 @@ impl<'a> Children<'a> {
         Ok(pruned)
     }
 
-    /// Whether watches show more children of kind `C` than `wanted`: something an earlier spec, or
-    /// an earlier leader, left behind.
+    /// Whether watches show more children of kind `C` than `wanted`: leftovers of an earlier spec
+    /// or leader.
     pub fn has_more_than<K: Applicable, C: Applicable>(&self, wanted: usize) -> bool {
         self.context.seen.count::<K, C>(&self.namespace, &self.owner.name) > wanted
     }
 
-    /// Whether a watch has told of our child of kind `C` called `name`: what else there is of ours
-    /// is then told too, or about to be.
+    /// Whether a watch reported our child of kind `C` called `name`: then it has reported our other
+    /// children too, or will soon.
     pub fn is_known<C: Applicable>(&self, name: &str) -> bool {
         self.context.seen.is_known(&Key::new::<C>(&self.namespace, name))
     }
@@ -521,8 +522,8 @@ impl<'a> Children<'a> {
         Ok(object)
     }
 
-    /// Takes out of a child what an apply of `wanted` would make nulls of; tells whether there was
-    /// any.
+    /// Removes fields of a child that an apply of `wanted` would set to null; returns whether there
+    /// were any.
     async fn empty_out<K: Applicable>(
         &self,
         api: &Api<K>,

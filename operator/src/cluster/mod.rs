@@ -1,7 +1,7 @@
-//! Reading and writing objects in the Kubernetes cluster: children by server-side apply, statuses
-//! by a patch with tests, each only when something differs.
+//! Reads and writes Kubernetes objects: children by server-side apply, statuses by a patch with
+//! tests, each only when something differs.
 //!
-//! It must not decide what is wanted: kinds do. What was seen and verified is in `cache`.
+//! It must not decide what is desired: kinds do. `cache` holds what was seen and verified.
 
 mod apply;
 mod status;

@@ -1,5 +1,5 @@
-//! The one way a status is written: only when it differs, and only onto the object it is of, in the
-//! state that it was worked out from.
+//! The only writer of statuses: only when one differs, and only onto the same object in the state
+//! that it was computed from.
 
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
@@ -14,18 +14,18 @@ use crate::report::unreachable::needs_a_person;
 
 /// Owns the status of our own kinds.
 pub const STATUS_MANAGER: &str = "millrace-operator/status";
-/// What a server answers to a patch whose test fails, as to an object that it finds invalid.
+/// The API server's status for a failed test of a patch, and for an invalid object.
 const UNPROCESSABLE: u16 = 422;
 
-/// Writes `wanted` as the status of `object` unless `current` is the same; tells whether it wrote.
+/// Writes `wanted` as the status of `object` unless it equals `current`; returns whether it wrote.
 ///
-/// Of this very object: one that was made anew under its name since says nothing of what was found
-/// for the one before. And of this very state: a status holds decisions, and whoever decided on an
-/// older one would take back what was decided since; it is a conflict, and decided again.
-/// Server-side apply of a status takes neither, so this is a patch with tests.
+/// The patch tests uid and resource version. An object recreated under the same name must not get
+/// the old one's status. And a status holds decisions: one made from an older state would undo
+/// newer ones, so it is a conflict and is decided again. Server-side apply of a status checks
+/// neither.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub async fn patch_status<K: Applicable, S: Serialize>(
     context: &Context,
     object: &K,
@@ -59,9 +59,9 @@ pub async fn patch_status<K: Applicable, S: Serialize>(
     };
     let what = format!("patch status of {kind} {namespace}/{name}");
     match &refused {
-        // Deleted while we looked: there is nobody left to tell.
+        // Deleted in between: nobody is left to inform.
         kube::Error::Api(status) if status.is_not_found() => return Ok(false),
-        // Refused for what it says, or because a test failed: the server's words don't tell.
+        // Either the content was refused or a test failed: the message doesn't say which.
         kube::Error::Api(status) if status.code == UNPROCESSABLE => {
             let now = api.get_metadata_opt(&name).await;
             let now = now.map_err(|error| StepError::api(Step::Status, what.clone(), error))?;
@@ -79,9 +79,9 @@ pub async fn patch_status<K: Applicable, S: Serialize>(
     Err(StepError::api(Step::Status, what, refused))
 }
 
-/// States that it is not known whether the object is ready, and why: for a reconcile that ended
-/// with `failure` before it could say anything. What was told last of all else stays, unless only a
-/// person ends the failure: then the object is stalled.
+/// States that readiness is unknown, and why: for a reconcile that ended with `failure` before it
+/// could report. Other conditions stay, except that the object is stalled if only a person can end
+/// the failure.
 ///
 /// # Errors
 /// As [`patch_status`].
@@ -106,7 +106,7 @@ pub async fn state_unknown<K: Applicable>(
         conditions.fails(ConditionType::Progressing, reason, message.as_str());
         conditions.holds(ConditionType::Stalled, reason, message.as_str());
     }
-    // Conditions of an older spec say so themselves.
+    // Conditions of an older spec carry its generation.
     if let Some(generation) = object.meta().generation {
         wanted["observedGeneration"] = generation.into();
     }

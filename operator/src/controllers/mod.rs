@@ -1,6 +1,6 @@
-//! One room for each kind, with the same five steps: observe, validate, build, apply, status.
+//! One folder per kind, with the same five steps: observe, validate, build, apply, status.
 //!
-//! A kind must not write a child, a status or an event by itself: `cluster` and `report` do. A pool
+//! A kind must not write a child, a status or an event itself: `cluster` and `report` do. A pool
 //! may ask `schema` about its tables, and a pipeline the kinds of its children; no other kind knows
 //! another.
 

@@ -1,5 +1,5 @@
-//! What becomes of a record when its holder goes: given up where that can be done, so that the next
-//! one needn't wait a week or take it over; and what another holds is not deleted with it.
+//! Records of deleted holders: released where possible, so that the next holder needn't wait a week
+//! or take over; and what another holds is not deleted.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::context::Context;
 use crate::error::StepError;
 use crate::kafka::{Entry, Place, Settings};
 
-/// Giving up is tried for no longer: as long as a conversation with Kafka.
+/// Longest time to release a record: as long as a conversation with Kafka.
 const GIVING_UP_MAX: Duration = Duration::from_secs(20);
 
-/// Gives up what an object that is gone has on record, if it can be done; it is not tried again.
+/// Releases a deleted object's record, if possible; not retried.
 pub async fn gone(context: &Context, key: &str) {
     let Some(held) = context.holders.kept().remove(key).and_then(|kept| kept.holds) else { return };
     let Some(cluster) = context.holders.cluster.as_ref() else { return };
@@ -48,10 +48,10 @@ pub async fn gone(context: &Context, key: &str) {
     }
 }
 
-/// Why what an object stands for is not to be deleted with it, after a look at who holds it.
+/// Why what an object stands for must not be deleted with it, after a check of who holds it.
 ///
 /// # Errors
-/// The look failed for another reason.
+/// The check failed for another reason.
 pub(crate) fn keeps<T>(
     context: &Context,
     shared: bool,

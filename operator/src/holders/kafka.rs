@@ -17,9 +17,9 @@ use crate::error::{Invalid, Step, StepError};
 use crate::kafka::lag_board::LagQuery;
 use crate::kafka::{Entry, Failure, Place, Settings};
 
-/// A pool's record is looked at this often, as a topic's is.
+/// A pool's record is checked this often, like a topic's.
 const POOL_LOOK: SignedDuration = SignedDuration::from_secs(60);
-/// A pool waits no longer for a look: it is kept right even while Kafka is away. A broker that is
+/// Longest wait of a pool for a check: pools reconcile even while Kafka is down. A broker that is
 /// up answers within a second.
 const POOL_LOOK_MAX: Duration = Duration::from_secs(5);
 
@@ -27,21 +27,21 @@ const POOL_LOOK_MAX: Duration = Duration::from_secs(5);
 pub(crate) struct Thing {
     pub(crate) settings: Settings,
     pub(crate) place: Place,
-    /// Topics that a record may lie at, unless there is one already.
+    /// Topics that may hold the record, unless there is one already.
     pub(crate) topics: Vec<String>,
     pub(crate) shared: bool,
     /// What another one could write instead.
     pub(crate) advice: &'static str,
 }
 
-/// That a record is to be written, and at which topics.
+/// A record to write, and at which topics.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Due(Vec<String>);
 
-/// Looks whether an object may hold something; tells what is to be written for it.
+/// Checks whether an object may hold something; returns what to write for it.
 ///
 /// # Errors
-/// Another holds it, or Kafka can't be asked at the moment.
+/// Another holds it, or Kafka can't be asked now.
 pub(crate) async fn look<K: Resource<DynamicType = ()>>(
     context: &Context,
     object: &K,
@@ -63,7 +63,7 @@ pub(crate) async fn look<K: Resource<DynamicType = ()>>(
             (entry, Slot::read(&entry.text, Duration::from_millis(age)))
         })
         .collect();
-    // Records of one group at several topics: of two who wrote at once, one must hold.
+    // Records of one group at several topics: of two simultaneous writers, one must hold.
     let who = &me.holder.who;
     if slots.iter().any(|(_, slot)| slot.is_of(who)) {
         slots.retain(|(_, slot)| slot.who().is_none_or(|other| other <= who.as_str()));
@@ -78,15 +78,15 @@ pub(crate) async fn look<K: Resource<DynamicType = ()>>(
         Verdict::Due if entries.is_empty() => {
             Ok(Some(Due(thing.topics.iter().take(1).cloned().collect())))
         }
-        // What is there is written over, wherever it lies.
+        // Overwrites the existing record, wherever it is.
         Verdict::Due => Ok(Some(Due(entries.into_iter().map(|entry| entry.topic).collect()))),
     }
 }
 
-/// Puts on record that an object holds something, and looks again.
+/// Writes the record that an object holds something, and checks again.
 ///
 /// # Errors
-/// Another was faster, or Kafka can't be asked at the moment.
+/// Another was faster, or Kafka can't be asked now.
 pub(crate) async fn write<K: Resource<DynamicType = ()>>(
     context: &Context,
     object: &K,
@@ -100,7 +100,7 @@ pub(crate) async fn write<K: Resource<DynamicType = ()>>(
         let (settings, place) = (thing.settings.clone(), thing.place.clone());
         match context.brokers.record(settings, place, entry).await {
             Ok(()) => note(context, object, thing),
-            // A topic that isn't there yet has nothing to hold; the next look finds it.
+            // A missing topic has nothing to hold; the next check finds it.
             Err(failure) if failure.reason == Reason::TopicMissing => return Ok(()),
             Err(failure) => return unrecorded(context, object, failure, Step::Apply).await,
         }
@@ -108,8 +108,8 @@ pub(crate) async fn write<K: Resource<DynamicType = ()>>(
     look(context, object, thing).await.map(|_| ())
 }
 
-/// Whether a pool may have its consumer group, as far as is known; what is due is written. A look
-/// that fails says nothing, and what was known before counts.
+/// Whether a pool may have its consumer group, as far as known; writes what is due. After a failed
+/// check the last result counts.
 pub(crate) async fn of_pool(
     context: &Context,
     pool: &GatewayPool,
@@ -163,7 +163,7 @@ fn note<K: Resource<DynamicType = ()>>(context: &Context, object: &K, thing: &Th
     context.holders.note(&key_of(object), held);
 }
 
-/// Goes on without a record where Kafka refuses to keep one.
+/// Continues without a record where Kafka refuses to keep one.
 async fn unrecorded<K: Resource<DynamicType = ()>>(
     context: &Context,
     object: &K,

@@ -1,12 +1,12 @@
-//! Who holds a topic, a consumer group or tables, on record in Kafka and ClickHouse themselves.
+//! Who holds a topic, a consumer group or tables, recorded in Kafka and ClickHouse themselves.
 //!
-//! [`crate::cache::claims`] decides among the objects that this process sees. What it can't see
-//! (other clusters, namespaces not looked after, a server under another name) has left a record in
-//! the system it shares with us: who comes second reads it and is refused. Read before anything is
-//! changed, written after it, and read again: of two who write at once the last one holds, the
-//! other finds out at its next look. A record is renewed once a day; one that was not for a week
-//! counts for nothing. Where the user in the credentials may not keep records, everything goes on
-//! without them, which is told. Limits: one entry for each object that exists, some 2 kB.
+//! [`crate::cache::claims`] decides among the objects that this process sees. Others (in other
+//! clusters, unwatched namespaces, or under another name of the server) leave a record in the
+//! shared system: whoever comes second reads it and is refused. Records are read before a change,
+//! written after it, and read again: of two simultaneous writers the last one holds, and the other
+//! learns that at its next check. A record is renewed daily and expires after a week. Where the
+//! credentials may not keep records, work continues without them, and this is reported. Limits: one
+//! entry per existing object, about 2 kB.
 
 mod gone;
 mod kafka;
@@ -23,19 +23,19 @@ use crate::cache::key_of;
 use crate::context::Context;
 use crate::report::events::Notice;
 
-/// How often it is asked again.
+/// How often it is checked again.
 const POLL: std::time::Duration = std::time::Duration::from_secs(2);
-/// The namespace that every cluster has, and whose uid stays for as long as the cluster does.
+/// A namespace that every cluster has, with the same uid for the cluster's life.
 const CLUSTERS_OWN_NAMESPACE: &str = "kube-system";
 
-/// Whether a record's holder is no hindrance: this process would see it, and no such object exists,
+/// Whether a record's holder is no obstacle: this process would see it, and no such object exists,
 /// or it doesn't want the same, or it is younger.
 fn is_passed_over<K: Resource<DynamicType = ()>>(context: &Context, object: &K, who: &str) -> bool {
     let seen = context.holders.seen(who);
     seen.is_some_and(|key| !context.claims.is_held_by(object, &key))
 }
 
-/// Tells, once, that there is no record of what an object holds.
+/// Reports, once, that there is no record of what an object holds.
 async fn tell_unrecorded<K: Resource<DynamicType = ()>>(context: &Context, object: &K, why: &str) {
     {
         let mut kept = context.holders.kept();
@@ -53,8 +53,8 @@ async fn tell_unrecorded<K: Resource<DynamicType = ()>>(context: &Context, objec
     context.events.publish(&object.object_ref(&()), notice).await;
 }
 
-/// What the cluster is called in records: what the user says, or the uid of a namespace that every
-/// cluster has. `None`, with a warning: it may not be read, and no records are kept.
+/// The cluster's name in records: the user's, or the uid of a namespace that every cluster has.
+/// `None`, with a warning, if that may not be read: then no records are kept.
 pub async fn cluster(client: &Client, said: Option<&str>) -> Option<String> {
     if let Some(said) = said {
         return Some(said.to_owned());

@@ -14,12 +14,11 @@ use crate::cache::key_of;
 use crate::context::Context;
 use crate::error::StepError;
 
-/// One question, or one row, takes no longer; as a look at a server.
+/// Longest time for one query or one row, as for an observation of a server.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// Looks whether a schema's object may hold its tables, on these servers side by side; gives those
-/// on which that is to be written. A server that doesn't answer fails when it is next asked, and
-/// counts for nothing here.
+/// Checks on these servers in parallel whether a schema's object may hold its tables; returns those
+/// that need a record. A server that doesn't answer is ignored here and fails at its next use.
 ///
 /// # Errors
 /// Another holds them on one of the servers.
@@ -66,7 +65,7 @@ pub(crate) async fn look_at_tables(
     Ok(due)
 }
 
-/// Puts on record that a schema's object holds its tables, on these servers, and looks again.
+/// Writes the record that a schema's object holds its tables on these servers, and checks again.
 ///
 /// # Errors
 /// Another was faster.
@@ -105,7 +104,7 @@ fn note(
     context.holders.note(&key_of(schema), held);
 }
 
-/// Tells of a server that refuses to keep a record; one that is away is told of by others.
+/// Reports a server that refuses to keep a record; servers that are down are reported elsewhere.
 async fn unrecorded(context: &Context, schema: &TelemetrySchema, error: ddl::ClientError) {
     let failure = crate::clickhouse::failed(error);
     if !matches!(failure.reason, Reason::ClickHouseUnreachable | Reason::ClickHouseKeeperLost) {

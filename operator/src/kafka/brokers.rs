@@ -1,4 +1,5 @@
-//! Topics as reconcilers reach them: a trait, so that tests stand in for Kafka. It decides nothing.
+//! The trait through which reconcilers reach topics, so that tests can replace Kafka. Decides
+//! nothing.
 
 use futures::future::{BoxFuture, FutureExt};
 
@@ -9,7 +10,7 @@ pub trait Brokers: Send + Sync {
     /// Observes a topic.
     fn observe(&self, to: Settings, topic: String) -> BoxFuture<'_, Result<TopicSeen, Failure>>;
 
-    /// Makes one change of a topic. Made twice, it does no harm.
+    /// Makes one change of a topic; repeatable.
     fn change(
         &self,
         to: Settings,
@@ -17,10 +18,10 @@ pub trait Brokers: Send + Sync {
         change: TopicChange,
     ) -> BoxFuture<'_, Result<(), Failure>>;
 
-    /// Deletes a topic with all its records. A topic that is gone already is fine.
+    /// Deletes a topic with all its records. A missing topic is a success.
     fn delete(&self, to: Settings, topic: String) -> BoxFuture<'_, Result<(), Failure>>;
 
-    /// What is on record of who holds a topic or group. A stand-in without records has none.
+    /// Records of who holds a topic or group. A test stand-in has none.
     fn recorded(&self, _: Settings, _: Place) -> BoxFuture<'_, Result<Vec<Entry>, Failure>> {
         async { Ok(Vec::new()) }.boxed()
     }

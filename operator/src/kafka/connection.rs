@@ -9,14 +9,14 @@ use crate::error::StepError;
 use crate::outbound::credentials::{Login, Secrets};
 
 /// Longest wait for a TCP or TLS connection, in milliseconds: shorter than a conversation, so that
-/// its cause is known before the conversation's own deadline.
+/// its cause is known before the conversation's deadline.
 const CONNECT_TIMEOUT_MILLIS: &str = "7000";
 
-/// The longest answer of a broker, in bytes: twice what the metadata of 1,000 topics with a hundred
-/// partitions each take (40 bytes each). The library's own bound is 100 MB, more than the pod has.
+/// The longest answer of a broker, in bytes: twice the metadata of 1,000 topics with a hundred
+/// partitions each (40 bytes each). The library's default is 100 MB, more than the pod has.
 const ANSWER_BYTES_MAX: &str = "8388608";
 
-/// The least that the library takes, which is what a message may have.
+/// The library's minimum, which is the longest message.
 const FETCH_BYTES_MAX: &str = "1048576";
 
 /// librdkafka's settings for one connection. Has no `Debug`: it holds passwords.
@@ -31,7 +31,7 @@ impl Settings {
     /// Reads the Secrets that `kafka` refers to in `namespace`.
     ///
     /// # Errors
-    /// When a Secret or key is missing, or the API server refuses or is away.
+    /// When a Secret or key is missing, or the API server refuses or can't be reached.
     pub async fn resolve(
         client: &Client,
         namespace: &str,
@@ -59,8 +59,8 @@ impl Settings {
         Ok(Self { entries, servers: servers.len(), login_secret })
     }
 
-    /// Settings without a cluster to read Secrets from: `host:port` with commas in between, signed
-    /// in or not, not encrypted.
+    /// Settings without a cluster to read Secrets from: comma-separated `host:port`, with or
+    /// without a log-in, unencrypted.
     #[must_use]
     pub fn direct(bootstrap_servers: &str, login: Option<(SaslMechanism, Login)>) -> Self {
         let mut entries = common(bootstrap_servers.to_owned());
@@ -72,8 +72,8 @@ impl Settings {
         Self { entries, servers, login_secret: None }
     }
 
-    /// What tells this connection from others: servers, protocol and secrets, none of which can be
-    /// read from it.
+    /// Identifies this connection by servers, protocol and secrets, none of which can be read from
+    /// it.
     pub(super) fn identity(&self) -> Identity {
         let mut hash = Sha256::new();
         for (key, value) in &self.entries {
@@ -124,7 +124,7 @@ fn common(bootstrap_servers: String) -> Entries {
         ("bootstrap.servers", bootstrap_servers),
         ("client.id", "millrace-operator".to_owned()),
         ("socket.connection.setup.timeout.ms", CONNECT_TIMEOUT_MILLIS.to_owned()),
-        // A failed name or address is asked again soon; the conversation is short anyway.
+        // A failed name or address is retried soon; the conversation is short anyway.
         ("reconnect.backoff.max.ms", "1000".to_owned()),
         ("enable.metrics.push", "false".to_owned()),
         ("receive.message.max.bytes", ANSWER_BYTES_MAX.to_owned()),

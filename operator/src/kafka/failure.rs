@@ -1,5 +1,5 @@
-//! What went wrong with Kafka, under a stable reason, in words that stay the same while the trouble
-//! does (a status is only written when it changes).
+//! Kafka errors under stable reasons, in words that don't vary while the cause is the same (a
+//! status is written only when it changes).
 
 use millrace_crds::Reason;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -14,7 +14,7 @@ pub struct Failure {
     pub reason: Reason,
     /// What happened, where, and what to do next.
     pub message: String,
-    /// The broker itself says that it passes: worth asking again within the same conversation.
+    /// The broker says that it is temporary: retry within the same conversation.
     pub passes: bool,
 }
 
@@ -101,19 +101,19 @@ impl Failure {
     }
 }
 
-/// librdkafka's words for a code, without its prefix.
+/// librdkafka's text for a code, without its prefix.
 fn words(code: RDKafkaErrorCode) -> String {
     let text = code.to_string();
-    // "InvalidConfig (Broker: Configuration is invalid)": the part in brackets is for people.
+    // "InvalidConfig (Broker: Configuration is invalid)": the part in brackets is the readable one.
     match (text.find('('), text.rfind(')')) {
         (Some(open), Some(close)) if open < close => text[open + 1..close].to_owned(),
         _ => text,
     }
 }
 
-/// Cuts what changes from attempt to attempt (times, counts, resolved addresses) off librdkafka's
-/// account of a connection's trouble: `Connect to ipv4#10.0.0.1:9092 failed: Connection refused
-/// (after 0ms in state CONNECT)`.
+/// Removes what varies between attempts (times, counts, resolved addresses) from librdkafka's
+/// message about a connection: `Connect to ipv4#10.0.0.1:9092 failed: Connection refused (after 0ms
+/// in state CONNECT)`.
 pub(super) fn settled(text: &str) -> String {
     let text = text.split(" (after ").next().unwrap_or(text);
     let text = text.split(", 1 identical").next().unwrap_or(text);
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(reason(Code::InvalidConfig), Reason::TopicSettingRefused);
         assert_eq!(reason(Code::OperationTimedOut), Reason::KafkaUnreachable);
         assert_eq!(reason(Code::PolicyViolation), Reason::KafkaRefused);
-        // A broker that has just come back does not know yet what it leads.
+        // A broker that just restarted does not know yet what it leads.
         assert_eq!(reason(Code::UnknownLeaderEpoch), Reason::KafkaUnreachable);
         let told = Failure::answered("create topic t", Code::InvalidReplicationFactor).message;
         assert!(told.starts_with("cannot create topic t: "), "{told}");

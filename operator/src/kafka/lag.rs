@@ -1,11 +1,10 @@
-//! One look at the lag of many consumer groups of one cluster.
+//! One observation of the lag of many consumer groups of one cluster.
 //!
-//! The topics of all of them are described in one question; first offsets, last offsets and commits
-//! are asked for together; then the groups' searches for the age of their lag go on side by side,
-//! one question for all of them at a time. A group is within its bound exactly when every
-//! partition's committed offset is at or past the first offset of `now - bound`. A partition
-//! without a commit counts from its beginning, as the gateways read it. A failed question is an
-//! error of the groups it was asked for, never zero.
+//! One request describes the topics of all groups. First offsets, last offsets and commits are
+//! asked for together. Then the groups' searches for the age of their lag run in parallel, one
+//! request for all at a time. A group is within its bound exactly when every partition's committed
+//! offset is at or past the first offset of `now - bound`. A partition without a commit counts from
+//! its beginning, as gateways read it. A failed request is an error of its groups, never zero.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -40,7 +39,7 @@ pub(super) struct Asked {
 
 type Seen = Result<LagObservation, Failure>;
 
-/// Observes the lag of each group, in their order; what is learned of them goes into `marks`.
+/// Observes the lag of each group, in their order; what it learns goes into `marks`.
 pub(super) fn look(link: &Link, all: &[Asked], marks: &mut Marks, deadline: Deadline) -> Vec<Seen> {
     let topics = describe(link, all.iter().flat_map(|asked| &asked.topics), deadline);
     let now = Timestamp::now();
@@ -55,10 +54,10 @@ pub(super) fn look(link: &Link, all: &[Asked], marks: &mut Marks, deadline: Dead
     groups.into_iter().map(|group| group.seen(now)).collect()
 }
 
-/// One group on its way through a look.
+/// One group's state during an observation.
 struct Group<'a> {
     asked: &'a Asked,
-    /// Partitions of each topic; the first failure ends the look for this group.
+    /// Partitions of each topic; the first failure ends the observation for this group.
     partitions: Result<Vec<Partition>, Failure>,
     partitions_max: u32,
     begins: Offsets,
@@ -116,7 +115,7 @@ impl<'a> Group<'a> {
         Some(Question::Commits { group: self.asked.group.clone(), partitions })
     }
 
-    /// Takes what was found at the beginnings and ends of its partitions.
+    /// Takes the first and last offsets of its partitions.
     fn take_places(&mut self, located: &Located) {
         let Ok(partitions) = &self.partitions else { return };
         let offset = |what, partition: &Partition, spec| {
@@ -135,7 +134,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Takes what was found at a time.
+    /// Takes the offsets found at a time.
     fn take_time(&mut self, want: &Want, found: Option<Result<Found, Code>>, marks: &mut Marks) {
         let (partition, at) = want;
         match (found.unwrap_or(Err(Code::OperationTimedOut)), self.behind.end(partition)) {
@@ -166,7 +165,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Works out what waits, and drops what is of no more use to know.
+    /// Computes the lag, and drops marks that are no longer useful.
     fn note_places(&mut self, marks: &mut Marks) {
         if self.partitions.is_err() {
             return;
@@ -178,7 +177,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Where every partition stands, in the order of topics and numbers.
+    /// Every partition's position, ordered by topic and number.
     fn offsets(&self) -> Vec<PartitionOffsets> {
         let of = |(key, end): (&Partition, &i64)| {
             let begin = self.begins.get(key).copied().unwrap_or(0);
@@ -193,7 +192,7 @@ impl<'a> Group<'a> {
         let offsets = self.offsets();
         let partitions = self.partitions?;
         let Some(Age { seconds, within_bound }) = self.age else {
-            // Only a topic that changes faster than it is asked about.
+            // Only for a topic that changes faster than it is described.
             return Err(Failure::answered("ask for offsets by time", Code::OperationTimedOut));
         };
         Ok(LagObservation {
@@ -214,7 +213,7 @@ fn found<'a>(name: &Arc<str>, topics: &'a Topics) -> Result<&'a Topic, Failure> 
     match topics.get(name) {
         Some(Ok(topic)) if topic.partitions.is_empty() => Err(missing(name)),
         Some(Ok(topic)) if topic.partitions.iter().any(|it| it.leader.is_none()) => {
-            // Asking for its offsets would hold up all who ask in the same question.
+            // Asking for its offsets would delay all groups in the same request.
             Err(Failure::answered(&what, Code::LeaderNotAvailable))
         }
         Some(Ok(topic)) => Ok(topic),
@@ -227,7 +226,7 @@ fn missing(name: &str) -> Failure {
     Failure::new(Reason::TopicMissing, format!("topic {name} does not exist"))
 }
 
-/// Asks for first offsets, last offsets and commits of all groups, all at once.
+/// Asks for first offsets, last offsets and commits of all groups at once.
 fn place(link: &Link, groups: &mut [Group<'_>], topics: &Topics, deadline: Deadline) {
     let partitions = groups.iter().filter_map(|group| group.partitions.as_ref().ok()).flatten();
     let partitions: BTreeSet<&Partition> = partitions.collect();
@@ -252,7 +251,7 @@ fn place(link: &Link, groups: &mut [Group<'_>], topics: &Topics, deadline: Deadl
     }
 }
 
-/// Finds the age of each group's lag, all of them side by side.
+/// Finds the age of each group's lag, all in parallel.
 fn search(link: &Link, groups: &mut [Group<'_>], marks: &mut Marks, deadline: Deadline) {
     for _ in 0..WAVES_MAX {
         let mut asking: Vec<(&mut Group<'_>, Vec<Want>)> = Vec::new();
@@ -271,7 +270,7 @@ fn search(link: &Link, groups: &mut [Group<'_>], marks: &mut Marks, deadline: De
         if asking.is_empty() {
             return;
         }
-        // Groups that read the same topic often ask the same.
+        // Groups that read the same topic often ask the same question.
         let wants: BTreeSet<&Want> = asking.iter().flat_map(|(_, wants)| wants).collect();
         let wants: Vec<Want> = wants.into_iter().cloned().collect();
         let (located, _) = locate(link, &wants, Vec::new(), deadline);

@@ -1,7 +1,7 @@
-//! How old the oldest message is that a group has not committed. Pure.
+//! The age of the oldest message that a group has not committed. Pure.
 //!
-//! [`Behind`] says what still waits; [`Search`] says which time to ask about next, until what is
-//! known encloses the answer. Nothing of it asks: what was answered lies in the group's marks.
+//! [`Behind`] is what still waits. [`Search`] returns which time to ask about next, until known
+//! answers enclose the result. It asks nothing itself: answers are in the group's marks.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ pub(super) type Offsets = BTreeMap<Partition, i64>;
 /// Younger than this counts as no age at all.
 const YOUNG_MILLIS: i64 = 1_000;
 
-/// Ages beyond this are told as this: 30 days, more than topics keep.
+/// Longest age reported: 30 days, more than topics keep.
 const AGE_MILLIS_MAX: i64 = 30 * 86_400_000;
 
-/// An age is told to this share of itself, or to a second.
+/// Relative precision of an age; at best a second.
 const SHARE: i64 = 10;
 
 /// Partitions with something uncommitted: from where to where.
@@ -28,7 +28,7 @@ impl Behind {
     pub(super) fn of(begins: &Offsets, ends: &Offsets, committed: &Offsets) -> Self {
         let behind = ends.iter().filter_map(|(partition, end)| {
             let begin = begins.get(partition).copied().unwrap_or(0);
-            // What retention took is not lag any more, and nothing can be past the end.
+            // Messages that retention deleted are no lag, and nothing can be past the end.
             let from = committed.get(partition).copied().unwrap_or(begin).max(begin);
             (from < *end).then(|| (partition.clone(), (from, *end)))
         });
@@ -59,7 +59,7 @@ pub(super) struct Age {
 pub(super) enum Next {
     /// Ask which message was the first at or after this time, in each of these partitions.
     Ask(i64, Vec<Partition>),
-    /// It is known.
+    /// Found.
     Known(Age),
 }
 
@@ -68,7 +68,7 @@ pub(super) enum Next {
 pub(super) struct Search {
     now_millis: i64,
     bound_millis: i64,
-    /// The first question is always put: what it finds now is what the looks to come need.
+    /// The first question is always asked: later observations need what it finds.
     begun: bool,
 }
 
@@ -78,8 +78,8 @@ impl Search {
         Self { now_millis, bound_millis: bound.saturating_mul(1_000), begun: false }
     }
 
-    /// The next question, or the answer. What was asked for must be noted in `marks` before this is
-    /// called again; each answer then leaves less to ask.
+    /// The next question, or the answer. Note each reply in `marks` before the next call; each
+    /// leaves less to ask.
     pub(super) fn next(&mut self, behind: &Behind, marks: &GroupMarks) -> Next {
         if behind.0.is_empty() {
             return Next::Known(Age { seconds: 0.0, within_bound: true });
@@ -91,7 +91,7 @@ impl Search {
         // Nothing that waits is older than `low`; something is older than `high`.
         let low = lows.iter().map(|(_, low)| *low).min().flatten();
         let high = highs.min();
-        // Only where something older than `at` may lie is there anything to ask.
+        // Only partitions that may have something older than `at`.
         let ask = |at: i64| {
             let open = lows.iter().filter(|(_, low)| low.is_none_or(|low| low < at));
             Next::Ask(at.max(0), open.map(|(partition, _)| (*partition).clone()).collect())
@@ -134,8 +134,7 @@ fn ask_all(behind: &Behind, at: i64) -> Next {
     Next::Ask(at.max(0), behind.0.keys().cloned().collect())
 }
 
-/// The time between `low` and `high`, at least 2 apart, whose age is as many times one's as the
-/// other's is its.
+/// The geometric mean of the ages at `low` and `high`, which are at least 2 apart, as a time.
 fn middle(now: i64, low: i64, high: i64) -> i64 {
     let age = |at: i64| now.saturating_sub(at).clamp(1, AGE_MILLIS_MAX * 2) as f64;
     let between = (age(low) * age(high)).sqrt() as i64;
@@ -161,7 +160,7 @@ mod tests {
         Found { offset, at_millis: offset.map_or(-1, |offset| offset * 1_000) }
     }
 
-    /// Looks once; gives the age and how many questions it took.
+    /// Runs one search; returns the age and how many questions it took.
     fn look(marks: &mut GroupMarks, now: i64, bound: u64, from: i64) -> (Age, usize) {
         let topic: Arc<str> = Arc::from("t");
         marks.topic(&topic, 1, 1);

@@ -1,9 +1,8 @@
-//! Consumer lag as the broker tells it: what a gateway pool's sizing and truthfulness rest on.
+//! Consumer lag as brokers report it: the basis of a gateway pool's sizing.
 //!
-//! [`LagSource`] asks a broker and may take seconds; [`LagBoard`] is what reconcilers see: it asks
-//! in the background and gives the newest answer at once, so that a broker that hangs never keeps a
-//! pool from being put right. A failed observation is an error with a stable reason, never a lag of
-//! zero.
+//! [`LagSource`] asks a broker and may take seconds. [`LagBoard`] asks in the background and
+//! returns the newest answer at once, so that a hanging broker never delays a pool's reconcile. A
+//! failed observation is an error with a stable reason, never a lag of zero.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,11 +38,11 @@ pub struct LagQuery {
 pub struct LagObservation {
     /// Partitions over all topics.
     pub partitions: u32,
-    /// Partitions of the topic that has most; the ceiling for useful pods.
+    /// Partitions of the largest topic; the ceiling for useful pods.
     pub partitions_max: u32,
     /// Messages not yet committed, over all partitions.
     pub messages: u64,
-    /// Age of the oldest message not yet committed, in seconds, where the broker could tell.
+    /// Age of the oldest message not yet committed, in seconds, where known.
     pub seconds: Option<f64>,
     /// Whether every partition's committed offset is at or past the offset of `now - bound`.
     pub within_bound: bool,
@@ -53,20 +52,20 @@ pub struct LagObservation {
     pub observed_at: Timestamp,
 }
 
-/// Where one partition stands.
+/// One partition's position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionOffsets {
     /// Its topic.
     pub topic: String,
     /// Its number.
     pub partition: i32,
-    /// The first offset that still waits: the committed one, or what retention left of it.
+    /// The first offset that still waits: the committed one, or the first that retention left.
     pub committed: i64,
     /// The offset after the last message.
     pub end: i64,
 }
 
-/// Something that can tell a group's lag.
+/// A source of consumer lag.
 pub trait LagSource: Send + Sync {
     /// Observes the lag once; bounded by the implementation's own time limit.
     fn observe<'a>(
@@ -75,23 +74,23 @@ pub trait LagSource: Send + Sync {
     ) -> BoxFuture<'a, Result<LagObservation, StepError>>;
 }
 
-/// An answer younger than this is not asked for again. Just under the pools' own interval, so that
-/// every look brings a new one.
+/// An answer younger than this is not asked for again. Just under the pools' interval, so that
+/// every reconcile gets a new one.
 const FRESH: Duration = Duration::from_secs(8);
-/// A pool that was never answered waits this long for the first answer before it goes on without.
+/// A pool without any answer waits this long for the first one.
 const FIRST_ANSWER_MAX: Duration = Duration::from_secs(2);
-/// Answers nobody asked for in this time are forgotten: the pool is gone or reads something else.
+/// Answers unused for this long are dropped: the pool is gone or reads something else.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
-/// A source that takes longer is given up; it counts as not answering.
+/// A source that takes longer is abandoned; it counts as not answering.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// The newest answer of a slow source for each query, kept fresh in the background.
+/// Keeps the newest answer of a slow source for each query, in the background.
 pub struct LagBoard {
     source: Arc<dyn LagSource>,
     entries: Mutex<HashMap<String, Entry>>,
 }
 
-/// What is known about one query.
+/// The state of one query.
 struct Entry {
     query: LagQuery,
     /// The newest answer; `None` until the first.
@@ -139,7 +138,7 @@ impl LagBoard {
         Self { source, entries: Mutex::default() }
     }
 
-    /// The channel that carries the answers to `query`; asks the source if the newest is old.
+    /// The channel with the answers to `query`; asks the source if the newest is old.
     fn ask(&self, query: &LagQuery) -> watch::Receiver<Option<Answer>> {
         let now = Instant::now();
         let key = format!("{}/{}", query.namespace, query.group);
@@ -151,7 +150,7 @@ impl LagBoard {
         }
         entry.wanted_at = now;
         let old = entry.asked_at.is_none_or(|asked| now.duration_since(asked) >= FRESH);
-        // One question at a time and query. The source gathers those of all pools.
+        // One question at a time per query. The source batches those of all pools.
         if old && !entry.asking.swap(true, Ordering::AcqRel) {
             entry.asked_at = Some(now);
             let (source, answered) = (self.source.clone(), entry.answered.clone());

@@ -1,8 +1,8 @@
-//! Who waits for the lag of a group of one cluster, and when they are looked after.
+//! The queue of groups of one cluster that wait for their lag, and its schedule.
 //!
-//! Pools ask at any time; they are answered together, one look a tick. A group that was never
-//! answered does not wait for the tick. One whose coordinator is not ready is asked about again
-//! until its conversation's time is over, while the others have their answers already.
+//! Pools ask at any time and are answered together, one observation per tick. A group that was
+//! never answered does not wait for the tick. A group whose coordinator is not ready is asked about
+//! again until its conversation times out, while the others already have their answers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,17 +20,17 @@ use crate::kafka::lag_board::LagObservation;
 /// Groups that wait at once. A waiting one takes some 200 bytes, so all are under 4 MB.
 const WAITING_MAX: usize = 20_000;
 
-/// Groups in one look: what it holds of 2,000 groups with twelve partitions each is some 20 MB.
+/// Groups per observation: 2,000 groups with twelve partitions each take about 20 MB.
 const TOGETHER_MAX: usize = 2_000;
 
-/// A group that nobody asked about in this time is a stranger again.
+/// A group unused for this long counts as new again.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
-/// Looks that found a coordinator not ready after which the client's own idea of who it is counts
-/// as out of date: the library keeps that for as long as it is used.
+/// After this many observations with a coordinator not ready, the client's idea of the coordinator
+/// counts as stale: the library keeps it as long as it is used.
 const COORDINATOR_DOUBTED: u32 = 3;
 
-/// Between two questions to a coordinator that isn't ready: it takes about a second to load.
+/// Interval between questions to a coordinator that isn't ready: it takes about a second to load.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 
 type Seen = Result<LagObservation, Failure>;
@@ -46,11 +46,11 @@ pub(super) struct LagQueue {
 #[derive(Default)]
 struct State {
     waiting: Vec<Waiting>,
-    /// Somebody looks after those who wait.
+    /// A worker serves the queue.
     running: bool,
-    /// When the last look for everybody began.
+    /// When the last full observation began.
     ticked: Option<Instant>,
-    /// When the last look ended.
+    /// When the last observation ended.
     looked: Option<Instant>,
     /// Groups that were answered, and when last.
     answered: HashMap<String, Instant>,
@@ -68,7 +68,7 @@ impl State {
         self.answered.contains_key(group)
     }
 
-    /// When the next look is due, and whether it is for everybody.
+    /// When the next observation is due, and whether it is a full one.
     fn due(&self, pace: Pace) -> (Instant, bool) {
         let now = Instant::now();
         let tick = self.ticked.map_or(now, |at| at + pace.tick);
@@ -83,7 +83,7 @@ impl LagQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When the next look is due; `None` when nobody waits, and nobody looks after it any more.
+    /// When the next observation is due; `None` when the queue is empty, and its worker stops.
     fn due(&self, pace: Pace) -> Option<Instant> {
         let mut state = self.state();
         state.waiting.retain(|it| !it.reply.is_closed());
@@ -104,7 +104,7 @@ impl LagQueue {
         let turn = |it: &Waiting| everybody || !state.is_known(&it.asked.group);
         let (mut taken, mut left): (Vec<_>, Vec<_>) = waiting.into_iter().partition(turn);
         left.extend(taken.drain(TOGETHER_MAX.min(taken.len())..));
-        // Those who are left for want of room have the next look, at once.
+        // Groups that did not fit get the next observation, at once.
         if everybody && left.is_empty() {
             state.ticked = Some(now);
         }
@@ -112,7 +112,7 @@ impl LagQueue {
         taken
     }
 
-    /// Tells those who waited, or has them wait on.
+    /// Answers the waiting, or keeps them waiting.
     fn tell(&self, taken: Vec<Waiting>, seen: Vec<Seen>) {
         let mut state = self.state();
         let now = Instant::now();
@@ -133,7 +133,7 @@ impl LagQueue {
 }
 
 impl Session {
-    /// The lag of a group, at the next look.
+    /// The lag of a group, at the next observation.
     ///
     /// # Errors
     /// When a topic does not exist, or Kafka can't be reached or refuses.
@@ -154,7 +154,7 @@ impl Session {
         answer.await.unwrap_or_else(|_| Err(Failure::interrupted()))
     }
 
-    /// Looks once. Blocks.
+    /// Observes once. Blocks.
     fn look(self: &Arc<Self>, all: &[Asked], doubted: bool) -> Vec<Seen> {
         let deadline = Deadline::within(CONVERSATION_MAX);
         let topic = all.iter().find_map(|asked| asked.topics.first());
@@ -174,11 +174,11 @@ impl Session {
     }
 }
 
-/// Looks after those who wait, until nobody does.
+/// Serves the queue until it is empty.
 async fn look_after(session: Arc<Session>, pace: Pace) {
     while let Some(due) = session.lags.due(pace) {
         if due > Instant::now() {
-            // A stranger may come meanwhile, who does not wait for the tick.
+            // A new group may arrive meanwhile, which does not wait for the tick.
             tokio::select! {
                 () = tokio::time::sleep_until(due.into()) => {}
                 () = session.lags.came.notified() => continue,

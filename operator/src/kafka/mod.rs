@@ -1,10 +1,9 @@
-//! Kafka as the operator sees it: topics, and the lag of consumer groups.
+//! Kafka for the operator: topics, and the lag of consumer groups.
 //!
-//! One session per cluster and log-in ([`Sessions`]) serves everybody who asks for it: clients are
-//! kept, questions gathered. A session has three queues, for lag, for looks at topics and for
-//! changes of them, and works on each by itself, under a deadline, so that a cluster that hangs
-//! keeps nobody else waiting. A failure is classed by what a person would do about it. Nothing here
-//! produces or consumes a record.
+//! One session per cluster and log-in ([`Sessions`]) serves all callers: it keeps clients and
+//! batches questions. A session has three independent queues, for lag, for reads of topics and for
+//! changes of them, each with a deadline, so that a hanging cluster delays nobody else. Failures
+//! are classed by what a person would do about them. Nothing here produces or consumes a record.
 
 mod brokers;
 mod connection;
@@ -52,8 +51,8 @@ impl Deadline {
         self.0.saturating_duration_since(Instant::now())
     }
 
-    /// The time left, but no more than `limit`, and never zero: librdkafka takes zero for
-    /// "do not wait at all" in some calls.
+    /// The time left, at most `limit`, and never zero: some librdkafka calls take zero as "do not
+    /// wait at all".
     fn at_most(self, limit: Duration) -> Duration {
         self.left().min(limit).max(Duration::from_millis(1))
     }

@@ -1,9 +1,9 @@
-//! Questions that the client library can put to brokers and its safe interface can't: about many
-//! topics at once, about partitions with the times of what is found, about other groups' commits,
-//! and commits with metadata for a group that nobody is in.
+//! Kafka requests that the client library supports but its safe interface does not: about many
+//! topics at once, offsets with their times, other groups' commits, and commits with metadata for a
+//! group without members.
 //!
-//! [`ask`] puts questions and waits for their answers; it decides nothing and keeps nothing. All
-//! that is unsafe in the operator is in this file.
+//! [`ask`] sends requests and waits for their answers; it decides nothing and keeps nothing. All
+//! unsafe code of the operator is in this file.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -25,33 +25,33 @@ pub(super) const EARLIEST: i64 = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPE
 /// The spec of the offset after a partition's last message.
 pub(super) const LATEST: i64 = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_LATEST as i64;
 
-/// Topics in one question. The library looks each one of an answer up in the list of those asked
-/// for: 1,000 * 1,000 comparisons are some milliseconds.
+/// Topics per request. The library searches the list of requested topics for each answer: 1,000 *
+/// 1,000 comparisons take some milliseconds.
 pub(super) const TOPICS_MAX: usize = 1_000;
 /// Partitions in one question, for the same reason.
 pub(super) const PARTITIONS_MAX: usize = 1_000;
-/// Questions under way at once. Each is at most 1,000 partitions of some 200 bytes in the library,
-/// so all are under 20 MB; most are a dozen partitions.
+/// Requests under way at once. Each has at most 1,000 partitions of about 200 bytes in the library,
+/// so all are under 20 MB; most have a dozen partitions.
 const UNDER_WAY_MAX: usize = 100;
-/// How much later than its own limit a question's end is told: the library's timers are coarse.
+/// How much later than its timeout a request may end: the library's timers are coarse.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What is asked. One question may go to several brokers.
+/// A request. It may go to several brokers.
 #[derive(Clone, Debug)]
 pub(super) enum Question {
     /// Topics' partitions; no name twice, at most [`TOPICS_MAX`].
     Topics(Vec<Arc<str>>),
-    /// The offset that a time in milliseconds, or [`EARLIEST`] or [`LATEST`], stands for in each
-    /// partition; none twice, at most [`PARTITIONS_MAX`].
+    /// The offset for a time in milliseconds, [`EARLIEST`] or [`LATEST`], in each partition; none
+    /// twice, at most [`PARTITIONS_MAX`].
     Offsets(Vec<(Partition, i64)>),
-    /// A group's commits; only over a link that names a group itself.
+    /// A group's commits; only over a link with a group.
     Commits {
         /// The group.
         group: String,
-        /// On these; on all it has if there are none.
+        /// For these; for all that the group has if empty.
         partitions: Vec<Partition>,
     },
-    /// Commits for a group that nobody is in; only over a link that names a group itself.
+    /// Commits for a group without members; only over a link with a group.
     Commit {
         /// The group.
         group: String,
@@ -65,11 +65,11 @@ pub(super) enum Question {
 pub(super) struct Commit {
     /// The offset, at least 0.
     pub(super) offset: i64,
-    /// What was put with it.
+    /// The caller's value for it.
     pub(super) metadata: String,
 }
 
-/// What is answered to a question of the same name; in any order.
+/// The answer to a request of the same name; in any order.
 #[derive(Debug)]
 pub(super) enum Answer {
     Topics(Vec<(Arc<str>, Result<Topic, Code>)>),
@@ -83,7 +83,7 @@ pub(super) enum Answer {
 /// A topic as brokers describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Topic {
-    /// Its id, another one each time that it is made; 0 where brokers give none.
+    /// Its id, new each time it is created; 0 where brokers have none.
     pub(super) id: u128,
     /// By number.
     pub(super) partitions: Vec<Replicas>,
@@ -98,7 +98,7 @@ pub(super) struct Replicas {
     pub(super) copies: usize,
 }
 
-/// The message that a time stands for.
+/// The message at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     /// Its offset; `None`: there is no message that late.
@@ -107,9 +107,8 @@ pub(super) struct Found {
     pub(super) at_millis: i64,
 }
 
-/// Puts questions, many at a time, and waits for the answers, in the questions' order. One that is
-/// not answered within `limit` of being put counts as timed out; so does one that could not be put
-/// before `until`.
+/// Sends requests, many at a time, and waits for the answers, in the requests' order. A request not
+/// answered within `limit` counts as timed out, as does one that could not be sent before `until`.
 pub(super) fn ask(
     link: &Link,
     questions: &[Question],
@@ -153,7 +152,7 @@ impl<'a> Line<'a> {
         Self { link, queue }
     }
 
-    /// Puts one question; `number` comes back with its answer.
+    /// Sends one request; `number` comes back with its answer.
     fn put(&self, number: usize, question: &Question, limit: Duration) -> Result<(), Code> {
         use sys::rd_kafka_admin_op_t as Op;
         let millis = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX).max(1);
@@ -166,8 +165,8 @@ impl<'a> Line<'a> {
         };
         let of_group = matches!(question, Question::Commits { .. } | Question::Commit { .. });
         if of_group && !self.link.in_group {
-            // When a coordinator has moved, librdkafka 2.12 has the client's own group look for its
-            // own, and follows a null pointer if there is none.
+            // When a coordinator moved, librdkafka 2.12 makes the client's own group search for its
+            // coordinator, and follows a null pointer if the client has no group.
             return Err(Code::InvalidArgument);
         }
         let prepared = Prepared::of(question)?;
@@ -186,7 +185,7 @@ impl<'a> Line<'a> {
                     sys::rd_kafka_ListOffsets(client, list.0, options, self.queue);
                 }
                 Prepared::Commits(_, group) => {
-                    // Only commits that the coordinator has written down: none it is still writing.
+                    // Only commits that the coordinator has written, none in progress.
                     let error = sys::rd_kafka_AdminOptions_set_require_stable_offsets(options, 1);
                     if !error.is_null() {
                         sys::rd_kafka_error_destroy(error);
@@ -300,7 +299,7 @@ struct List(*mut sys::rd_kafka_topic_partition_list_t);
 
 impl List {
     fn of<'a>(partitions: impl Iterator<Item = (&'a Partition, i64)>) -> Result<Self, Code> {
-        // SAFETY: the list is ours; it may grow beyond the size it is made with.
+        // SAFETY: the list is ours; it may grow beyond its initial size.
         let list = Self(unsafe { sys::rd_kafka_topic_partition_list_new(16) });
         for ((topic, partition), offset) in partitions {
             let topic = text(topic)?;

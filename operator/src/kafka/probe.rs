@@ -1,7 +1,7 @@
-//! A client that has reached a broker, or the reason why none could be reached.
+//! Connects a client to a broker, or finds out why none can be reached.
 //!
-//! librdkafka's calls only say that time ran out; the cause comes by its error events. They are
-//! collected here, so that a wrong password is told from a dead broker within seconds.
+//! librdkafka's calls only report a timeout; the cause comes in its error events. They are
+//! collected here, so that a wrong password is distinguished from a dead broker within seconds.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -20,24 +20,24 @@ use super::connection::Settings;
 use super::failure::{Failure, settled};
 use crate::outbound::{Outbound, link_local_among};
 
-/// How long one attempt waits before the error events are looked at.
+/// How long an attempt waits before it checks the error events.
 const ATTEMPT: Duration = Duration::from_millis(1_500);
 
-/// How long a broker is tried to be reached: one connection attempt to an address that swallows
-/// packets ends after 7 s, and its cause is then known.
+/// How long to try to reach a broker: a connection attempt to an address that drops packets ends
+/// after 7 s, and then its cause is known.
 const REACH_MAX: Duration = Duration::from_secs(8);
 
 /// Brokers of a cluster: the largest have some hundreds, and each costs the library a thread.
 const BROKERS_MAX: usize = 1_000;
 
-/// Different causes remembered; more would be the same few, told of more brokers.
+/// Different causes remembered; further ones would repeat for other brokers.
 const CAUSES_MAX: usize = 16;
 
 /// Collects the error events of one client.
 #[derive(Clone, Default)]
 pub(super) struct Causes(Arc<Mutex<BTreeSet<(Weight, String)>>>);
 
-/// How telling a cause is: the first is reported.
+/// The rank of a cause: the first one is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Weight {
     Authentication,
@@ -71,9 +71,8 @@ impl Causes {
         }
     }
 
-    /// The failure these causes amount to. `servers`: how many bootstrap servers were named; with
-    /// fewer unresolved names than that, another server may still answer. `secret`: the Secret
-    /// signed in with.
+    /// The failure for these causes. `servers`: the number of bootstrap servers; with fewer
+    /// unresolved names, another server may still answer. `secret`: the Secret for the log-in.
     fn verdict(&self, servers: usize, secret: Option<&str>) -> Option<Failure> {
         let causes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let first = |weight| causes.iter().find(|(each, _)| *each == weight).map(|(_, text)| text);
@@ -145,11 +144,11 @@ pub(super) struct Link {
 
 impl Link {
     /// Reaches a broker by asking for the metadata of `topic`, which need not exist. `group` is one
-    /// whose commits the log-in may see, if any are to be asked for. Which brokers there are, the
-    /// cluster says: each must be one that `outbound` allows, before any of them is asked.
+    /// whose commits the log-in may read, if commits are wanted. Each broker that the cluster names
+    /// must be allowed by `outbound` before any is asked.
     ///
     /// # Errors
-    /// When none can be reached, as far as can be found out why.
+    /// When none can be reached, with the cause as far as known.
     pub(super) fn reach(
         settings: &Settings,
         outbound: &Outbound,
@@ -198,14 +197,14 @@ impl Link {
         Ok(self.admin.get_or_init(|| made))
     }
 
-    /// Takes in error events, so that they don't pile up in a client that is kept.
+    /// Takes error events, so that they don't pile up in a kept client.
     pub(super) fn serve(&self) {
         serve(&self.consumer);
     }
 }
 
-/// Refuses brokers that a cluster names as its own where the operator may not connect to one. Names
-/// are resolved until the deadline; what comes after it is for whoever connects.
+/// Refuses a cluster that names brokers to which the operator may not connect. Resolves names until
+/// the deadline; the client resolves the rest.
 fn allowed(
     outbound: &Outbound,
     brokers: &[MetadataBroker],

@@ -1,9 +1,8 @@
-//! Many questions to one cluster in few: topics in one, offsets of thousands of partitions in a
+//! Batches questions to one cluster: topics in one request, offsets of thousands of partitions in a
 //! few.
 //!
-//! It knows how large a question may be, and that none may name a partition twice. Where the
-//! client's own idea of a topic turns out to be out of date it is asked for anew, a bounded number
-//! of times.
+//! It knows the largest request, and that none may name a partition twice. If the client's metadata
+//! of a topic is stale, it is refreshed, a bounded number of times.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -19,18 +18,17 @@ use super::probe::Link;
 /// Longest wait for one question.
 pub(super) const QUESTION_MAX: Duration = Duration::from_secs(5);
 
-/// Topics of which the client's own idea is out of date (they grew, or were made again) that are
-/// asked for one by one in a look, some milliseconds each; the others have their turn with the
-/// next.
+/// Topics with stale client metadata (they grew, or were recreated) that are refreshed per
+/// observation, some milliseconds each; the rest follow in the next.
 const RELEARNED_MAX: usize = 16;
 
 /// Topics as they were described.
 pub(super) type Topics = HashMap<Arc<str>, Result<Topic, Code>>;
 
-/// A partition, and the time, or the place, that is asked for in it.
+/// A partition, and the time or position to look up in it.
 pub(super) type Want = (Partition, i64);
 
-/// What was found for each [`Want`]; none where nobody answered.
+/// What was found for each [`Want`]; none without an answer.
 pub(super) type Located = HashMap<Want, Result<Found, Code>>;
 
 /// An answer or none.
@@ -59,8 +57,8 @@ pub(super) fn describe<'a>(
     topics
 }
 
-/// Finds the offsets of `wants`, and answers what is asked `beside` them, all at the same time.
-/// Wants of one leader should follow one another: a question goes to each leader of what it names.
+/// Finds the offsets of `wants`, and answers the `beside` questions, all at once. Wants of one
+/// leader should be adjacent: a request goes to each leader it names.
 pub(super) fn locate(
     link: &Link,
     wants: &[Want],
@@ -109,7 +107,7 @@ fn listings(wants: &[Want]) -> Vec<Question> {
     layers.map(|chunk| Question::Offsets(chunk.to_vec())).collect()
 }
 
-/// Puts answers beside what was wanted.
+/// Assigns answers to wants.
 fn take(located: &mut Located, questions: &[Question], answers: Vec<Answered>) {
     for (question, answer) in questions.iter().zip(answers) {
         let Question::Offsets(wants) = question else { continue };
@@ -131,7 +129,7 @@ fn take(located: &mut Located, questions: &[Question], answers: Vec<Answered>) {
     }
 }
 
-/// Has the client ask anew for topics it knows wrongly; gives those that it did.
+/// Makes the client refresh stale topics; returns which it refreshed.
 fn relearn(link: &Link, located: &Located, deadline: Deadline) -> BTreeSet<Arc<str>> {
     let wrong = |code: &Code| {
         matches!(

@@ -1,11 +1,11 @@
-//! Records of who holds a topic or a consumer group, kept in Kafka itself: the metadata of a commit
-//! for partition 0, of a group that nobody joins.
+//! Records of who holds a topic or a consumer group, kept in Kafka: the metadata of a commit for
+//! partition 0, by a group that has no members.
 //!
-//! A topic's record is the group [`HOLDERS_GROUP`]'s commit for it, and goes with the topic. A
-//! consumer group has a group of records of its own, since whoever has it may read other topics: a
-//! record there counts at whichever topic it lies. Kafka forgets a record that was not written
-//! anew for `offsets.retention.minutes` (seven days by default). What a record says is others'
-//! matter; it is at most as long as a commit's metadata may be (4,096 bytes by default).
+//! A topic's record is the commit of the group [`HOLDERS_GROUP`], deleted with the topic. A
+//! consumer group has its own record group, since its holder may change topics: a record there
+//! counts under any topic. Kafka drops a record that is not renewed within
+//! `offsets.retention.minutes` (seven days by default). The content belongs to the caller; it is at
+//! most as long as a commit's metadata (4,096 bytes by default).
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use super::probe::Link;
 use super::questions::ask;
 use super::topics::{Done, Job, JobKind};
 
-/// The group whose commits say who holds topics; with a dot and a group's name behind it, those
-/// that say who holds that group.
+/// The group whose commits record who holds topics; with a dot and a group's name appended, who
+/// holds that group.
 pub const HOLDERS_GROUP: &str = "millrace-holders";
 
 /// What a record is about.
@@ -39,8 +39,8 @@ pub struct Entry {
     pub topic: String,
     /// What it says.
     pub text: String,
-    /// When it was written, by its writer's clock. This is the commit's offset: past the end of
-    /// any partition, so whoever watches groups' lag sees none.
+    /// When it was written, by its writer's clock. This is the commit's offset: past the end of any
+    /// partition, so lag monitors see none.
     pub at_millis: i64,
 }
 
@@ -54,11 +54,11 @@ impl Place {
     }
 }
 
-/// A job about records and its place among all jobs.
+/// A job about records and its index among all jobs.
 type Numbered<'a> = (usize, &'a Job);
 type Outcome = Result<Done, Failure>;
 
-/// Reads records: of topics all in one question, of each group in one of its own.
+/// Reads records: those of topics in one request, each group's in its own.
 pub(super) fn read(
     link: &Link,
     looks: &[Numbered<'_>],
@@ -94,7 +94,7 @@ pub(super) fn read(
         .collect();
     for (chunk, answer) in of_topics.chunks(PARTITIONS_MAX).zip(answers) {
         for (number, job) in chunk {
-            // What was not answered for one topic says nothing of the others.
+            // A topic without an answer says nothing about the others.
             let told = answer.as_ref().map_err(|code| *code);
             let found = told.map_err(|code| failed(job, code)).and_then(|answer| {
                 let Answer::Commits(told) = answer else {

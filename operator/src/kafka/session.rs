@@ -1,8 +1,7 @@
-//! One connection to one cluster: the clients, and whether they reach anybody.
+//! One connection to one cluster: its clients, and whether they work.
 //!
-//! Whoever talks takes the link; the first one makes it, the others wait for that. A link over
-//! which nothing was answered any more is made anew, and if that fails the reason is told to all
-//! who asked.
+//! Callers share the link: the first one makes it, the others wait for it. A link over which
+//! nothing was answered is replaced; if that fails, all callers get the reason.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,14 +18,14 @@ use super::probe::Link;
 use super::topic_queue::TopicQueues;
 use crate::outbound::Outbound;
 
-/// A link is made anew after this time. Its client for changes keeps what it has to say of brokers
-/// that come and go until then: one that is away is worth some 100 bytes every ten seconds.
+/// Maximum age of a link. Until then its client for changes keeps events of brokers that come and
+/// go: one that is down costs about 100 bytes every ten seconds.
 const LINK_AGE_MAX: Duration = Duration::from_secs(3_600);
 
-/// Whoever comes this soon after a failure to reach anybody is told of that one.
+/// A caller this soon after a failed connection gets the same error.
 const FAILURE_SHARED: Duration = Duration::from_secs(3);
 
-/// What is known of a cluster.
+/// The state of a cluster.
 #[derive(Clone, Debug)]
 enum Known {
     Nothing,
@@ -51,7 +50,7 @@ pub(super) struct Session {
 }
 
 impl Drop for Session {
-    /// To close a link takes a moment, so it is done aside.
+    /// Closing a link takes a moment, so it runs on another thread.
     fn drop(&mut self) {
         let link = self.link.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let parts = (link, self.pass.take());
@@ -67,7 +66,7 @@ impl Session {
         Self::made(settings, outbound, None)
     }
 
-    /// One that holds a pass for as long as it is used.
+    /// A temporary session, which holds a permit while it exists.
     pub(super) fn passing(
         settings: Settings,
         outbound: Outbound,
@@ -103,11 +102,11 @@ impl Session {
         *self.used_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The link, made if there is none by asking for `topic`; one that names a group if `group` is
-    /// given. Blocks.
+    /// The link; if there is none, makes one by asking for `topic`; a link with a group if `group`
+    /// is given. Blocks.
     ///
     /// # Errors
-    /// When nobody can be reached.
+    /// When no broker can be reached.
     pub(super) fn link(
         &self,
         topic: &str,
@@ -139,7 +138,7 @@ impl Session {
         }
     }
 
-    /// Gives up a link, unless there is another one already.
+    /// Closes a link, unless it has been replaced.
     pub(super) fn lose(&self, lost: &Arc<Link>) {
         let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
         if link.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, lost)) {
@@ -148,8 +147,8 @@ impl Session {
         }
     }
 
-    /// Looks at what came of a conversation. If nobody answered anything, the reason is looked for
-    /// with a new link, and told instead.
+    /// Judges a conversation. If nobody answered, finds the reason with a new link and returns
+    /// that.
     pub(super) fn judged<T>(
         &self,
         link: &Arc<Link>,
@@ -171,12 +170,12 @@ impl Session {
         outcomes
     }
 
-    /// Whether somebody was reached, and nothing is known to the contrary.
+    /// Whether a broker answered, and nothing is known to the contrary.
     pub(super) fn is_up(&self) -> bool {
         matches!(*self.known.lock().unwrap_or_else(PoisonError::into_inner), Known::Up)
     }
 
-    /// The failure to reach anybody, if the last attempt was one and ended this short a time ago.
+    /// The last attempt's failure, if it was this recent.
     pub(super) fn failed_within(&self, limit: Duration) -> Option<Failure> {
         match &*self.known.lock().unwrap_or_else(PoisonError::into_inner) {
             Known::Down(failure, at) if at.elapsed() < limit => Some(failure.clone()),

@@ -1,9 +1,8 @@
-//! The sessions there are: one for each connection that somebody uses.
+//! All sessions: one per connection in use.
 //!
-//! Connections are told apart by servers, protocol and the contents of their secrets: changed ones
-//! make another session, the old one is given up when nobody has asked over it for a while. Bounded
-//! in number: with more connections in use than are kept, the others' sessions pass. Everybody who
-//! asks about topics or lag comes in here.
+//! Connections are identified by servers, protocol and the contents of their secrets: changed
+//! secrets make another session, and the old one closes when unused. Their number is bounded:
+//! connections beyond it get temporary sessions. All questions about topics or lag enter here.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -24,41 +23,40 @@ use crate::error::{Step, StepError};
 use crate::kafka::lag_board::{LagObservation, LagQuery, LagSource};
 use crate::outbound::Outbound;
 
-/// Sessions that are kept. One is a client, or two, of about 1 MiB and four threads each. All are
-/// asked over in a circle, so one more must not take the place of the one that was not used for
-/// longest: that is the very one asked over next, and each would be made anew each time.
+/// Kept sessions. Each is one or two clients of about 1 MiB and four threads. All are used in turn,
+/// so one more must not replace the least recently used: that is the next in turn, and each would
+/// be made anew each time.
 const SESSIONS_MAX: usize = 64;
 
-/// Sessions beyond those, each for as long as somebody waits for its answer. Who finds none left
-/// waits. A connection is made anew for each, so only as many look in a minute as can be reached.
+/// Temporary sessions, each for as long as a caller waits. Callers beyond these wait. Each makes a
+/// new connection, so only as many connections a minute are served as can be made.
 const PASSING_MAX: usize = 16;
 
-/// Who finds no passing session left waits no longer than this: as long as one that hangs takes.
+/// Longest wait for a temporary session: as long as a hanging one takes.
 const PASS_WAIT: Duration = Duration::from_secs(20);
 
-/// One that was not used for this long makes room for another: half as long again as the longest
-/// time from one look to the next.
+/// A session unused for this long makes room for another: half as long again as the longest
+/// interval between reconciles.
 const UNUSED_AFTER: Duration = Duration::from_secs(90);
 
-/// A session over which nobody asked in this time is given up. Topics are looked at every minute,
-/// pools every ten seconds.
+/// A session unused for this long closes. Topics reconcile every minute, pools every ten seconds.
 const IDLE_MAX: Duration = Duration::from_secs(180);
 
-/// How often idle sessions are looked for.
+/// How often idle sessions are searched for.
 const SWEEP: Duration = Duration::from_secs(60);
 
-/// When lag is looked at.
+/// When lag is observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// From one look for everybody to the next. What a pool is told is as old as its own interval
-    /// less what it waited here, so this must be shorter than that.
+    /// From one full observation to the next. A pool's answer is as old as its interval less its
+    /// wait here, so this must be shorter.
     pub tick: Duration,
-    /// From one look to the next one for groups that were never answered.
+    /// From one observation to the next for groups never answered.
     pub strangers: Duration,
 }
 
 impl Pace {
-    /// Whoever asks is answered at once.
+    /// Callers are answered at once.
     pub const AT_ONCE: Self = Self { tick: Duration::ZERO, strangers: Duration::ZERO };
 }
 
@@ -94,9 +92,9 @@ impl Default for Passes {
 #[derive(Default)]
 struct State {
     sessions: HashMap<Identity, Arc<Session>>,
-    /// Those that nobody keeps but who waits for their answers.
+    /// Temporary sessions.
     passing: HashMap<Identity, Weak<Session>>,
-    /// Somebody looks for idle ones.
+    /// A task searches for idle ones.
     sweeping: bool,
 }
 
@@ -129,7 +127,7 @@ impl Sessions {
     /// # Errors
     /// When Kafka can't be reached or refuses.
     pub async fn recorded(&self, to: Settings, place: Place) -> Result<Vec<Entry>, Failure> {
-        // What is about a group is asked of the group alone; the name only has to reach a broker.
+        // Group records are asked by group alone; the name only has to reach a broker.
         let (Place::Topic(topic) | Place::Group(topic)) = place.clone();
         match self.topic(to, &topic, JobKind::Recorded(place)).await? {
             Done::Records(entries) => Ok(entries),
@@ -137,11 +135,10 @@ impl Sessions {
         }
     }
 
-    /// Puts something on record, in the stead of what was there.
+    /// Replaces a record.
     ///
     /// # Errors
-    /// When Kafka can't be reached or refuses; with `TopicMissing` when the topic it is to lie at
-    /// isn't there.
+    /// When Kafka can't be reached or refuses; `TopicMissing` without the topic it belongs to.
     pub async fn record(&self, to: Settings, place: Place, entry: Entry) -> Result<(), Failure> {
         let Entry { topic, text, at_millis } = entry;
         self.topic(to, &topic, JobKind::Record { place, text, at_millis }).await.map(|_| ())
@@ -160,7 +157,7 @@ impl Sessions {
         self.topic(to, topic, JobKind::Change(change)).await.map(|_| ())
     }
 
-    /// Deletes a topic with all its records. A topic that is gone already is fine.
+    /// Deletes a topic with all its records. A missing topic is a success.
     ///
     /// # Errors
     /// When Kafka can't be reached or refuses.
@@ -196,8 +193,8 @@ impl Sessions {
         state.sessions.len() + state.passing.values().filter(|it| it.strong_count() > 0).count()
     }
 
-    /// The session of a connection: the one there is, one that is kept from now on, or, with as
-    /// many in use as are kept, one that passes with those who wait for its answers.
+    /// A connection's session: the existing one, a new kept one, or, while all kept ones are in
+    /// use, a temporary one.
     async fn session(&self, settings: Settings) -> Result<Arc<Session>, Failure> {
         self.may_connect(&settings)?;
         if let Some(known) = self.kept(&settings, UNUSED_AFTER) {
@@ -217,8 +214,8 @@ impl Sessions {
         Ok(made)
     }
 
-    /// The session there is, or one that is kept from now on; `None` while all that are kept are in
-    /// use, which one is that was used more lately than `unused_after` ago.
+    /// The existing session, or a new kept one; `None` while all kept ones are in use, that is,
+    /// were used within `unused_after`.
     fn kept(&self, settings: &Settings, unused_after: Duration) -> Option<Arc<Session>> {
         let identity = settings.identity();
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -261,7 +258,7 @@ impl State {
 }
 
 impl Open {
-    /// Gives up what nobody used for so long; tells whether anything is left.
+    /// Closes sessions unused for that long; returns whether any are left.
     fn sweep(&self, idle_max: Duration) -> bool {
         let now = Instant::now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -274,8 +271,8 @@ impl Open {
     }
 }
 
-/// Closes sessions, once those who wait have their answers. That takes a moment, so it is done
-/// aside.
+/// Closes sessions once all callers have their answers. That takes a moment, so it runs on another
+/// thread.
 fn give_up(sessions: impl IntoIterator<Item = Arc<Session>>) {
     let sessions: Vec<Arc<Session>> = sessions.into_iter().collect();
     if !sessions.is_empty() {

@@ -1,11 +1,11 @@
-//! What is remembered of a group's partitions, so that the age of its lag takes few questions.
+//! Cached offsets by time for a group's partitions, so that the age of its lag takes few questions.
 //! Pure.
 //!
-//! Which message was the first at or after a given time changes little once it is there: each
-//! answer is kept as a [`Mark`]. The first offset of a later time is never smaller, so two marks
-//! enclose the age of any message between them, and a group that falls behind slowly is asked for
-//! one new mark a look. What contradicts a newer answer is dropped, and so is everything about a
-//! topic that was made again. Bounded by [`MARKS_MAX`] a partition.
+//! The first message at or after a past time rarely changes: each answer is kept as a [`Mark`].
+//! Offsets never fall with later times, so two marks enclose the age of any message between them,
+//! and a group that falls behind slowly needs one new mark per observation. Marks that contradict a
+//! newer answer are dropped, as is everything about a recreated topic. Bounded by [`MARKS_MAX`] a
+//! partition.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use super::native::{Found, Partition};
 
-/// Marks of one partition: 16 between its oldest waiting message and now are some sixteenth of its
-/// age apart, and a tenth is asked for. Of 24 bytes each: 46 MB if each of 120,000 partitions had
-/// so many, which takes a lag in all of them; without one a partition takes 24 bytes.
+/// Marks per partition: 16 between its oldest waiting message and now are about a sixteenth of its
+/// age apart; a tenth is needed. At 24 bytes each, 120,000 partitions with lag take 46 MB; a
+/// partition without lag takes 24 bytes.
 const MARKS_MAX: usize = 16;
 
-/// A group that was not asked about in this time is forgotten.
+/// A group unused for this long is dropped.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
 /// One answer. Times are in milliseconds since 1970.
@@ -26,8 +26,8 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 struct Mark {
     /// The time that was asked for.
     at: i64,
-    /// The first message at or after it; without one, what the partition ended with then, which the
-    /// first one is not before.
+    /// The first message at or after it; if none, the partition's end then, which that message
+    /// can't precede.
     first: i64,
     /// The first message's own time; before `at`: there was none.
     until: i64,
@@ -39,8 +39,8 @@ impl Mark {
     }
 }
 
-/// Between which times the message at an offset, and all after it, begin: `low` is not after the
-/// oldest of them, `high` is after it.
+/// Bounds of the times of the message at an offset and all later ones: `low` is at or before the
+/// oldest of them, `high` after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bracket {
     pub(super) low: Option<i64>,
@@ -53,7 +53,7 @@ struct PartitionMarks(Vec<Mark>);
 
 impl PartitionMarks {
     fn note(&mut self, new: Mark) {
-        // Later times never have earlier messages: what says otherwise is no longer so.
+        // Later times never have earlier offsets: drop marks that contradict this.
         self.0.retain(|old| match old.at.cmp(&new.at) {
             std::cmp::Ordering::Less => old.first <= new.first,
             std::cmp::Ordering::Equal => false,
@@ -68,16 +68,16 @@ impl PartitionMarks {
         let low = self.0.iter().filter(exact_before).map(|mark| mark.until).max();
         let after = |mark: &Mark| match mark.first {
             first if first > from => Some(mark.at),
-            // This very message: nothing before it is younger, so it ends its own bracket.
+            // This very message: nothing before it is younger, so it bounds itself.
             first if first == from && mark.is_exact() => Some(mark.until.saturating_add(1)),
             _ => None,
         };
         Bracket { low, high: self.0.iter().filter_map(after).min() }
     }
 
-    /// Drops what is of no more use to a group that waits at `from`, and thins out the rest.
+    /// Drops marks that a group at `from` no longer needs, and thins out the rest.
     fn keep(&mut self, from: i64, end: i64) {
-        // Nothing can lie past the end: the topic is not the one it was.
+        // Nothing can be past the end: it is another topic.
         if self.0.iter().any(|mark| mark.first > end) {
             self.0.clear();
         }
@@ -89,7 +89,7 @@ impl PartitionMarks {
             at_or_after && (mark.is_exact() || mark.first > from)
         });
         while self.0.len() > MARKS_MAX {
-            // The first and the last stay; of the others the one whose neighbours are nearest goes.
+            // The first and the last stay; of the rest, the one with the nearest neighbours goes.
             let gap = |at: usize| self.0[at + 1].at - self.0[at - 1].at;
             let Some(least) = (1..self.0.len() - 1).min_by_key(|at| gap(*at)) else { break };
             self.0.remove(least);
@@ -112,8 +112,7 @@ pub(super) struct GroupMarks {
 }
 
 impl GroupMarks {
-    /// Says which topic a name means, and with how many partitions. What was known of another topic
-    /// of that name is dropped.
+    /// Sets a topic's id and partitions. Drops the marks of another topic of that name.
     pub(super) fn topic(&mut self, name: &Arc<str>, id: u128, partitions: usize) {
         let known = self.topics.entry(name.clone()).or_default();
         if known.id != id {
@@ -122,7 +121,7 @@ impl GroupMarks {
         known.partitions.resize_with(partitions, PartitionMarks::default);
     }
 
-    /// Forgets topics that the group does not read any more.
+    /// Drops topics that the group no longer reads.
     pub(super) fn only(&mut self, names: &[Arc<str>]) {
         self.topics.retain(|name, _| names.contains(name));
     }
@@ -132,10 +131,10 @@ impl GroupMarks {
         self.topics.get_mut(topic)?.partitions.get_mut(number)
     }
 
-    /// Notes what was found at `at` in a partition that ended with `end` before it was asked.
+    /// Notes what was found at `at` in a partition that ended at `end` just before.
     pub(super) fn note(&mut self, partition: &Partition, at: i64, found: Found, end: i64) {
         let mark = match found.offset {
-            // A message without a time is no earlier than the time it was found by.
+            // A message without a time counts as the time it was found by.
             Some(first) => Mark { at, first, until: found.at_millis.max(at) },
             None => Mark { at, first: end, until: i64::MIN },
         };
@@ -144,13 +143,13 @@ impl GroupMarks {
         }
     }
 
-    /// What is known of the message at `from` and those after it.
+    /// What is known of the message at `from` and later ones.
     pub(super) fn bracket(&self, (topic, number): &Partition, from: i64) -> Bracket {
         let marks = || self.topics.get(topic)?.partitions.get(usize::try_from(*number).ok()?);
         marks().map_or_else(Bracket::default, |marks| marks.bracket(from))
     }
 
-    /// Keeps what is of use to a group that waits at `from` of a partition that ends with `end`.
+    /// Keeps what is useful to a group that waits at `from` of a partition that ends at `end`.
     pub(super) fn keep(&mut self, partition: &Partition, from: i64, end: i64) {
         if let Some(marks) = self.of(partition) {
             match from < end {
@@ -166,7 +165,7 @@ impl GroupMarks {
 pub(super) struct Marks(HashMap<String, (GroupMarks, Instant)>);
 
 impl Marks {
-    /// What is known of a group, which is forgotten when nobody asks for long.
+    /// The marks of a group, dropped when long unused.
     pub(super) fn group(&mut self, name: &str) -> &mut GroupMarks {
         let now = Instant::now();
         let known = self.0.entry(name.to_owned()).or_insert((GroupMarks::default(), now));

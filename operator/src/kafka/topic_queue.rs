@@ -1,8 +1,8 @@
-//! Who waits for something to be done with a topic of one cluster.
+//! The queue of callers that wait for topics of one cluster.
 //!
-//! Looks and changes have a queue each; while one batch is under way the next one gathers. A
-//! reconcile that waits takes one of the operator's few slots, so nobody waits long on a cluster
-//! that is not known to answer: all but a few are told so, and come again.
+//! Reads and changes have a queue each; while one batch runs, the next one gathers. A waiting
+//! reconcile takes one of the operator's few slots, so none waits long on a cluster that may not
+//! answer: most are told so, and retry.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,24 +19,24 @@ use super::{CONVERSATION_MAX, Deadline, Failure};
 /// Topics of a batch: a description of one with its settings is some 5 KiB, so a batch is 1 MB.
 const BATCH_MAX: usize = 200;
 
-/// Jobs that wait at once; a reconcile has one, and there are fewer of those by far.
+/// Jobs waiting at once; a reconcile has one, so there are far fewer.
 const WAITING_MAX: usize = 5_000;
 
-/// Of a cluster that is not known to answer, this many may wait until it is known.
+/// While it is unknown whether a cluster answers, this many may wait for the result.
 const UNKNOWN_WAITING_MAX: usize = 4;
 
-/// The others wait no longer than this: half of what it takes to know that nobody answers.
+/// The others wait at most this long: half the time in which a dead cluster is found.
 const UNKNOWN_WAIT: Duration = Duration::from_secs(4);
 
-/// Whoever comes this soon after a failure to reach anybody is told of that one.
+/// A caller this soon after a failed connection gets the same error.
 const FAILURE_TOLD: Duration = Duration::from_secs(5);
 
-/// The same while it is tried again: that takes no longer than this.
+/// The same during a retry, which takes at most this long.
 const FAILURE_TOLD_TRYING: Duration = Duration::from_secs(30);
 
 type Outcome = Result<Done, Failure>;
 
-/// The queues of one session: making a topic takes longer than looking at one.
+/// The queues of one session: changing a topic takes longer than reading one.
 #[derive(Default)]
 pub(super) struct TopicQueues {
     looks: TopicQueue,
@@ -71,8 +71,8 @@ impl TopicQueue {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next batch; `None` when nobody waits, and nobody looks after it any more. Two changes of
-    /// one topic come one after the other.
+    /// The next batch; `None` when the queue is empty, and its worker stops. Two changes of one
+    /// topic run one after the other.
     fn take(&self) -> Option<Vec<Waiting>> {
         let mut state = self.state();
         let (mut taken, mut left) = (Vec::new(), VecDeque::new());
@@ -146,7 +146,7 @@ impl Session {
     fn work(self: &Arc<Self>, jobs: &[Job]) -> Vec<Outcome> {
         let deadline = Deadline::within(CONVERSATION_MAX);
         let topic = jobs.first().map_or("", |job| &job.topic);
-        // Records of holders are a group's commits; without them no broker is asked about a group.
+        // Records of holders are a group's commits; other jobs need no group.
         let group = jobs.iter().any(Job::is_about_records).then_some(HOLDERS_GROUP);
         match self.link(topic, group, deadline) {
             Ok(link) => {

@@ -1,8 +1,7 @@
-//! Topics: observe, change and delete many at a time; each has an outcome of its own.
+//! Observes, changes and deletes topics, many at a time, each with its own outcome.
 //!
-//! Kafka's older call for changing settings replaces all of a topic's own settings, so those that
-//! are not ours are read first and written back. Partitions are added, never removed; a replication
-//! factor is never changed.
+//! Kafka's older call for settings replaces all of a topic's settings, so foreign ones are read
+//! first and written back. Partitions are added, never removed; a replication factor never changes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -70,9 +69,9 @@ pub enum TopicChange {
         /// How many it shall have.
         partitions: u32,
     },
-    /// Replace its own settings by these: all of them, also those left alone.
+    /// Replaces all of its own settings by these.
     Set {
-        /// Every setting the topic shall have of its own.
+        /// All of the topic's own settings.
         own_settings: BTreeMap<String, String>,
     },
 }
@@ -91,7 +90,7 @@ pub(super) enum JobKind {
     /// Read what is on record.
     Recorded(Place),
     Change(TopicChange),
-    /// Put on record; what is about a group lies at the job's topic.
+    /// Records; those about a group lie at the job's topic.
     Record {
         place: Place,
         text: String,
@@ -108,7 +107,7 @@ pub(super) enum Done {
     Made,
 }
 
-/// Records are written after what is made, before what is deleted.
+/// Records are written after creations, before deletions.
 const RECORD_ORDER: u8 = 4;
 
 type Outcome = Result<Done, Failure>;
@@ -155,7 +154,7 @@ impl Job {
             None => Code::BadMessage,
         };
         let was_so = match &self.kind {
-            // Another replica, or a retry of ours, was faster: the next look finds it.
+            // Another replica, or our own retry, was faster: the next read finds it.
             JobKind::Change(TopicChange::Create { .. }) => code == Code::TopicAlreadyExists,
             JobKind::Delete => matches!(code, Code::UnknownTopicOrPartition | Code::UnknownTopic),
             _ => false,
@@ -163,7 +162,7 @@ impl Job {
         if was_so { Ok(Done::Made) } else { Err(Failure::answered(&self.what(), code)) }
     }
 
-    /// Which changes go before others; those of one kind have the same.
+    /// The order of changes; equal for changes of one kind.
     fn order(&self) -> u8 {
         match &self.kind {
             JobKind::Observe | JobKind::Recorded(_) => 0,
@@ -253,7 +252,7 @@ fn change(admin: &Admin, batch: &[Numbered<'_>], deadline: Deadline) -> Vec<(usi
     if let Err(KafkaError::AdminOpCreation(_) | KafkaError::Nul(_)) = &told
         && batch.len() > 1
     {
-        // One of them can't even be written down; the others have nothing to do with it.
+        // One of them can't be encoded; the others are unaffected.
         let alone = batch.chunks(1).flat_map(|one| change(admin, one, deadline));
         return alone.collect();
     }
@@ -270,7 +269,7 @@ fn change(admin: &Admin, batch: &[Numbered<'_>], deadline: Deadline) -> Vec<(usi
 /// What became of each topic of a request.
 type Told = KafkaResult<HashMap<String, Result<(), Code>>>;
 
-/// Sends the request that `batch`, all of one kind, amounts to.
+/// Sends the request for `batch`, whose changes are all of one kind.
 fn request(admin: &Admin, batch: &[Numbered<'_>], options: &AdminOptions) -> Told {
     let mut creations = Vec::new();
     let mut growths = Vec::new();
@@ -326,7 +325,7 @@ fn request(admin: &Admin, batch: &[Numbered<'_>], options: &AdminOptions) -> Tol
     Ok(told.collect())
 }
 
-/// Observes topics: one question for what they are, one (per hundred) for their settings.
+/// Observes topics: one request for their descriptions, one (per hundred) for their settings.
 fn observe(
     link: &Link,
     admin: &Admin,
@@ -375,7 +374,7 @@ fn settings_of<'a>(
     let what = |name: &str| format!("describe the settings of topic {name}");
     let resources: Vec<ResourceSpecifier<'_>> =
         names.iter().map(|name| ResourceSpecifier::Topic(name)).collect();
-    // The answers are in the order of what was asked for.
+    // Answers are in the order of the request.
     let answers = match block_on(admin.describe_configs(&resources, &options(deadline))) {
         Ok(answers) => answers,
         Err(error) => {

@@ -1,6 +1,6 @@
-//! Reading the values behind references to Secrets: what the operator itself signs in with.
+//! Reads the Secrets that the operator itself signs in with.
 //!
-//! Values are fetched one by one, right before use, and dropped after it; none is cached. The types
+//! Values are read one by one, right before use, and dropped after it; none is cached. The types
 //! that carry them neither print nor serialise.
 
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ impl Secrets {
     /// User name and password.
     ///
     /// # Errors
-    /// When Secret or key are missing, or the API server refuses or is away.
+    /// When Secret or key are missing, or the API server refuses or can't be reached.
     pub async fn login(&self, reference: &CredentialsRef) -> Result<Login, StepError> {
         let name = reference.name.as_str();
         let data = self.data(name).await?;
@@ -112,6 +112,6 @@ impl Secrets {
 }
 
 fn fault(reason: Reason, message: String) -> StepError {
-    // Someone will create it: worth looking again soon, so not `Invalid`.
+    // Someone will create it: retry soon, so not `Invalid`.
     StepError::new(Step::Observe, Category::External, reason, SecretFault { reason, message })
 }

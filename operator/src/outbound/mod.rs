@@ -1,11 +1,11 @@
-//! Whom the operator may connect to because a spec says so, and how many bytes it holds of what
-//! they answer: anybody who may write a spec names hosts, and whatever listens there answers.
+//! To whom the operator may connect because a spec says so, and how many bytes of their answers it
+//! holds: anybody who may write a spec names hosts, and anything may listen there.
 //!
-//! Hosts are named exactly, or by a domain (`*.example.com`). Without any, all are allowed but
-//! link-local addresses, where a cloud's metadata service is, which never are. Brokers
-//! that a cluster names itself are looked at when a connection to it is made. Limits: those that it
-//! names later are connected to by the client library, unseen; and what brokers answer is bounded
-//! for each connection (`receive.message.max.bytes`), not by the budget here.
+//! Hosts are allowed by exact name or by domain (`*.example.com`). Without a list, all are allowed
+//! except link-local addresses (a cloud's metadata service), which never are. Brokers that a
+//! cluster names are checked when a connection to it is made. Limits: the client library connects,
+//! unchecked, to brokers named later; brokers' answers are bounded per connection
+//! (`receive.message.max.bytes`), not by the budget here.
 
 pub mod credentials;
 
@@ -15,15 +15,15 @@ use std::sync::Arc;
 
 use millrace_ddl::{Budget, is_link_local};
 
-/// Bytes of answers held at once, of ClickHouse and of collectors' metrics together: an eighth of
+/// Bytes of answers held at once, from ClickHouse and collectors' metrics together: an eighth of
 /// the chart's 96 MiB, beside 40 MiB at rest and 18 MiB that reconciles hold. A metrics page has
-/// 100 kB and tables with a thousand columns 200 kB, so some sixty are read at once.
+/// 100 kB and tables with a thousand columns 200 kB, so about sixty fit at once.
 const ANSWERS_BYTES_MAX: usize = 12 * 1024 * 1024;
 
-/// The longest answer of ClickHouse: a third of the budget, and twenty times what is honest.
+/// The longest answer of ClickHouse: a third of the budget, and twenty times a normal one.
 pub const CLICKHOUSE_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Bounds on what goes out and what comes back. Clones share the budget.
+/// Limits on connections and answers. Clones share the budget.
 #[derive(Clone, Debug)]
 pub struct Outbound {
     /// Allowed hosts; empty: all.
@@ -95,8 +95,8 @@ impl Outbound {
     }
 }
 
-/// Whether one of these `host:port` resolves to a link-local address; names that don't resolve are
-/// for whoever connects to tell. Blocks.
+/// Whether one of these `host:port` resolves to a link-local address; unresolvable names fail when
+/// connecting. Blocks.
 pub(crate) fn link_local_among(servers: &str) -> Option<String> {
     let resolved = |server: &&str| {
         server.to_socket_addrs().is_ok_and(|mut all| all.any(|address| is_link_local(address.ip())))

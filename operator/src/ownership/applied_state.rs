@@ -1,13 +1,12 @@
-//! Whether a child still is what was last applied, told from its metadata alone.
+//! Whether a child still is what was last applied, by its metadata alone.
 //!
-//! Server-side apply keeps in `managedFields` which manager owns which field, and takes a field
-//! from its owner when someone else gives it another value (Kubernetes' documentation, "Server-Side
-//! Apply", field management). So a child that carries the hash of what is wanted, and of which just
-//! the wanted fields are ours, holds what we wrote, and needn't be read to be compared. A child's
-//! watch brings all of that.
+//! Server-side apply records in `managedFields` which manager owns which field, and takes a field
+//! from its owner when someone else changes it (Kubernetes' documentation, "Server-Side Apply",
+//! field management). So a child that carries the desired state's hash, and of which exactly the
+//! desired fields are ours, holds what we wrote and needn't be read. Its watch carries all of that.
 //!
-//! What is not understood here, such as a list that the API server merges by a key unknown to us,
-//! makes two claims differ: the child is then read, as it would be without them.
+//! Whatever is not understood, such as a list merged by an unknown key, makes two states differ:
+//! then the child is read.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -36,13 +35,13 @@ const ATOMIC_ITEMS: [&str; 2] = ["ownerReferences", "imagePullSecrets"];
 const NOT_MANAGED: [&str; 5] =
     ["apiVersion", "kind", "status", "metadata.name", "metadata.namespace"];
 
-/// The hash of what was applied and the fields that are ours, as a fingerprint of 64 bits.
+/// The applied hash and our fields, as a fingerprint of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppliedState(u64);
 
 impl AppliedState {
-    /// The claim that a child's metadata makes. None of one that is being deleted, was never
-    /// applied by us, or doesn't say by whom.
+    /// The state in a child's metadata. None for one that is being deleted, was never applied by
+    /// us, or names no manager.
     #[must_use]
     pub fn of<K: kube::Resource>(child: &K) -> Option<Self> {
         if child.meta().deletion_timestamp.is_some() {
@@ -55,8 +54,7 @@ impl AppliedState {
         other.is_none().then(|| Self::new(hash, fields))
     }
 
-    /// The claim that `wanted`, applied as a whole with this hash, makes as long as nobody changes
-    /// it.
+    /// The state that `wanted`, applied as a whole with this hash, has until somebody changes it.
     #[must_use]
     pub fn expected(wanted: &Value, hash: &str) -> Self {
         Self::new(hash, &fields(wanted))
@@ -70,7 +68,7 @@ impl AppliedState {
     }
 }
 
-/// The fields that a child's last apply by us gave it; `None` of one that was never applied.
+/// The fields of our last apply; `None` if there was none.
 #[must_use]
 pub fn ours<K: kube::Resource>(child: &K) -> Option<&Value> {
     let entry = child.managed_fields().iter().find(|entry| is_ours(entry))?;
@@ -136,8 +134,8 @@ mod tests {
 
     type Child = PartialObjectMeta<k8s_openapi::api::apps::v1::DaemonSet>;
 
-    /// What was applied, and the metadata a watch told of after, of each kind of child, as
-    /// Kubernetes 1.34 had them.
+    /// What was applied, and the metadata that a watch then carried, for each kind of child,
+    /// recorded from Kubernetes 1.34.
     const CAPTURED: [&str; 7] = [
         include_str!("../../testdata/claims/configmap.json"),
         include_str!("../../testdata/claims/daemonset.json"),

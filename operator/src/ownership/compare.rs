@@ -1,17 +1,16 @@
-//! Does a live object still say what we applied? A pure comparison of two JSON values.
+//! Whether a live object still holds what we applied: a pure comparison of two JSON values.
 //!
-//! The API server fills in defaults and others may add fields, so the question is whether the
-//! wanted value is *contained* in the live one. Lists the API merges by a key are matched by it;
-//! all other lists must have the same length. It reports where they differ, not what the values
-//! are: a value may be a secret's neighbour.
+//! The API server adds defaults and others may add fields, so the desired value must be *contained*
+//! in the live one. Lists that the API merges by a key are matched by it; all other lists must have
+//! the same length. It reports the differing fields without their values, which may be next to a
+//! secret.
 
 use serde_json::{Map, Value};
 
-/// No more differing fields than this are reported; one is enough to act.
+/// Most differing fields reported; one is enough to act.
 const DIFFERENCES_MAX: usize = 5;
 
-/// The fields in which `live` does not hold what `wanted` says, as dotted paths; empty when it
-/// does.
+/// The fields in which `live` lacks what `wanted` says, as dotted paths; empty if none.
 #[must_use]
 pub fn differences(wanted: &Value, live: &Value) -> Vec<String> {
     let mut found = Vec::new();
@@ -35,9 +34,9 @@ fn walk(wanted: &Value, live: Option<&Value>, path: &mut String, found: &mut Vec
     }
 }
 
-/// What must be taken out of `live` before `wanted` can be applied, as a JSON merge patch: the
-/// fields of `ours` (in the form of `FieldsV1`) where an empty object is wanted. Of an object whose
-/// last field an apply gives up, Kubernetes up to 1.34 at least makes a null, which it then refuses
+/// What to remove from `live` before applying `wanted`, as a JSON merge patch: the fields of `ours`
+/// (in the form of `FieldsV1`) where an empty object is desired. When an apply removes an object's
+/// last field, Kubernetes up to at least 1.34 makes it null and refuses that
 /// (kubernetes/kubernetes#135841). `None`: nothing.
 #[must_use]
 pub fn emptied(wanted: &Value, live: &Value, ours: &Value) -> Option<Value> {
@@ -114,7 +113,7 @@ fn same_leaf(wanted: &Value, live: &Value, path: &str) -> bool {
     }
     match (wanted, live) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
-        // The API server writes quantities in its own form: 1024Mi comes back as 1Gi.
+        // The API server normalises quantities: 1024Mi comes back as 1Gi.
         (Value::String(a), Value::String(b)) if is_quantity_path(path) => {
             matches!((quantity(a), quantity(b)), (Some(a), Some(b)) if a == b)
         }
@@ -128,7 +127,7 @@ fn is_quantity_path(path: &str) -> bool {
     path.contains(".resources.") || path.ends_with(".sizeLimit")
 }
 
-/// A quantity in thousandths of its unit; `None` for what does not look like one.
+/// A quantity in thousandths of its unit; `None` if it isn't one.
 #[must_use]
 pub fn quantity(text: &str) -> Option<i128> {
     let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());

@@ -1,6 +1,6 @@
 //! Which fields of a child are ours, and whether they still hold what was applied. Pure.
 //!
-//! It must not read or write an object (`cluster` does) or remember one (`cache` does).
+//! It must not read or write an object (`cluster` does) or cache one (`cache` does).
 
 pub mod applied_state;
 pub mod compare;

@@ -1,9 +1,9 @@
-//! What reconcilers see of pods: the newest answer of each, at once; asking goes on behind it.
+//! The newest answer of each pod, at once; pods are asked in the background.
 //!
-//! So pods that hang (a policy that drops their packets, a node that is gone) keep no reconcile
-//! waiting. A figure is as old as the look before the present one, and says so. Limits: a pod is
-//! asked once at a time and at most every [`FRESH`]; [`LOOKS_MAX`] looks go on at once; a pod
-//! nobody asked for in ten minutes is forgotten.
+//! So hanging pods (a policy drops their packets, a node is lost) delay no reconcile. A figure
+//! comes from the scrape before the present one, and carries its age. Limits: a pod is asked once
+//! at a time and at most every [`FRESH`]; [`LOOKS_MAX`] scrapes at once; a pod unused for ten
+//! minutes is dropped.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,14 +15,14 @@ use tokio::sync::Semaphore;
 
 use super::{LOOK_MAX, Look, PODS_MAX, PodSource, Sample, ScrapeError, Target};
 
-/// An answer younger than this is not asked for again. Just under the pools' own interval, so that
-/// every look brings a new one.
+/// An answer younger than this is not asked for again. Just under the pools' interval, so that
+/// every reconcile gets a new one.
 const FRESH: Duration = Duration::from_secs(8);
-/// Looks at once: 16 of 100 pods are 1,600 sockets at most.
+/// Scrapes at once: 16 of 100 pods are at most 1,600 sockets.
 const LOOKS_MAX: usize = 16;
-/// A look that has no answer by now was given up: its time, and what it waited for others.
+/// A scrape without an answer by now was given up: its timeout, and its wait for a turn.
 const GIVEN_UP_AFTER: Duration = LOOK_MAX.saturating_mul(30);
-/// A pod nobody asked for in this time is gone.
+/// A pod unused for this long is gone.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
 /// The newest answers of a slow source.
@@ -32,7 +32,7 @@ pub struct PodBoard {
     looks: Arc<Semaphore>,
 }
 
-/// What is known of one pod.
+/// The state of one pod.
 struct Entry {
     wanted_at: Instant,
     asked_at: Option<Instant>,
@@ -55,7 +55,7 @@ impl PodBoard {
         Self { source, entries: Arc::default(), looks: Arc::new(Semaphore::new(LOOKS_MAX)) }
     }
 
-    /// What is known now, and who is to be asked.
+    /// The cached answers, and whom to ask.
     fn newest(&self, targets: &[Target]) -> (Look, Vec<Target>) {
         let now = Instant::now();
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,7 +99,7 @@ impl PodBoard {
 impl PodSource for PodBoard {
     fn look<'a>(&'a self, targets: &'a [Target], now: Timestamp) -> BoxFuture<'a, Look> {
         let (look, due) = self.newest(targets);
-        // A look each: its place is one of those that go on at once.
+        // Each scrape takes one of the places.
         for some in due.chunks(PODS_MAX) {
             self.ask(some.to_vec(), now);
         }
@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers when it is told to.
+    /// Answers when told to.
     #[derive(Default)]
     struct Slow {
         go: Notify,

@@ -1,4 +1,4 @@
-//! Asks pods over HTTP. Plain: the admin port carries figures only, and serves the kubelet's
+//! Scrapes pods over HTTP, unencrypted: the admin port has figures only, and serves the kubelet's
 //! probes.
 
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ use crate::error::chain;
 pub struct HttpPods {
     client: Client<HttpConnector, Empty<Bytes>>,
     port: u16,
-    /// Bytes of answers left; who finds none waits, within his time.
+    /// Bytes left for answers; others wait, within their timeout.
     answers: Budget,
 }
 
@@ -34,13 +34,13 @@ impl HttpPods {
     #[must_use]
     pub fn new(port: u16) -> Self {
         let mut builder = Client::builder(TokioExecutor::new());
-        // A connection for each look: kept open they would be as many as there are pods.
+        // A connection per scrape: kept open, there would be as many as pods.
         builder.pool_max_idle_per_host(0);
         let answers = Budget::new(ANSWER_BYTES_MAX);
         Self { client: builder.build_http(), port, answers }
     }
 
-    /// Takes what it holds of answers out of this budget.
+    /// Shares this budget for answers.
     #[must_use]
     pub fn sharing(self, answers: Budget) -> Self {
         Self { answers, ..self }
@@ -64,8 +64,8 @@ impl HttpPods {
         })
     }
 
-    /// The answer, paid for once it is known how long it is: a pod that says nothing costs nothing,
-    /// and nobody waits with a part of an answer in hand.
+    /// The answer; the budget is charged once its length is known: a silent pod costs nothing, and
+    /// nobody waits while holding part of an answer.
     async fn text(
         &self,
         address: SocketAddr,

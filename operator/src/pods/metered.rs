@@ -1,9 +1,9 @@
-//! What Kubernetes' metrics API (`metrics.k8s.io`, served by metrics-server and others) says of
-//! pods that don't tell of themselves: processor time and memory, nothing else.
+//! CPU and memory of silent pods from Kubernetes' metrics API (`metrics.k8s.io`, served by
+//! metrics-server and others).
 //!
-//! It stands in where a network policy keeps the operator from the pods' admin port. A cluster
-//! without that API is the usual case and no failure: it is asked again after [`ABSENT_SECONDS`].
-//! Nothing is judged here. Limits: [`ANSWER_SECONDS_MAX`] for all pages of an answer.
+//! It stands in where a network policy blocks the pods' admin port. A cluster without that API is
+//! normal and no failure: it is tried again after [`ABSENT_SECONDS`]. Judges nothing. Limits:
+//! [`ANSWER_SECONDS_MAX`] for all pages of an answer.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -20,17 +20,17 @@ use super::pod_state::amount;
 use crate::error::chain;
 use crate::pods::pages;
 
-/// Who asks waits no longer than this: the reconcile of a pool stands meanwhile.
+/// Longest wait: the pool's reconcile blocks meanwhile.
 const ANSWER_SECONDS_MAX: u64 = 2;
-/// A cluster that has no such API, or whose role keeps us from it, is asked again after this long.
+/// Retry interval where the API is missing, or our role may not use it.
 const ABSENT_SECONDS: i64 = 600;
-/// One that has it and did not answer is asked again after this long.
+/// Retry interval where the API exists and did not answer.
 const AWAY_SECONDS: i64 = 60;
 
-/// What was metered of one pod.
+/// The measurement of one pod.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metered {
-    /// When, in seconds: the end of the window that was metered.
+    /// When, in seconds: the end of the measured window.
     pub at: i64,
     /// Processor time used, in thousandths of a core.
     pub cpu_millicores: f64,
@@ -61,7 +61,7 @@ struct ContainerFigures {
 }
 
 impl MetricsApi {
-    /// What it says of the pods that `selector` selects; nothing where it is not there.
+    /// The measurements of pods that `selector` selects; none where the API is missing.
     pub async fn pods(
         &self,
         client: &Client,
@@ -102,7 +102,7 @@ impl MetricsApi {
     }
 }
 
-/// The collector's own figures; what runs beside it in the pod is not what its limits are for.
+/// The collector's container only: its limits don't cover others in the pod.
 fn figures(pod: &DynamicObject) -> Option<(String, Metered)> {
     let figures: Figures = serde_json::from_value(pod.data.clone()).ok()?;
     let collector = figures.containers.iter().find(|it| it.name == CONTAINER)?;

@@ -1,9 +1,8 @@
-//! What collectors say of themselves: one look at the `/metrics` of each pod of a pool.
+//! Metrics of collectors: scrapes `/metrics` of each pod of a pool.
 //!
-//! [`HttpPods`] asks, [`PodBoard`] gives what was answered without waiting, [`MetricsApi`] stands
-//! in for pods that don't answer, [`PodRates`] makes rates of two looks. A figure a pod doesn't
-//! give is no figure, never a zero that stands for one. Nothing is judged here. Limits:
-//! [`PODS_MAX`] pods at once, [`LOOK_MAX`] for each.
+//! [`HttpPods`] scrapes, [`PodBoard`] returns cached answers without waiting, [`MetricsApi`] stands
+//! in for silent pods, [`PodRates`] makes rates from two samples. A missing figure is missing,
+//! never zero. Judges nothing. Limits: [`PODS_MAX`] pods at once, [`LOOK_MAX`] each.
 
 mod board;
 mod http;
@@ -31,9 +30,9 @@ pub use text::{TextError, sample};
 pub const CONTAINER: &str = "collector";
 /// The collector's port for probes and metrics.
 pub const ADMIN_PORT: i32 = 9464;
-/// Pods asked at once by one look; each is one socket for two seconds at most.
+/// Pods asked at once by one scrape; each is one socket for at most two seconds.
 pub const PODS_MAX: usize = 100;
-/// A look takes no longer: an answer of a healthy pod takes milliseconds.
+/// Timeout of a pod: a healthy one answers in milliseconds.
 pub const LOOK_MAX: Duration = Duration::from_secs(2);
 /// The longest answer. A collector with 200 partitions of three topics writes 100 kB.
 pub const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -47,7 +46,7 @@ pub struct Target {
     pub address: IpAddr,
 }
 
-/// What one pod said. Counters are since its process began.
+/// One pod's figures. Counters are since its process began.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     /// When it was asked, in seconds.
@@ -60,7 +59,7 @@ pub struct Sample {
     pub records_apart: u64,
     /// Records held now.
     pub records_held: u64,
-    /// When its process began, in seconds, if it says so.
+    /// When its process began, in seconds, if stated.
     pub started_at: Option<i64>,
     /// Messages that Kafka deleted before they were read, by topic.
     pub lost_to_retention: BTreeMap<String, u64>,
@@ -84,7 +83,7 @@ pub struct Sample {
     pub table_inserts: BTreeMap<String, u64>,
     /// Inserts that each live table remembers.
     pub table_remembers_inserts: BTreeMap<String, u64>,
-    /// For how many seconds at most, where it says so.
+    /// For at most how many seconds, if stated.
     pub table_remembers_seconds: BTreeMap<String, u64>,
     /// Messages behind the last committed one, by topic and partition: those this pod reads.
     pub lag_messages: BTreeMap<(String, i32), u64>,
@@ -108,7 +107,7 @@ pub enum ScrapeError {
         pod: String,
         /// Its address.
         address: IpAddr,
-        /// What went wrong, in the client's words.
+        /// The client's error text.
         cause: String,
     },
     /// An answer that isn't metrics.
@@ -118,12 +117,12 @@ pub enum ScrapeError {
         pod: String,
         /// Its address.
         address: IpAddr,
-        /// What was wrong with them.
+        /// What is wrong with them.
         cause: TextError,
     },
 }
 
-/// One look at a pool's pods, by name.
+/// One scrape of a pool's pods, by name.
 pub type Look = BTreeMap<String, Result<Sample, ScrapeError>>;
 
 /// Something that can ask pods.

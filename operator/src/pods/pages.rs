@@ -1,8 +1,8 @@
-//! Lists read to their end, a page at a time: what is decided on half a list is decided wrongly.
+//! Reads lists to their end, page by page: a decision on half a list is wrong.
 //!
-//! Each page is cut down to what is kept of it before the next is asked for, so that a long list
-//! costs no more memory than that and one page. Pages are those of one moment. Limits: what there
-//! is; a pool has 1,000 pods at most, or one on each node.
+//! Each page is reduced to what is needed before the next one is read, so a long list takes the
+//! memory of that and one page. Pages are of one resource version. Limits: none; a pool has at most
+//! 1,000 pods, or one on each node.
 
 use kube::api::{Api, ListParams};
 use serde::de::DeserializeOwned;

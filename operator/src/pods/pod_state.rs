@@ -67,7 +67,7 @@ pub fn facts(pod: &Pod) -> PodState {
     }
 }
 
-/// The limit in force: what the kubelet says it has set, else what was asked for.
+/// The limit in force: the kubelet's figure, else the spec's.
 fn limit(pod: &Pod, container: Option<&ContainerStatus>, resource: &str) -> Option<Quantity> {
     let set = container
         .and_then(|it| it.resources.as_ref()?.limits.as_ref())

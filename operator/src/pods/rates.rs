@@ -1,8 +1,8 @@
-//! From two looks at a pool's pods to what sizing asks: how busy, how full, how the sink does.
-//! Pure.
+//! From two samples of a pool's pods to what sizing needs: how busy, how full, how fast the sink
+//! is. Pure.
 //!
-//! What a pod said counts as seen when it said it; a pod that no longer answers keeps what it said
-//! with its age, so that the rule can tell missing from calm. Limits: as many pods as are listed.
+//! A figure's time is when the pod reported it. A silent pod keeps its last figures with their age,
+//! so that the rule distinguishes missing from calm. Limits: as many pods as are listed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,21 +10,21 @@ use millrace_autoscale::{Aged, Pod, Sink};
 
 use super::{Look, Metered, MeteredPods, PodState, Sample};
 
-/// Rows that can't be stored are the data's fault; every other insert sent again is the sink's.
+/// Rows that can't be stored are the data's fault; other resent inserts are the sink's.
 const NOT_THE_SINKS: &str = "bad_rows";
 
 /// What is kept of a pool's pods.
 #[derive(Clone, Debug, Default)]
 pub struct PodRates {
-    /// The pods that told about themselves, each with when.
+    /// Pods that reported, each with the time.
     pub pods: Vec<Aged<Pod>>,
     /// The sink, as the pods see it.
     pub sink: Option<Aged<Sink>>,
-    /// Pods that were looked for.
+    /// Pods that were asked.
     pub listed: usize,
     /// The ordinals of those whose newest figures come from the metrics API.
     pub metered: BTreeSet<u32>,
-    /// Which pod reads which partition; left out where two say so.
+    /// Which pod reads which partition; none where two claim it.
     pub owners: BTreeMap<(String, i32), u32>,
     seen: BTreeMap<String, Seen>,
 }
@@ -39,7 +39,7 @@ struct Seen {
     oom_kills: u32,
 }
 
-/// What inserts did between two looks.
+/// What inserts did between two samples.
 #[derive(Clone, Copy, Debug, Default)]
 struct Inserts {
     sent: u64,
@@ -48,7 +48,7 @@ struct Inserts {
 }
 
 impl PodRates {
-    /// Takes a look at the pods, and what was metered of those that did not answer. The same look
+    /// Adds a sample of the pods, and measurements of those that did not answer. The same sample
     /// again changes nothing.
     pub fn note(&mut self, pods: &[PodState], look: &Look, metered: &MeteredPods) {
         let before = std::mem::take(&mut self.seen);
@@ -79,7 +79,7 @@ impl PodRates {
 
 fn seen(facts: &PodState, was: Seen, sample: Option<&Sample>, inserts: &mut Inserts) -> Seen {
     let mut now = was.clone();
-    // What a pod went through before it was first seen may be long past, and was counted then.
+    // Counts from before a pod's first sample may be long past, and were counted then.
     if was.known && facts.out_of_memory_at > was.out_of_memory_at {
         now.oom_kills = was.oom_kills.saturating_add(1);
     }
@@ -104,7 +104,7 @@ fn seen(facts: &PodState, was: Seen, sample: Option<&Sample>, inserts: &mut Inse
     now
 }
 
-/// What was metered of a pod, unless it is older than what is known of it.
+/// A pod's measurement, unless its own figures are newer.
 fn told_by(metered: &Metered, facts: &PodState, seen: &Seen) -> Option<Aged<Pod>> {
     let Metered { at, cpu_millicores, memory_bytes } = *metered;
     let known = seen.told.as_ref().is_some_and(|told| told.seen_at >= at);
@@ -138,7 +138,7 @@ fn refused(sample: &Sample) -> u64 {
     classes.filter(|(class, _)| *class != NOT_THE_SINKS).map(|(_, count)| count).sum()
 }
 
-/// A partition that two pods count is being handed over: nobody's, until one of them lets go.
+/// A partition that two pods claim is being handed over: nobody's until one releases it.
 fn owners(seen: &BTreeMap<String, Seen>) -> BTreeMap<(String, i32), u32> {
     let mut owners: BTreeMap<(String, i32), Option<u32>> = BTreeMap::new();
     for seen in seen.values() {

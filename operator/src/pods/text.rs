@@ -1,6 +1,6 @@
-//! Reads the Prometheus text format as far as a collector's own metrics need it. Pure.
+//! Parses the Prometheus text format as far as a collector's metrics need it. Pure.
 //!
-//! Families that are not known are passed over, so that another release's collectors can be read.
+//! Unknown families are skipped, so that other releases' collectors can be read.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::Sample;
 /// Series read at most; a collector with 200 partitions of three topics writes 2,000.
 const SERIES_MAX: usize = 50_000;
 
-/// What was wrong with the text.
+/// What is wrong with the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
     /// A line that is no sample.
@@ -130,7 +130,7 @@ impl<'a> Series<'a> {
         is_name.then_some(Self { name, labels, value })
     }
 
-    /// A label's value. Those read here are words without escapes.
+    /// A label's value. Those read here have no escapes.
     fn label(&self, name: &str) -> Option<&'a str> {
         let mut rest = self.labels;
         while let Some((label, behind)) = rest.split_once("=\"") {

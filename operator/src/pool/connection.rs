@@ -1,5 +1,5 @@
-//! From the connections users write to those the collector reads: the same words, with references
-//! to Secrets turned into paths of files. Pure; every path is noted in [`SecretUses`].
+//! From the spec's connections to the collector's: the same settings, with references to Secrets as
+//! file paths. Pure; notes every path in [`SecretUses`].
 
 use std::fmt::Display;
 use std::str::FromStr;

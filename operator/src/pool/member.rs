@@ -9,7 +9,7 @@ use super::workload::pod_figures;
 
 /// A StatefulSet's pods carry the revision they were made from.
 pub const REVISION_LABEL: &str = "controller-revision-hash";
-/// Last words told; more is in the pod's log.
+/// Longest excerpt of last output; the rest is in the pod's log.
 const WORDS_BYTES_MAX: usize = 400;
 
 /// One pod; it runs the newest template if that is `newest`.
@@ -44,7 +44,7 @@ pub fn member(pod: &Pod, newest: Option<&str>, now: Timestamp) -> Member {
     member
 }
 
-/// What a container said last: all of it when it refused its settings, as it says nothing else
+/// A container's last output: all of it when it refused its settings, since it prints nothing else
 /// then; otherwise the last line, which has the cause.
 fn last_words(ended: &ContainerStateTerminated) -> String {
     let message = ended.message.as_deref().unwrap_or_default();

@@ -1,11 +1,9 @@
-//! The share of a pod's memory limit that its collector may hold records in, by its allocator.
-//! Pure.
+//! The share of a pod's memory limit for records, by allocator. Pure.
 //!
-//! What a process takes beside its records depends on what its allocator keeps. Measured at the
-//! edge with a limit of 128 MiB, half of it for records, under a burst (docs/operations.md):
-//! `system` took up to 102 MiB, `mimalloc` up to 153, half as much again. So with `mimalloc` the
-//! share is a third at most: the same records then have a limit half as large again. Limits:
-//! `jemalloc` has the share of `system`.
+//! What a process takes beside its records depends on its allocator. Measured at the edge with a
+//! limit of 128 MiB, half of it for records, under a burst (docs/operations.md): `system` took up
+//! to 102 MiB, `mimalloc` up to 153. So `mimalloc` gets at most a third, and needs a limit half as
+//! large again for the same records. Limits: `jemalloc` gets the share of `system`.
 
 use millrace_config as config;
 use millrace_crds::v1alpha1::Allocator;

@@ -21,7 +21,7 @@ use kube::{Resource, ResourceExt};
 use millrace_crds::ROLLOUT_ANNOTATION;
 use millrace_rollout::Wish;
 
-/// The user's word about a pool's rollout. One that isn't known holds it: it was meant to say
+/// The user's annotation about a pool's rollout. An unknown value holds it: it was meant to do
 /// something.
 pub fn wish<K: Resource>(pool: &K) -> Wish {
     match pool.annotations().get(ROLLOUT_ANNOTATION).map(String::as_str) {

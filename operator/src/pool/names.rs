@@ -24,7 +24,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The role as it stands in names and the component label.
+    /// The role's word in names and in the component label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

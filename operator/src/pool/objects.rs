@@ -41,8 +41,8 @@ pub fn service_account(names: &PoolNames) -> ServiceAccount {
     }
 }
 
-/// The configuration, immutable and named after its content: pods of an older revision that are
-/// restarted while a rollout goes on still find the one they were made for.
+/// The configuration, immutable and named by its content: pods of an older revision that restart
+/// during a rollout still find theirs.
 #[must_use]
 pub fn config_map(names: &PoolNames, name: &str, text: &str) -> ConfigMap {
     ConfigMap {
@@ -90,8 +90,8 @@ pub fn disruption_budget(names: &PoolNames) -> PodDisruptionBudget {
     }
 }
 
-/// Lets in what the pods serve and nothing else. What they may reach is not restricted: brokers
-/// hand out addresses of their own that no spec names.
+/// Allows only the served ports. Egress is not restricted: brokers give out addresses that no spec
+/// names.
 #[must_use]
 pub fn network_policy(names: &PoolNames, ports: &[(&str, i32)]) -> NetworkPolicy {
     let open = ports.iter().map(|(_, port)| *port).chain([ADMIN_PORT]);

@@ -1,7 +1,7 @@
-//! Reading what both kinds of pools need: Secrets, and pods in trouble.
+//! Reads what both kinds of pools need: Secrets, and pods in trouble.
 //!
-//! Secrets are read one by one by name, never listed or watched: the operator's role then needs no
-//! more than `get`, and none is kept in memory. A change is seen at the next look.
+//! Secrets are read one by one by name, never listed or watched: the role needs only `get`, and
+//! none is cached. A change is seen at the next reconcile.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::pods::pages;
 /// Reads the Secrets needed; `salt` is the pool's uid.
 ///
 /// # Errors
-/// When the API server refuses or is away. A missing Secret is no error here.
+/// When the API server refuses or can't be reached. A missing Secret is no error here.
 pub async fn secrets(
     context: &Context,
     namespace: &str,
@@ -42,7 +42,7 @@ pub async fn secrets(
 /// again: templates that need the same cost nothing.
 ///
 /// # Errors
-/// When the API server refuses or is away. A missing Secret is no error here.
+/// When the API server refuses or can't be reached. A missing Secret is no error here.
 pub async fn current_secrets(
     context: &Context,
     namespace: &str,
@@ -61,11 +61,11 @@ pub async fn current_secrets(
     Ok(current)
 }
 
-/// Reads all pods of a pool, each as [`cut_down`] leaves it: a page would be the first of them by
-/// name, and pods with a change have the highest numbers.
+/// Reads all pods of a pool, each as [`cut_down`] leaves it: one page would have the first by name,
+/// and pods with a change have the highest numbers.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub async fn pods(
     context: &Context,
     namespace: &str,
@@ -80,8 +80,8 @@ pub async fn pods(
         .map_err(|error| StepError::api(Step::Observe, format!("list pods in {namespace}"), error))
 }
 
-/// A pod with what is looked at alone, some 2 kB: which image and configuration its containers run,
-/// with what resources, on which node, and its status.
+/// The needed part of a pod, about 2 kB: image, configuration and resources of its containers, its
+/// node and its status.
 fn cut_down(mut pod: Pod) -> Pod {
     pod.metadata.managed_fields = None;
     pod.metadata.annotations = None;

@@ -1,11 +1,11 @@
-//! Trying a new configuration with the very image it is for, in a pod of its own, before any pod of
-//! the pool changes. Pure: what is there, what it says, and what is to be made or removed.
+//! Trial pods: a new configuration is validated by its own image in a pod of its own, before any
+//! pod of the pool changes. Pure: the pods that exist, their result, what to make or remove.
 //!
-//! The pod runs `validate` and ends. It is made once the status tells that the change waits for it,
-//! and removed before anything else is written about how it ended, so that no end of the operator
-//! in between leaves one behind: it is tried again then. A pod that can't be made, finds no node or
-//! isn't done in time proves nothing and holds nothing up: the pool's first pods are what tries the
-//! change then. Limits: one pod for each unit, ended by Kubernetes after [`DEADLINE_SECONDS`].
+//! The pod runs `validate` and ends. It is made after the status says that a trial is due, and
+//! removed before its result is written; so a crash in between leaves none behind, and the trial
+//! repeats. A pod that can't be made, finds no node or takes too long proves nothing and blocks
+//! nothing: the pool's first pods try the change then. Limits: one pod per unit, ended by
+//! Kubernetes after [`DEADLINE_SECONDS`].
 
 use std::collections::BTreeMap;
 
@@ -21,13 +21,13 @@ use super::names::PoolNames;
 use super::template::{BUFFER_VOLUME, NODE_LOGS_VOLUME, POSITIONS_VOLUME, collector_status};
 use crate::cluster::hash_of;
 
-/// What these pods are called in their labels, so that nothing that selects collectors sees them:
-/// no Service, budget, policy or PodMonitor.
+/// Name label of trial pods, so that no selector for collectors matches: no Service, budget, policy
+/// or PodMonitor.
 const NAME_LABEL: &str = "millrace-preflight";
-/// Kubernetes ends a pod that takes longer; it isn't waited for that long.
+/// Kubernetes ends a pod that takes longer; the operator waits less.
 const DEADLINE_SECONDS: i64 = 300;
-/// Volumes that looking at settings needs nothing of: a claim may cost a disk, and only pods that
-/// read a node's files may see them.
+/// Volumes that `validate` doesn't need: a claim may cost a disk, and only pods that read a node's
+/// files may mount them.
 const LEFT_OUT: [&str; 3] = [BUFFER_VOLUME, NODE_LOGS_VOLUME, POSITIONS_VOLUME];
 /// Validating takes milliseconds and some MiB.
 const CPU_REQUEST: &str = "10m";
@@ -51,7 +51,7 @@ pub fn name(names: &PoolNames, image: &str, config_map: &str) -> String {
     format!("{}-try-{}", names.base, tried.get(..10).unwrap_or(&tried))
 }
 
-/// What a try came to; `untried` is one that could not be made.
+/// The result of a trial; `untried` means that it could not be created.
 #[must_use]
 pub fn outcome(pods: &[Pod], name: &str, untried: Option<&str>, now: Timestamp) -> First {
     if untried == Some(name) {
@@ -61,12 +61,12 @@ pub fn outcome(pods: &[Pod], name: &str, untried: Option<&str>, now: Timestamp) 
     let Some(pod) = found else { return First::Waits };
     let status = pod.status.as_ref();
     let member = member(pod, None, now);
-    // What was added to the pod may go on, or have failed: how `validate` ended is what counts.
+    // Injected containers may run on or fail: only the exit of `validate` counts.
     let state = status.and_then(collector_status).and_then(|it| it.state.as_ref());
     let ended = state.and_then(|state| state.terminated.as_ref()).map(|ended| ended.exit_code);
     match (ended, status.and_then(|status| status.phase.as_deref())) {
         (Some(0), _) | (None, Some("Succeeded")) => First::Done,
-        // Ended by the node or by Kubernetes, which say why: nothing was proven.
+        // Ended by the node or by Kubernetes, with a reason: nothing is proven.
         (_, Some("Failed")) if status.is_some_and(|it| it.reason.is_some()) => First::Done,
         (Some(_), _) | (None, Some("Failed")) => {
             First::Failed(member.fault().unwrap_or_else(|| {
@@ -110,8 +110,8 @@ impl Tries {
         Self { make: None, remove: staying.collect() }
     }
 
-    /// The one called `wanted` is waited for, and made if the status tells so and it isn't there;
-    /// all others are to be removed.
+    /// Waits for the trial pod `wanted`, to be made if the status says so and it is missing; all
+    /// others are to be removed.
     #[must_use]
     pub fn waiting(pods: &[Pod], wanted: &str, is_told: bool, pod: impl FnOnce() -> Pod) -> Self {
         let is_there = pods.iter().any(|pod| pod.name_any() == wanted);
@@ -122,7 +122,7 @@ impl Tries {
     }
 }
 
-/// The pod: one of the pool's own, by its template, but for what it runs and how much it gets.
+/// The trial pod: from the pool's template, with another command and small resources.
 #[must_use]
 pub fn pod<P: Resource<DynamicType = ()>>(
     pool: &P,

@@ -1,10 +1,10 @@
 //! The number in a pool's `spec.replicas`, which the `/scale` subresource shows and autoscalers
 //! write.
 //!
-//! The API server answers `/scale` of a pool only if the number is there, and so no autoscaler
-//! could begin on a pool that leaves it out. The operator writes it then, as its own field and no
-//! one else's: a number that is only ours asks for nothing, and follows what is decided. Whoever
-//! gives it another value, or applies it, becomes its owner, and it is theirs.
+//! The API server answers `/scale` only if the field exists, so an autoscaler can't start on a pool
+//! that leaves it out. The operator then writes it under a field manager of its own: a number that
+//! only we own asks for nothing, and follows what is decided. Whoever changes or applies it becomes
+//! its owner.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,7 @@ use crate::pods::pages;
 /// Owns the number while nobody else does.
 pub const SCALE_MANAGER: &str = "millrace-operator/scale";
 
-/// A pool whose number of pods can be asked for.
+/// A pool with a number of pods.
 pub trait Scaled: Applicable {
     /// The number in its spec.
     fn replicas(&mut self) -> &mut Option<u32>;
@@ -45,7 +45,7 @@ impl Scaled for GatewayPool {
     }
 }
 
-/// The pool as it was asked for: without the number, if that is only ours.
+/// The pool as the user declared it: without the number, if only we own that.
 pub fn asked<K: Scaled>(pool: &K) -> Cow<'_, K> {
     if !is_ours(pool.meta()) {
         return Cow::Borrowed(pool);
@@ -55,9 +55,9 @@ pub fn asked<K: Scaled>(pool: &K) -> Cow<'_, K> {
     Cow::Owned(asked)
 }
 
-/// Makes the number `size` where it is nobody else's; `None` takes it out. `asked` is `pool` as it
-/// was asked for; it comes back with the generation and the version it has now. A failure is told
-/// in the log: the next look tries again.
+/// Sets the number to `size` where nobody else owns it; `None` removes it. `asked` is `pool` as the
+/// user declared it; it is returned with its new generation and version. A failure is logged: the
+/// next reconcile retries.
 pub async fn keep<'a, K: Scaled>(
     context: &Context,
     pool: &K,
@@ -77,10 +77,11 @@ pub async fn keep<'a, K: Scaled>(
         body["spec"] = json!({"replicas": size});
     }
     let api: Api<K> = Api::namespaced(context.client.clone(), &namespace);
-    // Not forced, and only onto what was read: where either changed meanwhile, it is a conflict.
+    // Not forced, and only onto the version that was read: a change of either in between is a
+    // conflict.
     let applied = api.patch(&name, &PatchParams::apply(SCALE_MANAGER), &Patch::Apply(&body)).await;
     match applied {
-        // Nobody else changed the pool in between, so what was found holds for it as it is now.
+        // Nobody else changed the pool in between, so the observations still hold.
         Ok(now) => {
             context.metrics.wrote(&kind, "scale");
             let mut told = asked.clone();
@@ -122,7 +123,7 @@ fn owners(metadata: &ObjectMeta) -> impl Iterator<Item = Option<&str>> {
 /// through one too: each ScaledObject makes its own.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub async fn scaler(
     context: &Context,
     namespace: &str,
@@ -141,12 +142,12 @@ pub async fn scaler(
     Ok(found.find(is_one).map(|it| format!("HorizontalPodAutoscaler {}", it.name_any())))
 }
 
-/// Leaves the number out of a Deployment that an autoscaler sizes: one that targets the Deployment
-/// itself. Only once somebody else owns it: given up earlier it would fall back to 1. Autoscalers
-/// are looked for only then, so that a pool without one costs nothing.
+/// Removes the number from a Deployment that an autoscaler targets directly: only once somebody
+/// else owns it, since a field without an owner falls back to 1. Autoscalers are searched for only
+/// then, so that a pool without one costs nothing.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub async fn leave(
     context: &Context,
     pool: &EdgePool,

@@ -39,7 +39,7 @@ impl SecretUses {
         format!("{SECRETS_FOLDER}/{secret}/{key}")
     }
 
-    /// What a template's pods need: those that its volume has.
+    /// The Secrets of a template's pods: those in its volume.
     #[must_use]
     pub fn of(template: &PodTemplateSpec) -> Self {
         let volumes = template.spec.iter().flat_map(|pod| pod.volumes.iter().flatten());
@@ -98,7 +98,7 @@ impl SecretUses {
     }
 }
 
-/// What was found of the Secrets needed.
+/// The Secrets that were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretsSeen {
     digests: BTreeMap<String, String>,
@@ -174,8 +174,7 @@ impl SecretsSeen {
     }
 }
 
-/// What Secrets are now, for templates that may need others than the spec does: those that ran
-/// before it.
+/// Today's Secrets, for templates that may need others than the spec: earlier ones.
 #[derive(Clone, Debug, Default)]
 pub struct CurrentSecrets {
     known: Vec<(SecretUses, Option<String>)>,
@@ -193,8 +192,8 @@ impl CurrentSecrets {
         self.known.iter().any(|(known, _)| known == uses)
     }
 
-    /// Brings a template to them, so that its pods are started anew with what they are now; tells
-    /// whether it wasn't. One whose Secrets are gone stays as it is.
+    /// Updates a template's digest of Secrets, so that its pods restart with today's; returns
+    /// whether it changed. A template whose Secrets are missing stays as it is.
     pub fn renew(&self, template: &mut PodTemplateSpec) -> bool {
         let uses = SecretUses::of(template);
         let digest = self.known.iter().find(|(known, _)| *known == uses);
@@ -207,16 +206,16 @@ impl CurrentSecrets {
     }
 }
 
-/// Stands in a digest between what was asked for and the Secrets it was asked for with.
+/// Separates the change from its Secrets in a digest.
 const WITH_SECRETS: char = '/';
 
-/// What a status tells a change by: what was asked for, and the digest of the Secrets by then.
+/// A change's identity in a status: the change, and the digest of its Secrets then.
 #[must_use]
 pub fn with_secrets(asked: &str, secrets: Option<&str>) -> String {
     secrets.map_or_else(|| asked.to_owned(), |secrets| format!("{asked}{WITH_SECRETS}{secrets}"))
 }
 
-/// What was asked for, and the digest of the Secrets by then.
+/// The change, and the digest of its Secrets then.
 #[must_use]
 pub fn without_secrets(digest: &str) -> (&str, Option<&str>) {
     match digest.split_once(WITH_SECRETS) {

@@ -1,4 +1,4 @@
-//! What both kinds of pools say about their pods. Pure.
+//! What both kinds of pools report about their pods. Pure.
 
 use millrace_crds::{ConditionType, Reason};
 use millrace_rollout::{Moving, NODE_LOST_REMEDY, Observation, Stuck, Trouble, Verdict};
@@ -6,16 +6,16 @@ use millrace_rollout::{Moving, NODE_LOST_REMEDY, Observation, Stuck, Trouble, Ve
 use crate::error::{Invalid, StepError};
 use crate::report::conditions::Conditions;
 
-/// How the rollout of a pool's workload stands.
+/// The state of a workload's rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rollout {
-    /// Judged from the live workload that holds what the spec asks for.
+    /// Judged from the live workload that has the spec.
     Judged(Verdict),
-    /// The workload could not be brought to what the spec asks for, so it proves nothing.
+    /// The workload could not be brought to the spec, so it proves nothing.
     NotApplied {
         /// Why.
         reason: Reason,
-        /// Why, for people.
+        /// The message.
         message: String,
         /// The same again would be refused again.
         stalled: bool,
@@ -24,24 +24,24 @@ pub enum Rollout {
     NotSeen {
         /// Why.
         reason: Reason,
-        /// Why, for people.
+        /// The message.
         message: String,
     },
-    /// Not all pods have what the spec asks for, and the rollout says why.
+    /// Not all pods have the spec, and the rollout says why.
     Told {
         /// Why.
         reason: Reason,
-        /// Why, for people.
+        /// The message.
         message: String,
-        /// It goes on by itself.
+        /// It proceeds without a person.
         progressing: bool,
-        /// It goes on only with a change by a person.
+        /// It needs a change by a person.
         stalled: bool,
     },
 }
 
 impl Rollout {
-    /// A rollout as judged, unless the pool differs from its spec because it is paused.
+    /// The judged rollout, unless the pool differs from its spec because it is paused.
     #[must_use]
     pub fn of(verdict: &Verdict, withheld: bool) -> Self {
         if withheld {
@@ -83,12 +83,12 @@ pub enum Outcome<A> {
     },
     /// Applying failed part of the way.
     Failed(StepError),
-    /// Everything is as asked for, or on its way there.
+    /// Everything is as declared, or on its way there.
     Applied(Box<A>),
 }
 
 impl<A> Outcome<A> {
-    /// The failure that a retry must follow, if there was one; once the status tells of it.
+    /// The failure to retry, if there was one, once the status reports it.
     pub fn into_failure(self) -> Option<StepError> {
         match self {
             Self::Failed(error) => Some(error.told()),
@@ -158,13 +158,13 @@ fn moving_text(moving: &Moving) -> String {
     }
 }
 
-/// Why a rollout is stuck: the reason, and for people.
+/// Why a rollout is stuck: reason and message.
 #[must_use]
 pub fn stuck_text(stuck: &Stuck) -> (Reason, String) {
     match stuck {
         Stuck::Pods { trouble, pod, message, count } => {
-            // The kubelet's words about images and crashes hold ports, times and back-offs that
-            // differ each time; they stand in the pod's own events.
+            // The kubelet's messages about images and crashes contain ports, times and back-offs
+            // that vary; they are in the pod's events.
             let remedy = NODE_LOST_REMEDY.to_owned();
             let (reason, what, said) = match trouble {
                 Trouble::ImagePull => {
@@ -203,7 +203,7 @@ pub fn stuck_text(stuck: &Stuck) -> (Reason, String) {
     }
 }
 
-/// States SecretsFound from the error that validating gave, if it was about Secrets.
+/// States SecretsFound from a validation error about Secrets.
 pub fn state_secrets(conditions: &mut Conditions, invalid: Option<&Invalid>) {
     match invalid {
         Some(invalid)
@@ -217,7 +217,7 @@ pub fn state_secrets(conditions: &mut Conditions, invalid: Option<&Invalid>) {
     }
 }
 
-/// Ready pods of wanted pods, for people.
+/// Ready pods of desired pods, as text.
 #[must_use]
 pub fn pods_text(seen: Option<&Observation>) -> String {
     seen.map_or_else(|| "0/0".into(), |seen| format!("{}/{}", seen.ready, seen.wanted))

@@ -33,20 +33,20 @@ pub const OTLP_HTTP_PORT: i32 = 4318;
 const CONFIG_FOLDER: &str = "/etc/millrace/config";
 /// Where a buffer's volume is mounted.
 const BUFFER_MOUNT: &str = "/var/lib/millrace";
-/// The buffer's folder in it: one of its own, beside what file systems put at their top.
+/// The buffer's folder in the volume: not its root, where file systems put entries of their own.
 pub const BUFFER_FOLDER: &str = "/var/lib/millrace/buffer";
 /// Its volume.
 pub const BUFFER_VOLUME: &str = "buffer";
-/// What a volume is larger than the buffer in it, at least: a segment that is begun before the
-/// oldest is removed (16 MiB), and a file system's own needs.
+/// Least size of a volume beyond its buffer: one segment that begins before the oldest is removed
+/// (16 MiB), and the file system's own needs.
 const BUFFER_SPARE_BYTES: u64 = 64 << 20;
-/// And as a part of it: what common file systems take for themselves, with their reserve.
+/// The same as a fraction: what common file systems take, with their reserve.
 const BUFFER_SPARE_SHARE: u64 = 8;
 /// Where a node's logs are, and where a pod that reads them finds them.
 const NODE_LOGS: &str = "/var/log";
 /// The volume with them.
 pub const NODE_LOGS_VOLUME: &str = "node-logs";
-/// Where the directories of all pools are on a node that keep how far files are read.
+/// Where a node keeps the position directories of all pools.
 const NODE_POSITIONS: &str = "/var/lib/millrace";
 /// Where a pod finds its pool's.
 pub const POSITIONS_FOLDER: &str = "/var/lib/millrace/positions";
@@ -54,7 +54,7 @@ pub const POSITIONS_FOLDER: &str = "/var/lib/millrace/positions";
 pub const POSITIONS_VOLUME: &str = "positions";
 /// The user that reads a node's files: container runtimes write logs for root alone.
 const FILES_USER: i64 = 0;
-/// What it keeps of root's rights: to read files, and search directories, of other owners.
+/// The one capability it keeps of root's: to read files, and search directories, of other owners.
 const FILES_CAPABILITY: &str = "DAC_READ_SEARCH";
 /// The volume with the configuration.
 pub const CONFIG_VOLUME: &str = "config";
@@ -98,13 +98,13 @@ pub struct PodPlan<'a> {
     pub drain_seconds: u32,
     /// Ports besides the admin port, with their names.
     pub ports: &'a [(&'a str, i32)],
-    /// Label by which pods of one revision are told apart, for spreading; a Deployment's only.
+    /// Label whose value differs between revisions, for spreading; Deployments only.
     pub revision_label: Option<&'a str>,
 }
 
-/// The image a spec asks for: repository, version and allocator. A version that is left out is the
-/// one of `running`, the image that the pool's pods run: another release of the operator asks for
-/// no other image. A pool that runs none yet gets this release's.
+/// The image of a spec: repository, version and allocator. A version left out is that of `running`,
+/// the image of the pool's pods, so that upgrading the operator changes no image. A new pool gets
+/// this release's.
 #[must_use]
 pub fn image(collector: &CollectorSettings, images: &Images, running: Option<&str>) -> String {
     let repository = collector
@@ -126,7 +126,7 @@ fn version_of(image: &str) -> Option<&str> {
     (known && !version.is_empty()).then_some(version)
 }
 
-/// Carries the pod template that a rollout goes back to, while there is a rollout.
+/// Annotation with the template of a rollback, during a rollout.
 pub const BASELINE_ANNOTATION: &str = "millrace.dev/rollout-baseline";
 
 /// The image and the ConfigMap of a pod; `None` for one that this operator's templates don't make.
@@ -154,7 +154,7 @@ pub fn config_map(pod: &PodSpec) -> Option<&str> {
     Some(volume.config_map.as_ref()?.name.as_str())
 }
 
-/// The template that a workload keeps to go back to, as text and read.
+/// The rollback template of a workload, as text and parsed.
 #[must_use]
 pub fn kept<K: Resource>(live: &K) -> Option<(String, PodTemplateSpec)> {
     let text = live.meta().annotations.as_ref()?.get(BASELINE_ANNOTATION)?;
@@ -273,8 +273,8 @@ fn node_mounts() -> [VolumeMount; 2] {
     [logs, mount(POSITIONS_VOLUME, POSITIONS_FOLDER)]
 }
 
-/// A volume that lives as long as the pod. Nothing more durable can be given to the pods of a
-/// Deployment or DaemonSet: they have no names that come back.
+/// A volume that lives as long as the pod. Pods of a Deployment or DaemonSet have no lasting names,
+/// so they can have no other.
 fn buffer_volume(buffer: &EdgeBuffer) -> Volume {
     let bytes = buffer.bytes();
     let size = Quantity(memory_text(bytes + BUFFER_SPARE_BYTES.max(bytes / BUFFER_SPARE_SHARE)));
@@ -328,7 +328,7 @@ fn container(plan: &PodPlan<'_>, mounts: Vec<VolumeMount>) -> Container {
                 .collect(),
         ),
         resources: Some(resources(&plan.resources)),
-        // What a container that failed said last stands in its pod's status: a rollout tells it.
+        // The last output of a failed container is in its pod's status: a rollout reports it.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         startup_probe: Some(probe("/livez", 2, STARTUP_ATTEMPTS)),
         liveness_probe: Some(probe("/livez", 10, 3)),
@@ -415,7 +415,7 @@ fn tolerations(pods: &PodSettings) -> Option<Vec<Toleration>> {
     (!tolerations.is_empty()).then_some(tolerations)
 }
 
-/// Over zones, then over nodes, as well as it goes: a cluster with one node must still run all.
+/// Over zones, then nodes, as far as possible: a cluster with one node must still run all.
 fn spread(plan: &PodPlan<'_>) -> Vec<TopologySpreadConstraint> {
     ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
         .into_iter()

@@ -1,7 +1,7 @@
-//! Making and removing the pods that try a change; which ones, `preflight` says.
+//! Creates and removes trial pods, as `preflight` decides.
 //!
-//! A try that was decided on by an older state of the pool than it has now is removed again by
-//! whoever made it: the change may have ended, and nobody looks for tries then.
+//! If the pool changed since the decision, whoever made the pod removes it again: the change may
+//! have ended, and nobody would search for it then.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -13,11 +13,11 @@ use crate::cluster::{Applicable, api};
 use crate::context::Context;
 use crate::error::{Category, Step, StepError};
 
-/// Removes tries that are over, and makes the one that is wanted; gives its name if it could not be
-/// made, for a quota, an admission rule or a role that forbids it.
+/// Removes ended trial pods, and creates the desired one; returns its name if a quota, an admission
+/// rule or a role forbade that.
 ///
 /// # Errors
-/// When the API server is away, or refuses for another cause.
+/// When the API server can't be reached, or refuses for another cause.
 pub async fn try_out<K: Applicable>(
     context: &Context,
     pool: &K,
@@ -66,7 +66,7 @@ async fn delete(pods: &Api<Pod>, namespace: &str, name: &str) -> Result<(), Step
     }
 }
 
-/// Whether the pool is still in the state that was decided on.
+/// Whether the pool is still in the state of the decision.
 async fn is_as_now<K: Applicable>(
     context: &Context,
     pool: &K,

@@ -1,5 +1,5 @@
-//! The figures of Deployments, StatefulSets, DaemonSets and pods, as `millrace_rollout` reads them.
-//! Pure; fields that are absent count as the value that claims least.
+//! The figures of Deployments, StatefulSets, DaemonSets and pods for `millrace_rollout`. Pure; an
+//! absent field counts as the value that claims least.
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
@@ -8,8 +8,8 @@ use millrace_rollout::{Observation, PodFigures};
 
 use super::template::{collector, collector_status};
 
-/// How long a node's silence about a pod passes, in seconds: Kubernetes has waited 40 to 50 by the
-/// time it says that the pod isn't ready, and a machine that starts anew is back in two minutes.
+/// How long a node may be silent about a pod, in seconds: Kubernetes has waited 40 to 50 when it
+/// marks the pod unready, and a rebooted machine is back in two minutes.
 const NODE_LOST_SECONDS: i64 = 120;
 
 fn count(value: Option<i32>) -> u32 {
@@ -87,8 +87,8 @@ pub fn daemon_set(live: &DaemonSet) -> Observation {
     }
 }
 
-/// Figures of the pods that are to stay: one on its way out says nothing about a rollout, until it
-/// should have ended long ago.
+/// Figures of pods that stay: a pod being deleted proves nothing about a rollout, until it is long
+/// overdue.
 #[must_use]
 pub fn staying(pods: &[Pod], now: Timestamp) -> Vec<PodFigures> {
     let figures = pods.iter().map(|pod| (pod, pod_figures(pod, now)));
@@ -96,9 +96,9 @@ pub fn staying(pods: &[Pod], now: Timestamp) -> Vec<PodFigures> {
     figures.filter(|(pod, it)| stays(pod) || it.node_lost).map(|(_, it)| it).collect()
 }
 
-/// Whether a pod's node hasn't told of it for long. A pod that is to end has had its time for that
-/// by its deletion's. Of one that was ready, Kubernetes itself then says that it isn't, while all
-/// that the kubelet said of its containers stays: their readiness too, which otherwise goes first.
+/// Whether a pod's node has been silent for long. For a pod being deleted, its deletion time sets
+/// the limit. When a node is lost, Kubernetes marks the pod unready, while its containers keep the
+/// readiness that the kubelet last reported; otherwise theirs changes first.
 fn is_node_lost(pod: &Pod, now: Timestamp) -> bool {
     let is_long = |since: Timestamp| now.duration_since(since).as_secs() >= NODE_LOST_SECONDS;
     if let Some(end) = &pod.metadata.deletion_timestamp {
@@ -124,7 +124,7 @@ fn node_lost(pod: &Pod) -> String {
     }
 }
 
-/// Figures of a pod: what its collector container waits for, and whether it found a node.
+/// Figures of a pod: what its collector container waits for, and whether it has a node.
 #[must_use]
 pub fn pod_figures(pod: &Pod, now: Timestamp) -> PodFigures {
     let mut figures =
@@ -132,7 +132,7 @@ pub fn pod_figures(pod: &Pod, now: Timestamp) -> PodFigures {
     let Some(status) = &pod.status else { return figures };
     if let Some(container) = collector_status(status) {
         let restarts = count(Some(container.restart_count));
-        // A container that runs and is ready has left its restarts behind.
+        // A running, ready container has recovered from its restarts.
         figures.restarts = if container.ready { 0 } else { restarts };
         if let Some(waiting) = container.state.as_ref().and_then(|state| state.waiting.as_ref()) {
             figures.waiting = waiting.reason.clone();

@@ -1,9 +1,9 @@
-//! The frame every kind's reconciler runs in: one run per object, time limit, back-off, figures.
+//! The loop around every kind's reconciler: one run per object, time limit, back-off, metrics.
 //!
-//! A kind implements [`Reconciler`]; the frame isolates objects that do not parse, skips those
-//! being deleted (unless the kind has finalizers), turns failures into delays, and never lets one
-//! object stop another. A replica that stands by watches all that a leader does and reconciles
-//! nothing. It knows nothing of what a kind does.
+//! A kind implements [`Reconciler`]. The loop isolates objects that do not parse, skips objects
+//! being deleted (unless the kind has finalizers), turns failures into delays, and lets no object
+//! stop another. A standby replica watches all that a leader does and reconciles nothing. It knows
+//! nothing of a kind's work.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,10 +33,10 @@ use crate::reconcile::place::Place;
 use crate::reconcile::watches::{Tell, Watching, apart};
 use crate::report::events::Notice;
 
-/// A reconcile that takes longer is given up and tried again: an endpoint that hangs must not hold
-/// a slot for ever. The slowest honest step, a schema migration, resumes where it stopped.
+/// A reconcile that takes longer is cut off and retried: a hanging endpoint must not hold a slot
+/// for ever. The slowest legitimate step, a schema migration, resumes where it stopped.
 const RECONCILE_SECONDS_MAX: u64 = 120;
-/// Telling that a reconcile failed takes two requests, and no longer than this.
+/// Reporting a failed reconcile takes two requests, and at most this long.
 const TELLING_MAX: Duration = Duration::from_secs(10);
 /// Reconciles of one kind at once, unless it says otherwise. Each holds a few API answers (under
 /// 100 KiB), so the bound also bounds memory: (3 kinds * 16 + 2 * 64) * 100 KiB = 18 MiB. A
@@ -73,8 +73,8 @@ pub trait Reconciler: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Next, StepError>> + Send;
 }
 
-/// Runs the controller of `R` in `place` until `stop` resolves and its running reconciles are done.
-/// While `leads` is false it only watches, so that a replica that takes over knows the world.
+/// Runs the controller of `R` in `place` until `stop` resolves and its running reconciles end.
+/// While `leads` is false it only watches, so that a replica that takes over has a full cache.
 pub async fn run<R: Reconciler>(
     context: Arc<Context>,
     place: Place,
@@ -89,7 +89,7 @@ pub async fn run<R: Reconciler>(
     let told = context.clone();
     let own = own.touched_objects().inspect_ok(move |object| {
         told.queue_times.woken(key_of(object));
-        // All of them are noted before the first is reconciled: who is older is known by then.
+        // All are noted before the first is reconciled, so claims know the oldest.
         if R::CLAIMS
             && let Ok(object) = &object.unpack().0
         {
@@ -140,15 +140,15 @@ pub async fn run<R: Reconciler>(
         .await;
 }
 
-/// One run of a reconciler, for an object as its store keeps it, once this replica leads: in a task
-/// of its own, so that the threads share the work and a bug that one object meets stops no other.
+/// One run of a reconciler, for an object from its store, once this replica leads: in its own task,
+/// so that threads share the work and a panic stops no other object.
 async fn unpacked<R: Reconciler>(
     packed: Arc<Packed<R::Object>>,
     context: Arc<Context>,
     mut leads: watch::Receiver<bool>,
 ) -> Result<Action, StepError> {
     if !*leads.borrow() {
-        // What is waited with is old by then: the object is looked up anew.
+        // The waiting copy is old by then: look it up again.
         let led = leads.wait_for(|leads| *leads).await.is_ok();
         return Ok(if led { Action::requeue(Duration::ZERO) } else { Action::await_change() });
     }
@@ -214,8 +214,8 @@ pub async fn reconcile<R: Reconciler>(
     Ok(next.action(&key_of(object)))
 }
 
-/// An object that doesn't parse is told of and left alone. One on its way out that holds our
-/// finalizer, such as one written by a newer release, is let go in the end all the same.
+/// Reports an object that doesn't parse, and leaves it alone. One that is being deleted with our
+/// finalizer, for example written by a newer release, is still released in the end.
 async fn unparsable<R: Reconciler>(
     guarded: &DeserializeGuard<R::Object>,
     invalid: &InvalidObject,
@@ -230,7 +230,7 @@ async fn unparsable<R: Reconciler>(
     if meta.deletion_timestamp.is_none() || !finalizer::is_held(meta) {
         return Ok(Action::await_change());
     }
-    // Until then, a release that can read it may come back and clean up.
+    // Until then, a release that can read it may return and clean up.
     let left = finalizer::time_left(meta, context.clock.now());
     if !left.is_zero() {
         return Ok(Action::requeue(left));
@@ -245,9 +245,8 @@ async fn unparsable<R: Reconciler>(
     Ok(Action::await_change())
 }
 
-/// A failure that ended a reconcile before its kind could tell of it: what was told before is no
-/// longer known to be so. Nobody is told of a conflict, which the next attempt ends, nor of an
-/// object on its way out.
+/// Reports a failure that ended a reconcile before its kind could: the last report may no longer
+/// hold. Silent about conflicts, which the retry ends, and about objects being deleted.
 async fn tell<K: Applicable>(context: &Context, object: &K, failure: &StepError) {
     let passing = failure.category == Category::Conflict || failure.step == Step::Status;
     if failure.is_told() || passing || object.meta().deletion_timestamp.is_some() {

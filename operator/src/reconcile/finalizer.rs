@@ -1,8 +1,8 @@
 //! Finalizers of kinds that stand for something outside Kubernetes.
 //!
 //! Set only while the object's deletion policy is `Delete`. An object that can't clean up, or that
-//! this release can't read, is let go after a bounded time, with an event: a namespace is never
-//! held for ever.
+//! this release can't read, is released after a bounded time, with an event: no namespace is
+//! blocked for ever.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -22,19 +22,19 @@ use crate::report::events::Notice;
 /// Owns the finalizer.
 const FINALIZER_MANAGER: &str = "millrace-operator/finalizer";
 
-/// How long cleaning up is tried: several back-offs of 30 s, and an outage that a person would wait
-/// out, but less than the patience of someone who deletes a namespace.
+/// How long cleaning up is retried: several back-offs of 30 s, and a short outage, but less than
+/// the patience of someone who deletes a namespace.
 pub const CLEANING_MAX: Duration = Duration::from_secs(300);
 
-/// One attempt to clean up takes no longer: half of what a reconcile may take, so that one that
-/// hangs is told from one that was cut off, and the object is let go in the end.
+/// Timeout of one attempt: half of a reconcile's, so that a hanging attempt fails before it is cut
+/// off, and the object is released in the end.
 const ATTEMPT_MAX: Duration = Duration::from_secs(60);
 
-/// Makes the finalizer's presence follow the deletion policy; writes only when it does not. Gives
-/// the object as it is then.
+/// Adds or removes the finalizer by the deletion policy, if needed. Returns the object as it is
+/// then.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub async fn follow<'a, K: Applicable>(
     context: &Context,
     object: &'a K,
@@ -52,12 +52,12 @@ pub async fn follow<'a, K: Applicable>(
     Ok(Cow::Owned(object))
 }
 
-/// An object on its way out: `clean`, if there is anything to clean up, is tried for a bounded
-/// time; then the object is let go, whatever came of it. `remains` says what is left behind if it
-/// failed, or if another object stands for the same.
+/// Deletes an object: retries `clean`, if given, for a bounded time, then removes the finalizer,
+/// whatever the result. `remains` says what is left behind if it failed, or if another object
+/// stands for the same.
 ///
 /// # Errors
-/// When cleaning up failed and is tried again, or the API server refuses or is away.
+/// When cleaning up failed and is retried, or the API server refuses or can't be reached.
 pub async fn leave<K: Applicable>(
     context: &Context,
     object: &K,
@@ -93,11 +93,11 @@ pub async fn leave<K: Applicable>(
     Ok(Next::OnChange)
 }
 
-/// Takes the finalizer off, so that the object can go. Its metadata is enough: the rest may be what
-/// this release can't read.
+/// Removes the finalizer, so that the object can be deleted. Needs only its metadata: this release
+/// may not be able to read the rest.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub async fn release<K: Applicable>(context: &Context, meta: &ObjectMeta) -> Result<(), StepError> {
     if is_held(meta) {
         write::<K>(context, meta, false).await?;
@@ -111,7 +111,7 @@ pub fn is_held(meta: &ObjectMeta) -> bool {
     meta.finalizers.iter().flatten().any(|each| each == FINALIZER)
 }
 
-/// For how long cleaning up may still be tried; all the time for an object that isn't deleted.
+/// How much longer cleaning up may be retried; unlimited for an object that isn't being deleted.
 #[must_use]
 pub fn time_left(meta: &ObjectMeta, now: Timestamp) -> Duration {
     let since = meta.deletion_timestamp.as_ref();
@@ -119,7 +119,7 @@ pub fn time_left(meta: &ObjectMeta, now: Timestamp) -> Duration {
     CLEANING_MAX.saturating_sub(gone)
 }
 
-/// Writes the finalizer; gives the new metadata, or nothing if the object is gone.
+/// Writes the finalizer; returns the new metadata, or nothing if the object is gone.
 async fn write<K: Applicable>(
     context: &Context,
     meta: &ObjectMeta,
@@ -132,7 +132,8 @@ async fn write<K: Applicable>(
     if present {
         finalizers.push(FINALIZER);
     }
-    // The version makes this a conflict, not an overwrite, when another finalizer came or went.
+    // The version makes this a conflict, not an overwrite, when another finalizer was added or
+    // removed.
     let patch = json!({
         "metadata": {
             "resourceVersion": meta.resource_version,
@@ -147,7 +148,7 @@ async fn write<K: Applicable>(
             context.metrics.wrote(&K::kind(&()), "finalizer");
             Ok(Some(written.metadata))
         }
-        // Gone already: nothing to hold or let go.
+        // Gone already: nothing to release.
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
         Err(source) => {
             let what = format!("patch finalizers of {} {namespace}/{name}", K::kind(&()));

@@ -1,4 +1,4 @@
-//! The frame that every kind's reconciler runs in: the loop, watches, time limits, finalizers.
+//! What runs every kind's reconciler: the loop, watches, time limits, finalizers.
 //!
 //! It must not know what a kind does; a kind implements [`controller::Reconciler`].
 

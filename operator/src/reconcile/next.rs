@@ -1,4 +1,4 @@
-//! When an object is looked at again if nothing happens to it. Pure.
+//! When an object is reconciled again without an event. Pure.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use kube::runtime::controller::Action;
 
 use crate::cache::children::fingerprint;
 
-/// When to look at an object again if nothing happens to it.
+/// When to reconcile an object again without an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Only when it or one of its children changes.
     OnChange,
     /// After this time at the latest.
     After(Duration),
-    /// After this time at the latest, or up to half of it earlier, by the object's name: objects
-    /// that were made together, or met by one start, are not all looked at together for ever.
+    /// After this time, or up to half of it earlier, by the object's name: objects created
+    /// together, or found by one start, spread out.
     Within(Duration),
 }
 

@@ -1,4 +1,4 @@
-//! Where a set of controllers looks, and how its watches ask.
+//! Which namespaces a set of controllers watches, and how.
 
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::Api;
@@ -13,7 +13,7 @@ use crate::pool::names::Role;
 /// Everything we make carries this label; watches of children select by it.
 pub const MANAGED_BY_SELECTOR: &str = "app.kubernetes.io/managed-by=millrace-operator";
 
-/// The namespace, or all of them, that one set of controllers looks after.
+/// The namespace, or all of them, that one set of controllers watches.
 #[derive(Clone)]
 pub enum Place {
     /// Every namespace.

@@ -1,10 +1,10 @@
-//! What a controller watches besides its own objects: children, by their metadata alone, but for
+//! A controller's watches beside its own objects: children by their metadata alone, except
 //! workloads whose figures go into a status.
 //!
-//! Each event is noted in [`Seen`] before it wakes the owner, so that the reconcile it starts never
-//! takes an edited child for a verified one. A list made after a watch broke is compared with what
-//! was known: owners of children that went meanwhile are woken, which a watch alone would not do.
-//! It decides nothing about a child.
+//! Each event is noted in [`Seen`] before it triggers the owner's reconcile, which thus never takes
+//! an edited child for a verified one. A list after a broken watch is compared with the cache:
+//! owners of children deleted meanwhile are reconciled, which the watch alone would miss. It
+//! decides nothing about a child.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -42,10 +42,10 @@ where
     metrics: Metrics,
 }
 
-/// Who is told of an event before the owner's reconcile begins.
+/// What is notified of an event before the owner's reconcile begins.
 #[derive(Clone, Debug, Default)]
 pub struct Tell {
-    /// What is known of children.
+    /// The cache of children.
     pub seen: Arc<Seen>,
     /// Since when owners wait.
     pub queue_times: Arc<QueueTimes>,
@@ -91,8 +91,8 @@ where
         self.told_of::<C, _>(events, |_| None)
     }
 
-    /// Adds a watch of workloads of kind `C`, whole: their own controllers count in them all the
-    /// time, and each count would cost a read otherwise.
+    /// Adds a watch of whole workloads of kind `C`: their controllers update counts all the time,
+    /// and each update would otherwise cost a read.
     #[must_use]
     pub fn owns_workload<C: Applicable>(
         self,
@@ -113,9 +113,9 @@ where
         Self { controller: self.controller.owns_stream(noted), ..self }
     }
 
-    /// Adds a watch of Secrets, if there may be one: their metadata alone, and of what it tells
-    /// only what someone refers to goes further. One that is refused costs little: pools look at
-    /// their Secrets by themselves too.
+    /// Adds a watch of Secrets, if allowed: metadata only, and only events of Secrets that someone
+    /// refers to are passed on. If it is refused, little is lost: pools read their Secrets at each
+    /// resync too.
     #[must_use]
     pub fn refers_to_secrets(self) -> Self {
         if !self.tell.watches_secrets {
@@ -142,9 +142,9 @@ where
     }
 }
 
-/// A watch of `watched` for the controller of `kind`, with a back-off of its own: one that breaks
-/// or is refused is told of and tried again ever more rarely. Its errors end here, because a
-/// controller slows down all its watches for the error of one.
+/// A watch of `watched` for the controller of `kind`, with its own back-off: a broken or refused
+/// one is reported and retried less and less often. Its errors end here, because a controller slows
+/// down all its watches for an error of one.
 pub fn apart<T>(
     kind: &str,
     watched: &str,
@@ -164,8 +164,8 @@ where
     })
 }
 
-/// The children of kind `C` that events are about, each noted first, with what `figures` finds in
-/// it; what is told of a child is an `O`. Public so that tests can feed it.
+/// The children of kind `C` in these events, each noted first, with the figures that `figures`
+/// finds in it; a watched child is an `O`. Public so that tests can feed it.
 pub fn noted<K, C, O>(
     tell: Tell,
     events: impl Stream<Item = Result<watcher::Event<O>, watcher::Error>> + Send + 'static,
@@ -248,7 +248,7 @@ where
     }
 }
 
-/// What is left of a child that is gone: enough to find its owner.
+/// What is kept of a deleted child: enough to find its owner.
 fn remains<K, C>(gone: Gone) -> PartialObjectMeta<C>
 where
     K: Resource<DynamicType = ()>,

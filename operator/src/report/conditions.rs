@@ -1,8 +1,8 @@
-//! Conditions of one object while a status is worked out, and the events their changes call for.
+//! An object's conditions while its status is computed, and the events of their changes.
 //!
-//! A condition is stated once per reconcile for the generation at hand. [`Conditions::conclude`]
-//! derives `Ready` from the conditions it is told to require and from nothing else, so that no path
-//! can claim readiness by itself: one that was not stated in this reconcile counts as not true.
+//! A condition is stated once per reconcile for the current generation. [`Conditions::conclude`]
+//! derives `Ready` from the required conditions and nothing else, so that no code path can claim
+//! readiness itself: a condition not stated in this reconcile counts as not true.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -21,7 +21,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Starts from what the status said before; `generation` is that of the spec being judged.
+    /// Starts from the last status; `generation` is that of the current spec.
     #[must_use]
     pub fn new(before: &[Condition], generation: Option<i64>, now: Timestamp) -> Self {
         // Conditions keep whole seconds: more would make two writes of one moment differ.
@@ -86,8 +86,8 @@ impl Conditions {
     }
 
     /// Derives `Ready`: true exactly when every condition in `required` was stated true in this
-    /// reconcile; otherwise it carries the first one's reason that was not. It is unknown, not
-    /// false, when nothing is wrong but that the API server did not let us look.
+    /// reconcile; otherwise it has the reason of the first that was not. It is unknown, not false,
+    /// when the only trouble is that the API server could not be read.
     pub fn conclude(&mut self, required: &[ConditionType]) {
         let is_missing = |type_: &&ConditionType| {
             self.stated(**type_).is_none_or(|condition| condition.status != ConditionStatus::True)
@@ -121,7 +121,7 @@ impl Conditions {
     }
 
     /// One event for each condition that became true, and one for each that is not true for a new
-    /// reason. What is merely not there yet, because it is being worked on, says nothing.
+    /// reason. Conditions that are merely in progress publish none.
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
         let mut notices = Vec::new();
@@ -163,7 +163,7 @@ impl Conditions {
     }
 }
 
-/// Whether the API server did not let us look.
+/// Whether the API server could not be read.
 fn is_unseen(condition: &Condition) -> bool {
     condition.status == ConditionStatus::Unknown
         && Reason::parse(&condition.reason) == Some(Reason::ApiServerFailed)

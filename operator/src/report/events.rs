@@ -1,8 +1,8 @@
 //! Events on the user's objects: one per decision or change, never one per reconcile.
 //!
-//! The same words about the same object within some minutes become a series; other words are an
-//! event of their own (kube's recorder joins by reason alone, and later notes would be lost). An
-//! event that cannot be published is logged and counted; it never fails a reconcile.
+//! The same text about the same object within some minutes becomes a series; another text is a
+//! separate event (kube's recorder joins by reason alone and would lose later notes). An event that
+//! can't be published is logged and counted; it never fails a reconcile.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +24,7 @@ use crate::telemetry::metrics::Metrics;
 const CONTROLLER: &str = "millrace-operator";
 /// The API server refuses notes longer than 1 kB.
 const NOTE_BYTES_MAX: usize = 1000;
-/// A repeat after this long is an event of its own, as Kubernetes' own components have it.
+/// A repeat after this long is a new event, as in Kubernetes' own components.
 const SERIES_GAP: Duration = Duration::from_secs(360);
 /// Events remembered for joining. Each takes about 1 KiB: 512 KiB at most.
 const REMEMBERED_MAX: usize = 512;
@@ -32,18 +32,18 @@ const REMEMBERED_MAX: usize = 512;
 /// What an event says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Whether a human should look at it.
+    /// Whether a human should act on it.
     pub warning: bool,
     /// Stable, CamelCase, listed in the documentation.
     pub reason: String,
-    /// What was being done, such as `Reconcile` or `Scale`.
+    /// The action, for example `Reconcile` or `Scale`.
     pub action: &'static str,
     /// What happened, where, and what to do next. No secret, no stack of causes over 1 kB.
     pub note: String,
 }
 
 impl Notice {
-    /// Something went as it should.
+    /// A success.
     pub fn normal(
         reason: impl Into<String>,
         action: &'static str,
@@ -52,7 +52,7 @@ impl Notice {
         Self { warning: false, reason: reason.into(), action, note: note.into() }
     }
 
-    /// Something a human should look at.
+    /// A warning: a human should act.
     pub fn warning(
         reason: impl Into<String>,
         action: &'static str,
@@ -63,14 +63,14 @@ impl Notice {
 }
 
 impl Notice {
-    /// Cleaning up outside Kubernetes was given up; `remains` says what is left behind.
+    /// Cleaning up outside Kubernetes was abandoned; `remains` says what is left behind.
     pub fn given_up(remains: &str, error: &StepError) -> Self {
         let note =
             format!("deletion was not possible and was given up: {remains}: {}", chain(error));
         Self::warning(Reason::DeletionGivenUp.as_str(), "Delete", note)
     }
 
-    /// Deletion of something outside Kubernetes was left undone, because another object has it too.
+    /// Deletion outside Kubernetes was skipped, because another object has the same thing.
     pub fn kept(remains: &str, another: &str) -> Self {
         let note = format!("{remains}: {another}");
         Self::warning(Reason::HeldByAnother.as_str(), "Delete", note)
@@ -86,7 +86,7 @@ pub struct Events {
     recent: Arc<Mutex<HashMap<Key, Recent>>>,
 }
 
-/// What makes two events the same: object, reason and words.
+/// Two events with the same object, reason and text are the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     uid: Option<String>,
@@ -136,7 +136,7 @@ impl Events {
             };
             let patch = Patch::Merge(serde_json::json!({ "series": series }));
             match api.patch(&recent.name, &PatchParams::default(), &patch).await {
-                // Events live for an hour or less; one that is gone is published anew.
+                // Events live for at most an hour; an expired one is published anew.
                 Err(kube::Error::Api(status)) if status.is_not_found() => {}
                 other => return other.map(|_| ()),
             }
@@ -170,7 +170,7 @@ impl Events {
         }
     }
 
-    /// The event of these words, counted once more, if it is recent enough to be a series.
+    /// The event with this text, counted once more, if it is recent enough for a series.
     fn again(&self, key: &Key) -> Option<Recent> {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let known = recent.get_mut(key).filter(|known| known.at.elapsed() < SERIES_GAP)?;

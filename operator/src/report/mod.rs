@@ -1,7 +1,7 @@
-//! What users are told about their objects: conditions, and events when these change.
+//! What users see of their objects: conditions, and events when these change.
 //!
-//! It must not observe, decide or write a status: kinds state what they found here, and
-//! `cluster::status` writes it. All is pure but publishing an event.
+//! It must not observe, decide or write a status: kinds state here what they found, and
+//! `cluster::status` writes it. Pure except for publishing events.
 
 pub mod conditions;
 pub mod events;

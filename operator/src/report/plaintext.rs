@@ -1,11 +1,11 @@
-//! Passwords that anyone on the way can read: told by a condition and an event, not refused. Pure.
+//! Passwords sent in plaintext: reported by a condition and an event, not refused. Pure.
 
 use millrace_crds::v1alpha1::{ClickHouseTarget, KafkaConnection, SaslMechanism};
 use millrace_crds::{ConditionType, Reason};
 
 use crate::report::conditions::Conditions;
 
-/// States `PasswordExposed` of a spec that sends a password in plaintext; says nothing of another.
+/// States `PasswordExposed` for a spec that sends a password in plaintext; otherwise nothing.
 pub fn state(
     conditions: &mut Conditions,
     kafka: Option<&KafkaConnection>,
@@ -21,7 +21,7 @@ pub fn state(
     }
 }
 
-/// SCRAM proves that one knows the password and doesn't send it.
+/// SCRAM proves knowledge of the password without sending it.
 fn to_kafka(kafka: &KafkaConnection) -> Option<&'static str> {
     let KafkaConnection { bootstrap_servers: _, tls, sasl } = kafka;
     let sends = sasl.as_ref().is_some_and(|it| it.mechanism == SaslMechanism::Plain);

@@ -1,14 +1,14 @@
-//! Rows that end up on servers that know nothing of each other: a shard of several servers whose
-//! tables aren't replicated. Told by a condition and an event, not refused: the endpoints may be
-//! addresses of one server, or of servers that replicate by themselves. Pure.
+//! Rows that end up on independent servers: a shard of several servers whose tables aren't
+//! replicated. Reported by a condition and an event, not refused: the endpoints may be addresses of
+//! one server, or the servers may replicate by themselves. Pure.
 
 use millrace_crds::v1alpha1::{ClickHouseTarget, Engine, Signal};
 use millrace_crds::{ConditionType, Reason};
 
 use crate::report::conditions::Conditions;
 
-/// States `RowsSpread` of a spec whose inserts may go to any of several servers of a shard, into
-/// tables of these engines; says nothing of another.
+/// States `RowsSpread` for a spec whose inserts may go to any of several servers of a shard, into
+/// tables of these engines; otherwise nothing.
 pub fn state(
     conditions: &mut Conditions,
     target: &ClickHouseTarget,

@@ -1,5 +1,5 @@
-//! What kinds that stand for something outside Kubernetes say when it can't be reached or refuses.
-//! Pure.
+//! Conditions of kinds that stand for something outside Kubernetes, when it can't be reached or
+//! refuses. Pure.
 
 use millrace_crds::{ConditionType, Reason};
 
@@ -21,8 +21,8 @@ pub fn state_secrets(conditions: &mut Conditions, error: Option<&StepError>) {
     }
 }
 
-/// States `fact`, Progressing and Stalled after a failure: unknown where nothing could be seen,
-/// false where the outside refused; stalled where only a person can help.
+/// States `fact`, Progressing and Stalled after a failure: unknown where nothing could be observed,
+/// false where the other system refused; stalled where only a person can help.
 pub fn state_failure(conditions: &mut Conditions, fact: ConditionType, error: &StepError) {
     let message = words(error);
     if could_not_look(error.reason) {
@@ -39,7 +39,7 @@ pub fn state_failure(conditions: &mut Conditions, fact: ConditionType, error: &S
     }
 }
 
-/// The cause in words; which step met it is for the log.
+/// The cause; the log has the step.
 fn words(error: &StepError) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), chain)
 }
@@ -65,7 +65,7 @@ fn could_not_look(reason: Reason) -> bool {
         )
 }
 
-/// Trouble that waiting does not end. It is tried again all the same, only more rarely.
+/// A failure that waiting does not end. It is retried all the same, less often.
 pub fn needs_a_person(error: &StepError) -> bool {
     error.category.needs_a_person()
         || is_about_secrets(error.reason)

@@ -1,8 +1,8 @@
 //! The operator's admin port: `/livez`, `/readyz`, `/metrics`.
 //!
-//! It answers from what it is told and touches no API. A standby replica is ready: it stands by,
-//! and a rolling update may go on. A connection is for one request; whoever comes is let in, and
-//! the oldest of too many goes, so that a probe is answered whatever others hold open.
+//! It answers from memory and calls no API. A standby replica is ready, so that a rolling update
+//! proceeds. A connection serves one request. Every client is accepted; when there are too many
+//! connections, the oldest is closed, so that probes are answered whatever others keep open.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -35,10 +35,10 @@ const CONNECTION_TIME: Duration = Duration::from_secs(30);
 /// How long a request's head may take.
 const HEADER_TIME: Duration = Duration::from_secs(5);
 
-/// The longest request head, in bytes, and the read buffer: the least that the library takes.
+/// The longest request head, in bytes, and the read buffer: the library's minimum.
 const HEADER_BYTES: usize = 8 * 1024;
 
-/// After an accept that failed, the next is tried this much later.
+/// Retry delay after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// What the probes report.
@@ -55,7 +55,7 @@ struct Flags {
 }
 
 impl Health {
-    /// The kinds are served by the API server: the replica stands by or leads.
+    /// The API server serves the kinds: the replica stands by or leads.
     pub fn crds_served(&self) {
         self.inner.crds_served.store(true, Ordering::Relaxed);
     }
@@ -65,7 +65,7 @@ impl Health {
         self.inner.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// A controller ended that never should: only a restart helps.
+    /// A controller ended unexpectedly: only a restart helps.
     pub fn broken(&self) {
         self.inner.broken.store(true, Ordering::Relaxed);
     }
@@ -89,11 +89,11 @@ impl Health {
     }
 }
 
-/// Listens on an address. Where that is every address of IPv4 it is every one of IPv6 too, on a
-/// machine that has those: a cluster of IPv6 alone probes by nothing else.
+/// Listens on an address. All IPv4 addresses include all IPv6 ones, where the machine has IPv6: a
+/// cluster with IPv6 alone probes by nothing else.
 ///
 /// # Errors
-/// When the address can't be had.
+/// When the address can't be bound.
 pub async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     if address.ip() == Ipv4Addr::UNSPECIFIED {
         let both = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), address.port());
@@ -198,7 +198,7 @@ mod tests {
         let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
-        // A connection that is closed with something unread is reset, behind the answer.
+        // Closing a connection with unread bytes resets it after the answer.
         let _ = timeout(HEADER_TIME, stream.read_to_end(&mut answer)).await.expect("the end");
         String::from_utf8(answer).unwrap()
     }

@@ -1,7 +1,7 @@
 //! The operator's own figures, in Prometheus' text format.
 //!
 //! Labels come from closed enums, so the number of series is bounded: kinds (5) times results (6).
-//! No label carries an object's name, but of pools that an alert tells of: [`SHORT_POOLS_MAX`].
+//! No label carries an object's name, except pools in an alert: [`SHORT_POOLS_MAX`].
 
 use prometheus::{
     Encoder, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts,
@@ -50,7 +50,7 @@ const RISKS_HELP: &str =
     "Times that a gateway pool's tables were found to forget inserts before one may come again.";
 const SHORT_HELP: &str = "How many times as much a table would have to remember, so that no insert \
      is forgotten before one may come again; only of gateway pools whose tables remember too little.";
-/// Pools that are told of by name at once.
+/// Pools named in series at once.
 const SHORT_POOLS_MAX: usize = 1_000;
 const WATCHES_HELP: &str = "Watches that broke and were started again, by kind.";
 

@@ -1,6 +1,6 @@
-//! What the operator says of itself: its admin port, its figures, its logs.
+//! The operator's own telemetry: admin port, metrics, logs.
 //!
-//! It must not know a kind or decide anything. Everybody may count here; only `run` serves.
+//! It must not know a kind or decide anything. Any module may count here; only `run` serves.
 
 pub mod admin;
 pub mod logs;

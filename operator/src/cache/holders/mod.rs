@@ -1,5 +1,5 @@
-//! What is known of records of holders ([`record`]), and as whom this process keeps its own. The
-//! records themselves are read and written by [`crate::holders`].
+//! Cached records of holders ([`record`]), and this process's identity in them. [`crate::holders`]
+//! reads and writes the records.
 
 pub(crate) mod record;
 
@@ -15,12 +15,12 @@ use self::record::{Claimant, Holder};
 use crate::error::Invalid;
 use crate::kafka::{Place, Settings};
 
-/// What is known of holders, and as whom this process keeps its records.
+/// Cached records, and this process's identity.
 #[derive(Default)]
 pub struct Holders {
-    /// The cluster, unlike any other; without it there are no records.
+    /// The cluster's unique name; without it there are no records.
     pub(crate) cluster: Option<String>,
-    /// The namespaces looked after; all if there are none.
+    /// The watched namespaces; empty for all.
     namespaces: Vec<String>,
     kept: Mutex<HashMap<String, Kept>>,
 }
@@ -28,11 +28,11 @@ pub struct Holders {
 /// What is remembered of an object.
 #[derive(Default)]
 pub(crate) struct Kept {
-    /// Why there is no record, as it was told.
+    /// Why there is no record, as last reported.
     pub(crate) unrecorded: Option<String>,
-    /// What a look came to, of what, and when: for pools, which are reconciled often.
+    /// The result of the last check, of what, and when: for pools, which reconcile often.
     pub(crate) looked: Option<(Timestamp, String, Option<Invalid>)>,
-    /// What it put on record, to be given up when it is gone.
+    /// What it has on record, to be released when it is deleted.
     pub(crate) holds: Option<Held>,
 }
 
@@ -44,13 +44,13 @@ pub(crate) enum Held {
 }
 
 impl Holders {
-    /// Records are kept as this cluster's; `namespaces` are those looked after, or none for all.
+    /// Records carry this cluster's name; `namespaces` are those watched, or none for all.
     #[must_use]
     pub fn new(cluster: Option<String>, namespaces: Vec<String>) -> Self {
         Self { cluster, namespaces, kept: Mutex::default() }
     }
 
-    /// Who an object is as a holder; `None`: no records are kept.
+    /// An object's identity as a holder; `None`: no records are kept.
     pub(crate) fn claimant<K: Resource<DynamicType = ()>>(
         &self,
         object: &K,
@@ -62,8 +62,7 @@ impl Holders {
         Some(Claimant { holder: Holder { who, shared }, takes_over })
     }
 
-    /// What a holder is called in this process, if it is one that this process sees wherever it
-    /// exists: kind, namespace and name.
+    /// A holder's kind, namespace and name, if this process would see it wherever it exists.
     pub(crate) fn seen(&self, who: &str) -> Option<String> {
         let parts: Vec<&str> = who.rsplitn(4, '/').collect();
         let [name, kind, namespace, cluster] = parts[..] else { return None };
@@ -77,7 +76,7 @@ impl Holders {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what an object has on record, and that it could be read.
+    /// Notes an object's record, and that it could be read.
     pub(crate) fn note(&self, key: &str, holds: Held) {
         let mut kept = self.kept();
         let kept = kept.entry(key.to_owned()).or_default();

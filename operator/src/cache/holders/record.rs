@@ -1,4 +1,4 @@
-//! What a record of a holder says, and what follows from it for one who wants the same. Pure.
+//! A record of a holder, and what follows from it for another claimant. Pure.
 
 use std::time::Duration;
 
@@ -6,17 +6,16 @@ use millrace_crds::Reason;
 
 use crate::error::Invalid;
 
-/// A record is written anew after this time: several times before it counts for nothing, and not
-/// at every look.
+/// A record is renewed after this time: several times before it expires, not at every check.
 pub(crate) const RENEWED_AFTER: Duration = Duration::from_secs(24 * 3_600);
-/// A record that was not written anew for this long counts for nothing; Kafka forgets its own after
-/// as long (`offsets.retention.minutes`).
+/// A record not renewed for this long has expired; Kafka drops its own after as long
+/// (`offsets.retention.minutes`).
 pub(crate) const FREE_AFTER: Duration = Duration::from_secs(7 * 24 * 3_600);
 
-/// The version of a record's form. What is written in another one is somebody's, who is called by
-/// the whole of it.
+/// Version of a record's format. A record in another version belongs to somebody; its whole text is
+/// the holder's name.
 const VERSION: &str = "v1:";
-/// How a record says that others may hold the same.
+/// Marks in a record that others may hold the same.
 const SHARED: &str = "shared";
 /// How it says that none may.
 const ALONE: &str = "alone";
@@ -26,17 +25,17 @@ const ALONE: &str = "alone";
 pub(crate) struct Holder {
     /// Cluster, namespace, kind and name, with slashes in between.
     pub(crate) who: String,
-    /// Others may hold the same, if they say so too.
+    /// Whether others may hold the same, if they share too.
     pub(crate) shared: bool,
 }
 
 impl Holder {
-    /// As it stands on record.
+    /// Its text in storage.
     pub(crate) fn text(&self) -> String {
         format!("{VERSION}{}/{}", self.who, if self.shared { SHARED } else { ALONE })
     }
 
-    /// From what stands on record; `None`: it was given up.
+    /// Parsed from storage; `None`: released.
     fn read(text: &str) -> Option<Self> {
         let known = text.strip_prefix(VERSION).and_then(|rest| rest.rsplit_once('/'));
         match known {
@@ -48,7 +47,7 @@ impl Holder {
     }
 }
 
-/// A place for one record, and what counts of it.
+/// A place for one record, and its valid content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(Option<(Holder, Duration)>);
 
@@ -56,7 +55,7 @@ impl Slot {
     /// Nothing is on record there.
     pub(crate) const FREE: Self = Self(None);
 
-    /// What was read, and how old it is.
+    /// What was read, and its age.
     pub(crate) fn read(text: &str, age: Duration) -> Self {
         Self(Holder::read(text).filter(|_| age < FREE_AFTER).map(|holder| (holder, age)))
     }
@@ -78,7 +77,7 @@ pub(crate) struct Claimant {
     pub(crate) takes_over: Option<String>,
 }
 
-/// What is so for a claimant.
+/// A claimant's standing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It holds, and nothing is to be written.
@@ -89,7 +88,7 @@ pub(crate) enum Verdict {
     Refused(String),
 }
 
-/// Judges what is on record. `passed_over`: whether a holder is no hindrance whatever is on record.
+/// Judges a record. `passed_over`: whether a holder is no obstacle whatever its record says.
 pub(crate) fn judge(slots: &[Slot], me: &Claimant, passed_over: impl Fn(&str) -> bool) -> Verdict {
     let mine = &me.holder;
     let stands = |slot: &Slot| {
@@ -105,7 +104,7 @@ pub(crate) fn judge(slots: &[Slot], me: &Claimant, passed_over: impl Fn(&str) ->
     }
     let holds = |Slot(slot): &Slot| {
         let Some((holder, age)) = slot else { return false };
-        // Of those who share, one is on record; another writes when that one no longer does.
+        // Of those who share, one is on record; another writes when that record ends.
         let ours = holder == mine || (holder.shared && mine.shared && holder.who != mine.who);
         ours && *age < RENEWED_AFTER
     };
@@ -115,7 +114,7 @@ pub(crate) fn judge(slots: &[Slot], me: &Claimant, passed_over: impl Fn(&str) ->
     }
 }
 
-/// Why somebody is refused: `what` is the thing, for people, and where that is on record.
+/// Why a claim is refused: `what` names the thing and where its record is.
 pub(crate) fn refusal(what: &str, who: &str, advice: &str) -> Invalid {
     let parts: Vec<&str> = who.rsplitn(4, '/').collect();
     let named = match parts[..] {

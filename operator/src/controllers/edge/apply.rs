@@ -1,5 +1,5 @@
-//! Writes the objects of an edge pool, the workload last, by its gate, and prunes what is no longer
-//! wanted.
+//! Writes the objects of an edge pool, the workload last, through its gate, and prunes obsolete
+//! ones.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -24,11 +24,11 @@ use crate::pool::{observe, scale, workload as figures};
 pub(super) struct Applied {
     pub(super) names: PoolNames,
     pub(super) image: String,
-    /// The workload's figures, with its pods' troubles unless it is complete.
+    /// The workload's figures, with its pods' faults unless it is complete.
     pub(super) seen: Observation,
     /// What the figures mean.
     pub(super) verdict: Verdict,
-    /// Something differs from the spec and was left so because the pool is paused.
+    /// Something differs from the spec and stays so because the pool is paused.
     pub(super) withheld: bool,
     /// A change that not all pods have.
     pub(super) pending: Option<PendingChange>,
@@ -36,7 +36,7 @@ pub(super) struct Applied {
     pub(super) asked: Asked,
 }
 
-/// Writes the difference. Failures become part of the outcome, so that the status can tell them.
+/// Writes what differs. Failures become part of the outcome, so that the status can report them.
 pub(super) async fn apply(
     context: &Context,
     pool: &EdgePool,
@@ -83,7 +83,7 @@ async fn write(
     };
     changes.push(change);
     let mut verdict = judge(&seen);
-    // What its controller has not looked at yet has no pods in trouble.
+    // Before its controller has reconciled it, a workload has no pods in trouble.
     if !matches!(verdict, Verdict::Complete | Verdict::Moving(Moving::NotSeen)) {
         let pods = match pods {
             Some(pods) => pods,
@@ -108,11 +108,11 @@ struct Wanted {
     policy: bool,
 }
 
-/// Deletes what an earlier spec made, once watches show it: the event that tells of it wakes the
-/// pool. Where they have not even told of what is in use, it is looked for at the end: a list costs
-/// the API server a look at all objects of the namespace. Old configurations stay until no pod can
-/// still need one; when a change has just ended they are looked for too: it leaves one behind, and
-/// no watch tells of it again.
+/// Deletes objects of an earlier spec once watches show them; that event also triggers the
+/// reconcile. If watches have not yet reported even what is in use, it lists them instead, which
+/// costs the API server a pass over the namespace. Old configurations stay until no pod can need
+/// one. When a change ends they are listed too: it leaves one behind, and no further event will
+/// come.
 async fn prune(
     children: &Children<'_>,
     names: &PoolNames,
@@ -132,7 +132,7 @@ async fn prune(
         children.prune::<NetworkPolicy>(&labels, kept(policy)).await?;
     }
     if !complete {
-        // Not before the new pods are up: clients must always find some.
+        // Only once the new pods are up: clients must always find some.
         return Ok(());
     }
     if blind || children.has_more_than::<EdgePool, Deployment>(usize::from(deployment)) {

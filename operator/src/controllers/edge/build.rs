@@ -105,7 +105,7 @@ fn service(names: &PoolNames, settings: &EdgeSettings) -> Service {
 }
 
 fn deployment(names: &PoolNames, settings: &EdgeSettings, template: PodTemplateSpec) -> Deployment {
-    // No pod goes before its successor is ready: clients always find as many as they had.
+    // A pod stops only after its successor is ready: clients never find fewer.
     let strategy = DeploymentStrategy {
         type_: Some("RollingUpdate".into()),
         rolling_update: Some(RollingUpdateDeployment {
@@ -133,7 +133,7 @@ fn asked_for(settings: &EdgeSettings) -> u32 {
     settings.replicas.unwrap_or(EdgeSettings::DEFAULT_REPLICAS)
 }
 
-/// The number of pods a pool is asked for; none of one on each node.
+/// The number of pods that the spec asks for; none for a DaemonSet.
 pub(super) fn size(pool: &EdgePool) -> Option<u32> {
     let settings = &pool.spec.settings;
     (settings.mode == EdgeMode::Deployment).then(|| asked_for(settings))

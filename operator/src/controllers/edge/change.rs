@@ -1,15 +1,15 @@
-//! How a change of image or configuration reaches an edge pool's pods, and how it is taken back.
+//! How a change of image or configuration reaches an edge pool's pods, and how it is rolled back.
 //! Pure.
 //!
-//! A pod of its own tries it first (`pool::preflight`); then the Deployment or DaemonSet rolls it
-//! out, with the template that ran before kept in an annotation of the same object; when a new pod
-//! fails, that template is written again. How it stands is part of the status, so that another
-//! operator goes on with it. What was taken back stays so until the spec changes, what was refused
-//! until that or a Secret does; a refusal that may pass by itself is tried again every
-//! [`RETRY_SECONDS`]. Rotated Secrets reach what runs whatever becomes of a change.
+//! First a trial pod runs it (`pool::preflight`). Then the Deployment or DaemonSet rolls it out,
+//! with the previous template in an annotation of the same object. If a new pod fails, that
+//! template is written again. Progress is part of the status, so that another operator continues
+//! it. A change that was rolled back stays so until the spec changes; one that was refused, until
+//! the spec or a Secret does. A refusal that may be temporary is retried every [`RETRY_SECONDS`].
+//! Rotated Secrets reach the running pods in every case.
 //!
-//! Limits: pods are not compared. A workload that isn't there runs nothing that could be kept: it
-//! is made as asked for.
+//! Limits: pods are not compared. A missing workload has nothing to keep: it is created as the spec
+//! says.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
@@ -28,12 +28,12 @@ use crate::pool::status::{Rollout, cut};
 use crate::pool::{template, wish};
 use crate::report::events::Notice;
 
-/// A registry that was away, or a node that could not make the container, may have come back.
+/// The registry or node that failed may work again.
 const RETRY_SECONDS: i64 = 600;
-/// A change is taken back when more than one in so many new pods fail.
+/// A change is rolled back when more than one in this many new pods fail.
 const FAILING_ONE_IN: usize = 10;
 
-/// What a user's word about a rollout is written in, for people.
+/// The annotation for rollout commands, in messages.
 const ANNOTATION: &str = "the annotation millrace.dev/rollout";
 
 /// What pods are to run.
@@ -41,7 +41,7 @@ const ANNOTATION: &str = "the annotation millrace.dev/rollout";
 pub(super) struct Asked {
     image: String,
     config_map: String,
-    /// Tells it from anything else in the spec that may be what a refused change needed.
+    /// Distinguishes it from any other spec change that might fix a refused change.
     key: String,
     /// The Secrets that it needs, and their digest.
     pub(super) secrets: (SecretUses, Option<String>),
@@ -57,22 +57,22 @@ impl Asked {
             "config": config_map,
             "resources": settings.resources,
             "pods": settings.pods,
-            // As the key of a pool without any has always been.
+            // The digest's value for a pool without Secrets, as in earlier releases.
             "secrets": None::<&str>,
         }));
         let secrets = (draft.secrets.clone(), secrets_digest.clone());
         Self { image: draft.image.clone(), config_map: config_map.clone(), key, secrets }
     }
 
-    /// Whether a status tells of this. Secrets are rotated without any thought of it, so another
-    /// one is no other change; but what a try refused may be mended by it, and no pod has that.
+    /// Whether a status is about this change. Rotated Secrets don't make it another change, except
+    /// after a refusal by a trial pod: they may fix it, and no pod of the pool runs it.
     fn is_told_by(&self, told: &PendingChange) -> bool {
         let (key, secrets) = without_secrets(&told.digest);
         let is_mended = told.stage == PendingStage::Refused && secrets != self.secrets.1.as_deref();
         key == self.key && !is_mended
     }
 
-    /// Whether pods of this template are what is asked for.
+    /// Whether this template is the desired one.
     fn is_run_by(&self, template: &PodTemplateSpec) -> bool {
         template.spec.as_ref().and_then(template::runs) == Some((&self.image, &self.config_map))
     }
@@ -82,7 +82,7 @@ impl Asked {
         pod.spec.as_ref().and_then(template::runs) == Some((&self.image, &self.config_map))
     }
 
-    /// Whether more is to be done about this workload than to write what is asked for.
+    /// Whether this workload needs more than a write of the desired template.
     pub(super) fn matters_to(&self, live: &Live) -> bool {
         live.kept.is_some() || !self.is_run_by(&live.template)
     }
@@ -135,7 +135,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// What is gone back to, with Secrets as they are now: what is kept; else what runs.
+    /// The rollback target, with today's Secrets: the kept template, else the running one.
     fn before(&self) -> Option<Kept> {
         let kept = self.kept.as_ref();
         let mut template = kept.map_or(&self.template, |kept| &kept.template).clone();
@@ -158,15 +158,15 @@ pub(super) enum Way {
     AsAsked,
     /// As asked for, with what ran before kept.
     Keeping(Kept),
-    /// The same, and no more pods are replaced.
+    /// The same, with no further pods replaced.
     Held(Kept),
-    /// With what ran before, kept too; all else as asked for.
+    /// With the previous template, also kept; the rest as desired.
     Old(Kept),
     /// Not yet.
     NotYet,
 }
 
-/// How a change stands, and what is to be done.
+/// The state of a change, and the next action.
 #[derive(Clone, Debug)]
 pub(super) struct Decision {
     /// `None`: there is none.
@@ -183,7 +183,7 @@ pub(super) struct Seen<'a> {
     pub(super) wanted: &'a PodTemplateSpec,
     /// `None`: there is no workload.
     pub(super) live: Option<Live>,
-    /// The pool's pods; only needed while a change is rolled out.
+    /// The pool's pods; only needed during a rollout.
     pub(super) pods: &'a [Pod],
     /// Pods that try a change.
     pub(super) tries: &'a [Pod],
@@ -192,7 +192,7 @@ pub(super) struct Seen<'a> {
     pub(super) now: Timestamp,
 }
 
-/// Decides about a change, or what the status tells of one.
+/// Decides the next step of a change, or reports one from the status.
 pub(super) fn decide(asked: &Asked, seen: &Seen<'_>) -> Decision {
     let over = |way, pending| Decision { pending, tries: Tries::over(seen.tries), way };
     let Some(live) = &seen.live else { return over(Way::AsAsked, None) };
@@ -200,7 +200,7 @@ pub(super) fn decide(asked: &Asked, seen: &Seen<'_>) -> Decision {
     let kept_runs = live.kept.as_ref().is_some_and(|kept| asked.is_run_by(&kept.template));
     let told = told(seen.pool).filter(|told| asked.is_told_by(told));
     let Some(before) = before.filter(|_| !kept_runs && (!runs || live.kept.is_some())) else {
-        // What ran before is asked for again, or nothing differs.
+        // The previous template is desired again, or nothing differs.
         return over(Way::AsAsked, None);
     };
     match told.map(|told| (told, told.stage)) {
@@ -212,19 +212,19 @@ pub(super) fn decide(asked: &Asked, seen: &Seen<'_>) -> Decision {
             let (way, pending) = roll_out(asked, told, live, runs, before, seen);
             over(way, pending)
         }
-        // It was written, and the operator ended before it could tell.
+        // It was written, and the operator ended before it could report it.
         _ if runs => over(Way::Keeping(before), Some(asked.rolling_out(seen.now))),
         Some((told, PendingStage::Trying)) => try_out(asked, Some(told), live, before, seen),
         None | Some((_, PendingStage::Refused)) => try_out(asked, None, live, before, seen),
     }
 }
 
-/// What the status tells of a change.
+/// The change in the status.
 pub(super) fn told(pool: &EdgePool) -> Option<&PendingChange> {
     pool.status.as_ref()?.pending_change.as_ref()
 }
 
-/// A change that no pod of the pool has yet; `told` if its try is told of.
+/// A change that no pod of the pool has yet; `told` if the status reports its trial.
 fn try_out(
     asked: &Asked,
     told: Option<&PendingChange>,
@@ -290,7 +290,7 @@ fn roll_out(
     }
     let fault = fault(asked, seen).filter(|_| seen.pool.spec.rollout.auto_rollback);
     match fault {
-        // What ran before is written once the status tells so.
+        // The previous template is written once the status says so.
         Some(Fault { kind, text }) => {
             let why = (kind.as_str(), text);
             let pending = asked.pending(PendingStage::RolledBack, seconds(seen.now), why);
@@ -301,14 +301,14 @@ fn roll_out(
     }
 }
 
-/// Whether a change was held when it was last told of.
+/// Whether the status says that the change is held.
 fn is_paused(told: &PendingChange) -> bool {
     told.reason == Reason::RolloutPaused.as_str()
 }
 
-/// What speaks against new pods, if it does against more than a tenth of them: in a large pool some
-/// node always has troubles of its own. That a pod finds no node, or its node is lost, says
-/// nothing; nor that it isn't ready, unless most of the old ones are: Kafka may be away.
+/// The fault of new pods, if more than a tenth have one: in a large pool some node always has
+/// troubles of its own. A pod without a node, or on a lost node, proves nothing; nor does an
+/// unready pod, unless most old pods are ready: Kafka may be down.
 fn fault(asked: &Asked, seen: &Seen<'_>) -> Option<Fault> {
     let staying = seen.pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
     let (new, old): (Vec<&Pod>, Vec<&Pod>) = staying.partition(|pod| asked.is_run_by_pod(pod));
@@ -334,12 +334,12 @@ fn seconds(now: Timestamp) -> Time {
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 
-/// Whether a change was taken back because a user said so.
+/// Whether a user aborted the change.
 fn is_aborted(pending: &PendingChange) -> bool {
     pending.reason == Reason::RolloutAborted.as_str()
 }
 
-/// What a pool says in its conditions while a change is pending; `judged` is what its pods say.
+/// The pool's condition while a change is pending; `judged` is the state of its pods.
 pub(super) fn condition(pending: &PendingChange, judged: &Verdict) -> Rollout {
     let PendingChange { stage, reason, message, image, config_map, .. } = pending;
     let stuck =
@@ -357,7 +357,7 @@ pub(super) fn condition(pending: &PendingChange, judged: &Verdict) -> Rollout {
             progressing: true,
             stalled: false,
         },
-        // All pods are up, but whether they are the new ones was not looked at.
+        // All pods are up, but whether they are new was not checked.
         PendingStage::RollingOut if *judged == Verdict::Complete => Rollout::Told {
             reason: Reason::PodsNotReady,
             message: message.clone(),
@@ -379,8 +379,7 @@ pub(super) fn condition(pending: &PendingChange, judged: &Verdict) -> Rollout {
     }
 }
 
-/// The stage that is counted, in the words for gateways: of a refusal too no pod is left with the
-/// change.
+/// The stage to count, by the gateways' names. After a refusal no pod has the change either.
 pub(super) fn stage(pending: Option<&PendingChange>) -> RolloutStage {
     match pending.map(|pending| (pending, pending.stage)) {
         None => RolloutStage::Stable,
@@ -392,8 +391,7 @@ pub(super) fn stage(pending: Option<&PendingChange>) -> RolloutStage {
     }
 }
 
-/// Events of what changed; `asked` is what the spec asks for now. What is bad news is told by the
-/// conditions.
+/// Events of what changed; `asked` is the current spec. Conditions report failures.
 pub(super) fn notice(
     before: Option<&PendingChange>,
     now: Option<&PendingChange>,
@@ -408,7 +406,7 @@ pub(super) fn notice(
             Some(normal(Reason::RolloutResumed, is.message.clone()))
         }
         (None, Some(is), _) => Some(normal(Reason::RolloutStarted, is.message.clone())),
-        // One that is no longer asked for didn't come to its end.
+        // A change that is no longer desired did not complete.
         (Some(was), None, None) if asked.is_told_by(was) => {
             let note = format!("all pods run {} with {}", was.image, was.config_map);
             Some(normal(Reason::RolloutCompleted, note))

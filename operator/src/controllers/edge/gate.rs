@@ -1,6 +1,6 @@
-//! Keeps an edge pool's workload, a change of image or configuration by what `change` decides.
+//! Writes an edge pool's workload; a change of image or configuration as `change` decides.
 //!
-//! A pool that is as wanted, of which no change is told, costs no read. Nothing is decided here.
+//! A converged pool without a change costs no read. Decides nothing.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetUpdateStrategy, Deployment};
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
@@ -22,7 +22,7 @@ pub(super) struct Kind<K> {
     figures: fn(&K) -> Observation,
     template: fn(&K) -> Option<&PodTemplateSpec>,
     template_mut: fn(&mut K) -> Option<&mut PodTemplateSpec>,
-    /// Makes its controller replace no more pods.
+    /// Stops its controller from replacing more pods.
     hold: fn(&mut K),
 }
 
@@ -106,7 +106,7 @@ impl Gate<'_> {
         Ok(Kept { seen, change, pending, pods })
     }
 
-    /// Reads what the Secrets of what runs, and of what is kept, are now.
+    /// Reads the current Secrets of the running and of the kept template.
     async fn with_secrets(&self, live: Live) -> Result<Live, StepError> {
         let salt = self.pool.metadata.uid.as_deref().unwrap_or_default();
         let kept = live.kept.as_ref().map(|kept| &kept.template);
@@ -117,8 +117,8 @@ impl Gate<'_> {
         Ok(Live { current, ..live })
     }
 
-    /// Decides, and does what is to be done about tries. Where no pod may be made for one, the
-    /// pool's first pods are what tries the change.
+    /// Decides, and creates or removes trial pods. Where none may be created, the pool's first pods
+    /// try the change.
     async fn decide(
         &self,
         live: Option<Live>,

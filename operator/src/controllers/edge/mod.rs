@@ -1,9 +1,9 @@
-//! EdgePool: collectors that take telemetry and publish it to Kafka.
+//! EdgePool: collectors that receive telemetry and publish it to Kafka.
 //!
-//! The steps in order: `validate::draft` says what the spec alone means, `observe` reads the
-//! Secrets it refers to, `validate` joins the two, `build` makes the objects, `apply` writes the
-//! difference, the workload by its `gate` as `change` decides, `status` says what is so. Only
-//! observe, apply, gate and status hold a client.
+//! The steps: `validate::draft` checks the spec alone, `observe` reads the Secrets it refers to,
+//! `validate` joins the two, `build` makes the objects, `apply` writes what differs (the workload
+//! through `gate`, as `change` decides), `status` reports. Only observe, apply, gate and status
+//! hold a client.
 
 mod apply;
 mod build;
@@ -33,15 +33,14 @@ use crate::reconcile::controller::Reconciler;
 use crate::reconcile::watches::Watching;
 use crate::reconcile::{Next, Place};
 
-/// A settled pool is looked at again this often; it bounds how late a changed Secret is seen.
+/// Resync of a settled pool, which bounds how late a changed Secret is seen.
 const RESYNC: Duration = Duration::from_secs(30);
-/// One that refers to no Secret, or whose Secrets are watched: its watches tell of everything, this
-/// covers what they missed.
+/// Resync of a pool without Secrets, or with watched ones: it only covers events that watches
+/// missed.
 const RESYNC_QUIET: Duration = Duration::from_secs(300);
-/// While a change is tried, which takes a pod a second or two, and before one is taken back: no
-/// watch tells of either.
+/// During a trial (a pod takes a second or two) and before a rollback: no watch reports either.
 const RESYNC_TRYING: Duration = Duration::from_secs(2);
-/// While pods move, their troubles are looked for this often: no watch tells of them.
+/// While pods change, they are checked this often: no watch reports their faults.
 const RESYNC_MOVING: Duration = Duration::from_secs(5);
 
 /// Reconciles edge pools.

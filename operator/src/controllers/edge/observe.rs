@@ -13,7 +13,7 @@ use crate::pool::{observe, workload as figures};
 /// Reads the Secrets the draft refers to.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub(super) async fn observe(
     context: &Context,
     pool: &EdgePool,
@@ -24,10 +24,10 @@ pub(super) async fn observe(
     Ok(Observed { draft, found })
 }
 
-/// Reads the workload as it is, for a status about a pool that may not be applied.
+/// Reads the live workload, for the status of a pool that may not be applied.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub(super) async fn workload(
     context: &Context,
     pool: &EdgePool,

@@ -1,4 +1,4 @@
-//! Says what is so about an edge pool: conditions, counts, endpoint; and events for what changed.
+//! Reports an edge pool: conditions, counts, endpoint; and events for what changed.
 
 use kube::Resource;
 use millrace_crds::ConditionType;
@@ -15,21 +15,21 @@ use crate::pool::template::OTLP_GRPC_PORT;
 use crate::report::conditions::Conditions;
 use crate::report::plaintext;
 
-/// How a pool stands, for when it is looked at again.
+/// The pool's state, which sets when it is reconciled next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stand {
-    /// Nothing is under way, or nothing that goes on by itself.
+    /// Nothing is under way, or nothing that proceeds without a person.
     Settled,
-    /// A change is tried, or about to be taken back.
+    /// A change is in trial, or about to be rolled back.
     Tries,
     /// Pods change, or something failed.
     Moves,
 }
 
-/// Writes the status if it changed; tells how the pool stands.
+/// Writes the status if it changed; returns the pool's state.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub(super) async fn report(
     context: &Context,
     pool: &EdgePool,
@@ -97,7 +97,7 @@ fn work_out(
             status.selector = Some(names.selector_text());
             status.endpoint = Some(format!("{}:{OTLP_GRPC_PORT}", names.service_host()));
             status.pending_change.clone_from(pending);
-            // A version left out is the one that runs: one that never came up doesn't count.
+            // A version left out is the running one; one that never came up doesn't count.
             if *verdict == Verdict::Complete && !withheld && pending.is_none() {
                 status.image = Some(image.clone());
             }

@@ -13,11 +13,11 @@ use crate::pool::names::{PoolNames, Role};
 use crate::pool::secrets::{SecretUses, SecretsSeen};
 use crate::pool::{connection, memory, template};
 
-/// How long a pod that stops goes on serving clients that haven't heard of it yet: endpoints,
-/// proxies and load balancers follow readiness within a second or two, and some poll.
+/// How long a stopping pod still serves clients: endpoints, proxies and load balancers follow
+/// readiness within a second or two, and some poll.
 const ANNOUNCE_SECONDS: u32 = 5;
 
-/// The longest requests that an edge must have room for: one that is read, and one on its way to
+/// The longest requests that an edge must have room for: one being read, and one on its way to
 /// Kafka. The collector's own rule.
 const REQUESTS_HELD: u64 = 2;
 
@@ -36,12 +36,12 @@ pub(super) struct Draft {
     pub(super) secrets: SecretUses,
 }
 
-/// A draft, and what was found of the Secrets it refers to.
+/// A draft, and the Secrets it refers to.
 #[derive(Clone, Debug)]
 pub(super) struct Observed {
     /// What the spec alone says.
     pub(super) draft: Draft,
-    /// What was found.
+    /// The Secrets as read.
     pub(super) found: SecretsSeen,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Validated<'a> {
     pub(super) secrets_digest: Option<String>,
 }
 
-/// Says what the spec alone means.
+/// Checks the spec alone.
 ///
 /// # Errors
 /// When the spec cannot work as written.
@@ -164,7 +164,7 @@ fn start_at(start_at: StartAt) -> config::StartAt {
     }
 }
 
-/// Joins the spec with what was found.
+/// Joins the spec with the Secrets.
 ///
 /// # Errors
 /// When a Secret or a key of one is missing.

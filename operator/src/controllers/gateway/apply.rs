@@ -1,5 +1,5 @@
-//! Writes the objects of a gateway pool, the StatefulSet last, and prunes what is no longer wanted.
-//! A configuration stays while any pod, or the template that a rollout goes back to, may need it.
+//! Writes the objects of a gateway pool, the StatefulSet last, and prunes obsolete ones. A
+//! configuration stays while a pod, or the template of a rollback, may need it.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -23,23 +23,23 @@ use crate::pool::{observe, try_pods, workload};
 #[derive(Clone, Debug)]
 pub(super) struct Applied {
     pub(super) names: PoolNames,
-    /// The StatefulSet's figures, with its pods' troubles unless it is complete.
+    /// The StatefulSet's figures, with its pods' faults unless it is complete.
     pub(super) seen: Observation,
     /// What the figures mean.
     pub(super) verdict: Verdict,
-    /// Something differs from the spec and was left so because the pool is paused.
+    /// Something differs from the spec and stays so because the pool is paused.
     pub(super) withheld: bool,
-    /// The pod that was to try a change and could not be made.
+    /// The trial pod that could not be created.
     pub(super) untried: Option<String>,
     /// The decision about the rollout, whole.
     pub(super) rollout: Decision,
     /// The decision about the size, whole.
     pub(super) sizing: SizingStatus,
-    /// The lag, or the reason and message of why it is not known.
+    /// The lag, or the reason and message of why it is unknown.
     pub(super) lag: Result<LagObservation, (millrace_crds::Reason, String)>,
 }
 
-/// Writes the difference. Failures become part of the outcome, so that the status can tell them.
+/// Writes what differs. Failures become part of the outcome, so that the status can report them.
 pub(super) async fn apply(
     context: &Context,
     pool: &GatewayPool,
@@ -111,16 +111,16 @@ async fn write(
 
 /// What pruning leaves.
 struct Kept<'a> {
-    /// These configurations; `None`: all, as pods may still need one.
+    /// These configurations; `None`: all, as pods may still need them.
     configs: Option<Vec<&'a str>>,
     /// The network policy.
     policy: bool,
-    /// The StatefulSet was as wanted.
+    /// The StatefulSet did not differ.
     settled: bool,
 }
 
-/// Deletes what an earlier spec made. A pool that was settled at this generation before, whose
-/// StatefulSet is as wanted, and of which watches show nothing left over, is not looked at.
+/// Deletes objects of an earlier spec. Skipped for a pool that was settled at this generation,
+/// whose StatefulSet is unchanged, and for which watches show no leftovers.
 async fn prune(
     children: &Children<'_>,
     pool: &GatewayPool,

@@ -85,9 +85,9 @@ fn headless_service(names: &PoolNames) -> Service {
     objects::service(names, &[("admin", ADMIN_PORT)], spec)
 }
 
-/// Fixed pod names are the members' fixed names in the consumer group: a pod that is replaced gets
-/// its partitions back without a rebalance. Pods start and stop in parallel; only a rolling update
-/// goes one by one, through as many pods as the rollout allows.
+/// Fixed pod names are the static members' names: a replaced pod gets its partitions back without a
+/// rebalance. Pods start and stop in parallel; only a rolling update goes pod by pod, up to the
+/// rollout's partition.
 fn stateful_set(
     names: &PoolNames,
     sizing: &SizingStatus,
@@ -117,8 +117,8 @@ fn stateful_set(
     }
 }
 
-/// Whether `spec.replicas` is left to another autoscaler. Only once somebody else owns the field:
-/// given up earlier it would fall back to 1. Until then it is written as it is.
+/// Whether to leave `spec.replicas` to another autoscaler: only once it owns the field, since a
+/// field without an owner falls back to 1.
 fn is_sized_elsewhere(live: Option<&StatefulSet>, sizing: &SizingStatus) -> bool {
     sizing.sized_by.is_some() && live.is_some_and(|set| scale::is_others(&set.metadata))
 }

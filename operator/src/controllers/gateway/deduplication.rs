@@ -1,9 +1,9 @@
-//! Whether a pool's tables remember inserts for as long as one may be sent again: how many inserts
-//! came to each within the longest time between an insert and its repetition, against how many the
+//! Whether a pool's tables remember inserts for as long as one may be repeated: the inserts into
+//! each table within the longest time from an insert to its repetition, against the number that the
 //! live table remembers. Pure.
 //!
-//! The pool's own rates are kept in [`crate::cache::replays`]. Other pools' inserts into the same
-//! tables count in, as far as [`crate::cache::inserts`] knows them.
+//! The pool's own rates come from [`crate::cache::replays`]; other pools' inserts into the same
+//! tables count as far as [`crate::cache::inserts`] knows them.
 
 use kube::ResourceExt;
 use millrace_config as config;
@@ -21,7 +21,7 @@ const BACK_OFF_SECONDS: u64 = 60;
 /// What follows for the pool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Verdict {
-    /// No pod has told of it.
+    /// No pod has reported it.
     #[default]
     Unknown,
     /// Every table remembers for long enough.
@@ -36,21 +36,21 @@ pub(super) enum Verdict {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Short {
     pub(super) table: String,
-    /// How many times as much it would have to remember; more than 1.
+    /// How many times as much it should remember; more than 1.
     pub(super) ratio: f64,
-    /// For people: which, and what to do.
+    /// Message text: which table, and what to do.
     pub(super) advice: String,
 }
 
 impl Replays {
-    /// Whether each table remembers for as long as this pool may take to repeat an insert, with
-    /// what `others` insert meanwhile.
+    /// Whether each table remembers for as long as this pool may take to repeat an insert, given
+    /// the inserts of `others`.
     pub(super) fn judge(&self, pool: &GatewayPool, others: &Rates) -> Verdict {
         if pool.spec.settings.delivery == Delivery::AtLeastOnce {
             return Verdict::NotPromised;
         }
         let seconds = replay_seconds(pool);
-        // A server has the inserts of its own shard.
+        // A server has its own shard's inserts.
         let shards = f64::from(pool.spec.clickhouse.shards().max(1));
         let measured = self.tables.values().any(|table| !table.rates.is_empty());
         for (name, table) in &self.tables {
@@ -72,7 +72,7 @@ impl Replays {
 }
 
 impl Verdict {
-    /// Tells it in the operator's own figures. What is not known ends no warning.
+    /// Sets the operator's metric. Unknown figures end no warning.
     pub(super) fn count(&self, metrics: &Metrics, pool: &GatewayPool) {
         let (namespace, name) = (pool.namespace().unwrap_or_default(), pool.name_any());
         match self {
@@ -108,7 +108,7 @@ impl Verdict {
         }
     }
 
-    /// Whether this is news: a table at risk, where none was told of.
+    /// Whether this is news: a table at risk that was not reported before.
     pub(super) fn is_news(&self, pool: &GatewayPool) -> bool {
         matches!(self, Self::AtRisk(_)) && !is_told(pool)
     }
@@ -122,9 +122,9 @@ fn is_told(pool: &GatewayPool) -> bool {
     conditions.into_iter().any(|fact| fact.status == ConditionStatus::True)
 }
 
-/// The longest time between an insert and its repetition, in seconds: a gateway dies behind the
-/// insert and its group waits for the session's time-out, or drains to its deadline; then the next
-/// owner's own insert takes its time-out, waits, and is tried again.
+/// The longest time between an insert and its repetition, in seconds: a gateway dies after the
+/// insert and its group waits for the session's time-out, or it drains to its deadline; then the
+/// next owner's insert takes its time-out, waits, and is retried.
 pub(super) fn replay_seconds(pool: &GatewayPool) -> u64 {
     let session = config::KafkaReceiver::default().session_timeout_seconds;
     let insert = config::ClickHouseExporter::default().insert_timeout_seconds;
@@ -134,7 +134,7 @@ pub(super) fn replay_seconds(pool: &GatewayPool) -> u64 {
         + BACK_OFF_SECONDS
 }
 
-/// Figures are rounded up, so that the message changes seldom.
+/// Figures are rounded up, so that the message changes rarely.
 fn advice(name: &str, table: &Table, needed: u64, seconds: u64, with_others: bool) -> String {
     let come = if with_others { "come, with other pools', " } else { "come " };
     let inserts = needed.saturating_mul(2).next_power_of_two();

@@ -1,9 +1,9 @@
-//! GatewayPool: collectors that read Kafka and write to ClickHouse, sized from consumer lag.
+//! GatewayPool: collectors that read Kafka and write to ClickHouse, sized by consumer lag.
 //!
-//! The steps in order: `validate::draft` says what the spec alone means, `observe` reads Secrets,
-//! the live StatefulSet, its pods and the lag, `validate` joins them, lets `size` decide the number
-//! of pods and `rollout` how many of them may have a change, `build` makes the objects, `apply`
-//! writes the difference, `status` says what is so. Only observe, apply and status hold a client.
+//! The steps: `validate::draft` checks the spec alone; `observe` reads Secrets, the live
+//! StatefulSet, its pods and the lag; `validate` joins them, lets `size` decide the number of pods
+//! and `rollout` how many may have a change; `build` makes the objects, `apply` writes what
+//! differs, `status` reports. Only observe, apply and status hold a client.
 
 mod apply;
 mod build;
@@ -39,10 +39,9 @@ use crate::reconcile::controller::Reconciler;
 use crate::reconcile::watches::Watching;
 use crate::reconcile::{Next, Place};
 
-/// The lag is asked for this often; sizing windows are minutes, and `Ready` follows within this
-/// time.
+/// How often the lag is observed; sizing windows are minutes, and `Ready` follows within this time.
 const RESYNC: Duration = Duration::from_secs(10);
-/// While pods move, their troubles are looked for this often: no watch tells of them.
+/// While pods change, they are checked this often: no watch reports their faults.
 const RESYNC_MOVING: Duration = Duration::from_secs(5);
 
 /// Reconciles gateway pools.
@@ -75,7 +74,7 @@ impl Reconciler for GatewayPools {
         let outcome = match validate::draft(pool, &context.images) {
             Err(invalid) => Outcome::Invalid { invalid, live: None },
             Ok(draft) => {
-                // Each step's future lies on the heap: together they are larger than a stack likes.
+                // Each step's future is boxed: together they are too large for the stack.
                 let observed = Box::pin(observe::observe(context, pool, draft)).await?;
                 losses = observed.losses.clone();
                 let held = match context.claims.refused(pool) {
@@ -102,7 +101,7 @@ impl Reconciler for GatewayPools {
                         if let Outcome::Applied(applied) = &outcome {
                             baseline.untried = applied.untried.clone().or(baseline.untried);
                         }
-                        // A decision is remembered once it is applied and told, not before.
+                        // A decision is remembered only once it is applied and reported.
                         outcome.into_failure().map_or(Ok(()), Err)?;
                         let uid = pool.metadata.uid.as_deref().unwrap_or_default();
                         context.sizings.put(uid, kept, observed.now);

@@ -1,5 +1,5 @@
-//! Reads what a gateway pool's spec refers to: Secrets, the live StatefulSet, its pods and what
-//! they say of themselves, the consumer lag.
+//! Reads what a gateway pool depends on: Secrets, the live StatefulSet, its pods and their metrics,
+//! the consumer lag.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -21,15 +21,15 @@ use crate::pool::names::PoolNames;
 use crate::pool::secrets::SecretUses;
 use crate::pool::{observe, preflight, scale, template};
 
-/// Pods that don't answer are looked up in the metrics API this often: what it says is 15 to 60 s
-/// old at most installations, and counts for a minute.
+/// Silent pods are looked up in the metrics API this often: its figures are 15 to 60 s old in most
+/// installations, and count for a minute.
 const METERED_FRESH: SignedDuration = SignedDuration::from_secs(30);
 
-/// Reads all of it. A lag that cannot be observed is part of the observation, not a failure: pods
-/// are kept right even while the broker is away.
+/// Reads all of it. An unknown lag is part of the observation, not a failure: pods are reconciled
+/// even while the broker is down.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub(super) async fn observe(
     context: &Context,
     pool: &GatewayPool,
@@ -73,7 +73,7 @@ pub(super) async fn observe(
     Ok(Observed { draft, found, current, live, lag, losses, watched, migrates, kept, now })
 }
 
-/// Asks the pods that are to stay. One that does not answer is part of what is seen.
+/// Scrapes the pods that will stay. A silent one is part of the observation.
 async fn look(
     context: &Context,
     names: &PoolNames,
@@ -137,7 +137,7 @@ async fn signals(
     Ok(())
 }
 
-/// What the metrics API says of the pods, where one was asked and did not answer.
+/// The metrics API's figures of silent pods.
 async fn metered(
     context: &Context,
     names: &PoolNames,

@@ -1,10 +1,10 @@
-//! Gives running pods the memory and processor time decided on, in place: no restart, no rebalance.
+//! Resizes running pods in place to the memory and CPU decided on: no restart, no rebalance.
 //!
-//! The StatefulSet's template stays as it is, so that nothing rolls for it: a pod made anew starts
-//! there and is raised at the first look after; a container that was ended starts again with what
-//! its pod was given. The collector follows its limits by itself. A refusal is logged and counted
-//! and fails nothing; one that another look would hear too is remembered, for `template_resources`,
-//! and not asked for again before [`RETRY_SECONDS`]. Limits: [`RESIZES_MAX`] pods at one look.
+//! The StatefulSet's template stays unchanged, so nothing rolls: a new pod starts with the
+//! template's values and is resized at the next check; a restarted container keeps its pod's. The
+//! collector follows its limits by itself. A refusal is logged and counted, and fails nothing. A
+//! refusal that would repeat is remembered for `template_resources` and not retried before
+//! [`RETRY_SECONDS`]. Limits: [`RESIZES_MAX`] pods per check.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -23,16 +23,15 @@ use crate::pods::CONTAINER;
 /// Who resizes pods, for the API server.
 const RESIZE_MANAGER: &str = "millrace-operator/resize";
 
-/// What a server refused for good may be granted after an upgrade: it is asked again this often.
+/// A permanent refusal may end with an upgrade of the server: retry this often.
 const RETRY_SECONDS: i64 = 600;
-/// Pods resized at one look, one after another: some 10 ms each, and the pool is looked at again in
-/// seconds.
+/// Pods resized per check, in sequence: about 10 ms each, and the next check follows in seconds.
 const RESIZES_MAX: usize = 100;
-/// Answers that the same request gets again: the server knows no such request, this operator may
-/// not make it, or the pod or its node can't take it.
+/// Status codes that would repeat: the server lacks the subresource, this operator lacks the right,
+/// or the pod or its node can't take it.
 const REFUSALS: [u16; 5] = [400, 403, 404, 405, 422];
 
-/// Brings what pods are given to what was decided on.
+/// Resizes pods to what was decided.
 pub(super) async fn resize(
     context: &Context,
     pool: &GatewayPool,
@@ -83,20 +82,20 @@ pub(super) async fn resize(
     }
 }
 
-/// The server's words, if it refuses for good.
+/// The server's message, if it refuses permanently.
 fn refusal(error: &kube::Error) -> Option<String> {
     let kube::Error::Api(status) = error else { return None };
     REFUSALS.contains(&status.code).then(|| status.message.clone())
 }
 
-/// Whether the pod itself is gone: an answer about the request as such names no pod.
+/// Whether the pod itself is gone: an answer about the request names no pod.
 fn is_gone(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     let names_it = status.details.as_ref().is_some_and(|it| !it.name.is_empty());
     status.code == 404 && names_it
 }
 
-/// Whether every pod that runs was given what a decision asks for.
+/// Whether every running pod has the decided resources.
 pub(super) fn all_hold(pods: &[Pod], sizing: &SizingStatus) -> bool {
     let wanted = wanted(sizing);
     let running = pods.iter().filter(|pod| runs(pod));
@@ -105,8 +104,8 @@ pub(super) fn all_hold(pods: &[Pod], sizing: &SizingStatus) -> bool {
     })
 }
 
-/// What is wanted of each pod's container, as it is written into it; `None` where nothing moves.
-/// What the operator does not move is left out.
+/// The desired container resources of each pod, as written into it; `None` where nothing moves.
+/// Leaves out what the operator doesn't manage.
 fn wanted(sizing: &SizingStatus) -> Option<Value> {
     let mut wanted = json!({});
     for (kind, resource, amount) in [
@@ -122,7 +121,7 @@ fn wanted(sizing: &SizingStatus) -> Option<Value> {
     wanted.as_object().is_some_and(|it| !it.is_empty()).then_some(wanted)
 }
 
-/// Whether a pod has a node and is to stay there.
+/// Whether a pod has a node and will stay there.
 fn runs(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     let phase = status.and_then(|status| status.phase.as_deref()).unwrap_or_default();
@@ -131,19 +130,19 @@ fn runs(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none() && !["Succeeded", "Failed"].contains(&phase) && !waits
 }
 
-/// Whether a pod was given all of it already. Whether its node could is another matter.
+/// Whether a pod's spec has all of it. Whether its node has is another question.
 fn holds(pod: &Pod, wanted: &Value) -> bool {
     amounts(wanted).all(|(kind, resource, amount)| given(pod, kind, resource) == Some(amount))
 }
 
-/// Whether a limit is to become higher than a pod was given. Servers of Kubernetes 1.33 refuse to
-/// lower one; that says nothing about raising it.
+/// Whether a limit is to rise above the pod's. Kubernetes 1.33 refuses to lower one, which says
+/// nothing about raising it.
 fn grows(pod: &Pod, wanted: &Value) -> bool {
     let mut limits = amounts(wanted).filter(|(kind, ..)| *kind == "limits");
     limits.any(|(kind, resource, amount)| given(pod, kind, resource).is_none_or(|it| it < amount))
 }
 
-/// Each amount that is wanted, in thousandths: of what kind, and of what.
+/// Each desired amount, in thousandths, by resource and kind.
 fn amounts(wanted: &Value) -> impl Iterator<Item = (&str, &str, i128)> {
     let kinds = wanted.as_object().into_iter().flatten();
     kinds.flat_map(|(kind, amounts)| {

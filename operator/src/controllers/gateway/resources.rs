@@ -1,8 +1,7 @@
-//! Memory and processor time of one pod, between the spec, the rule and the status. Pure.
+//! Memory and CPU of one pod, between spec, rule and status. Pure.
 //!
-//! What was decided stands in the status, so that a restarted operator goes on with it. Limits:
-//! only while pods tell of themselves is anything decided: without their figures there is nothing
-//! to go by, and what was decided stays.
+//! Decisions are kept in the status, so that a restarted operator continues from them. Limits:
+//! without figures from pods nothing is decided, and the last decision stays.
 
 use millrace_autoscale as rule;
 use millrace_autoscale::{Resources, VerticalPolicy, VerticalReason, VerticalState};
@@ -24,7 +23,7 @@ pub(super) fn written(pool: &GatewayPool) -> Resources {
     template::written(&pool.spec.settings.resources)
 }
 
-/// From where pods start to the ends of the ranges; nothing where none is given.
+/// From the starting amounts to the ends of the ranges; nothing if no range is set.
 pub(super) fn range(pool: &GatewayPool) -> Option<VerticalPolicy> {
     let scaling = &pool.spec.settings.scaling;
     let written = written(pool);
@@ -37,14 +36,14 @@ pub(super) fn range(pool: &GatewayPool) -> Option<VerticalPolicy> {
     })
 }
 
-/// The range to decide in. Nothing while no pod tells of itself.
+/// The range to decide in. Nothing while no pod reports figures.
 pub(super) fn policy(pool: &GatewayPool, observed: &Observed) -> Option<VerticalPolicy> {
     let now = observed.now.as_second();
     let told = observed.kept.pods.pods.iter().any(|pod| pod.fresh(now, STALE_SECONDS).is_some());
     range(pool).filter(|_| told)
 }
 
-/// What the status remembers; the rule puts what is missing or outside into its ranges.
+/// The status's decision; the rule moves missing or outside values into its ranges.
 pub(super) fn remembered(before: &SizingStatus) -> VerticalState {
     let memory = before.memory_limit.as_deref().and_then(bytes);
     let cpu_limit = before.cpu_limit.as_deref().and_then(millicores);
@@ -59,7 +58,7 @@ pub(super) fn remembered(before: &SizingStatus) -> VerticalState {
     VerticalState { resources, ..VerticalState::default() }
 }
 
-/// What was decided, also while pods are silent; nothing of what is not to move.
+/// The decision, also while pods are silent; nothing for amounts that don't move.
 pub(super) fn tell(
     sizing: &mut SizingStatus,
     before: Option<&SizingStatus>,
@@ -74,7 +73,7 @@ pub(super) fn tell(
     sizing.resources_reason = why.or_else(told).filter(|_| may_move(pool));
 }
 
-/// Writes down what each pod is to have, of what may move.
+/// Writes each pod's resources, as far as they may move.
 pub(super) fn put(sizing: &mut SizingStatus, pool: &GatewayPool, decided: &Resources) {
     let scaling = &pool.spec.settings.scaling;
     if scaling.memory_max.is_some() {
@@ -96,26 +95,26 @@ pub(super) fn same(before: &SizingStatus, now: &SizingStatus) -> bool {
     asked(before) == asked(now)
 }
 
-/// What was changed just now, for people; nothing when nothing was.
+/// What changed just now, as message text.
 pub(super) fn text(decision: &rule::Decision) -> String {
     let changed = decision.resources.filter(|(_, why)| *why != VerticalReason::Steady);
     let Some((it, why)) = changed else { return String::new() };
     format!("; {} a pod: {}", amounts(&it), why.as_str())
 }
 
-/// The amounts that move, for people.
+/// The amounts that move, as message text.
 pub(super) fn amounts(it: &Resources) -> String {
     let cpu = cpu_text(it.cpu_millicores());
     let cores = if it.cpu_limit_millicores.is_some() { "cores" } else { "cores requested" };
     format!("memory {} and {cpu} {cores}", memory_text(it.memory_limit_bytes))
 }
 
-/// An amount of memory as it stands in a status.
+/// Memory as written in a status.
 pub(super) fn bytes(text: &str) -> Option<u64> {
     u64::try_from(quantity(text)? / 1_000).ok()
 }
 
-/// An amount of processor time as it stands in a status, in thousandths of a core.
+/// CPU as written in a status, in thousandths of a core.
 pub(super) fn millicores(text: &str) -> Option<u64> {
     u64::try_from(quantity(text)?).ok()
 }

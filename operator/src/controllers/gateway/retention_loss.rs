@@ -1,10 +1,10 @@
-//! What gateways counted as lost to retention, or kept as dead letters: summed up over pods and
-//! their restarts, and told until somebody acknowledges it. Pure.
+//! Messages lost to retention, and dead letters, as gateways count them: summed over pods and
+//! restarts, and reported until somebody acknowledges them. Pure.
 //!
-//! A process counts from nothing, and what of its count is in the total stands in the status. So an
-//! operator that was restarted, or decides on an older status, neither forgets nor counts twice.
-//! What a process counts after its last look and before its end is not seen. Limits: what grows on
-//! is added once a minute; [`COUNTED_MAX`] counts of processes are remembered, [`PARTS_MAX`] names.
+//! A process counts from zero; the status keeps how much of its count is in the total. So an
+//! operator that restarted, or decides from an older status, neither forgets nor counts twice.
+//! Counts between a process's last sample and its end are missed. Limits: ongoing growth is added
+//! once a minute; [`COUNTED_MAX`] processes, [`PARTS_MAX`] names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,17 +24,17 @@ use crate::pods::{Look, Sample};
 use crate::report::conditions::Conditions;
 use crate::report::events::Notice;
 
-/// What grows without a break is written this often at most.
+/// Ongoing growth is written at most this often.
 const REFRESH: SignedDuration = SignedDuration::from_secs(60);
-/// What grows again after so long is an event of its own, though the fact was true all the time.
+/// Growth after this long is a new event, though the condition never changed.
 const TOLD_AGAIN_AFTER: SignedDuration = SignedDuration::from_secs(600);
-/// Counts remembered: three topics or signals of each of 100 pods. The status has the same limit.
-/// What more pods than that count at once isn't added: the total is too low then, never too high.
+/// Counts remembered: three topics or signals of each of 100 pods, as in the status. Counts of
+/// further pods aren't added: the total is then too low, never too high.
 const COUNTED_MAX: usize = 300;
-/// Topics or signals told apart; there are three. The status has the same limit.
+/// Topics or signals counted separately; there are three. The status has the same limit.
 const PARTS_MAX: usize = 16;
 
-/// Both counts, as they stand in the status; and whether copies may come.
+/// Both counts, as in the status; and whether copies are possible.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Losses {
     pub(super) replays: Verdict,
@@ -42,7 +42,7 @@ pub(super) struct Losses {
     pub(super) letters: Option<TallyStatus>,
 }
 
-/// One of them: what is counted, and how it is told.
+/// One of them: what is counted, and how it is reported.
 struct Kind {
     type_: ConditionType,
     annotation: &'static str,
@@ -132,8 +132,8 @@ impl Losses {
         }
     }
 
-    /// Events of what grew again after a while although it was told before: the fact did not
-    /// change, so it tells nothing by itself.
+    /// Events of growth that resumed after a while. The condition did not change, so it publishes
+    /// none.
     pub(super) fn notices(&self, before: &GatewayPoolStatus) -> Vec<Notice> {
         let told = Self::told(Some(before));
         let again = |kind: &Kind| {
@@ -149,7 +149,7 @@ impl Losses {
     }
 }
 
-/// Adds to one count what grew in the pods' own. A young one waits: nothing is lost by that.
+/// Adds the growth of the pods' counts to a total. A recent total waits: nothing is lost by that.
 fn add(
     tally: &mut Option<TallyStatus>,
     look: &Look,
@@ -199,11 +199,11 @@ fn add(
     tally.counted.sort_by(|a, b| (&a.pod, &a.name).cmp(&(&b.pod, &b.name)));
 }
 
-/// Whether a count is of the process that was added before, and goes on from there.
+/// Whether a count continues one that was added before, by the same process.
 fn is_same_process(last: &TallyCounted, started_at: Option<i64>, count: i64) -> bool {
     match (last.started_at, started_at) {
         (Some(before), Some(now)) if before != now => false,
-        // Two processes may agree where they don't say when they began: then some are missed, and
+        // Two processes without a start time may have the same count: then some are missed, and
         // none is counted twice.
         _ => count >= last.count,
     }
@@ -218,8 +218,8 @@ fn add_part(parts: &mut Vec<TallyPart>, name: &str, growth: i64) {
     }
 }
 
-/// Whether one more count can be remembered. One of a pod that is gone makes room; one of a pod
-/// that is there never does, or it would be added from nothing again.
+/// Whether one more count can be remembered. An ended pod's count makes room; a live pod's never
+/// does, or it would be added from zero again.
 fn has_room(counted: &mut Vec<TallyCounted>, asked: &BTreeSet<&String>) -> bool {
     if counted.len() < COUNTED_MAX {
         return true;
@@ -228,11 +228,10 @@ fn has_room(counted: &mut Vec<TallyCounted>, asked: &BTreeSet<&String>) -> bool 
     gone.map(|at| counted.remove(at)).is_some()
 }
 
-/// How many of so many are acknowledged.
+/// How many are acknowledged.
 ///
 /// # Errors
-/// What the annotation says, when that is no such number: one that is too large would hide what is
-/// yet to come.
+/// An annotation that is not such a number. A number that is too large would hide future ones.
 fn acknowledged<'a>(pool: &'a GatewayPool, kind: &Kind, total: i64) -> Result<i64, &'a str> {
     let Some(said) = pool.annotations().get(kind.annotation) else { return Ok(0) };
     let known = said.trim().parse().ok().filter(|known| (0..=total).contains(known));

@@ -1,10 +1,9 @@
-//! A gateway pool's rollout: from what is seen to the template and the number of pods that may have
-//! it. Pure; the rule itself is `millrace_rollout`.
+//! A gateway pool's rollout: from observations to the template, and the number of pods that may
+//! have it. Pure; the rule itself is `millrace_rollout`.
 //!
-//! What a rollout must not forget stands in the pool's status and in the StatefulSet, so that a
-//! restarted operator goes on where the last one was; what pods did so far is kept in the process.
-//! Limits: one StatefulSet per pool; pods get a change from the highest number down, by the update
-//! strategy's partition.
+//! What a rollout must not forget is in the pool's status and in the StatefulSet, so that a
+//! restarted operator continues; pods' samples are kept in memory. Limits: one StatefulSet per
+//! pool; pods change from the highest number down, by the update strategy's partition.
 
 mod digests;
 mod members;
@@ -34,14 +33,14 @@ use crate::pool::secrets::{with_secrets, without_secrets};
 use crate::pool::template::{config_map, kept as kept_by};
 use crate::pool::wish;
 
-/// What only a rollout needs to be read; empty while none is under way.
+/// What only a rollout must read; empty while none runs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watched {
     /// The pool's pods.
     pub(super) pods: Vec<Pod>,
     /// Its tables; `None` unless a change is about to begin.
     pub(super) tables: Option<Tables>,
-    /// Pods that try a change; empty unless one is about to begin.
+    /// Trial pods; empty unless a change is about to begin.
     pub(super) tries: Vec<Pod>,
     /// What its pods did so far.
     pub(super) baseline: Baseline,
@@ -58,12 +57,12 @@ pub(super) enum Watch {
     Try(String),
 }
 
-/// What a rollout asks to be written and told.
+/// What a rollout wants written and reported.
 #[derive(Clone, Debug)]
 pub(super) struct Decision {
     /// The step, whole.
     pub(super) step: Step,
-    /// What stands in the status.
+    /// The state for the status.
     pub(super) status: RolloutStatus,
     /// The change waits for a try alone.
     pub(super) waits_for_try: bool,
@@ -73,11 +72,11 @@ pub(super) struct Decision {
 pub(super) struct Rolled {
     pub(super) template: PodTemplateSpec,
     pub(super) strategy: StatefulSetUpdateStrategy,
-    /// The template gone back to, as text, while it is needed.
+    /// The template of a rollback, as text, while it is needed.
     pub(super) baseline: Option<String>,
 }
 
-/// Whether a change is about to begin, so that its tables and a try matter.
+/// Whether a change is about to begin, so that its tables and trial matter.
 pub(super) fn is_near_its_beginning(
     pool: &GatewayPool,
     draft: &Draft,
@@ -93,7 +92,7 @@ pub(super) fn is_near_its_beginning(
     begins || told.is_some_and(|told| near.contains(&told.stage))
 }
 
-/// What the pods' figures are read for at this stage; each try is a watch of its own.
+/// What the pods' samples are for at this stage; each attempt has its own watch period.
 pub(super) fn watch(pool: &GatewayPool) -> Watch {
     use RolloutStage::{Canary, Judging, Paused, Promoting, RollingBack};
     let Some(told) = told(pool) else { return Watch::Rest };
@@ -121,17 +120,17 @@ fn wanted(pool: &GatewayPool, draft: &Draft, revision: Option<String>) -> Unit {
     }
 }
 
-/// What tells one try from another: the unit, and all else in the spec that may be what a failed
-/// unit needed. Not its Secrets: they are rotated without any thought of it.
+/// Distinguishes attempts: the unit, and everything else in the spec that might fix a failed unit.
+/// Secrets are left out, since they are rotated independently.
 fn key(pool: &GatewayPool, unit: &Unit) -> String {
     let settings = &pool.spec.settings;
-    // As JSON: fields that a later release adds and nobody writes change nothing.
+    // As JSON: fields that a later release adds, if unused, change nothing.
     hash_of(&serde_json::json!({
         "image": unit.image,
         "config": unit.config,
         "resources": settings.resources,
         "pods": settings.pods,
-        // As the key of a pool without any has always been.
+        // The digest's value for a pool without Secrets, as in earlier releases.
         "secrets": None::<&str>,
     }))
 }
@@ -147,7 +146,7 @@ fn policy(pool: &GatewayPool) -> Policy {
     }
 }
 
-/// Decides the next step. A pool that is paused as a whole stays where it is.
+/// Decides the next step. A paused pool stays where it is.
 pub(super) fn decide(
     pool: &GatewayPool,
     observed: &Observed,
@@ -159,7 +158,7 @@ pub(super) fn decide(
     let tables = observed.watched.tables.clone().unwrap_or_default();
     let unit = wanted(pool, &observed.draft, tables.revision);
     let mut seen = seen(pool, observed, unit, size);
-    // Only another image waits for the tables: a configuration may be what mends them.
+    // Only a new image waits for the tables: a new configuration may be their repair.
     let runs = last.as_ref().map(|last| match &last.stage {
         Stage::Stable => &last.after,
         _ => last.before.as_ref().unwrap_or(&last.after),
@@ -170,7 +169,7 @@ pub(super) fn decide(
     let has_begun = seen.running.as_ref().is_some_and(|runs| runs.runs_as(&seen.wanted));
     seen.first = match &behind {
         Some(_) => First::Waits,
-        // The template was written, and the operator ended before it could tell.
+        // The template was written, and the operator ended before it could report it.
         None if has_begun => First::Done,
         None => {
             let Watched { tries, baseline, .. } = &observed.watched;
@@ -206,14 +205,14 @@ fn seen(pool: &GatewayPool, observed: &Observed, wanted: Unit, size: i32) -> See
         .map_or_else(Vec::new, |live| members::members(live, &observed.watched.pods, observed.now));
     let (new_loads, old_loads) = loads(&observed.watched.baseline, &members);
     let running = live.and_then(template::live_unit);
-    // What was written last is what is there: a StatefulSet changed by hand says nothing.
+    // The live template is the last one written: edits by hand don't count.
     let holds = told(pool).zip(running.as_ref()).is_none_or(|(told, running)| {
         let back = matches!(told.stage, RolloutStage::RollingBack);
         let unit = told.before.as_ref().filter(|_| back).unwrap_or(&told.after);
         report::unit(unit).runs_as(running)
     });
     let verdict = figures.as_ref().map(judge);
-    // A configuration that none of the others has may be what keeps the broker from answering.
+    // A configuration that none of the others has may be why the broker doesn't answer.
     let before = told(pool).and_then(|told| told.before.as_ref()).map(|it| &it.config_map);
     let same_settings = before.is_none_or(|before| *before == wanted.config);
     let lag = observed.lag.as_ref();
@@ -241,7 +240,7 @@ fn try_name(draft: &Draft) -> String {
     preflight::name(&draft.names, &draft.image, &draft.config_map)
 }
 
-/// What is to be made or removed of tries, given the decision and what the status tells of it.
+/// Trial pods to make or remove, given the decision and the status's view of it.
 pub(super) fn tries(
     pool: &GatewayPool,
     draft: &Draft,
@@ -261,8 +260,8 @@ pub(super) fn tries(
     Tries::waiting(pods, &name, is_told, pod)
 }
 
-/// What pods of the new unit did, and those of the old one: in the same time if there are some
-/// left, else before the rollout.
+/// What pods of the new and of the old unit did: in the same time if old ones are left, else before
+/// the rollout.
 fn loads(baseline: &Baseline, members: &[Member]) -> (Vec<Load>, Vec<Load>) {
     let updated: BTreeSet<&str> =
         members.iter().filter(|it| it.updated).map(|it| it.figures.name.as_str()).collect();
@@ -284,8 +283,8 @@ pub(super) fn roll(
 ) -> Rolled {
     let live = observed.live.as_ref();
     let Step { state, plan, .. } = &decision.step;
-    // A rollout that has just ended keeps what it came from until its end is told: an operator that
-    // ends before that goes on with the rollout.
+    // A rollout that just ended keeps its previous template until the status reports the end: an
+    // operator that stops before that continues the rollout.
     let was_moving = told(pool).is_some_and(|told| told.stage != RolloutStage::Stable);
     let is_moving = state.stage != Stage::Stable;
     let before = state.before.as_ref().filter(|_| is_moving);
@@ -317,23 +316,21 @@ pub(super) fn roll(
     Rolled { template, strategy, baseline }
 }
 
-/// Whether this decision brings a new unit into the StatefulSet's template, which doesn't hold it
-/// yet.
+/// Whether this decision brings a new unit into the StatefulSet's template.
 pub(super) fn brings(live: Option<&StatefulSet>, decision: &Decision) -> bool {
     let Step { state, plan, .. } = &decision.step;
     let held = live.and_then(template::live_unit);
     matches!(plan, Plan::Split { .. }) && held.is_some_and(|held| !held.runs_as(&state.after))
 }
 
-/// Whether no rollout is under way or taken back, and no word of the user's holds pods.
+/// Whether no rollout runs or was rolled back, and no annotation holds pods.
 pub(super) fn is_at_rest(pool: &GatewayPool, decision: &Decision) -> bool {
     let Step { state, plan, .. } = &decision.step;
     let was = told(pool).is_none_or(|told| told.stage == RolloutStage::Stable);
     was && state.stage == Stage::Stable && *plan == Plan::Whole && wish(pool) == Wish::Go
 }
 
-/// The ConfigMaps that a StatefulSet's pods may still need: its template's, and the one gone back
-/// to.
+/// ConfigMaps that the StatefulSet's pods may need: those of its template and of the rollback's.
 pub(super) fn config_maps(set: &StatefulSet) -> BTreeSet<String> {
     let own = set.spec.as_ref().and_then(|spec| config_map(spec.template.spec.as_ref()?));
     let kept = kept_by(set);
@@ -341,7 +338,7 @@ pub(super) fn config_maps(set: &StatefulSet) -> BTreeSet<String> {
     own.into_iter().chain(kept).map(str::to_owned).collect()
 }
 
-/// The image that the pods run: the one before, while a change is under way or taken back.
+/// The image that pods run: the previous one, while a change is under way or rolled back.
 pub(super) fn image(status: &RolloutStatus) -> &str {
     let before = status.before.as_ref().filter(|_| status.stage != RolloutStage::Stable);
     &before.unwrap_or(&status.after).image

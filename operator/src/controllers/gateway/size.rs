@@ -1,8 +1,8 @@
-//! From observations to the sizing decision that stands in the status. Pure.
+//! From observations to the sizing decision in the status. Pure.
 //!
-//! The rule itself is `millrace_autoscale`. What it must not forget stands in the status, so that a
-//! restarted operator goes on where the last one was; the rest is kept in the process. Figures in
-//! the status are renewed when they say something new, so that a settled pool is not written again.
+//! The rule itself is `millrace_autoscale`. What it must not forget is in the status, so that a
+//! restarted operator continues; the rest is in memory. Figures in the status change only when they
+//! say something new, so that a settled pool is not written again.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -20,17 +20,17 @@ use crate::cluster::{hash_of, is_paused};
 use crate::pods::PodRates;
 use crate::pool::status::as_i32;
 
-/// Figures that moved are written anew this often at most.
+/// Changed figures are written at most this often.
 const FIGURES_REFRESH: SignedDuration = SignedDuration::from_secs(60);
 /// A figure that moved by less than this share says nothing new.
 const FIGURES_SHARE: f64 = 0.2;
-/// However much is idle, nothing shrinks before this part of the window: five minutes of thirty.
+/// Nothing shrinks before this part of the window: five minutes of thirty.
 const SHRINK_MIN_SHARE: i64 = 6;
-/// What a pod said longer ago than this counts as missing: six looks. The rule's own limit.
+/// A pod's figures older than this count as missing: six samples, as in the rule.
 pub(super) const STALE_SECONDS: i64 = 60;
 
-/// Decides the size; gives the decision for the status and what to remember. While nothing about
-/// the decision changes, the earlier one is given back as it was.
+/// Decides the size; returns the decision for the status and what to remember. An unchanged
+/// decision keeps its old form.
 pub(super) fn decide(pool: &GatewayPool, observed: &Observed) -> (SizingStatus, Sizing) {
     let before = pool.status.as_ref().and_then(|status| status.sizing.as_ref());
     let mut kept = observed.kept.clone();
@@ -68,8 +68,8 @@ fn policy(pool: &GatewayPool, observed: &Observed) -> rule::Policy {
     }
 }
 
-/// What is seen. The size that counts as the present one is the one last decided on: a StatefulSet
-/// scaled by hand is drift, not a decision; unless another autoscaler sizes it.
+/// The observation. The present size is the last decided one, since a StatefulSet scaled by hand is
+/// drift; unless another autoscaler sizes it.
 fn seen(
     pool: &GatewayPool,
     before: Option<&SizingStatus>,
@@ -86,14 +86,14 @@ fn seen(
             other => other,
         },
         capacity_key: capacity_key(pool, observed),
-        // A lag that was asked for and not told is missing, however young the answer before is.
+        // A lag question without an answer is missing, however recent the last answer.
         group: observed.kept.group().filter(|_| observed.lag.is_ok()),
         pods: observed.kept.pods.pods.clone(),
         sink: observed.kept.pods.sink.clone(),
     }
 }
 
-/// Pods that come up because the size was changed are all of the newest revision.
+/// Pods added by a change of size are all of the newest revision.
 fn transition(figures: &Observation) -> Transition {
     let same_template = figures.updated >= figures.existing
         && figures.observed_generation == Some(figures.generation);
@@ -104,7 +104,7 @@ fn transition(figures: &Observation) -> Transition {
     }
 }
 
-/// Whether no pod is being replaced, as far as the StatefulSet tells.
+/// Whether no pod is being replaced, by the StatefulSet's status.
 pub(super) fn is_settled(observed: &Observed) -> bool {
     observed.figures().is_some_and(|figures| transition(&figures) != Transition::Rollout)
 }
@@ -118,7 +118,7 @@ fn capacity_key(pool: &GatewayPool, observed: &Observed) -> String {
         "{}|{allocator:?}|{memory:?}|{cpu:?}|{}",
         observed.draft.image, observed.draft.config
     );
-    // Pods that grew do more; what the slowest of them has counts.
+    // Resized pods do more: use the slowest one's resources.
     let pods = &observed.kept.pods.pods;
     let in_force = pods.iter().filter_map(|pod| pod.value.cpu_limit_millicores).min();
     if let Some(limit) = in_force.filter(|limit| Some(*limit) != cpu.1) {
@@ -127,7 +127,7 @@ fn capacity_key(pool: &GatewayPool, observed: &Observed) -> String {
     hash_of(&text.into())
 }
 
-/// What the status remembers; windows that it does not hold start again.
+/// The status's memory; windows missing from it start again.
 fn remembered(before: Option<&SizingStatus>) -> State {
     let Some(before) = before else { return State::default() };
     let second = |time: &Option<Time>| time.as_ref().map(|time| time.0.as_second());
@@ -195,7 +195,7 @@ fn sizing_of(
     }
 }
 
-/// What the pods said, in whole percents; `None` when none was asked.
+/// The pods' figures in whole percents; `None` when none was asked.
 fn signals(observed: &Observed) -> Option<SizingSignals> {
     let PodRates { pods, sink, listed, metered, .. } = &observed.kept.pods;
     let percent = |share: f64| (share * 100.0).round() as i32;
@@ -250,7 +250,7 @@ fn hot_of(hot: &rule::HotPartition, observed: &Observed) -> Option<HotPartition>
 fn learned((key, capacity): &(String, Capacity)) -> LearnedCapacity {
     LearnedCapacity {
         key: key.clone(),
-        // Never rounded to nothing: a pod that does a message in a while has a capacity too.
+        // Never rounded to zero: a pod with few messages has a capacity too.
         messages_per_second: (capacity.messages_per_second.round() as i64).max(1),
         samples: as_i32(capacity.samples),
     }
@@ -260,8 +260,8 @@ fn at(second: i64) -> Option<Time> {
     Timestamp::from_second(second).ok().map(Time)
 }
 
-/// Whether a decision says nothing that the one before did not say. Waiting words may alternate
-/// with noise and count as the same; figures count when they moved and are not young.
+/// Whether a decision says nothing new. Reasons to wait that alternate with noise count as equal;
+/// figures count if they changed and the last ones are old.
 fn says_the_same(before: &SizingStatus, now: &SizingStatus) -> bool {
     let age = now.decided_at.0.duration_since(before.decided_at.0);
     let young = age >= SignedDuration::ZERO && age < FIGURES_REFRESH;
@@ -287,7 +287,7 @@ fn says_the_same(before: &SizingStatus, now: &SizingStatus) -> bool {
         && near(&figures(before), &figures(now))
 }
 
-/// Reasons for leaving the size as it is that come and go with noise.
+/// Reasons to keep the size that come and go with noise.
 fn waits(reason: &str) -> bool {
     [rule::Reason::Steady, rule::Reason::HoldWindow, rule::Reason::HoldSettling]
         .iter()

@@ -1,5 +1,5 @@
-//! Says what is so about a gateway pool: conditions, counts, lag, the sizing decision; and events
-//! for what changed.
+//! Reports a gateway pool: conditions, counts, lag, the sizing decision; and events for what
+//! changed.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -23,15 +23,15 @@ use crate::report::conditions::Conditions;
 use crate::report::events::Notice;
 use crate::report::plaintext;
 
-/// While the verdict on the lag stays the same its figures are written at most this often.
+/// While the verdict on the lag is unchanged, its figures are written at most this often.
 const LAG_REFRESH: SignedDuration = SignedDuration::from_secs(10);
-/// Figures that do not change at all are dated anew this often, to show that they are looked at.
+/// Unchanged figures get a new date this often, to show that they are current.
 const LAG_REDATE: SignedDuration = SignedDuration::from_secs(300);
 
-/// Writes the status if it changed; tells whether the pool is settled.
+/// Writes the status if it changed; returns whether the pool is settled.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub(super) async fn report(
     context: &Context,
     pool: &GatewayPool,
@@ -160,7 +160,7 @@ fn count(status: &mut GatewayPoolStatus, seen: Option<&Observation>) {
     status.pods = Some(pods_text(seen));
 }
 
-/// States LagWithinBound. Its messages carry no figures, so that they change with the verdict only.
+/// States LagWithinBound. Its messages carry no figures, so they change only with the verdict.
 fn state_lag(
     conditions: &mut Conditions,
     lag: &Result<LagObservation, (Reason, String)>,
@@ -182,7 +182,7 @@ fn state_lag(
     }
 }
 
-/// The lag as it stands in the status; the earlier one is kept while it still says what matters.
+/// The lag for the status; the earlier one while it is still accurate enough.
 fn lag_status(before: Option<&LagStatus>, lag: &LagObservation, bound_seconds: i64) -> LagStatus {
     let seconds = lag.seconds.map(|seconds| seconds.round() as i64);
     let messages = i64::try_from(lag.messages).unwrap_or(i64::MAX);
@@ -203,7 +203,7 @@ fn lag_status(before: Option<&LagStatus>, lag: &LagObservation, bound_seconds: i
     if same_verdict && young && age >= SignedDuration::ZERO { before.clone() } else { now }
 }
 
-/// The events of changed memory and processor time; the first are where pods start, and no change.
+/// Events of changed memory and CPU; the first decision is where pods start, and no change.
 fn resources_changed(before: Option<&SizingStatus>, now: Option<&SizingStatus>) -> Vec<Notice> {
     let (Some(before), Some(now)) = (before, now) else { return Vec::new() };
     let rolls = now.resize.as_ref().is_some_and(|it| it.way == ResizeWay::Rolling);
@@ -223,7 +223,7 @@ fn resources_changed(before: Option<&SizingStatus>, now: Option<&SizingStatus>) 
     memory.into_iter().chain(cpu).chain(way).collect()
 }
 
-/// The event of another way in which resources reach the pods. In place is what is expected.
+/// The event when resources reach pods in another way. In place is the normal way.
 fn resize_changed(before: Option<&ResizeStatus>, now: Option<&ResizeStatus>) -> Option<Notice> {
     let now = now.filter(|now| now.way == ResizeWay::Rolling)?;
     if before.is_some_and(|before| before.way == now.way && before.reason == now.reason) {

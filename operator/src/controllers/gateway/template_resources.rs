@@ -1,12 +1,12 @@
-//! What the StatefulSet's template gives each pod: what is written, or what was decided where pods
+//! The pod resources in the StatefulSet's template: the spec's, or the decided ones where pods
 //! can't be resized in place. Pure.
 //!
-//! The template is changed for resources alone only to give more, to no less than half as much
-//! again, while nothing else moves pods and nothing speaks against it: all pods are replaced for
-//! it, one after another. Less, and what was given in place, goes into the template with the next
-//! change of image or configuration, which replaces pods anyhow. What the template has is kept in
-//! an annotation, written in one go with it. Limits: one change in [`ROLL_SECONDS_MIN`], at once
-//! after an end for lack of memory; none for [`HELD_SECONDS`] after new pods found no node.
+//! A change of resources alone replaces all pods one after another. So the template changes only to
+//! give at least half as much again, while nothing else replaces pods and nothing forbids it.
+//! Smaller resources, and those given in place, enter the template with the next change of image or
+//! configuration. An annotation written in the same request keeps the template's resources. Limits:
+//! one change per [`ROLL_SECONDS_MIN`], at once after an end for lack of memory; none for
+//! [`HELD_SECONDS`] after new pods found no node.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -23,32 +23,31 @@ use crate::cache::sizing::Sizing;
 use crate::cluster::is_paused;
 use crate::pool::template::{cpu_text, memory_text};
 
-/// Carries what the template gives each pod, where that isn't what is written.
+/// Annotation with the template's resources, where they differ from the spec's.
 pub(super) const RESOURCES_ANNOTATION: &str = "millrace.dev/template-resources";
-/// The word for pods that found no node with more.
+/// The reason for larger pods that found no node.
 pub(super) const NO_NODE: &str = "NoNode";
-/// Pods are not replaced for their resources more often than this: a pool of ten takes some minutes
-/// for it, and what it brought must show.
+/// Pods are not replaced for resources more often than this: a pool of ten takes some minutes, and
+/// the effect must show.
 const ROLL_SECONDS_MIN: i64 = 15 * 60;
-/// Pods that find no node later than this do so for another cause.
+/// Pods that find no node later than this have another cause.
 const ROLLING_SECONDS_MAX: i64 = 3_600;
-/// After pods that were to get more found no node, none is replaced for this long.
+/// After larger pods found no node, none is replaced for this long.
 const HELD_SECONDS: i64 = 3_600;
-/// A node that has no room now may have some soon: it is waited for this long.
+/// A full node may have room soon: wait this long.
 const DEFERRED_SECONDS_MAX: i64 = 300;
-/// Growth by replacing pods, at least: so it is rare.
+/// Least growth by replacing pods, so that it is rare.
 const ROLL_GROWTH: f64 = 1.5;
-/// Less growth than this, where the range's end is near, isn't worth it unless a pod was ended.
+/// Growth below this, near the range's end, isn't worth it, except after a kill for memory.
 const ROLL_GROWTH_MIN: f64 = 1.1;
-/// Messages are cut to so many characters: room for a refusal in the API server's own words, half
-/// of what the CRD takes.
+/// Longest message in characters: room for a refusal in the API server's words, half of what the
+/// CRD allows.
 const MESSAGE_CHARS_MAX: usize = 512;
-/// What pods are given by their template moves in steps of 64 MiB and a twentieth of a core.
+/// A template's resources move in steps of 64 MiB and a twentieth of a core.
 const MEMORY_STEP_BYTES: u64 = 64 << 20;
 const CPU_STEP_MILLICORES: u64 = 50;
 
-/// An amount of both, as the annotation has it; processor time is the limit, or what is requested
-/// where there is none.
+/// Amounts of both, as in the annotation; CPU is the limit, or the request without a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Amounts {
@@ -75,7 +74,7 @@ impl Amounts {
 #[serde(rename_all = "camelCase")]
 struct Kept {
     now: Amounts,
-    /// What it had before pods were last replaced for it; gone back to when they find no node.
+    /// The resources before the last replacement; restored when pods find no node.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<Amounts>,
     /// When pods were last replaced for it.
@@ -90,12 +89,12 @@ struct Kept {
 #[derive(Clone, Debug)]
 pub(super) struct TemplateResources {
     pub(super) resources: Resources,
-    /// What is kept of it in the StatefulSet; `None` where it is what is written.
+    /// What the StatefulSet keeps of it; `None` if it equals the spec.
     pub(super) annotation: Option<String>,
 }
 
-/// Decides what the template gives each pod, and says in `sizing` how changes reach the pods. What
-/// the template was given counts as decided on.
+/// Decides the template's resources, and notes in `sizing` how changes reach the pods. The
+/// template's resources count as decided.
 pub(super) fn decide(
     pool: &GatewayPool,
     observed: &Observed,
@@ -178,7 +177,7 @@ impl Case<'_> {
         self.has.and_then(|has| has.held_until).filter(|until| *until > self.observed.now)
     }
 
-    /// A change of image or configuration replaces all pods: they come up with what was decided.
+    /// A change of image or configuration replaces all pods: new ones get what was decided.
     fn taken_along(&self, wanted: Resources) -> Next {
         let kept = Kept {
             now: Amounts::of(&wanted),
@@ -189,7 +188,7 @@ impl Case<'_> {
         Next { resources: wanted, kept, resize: None, counts_as_decided: false }
     }
 
-    /// Pods that were to get more and find no node get what they had.
+    /// Larger pods that found no node return to the old resources.
     fn taken_back(&self) -> Option<Next> {
         let before = self.has?.before.as_ref().filter(|_| self.is_rolling())?;
         let pod = self.observed.watched.pods.iter().find(|pod| finds_no_node(pod))?;
@@ -215,8 +214,8 @@ impl Case<'_> {
         })
     }
 
-    /// Whether the last change of the template for its resources is on its way to the pods. The
-    /// StatefulSet's two revisions differ from a change until all pods have it.
+    /// Whether the last change of the template's resources is still rolling out. The StatefulSet's
+    /// two revisions differ until all pods have it.
     fn is_rolling(&self) -> bool {
         let since = |at: Timestamp| self.observed.now.duration_since(at).as_secs();
         let status = self.observed.live.as_ref().and_then(|live| live.status.as_ref());
@@ -225,10 +224,10 @@ impl Case<'_> {
             && status.is_some_and(|it| it.update_revision != it.current_revision)
     }
 
-    /// More by replacing pods, where they can't be given it in place.
+    /// More by replacing pods, where in-place resizing isn't possible.
     fn rolled(&self, wanted: Resources, sizing: &mut SizingStatus, kept: &Sizing) -> Option<Next> {
         let more_memory = wanted.memory_limit_bytes > self.now.memory_limit_bytes;
-        // What is requested without a limit slows nobody down: no pod is replaced for that.
+        // A request without a limit slows nobody down: no pod is replaced for it.
         let more_cpu = wanted.cpu_limit_millicores > self.now.cpu_limit_millicores;
         if !more_memory && !more_cpu {
             return None;
@@ -276,7 +275,7 @@ impl Case<'_> {
         })
     }
 
-    /// Whether something else moves pods, or speaks against moving any, at the moment.
+    /// Whether something else replaces pods now, or forbids it.
     fn waits(&self, sizing: &SizingStatus, ended: bool) -> bool {
         let now = self.observed.now;
         let held = [
@@ -293,7 +292,7 @@ impl Case<'_> {
             || (!ended && self.rolled_at().is_some_and(young))
     }
 
-    /// Says that running pods took what the template doesn't have, or which one has yet to.
+    /// Reports that running pods have more than the template, or which one is still pending.
     fn tell_in_place(&self, wanted: &Resources, sizing: &mut SizingStatus, kept: &Sizing) {
         let pods = &self.observed.watched.pods;
         let given = *wanted != self.now && resize::all_hold(pods, sizing);
@@ -313,8 +312,8 @@ impl Case<'_> {
         sizing.resize = Some(told(ResizeWay::InPlace, reason, message));
     }
 
-    /// Why pods can't be given more in place, in a word and for people; `None` where they can, as
-    /// far as is known.
+    /// Why pods can't be resized in place, as a reason and message; `None` where they can, as far
+    /// as known.
     fn hindrance(&self, kept: &Sizing) -> Option<(&'static str, String)> {
         if let Some((_, cause)) = &kept.resize_refused {
             return Some(("Refused", format!("the API server refuses to resize pods: {cause}")));
@@ -323,7 +322,7 @@ impl Case<'_> {
     }
 }
 
-/// What a pod says of a resize that its node doesn't do.
+/// A pod's message about a resize that its node doesn't do.
 fn pending(pod: &Pod, now: Timestamp) -> Option<(&'static str, String)> {
     let pending = resize_pending(pod)?;
     let name = pod.metadata.name.as_deref().unwrap_or_default();
@@ -355,19 +354,19 @@ fn finds_no_node(pod: &Pod) -> bool {
             .any(|it| it.type_ == "PodScheduled" && it.reason.as_deref() == Some("Unschedulable"))
 }
 
-/// What a StatefulSet keeps of it; nothing where it can't be read.
+/// What a StatefulSet keeps of it; nothing if unreadable.
 fn annotation(live: &StatefulSet) -> Option<Kept> {
     let text = live.metadata.annotations.as_ref()?.get(RESOURCES_ANNOTATION)?;
     serde_json::from_str(text).ok()
 }
 
-/// What is kept, as text; nothing where it says no more than the spec.
+/// The annotation's text; nothing if it equals the spec.
 fn text(kept: &Kept, written: Resources, now: &Resources) -> Option<String> {
     let says_more = *now != written || kept.held_until.is_some() || kept.rolled_at.is_some();
     says_more.then(|| serde_json::to_string(kept).ok()).flatten()
 }
 
-/// A status holds 1,024 bytes of a message; what pods and servers say is cut.
+/// A status holds 1,024 bytes of a message: cut what pods and servers say.
 fn told(way: ResizeWay, reason: &str, message: String) -> ResizeStatus {
     let message = message.chars().take(MESSAGE_CHARS_MAX).collect();
     ResizeStatus { way, reason: reason.to_owned(), message }

@@ -25,8 +25,8 @@ use crate::pool::{connection, memory, template, workload};
 
 /// Worker threads of one pod at most: as many as the collector takes.
 const WORKERS_MAX: u64 = 256;
-/// Of the budget for records each worker needs at least: 4 MiB for what it fetches ahead, which is
-/// a quarter of it at most.
+/// Least share of the record budget per worker: 4 MiB of fetches, which are at most a quarter of
+/// it.
 const WORKER_BYTES: u64 = 16 << 20;
 
 /// What the spec alone says.
@@ -48,14 +48,14 @@ pub(super) struct Draft {
     pub(super) lag: LagQuery,
 }
 
-/// A draft, and what was found of the world it refers to.
+/// A draft, and what was observed for it.
 #[derive(Debug)]
 pub(super) struct Observed {
     /// What the spec alone says.
     pub(super) draft: Draft,
-    /// What was found of its Secrets.
+    /// Its Secrets as read.
     pub(super) found: SecretsSeen,
-    /// What Secrets are now, for the templates that the StatefulSet holds and keeps.
+    /// Today's Secrets, for the templates that the StatefulSet holds and keeps.
     pub(super) current: CurrentSecrets,
     /// The StatefulSet as it is, if it exists.
     pub(super) live: Option<StatefulSet>,
@@ -67,7 +67,7 @@ pub(super) struct Observed {
     pub(super) watched: Watched,
     /// Whether its tables are being migrated.
     pub(super) migrates: bool,
-    /// What is remembered of its sizing, the newest look at the group included.
+    /// Its sizing data, the newest lag sample included.
     pub(super) kept: Sizing,
     /// When all this was seen.
     pub(super) now: Timestamp,
@@ -85,7 +85,7 @@ impl Observed {
 pub(super) struct Validated<'a> {
     /// The pool.
     pub(super) pool: &'a GatewayPool,
-    /// What was found.
+    /// What was observed.
     pub(super) observed: &'a Observed,
     /// Digest of the Secrets' content.
     pub(super) secrets_digest: Option<String>,
@@ -95,11 +95,11 @@ pub(super) struct Validated<'a> {
     pub(super) rollout: Decision,
     /// What its template gives each pod.
     pub(super) template: TemplateResources,
-    /// What is to be remembered of it, once it is applied and told.
+    /// What to remember once it is applied and reported.
     pub(super) kept: Sizing,
 }
 
-/// Says what the spec alone means.
+/// Checks the spec alone.
 ///
 /// # Errors
 /// When the spec cannot work as written.
@@ -199,9 +199,9 @@ fn settings(
     })
 }
 
-/// Worker threads for the processor time that pods may grow to: their number is fixed when a
-/// process starts, and what is added in place must find some that can use it. No more than the
-/// budget for records has room for. Where nothing grows, the collector goes by what it finds.
+/// Worker threads for the largest CPU that pods may get: a process fixes their number at its start,
+/// and CPU added in place needs threads to use it. No more than the record budget has room for.
+/// Without a range, the collector counts its own cores.
 fn workers(pool: &GatewayPool, budget_bytes: u64) -> Option<NonZeroU16> {
     let settings = &pool.spec.settings;
     let most = settings.scaling.cpu_max.as_ref()?.millicores();
@@ -210,7 +210,7 @@ fn workers(pool: &GatewayPool, budget_bytes: u64) -> Option<NonZeroU16> {
     u16::try_from(cores.clamp(1, WORKERS_MAX)).ok().and_then(NonZeroU16::new)
 }
 
-/// How attributes are stored; one way for the whole pool.
+/// How attributes are stored; the same for the whole pool.
 fn attributes(pool: &GatewayPool) -> Result<config::Attributes, Invalid> {
     let mut ways = pool.spec.signals.iter().map(|(_, is)| is.attributes);
     let first = ways.next().unwrap_or_default();
@@ -226,7 +226,7 @@ fn attributes(pool: &GatewayPool) -> Result<config::Attributes, Invalid> {
     })
 }
 
-/// Joins the spec with what was found, decides the size and the rollout's next step.
+/// Joins the spec with what was observed; decides the size and the rollout's next step.
 ///
 /// # Errors
 /// When a Secret or a key of one is missing.

@@ -1,8 +1,8 @@
 //! Writes a pipeline's children in order and reads them back.
 //!
-//! Topics and schema are always applied. The edge pool is first made once the topics are there, so
-//! that no broker makes one of its own shape; the gateway pool is only made or changed while topics
-//! are there and the tables are at the revision asked for.
+//! Topics and schema are always applied. The edge pool is created after the topics exist, so that
+//! no broker creates one with defaults. The gateway pool is created or changed only while topics
+//! exist and the tables have the desired revision.
 
 use kube::ResourceExt;
 use millrace_crds::v1alpha1::{
@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::controllers::schema::is_at_revision;
 use crate::error::StepError;
 
-/// The children as they are after applying; those that it did not come to are missing.
+/// The children after applying; those not reached are missing.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
     pub(super) topics: Vec<Child>,
@@ -33,8 +33,8 @@ pub(super) struct Applied {
     pub(super) failure: Option<StepError>,
 }
 
-/// Writes the difference. Failures become part of the outcome, so that the status can tell them
-/// beside what was seen before.
+/// Writes what differs. Failures become part of the outcome, so that the status can report them
+/// beside what was observed.
 pub(super) async fn apply(
     context: &Context,
     pipeline: &TelemetryPipeline,
@@ -92,7 +92,7 @@ async fn write(
     Ok(())
 }
 
-/// Looks at a child that must wait for `first`.
+/// Compares a child that must wait for `first`.
 async fn withhold<K: Applicable>(
     children: &Children<'_>,
     wanted: K,
@@ -103,8 +103,8 @@ async fn withhold<K: Applicable>(
     Ok((ensured.object, held))
 }
 
-/// Writes the edge pool, unless it would be made before its topics are there. One that exists is
-/// kept right whatever the topics are like: clients depend on it.
+/// Writes the edge pool, unless it would be created before its topics. An existing one is always
+/// reconciled: clients depend on it.
 async fn ensure_edge(
     children: &Children<'_>,
     edge: EdgePool,
@@ -121,8 +121,8 @@ async fn ensure_edge(
     }
 }
 
-/// Whether the topic is known to be there: ready, or seen with partitions and not ready for a cause
-/// that passes, such as a broker that restarts.
+/// Whether the topic is known to exist: ready, or observed with partitions and unready for a
+/// temporary cause such as a broker's restart.
 fn topic_is_there(topic: &TelemetryTopic) -> bool {
     let generation = topic.metadata.generation.unwrap_or(i64::MAX);
     topic.status.as_ref().is_some_and(|status| {
@@ -133,17 +133,16 @@ fn topic_is_there(topic: &TelemetryTopic) -> bool {
     })
 }
 
-/// Whether the tables were verified at the revision asked for: ready, or not ready for a cause that
-/// passes, such as a server that restarts. A plan that waits for a person is none of these.
+/// Whether the tables were verified at the desired revision: ready, or unready for a temporary
+/// cause such as a server's restart. A plan that waits for a person is neither.
 fn tables_are_there(schema: &TelemetrySchema) -> bool {
     let generation = schema.metadata.generation.unwrap_or(i64::MAX);
     let conditions = schema.status.as_ref().map_or(&[][..], |status| &status.conditions);
     is_true(conditions, ConditionType::Ready, generation) || is_at_revision(schema)
 }
 
-/// Deletes the topics' objects of signals that are no longer handled (the topics themselves stay).
-/// A pipeline that was ready at this generation before, and of which watches show nothing left
-/// over, is not looked at.
+/// Deletes the topic objects of signals that were removed (the topics in Kafka stay). Skipped for a
+/// pipeline that was ready at this generation and for which watches show no leftovers.
 async fn prune(
     children: &Children<'_>,
     pipeline: &TelemetryPipeline,

@@ -1,7 +1,7 @@
 //! From a checked pipeline to its children. Pure: no client.
 //!
-//! Specs are taken apart without a rest pattern, so that a new field of the pipeline breaks the
-//! build here, where it must be handed on.
+//! Specs are destructured without `..`, so that a new field of the pipeline fails to compile here
+//! until it is handed on.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
                 clickhouse: clickhouse.clone(),
                 signals: signals.map(|_, is| is.table.clone()),
                 deletion_policy: DeletionPolicy::Retain,
-                // Left to whoever watches the tables: not the pipeline's to set, or to reset.
+                // An autoscaler's field: the pipeline must not set or reset it.
                 changes: None,
                 consent: Vec::new(),
                 shared,
@@ -87,7 +87,7 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
     }
 }
 
-/// A signal's topic and the one of its dead letters, for each.
+/// The topic and dead-letter topic of each signal.
 fn topics(validated: &Validated<'_>) -> Vec<TelemetryTopic> {
     let TelemetryPipelineSpec { kafka, signals, shared, .. } = &validated.pipeline.spec;
     let name = validated.name;
@@ -114,12 +114,12 @@ fn topics(validated: &Validated<'_>) -> Vec<TelemetryTopic> {
     topics.collect()
 }
 
-/// What a topic's dead-letter topic is called behind the topic's name; the collector's own ending.
+/// The ending of a dead-letter topic's name, the same as the collector's.
 const DEAD_LETTER_ENDING: &str = "_dead_letter";
 
-/// Dead letters are few and nobody's order: one partition, as many copies as the topic has, kept as
-/// long as the broker keeps what it is not told about. Made beforehand, because a broker that makes
-/// no topics by itself would otherwise hold up a partition at its first broken record.
+/// Dead letters are few and unordered: one partition, the topic's replication, the broker's default
+/// retention. Created beforehand: with a broker that creates no topics, the first broken record
+/// would block its partition.
 fn dead_letter_settings(topic: &TopicSettings) -> TopicSettings {
     TopicSettings {
         partitions: 1,

@@ -1,4 +1,4 @@
-//! One child as a pipeline sees it: what it says, and whether that is about its newest spec. Pure.
+//! A child's report, and whether it is about the child's newest spec. Pure.
 
 use millrace_crds::v1alpha1::{
     ChildStatus, EdgePool, GatewayPool, TelemetrySchema, TelemetryTopic,
@@ -16,7 +16,7 @@ pub(super) struct Child {
     held: Option<Held>,
 }
 
-/// Why a child was not brought to what the pipeline asks for.
+/// Why a child did not get what the pipeline asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Held {
     /// The pipeline is paused.
@@ -25,7 +25,7 @@ pub(super) enum Held {
     WaitsFor(String),
 }
 
-/// A fact about a child: whether it holds, why, and for people.
+/// A fact about a child: whether it holds, its reason and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fact {
     pub(super) status: ConditionStatus,
@@ -39,7 +39,7 @@ impl Fact {
     }
 }
 
-/// Kinds that a pipeline owns: how their metadata and status are read.
+/// Kinds that a pipeline owns: access to their metadata and status.
 pub(super) trait Kind {
     const NAME: &'static str;
     fn parts(&self) -> (&kube::api::ObjectMeta, Option<i64>, &[Condition]);
@@ -83,12 +83,12 @@ impl Child {
         }
     }
 
-    /// Whether the child's own controller has looked at its newest spec.
+    /// Whether the child's own controller has reconciled its newest spec.
     pub(super) fn up_to_date(&self) -> bool {
         self.held.is_none() && self.observed_generation == Some(self.generation)
     }
 
-    /// What the child says about `type_`, if that is about its newest spec.
+    /// The child's condition `type_`, if it is about its newest spec.
     pub(super) fn fact(&self, type_: ConditionType) -> Fact {
         let (kind, name) = (self.kind, &self.name);
         let not = |reason, message| Fact { status: ConditionStatus::False, reason, message };
@@ -121,7 +121,7 @@ impl Child {
             return not(Reason::ChildOutOfDate, message);
         }
         let reason = Reason::parse(&condition.reason).unwrap_or(Reason::ChildNotReady);
-        // Its own Ready already begins with the fact behind it.
+        // Its own Ready already has the reason behind it.
         Fact {
             status: condition.status,
             reason,
@@ -129,7 +129,7 @@ impl Child {
         }
     }
 
-    /// What the child says about `type_`, of whichever spec: for what has happened and stays so.
+    /// The child's condition `type_`, of any spec: for lasting facts.
     pub(super) fn history(&self, type_: ConditionType) -> Option<Fact> {
         let condition = find(&self.conditions, type_)?;
         Some(Fact {
@@ -139,13 +139,13 @@ impl Child {
         })
     }
 
-    /// Whether the child says `type_` at all, is up to date, and it is false.
+    /// Whether the child's condition `type_` is current and false.
     pub(super) fn denies(&self, type_: ConditionType) -> bool {
         self.up_to_date()
             && find(&self.conditions, type_).is_some_and(|it| it.status == ConditionStatus::False)
     }
 
-    /// Whether the child says that it is stuck, about its newest spec.
+    /// Whether the child reports, about its newest spec, that it is stalled.
     pub(super) fn stalled(&self) -> bool {
         self.up_to_date() && is_true(&self.conditions, ConditionType::Stalled, self.generation)
     }

@@ -25,8 +25,7 @@ use crate::reconcile::controller::Reconciler;
 use crate::reconcile::watches::Watching;
 use crate::reconcile::{Next, Place};
 
-/// Children's changes bring a pipeline back at once; this only covers a watch event that was
-/// missed.
+/// Children's events trigger a reconcile at once; this only covers missed ones.
 const RESYNC: Duration = Duration::from_secs(60);
 
 /// Reconciles pipelines.

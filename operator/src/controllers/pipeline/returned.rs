@@ -1,9 +1,10 @@
-//! A signal that was taken out of a pipeline and came back in another shape before anyone looked.
+//! A signal that was removed from a pipeline and added again in another shape before the next
+//! reconcile.
 //!
-//! Its children still have the shape it had, which no change of theirs may alter: the API server
-//! refuses each attempt. They become what they would be had the pipeline been looked at in between:
-//! the topic's object is made anew (topics themselves stay in Kafka), and the schema gives the
-//! signal up before it takes it again (tables stay in ClickHouse, and a difference is told).
+//! Its children still have the old shape, which is immutable: the API server refuses each change.
+//! They become what a reconcile in between would have made of them: the topic's object is recreated
+//! (topics stay in Kafka), and the schema drops the signal before it adds it again (tables stay in
+//! ClickHouse, and a difference is reported).
 
 use kube::ResourceExt;
 use millrace_crds::v1alpha1::{PerSignal, TableSettings, TelemetrySchema, TelemetryTopic};
@@ -11,10 +12,10 @@ use millrace_crds::v1alpha1::{PerSignal, TableSettings, TelemetrySchema, Telemet
 use super::child::Held;
 use crate::cluster::{Applicable, ApplyError, Change, Children};
 
-/// What the API server answers to an object that its schema refuses.
+/// The API server's status for an object that its schema refuses.
 const UNPROCESSABLE: u16 = 422;
 
-/// Writes a child; tells whether it was held back because the pipeline is paused.
+/// Writes a child; returns whether a pause held it back.
 pub(super) async fn ensure<K: Applicable>(
     children: &Children<'_>,
     wanted: K,
@@ -78,7 +79,7 @@ fn is_another(live: &TelemetryTopic, wanted: &TelemetryTopic) -> bool {
     has.topic_name != asked.topic_name || has.settings.partitions > asked.settings.partitions
 }
 
-/// The signals that `live` can be changed to at once, if there are some and not all of them.
+/// The signals to which `live` can be changed at once, if there are some and not all.
 fn staying(
     live: &PerSignal<TableSettings>,
     wanted: &PerSignal<TableSettings>,

@@ -1,7 +1,7 @@
-//! Sums up what a pipeline's children say; and events for what changed.
+//! Sums up the statuses of a pipeline's children; and events for what changed.
 //!
-//! A pipeline adds nothing of its own to readiness: each of its conditions is a child's, about the
-//! child's newest spec, and `Ready` needs all of them.
+//! A pipeline adds nothing to readiness: each of its conditions is a child's, about the child's
+//! newest spec, and `Ready` needs all of them.
 
 use kube::Resource;
 use millrace_crds::v1alpha1::{PodCount, TelemetryPipeline, TelemetryPipelineStatus};
@@ -21,7 +21,7 @@ use crate::report::spread;
 pub(super) enum Outcome {
     /// Nothing was applied: the spec cannot work as written.
     Invalid(Invalid),
-    /// The children as they are, as far as applying came.
+    /// The children, as far as applying got.
     Applied(Box<Applied>),
 }
 
@@ -38,7 +38,7 @@ const REQUIRED: &[ConditionType] = &[
 /// Writes the status if it changed.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub(super) async fn report(
     context: &Context,
     pipeline: &TelemetryPipeline,
@@ -57,7 +57,7 @@ pub(super) async fn report(
         }
         Outcome::Applied(applied) => {
             state_facts(&mut conditions, applied);
-            // What was not come to stays as it was told last.
+            // Children that were not reached keep their last report.
             if applied.failure.is_none() {
                 fill(&mut status, applied);
             }
@@ -78,7 +78,7 @@ pub(super) async fn report(
     Ok(())
 }
 
-/// Nothing is known to hold: children were not brought to what the spec asks for.
+/// Nothing is known to hold: children don't have the spec yet.
 fn state_all_false(conditions: &mut Conditions, reason: Reason, message: &str) {
     for type_ in REQUIRED {
         conditions.fails(*type_, reason, message);
@@ -141,8 +141,8 @@ fn state_facts(conditions: &mut Conditions, applied: &Applied) {
     }
 }
 
-/// What a gateway has told of losses and dead letters. What a pool that isn't there yet has told of
-/// is nothing, as with one that is.
+/// Losses and dead letters from the gateway. A pool that doesn't exist yet has none, like a new
+/// one.
 fn state_history(conditions: &mut Conditions, gateway: &Child) {
     for (type_, none) in [
         (ConditionType::DataLost, Reason::NothingLost),
@@ -156,8 +156,8 @@ fn state_history(conditions: &mut Conditions, gateway: &Child) {
     }
 }
 
-/// What can be said of a child that was not come to: that it is not as asked for where the API
-/// server refuses it for good, and else nothing.
+/// What is known of a child that was not reached: refused, if the API server refuses it
+/// permanently; else nothing.
 fn unseen(failure: Option<&StepError>) -> Fact {
     let refused = failure.filter(|failure| failure.category.needs_a_person());
     Fact {
@@ -185,10 +185,10 @@ fn state_progress(conditions: &mut Conditions, waiting: Option<Fact>, stalled: O
     }
 }
 
-/// Whether any child says that a Secret is missing. A child that has not been looked at says
-/// nothing about Secrets; its own fact keeps the pipeline from being ready.
+/// Whether any child reports a missing Secret. A child that was not reconciled yet says nothing
+/// about Secrets; its own condition keeps the pipeline from being ready.
 ///
-/// `unseen` is of the children that were not come to.
+/// `unseen` is about the children that were not reached.
 fn secrets(children: &[&Child], unseen: Option<Fact>) -> Fact {
     let denied = children.iter().find(|child| child.denies(ConditionType::SecretsFound));
     if let Some(child) = denied {
@@ -200,7 +200,7 @@ fn secrets(children: &[&Child], unseen: Option<Fact>) -> Fact {
     unseen.map_or(found, |unseen| Fact { status: ConditionStatus::Unknown, ..unseen })
 }
 
-/// The first fact that does not hold, or one that does.
+/// The first condition that does not hold, or one that does.
 fn first_failing(conditions: impl Iterator<Item = Fact>) -> Fact {
     let mut last = None;
     for fact in conditions {

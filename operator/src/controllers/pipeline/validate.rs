@@ -1,5 +1,5 @@
-//! From a pipeline's spec to checked values. Pure: no client. What only a child can judge (its
-//! configuration, its Secrets) the child's own controller does, and the status sums it up.
+//! From a pipeline's spec to checked values. Pure: no client. Whatever only a child can check (its
+//! configuration, its Secrets), its own controller checks.
 
 use millrace_crds::v1alpha1::{Signal, TelemetryPipeline};
 

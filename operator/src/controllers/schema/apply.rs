@@ -1,4 +1,4 @@
-//! Runs on each server what only adds, and looks again.
+//! Runs on each server what only adds, and observes again.
 
 use futures::future::join_all;
 use kube::Resource;
@@ -22,11 +22,11 @@ pub(super) struct Applied {
     pub(super) revision: String,
     /// Database of the tables.
     pub(super) database: String,
-    /// What is left on the servers that could be reached.
+    /// What remains on the servers that could be reached.
     pub(super) standing: Standing,
     /// The first server that could not be brought there.
     pub(super) failure: Option<StepError>,
-    /// Steps were due and were left undone, because the object is paused.
+    /// Steps were due and not done, because the object is paused.
     pub(super) withheld: bool,
 }
 
@@ -69,13 +69,13 @@ pub(super) async fn apply(
     }
 }
 
-/// Whether statements may still run after this failure: the answer was lost, or they are another
-/// run's.
+/// Whether statements may still be running after this failure: the answer was lost, or another run
+/// has them.
 fn may_go_on(failure: &StepError) -> bool {
     matches!(failure.reason, Reason::ClickHouseUnreachable | Reason::MigrationBusy)
 }
 
-/// What stands against running, whatever the plan.
+/// What forbids running, whatever the plan.
 #[derive(Clone, Copy)]
 struct May {
     /// The object is paused: nothing runs.
@@ -119,7 +119,7 @@ async fn one(
     let mut options = ddl::MigrateOptions::new(format!("telemetryschema {namespace}/{name}"));
     options.tool = concat!("millrace-operator ", env!("CARGO_PKG_VERSION")).to_owned();
     options.permit = permit;
-    // The next reconcile is the retry; a worker is not held up by a server that is busy.
+    // The next reconcile retries: a busy server must not block a worker.
     options.retries = 0;
     let place = Place::of(schema, &schema.spec.clickhouse);
     context.migrations.begins(place, context.clock.now());
@@ -133,8 +133,8 @@ async fn one(
     Ok(One { left, withheld: false })
 }
 
-/// One event for what ran on a server: tables made are as it should be, a table that had lost
-/// something is worth a look.
+/// One event for what ran on a server: normal for new tables, a warning for a table that had lost
+/// something.
 fn notice(
     client: &ddl::Client,
     before: &[ddl::Drift],
@@ -166,7 +166,7 @@ fn notice(
 /// is kept.
 ///
 /// # Errors
-/// When a Secret is missing, or ClickHouse or the API server refuse or are away.
+/// When a Secret is missing, or ClickHouse or the API server refuse or can't be reached.
 pub(super) async fn delete(context: &Context, schema: &TelemetrySchema) -> Result<(), StepError> {
     let declared = validate::validate(schema)?;
     let client = observe::connection(context, schema).await?;
@@ -177,7 +177,7 @@ pub(super) async fn delete(context: &Context, schema: &TelemetrySchema) -> Resul
         context.events.publish(&schema.object_ref(&()), notice).await;
         return Ok(());
     }
-    // Side by side: one that hangs keeps no other's tables.
+    // In parallel: a hanging server must not keep the others' tables.
     let drops = servers.iter().map(|server| context.tables.drop_all(server, &declared));
     join_all(drops).await.into_iter().collect::<Result<(), _>>().map_err(failed)?;
     let note = format!("tables of {} and their rows deleted", declared.database.as_str());

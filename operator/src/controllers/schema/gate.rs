@@ -1,10 +1,10 @@
-//! The order of expand, roll, contract. A gateway pool gets another image once the tables it writes
-//! to are at the revision asked for (`tables`); what takes away runs once no pool runs an
-//! older collector (`outdated`). Only these two hold a client; judging is pure.
+//! The order of expand, roll, contract. A gateway pool gets another image once its tables have the
+//! desired revision (`tables`). What takes away runs once no pool runs an older collector
+//! (`outdated`). Only these two hold a client; judging is pure.
 //!
-//! Limits: sees the gateway pools of the object's own namespace that write to its tables. Pools
-//! elsewhere, and collectors that this operator did not make, are for whoever names an object in
-//! `spec.consent` to look after.
+//! Limits: sees the gateway pools in the object's own namespace that write to its tables. Whoever
+//! names an object in `spec.consent` must check pools elsewhere, and collectors that this operator
+//! did not make.
 
 use kube::ResourceExt;
 use kube::api::ListParams;
@@ -18,26 +18,26 @@ use crate::context::{Context, Images};
 use crate::error::{Step, StepError};
 use crate::pool::template;
 
-/// Whether the tables were found to be what the spec asks this release for.
+/// Whether the tables have the revision that the spec declares, by this release.
 pub(crate) fn is_at_revision(schema: &TelemetrySchema) -> bool {
     let found = schema.status.as_ref().and_then(|status| status.revision.as_deref());
     let asked = validate(schema).ok().map(|declared| declared.revision());
     found.is_some() && found == asked.as_deref()
 }
 
-/// The tables that a pool writes to, as the schemas in its namespace tell.
+/// The tables that a pool writes to, by the schemas in its namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tables {
     /// The first schema whose tables are not at their revision; `None`: there is none.
     pub(crate) behind: Option<String>,
-    /// The revision that the first schema found its tables at.
+    /// The revision that the first schema found.
     pub(crate) revision: Option<String>,
 }
 
-/// What the schemas in the pool's namespace tell of its tables.
+/// The state of a pool's tables, by the schemas in its namespace.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub(crate) async fn tables(context: &Context, pool: &GatewayPool) -> Result<Tables, StepError> {
     let namespace = pool.namespace().unwrap_or_default();
     let schemas = api::<TelemetrySchema>(&context.client, &namespace);
@@ -59,7 +59,7 @@ pub(crate) async fn tables(context: &Context, pool: &GatewayPool) -> Result<Tabl
 /// no plan asks.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub(super) async fn outdated(
     context: &Context,
     schema: &TelemetrySchema,
@@ -113,7 +113,7 @@ fn why_outdated(pool: &GatewayPool, images: &Images) -> Option<String> {
     (!is_rolled).then(|| format!("has not rolled out {wanted} to all its pods"))
 }
 
-/// Major, minor and patch; what stands behind a dash counts for nothing.
+/// Major, minor and patch; a pre-release suffix is ignored.
 fn numbers(version: &str) -> Vec<u64> {
     let plain = version.split('-').next().unwrap_or(version);
     plain.split('.').map(|part| part.parse().unwrap_or(0)).collect()

@@ -1,9 +1,9 @@
 //! TelemetrySchema: the ClickHouse tables of the signals.
 //!
-//! The steps in order: `validate` says what the spec declares, `observe` reads what each server
-//! has, `plan` compares the two, `apply` runs what only adds and looks again, `status` says what is
-//! so. Only observe, apply and status hold a client; comparing and all SQL text are the ddl
-//! crate's. No step rewrites or drops anything unasked.
+//! The steps: `validate` reads the spec's declaration, `observe` reads each server's tables, `plan`
+//! compares the two, `apply` runs what only adds and observes again, `status` reports. Only
+//! observe, apply and status hold a client; comparing and all SQL text are in the ddl crate.
+//! Nothing is rewritten or dropped without consent.
 
 mod apply;
 mod gate;
@@ -43,8 +43,8 @@ impl Reconciler for Schemas {
 
     const HANDLES_DELETION: bool = true;
 
-    /// As topics: a schema's reconcile mostly waits for ClickHouse, and servers that hang hold up
-    /// each of theirs for ten seconds.
+    /// As for topics: a reconcile mostly waits for ClickHouse, and one with a hanging server takes
+    /// ten seconds.
     const CONCURRENCY: u16 = 64;
     const CLAIMS: bool = true;
 
@@ -88,7 +88,7 @@ async fn bring_about(
     Ok(applied)
 }
 
-/// An object on its way out: the tables go first if the user asked for that.
+/// Deletion: drops the tables first, if the policy says so.
 async fn leave(context: &Context, schema: &TelemetrySchema) -> Result<Next, StepError> {
     let asked = schema.spec.deletion_policy == DeletionPolicy::Delete;
     let clean = asked.then(|| apply::delete(context, schema));

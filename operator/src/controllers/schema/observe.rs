@@ -16,8 +16,8 @@ use crate::error::{Category, Step, StepError};
 use crate::outbound::CLICKHOUSE_ANSWER_BYTES_MAX;
 use crate::outbound::credentials::Secrets;
 
-/// A look at a server takes no longer. A dozen short questions of system tables take well under a
-/// second; one that hangs must not keep what the others have, nor a place among the reconciles.
+/// Longest observation of a server. A dozen short queries of system tables take well under a
+/// second; a hanging server must not delay the others, nor keep a reconcile's slot.
 const LOOK_MAX: Duration = Duration::from_secs(10);
 
 /// What is declared, and what each server has.
@@ -33,8 +33,7 @@ impl Observed {
         answering.map(|server| server.client.clone()).collect()
     }
 
-    /// Whether who holds the tables may be written down: that may make a journal, which is a change
-    /// that somebody may want to approve.
+    /// Whether holders may be recorded: that may create a journal, a change that may need approval.
     pub(super) fn may_record(&self, schema: &TelemetrySchema) -> bool {
         let journal = self.declared.journal();
         let tables = |server: &Server| {
@@ -53,11 +52,11 @@ pub(super) struct Server {
     pub(super) tables: Result<ddl::Observed, StepError>,
 }
 
-/// Reads the Secrets the connection needs, and the tables of every server, side by side. A server
-/// that is away does not hold up the others.
+/// Reads the connection's Secrets, and the tables of all servers in parallel. A server that is down
+/// does not delay the others.
 ///
 /// # Errors
-/// When a Secret is missing, or the API server refuses or is away.
+/// When a Secret is missing, or the API server refuses or can't be reached.
 pub(super) async fn observe(
     context: &Context,
     schema: &TelemetrySchema,
@@ -82,7 +81,7 @@ pub(super) async fn observe(
 /// A client of all servers, with its secrets.
 ///
 /// # Errors
-/// When a Secret is missing, or the API server refuses or is away.
+/// When a Secret is missing, or the API server refuses or can't be reached.
 pub(super) async fn connection(
     context: &Context,
     schema: &TelemetrySchema,

@@ -1,6 +1,5 @@
-//! From a signal's table settings, as the API has them, to the options of the ddl crate. Pure: no
-//! client. Taken apart without a rest pattern, so that a new field of the API breaks the build
-//! here.
+//! From a signal's table settings in the API to the ddl crate's options. Pure: no client.
+//! Destructured without `..`, so that a new field of the API fails to compile here.
 
 use millrace_crds::v1alpha1 as crds;
 use millrace_ddl as ddl;

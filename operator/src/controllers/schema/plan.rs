@@ -1,5 +1,5 @@
-//! Compares each server's tables with the declaration, and judges what is left when the plan has
-//! run. Pure.
+//! Compares each server's tables with the declaration, and judges what remains after the plan.
+//! Pure.
 
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::{ChangePolicy, SchemaDifference, TelemetrySchema};
@@ -19,7 +19,7 @@ const LINE_CHARS_MAX: usize = 250;
 /// A plan for each server, in the servers' order; `None` for one that could not be read.
 pub(super) struct Plan {
     pub(super) servers: Vec<Option<ddl::Plan>>,
-    /// A pool that may still run an older collector: until it doesn't, nothing is taken away.
+    /// A pool that may still run an older collector: until then nothing is taken away.
     pub(super) outdated: Option<String>,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn plan(observed: &Observed) -> Plan {
     Plan { servers: servers.iter().map(one).collect(), outdated: None }
 }
 
-/// What may be run of a server's plan, but for what waits for collectors; `None`: nothing before a
+/// What may run of a server's plan, except what waits for collectors; `None`: nothing before a
 /// person approves it.
 pub(super) fn permit(schema: &TelemetrySchema, plan: &ddl::Plan) -> Option<ddl::Permit> {
     let named = schema.metadata.annotations.as_ref().and_then(|all| all.get(APPROVAL));
@@ -45,7 +45,7 @@ pub(super) fn permit(schema: &TelemetrySchema, plan: &ddl::Plan) -> Option<ddl::
     }
 }
 
-/// How the tables of all servers stand to their declaration.
+/// How the tables of all servers compare with their declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Standing {
     /// `None`: nothing that matters differs.
@@ -62,7 +62,7 @@ pub(super) struct Standing {
     pub(super) drift: Vec<SchemaDifference>,
 }
 
-/// What is left on all servers that could be read.
+/// What remains on all servers that could be read.
 #[derive(Default)]
 pub(super) struct Left {
     pub(super) drift: Vec<ddl::Drift>,
@@ -114,7 +114,7 @@ pub(super) fn judge(left: &Left) -> Standing {
     Standing { trouble, pending, plan_hash, waiting, blocked, drift: shown }
 }
 
-/// Whether a step would run but for a pool that may still run an older collector.
+/// Whether a step waits only for a pool that may still run an older collector.
 fn waits_for_collectors(step: &ddl::Step, outdated: Option<&str>) -> bool {
     outdated.is_some()
         && step.phase == ddl::Phase::Contract

@@ -1,4 +1,4 @@
-//! Says what is so about the tables: conditions, revision, differences; events for what changed.
+//! Reports the tables: conditions, revision, differences; and events for what changed.
 
 use kube::Resource;
 use millrace_crds::v1alpha1::{TelemetrySchema, TelemetrySchemaStatus};
@@ -18,7 +18,7 @@ use crate::report::unreachable::{state_failure, state_secrets};
 /// one.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub(super) async fn report(
     context: &Context,
     schema: &TelemetrySchema,
@@ -51,7 +51,7 @@ pub(super) async fn report(
     Ok(failure)
 }
 
-/// States SchemaReady, Progressing and Stalled, unless a server failed; gives back its failure.
+/// States SchemaReady, Progressing and Stalled, unless a server failed; returns its failure.
 fn state_tables(
     conditions: &mut Conditions,
     status: &mut TelemetrySchemaStatus,
@@ -97,7 +97,7 @@ fn state_tables(
             conditions.fails(Stalled, Reason::PausedByAnnotation, "pausing is not being stuck");
         }
         Some((reason, message)) => {
-            // What only adds has run: what is left, a person must put right.
+            // All that only adds has run: a person must resolve the rest.
             conditions.fails(SchemaReady, reason, message.as_str());
             conditions.fails(Progressing, reason, message.as_str());
             conditions.holds(Stalled, reason, message.as_str());
@@ -137,7 +137,7 @@ fn state_plan(
     }
 }
 
-/// What is planned and applied is not known, or was not finished.
+/// The plan is unknown, or was not finished.
 fn state_unapplied(conditions: &mut Conditions, error: &StepError) {
     let message = error.cause();
     if conditions.stated(ConditionType::Planned).is_none() {

@@ -61,7 +61,7 @@ pub(super) fn validate(schema: &crds::TelemetrySchema) -> Result<ddl::Declared, 
 pub(super) fn claim(schema: &crds::TelemetrySchema) -> Claim {
     let place = &schema.spec.clickhouse;
     let (database, prefix) = (place.database(), place.table_prefix());
-    // Each signal has tables of its own: objects that share none of them share nothing.
+    // Signals have separate tables: objects without a common signal share nothing.
     let tables = schema.spec.signals.iter().map(|(signal, _)| signal.as_str());
     let things = tables.flat_map(|signal| {
         place.endpoints.iter().map(move |endpoint| {

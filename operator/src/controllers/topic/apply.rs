@@ -1,4 +1,4 @@
-//! Makes the changes of a plan, and looks again.
+//! Makes the changes of a plan, and observes again.
 
 use kube::Resource;
 use millrace_crds::Reason;
@@ -17,13 +17,13 @@ use crate::report::events::Notice;
 #[derive(Clone, Debug)]
 pub(super) struct Applied {
     pub(super) wanted: Wanted,
-    /// As Kafka told after the changes.
+    /// As Kafka reported after the changes.
     pub(super) seen: TopicSeen,
-    /// Changes were due and were left undone, because the object is paused.
+    /// Changes were due and not made, because the object is paused.
     pub(super) withheld: bool,
 }
 
-/// Makes the changes, each told by an event; none while `paused`.
+/// Makes the changes, with an event for each; none while `paused`.
 ///
 /// # Errors
 /// The first change that Kafka refused.
@@ -57,7 +57,7 @@ fn notice(wanted: &Wanted, seen: &TopicSeen, change: &TopicChange) -> Notice {
             Notice::normal("TopicCreated", "Apply", note)
         }
         (TopicChange::Grow { partitions }, TopicSeen::Found { partitions: had, .. }) => {
-            // Records of one key may lie in two partitions from now on; that is worth a look.
+            // From now on, records of one key may be in two partitions: worth a warning.
             let note = format!("topic {name} had {had} partitions and was grown to {partitions}");
             Notice::warning(Reason::TopicTooFewPartitions.as_str(), "Apply", note)
         }
@@ -76,7 +76,7 @@ fn notice(wanted: &Wanted, seen: &TopicSeen, change: &TopicChange) -> Notice {
 /// Deletes the topic with all its records, unless another holds it.
 ///
 /// # Errors
-/// When a Secret is missing, or Kafka or the API server refuse or are away.
+/// When a Secret is missing, or Kafka or the API server refuse or can't be reached.
 pub(super) async fn delete(context: &Context, topic: &TelemetryTopic) -> Result<(), StepError> {
     let wanted = validate::validate(topic)?;
     let settings = observe::connection(context, topic).await?;

@@ -1,9 +1,9 @@
-//! TelemetryTopic: a Kafka topic with the shape asked for.
+//! TelemetryTopic: a Kafka topic with the declared shape.
 //!
-//! The steps in order: `validate` says what the spec asks for, `observe` asks Kafka what there is,
-//! `plan` compares the two, `apply` makes the changes and looks again, `status` says what is so.
-//! Only observe, apply and status hold a client. Partitions never shrink, a replication factor is
-//! never changed, a setting that is not named is never touched.
+//! The steps: `validate` reads the spec, `observe` asks Kafka, `plan` compares the two, `apply`
+//! makes the changes and observes again, `status` reports. Only observe, apply and status hold a
+//! client. Partitions never shrink, a replication factor never changes, a setting that is not named
+//! is never touched.
 
 mod apply;
 mod observe;
@@ -26,9 +26,9 @@ use crate::reconcile::controller::Reconciler;
 use crate::reconcile::finalizer;
 use crate::reconcile::watches::Watching;
 
-/// A topic that is as asked for is looked at again this often: Kafka has no watch.
+/// Resync of a settled topic: Kafka has no watch.
 const RESYNC: Duration = Duration::from_secs(60);
-/// A topic that was just changed is looked at again this soon.
+/// Resync of a topic that just changed.
 const RESYNC_MOVING: Duration = Duration::from_secs(2);
 
 /// What is left behind when a topic is not deleted.
@@ -42,8 +42,8 @@ impl Reconciler for Topics {
 
     const HANDLES_DELETION: bool = true;
 
-    /// A topic's reconcile mostly waits for Kafka, which takes those that wait together in one
-    /// request; and a cluster that hangs may hold up a few of them.
+    /// A reconcile mostly waits for Kafka, which answers waiting ones in one request; and a hanging
+    /// cluster may block some.
     const CONCURRENCY: u16 = 64;
 
     const CLAIMS: bool = true;
@@ -77,7 +77,7 @@ async fn bring_about(
     context.claims.refused(topic).map_or(Ok(()), |held| Err(StepError::from(held)))?;
     let observed = observe::observe(context, topic, wanted).await?;
     let thing = validate::thing(topic, &observed.wanted, observed.settings.clone());
-    // A record goes with its topic: where there is none, nobody can hold it yet.
+    // The record is stored in the topic: without a topic nobody can hold it yet.
     let is_missing = observed.seen == TopicSeen::Missing;
     let mut due = match is_missing {
         true => None,
@@ -94,7 +94,7 @@ async fn bring_about(
     Ok(applied)
 }
 
-/// An object on its way out: the topic goes first if the user asked for that.
+/// Deletion: removes the topic first, if the policy says so.
 async fn leave(context: &Context, topic: &TelemetryTopic) -> Result<Next, StepError> {
     let asked = topic.spec.deletion_policy == DeletionPolicy::Delete;
     let clean = asked.then(|| apply::delete(context, topic));

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::error::{Step, StepError};
 use crate::kafka::{Settings, TopicSeen};
 
-/// What is wanted, and what there is.
+/// The declared and the observed topic.
 pub(super) struct Observed {
     pub(super) wanted: Wanted,
     pub(super) seen: TopicSeen,
@@ -19,7 +19,7 @@ pub(super) struct Observed {
 /// Reads the Secrets the connection needs, and the topic.
 ///
 /// # Errors
-/// When a Secret is missing, or Kafka or the API server refuse or are away.
+/// When a Secret is missing, or Kafka or the API server refuse or can't be reached.
 pub(super) async fn observe(
     context: &Context,
     topic: &TelemetryTopic,
@@ -33,7 +33,7 @@ pub(super) async fn observe(
 /// The connection with its secrets.
 ///
 /// # Errors
-/// When a Secret is missing, or the API server refuses or is away.
+/// When a Secret is missing, or the API server refuses or can't be reached.
 pub(super) async fn connection(
     context: &Context,
     topic: &TelemetryTopic,
@@ -45,7 +45,7 @@ pub(super) async fn connection(
 /// The topic as it is now.
 ///
 /// # Errors
-/// When Kafka refuses or is away.
+/// When Kafka refuses or can't be reached.
 pub(super) async fn look(
     context: &Context,
     settings: &Settings,

@@ -1,5 +1,5 @@
-//! Compares a topic with what is wanted of it: which changes lead there, and what is still wrong
-//! when they are made. Pure.
+//! Compares a topic with its declaration: the changes to make, and what stays wrong after them.
+//! Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use millrace_crds::Reason;
 use super::validate::Wanted;
 use crate::kafka::{TopicChange, TopicSeen};
 
-/// Changes, in the order they are made. Empty: nothing of ours to change.
+/// Changes in order. Empty: nothing of ours to change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) changes: Vec<TopicChange>,
 }
 
-/// The changes that lead from what there is to what is wanted.
+/// Changes that bring the topic to its declaration.
 pub(super) fn plan(wanted: &Wanted, seen: &TopicSeen) -> Plan {
     let Wanted { name: _, partitions, replication_factor, settings } = wanted;
     let changes = match seen {
@@ -43,12 +43,12 @@ pub(super) fn plan(wanted: &Wanted, seen: &TopicSeen) -> Plan {
     Plan { changes }
 }
 
-/// How a topic stands to what is wanted of it.
+/// How a topic compares with its declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// As asked for; the reason is `AsAsked`, or tells of more than was asked for.
+    /// As declared; the reason is `AsAsked`, or names what exceeds the declaration.
     Fits(Reason, String),
-    /// Not yet: what is left to do has been, or will be, asked of Kafka.
+    /// Not yet: the rest has been, or will be, requested from Kafka.
     Differs(Reason, String),
     /// Something only a person can change.
     Stuck(Reason, String),

@@ -1,4 +1,4 @@
-//! Says what is so about a topic: conditions, partitions; and events for what changed.
+//! Reports a topic: conditions, partitions; and events for what changed.
 
 use kube::Resource;
 use millrace_crds::v1alpha1::{TelemetryTopic, TelemetryTopicStatus};
@@ -14,10 +14,10 @@ use crate::report::conditions::Conditions;
 use crate::report::plaintext;
 use crate::report::unreachable::{state_failure, state_secrets};
 
-/// Writes the status if it changed; tells whether the topic is settled.
+/// Writes the status if it changed; returns whether the topic is settled.
 ///
 /// # Errors
-/// When the API server refuses or is away.
+/// When the API server refuses or can't be reached.
 pub(super) async fn report(
     context: &Context,
     topic: &TelemetryTopic,
@@ -62,7 +62,7 @@ fn state_seen(status: &mut TelemetryTopicStatus, applied: &Applied) {
     };
 }
 
-/// States TopicReady, Progressing and Stalled; tells whether nothing is left to do.
+/// States TopicReady, Progressing and Stalled; returns whether nothing is left to do.
 fn state_topic(conditions: &mut Conditions, applied: &Applied) -> bool {
     use ConditionType::{Progressing, Stalled, TopicReady};
     let Applied { wanted, seen, withheld } = applied;

@@ -1,4 +1,4 @@
-//! From a spec to what is wanted of Kafka. Pure: no client.
+//! From a spec to the desired topic. Pure: no client.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use crate::error::{Category, Step, StepError};
 use crate::holders::Thing;
 use crate::kafka::{Place, Settings};
 
-/// Whose clock a topic's messages are dated by. Kafka's default is the producers': it then refuses
-/// what an edge sends whose clock is over an hour ahead, deletes early what one sends whose clock
-/// is behind, and a lag in seconds is one of many clocks.
+/// Whose clock dates a topic's messages. Kafka's default is the producers': it refuses an edge
+/// whose clock is over an hour ahead, deletes early the messages of one whose clock is behind, and
+/// mixes many clocks in a lag in seconds.
 const TIMESTAMP_TYPE: &str = "message.timestamp.type";
 /// The brokers'.
 const LOG_APPEND_TIME: &str = "LogAppendTime";
@@ -29,7 +29,7 @@ pub(super) struct Wanted {
     pub(super) name: TopicName,
     /// Its partitions, at least.
     pub(super) partitions: u32,
-    /// Copies of each partition, if that matters to the user.
+    /// Copies of each partition, if the user sets them.
     pub(super) replication_factor: Option<u16>,
     /// Settings by Kafka's names, with messages dated by the brokers unless the user says
     /// otherwise; others are left alone.

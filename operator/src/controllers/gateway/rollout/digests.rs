@@ -1,8 +1,8 @@
-//! Which builds of an image pods really run: the digests that nodes resolved its tag to. Pure.
+//! Which builds of an image pods really run: the digests to which nodes resolved its tag. Pure.
 //!
-//! A tag can be moved while pods run: a pod made anew then runs another build than its neighbours,
-//! under the same name. That is told, and nothing is done about it: which build is meant is a
-//! person's to say. Limits: [`DIGESTS_MAX`] builds of a unit are told.
+//! A tag can move while pods run. A new pod then runs another build than its neighbours under the
+//! same name. This is reported and not acted on: a person must say which build is meant. Limits:
+//! [`DIGESTS_MAX`] builds of a unit.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,12 @@ use millrace_rollout::Unit;
 use crate::pool::template::{collector, collector_status};
 use crate::report::events::Notice;
 
-/// Builds told; the status has the same limit. Two are one too many.
+/// Builds reported; the status has the same limit. Two are already one too many.
 const DIGESTS_MAX: usize = 4;
-/// The longest digest told: `sha256:` and `sha512:` with theirs fit. The status has the same limit.
+/// The longest digest reported: fits `sha256:` and `sha512:`. The status has the same limit.
 const DIGEST_BYTES_MAX: usize = 160;
 
-/// Writes down what the pods of this unit run; what was known stays while none tells.
+/// Notes what this unit's pods run; keeps the last known while none reports.
 pub(super) fn note(unit: &mut Unit, pods: &[Pod]) {
     let staying = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
     let found: BTreeSet<&str> = staying.filter_map(|pod| digest(pod, &unit.image)).collect();
@@ -27,7 +27,8 @@ pub(super) fn note(unit: &mut Unit, pods: &[Pod]) {
     }
 }
 
-/// What a pod's node made of this image; `None` for a pod of another one, or before it has it.
+/// The digest to which a pod's node resolved this image; `None` for other images, or before it has
+/// it.
 fn digest<'a>(pod: &'a Pod, image: &str) -> Option<&'a str> {
     let asked = collector(pod.spec.as_ref()?)?.image.as_deref();
     let id = &collector_status(pod.status.as_ref()?)?.image_id;
@@ -36,7 +37,7 @@ fn digest<'a>(pod: &'a Pod, image: &str) -> Option<&'a str> {
     usable.then_some(digest)
 }
 
-/// The event of a tag that means another build than before, for pods of the same unit.
+/// The event of a tag that resolved to different builds in pods of one unit.
 pub(super) fn moved(before: Option<&RolloutStatus>, now: &RolloutStatus) -> Option<Notice> {
     let (was, is) = (&before?.after, &now.after);
     let same = was.image == is.image && was.config_map == is.config_map;

@@ -15,7 +15,7 @@ pub(super) fn members(live: &StatefulSet, pods: &[Pod], now: Timestamp) -> Vec<M
     staying.map(|pod| member(pod, newest, now)).collect()
 }
 
-/// A pod that should have ended long ago: none is made in its place before.
+/// A pod long past its deletion time: its successor is not made before it ends.
 pub(super) fn stays(pods: &[Pod], now: Timestamp) -> Option<Fault> {
     let mut ending = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_some());
     let figures = ending.find_map(|pod| Some(pod_figures(pod, now)).filter(|it| it.node_lost))?;

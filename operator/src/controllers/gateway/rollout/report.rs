@@ -1,4 +1,4 @@
-//! A rollout's state as it stands in the status, and back; its conditions, events and report. Pure.
+//! A rollout's state to and from the status; its conditions, events and report. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -23,11 +23,11 @@ const NOT_COMPARED: &str = "NotCompared";
 /// The report's word for one with too few records.
 const TOO_FEW: &str = "TooFewRecords";
 
-/// How a change that waits for something else comes to an end.
+/// How a waiting change ends, as message text.
 const GOES_ON: &str = "the change goes on then; the annotation millrace.dev/rollout=abort takes it \
                        back";
 
-/// The unit that a status tells.
+/// The unit in a status.
 pub(super) fn unit(told: &RolloutUnit) -> Unit {
     Unit {
         image: told.image.clone(),
@@ -48,9 +48,9 @@ fn told_unit(unit: &Unit) -> RolloutUnit {
     }
 }
 
-/// What a status remembers; `None` for one that no operator writes. What a collector refused with
-/// other Secrets than they are now is told from what is asked for, and so tried again: they may
-/// have been what was wrong with it, and no pod of the pool has it.
+/// The state in a status; `None` for one that no operator writes. A configuration that a collector
+/// refused under other Secrets counts as new and is tried again: the Secrets may have been the
+/// fault, and no pod of the pool has it.
 pub(super) fn state(told: &RolloutStatus, secrets: Option<&str>) -> Option<State> {
     let pods = || told.pods.and_then(|pods| u32::try_from(pods).ok()).unwrap_or(1);
     let point = |stage| match stage {
@@ -111,7 +111,7 @@ pub(super) fn is_waiting(state: &State) -> bool {
     matches!(state.stage, Stage::Moving(Point::Waiting))
 }
 
-/// The status of a step. What says the same as before is left as it was.
+/// The status of a step. Unchanged content keeps its old form.
 pub(super) fn status(
     before: Option<&RolloutStatus>,
     last: Option<&State>,
@@ -188,8 +188,8 @@ fn words(last: Option<&State>, step: &Step, waits_for: &str) -> (String, String)
     (reason.as_str().to_owned(), message)
 }
 
-/// The report: made when judging ends, when a unit is taken back, and when all pods have it without
-/// having been judged; kept until the next rollout begins.
+/// The report: made when judging ends, on a rollback, and when all pods have an unjudged unit; kept
+/// until the next rollout.
 fn report(
     before: Option<&RolloutStatus>,
     last: Option<&State>,
@@ -227,7 +227,7 @@ fn figures(loads: &[Load]) -> Option<RolloutFigures> {
     })
 }
 
-/// How the pods stand, given the rollout: what a pool says in its conditions.
+/// The state of the pods, given the rollout, for the pool's conditions.
 pub(in crate::controllers::gateway) fn condition(
     decision: &Decision,
     rolls_back: bool,
@@ -278,7 +278,7 @@ pub(in crate::controllers::gateway) fn condition(
                     let (reason, text) = crate::pool::status::stuck_text(stuck);
                     says(reason, true, false, format!("{text}; taken back soon if it stays so"))
                 }
-                // All pods are up, but whether they stay so is not decided.
+                // All pods are up; whether they stay so is not decided.
                 (None, None, Verdict::Complete) => says(Reason::PodsNotReady, true, false, message),
             }
         }
@@ -298,7 +298,7 @@ pub(in crate::controllers::gateway) fn is_settled(
     ends.contains(&now.stage) && before.is_some_and(|before| before.stage == now.stage)
 }
 
-/// Events of what changed. What is bad news is told by the conditions.
+/// Events of what changed. Conditions report failures.
 pub(in crate::controllers::gateway) fn notices(
     before: Option<&RolloutStatus>,
     now: &RolloutStatus,

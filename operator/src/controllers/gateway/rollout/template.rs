@@ -1,7 +1,7 @@
-//! Units in pod templates: which one a template holds, and what is gone back to. Pure.
+//! Units in pod templates: which one a template holds, and the rollback's. Pure.
 //!
-//! What ran before is kept whole, as JSON in an annotation of the StatefulSet: it is written in one
-//! go with the template that replaces it, so that no end of the operator in between loses it.
+//! The previous template is kept whole, as JSON in an annotation of the StatefulSet, written in the
+//! same request as the new one, so that no crash in between loses it.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
@@ -31,8 +31,8 @@ pub(super) fn unit_of(template: &PodTemplateSpec) -> Option<Unit> {
     })
 }
 
-/// The template to go back to: the one kept; else the live one, if it still holds that unit; else
-/// the one asked for with that unit in it, which is right in all but what else was changed.
+/// The rollback's template: the kept one; else the live one, if it still holds that unit; else the
+/// desired one with that unit, which is right except for other changes.
 pub(super) fn baseline(
     live: Option<&StatefulSet>,
     unit: &Unit,
