@@ -5,7 +5,7 @@ use millrace_wire::otlp::{ROW_BYTES, repeated_bytes};
 
 use crate::body::BodyWriter;
 use crate::column::Column;
-use crate::set::Options;
+use crate::options::Options;
 use crate::shape::{Groups, Offsets, Shape};
 
 /// Which rows a column has a value for.

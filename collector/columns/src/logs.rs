@@ -7,8 +7,10 @@ use millrace_wire::protobuf::Fault;
 use crate::append::{Refusal, Written, ticks};
 use crate::block::{Block, Levels, Serials, visits};
 use crate::column::{Dictionary, Fixed, Sets, Strings};
+use crate::day::Day;
 use crate::group::push_resource;
-use crate::set::{Day, Options, Partitions};
+use crate::options::Options;
+use crate::partitions::Partitions;
 use crate::text;
 
 /// A block of the logs table.
