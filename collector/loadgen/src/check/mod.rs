@@ -3,6 +3,7 @@
 
 mod cell;
 mod compare;
+mod judge;
 mod report;
 mod rows;
 mod tally;
@@ -24,7 +25,7 @@ pub use report::Report;
 use crate::acked::Acked;
 use crate::plan::{STEP_NANOS, Shape};
 use cell::Rows;
-use compare::{Judge, Source};
+use judge::{Judge, Source};
 use tally::Tally;
 
 /// Records of a slice: some 60 MB of `RowBinary` with lean spans, 80 MB with what is larger,

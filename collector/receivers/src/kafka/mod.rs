@@ -32,6 +32,7 @@ mod lag;
 mod member;
 mod metadata;
 mod partition;
+mod parts;
 mod remade;
 mod salvage;
 mod session;
@@ -40,6 +41,7 @@ mod settings;
 #[allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 #[path = "../../tests/simulation/mod.rs"]
 mod simulation;
+mod spares;
 mod status;
 mod topics;
 

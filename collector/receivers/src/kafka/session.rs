@@ -16,23 +16,20 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use millrace_ledger::{Commit, Ledger};
+use millrace_ledger::{Commit, Generation, Ledger};
+use millrace_pipeline::backoff::Backoff;
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::sink::{Answers, Completion, PartId};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use super::Shared;
-use super::apart::Refused;
 use super::finish::Why;
-use super::flight::{OpenPart, Work};
-use super::group::{Joining, Leaving};
-use super::intake::Spares;
-use super::jobs::THREADS;
-use super::member::{KafkaMember, Member};
+use super::jobs::{Job, Question, THREADS};
+use super::member::{JoinError, KafkaMember, Member};
 use super::partition::{Key, Partition};
-use super::remade::LOOK_INTERVAL;
-use super::salvage::{Job, Question};
-use super::topics::TopicIds;
+use super::parts::{OpenPart, Refused, Work};
+use super::spares::Spares;
+use super::topics::{LOOK_INTERVAL, TopicIds};
 
 /// Parts of batches that may wait for their answer at once, per worker. Inserts are bounded lower
 /// by the sink; this leaves room for a burst of dead letters. An answer takes about 100 bytes of
@@ -66,15 +63,6 @@ pub(super) enum Ended {
     Fatal(KafkaError),
 }
 
-/// Why a session can't begin.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum SessionError {
-    #[error("cannot make a consumer: {0}")]
-    Client(#[from] KafkaError),
-    #[error("cannot start the committing thread: {0}")]
-    Thread(#[from] std::io::Error),
-}
-
 /// Whether messages are read now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
@@ -94,6 +82,22 @@ pub(super) struct Commits {
     pub(super) next: Instant,
     /// After a refusal: not earlier than this.
     pub(super) not_before: Instant,
+}
+
+/// Partitions assigned, waiting for their committed offsets.
+pub(super) struct Joining {
+    pub(super) keys: Vec<Key>,
+    pub(super) next_try: Instant,
+    pub(super) backoff: Backoff,
+    /// Until when an answer that lies too low is asked for again.
+    pub(super) doubted_until: Option<Instant>,
+}
+
+/// Partitions being given up.
+pub(super) struct Leaving {
+    /// Without a generation: taken over while the process drained, and never read.
+    pub(super) keys: Vec<(Key, Option<Generation>)>,
+    pub(super) deadline: Instant,
 }
 
 pub(super) struct Session<M> {
@@ -160,7 +164,7 @@ pub(super) struct Session<M> {
 
 impl Session<KafkaMember> {
     /// Makes the consumer and subscribes it. Nothing is read before [`Session::run`].
-    pub(super) fn new(shared: Arc<Shared>, worker: u16) -> Result<Self, SessionError> {
+    pub(super) fn new(shared: Arc<Shared>, worker: u16) -> Result<Self, JoinError> {
         let member = KafkaMember::join(&shared.settings, worker, &shared.asker)?;
         Ok(Self::of(shared, worker, member))
     }

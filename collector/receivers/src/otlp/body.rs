@@ -9,6 +9,8 @@ use bytes::{Buf, Bytes};
 use http_body_util::BodyExt;
 use hyper::body::Body;
 use millrace_pipeline::budget::{Budget, Reservation};
+use millrace_wire::decompress::Encoding;
+use millrace_wire::framing::Format;
 
 use super::denied::Denied;
 
@@ -33,6 +35,15 @@ pub(crate) struct Intake {
 pub(crate) struct Collected {
     pub(crate) bytes: Vec<u8>,
     pub(crate) room: Room,
+}
+
+/// Where a message is in a body, and what has to be undone to read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// The message's first byte; it goes on to the end.
+    pub(crate) start: usize,
+    pub(crate) encoding: Option<Encoding>,
+    pub(crate) format: Format,
 }
 
 /// What a body takes while it is collected and until its memory is given back.

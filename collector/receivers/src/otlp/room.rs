@@ -10,8 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use millrace_config::OtlpLimits;
 use millrace_pipeline::budget::{Budget, Reservation};
 
-use super::guard::{HEADS_PER_TURN, TABLE_BLOCKS};
-
 /// The share of the budget for connections, as a divisor: half, so that the default limit of 1 GiB,
 /// whose budget is a half of it, has room for 5,041 connections with HTTP/2 that are idle.
 const CONNECTIONS_SHARE: u64 = 2;
@@ -43,6 +41,9 @@ const ANSWER_BYTES: u64 = 1024;
 /// they were read into, which is a frame of 16 KiB and up to 8 KiB of the next.
 const TABLE_BLOCK_BYTES: u64 = 24 * 1024;
 
+/// Blocks that may lie in a header table of the protocol's 4,096 bytes: 33 for an entry.
+const TABLE_BLOCKS: u64 = 4096 / 33;
+
 /// What a request takes until it is answered, without its body, in bytes: its stream and its task.
 /// Measured: 4,000 requests without an end took 2.2 KiB each.
 const REQUEST_BYTES: u64 = 4 * 1024;
@@ -51,6 +52,10 @@ const REQUEST_BYTES: u64 = 4 * 1024;
 /// and 32, so 33 at least, for which the map holds 104, half as much again while it grows, and the
 /// name an allocation of 32: six times. The wire's bytes it was read from are two times more.
 const HEAD_FACTOR: u64 = 8;
+
+/// Header blocks that are read before the requests there are have been looked at, in a connection's
+/// turn on a thread. What is read at once may hold some more.
+pub(crate) const HEADS_PER_TURN: usize = 8;
 
 /// Header lists that a thread has at once: those of a turn, and as much again of what was read with
 /// its last.

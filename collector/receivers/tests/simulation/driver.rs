@@ -15,9 +15,8 @@ use millrace_wire::Signal;
 
 use super::super::asker::Asker;
 use super::super::finish::Finish;
-use super::super::jobs::Jobs;
+use super::super::jobs::{Job, Jobs};
 use super::super::lag::LagBoard;
-use super::super::salvage::Job;
 use super::super::session::Session;
 use super::super::settings::{Delivery, SourceSettings, SourceTopic};
 use super::super::status::Status;
