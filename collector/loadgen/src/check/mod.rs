@@ -8,6 +8,7 @@ mod report;
 mod rows;
 mod tally;
 #[cfg(test)]
+#[path = "../../tests/unit/check.rs"]
 mod tests;
 mod text;
 
