@@ -189,7 +189,13 @@ impl Telemetry {
                 "Messages in the partition behind the last committed one.",
                 &["topic", "partition"],
             )?,
-            lag_seconds: register.lag_seconds()?,
+            lag_seconds: register.add(GaugeVec::new(
+                Opts::new(
+                    "millrace_consumer_lag_seconds",
+                    "Age of the oldest message in the partition that is not yet stored.",
+                ),
+                &["topic", "partition"],
+            ))?,
             lost_to_retention: register.counters(
                 "millrace_records_lost_to_retention_total",
                 "Messages that Kafka deleted before they were read; each holds many records.",
@@ -225,7 +231,10 @@ impl Telemetry {
                 .gauge("millrace_bytes_in_flight", "Bytes of records, requests and connections held.")?,
             budget_bytes: register
                 .gauge("millrace_budget_bytes", "Bytes that records in flight may take.")?,
-            cpu_seconds: register.cpu_seconds()?,
+            cpu_seconds: register.add(Counter::new(
+                "process_cpu_seconds_total",
+                "Processor time of the process, user and system.",
+            ))?,
             resident_bytes: register
                 .gauge("process_resident_memory_bytes", "Resident memory of the process.")?,
             registry: register.0,
@@ -425,15 +434,22 @@ impl Register {
         Ok(())
     }
 
+    fn add<M: Collector + Clone + 'static>(
+        &self,
+        made: prometheus::Result<M>,
+    ) -> Result<M, TelemetryError> {
+        let metric = made?;
+        self.0.register(Box::new(metric.clone()))?;
+        Ok(metric)
+    }
+
     fn counters(
         &self,
         name: &str,
         help: &str,
         labels: &[&str],
     ) -> Result<IntCounterVec, TelemetryError> {
-        let metric = IntCounterVec::new(Opts::new(name, help), labels)?;
-        self.0.register(Box::new(metric.clone()))?;
-        Ok(metric)
+        self.add(IntCounterVec::new(Opts::new(name, help), labels))
     }
 
     fn gauges(
@@ -442,38 +458,20 @@ impl Register {
         help: &str,
         labels: &[&str],
     ) -> Result<IntGaugeVec, TelemetryError> {
-        let metric = IntGaugeVec::new(Opts::new(name, help), labels)?;
-        self.0.register(Box::new(metric.clone()))?;
-        Ok(metric)
+        self.add(IntGaugeVec::new(Opts::new(name, help), labels))
     }
 
     fn counter(&self, name: &str, help: &str) -> Result<IntCounter, TelemetryError> {
-        let metric = IntCounter::new(name, help)?;
-        self.0.register(Box::new(metric.clone()))?;
-        Ok(metric)
+        self.add(IntCounter::new(name, help))
     }
 
     fn gauge(&self, name: &str, help: &str) -> Result<IntGauge, TelemetryError> {
-        let metric = IntGauge::new(name, help)?;
-        self.0.register(Box::new(metric.clone()))?;
-        Ok(metric)
+        self.add(IntGauge::new(name, help))
     }
 
     fn histogram(&self, name: &str, help: &str) -> Result<Histogram, TelemetryError> {
         let options = HistogramOpts::new(name, help).buckets(WAIT_BUCKETS.to_vec());
-        let metric = Histogram::with_opts(options)?;
-        self.0.register(Box::new(metric.clone()))?;
-        Ok(metric)
-    }
-
-    fn lag_seconds(&self) -> Result<GaugeVec, TelemetryError> {
-        let options = Opts::new(
-            "millrace_consumer_lag_seconds",
-            "Age of the oldest message in the partition that is not yet stored.",
-        );
-        let metric = GaugeVec::new(options, &["topic", "partition"])?;
-        self.0.register(Box::new(metric.clone()))?;
-        Ok(metric)
+        self.add(Histogram::with_opts(options))
     }
 
     fn tables(&self) -> Result<TableMetrics, TelemetryError> {
@@ -519,26 +517,11 @@ impl Register {
             )?,
             records: self
                 .gauge("millrace_buffer_records", "Records in the edge's buffer on disk.")?,
-            age: self.buffer_age()?,
+            age: self.add(Gauge::new(
+                "millrace_buffer_age_seconds",
+                "How long the oldest record has been in the edge's buffer on disk.",
+            ))?,
         })
-    }
-
-    fn buffer_age(&self) -> Result<Gauge, TelemetryError> {
-        let metric = Gauge::new(
-            "millrace_buffer_age_seconds",
-            "How long the oldest record has been in the edge's buffer on disk.",
-        )?;
-        self.0.register(Box::new(metric.clone()))?;
-        Ok(metric)
-    }
-
-    fn cpu_seconds(&self) -> Result<Counter, TelemetryError> {
-        let metric = Counter::new(
-            "process_cpu_seconds_total",
-            "Processor time of the process, user and system.",
-        )?;
-        self.0.register(Box::new(metric.clone()))?;
-        Ok(metric)
     }
 }
 

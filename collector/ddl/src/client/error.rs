@@ -388,7 +388,8 @@ fn find<E: StdError + 'static>(error: &(dyn StdError + 'static)) -> bool {
 }
 
 /// The error and its causes, outermost first, without repeats.
-fn chain(error: &(dyn StdError + 'static)) -> String {
+#[must_use]
+pub fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
