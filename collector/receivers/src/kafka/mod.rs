@@ -44,6 +44,7 @@ mod simulation;
 mod spares;
 mod status;
 mod topics;
+mod turn;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -64,9 +65,10 @@ use jobs::Jobs;
 use lag::LagBoard;
 use member::KafkaMember;
 pub use metadata::{Committed, committed};
-use session::{Ended, Session};
+use session::Session;
 pub use settings::{Delivery, SourceSettings, SourceTopic};
 use status::Status;
+use turn::Ended;
 
 /// Between consumers that failed for good: wrong settings don't heal in milliseconds.
 const RESTART_BACKOFF: BackoffPolicy =
