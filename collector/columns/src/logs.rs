@@ -67,11 +67,6 @@ impl Block for LogBlock {
             + self.log_attributes.cells()
     }
 
-    fn names_bytes(&self) -> usize {
-        let Self { resource_attributes, scope_attributes, log_attributes, .. } = self;
-        [resource_attributes, scope_attributes, log_attributes].map(Sets::names_bytes).iter().sum()
-    }
-
     visits! {
         Row timestamp,
         Row trace_id,

@@ -186,15 +186,6 @@ impl Block for MetricBlock {
             + self.exemplar_attributes.cells()
     }
 
-    fn names_bytes(&self) -> usize {
-        let Self { resource_attributes, scope_attributes, attributes, exemplar_attributes, .. } =
-            self;
-        [resource_attributes, scope_attributes, attributes, exemplar_attributes]
-            .map(Sets::names_bytes)
-            .iter()
-            .sum()
-    }
-
     fn each(&self, visit: &mut dyn FnMut(Level, &dyn Column)) {
         visit_columns! { self visit () }
     }

@@ -154,7 +154,7 @@ impl<B: Block> Partitions<B> {
         };
         if let Some(before) = next {
             if is_of_request {
-                self.names_bytes += blocks.blocks.last().map_or(0, Block::names_bytes);
+                self.names_bytes += blocks.blocks.last().map_or(0, BlockExt::names_bytes);
             }
             let mut block = spare.pop().unwrap_or_else(|| B::new(table.kind, options));
             block.levels_mut().before = before;

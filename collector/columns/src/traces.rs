@@ -84,16 +84,6 @@ impl Block for TraceBlock {
             + self.link_attributes.cells()
     }
 
-    fn names_bytes(&self) -> usize {
-        let Self {
-            resource_attributes, span_attributes, event_attributes, link_attributes, ..
-        } = self;
-        [resource_attributes, span_attributes, event_attributes, link_attributes]
-            .map(Sets::names_bytes)
-            .iter()
-            .sum()
-    }
-
     visits! {
         Row timestamp,
         Row trace_id,

@@ -116,12 +116,6 @@ impl Json {
         self.bytes - self.path_bytes
     }
 
-    /// Bytes of the names that lists made in this block.
-    #[inline]
-    pub(crate) fn names_bytes(&self) -> usize {
-        self.names_bytes
-    }
-
     /// Index cells of the written form: one per row and path. Paths on few rows count as much as
     /// those on [`LEAST_ROWS`].
     #[inline]
@@ -358,6 +352,10 @@ impl Column for Json {
             + self.expected.capacity() * size_of::<u32>()
             + self.name.capacity()
             + self.scratch.capacity()
+    }
+
+    fn names_bytes(&self) -> usize {
+        self.names_bytes
     }
 
     fn write_prefix(&self, body: &mut BodyWriter) {
