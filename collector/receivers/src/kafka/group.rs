@@ -8,7 +8,7 @@
 //! until all workers of the process are ([`super::finish`]).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millrace_ledger::{Commit, Cut, decode, encode};
 use millrace_pipeline::backoff::{Backoff, BackoffPolicy};

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use millrace_pipeline::sink::{Answer, Answers};
 use rdkafka::Message;
 use rdkafka::consumer::{CommitMode, Consumer, RebalanceProtocol};
-use rdkafka::error::KafkaResult;
+use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::BorrowedMessage;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 

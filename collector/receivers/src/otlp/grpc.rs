@@ -15,6 +15,7 @@ use millrace_wire::Signal;
 use millrace_wire::decompress::Encoding;
 use millrace_wire::framing::{self, Format, GRPC_PREFIX_BYTES, percent_encoded};
 
+use super::body::Layout;
 use super::denied::{Denied, Kind};
 use super::reply::Reply;
 use super::service::{Framing, Service};

@@ -13,6 +13,7 @@ use millrace_wire::Signal;
 use millrace_wire::decompress::Encoding;
 use millrace_wire::framing::{self, Format};
 
+use super::body::Layout;
 use super::denied::{Denied, Kind};
 use super::reply::Reply;
 use super::service::{Framing, Service};

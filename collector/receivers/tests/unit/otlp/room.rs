@@ -1,7 +1,6 @@
 //! Tests of what `otlp/room.rs` keeps to itself.
 
-use super::{CONNECTIONS_SHARE, Rooms, SHORT_STREAMS, Short, TABLE_BLOCK_BYTES};
-use crate::otlp::guard::TABLE_BLOCKS;
+use super::{CONNECTIONS_SHARE, Rooms, SHORT_STREAMS, Short, TABLE_BLOCK_BYTES, TABLE_BLOCKS};
 use millrace_config::{ByteSize, OtlpLimits};
 use millrace_pipeline::budget::Budget;
 
