@@ -189,13 +189,7 @@ impl Telemetry {
                 "Messages in the partition behind the last committed one.",
                 &["topic", "partition"],
             )?,
-            lag_seconds: register.add(GaugeVec::new(
-                Opts::new(
-                    "millrace_consumer_lag_seconds",
-                    "Age of the oldest message in the partition that is not yet stored.",
-                ),
-                &["topic", "partition"],
-            ))?,
+            lag_seconds: register.lag_seconds()?,
             lost_to_retention: register.counters(
                 "millrace_records_lost_to_retention_total",
                 "Messages that Kafka deleted before they were read; each holds many records.",
@@ -472,6 +466,14 @@ impl Register {
     fn histogram(&self, name: &str, help: &str) -> Result<Histogram, TelemetryError> {
         let options = HistogramOpts::new(name, help).buckets(WAIT_BUCKETS.to_vec());
         self.add(Histogram::with_opts(options))
+    }
+
+    fn lag_seconds(&self) -> Result<GaugeVec, TelemetryError> {
+        let options = Opts::new(
+            "millrace_consumer_lag_seconds",
+            "Age of the oldest message in the partition that is not yet stored.",
+        );
+        self.add(GaugeVec::new(options, &["topic", "partition"]))
     }
 
     fn tables(&self) -> Result<TableMetrics, TelemetryError> {
