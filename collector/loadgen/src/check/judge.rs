@@ -1,5 +1,5 @@
-//! Judges a stored row: whether it is what its record must be. The record is made anew from the plan;
-//! nothing of what was sent is kept.
+//! Judges a stored row: whether it is what its record must be. The record is made anew from the
+//! plan; nothing of what was sent is kept.
 
 use std::collections::HashMap;
 
