@@ -5,7 +5,7 @@ use millrace_wire::otlp::{ROW_BYTES, repeated_bytes};
 
 use crate::body::BodyWriter;
 use crate::column::Column;
-use crate::set::Options;
+use crate::options::Options;
 use crate::shape::{Groups, Offsets, Shape};
 
 /// Which rows a column has a value for.
@@ -191,8 +191,6 @@ pub(crate) trait Block {
     fn levels_mut(&mut self) -> &mut Levels;
     /// Cells of JSON columns in the written form.
     fn cells(&self) -> usize;
-    /// Names of JSON paths that lists in attributes made: keys repeated for each member.
-    fn names_bytes(&self) -> usize;
     /// Calls `visit` with every column.
     fn each(&self, visit: &mut dyn FnMut(Level, &dyn Column));
     /// Calls `visit` with every column.
@@ -249,6 +247,13 @@ pub(crate) trait BlockExt: Block {
     fn bytes(&self) -> usize {
         let mut bytes = self.levels().first.bytes() + self.levels().second.bytes();
         self.each(&mut |_, column| bytes += column.bytes());
+        bytes
+    }
+
+    /// Names of JSON paths that lists in attributes made: keys repeated for each member.
+    fn names_bytes(&self) -> usize {
+        let mut bytes = 0;
+        self.each(&mut |_, column| bytes += column.names_bytes());
         bytes
     }
 

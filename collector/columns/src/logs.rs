@@ -7,8 +7,10 @@ use millrace_wire::protobuf::Fault;
 use crate::append::{Refusal, Written, ticks};
 use crate::block::{Block, Levels, Serials, visits};
 use crate::column::{Dictionary, Fixed, Sets, Strings};
+use crate::day::Day;
 use crate::group::push_resource;
-use crate::set::{Day, Options, Partitions};
+use crate::options::Options;
+use crate::partitions::Partitions;
 use crate::text;
 
 /// A block of the logs table.
@@ -63,11 +65,6 @@ impl Block for LogBlock {
         self.resource_attributes.shared_cells(self.levels.rows)
             + self.scope_attributes.shared_cells(self.levels.rows)
             + self.log_attributes.cells()
-    }
-
-    fn names_bytes(&self) -> usize {
-        let Self { resource_attributes, scope_attributes, log_attributes, .. } = self;
-        [resource_attributes, scope_attributes, log_attributes].map(Sets::names_bytes).iter().sum()
     }
 
     visits! {

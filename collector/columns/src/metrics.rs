@@ -10,8 +10,10 @@ use millrace_wire::protobuf::Fault;
 use crate::append::{Refusal, Written, ticks};
 use crate::block::{Block, Level, Levels, Serials};
 use crate::column::{Column, Dictionary, Fixed, Numbers, Sets, Strings};
+use crate::day::Day;
 use crate::group::push_resource;
-use crate::set::{Day, Options, Partitions};
+use crate::options::Options;
+use crate::partitions::Partitions;
 
 /// The metrics tables, in the order of [`KINDS`].
 pub(crate) type MetricTables = [Partitions<MetricBlock>; 5];
@@ -182,15 +184,6 @@ impl Block for MetricBlock {
             + self.scope_attributes.shared_cells(self.levels.rows)
             + self.attributes.cells()
             + self.exemplar_attributes.cells()
-    }
-
-    fn names_bytes(&self) -> usize {
-        let Self { resource_attributes, scope_attributes, attributes, exemplar_attributes, .. } =
-            self;
-        [resource_attributes, scope_attributes, attributes, exemplar_attributes]
-            .map(Sets::names_bytes)
-            .iter()
-            .sum()
     }
 
     fn each(&self, visit: &mut dyn FnMut(Level, &dyn Column)) {

@@ -7,8 +7,10 @@ use millrace_wire::protobuf::Fault;
 use crate::append::{Refusal, Written, ticks};
 use crate::block::{Block, Levels, Serials, visits};
 use crate::column::{Dictionary, Fixed, Labels, Sets, Strings};
+use crate::day::Day;
 use crate::group::push_resource;
-use crate::set::{Day, Options, Partitions};
+use crate::options::Options;
+use crate::partitions::Partitions;
 
 /// `SpanKind` by number, spelled as the Collector spells it; empty for numbers it doesn't know.
 static SPAN_KINDS: [&str; 7] =
@@ -80,16 +82,6 @@ impl Block for TraceBlock {
             + self.span_attributes.cells()
             + self.event_attributes.cells()
             + self.link_attributes.cells()
-    }
-
-    fn names_bytes(&self) -> usize {
-        let Self {
-            resource_attributes, span_attributes, event_attributes, link_attributes, ..
-        } = self;
-        [resource_attributes, span_attributes, event_attributes, link_attributes]
-            .map(Sets::names_bytes)
-            .iter()
-            .sum()
     }
 
     visits! {

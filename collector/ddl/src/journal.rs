@@ -383,5 +383,5 @@ pub(crate) const fn phase_name(phase: Phase) -> &'static str {
 }
 
 #[cfg(test)]
-#[path = "journal_tests.rs"]
+#[path = "../tests/unit/journal.rs"]
 mod tests;

@@ -53,7 +53,7 @@ mod ttl;
 pub use apply::{Converged, converge, verify};
 pub use client::{
     Budget, CONNECT_TIMEOUT, Category, Client, ClientError, ClientOptions, Credentials, Endpoint,
-    EndpointError, Identity, Limits, STATEMENT_TIMEOUT, Secret, Stream, Tls, is_link_local,
+    EndpointError, Identity, Limits, STATEMENT_TIMEOUT, Secret, Stream, Tls, chain, is_link_local,
 };
 pub use declared::{
     Declared, DeclaredDistributed, DeclaredError, DeclaredRollup, DeclaredTable, DeclaredView,

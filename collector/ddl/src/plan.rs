@@ -474,5 +474,5 @@ pub fn needed<'a>(
 }
 
 #[cfg(test)]
-#[path = "plan_tests.rs"]
+#[path = "../tests/unit/plan.rs"]
 mod tests;

@@ -98,49 +98,5 @@ impl FromStr for Identifier {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// Names of the shape the rule states are kept unchanged.
-    #[test]
-    fn plain_names_are_kept() {
-        for name in ["otel", "_x", "A9_", &"a".repeat(MAX_IDENTIFIER_BYTES)] {
-            assert_eq!(Identifier::new(name).unwrap().as_str(), name);
-        }
-    }
-
-    /// Each way of breaking the rule has its own answer.
-    #[test]
-    fn odd_names_are_refused_with_the_reason() {
-        assert_eq!(Identifier::new(""), Err(IdentifierError::Empty));
-        assert_eq!(Identifier::new("a".repeat(64)), Err(IdentifierError::TooLong { length: 64 }));
-        for (name, character, position) in
-            [("9a", '9', 0), ("a-b", '-', 1), ("a`; DROP", '`', 1), ("ü", 'ü', 0), ("a\0", '\0', 1)]
-        {
-            assert_eq!(
-                Identifier::new(name),
-                Err(IdentifierError::Character { character, position })
-            );
-        }
-    }
-
-    /// A suffix that makes the name too long is refused, not cut.
-    #[test]
-    fn a_suffix_is_checked_with_the_whole_name() {
-        let prefix = Identifier::new("a".repeat(60)).unwrap();
-        assert_eq!(prefix.suffixed("bc").unwrap().as_str().len(), 63);
-        assert_eq!(prefix.suffixed("bcd"), Err(IdentifierError::TooLong { length: 64 }));
-    }
-
-    proptest! {
-        /// Whatever is accepted holds only characters that can't end a quoted name.
-        #[test]
-        fn accepted_names_hold_only_word_characters(name in ".{0,80}") {
-            if let Ok(identifier) = Identifier::new(name) {
-                let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-                prop_assert!(identifier.as_str().bytes().all(word));
-            }
-        }
-    }
-}
+#[path = "../tests/unit/identifier.rs"]
+mod tests;

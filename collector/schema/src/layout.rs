@@ -471,5 +471,5 @@ pub fn attribute_column(kind: TableKind, name: &str) -> Option<AttributeColumn> 
 }
 
 #[cfg(test)]
-#[path = "layout_tests.rs"]
+#[path = "../tests/unit/layout.rs"]
 mod tests;

@@ -35,6 +35,10 @@ pub(crate) trait Column {
     fn bytes(&self) -> usize;
     /// Bytes of memory held.
     fn memory_bytes(&self) -> usize;
+    /// Bytes of the names that lists in attributes made.
+    fn names_bytes(&self) -> usize {
+        0
+    }
     /// Writes what stands before the values of a column: format versions, and for JSON its paths.
     fn write_prefix(&self, body: &mut BodyWriter);
     /// Writes the values.
@@ -122,15 +126,6 @@ impl Sets {
         }
     }
 
-    /// Bytes of the names that lists in attributes made.
-    #[inline]
-    pub(crate) fn names_bytes(&self) -> usize {
-        match self {
-            Self::Json(json) => json.names_bytes(),
-            Self::Map(_) => 0,
-        }
-    }
-
     /// Cells that the written form needs beyond the values: one per value and JSON path.
     #[inline]
     pub(crate) fn cells(&self) -> usize {
@@ -174,6 +169,10 @@ impl Column for Sets {
 
     fn memory_bytes(&self) -> usize {
         self.as_column().memory_bytes()
+    }
+
+    fn names_bytes(&self) -> usize {
+        self.as_column().names_bytes()
     }
 
     fn write_prefix(&self, body: &mut BodyWriter) {

@@ -388,7 +388,8 @@ fn find<E: StdError + 'static>(error: &(dyn StdError + 'static)) -> bool {
 }
 
 /// The error and its causes, outermost first, without repeats.
-fn chain(error: &(dyn StdError + 'static)) -> String {
+#[must_use]
+pub fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
@@ -403,66 +404,5 @@ fn chain(error: &(dyn StdError + 'static)) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at() -> Endpoint {
-        "http://db:8123".parse().unwrap()
-    }
-
-    /// Scenario: exceptions as servers word them. Guarantee: each has its class.
-    #[test]
-    fn exceptions_are_classed_by_their_code() {
-        for (code, category) in [
-            (516, Category::Authentication),
-            (192, Category::Authentication),
-            (194, Category::Authentication),
-            (497, Category::Privilege),
-            (164, Category::ReadOnly),
-            (242, Category::ReadOnly),
-            (81, Category::UnknownDatabase),
-            (60, Category::UnknownTable),
-            (252, Category::Overloaded),
-            (999, Category::KeeperLost),
-            (225, Category::KeeperLost),
-            (243, Category::DiskFull),
-            (201, Category::Quota),
-            (62, Category::Server),
-        ] {
-            let text = format!("Code: {code}. DB::Exception: words. (NAME) (version 26.9.2.1)");
-            assert_eq!(answered(&text, &at(), "u", None).category(), category, "{code}");
-        }
-        let text = "Code: 999. Coordination::Exception: Connection loss";
-        assert_eq!(answered(text, &at(), "u", None).category(), Category::KeeperLost);
-        for text in [
-            "<html>hello</html>",
-            "Code: 60",
-            "Code: 60. secret",
-            "Code: 60. a secret::Exception: b",
-            "Code: x. DB::Exception",
-        ] {
-            let category = answered(text, &at(), "u", None).category();
-            let is_bare = text == "Code: 60";
-            let expected = if is_bare { Category::UnknownTable } else { Category::Protocol };
-            assert_eq!(category, expected, "{text}");
-        }
-    }
-
-    /// Scenario: an answer of somebody else's server; one with words around an exception.
-    /// Guarantee: nothing is repeated but the exception.
-    #[test]
-    fn words_that_are_not_clickhouses_are_not_repeated() {
-        let message = answered("token=hunter2", &at(), "u", None).to_string();
-        assert!(!message.contains("hunter2"), "{message}");
-        let text = "hunter2 Code: 60. DB::Exception: Unknown table";
-        let message = answered(text, &at(), "u", None).to_string();
-        assert!(!message.contains("hunter2") && message.contains("Unknown table"), "{message}");
-    }
-
-    /// Scenario: an exception with a very long text. Guarantee: our message stays short.
-    #[test]
-    fn long_server_texts_are_shortened() {
-        let text = format!("Code: 62. DB::Exception: {}", "é".repeat(10_000));
-        assert!(answered(&text, &at(), "u", None).to_string().chars().count() < 700);
-    }
-}
+#[path = "../../tests/unit/client/error.rs"]
+mod tests;

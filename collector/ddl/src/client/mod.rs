@@ -16,7 +16,7 @@ use clickhouse::query::BytesCursor;
 use clickhouse::{Client as Http, RowOwned, RowRead};
 
 pub use endpoint::{Credentials, Endpoint, EndpointError, Secret};
-pub use error::{Category, ClientError};
+pub use error::{Category, ClientError, chain};
 use limits::LastStatus;
 pub use limits::{Budget, Limits, is_link_local};
 pub use tls::{Identity, Tls};

@@ -5,32 +5,13 @@
 //! decoded.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use millrace_config::TopicName;
-use millrace_pipeline::telemetry::Telemetry;
-use millrace_wire::Signal;
 use millrace_wire::limits::Limits;
 use millrace_wire::otlp::{Checked, Joined};
 
-use super::producer::Producer;
-use super::room::Room;
 use super::ticket::Ticket;
-use super::way::{Batch, Way};
-
-/// Where a lane leads and how it goes there: the same for all lanes of a signal.
-#[derive(Clone)]
-pub(crate) struct Course {
-    pub(crate) signal: Signal,
-    pub(crate) topic: TopicName,
-    pub(crate) producer: Producer<Batch>,
-    pub(crate) telemetry: Arc<Telemetry>,
-    /// To what length requests are joined.
-    pub(crate) room: Arc<Room>,
-    pub(crate) linger: Duration,
-    /// How long a message may take; none for as long as it takes.
-    pub(crate) patience: Option<Duration>,
-}
+use super::way::{Course, Way};
 
 /// A signal's way to its topic, or to one partition of it.
 pub(crate) struct Lane {

@@ -7,7 +7,8 @@ use millrace_pipeline::publish::Refused;
 use millrace_pipeline::telemetry::Refusal;
 use millrace_wire::otlp::{self, Bucket, Part};
 
-use super::lane::{Course, Lane};
+use super::lane::Lane;
+use super::way::Course;
 
 /// The most partitions that spans are sorted into; a topic's further partitions get none. Each has
 /// an open message, and 4,096 is far past what one topic should have.

@@ -19,13 +19,13 @@ use millrace_wire::otlp::Checked;
 use millrace_wire::{Signal, otlp};
 use rdkafka::producer::{Producer as _, PurgeConfig};
 
-use super::lane::{Course, Due, Lane};
+use super::lane::{Due, Lane};
 use super::lanes::{Lanes, Ride};
 use super::monitor::Monitor;
 use super::producer::{Producer, ProducerError, Traits, create};
 use super::room::Room;
 use super::ticket::Ticket;
-use super::way::Batch;
+use super::way::{Batch, Course};
 
 /// What sorting by trace may take while it goes on, as a multiple of a request: one copy, and what
 /// is repeated around its spans, at most twice the request. What it really took is known then.

@@ -16,8 +16,9 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use millrace_config::TopicName;
 use millrace_pipeline::failpoint;
 use millrace_pipeline::publish::Refused;
 use millrace_pipeline::telemetry::{Refusal, Telemetry};
@@ -26,8 +27,8 @@ use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::producer::BaseRecord;
 
 use super::failure::Class;
-use super::lane::Course;
-use super::producer::{Shipment, code_of};
+use super::producer::{Producer, Shipment, code_of};
+use super::room::Room;
 use super::ticket::Ticket;
 
 /// Messages of a whole topic with the library at once. A connection carries five requests at a
@@ -37,6 +38,20 @@ use super::ticket::Ticket;
 const UNDER_WAY_TOPIC: usize = 8;
 /// Those of one partition, of which a topic has many: one on its way while another is answered.
 const UNDER_WAY_PARTITION: usize = 2;
+
+/// Where a lane leads and how it goes there: the same for all lanes of a signal.
+#[derive(Clone)]
+pub(crate) struct Course {
+    pub(crate) signal: Signal,
+    pub(crate) topic: TopicName,
+    pub(crate) producer: Producer<Batch>,
+    pub(crate) telemetry: Arc<Telemetry>,
+    /// To what length requests are joined.
+    pub(crate) room: Arc<Room>,
+    pub(crate) linger: Duration,
+    /// How long a message may take; none for as long as it takes.
+    pub(crate) patience: Option<Duration>,
+}
 
 /// The messages of one lane, in the order in which they were closed.
 pub(crate) struct Way {

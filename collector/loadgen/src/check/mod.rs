@@ -3,10 +3,12 @@
 
 mod cell;
 mod compare;
+mod judge;
 mod report;
 mod rows;
 mod tally;
 #[cfg(test)]
+#[path = "../../tests/unit/check.rs"]
 mod tests;
 mod text;
 
@@ -24,7 +26,7 @@ pub use report::Report;
 use crate::acked::Acked;
 use crate::plan::{STEP_NANOS, Shape};
 use cell::Rows;
-use compare::{Judge, Source};
+use judge::{Judge, Source};
 use tally::Tally;
 
 /// Records of a slice: some 60 MB of `RowBinary` with lean spans, 80 MB with what is larger,

@@ -2,7 +2,7 @@
 //! each kind of fault.
 
 use super::cell::Cell;
-use super::compare::{Fault, Judge, Source};
+use super::judge::{Fault, Judge, Source};
 use super::report::Report;
 use crate::acked::Acked;
 

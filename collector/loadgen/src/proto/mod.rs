@@ -6,6 +6,7 @@ mod log;
 mod metric;
 mod span;
 #[cfg(test)]
+#[path = "../../tests/unit/proto.rs"]
 mod tests;
 mod write;
 

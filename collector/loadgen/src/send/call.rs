@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use millrace_ddl::{ClientError, Tls};
+use millrace_ddl::{ClientError, Tls, chain};
 use millrace_wire::Signal;
 
 use super::answer::{Answer, of_grpc, of_http};
@@ -117,19 +117,4 @@ impl Caller {
             Protocol::Grpc => of_grpc(parts.status, &parts.headers, trailers.as_ref(), &bytes),
         }
     }
-}
-
-/// An error with its causes, outermost first.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let words = cause.to_string();
-        if !text.contains(&words) {
-            text.push_str(": ");
-            text.push_str(&words);
-        }
-        next = cause.source();
-    }
-    text
 }

@@ -1,14 +1,14 @@
 //! Where the load goes, and how it is packed.
 
 use std::fmt;
-use std::str::FromStr;
 
+use clap::ValueEnum;
 use http::Uri;
 use http::uri::PathAndQuery;
 use millrace_wire::Signal;
 
 /// How OTLP is spoken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
 pub enum Protocol {
     /// OTLP/gRPC, usually port 4317.
     #[default]
@@ -18,7 +18,7 @@ pub enum Protocol {
 }
 
 /// How requests are compressed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
 pub enum Compression {
     /// Sent as they are.
     #[default]
@@ -40,47 +40,10 @@ impl Compression {
     }
 }
 
-/// A text names no protocol, compression or target.
+/// A text names no target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no {what}: write {instead}")]
-pub struct TargetError {
-    text: String,
-    what: &'static str,
-    instead: &'static str,
-}
-
-impl FromStr for Protocol {
-    type Err = TargetError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "grpc" => Ok(Self::Grpc),
-            "http" => Ok(Self::Http),
-            _ => Err(TargetError {
-                text: text.to_owned(),
-                what: "protocol",
-                instead: "grpc or http",
-            }),
-        }
-    }
-}
-
-impl FromStr for Compression {
-    type Err = TargetError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "none" => Ok(Self::None),
-            "gzip" => Ok(Self::Gzip),
-            "zstd" => Ok(Self::Zstd),
-            _ => Err(TargetError {
-                text: text.to_owned(),
-                what: "compression",
-                instead: "none, gzip or zstd",
-            }),
-        }
-    }
-}
+#[error("{0:?} is no OTLP endpoint: write http://host:4317 (gRPC) or http://host:4318 (HTTP)")]
+pub struct TargetError(String);
 
 /// An OTLP endpoint: `http://host:4317`, `https://host:4318`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,11 +59,7 @@ impl Target {
     /// # Errors
     /// The address is not `http://` or `https://` with a host and no path, or has no port.
     pub fn new(text: &str, protocol: Protocol) -> Result<Self, TargetError> {
-        let refused = || TargetError {
-            text: text.to_owned(),
-            what: "OTLP endpoint",
-            instead: "http://host:4317 (gRPC) or http://host:4318 (HTTP)",
-        };
+        let refused = || TargetError(text.to_owned());
         let base: Uri = text.parse().map_err(|_| refused())?;
         let is_web = matches!(base.scheme_str(), Some("http" | "https"));
         let is_bare = base.path() == "/" && base.query().is_none();
@@ -109,7 +68,7 @@ impl Target {
             return Err(refused());
         };
         if authority.as_str().contains('@') {
-            return Err(TargetError { text: "(an address with '@')".to_owned(), ..refused() });
+            return Err(TargetError("(an address with '@')".to_owned()));
         }
         let scheme = base.scheme_str().unwrap_or("http");
         let bare = Uri::builder().scheme(scheme).authority(authority.clone()).path_and_query("/");

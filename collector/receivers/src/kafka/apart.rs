@@ -10,52 +10,19 @@
 //! when all parts before it are done. Whoever cuts the batch again leaves those out, has this one
 //! told apart at once, and sends the later ones whole, of which no piece was ever sent.
 
-use millrace_ledger::{Apart, OffsetRange, PartName, Ticket};
-use millrace_pipeline::sink::{Block, Origin, Rejection, TableIndex};
+use millrace_ledger::{Apart, OffsetRange, Ticket};
+use millrace_pipeline::sink::{Block, Origin, Rejection};
 
-use super::flight::OpenPart;
+use super::jobs::{Job, Question, Record};
 use super::member::Member;
 use super::partition::Key;
-use super::salvage::{Job, Question, Record};
+use super::parts::{OpenPart, Part, Refused};
 use super::session::Session;
 use super::settings::Delivery;
 
 /// Why a part is told apart that an earlier try was told apart in; each message that is refused
 /// again has its own reason.
 const REFUSED_BEFORE: &str = "refused";
-
-/// What is needed to find the bad rows of a part.
-pub(super) struct Part {
-    pub(super) origin: Origin,
-    pub(super) name: PartName,
-    pub(super) table: TableIndex,
-    day: i32,
-}
-
-impl Part {
-    pub(super) fn of(block: &Block, origin: Origin) -> Self {
-        let Block { table, slice, .. } = block;
-        Self { origin, name: name_of(block), table: *table, day: slice.day }
-    }
-}
-
-/// A part that waits to be told apart.
-pub(super) struct Refused {
-    pub(super) ticket: Ticket<Key>,
-    pub(super) part: Part,
-    pub(super) records: u64,
-    pub(super) rejection: Rejection,
-}
-
-/// A part's name in commits: by the table's name, which outlives its place in a list.
-pub(super) fn name_of(block: &Block) -> PartName {
-    /// FNV-1a (Fowler, Noll and Vo): the same on every machine and in every release.
-    const OFFSET_BASIS: u32 = 0x811c_9dc5;
-    const PRIME: u32 = 0x0100_0193;
-    let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(PRIME);
-    let table = block.table_name.bytes().fold(OFFSET_BASIS, mix);
-    PartName { table, day: block.slice.day }
-}
 
 impl<M: Member> Session<M> {
     /// Has refused parts told apart whose time has come.

@@ -4,16 +4,15 @@
 use std::time::Duration;
 
 use millrace_ledger::{Settled, Ticket};
-use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::failpoint;
-use millrace_pipeline::sink::{Answer, Completion, DeadLetter, Insert, Outcome, TableIndex};
+use millrace_pipeline::sink::{Answer, Completion, Outcome, TableIndex};
 use millrace_wire::Signal;
 use rdkafka::topic_partition_list::Offset;
 
-use super::apart::{Part, Refused};
 use super::finish::Why;
 use super::member::Member;
 use super::partition::{Key, OpenBatch};
+use super::parts::{OpenPart, Part, Refused, Work};
 use super::session::Session;
 use super::settings::{Delivery, SourceTopic};
 
@@ -22,40 +21,6 @@ const UNBLOCK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Between tries to go to an offset.
 pub(super) const SEEK_RETRY: Duration = Duration::from_millis(500);
-
-/// A part of a batch that nobody has taken yet.
-pub(super) enum Work {
-    /// Rows for a table.
-    Insert(Ticket<Key>, Insert),
-    /// A message that can't be stored, and what covers it.
-    Letter(Ticket<Key>, Box<DeadLetter>, Reservation),
-}
-
-impl Work {
-    pub(super) fn ticket(&self) -> &Ticket<Key> {
-        match self {
-            Self::Insert(ticket, _) | Self::Letter(ticket, ..) => ticket,
-        }
-    }
-
-    fn signal_and_records(&self) -> (Signal, u64) {
-        match self {
-            Self::Insert(_, insert) => (insert.origin.signal, insert.block.records),
-            Self::Letter(_, letter, _) => (letter.signal, 1),
-        }
-    }
-}
-
-/// A part somebody works on.
-pub(super) enum OpenPart {
-    /// Rows for a table, and what is needed to find the bad ones among them.
-    Insert { ticket: Ticket<Key>, part: Part, records: u64 },
-    /// A message on its way to the dead-letter topic, which keeps it until it is there: what covers
-    /// it is given back then.
-    Letter { ticket: Ticket<Key>, signal: Signal, reason: &'static str, _cover: Reservation },
-    /// Rows that were refused as a whole and are being told apart.
-    Salvage { ticket: Ticket<Key>, signal: Signal, records: u64 },
-}
 
 impl<M: Member> Session<M> {
     /// Moves on what may be sent: at once, or once a confirmed commit has named it.

@@ -8,9 +8,9 @@
 //! until all workers of the process are ([`super::finish`]).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use millrace_ledger::{Commit, Cut, Generation, decode, encode};
+use millrace_ledger::{Commit, Cut, decode, encode};
 use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
 use millrace_pipeline::batch::CutReason;
 use millrace_pipeline::failpoint;
@@ -22,7 +22,7 @@ use super::finish::{LeftBehind, Why};
 use super::member::Member;
 use super::metadata::Committed;
 use super::partition::{Key, Partition};
-use super::session::{COMMIT_INTERVAL, Session};
+use super::session::{COMMIT_INTERVAL, Joining, Leaving, Session};
 use super::settings::Delivery;
 
 /// How long a partition that is given up may take to finish. The group waits for it: well under
@@ -41,22 +41,6 @@ const COMMIT_RETRY: Duration = Duration::from_millis(500);
 /// Between questions for committed offsets that weren't answered.
 const JOIN_BACKOFF: BackoffPolicy =
     BackoffPolicy { first: Duration::from_millis(200), longest: Duration::from_secs(10) };
-
-/// Partitions assigned, waiting for their committed offsets.
-pub(super) struct Joining {
-    keys: Vec<Key>,
-    next_try: Instant,
-    backoff: Backoff,
-    /// Until when an answer that lies too low is asked for again.
-    doubted_until: Option<Instant>,
-}
-
-/// Partitions being given up.
-pub(super) struct Leaving {
-    /// Without a generation: taken over while the process drained, and never read.
-    keys: Vec<(Key, Option<Generation>)>,
-    deadline: Instant,
-}
 
 impl<M: Member> Session<M> {
     pub(super) fn handle(&mut self, event: Event) {

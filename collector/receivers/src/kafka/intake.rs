@@ -8,23 +8,18 @@ use millrace_ledger::{Cut, Intent, TrackError};
 use millrace_pipeline::batch::{BatchSize, CutReason};
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::failpoint;
-use millrace_pipeline::sink::{
-    Block, Encoder, Insert, Origin, Refused, Rejection, TableIndex, Taken,
-};
+use millrace_pipeline::sink::{Block, Insert, Origin, Refused, Rejection, TableIndex, Taken};
 use millrace_wire::limits::WRITTEN_BYTES;
 use millrace_wire::{Signal, otlp};
 use rdkafka::topic_partition_list::Offset;
 
-use super::apart::name_of;
 use super::dead_letter::{TOO_LONG, dead_letter};
-use super::flight::{SEEK_RETRY, Work};
+use super::flight::SEEK_RETRY;
 use super::member::{Fetched, Member};
 use super::partition::{Key, OpenBatch, Partition};
+use super::parts::{Work, name_of};
 use super::session::{HEADROOM_BYTES, Session};
 
-/// Encoders kept for the next batch, per signal: one partition's batch is usually cut while the
-/// next one's is begun.
-const MAX_SPARES: usize = 2;
 /// Reservations change in steps, so that the shared counter isn't touched per message: a sixteenth
 /// of what a batch needs, but at least 32 KiB and at most 1 MiB. A batch of few rows, of which
 /// there may be one for every partition, needs about 100 KiB.
@@ -64,33 +59,6 @@ const WAIT_SHARE: u64 = 2;
 /// Dead letters of one batch; at this many it is cut. A batch's letters and blocks are parts to be
 /// answered, of which a worker may have 1,024 open.
 const MAX_LETTERS: usize = 256;
-
-/// Empty encoders with their memory, and what covers it.
-#[derive(Default)]
-pub(super) struct Spares {
-    by_signal: [Vec<(Box<dyn Encoder>, Reservation)>; 3],
-}
-
-impl Spares {
-    fn take(&mut self, signal: Signal) -> Option<(Box<dyn Encoder>, Reservation)> {
-        self.by_signal[signal.index()].pop()
-    }
-
-    fn keep(&mut self, signal: Signal, encoder: Box<dyn Encoder>, mut cover: Reservation) {
-        let spares = &mut self.by_signal[signal.index()];
-        let held = u64::try_from(encoder.memory_bytes()).unwrap_or(u64::MAX);
-        if spares.len() < MAX_SPARES && cover.try_resize(held) {
-            spares.push((encoder, cover));
-        }
-    }
-
-    /// Frees their memory. True when there was any.
-    fn clear(&mut self) -> bool {
-        let any = self.by_signal.iter().any(|spares| !spares.is_empty());
-        self.by_signal.iter_mut().for_each(Vec::clear);
-        any
-    }
-}
 
 impl<M: Member> Session<M> {
     /// Takes one message into its partition's batch.

@@ -6,14 +6,15 @@
 //! each table that doesn't.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use millrace_pipeline::sink::{Sink, TableIndex};
+use millrace_ledger::{Apart, OffsetRange, PartName, Ticket};
+use millrace_pipeline::sink::{Completion, Origin, Rejection, Sink, TableIndex};
 
-use super::Shared;
-use super::salvage::{self, Job};
+use super::partition::Key;
 
 /// Jobs of one table that may wait: each is one refused insert, and the sink has at most 64 in
 /// flight.
@@ -21,6 +22,34 @@ const MAX_JOBS: usize = 64;
 /// Jobs worked on at once. One at a time, at 0.7 s each on a slow machine, held refused rows up for
 /// half a minute where 20 of them came a second.
 pub(super) const THREADS: usize = 4;
+
+/// A refused insert.
+pub(super) struct Job {
+    pub(super) origin: Origin,
+    pub(super) table: TableIndex,
+    pub(super) day: i32,
+    /// The piece of the range to begin with: what lies before it is done.
+    pub(super) from: OffsetRange,
+    pub(super) rejection: Rejection,
+    pub(super) record: Record,
+    pub(super) completion: Completion,
+}
+
+/// Where a job puts on record that a piece was refused, before it sends that one's halves.
+pub(super) struct Record {
+    pub(super) ticket: Ticket<Key>,
+    pub(super) part: PartName,
+    /// The session's end: it holds one question of each job at most.
+    pub(super) session: SyncSender<Question>,
+}
+
+/// A job's question whether it may go on with a piece.
+pub(super) struct Question {
+    pub(super) ticket: Ticket<Key>,
+    pub(super) apart: Apart,
+    /// Answered once that is on record; dropped when nobody waits for the job any more.
+    pub(super) answer: SyncSender<()>,
+}
 
 /// What all workers and all threads of the salvage share.
 #[derive(Default)]
@@ -56,11 +85,10 @@ impl Jobs {
         })
     }
 
-    /// Starts a thread in the place of one that waits for a table. False when it can't be had.
-    pub(super) fn relieve(&self, shared: &Arc<Shared>, table: TableIndex) -> bool {
-        let worked = Arc::clone(shared);
-        let name = format!("kafka-salvage-for-{}", table.0);
-        match super::spawn(name, move || salvage::work(&worked)) {
+    /// Starts a thread that does `work` in the place of one that waits for a table. False when it
+    /// can't be had.
+    pub(super) fn relieve(&self, table: TableIndex, work: impl FnOnce() + Send + 'static) -> bool {
+        match super::spawn(format!("kafka-salvage-for-{}", table.0), work) {
             Ok(thread) => {
                 let mut reliefs = self.reliefs.lock().unwrap_or_else(PoisonError::into_inner);
                 // Those that were relieved in turn have ended.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use millrace_pipeline::sink::{Answer, Answers};
 use rdkafka::Message;
 use rdkafka::consumer::{CommitMode, Consumer, RebalanceProtocol};
-use rdkafka::error::KafkaResult;
+use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::BorrowedMessage;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
@@ -21,7 +21,6 @@ use super::committer::Committer;
 use super::context::{Event, GroupConsumer, Mailbox};
 use super::headers::{RawHeader, headers};
 use super::metadata::{Committed, committed};
-use super::session::SessionError;
 use super::settings::SourceSettings;
 use super::topics::{Question, TopicIds, Topics};
 
@@ -94,6 +93,15 @@ pub(super) trait Member {
     fn close(&self);
 }
 
+/// Why a member can't ask to be let in.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum JoinError {
+    #[error("cannot make a consumer: {0}")]
+    Client(#[from] KafkaError),
+    #[error("cannot start the committing thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
 /// A member by librdkafka.
 pub(super) struct KafkaMember {
     consumer: Arc<GroupConsumer>,
@@ -108,7 +116,7 @@ impl KafkaMember {
         settings: &SourceSettings,
         worker: u16,
         asker: &Asker,
-    ) -> Result<Self, SessionError> {
+    ) -> Result<Self, JoinError> {
         let client = settings.group_client(worker);
         let consumer: GroupConsumer = client.create_with_context(Mailbox::default())?;
         let topics: Vec<&str> = settings.topics.iter().map(|t| t.name.as_ref()).collect();

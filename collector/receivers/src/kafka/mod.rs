@@ -32,6 +32,7 @@ mod lag;
 mod member;
 mod metadata;
 mod partition;
+mod parts;
 mod remade;
 mod salvage;
 mod session;
@@ -40,8 +41,10 @@ mod settings;
 #[allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 #[path = "../../tests/simulation/mod.rs"]
 mod simulation;
+mod spares;
 mod status;
 mod topics;
+mod turn;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -62,9 +65,10 @@ use jobs::Jobs;
 use lag::LagBoard;
 use member::KafkaMember;
 pub use metadata::{Committed, committed};
-use session::{Ended, Session};
+use session::Session;
 pub use settings::{Delivery, SourceSettings, SourceTopic};
 use status::Status;
+use turn::Ended;
 
 /// Between consumers that failed for good: wrong settings don't heal in milliseconds.
 const RESTART_BACKOFF: BackoffPolicy =

@@ -12,18 +12,12 @@
 //! A commit for the old topic that is taken for one of the new is replaced as soon as the id is
 //! known; a process killed between the two leaves it behind.
 
-use std::time::Duration;
-
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::member::Member;
 use super::partition::{Key, Partition};
 use super::session::Session;
-use super::topics::TopicId;
-
-/// How long nobody asks for the topics' ids while nothing is committed: what comes into a topic
-/// made again may lie below where the old one was read, so no message tells.
-pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+use super::topics::{LOOK_INTERVAL, TopicId};
 
 impl<M: Member> Session<M> {
     /// Asks for the topics' ids, if no commit has for a while.

@@ -17,12 +17,12 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
-use millrace_ledger::{Apart, OffsetRange, PartName, Ticket};
+use millrace_ledger::{Apart, OffsetRange};
 use millrace_pipeline::sink::{
-    Answers, Block, Completion, DeadLetter, Insert, Origin, Outcome, Rejection, TableIndex,
+    Answers, Block, DeadLetter, Insert, Origin, Outcome, Rejection, TableIndex,
 };
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -30,7 +30,7 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::Shared;
 use super::dead_letter::dead_letter;
-use super::partition::Key;
+use super::jobs::{Job, Question, Record};
 
 /// Messages of one piece, in bytes as in Kafka, but for one of any length; more are halved. With
 /// the columns made of it, about three times this is in memory for each thread, 12 MiB in all and
@@ -42,34 +42,6 @@ const READ_TIMEOUT: Duration = Duration::from_secs(20);
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one look for a message or an answer takes.
 const WAIT: Duration = Duration::from_millis(50);
-
-/// A refused insert.
-pub(super) struct Job {
-    pub(super) origin: Origin,
-    pub(super) table: TableIndex,
-    pub(super) day: i32,
-    /// The piece of the range to begin with: what lies before it is done.
-    pub(super) from: OffsetRange,
-    pub(super) rejection: Rejection,
-    pub(super) record: Record,
-    pub(super) completion: Completion,
-}
-
-/// Where a job puts on record that a piece was refused, before it sends that one's halves.
-pub(super) struct Record {
-    pub(super) ticket: Ticket<Key>,
-    pub(super) part: PartName,
-    /// The session's end: it holds one question of each job at most.
-    pub(super) session: SyncSender<Question>,
-}
-
-/// A job's question whether it may go on with a piece.
-pub(super) struct Question {
-    pub(super) ticket: Ticket<Key>,
-    pub(super) apart: Apart,
-    /// Answered once that is on record; dropped when nobody waits for the job any more.
-    pub(super) answer: SyncSender<()>,
-}
 
 /// Why a job couldn't be finished. Its partition is read again later.
 #[derive(Debug, thiserror::Error)]
@@ -397,7 +369,8 @@ impl Salvage<'_> {
     /// Lets another thread go on with other tables' jobs while the table of this one takes nothing.
     fn be_relieved(&mut self) {
         if !self.is_relieved && self.shared.sink.is_blocked(self.table) {
-            self.is_relieved = self.shared.salvage.relieve(self.shared, self.table);
+            let shared = Arc::clone(self.shared);
+            self.is_relieved = self.shared.salvage.relieve(self.table, move || work(&shared));
         }
     }
 }

@@ -27,6 +27,10 @@ use rdkafka::consumer::Consumer;
 
 use super::asker::Client;
 
+/// How long nobody asks for the topics' ids while nothing is committed: what comes into a topic
+/// made again may lie below where the old one was read, so no message tells.
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+
 /// How long brokers may take to answer, in milliseconds: an answer that comes later is asked for
 /// again with the next commit.
 const ANSWER_MILLIS: i32 = 2_000;

@@ -28,9 +28,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::guard::{Guarded, HEADS_PER_TURN, Turn};
+use super::guard::{Guarded, Turn};
 use super::reply::Reply;
-use super::room::{Room, Short};
+use super::room::{HEADS_PER_TURN, Room, Short};
 use super::service::Service;
 use super::tls::Tls;
 use super::{grpc, http as otlp_http};

@@ -15,9 +15,10 @@ use millrace_wire::Signal;
 use millrace_wire::decompress::Encoding;
 use millrace_wire::framing::{self, Format, GRPC_PREFIX_BYTES, percent_encoded};
 
+use super::body::Layout;
 use super::denied::{Denied, Kind};
 use super::reply::Reply;
-use super::service::{Framing, Layout, Service};
+use super::service::{Framing, Service};
 use super::status;
 
 /// gRPC's codes, as far as they are used here. INTERNAL and UNKNOWN are left out on purpose: they

@@ -15,19 +15,12 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::frames::{Answers, Frames};
-use super::room::{Http2Room, TableRoom};
+use super::room::{HEADS_PER_TURN, Http2Room, TableRoom};
 
 /// A header block's length on the wire, as a multiple of the longest header list. A list is longer
 /// than its block, except where text is written in the longest codes; past the list's own limit a
 /// request is still answered with 431.
 const BLOCK_FACTOR: usize = 2;
-
-/// Blocks that may lie in a header table of the protocol's 4,096 bytes: 33 for an entry.
-pub(crate) const TABLE_BLOCKS: u64 = 4096 / 33;
-
-/// Header blocks that are read before the requests there are have been looked at, in a connection's
-/// turn on a thread. What is read at once may hold some more, of [`STEP_BYTES`] in all.
-pub(crate) const HEADS_PER_TURN: usize = 8;
 
 /// Bytes that are read in one turn: until the requests' tasks have had theirs, nobody's buffer
 /// covers them.

@@ -13,9 +13,10 @@ use millrace_wire::Signal;
 use millrace_wire::decompress::Encoding;
 use millrace_wire::framing::{self, Format};
 
+use super::body::Layout;
 use super::denied::{Denied, Kind};
 use super::reply::Reply;
-use super::service::{Framing, Layout, Service};
+use super::service::{Framing, Service};
 use super::status;
 
 /// A body that is the message, compressed and written as its headers say.

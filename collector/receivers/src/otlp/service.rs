@@ -13,12 +13,10 @@ use millrace_pipeline::failpoint;
 use millrace_pipeline::publish::{Delivered, Refused};
 use millrace_pipeline::telemetry::Refusal;
 use millrace_wire::Signal;
-use millrace_wire::decompress::Encoding;
-use millrace_wire::framing::Format;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use super::body::{self, Collected};
+use super::body::{self, Collected, Layout};
 use super::denied::{Denied, Kind};
 use super::room::Rooms;
 use super::work::{Job, Pool, Shared};
@@ -40,15 +38,6 @@ pub(crate) trait Framing {
 
     /// Finds the message: where it begins, and how it is compressed and written.
     fn message(&self, body: &[u8]) -> Result<Layout, Denied>;
-}
-
-/// Where a message is in a body, and what has to be undone to read it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Layout {
-    /// The message's first byte; it goes on to the end.
-    pub(crate) start: usize,
-    pub(crate) encoding: Option<Encoding>,
-    pub(crate) format: Format,
 }
 
 impl Service {

@@ -20,10 +20,9 @@ use millrace_wire::otlp::json::{self, JsonErrorKind};
 use millrace_wire::{Signal, otlp};
 use tokio::sync::oneshot;
 
-use super::body::{Collected, Intake, Room};
+use super::body::{Collected, Intake, Layout, Room};
 use super::denied::{Denied, reason};
 use super::scratch::{Scratch, Unreadable};
-use super::service::Layout;
 
 /// Requests that may wait for a thread. Their bytes are in the budget already; the number bounds
 /// the time a request waits: 256 of the usual 0.1 MB, at 800 MB/s of gunzip, are 0.03 s of one

@@ -15,9 +15,9 @@ use millrace_wire::Signal;
 
 use super::super::asker::Asker;
 use super::super::finish::Finish;
-use super::super::jobs::Jobs;
+use super::super::jobs::{Job, Jobs};
 use super::super::lag::LagBoard;
-use super::super::salvage::Job;
+use super::super::member::Member;
 use super::super::session::Session;
 use super::super::settings::{Delivery, SourceSettings, SourceTopic};
 use super::super::status::Status;
@@ -365,7 +365,7 @@ impl Driver {
         for (at, process) in self.processes.iter().enumerate() {
             for worker in &process.workers {
                 let group = self.world().group.describe(worker.id);
-                let session = worker.session.as_ref().map(Session::describe);
+                let session = worker.session.as_ref().map(describe);
                 text += &format!("; process {at}: {group}, {session:?}");
             }
         }
@@ -608,4 +608,27 @@ fn settings(shape: Shape) -> SourceSettings {
             false => Delivery::AtLeastOnce,
         },
     }
+}
+
+/// Where the session stands, for tests that got stuck.
+fn describe<M: Member>(session: &Session<M>) -> String {
+    let Session { flow, held, outbox, blocked, letters, refused, salvage, .. } = session;
+    let queues = [held.len(), outbox.len(), blocked.len(), letters.len(), refused.len()];
+    let partitions: Vec<_> = session
+        .partitions
+        .iter()
+        .map(|(key, partition)| {
+            let open = partition.open.as_ref().map(|open| (open.cut, open.next_offset));
+            (key.partition, partition.next_offset, partition.leaving, partition.kept_back, open)
+        })
+        .collect();
+    format!(
+        "{flow:?}, held, outbox, blocked, letters, refused {queues:?}, salvage {}, \
+         unanswered {}, joining {}, leaving {}, commits {}, {partitions:?}",
+        salvage.len(),
+        session.answers.unanswered(),
+        session.joining.is_some(),
+        session.leaving.is_some(),
+        session.commits.in_flight.len(),
+    )
 }

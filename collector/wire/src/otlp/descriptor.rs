@@ -165,304 +165,255 @@ pub fn path_of(signal: Signal, request_bytes: &[u8], offset: usize) -> String {
     }
 }
 
+const fn message(fields: &'static [Field]) -> Message {
+    Message { fields }
+}
+
 const fn field(name: &'static str, kind: Kind) -> Field {
     Field { name, kind }
 }
 
 const HOLE: Field = field("", Kind::Unknown);
 
-static TRACES: Message =
-    Message { fields: &[field("resource_spans", Kind::Group(&RESOURCE_SPANS))] };
+static TRACES: Message = message(&[field("resource_spans", Kind::Group(&RESOURCE_SPANS))]);
 
-static LOGS: Message = Message { fields: &[field("resource_logs", Kind::Group(&RESOURCE_LOGS))] };
+static LOGS: Message = message(&[field("resource_logs", Kind::Group(&RESOURCE_LOGS))]);
 
-static METRICS: Message =
-    Message { fields: &[field("resource_metrics", Kind::Group(&RESOURCE_METRICS))] };
+static METRICS: Message = message(&[field("resource_metrics", Kind::Group(&RESOURCE_METRICS))]);
 
-static RESOURCE_SPANS: Message = Message {
-    fields: &[
-        field("resource", Kind::Message(&RESOURCE)),
-        field("scope_spans", Kind::Group(&SCOPE_SPANS)),
-        field("schema_url", Kind::Text),
-    ],
-};
+static RESOURCE_SPANS: Message = message(&[
+    field("resource", Kind::Message(&RESOURCE)),
+    field("scope_spans", Kind::Group(&SCOPE_SPANS)),
+    field("schema_url", Kind::Text),
+]);
 
-static RESOURCE_LOGS: Message = Message {
-    fields: &[
-        field("resource", Kind::Message(&RESOURCE)),
-        field("scope_logs", Kind::Group(&SCOPE_LOGS)),
-        field("schema_url", Kind::Text),
-    ],
-};
+static RESOURCE_LOGS: Message = message(&[
+    field("resource", Kind::Message(&RESOURCE)),
+    field("scope_logs", Kind::Group(&SCOPE_LOGS)),
+    field("schema_url", Kind::Text),
+]);
 
-static RESOURCE_METRICS: Message = Message {
-    fields: &[
-        field("resource", Kind::Message(&RESOURCE)),
-        field("scope_metrics", Kind::Group(&SCOPE_METRICS)),
-        field("schema_url", Kind::Text),
-    ],
-};
+static RESOURCE_METRICS: Message = message(&[
+    field("resource", Kind::Message(&RESOURCE)),
+    field("scope_metrics", Kind::Group(&SCOPE_METRICS)),
+    field("schema_url", Kind::Text),
+]);
 
-static SCOPE_SPANS: Message = Message {
-    fields: &[
-        field("scope", Kind::Message(&SCOPE)),
-        field("spans", Kind::Record(&SPAN)),
-        field("schema_url", Kind::Text),
-    ],
-};
+static SCOPE_SPANS: Message = message(&[
+    field("scope", Kind::Message(&SCOPE)),
+    field("spans", Kind::Record(&SPAN)),
+    field("schema_url", Kind::Text),
+]);
 
-static SCOPE_LOGS: Message = Message {
-    fields: &[
-        field("scope", Kind::Message(&SCOPE)),
-        field("log_records", Kind::Record(&LOG_RECORD)),
-        field("schema_url", Kind::Text),
-    ],
-};
+static SCOPE_LOGS: Message = message(&[
+    field("scope", Kind::Message(&SCOPE)),
+    field("log_records", Kind::Record(&LOG_RECORD)),
+    field("schema_url", Kind::Text),
+]);
 
-static SCOPE_METRICS: Message = Message {
-    fields: &[
-        field("scope", Kind::Message(&SCOPE)),
-        field("metrics", Kind::Group(&METRIC)),
-        field("schema_url", Kind::Text),
-    ],
-};
+static SCOPE_METRICS: Message = message(&[
+    field("scope", Kind::Message(&SCOPE)),
+    field("metrics", Kind::Group(&METRIC)),
+    field("schema_url", Kind::Text),
+]);
 
-static RESOURCE: Message = Message {
-    fields: &[
-        field("attributes", Kind::Attribute),
-        field("dropped_attributes_count", Kind::Varint),
-        field("entity_refs", Kind::Message(&ENTITY_REF)),
-    ],
-};
+static RESOURCE: Message = message(&[
+    field("attributes", Kind::Attribute),
+    field("dropped_attributes_count", Kind::Varint),
+    field("entity_refs", Kind::Message(&ENTITY_REF)),
+]);
 
-static ENTITY_REF: Message = Message {
-    fields: &[
-        field("schema_url", Kind::Text),
-        field("type", Kind::Text),
-        field("id_keys", Kind::Text),
-        field("description_keys", Kind::Text),
-    ],
-};
+static ENTITY_REF: Message = message(&[
+    field("schema_url", Kind::Text),
+    field("type", Kind::Text),
+    field("id_keys", Kind::Text),
+    field("description_keys", Kind::Text),
+]);
 
-static SCOPE: Message = Message {
-    fields: &[
-        field("name", Kind::Text),
-        field("version", Kind::Text),
-        field("attributes", Kind::Attribute),
-        field("dropped_attributes_count", Kind::Varint),
-    ],
-};
+static SCOPE: Message = message(&[
+    field("name", Kind::Text),
+    field("version", Kind::Text),
+    field("attributes", Kind::Attribute),
+    field("dropped_attributes_count", Kind::Varint),
+]);
 
-pub(crate) static KEY_VALUE: Message = Message {
-    fields: &[
-        field("key", Kind::Text),
-        field("value", Kind::Message(&ANY_VALUE)),
-        // Of the profiles signal; without meaning in the others, but readers know its type.
-        field("key_strindex", Kind::Varint),
-    ],
-};
+pub(crate) static KEY_VALUE: Message = message(&[
+    field("key", Kind::Text),
+    field("value", Kind::Message(&ANY_VALUE)),
+    // Of the profiles signal; without meaning in the others, but readers know its type.
+    field("key_strindex", Kind::Varint),
+]);
 
-static ANY_VALUE: Message = Message {
-    fields: &[
-        field("string_value", Kind::Text),
-        field("bool_value", Kind::Varint),
-        field("int_value", Kind::Varint),
-        field("double_value", Kind::Fixed64),
-        field("array_value", Kind::Nested(&ARRAY_VALUE)),
-        field("kvlist_value", Kind::Nested(&KEY_VALUE_LIST)),
-        field("bytes_value", Kind::Bytes),
-        // As above.
-        field("string_value_strindex", Kind::Varint),
-    ],
-};
+static ANY_VALUE: Message = message(&[
+    field("string_value", Kind::Text),
+    field("bool_value", Kind::Varint),
+    field("int_value", Kind::Varint),
+    field("double_value", Kind::Fixed64),
+    field("array_value", Kind::Nested(&ARRAY_VALUE)),
+    field("kvlist_value", Kind::Nested(&KEY_VALUE_LIST)),
+    field("bytes_value", Kind::Bytes),
+    // As above.
+    field("string_value_strindex", Kind::Varint),
+]);
 
-static ARRAY_VALUE: Message = Message { fields: &[field("values", Kind::Element)] };
+static ARRAY_VALUE: Message = message(&[field("values", Kind::Element)]);
 
-pub(crate) static KEY_VALUE_LIST: Message = Message { fields: &[field("values", Kind::Attribute)] };
+pub(crate) static KEY_VALUE_LIST: Message = message(&[field("values", Kind::Attribute)]);
 
-static SPAN: Message = Message {
-    fields: &[
-        field("trace_id", Kind::Id(16)),
-        field("span_id", Kind::Id(8)),
-        field("trace_state", Kind::Text),
-        field("parent_span_id", Kind::Id(8)),
-        field("name", Kind::Text),
-        field("kind", Kind::Varint),
-        field("start_time_unix_nano", Kind::Time),
-        field("end_time_unix_nano", Kind::Fixed64),
-        field("attributes", Kind::Attribute),
-        field("dropped_attributes_count", Kind::Varint),
-        field("events", Kind::Part(&EVENT)),
-        field("dropped_events_count", Kind::Varint),
-        field("links", Kind::Part(&LINK)),
-        field("dropped_links_count", Kind::Varint),
-        field("status", Kind::Message(&STATUS)),
-        field("flags", Kind::Fixed32),
-    ],
-};
+static SPAN: Message = message(&[
+    field("trace_id", Kind::Id(16)),
+    field("span_id", Kind::Id(8)),
+    field("trace_state", Kind::Text),
+    field("parent_span_id", Kind::Id(8)),
+    field("name", Kind::Text),
+    field("kind", Kind::Varint),
+    field("start_time_unix_nano", Kind::Time),
+    field("end_time_unix_nano", Kind::Fixed64),
+    field("attributes", Kind::Attribute),
+    field("dropped_attributes_count", Kind::Varint),
+    field("events", Kind::Part(&EVENT)),
+    field("dropped_events_count", Kind::Varint),
+    field("links", Kind::Part(&LINK)),
+    field("dropped_links_count", Kind::Varint),
+    field("status", Kind::Message(&STATUS)),
+    field("flags", Kind::Fixed32),
+]);
 
-static EVENT: Message = Message {
-    fields: &[
-        field("time_unix_nano", Kind::Fixed64),
-        field("name", Kind::Text),
-        field("attributes", Kind::Attribute),
-        field("dropped_attributes_count", Kind::Varint),
-    ],
-};
+static EVENT: Message = message(&[
+    field("time_unix_nano", Kind::Fixed64),
+    field("name", Kind::Text),
+    field("attributes", Kind::Attribute),
+    field("dropped_attributes_count", Kind::Varint),
+]);
 
-static LINK: Message = Message {
-    fields: &[
-        field("trace_id", Kind::Id(16)),
-        field("span_id", Kind::Id(8)),
-        field("trace_state", Kind::Text),
-        field("attributes", Kind::Attribute),
-        field("dropped_attributes_count", Kind::Varint),
-        field("flags", Kind::Fixed32),
-    ],
-};
+static LINK: Message = message(&[
+    field("trace_id", Kind::Id(16)),
+    field("span_id", Kind::Id(8)),
+    field("trace_state", Kind::Text),
+    field("attributes", Kind::Attribute),
+    field("dropped_attributes_count", Kind::Varint),
+    field("flags", Kind::Fixed32),
+]);
 
 static STATUS: Message =
-    Message { fields: &[HOLE, field("message", Kind::Text), field("code", Kind::Varint)] };
+    message(&[HOLE, field("message", Kind::Text), field("code", Kind::Varint)]);
 
-static LOG_RECORD: Message = Message {
-    fields: &[
-        field("time_unix_nano", Kind::Time),
-        field("severity_number", Kind::Varint),
-        field("severity_text", Kind::Text),
-        HOLE,
-        field("body", Kind::Message(&ANY_VALUE)),
-        field("attributes", Kind::Attribute),
-        field("dropped_attributes_count", Kind::Varint),
-        field("flags", Kind::Fixed32),
-        field("trace_id", Kind::Id(16)),
-        field("span_id", Kind::Id(8)),
-        field("observed_time_unix_nano", Kind::SecondTime),
-        field("event_name", Kind::Text),
-    ],
-};
+static LOG_RECORD: Message = message(&[
+    field("time_unix_nano", Kind::Time),
+    field("severity_number", Kind::Varint),
+    field("severity_text", Kind::Text),
+    HOLE,
+    field("body", Kind::Message(&ANY_VALUE)),
+    field("attributes", Kind::Attribute),
+    field("dropped_attributes_count", Kind::Varint),
+    field("flags", Kind::Fixed32),
+    field("trace_id", Kind::Id(16)),
+    field("span_id", Kind::Id(8)),
+    field("observed_time_unix_nano", Kind::SecondTime),
+    field("event_name", Kind::Text),
+]);
 
-pub(crate) static METRIC: Message = Message {
-    fields: &[
-        field("name", Kind::Text),
-        field("description", Kind::Text),
-        field("unit", Kind::Text),
-        HOLE,
-        field("gauge", Kind::Group(&GAUGE)),
-        HOLE,
-        field("sum", Kind::Group(&SUM)),
-        HOLE,
-        field("histogram", Kind::Group(&HISTOGRAM)),
-        field("exponential_histogram", Kind::Group(&EXPONENTIAL_HISTOGRAM)),
-        field("summary", Kind::Group(&SUMMARY)),
-        field("metadata", Kind::Attribute),
-    ],
-};
+pub(crate) static METRIC: Message = message(&[
+    field("name", Kind::Text),
+    field("description", Kind::Text),
+    field("unit", Kind::Text),
+    HOLE,
+    field("gauge", Kind::Group(&GAUGE)),
+    HOLE,
+    field("sum", Kind::Group(&SUM)),
+    HOLE,
+    field("histogram", Kind::Group(&HISTOGRAM)),
+    field("exponential_histogram", Kind::Group(&EXPONENTIAL_HISTOGRAM)),
+    field("summary", Kind::Group(&SUMMARY)),
+    field("metadata", Kind::Attribute),
+]);
 
-static GAUGE: Message =
-    Message { fields: &[field("data_points", Kind::Record(&NUMBER_DATA_POINT))] };
+static GAUGE: Message = message(&[field("data_points", Kind::Record(&NUMBER_DATA_POINT))]);
 
-static SUM: Message = Message {
-    fields: &[
-        field("data_points", Kind::Record(&NUMBER_DATA_POINT)),
-        field("aggregation_temporality", Kind::Varint),
-        field("is_monotonic", Kind::Varint),
-    ],
-};
+static SUM: Message = message(&[
+    field("data_points", Kind::Record(&NUMBER_DATA_POINT)),
+    field("aggregation_temporality", Kind::Varint),
+    field("is_monotonic", Kind::Varint),
+]);
 
-static HISTOGRAM: Message = Message {
-    fields: &[
-        field("data_points", Kind::Record(&HISTOGRAM_DATA_POINT)),
-        field("aggregation_temporality", Kind::Varint),
-    ],
-};
+static HISTOGRAM: Message = message(&[
+    field("data_points", Kind::Record(&HISTOGRAM_DATA_POINT)),
+    field("aggregation_temporality", Kind::Varint),
+]);
 
-static EXPONENTIAL_HISTOGRAM: Message = Message {
-    fields: &[
-        field("data_points", Kind::Record(&EXPONENTIAL_HISTOGRAM_DATA_POINT)),
-        field("aggregation_temporality", Kind::Varint),
-    ],
-};
+static EXPONENTIAL_HISTOGRAM: Message = message(&[
+    field("data_points", Kind::Record(&EXPONENTIAL_HISTOGRAM_DATA_POINT)),
+    field("aggregation_temporality", Kind::Varint),
+]);
 
-static SUMMARY: Message =
-    Message { fields: &[field("data_points", Kind::Record(&SUMMARY_DATA_POINT))] };
+static SUMMARY: Message = message(&[field("data_points", Kind::Record(&SUMMARY_DATA_POINT))]);
 
-static NUMBER_DATA_POINT: Message = Message {
-    fields: &[
-        HOLE,
-        field("start_time_unix_nano", Kind::Fixed64),
-        field("time_unix_nano", Kind::Time),
-        field("as_double", Kind::Fixed64),
-        field("exemplars", Kind::Part(&EXEMPLAR)),
-        field("as_int", Kind::Fixed64),
-        field("attributes", Kind::Attribute),
-        field("flags", Kind::Varint),
-    ],
-};
+static NUMBER_DATA_POINT: Message = message(&[
+    HOLE,
+    field("start_time_unix_nano", Kind::Fixed64),
+    field("time_unix_nano", Kind::Time),
+    field("as_double", Kind::Fixed64),
+    field("exemplars", Kind::Part(&EXEMPLAR)),
+    field("as_int", Kind::Fixed64),
+    field("attributes", Kind::Attribute),
+    field("flags", Kind::Varint),
+]);
 
-static HISTOGRAM_DATA_POINT: Message = Message {
-    fields: &[
-        HOLE,
-        field("start_time_unix_nano", Kind::Fixed64),
-        field("time_unix_nano", Kind::Time),
-        field("count", Kind::Fixed64),
-        field("sum", Kind::Fixed64),
-        field("bucket_counts", Kind::PackedFixed64),
-        field("explicit_bounds", Kind::PackedFixed64),
-        field("exemplars", Kind::Part(&EXEMPLAR)),
-        field("attributes", Kind::Attribute),
-        field("flags", Kind::Varint),
-        field("min", Kind::Fixed64),
-        field("max", Kind::Fixed64),
-    ],
-};
+static HISTOGRAM_DATA_POINT: Message = message(&[
+    HOLE,
+    field("start_time_unix_nano", Kind::Fixed64),
+    field("time_unix_nano", Kind::Time),
+    field("count", Kind::Fixed64),
+    field("sum", Kind::Fixed64),
+    field("bucket_counts", Kind::PackedFixed64),
+    field("explicit_bounds", Kind::PackedFixed64),
+    field("exemplars", Kind::Part(&EXEMPLAR)),
+    field("attributes", Kind::Attribute),
+    field("flags", Kind::Varint),
+    field("min", Kind::Fixed64),
+    field("max", Kind::Fixed64),
+]);
 
-static EXPONENTIAL_HISTOGRAM_DATA_POINT: Message = Message {
-    fields: &[
-        field("attributes", Kind::Attribute),
-        field("start_time_unix_nano", Kind::Fixed64),
-        field("time_unix_nano", Kind::Time),
-        field("count", Kind::Fixed64),
-        field("sum", Kind::Fixed64),
-        field("scale", Kind::Varint),
-        field("zero_count", Kind::Fixed64),
-        field("positive", Kind::Message(&BUCKETS)),
-        field("negative", Kind::Message(&BUCKETS)),
-        field("flags", Kind::Varint),
-        field("exemplars", Kind::Part(&EXEMPLAR)),
-        field("min", Kind::Fixed64),
-        field("max", Kind::Fixed64),
-        field("zero_threshold", Kind::Fixed64),
-    ],
-};
+static EXPONENTIAL_HISTOGRAM_DATA_POINT: Message = message(&[
+    field("attributes", Kind::Attribute),
+    field("start_time_unix_nano", Kind::Fixed64),
+    field("time_unix_nano", Kind::Time),
+    field("count", Kind::Fixed64),
+    field("sum", Kind::Fixed64),
+    field("scale", Kind::Varint),
+    field("zero_count", Kind::Fixed64),
+    field("positive", Kind::Message(&BUCKETS)),
+    field("negative", Kind::Message(&BUCKETS)),
+    field("flags", Kind::Varint),
+    field("exemplars", Kind::Part(&EXEMPLAR)),
+    field("min", Kind::Fixed64),
+    field("max", Kind::Fixed64),
+    field("zero_threshold", Kind::Fixed64),
+]);
 
-static BUCKETS: Message = Message {
-    fields: &[field("offset", Kind::Varint), field("bucket_counts", Kind::PackedVarint)],
-};
+static BUCKETS: Message =
+    message(&[field("offset", Kind::Varint), field("bucket_counts", Kind::PackedVarint)]);
 
-static SUMMARY_DATA_POINT: Message = Message {
-    fields: &[
-        HOLE,
-        field("start_time_unix_nano", Kind::Fixed64),
-        field("time_unix_nano", Kind::Time),
-        field("count", Kind::Fixed64),
-        field("sum", Kind::Fixed64),
-        field("quantile_values", Kind::Message(&VALUE_AT_QUANTILE)),
-        field("attributes", Kind::Attribute),
-        field("flags", Kind::Varint),
-    ],
-};
+static SUMMARY_DATA_POINT: Message = message(&[
+    HOLE,
+    field("start_time_unix_nano", Kind::Fixed64),
+    field("time_unix_nano", Kind::Time),
+    field("count", Kind::Fixed64),
+    field("sum", Kind::Fixed64),
+    field("quantile_values", Kind::Message(&VALUE_AT_QUANTILE)),
+    field("attributes", Kind::Attribute),
+    field("flags", Kind::Varint),
+]);
 
 static VALUE_AT_QUANTILE: Message =
-    Message { fields: &[field("quantile", Kind::Fixed64), field("value", Kind::Fixed64)] };
+    message(&[field("quantile", Kind::Fixed64), field("value", Kind::Fixed64)]);
 
-static EXEMPLAR: Message = Message {
-    fields: &[
-        HOLE,
-        field("time_unix_nano", Kind::Fixed64),
-        field("as_double", Kind::Fixed64),
-        field("span_id", Kind::Id(8)),
-        field("trace_id", Kind::Id(16)),
-        field("as_int", Kind::Fixed64),
-        field("filtered_attributes", Kind::Attribute),
-    ],
-};
+static EXEMPLAR: Message = message(&[
+    HOLE,
+    field("time_unix_nano", Kind::Fixed64),
+    field("as_double", Kind::Fixed64),
+    field("span_id", Kind::Id(8)),
+    field("trace_id", Kind::Id(16)),
+    field("as_int", Kind::Fixed64),
+    field("filtered_attributes", Kind::Attribute),
+]);

@@ -21,8 +21,8 @@ use millrace_wire::protobuf::{Cursor, Fault};
 use crate::body::BodyWriter;
 use crate::bytes::same;
 use crate::column::Column;
+use crate::options::MAX_CELLS;
 use crate::reuse;
-use crate::set::MAX_CELLS;
 use crate::shape::Shape;
 use crate::text;
 use kind::Kind;
@@ -114,12 +114,6 @@ impl Json {
     /// Bytes of all values as they are written once. What a set adds depends on nothing but it.
     pub(crate) fn value_bytes(&self) -> usize {
         self.bytes - self.path_bytes
-    }
-
-    /// Bytes of the names that lists made in this block.
-    #[inline]
-    pub(crate) fn names_bytes(&self) -> usize {
-        self.names_bytes
     }
 
     /// Index cells of the written form: one per row and path. Paths on few rows count as much as
@@ -358,6 +352,10 @@ impl Column for Json {
             + self.expected.capacity() * size_of::<u32>()
             + self.name.capacity()
             + self.scratch.capacity()
+    }
+
+    fn names_bytes(&self) -> usize {
+        self.names_bytes
     }
 
     fn write_prefix(&self, body: &mut BodyWriter) {

@@ -77,8 +77,8 @@ pub(crate) struct PlanFlags {
     /// Time of the first record in nanoseconds since 1970; now when not given.
     #[arg(long)]
     start_unix_nanos: Option<u64>,
-    /// none, gzip or zstd.
-    #[arg(long, default_value = "none")]
+    /// How requests are compressed.
+    #[arg(long, value_enum, default_value_t)]
     pub(crate) compression: Compression,
 }
 
@@ -89,8 +89,8 @@ pub(crate) struct SendFlags {
     /// OTLP endpoint, such as http://127.0.0.1:4317.
     #[arg(long, value_name = "URL")]
     endpoint: String,
-    /// grpc or http.
-    #[arg(long, default_value = "grpc")]
+    /// How OTLP is spoken.
+    #[arg(long, value_enum, default_value_t)]
     protocol: Protocol,
     /// Connections, 1 to 1,024.
     #[arg(long, default_value_t = 2)]

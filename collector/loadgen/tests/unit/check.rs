@@ -11,7 +11,7 @@ use prost::Message;
 use serde_json::{Map, Value as Json, json};
 
 use super::cell::{Cell, Form, Rows, tests::encode};
-use super::compare::{Judge, Source};
+use super::judge::{Judge, Source};
 use super::report::Report;
 use super::tally::Tally;
 use crate::acked::Acked;

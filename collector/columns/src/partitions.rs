@@ -1,0 +1,290 @@
+//! The rows of one table by day, in blocks: what a signal's rows are appended to, and what inserts
+//! are taken from.
+
+use millrace_schema::{Attributes, Table, TableKind, table};
+use millrace_wire::limits::WRITTEN_BYTES;
+
+use crate::append::{MAX_DAYS, Refusal};
+use crate::block::{Before, Block, BlockExt, Mark};
+use crate::body::{BodyWriter, Compression};
+use crate::day::Day;
+use crate::options::{INSERT_BYTES, INSERT_ROWS, MAX_CELLS, Options};
+
+/// What an open block counts beside its values: about the memory that its empty builders take. It
+/// makes a batch of many days end early.
+const BLOCK_BYTES: usize = 16 * 1024;
+
+/// Cleared blocks kept per table for the next batch. Batches of one day need one; the hour around
+/// midnight needs two.
+const SPARE_BLOCKS: usize = 2;
+
+/// One insert: rows of one table and one partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Insert {
+    /// The table.
+    pub table: TableKind,
+    /// The partition.
+    pub day: Day,
+    /// Which of the inserts for this table and day, from 0.
+    pub number: u16,
+    /// Rows in it, at most [`INSERT_ROWS`].
+    pub rows: u64,
+    /// Native blocks, one or more, in the compression asked for.
+    pub body: Vec<u8>,
+    /// Length of the body before compression.
+    pub plain_bytes: u64,
+}
+
+/// What a set does with every table alike.
+pub(crate) trait AnyPartitions {
+    /// A request begins.
+    fn begin(&mut self);
+    /// A part of it begins, to which `restore` goes back.
+    fn save(&mut self);
+    fn restore(&mut self);
+    fn rows(&self) -> u64;
+    fn bytes(&self) -> usize;
+    fn written_bytes(&self) -> u64;
+    fn memory_bytes(&self) -> usize;
+    fn clear(&mut self);
+    fn take(&mut self, compression: Compression, writer: &mut BodyWriter, out: &mut Vec<Insert>);
+}
+
+/// The rows of one table, by day.
+pub(crate) struct Partitions<B> {
+    options: Options,
+    table: Table,
+    days: Vec<DayBlocks<B>>,
+    /// The day that the last row went to.
+    last: usize,
+    /// The rows, and what they are written as, at which the insert of its last block is full.
+    last_rows: u32,
+    last_written_bytes: u64,
+    spare: Vec<B>,
+    /// The request being appended, by a number of its own, and how many days it has touched.
+    request: u64,
+    touched: usize,
+    /// Names that lists made in the blocks it has filled.
+    names_bytes: usize,
+    saved: Saved,
+}
+
+/// What a part of a request found: days, days touched, names.
+#[derive(Default)]
+struct Saved {
+    days: usize,
+    touched: usize,
+    names_bytes: usize,
+}
+
+struct DayBlocks<B> {
+    day: Day,
+    /// All but the last are full.
+    blocks: Vec<B>,
+    /// The last request that touched it.
+    request: u64,
+    saved: (usize, Mark),
+    saved_request: u64,
+}
+
+impl<B: Block> Partitions<B> {
+    pub(crate) fn new(kind: TableKind, options: Options) -> Self {
+        Self {
+            options,
+            table: table(kind, options.attributes),
+            days: Vec::new(),
+            last: 0,
+            last_rows: 0,
+            last_written_bytes: 0,
+            spare: Vec::new(),
+            request: 0,
+            touched: 0,
+            names_bytes: 0,
+            saved: Saved::default(),
+        }
+    }
+
+    pub(crate) fn attributes(&self) -> Attributes {
+        self.options.attributes
+    }
+
+    /// The block that takes the next row of `day`.
+    #[inline]
+    pub(crate) fn block(&mut self, day: Day) -> Result<&mut B, Refusal> {
+        let hit = self.days.get(self.last).is_some_and(|last| {
+            last.day == day
+                && last.request == self.request
+                && last.blocks.last().is_some_and(|block| {
+                    block.cells() < MAX_CELLS
+                        && block.levels().rows < self.last_rows
+                        && block.levels().written_bytes < self.last_written_bytes
+                })
+        });
+        if !hit {
+            self.last = self.open(day)?;
+        }
+        match self.days.get_mut(self.last).and_then(|day| day.blocks.last_mut()) {
+            Some(block) => Ok(block),
+            // Can't be: `open` has just put one there.
+            None => Err(Refusal::TooManyDays),
+        }
+    }
+
+    #[cold]
+    fn open(&mut self, day: Day) -> Result<usize, Refusal> {
+        let Self { options, table, days, spare, request, touched, .. } = self;
+        let found = days.iter().position(|blocks| blocks.day == day);
+        let index = found.unwrap_or(days.len());
+        if found.is_none_or(|index| days[index].request != *request) {
+            *touched += 1;
+            if *touched > MAX_DAYS {
+                return Err(Refusal::TooManyDays);
+            }
+        }
+        if found.is_none() {
+            let saved = (0, Mark::default());
+            let (request, blocks) = (*request, Vec::new());
+            days.push(DayBlocks { day, blocks, request, saved, saved_request: 0 });
+        }
+        let blocks = &mut days[index];
+        blocks.request = *request;
+        let (next, is_of_request) = match blocks.blocks.last() {
+            None => (Some(Before::default()), false),
+            Some(last) => (before_next(last), blocks.blocks.len() > blocks.saved.0),
+        };
+        if let Some(before) = next {
+            if is_of_request {
+                self.names_bytes += blocks.blocks.last().map_or(0, BlockExt::names_bytes);
+            }
+            let mut block = spare.pop().unwrap_or_else(|| B::new(table.kind, options));
+            block.levels_mut().before = before;
+            blocks.blocks.push(block);
+        }
+        let before = blocks.blocks.last().map(|last| last.levels().before).unwrap_or_default();
+        self.last_rows = INSERT_ROWS - before.rows;
+        self.last_written_bytes = INSERT_BYTES - before.written_bytes;
+        if self.names_bytes as u64 > WRITTEN_BYTES {
+            return Err(Refusal::TooMuchWritten);
+        }
+        Ok(index)
+    }
+
+    fn blocks(&self) -> impl Iterator<Item = &B> {
+        self.days.iter().flat_map(|day| &day.blocks)
+    }
+
+    fn retire(spare: &mut Vec<B>, mut block: B) {
+        if spare.len() < SPARE_BLOCKS {
+            block.clear();
+            spare.push(block);
+        }
+    }
+}
+
+/// If a block takes no more rows, what the next one's insert has before it: nothing, where an
+/// insert ends with the block.
+fn before_next<B: Block>(last: &B) -> Option<Before> {
+    let (levels, cells) = (last.levels(), last.cells());
+    let rows = levels.before.rows + levels.rows;
+    let written_bytes = levels.before.written_bytes + levels.written_bytes;
+    let is_end = |written_bytes| rows >= INSERT_ROWS || written_bytes >= INSERT_BYTES;
+    if is_end(written_bytes) {
+        return Some(Before::default());
+    }
+    if cells < MAX_CELLS {
+        return None;
+    }
+    // Cells without a value are written as well, a byte each.
+    let written_bytes = written_bytes + cells as u64;
+    let next = Before { rows, written_bytes };
+    Some(if is_end(written_bytes) { Before::default() } else { next })
+}
+
+impl<B: Block> AnyPartitions for Partitions<B> {
+    fn begin(&mut self) {
+        self.request += 1;
+        self.touched = 0;
+        self.names_bytes = 0;
+    }
+
+    fn save(&mut self) {
+        let Self { touched, names_bytes, .. } = *self;
+        self.saved = Saved { days: self.days.len(), touched, names_bytes };
+        for day in &mut self.days {
+            let mark = day.blocks.last().map(BlockExt::mark).unwrap_or_default();
+            day.saved = (day.blocks.len(), mark);
+            day.saved_request = day.request;
+        }
+    }
+
+    fn restore(&mut self) {
+        let Saved { days, touched, names_bytes } = self.saved;
+        (self.touched, self.names_bytes) = (touched, names_bytes);
+        for day in self.days.drain(days..) {
+            day.blocks.into_iter().for_each(|block| Self::retire(&mut self.spare, block));
+        }
+        for day in self.days.iter_mut().filter(|day| day.request == self.request) {
+            let (blocks, mark) = day.saved;
+            for block in day.blocks.drain(blocks..) {
+                Self::retire(&mut self.spare, block);
+            }
+            if let Some(block) = day.blocks.last_mut() {
+                block.restore(mark);
+            }
+            day.request = day.saved_request;
+        }
+        self.last = 0;
+    }
+
+    fn rows(&self) -> u64 {
+        self.blocks().map(|block| u64::from(block.levels().rows)).sum()
+    }
+
+    fn bytes(&self) -> usize {
+        self.blocks().map(|block| BLOCK_BYTES + block.bytes()).sum()
+    }
+
+    fn written_bytes(&self) -> u64 {
+        self.blocks().map(|block| block.levels().written_bytes).sum()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.blocks().chain(&self.spare).map(BlockExt::memory_bytes).sum()
+    }
+
+    fn clear(&mut self) {
+        for day in self.days.drain(..) {
+            day.blocks.into_iter().for_each(|block| Self::retire(&mut self.spare, block));
+        }
+        self.last = 0;
+    }
+
+    fn take(&mut self, compression: Compression, writer: &mut BodyWriter, out: &mut Vec<Insert>) {
+        self.days.sort_by_key(|day| day.day);
+        for DayBlocks { day, blocks, .. } in self.days.drain(..) {
+            let mut blocks = blocks.into_iter().peekable();
+            let mut number = 0;
+            while let Some(first) = blocks.next() {
+                let mut rows = 0;
+                writer.begin(compression);
+                let mut next = Some(first);
+                while let Some(block) = next {
+                    rows += u64::from(block.levels().rows);
+                    if block.levels().rows > 0 {
+                        block.write(&self.table, writer);
+                    }
+                    Self::retire(&mut self.spare, block);
+                    // The first block of an insert has nothing before it.
+                    next = blocks.next_if(|block| block.levels().before.rows > 0);
+                }
+                let (body, plain_bytes) = writer.finish();
+                if rows > 0 {
+                    let table = self.table.kind;
+                    out.push(Insert { table, day, number, rows, body, plain_bytes });
+                    number += 1;
+                }
+            }
+        }
+        self.last = 0;
+    }
+}

@@ -1,0 +1,57 @@
+//! Tests of what `clickhouse/plan.rs` keeps to itself.
+
+use millrace_ddl::ObservedColumn;
+use millrace_schema::{Attributes, Identifier, TableKind};
+
+use super::*;
+
+fn live(table: &TableEntry, without: &[&str]) -> ObservedTable {
+    let columns = table.definition.insert_columns();
+    let columns = columns.filter(|column| !without.contains(&column.name));
+    let column = |column: &millrace_schema::Column| ObservedColumn {
+        name: column.name.to_owned(),
+        ty: column.ty.to_string(),
+        default_kind: String::new(),
+        codec: String::new(),
+    };
+    ObservedTable {
+        engine: "ReplicatedMergeTree".to_owned(),
+        partition_key: "toDate(Timestamp)".to_owned(),
+        columns: columns.map(column).collect(),
+        ..ObservedTable::default()
+    }
+}
+
+/// Scenario: a live table without a column, then without one that every row needs, then whole
+/// again; another endpoint isn't looked at. Guarantee: the first isn't named, the second still
+/// is, and in the end all are; the other endpoint's plan stays.
+#[test]
+fn what_a_live_table_lacks_is_not_named() {
+    let name = |text| Identifier::new(text).unwrap();
+    let tables = Tables::new(&name("db"), &name("otel"), Attributes::Json);
+    let plans = Plans::new(&tables, 2);
+    let table = tables.of_kind(TableKind::Traces);
+    let plan = || plans.of(0, table.index).unwrap();
+    let whole = plan();
+    assert_eq!((whole.deduplicates(), whole.missing()), (None, 0));
+
+    assert!(plans.learn(0, table, &live(table, &["TraceState", "Links.SpanId"])).is_some());
+    assert!(plans.learn(0, table, &live(table, &["TraceState", "Links.SpanId"])).is_none());
+    let narrow = plan();
+    assert_eq!(narrow.left_out(), ["TraceState", "Links.SpanId"]);
+    assert!(narrow.parameters().starts_with(SKIP_UNKNOWN));
+    let names = |plan: &Plan, column: &str| plan.parameters().contains(&format!("60{column}%"));
+    assert!(!names(&narrow, "TraceState") && names(&narrow, "SpanName"));
+    assert_eq!((narrow.obstacle(), narrow.deduplicates()), (None, Some(true)));
+
+    assert!(plans.learn(0, table, &live(table, &["TraceId"])).is_some());
+    assert!(names(&plan(), "TraceId") && plan().left_out().is_empty());
+    assert_eq!(plan().obstacle().as_deref(), Some("column TraceId is missing"));
+
+    assert!(plans.learn(0, table, &ObservedTable::default()).is_none(), "nothing was seen");
+    assert!(plans.learn(0, table, &live(table, &[])).is_some());
+    assert_eq!((plan().parameters(), plan().missing()), (whole.parameters(), 0));
+    assert_eq!(plans.of(1, table.index).unwrap(), whole);
+    assert_eq!(plans.everywhere(table.index).count(), 2);
+    assert!(plans.of(2, table.index).is_none());
+}
