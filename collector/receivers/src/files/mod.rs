@@ -8,6 +8,7 @@
 mod clock;
 mod open;
 mod outbox;
+mod parse;
 mod positions;
 mod source;
 mod walk;
