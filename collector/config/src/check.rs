@@ -15,7 +15,7 @@ use crate::{
     Acknowledge, AcknowledgeInsert, Admin, ByteSize, ClickHouseExporter, ClientTls, Config,
     ContainersReceiver, DiskBuffer, Exporters, FilesReceiver, KafkaConnection, KafkaExporter,
     KafkaReceiver, Memory, Multiline, OtlpLimits, OtlpReceiver, Parse, ParseFormat, Positions,
-    Receivers, SaslMechanism, Shutdown, Timestamp, TopicName, Topics,
+    Receivers, SaslMechanism, Shutdown, TimeFormat, Timestamp, TopicName, Topics,
 };
 
 /// What the longest record of a file may be set to: a batch of them is a message of a mebibyte.
@@ -358,10 +358,8 @@ impl Judge<'_> {
             }
             _ => {}
         }
-        let times = timestamp.as_ref().map(|Timestamp { fields, format: _ }| fields);
-        if times.is_some_and(Vec::is_empty) {
-            self.say(&format!("{field}.timestamp.fields"), "no field is named: write one at least");
-        }
+        let times = timestamp.as_ref().map(|Timestamp { fields, .. }| fields);
+        self.timestamp(&format!("{field}.timestamp"), timestamp.as_ref());
         let lists =
             [("body", Some(body)), ("severity", Some(severity)), ("timestamp.fields", times)];
         let mut seen = HashMap::new();
@@ -378,6 +376,19 @@ impl Judge<'_> {
                     self.say(&field, format!("`{name}` is also in {other}: write it once"));
                 }
             }
+        }
+    }
+
+    fn timestamp(&mut self, field: &str, timestamp: Option<&Timestamp>) {
+        let Some(Timestamp { fields, format, layout }) = timestamp else { return };
+        if fields.is_empty() {
+            self.say(&format!("{field}.fields"), "no field is named: write one at least");
+        }
+        if layout.is_some() != (*format == TimeFormat::Layout) {
+            self.say(
+                &format!("{field}.layout"),
+                "`format: Layout` and a layout go together: write both, or neither",
+            );
         }
     }
 

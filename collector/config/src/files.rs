@@ -76,6 +76,8 @@ section! {
         pub fields: Vec<String> = Vec::new(),
         /// How the time is written.
         pub format: TimeFormat = TimeFormat::Rfc3339,
+        /// With `Layout`: the layout, as in `%d/%b/%Y:%H:%M:%S %z`.
+        pub layout: Option<String> = None,
     }
 }
 
@@ -112,6 +114,8 @@ pub enum TimeFormat {
     UnixMicros,
     /// A number of nanoseconds.
     UnixNanos,
+    /// By a layout, as `strftime` has them.
+    Layout,
 }
 
 section! {

@@ -289,6 +289,11 @@ fn files_make_an_edge_whose_positions_mean_that_lines_are_safe() {
             "",
             "receivers.containers.parse.body: 9 names: write 8 at most",
         ),
+        (
+            "containers: {parse: {format: JSON, timestamp: {fields: [t], format: Layout}}}",
+            "",
+            "receivers.containers.parse.timestamp.layout: `format: Layout` and",
+        ),
         ("containers: {parse: {format: XML}}", "", "unknown variant `XML`"),
     ] {
         let said_all = problems(&edge(receivers, exporter)).join("\n");

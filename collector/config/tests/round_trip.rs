@@ -228,9 +228,10 @@ fn parse() -> impl Strategy<Value = Parse> {
         TimeFormat::UnixMillis,
         TimeFormat::UnixMicros,
         TimeFormat::UnixNanos,
+        TimeFormat::Layout,
     ];
-    let timestamp = (names(), proptest::sample::select(times.to_vec()))
-        .prop_map(|(fields, format)| Timestamp { fields, format });
+    let timestamp = (names(), proptest::sample::select(times.to_vec()), option::of("[ -~]{0,20}"))
+        .prop_map(|(fields, format, layout)| Timestamp { fields, format, layout });
     let format = proptest::sample::select(formats.to_vec());
     (format, option::of("[ -~]{0,20}"), names(), names(), option::of(timestamp)).prop_map(
         |(format, pattern, body, severity, timestamp)| Parse {

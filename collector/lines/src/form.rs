@@ -2,12 +2,13 @@
 
 use regex::bytes::{Regex, RegexBuilder};
 
-use crate::parse::Parse;
+use crate::parse::{FIELDS_MAX, Parse};
 
-/// The longest record, whatever is asked for: 4 MiB, several times what brokers take in one
-/// message. Three of them (both streams and the last line), each replaced by U+FFFD throughout, are
-/// 36 MiB on top of a full request: within the 64 MiB that one request may be.
-pub const RECORD_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// The longest record, whatever is asked for: 2 MiB, twice what brokers take in one message. Three
+/// of them (both streams and the last line), each replaced by U+FFFD throughout, and written twice
+/// (as the body and as attributes), are 36 MiB on top of a full request: within the 64 MiB that one
+/// request may be.
+pub const RECORD_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// The shortest limit: one character, so that a line that is cut is never cut to nothing.
 const RECORD_BYTES_MIN: usize = 4;
@@ -89,7 +90,21 @@ impl Multiline {
     }
 }
 
+/// What a parsed value takes beside its text: tags and lengths of an attribute, and an integer of
+/// ten bytes for one digit.
+const VALUE_OVERHEAD_BYTES: usize = 24;
+
 impl Form {
+    /// The longest record that is written of text in UTF-8, but for what all records of its file
+    /// have: of a parsed one the text may be both the body and attributes.
+    #[must_use]
+    pub fn written_bytes(&self) -> usize {
+        match self.parse {
+            None => self.record_bytes(),
+            Some(_) => 2 * self.record_bytes() + FIELDS_MAX * VALUE_OVERHEAD_BYTES,
+        }
+    }
+
     /// The longest record's text.
     pub(crate) fn record_bytes(&self) -> usize {
         self.max_record_bytes.clamp(RECORD_BYTES_MIN, RECORD_BYTES_MAX)

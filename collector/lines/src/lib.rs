@@ -37,7 +37,8 @@ mod time;
 
 pub use form::{Container, Form, LINE_OVERHEAD_BYTES, Multiline, PatternError, RECORD_BYTES_MAX};
 pub use parse::{
-    DEPTH_MAX, FIELDS_MAX, NAME_BYTES_MAX, NESTED_BYTES_MAX, Parse, ParseFault, Roles, TimeFormat,
+    DEPTH_MAX, FIELDS_MAX, Layout, LayoutError, NAME_BYTES_MAX, NESTED_BYTES_MAX, Parse,
+    ParseFault, Roles, TimeFormat,
 };
 pub use reader::{Counts, End, Reader, Resume};
 pub use request::{Records, Request, Source, TRUNCATED};

@@ -40,16 +40,23 @@ pub(crate) fn parse_lenient(text: &[u8]) -> Option<u64> {
     };
     let offset_seconds = match rest.strip_prefix(b" ").unwrap_or(rest) {
         [] if rest.is_empty() => 0,
-        [sign, h1, h2, m1, m2] => {
-            let (offset_seconds, _) = offset(&[*sign, *h1, *h2, b':', *m1, *m2])?;
-            offset_seconds
-        }
-        rest => match offset(rest)? {
+        rest => match any_offset(rest)? {
             (offset_seconds, []) => offset_seconds,
             _ => return None,
         },
     };
     nanoseconds(seconds, offset_seconds, nanos)
+}
+
+/// An offset with or without a colon, and what is behind it.
+pub(crate) fn any_offset(text: &[u8]) -> Option<(i64, &[u8])> {
+    match text {
+        [sign @ (b'+' | b'-'), h1, h2, m1, m2, rest @ ..] if *m1 != b':' => {
+            let (offset_seconds, _) = offset(&[*sign, *h1, *h2, b':', *m1, *m2])?;
+            Some((offset_seconds, rest))
+        }
+        _ => offset(text),
+    }
 }
 
 /// Reads a whole text: a number with up to `digits` behind the point, of units that have 10 to the
@@ -82,6 +89,15 @@ fn seconds(head: &[u8; SECONDS_END]) -> Option<u64> {
     let year = two(head, 0)? * 100 + two(head, 2)?;
     let (month, day) = (two(head, 5)?, two(head, 8)?);
     let (hour, minute, second) = (two(head, 11)?, two(head, 14)?, two(head, 17)?);
+    seconds_of([year, month, day], [hour, minute, second])
+}
+
+/// Seconds since 1970 of a date and a time of day.
+#[inline]
+pub(crate) fn seconds_of(
+    [year, month, day]: [u64; 3],
+    [hour, minute, second]: [u64; 3],
+) -> Option<u64> {
     // A leap second has the number 60.
     let is_time = hour < 24 && minute < 60 && second <= 60;
     if !is_time || !YEARS.contains(&year) || day == 0 || day > days_of(year, month) {
@@ -91,7 +107,7 @@ fn seconds(head: &[u8; SECONDS_END]) -> Option<u64> {
 }
 
 #[inline]
-fn nanoseconds(seconds: u64, offset_seconds: i64, nanos: u64) -> Option<u64> {
+pub(crate) fn nanoseconds(seconds: u64, offset_seconds: i64, nanos: u64) -> Option<u64> {
     let seconds = seconds.checked_add_signed(-offset_seconds)?;
     Some(seconds.checked_mul(NANOS_PER_SECOND)? + nanos)
 }
@@ -113,7 +129,7 @@ fn fraction(text: &[u8]) -> Option<(u64, &[u8])> {
 
 /// One to nine digits of a second.
 #[inline]
-fn digits(digits: &[u8]) -> Option<(u64, &[u8])> {
+pub(crate) fn digits(digits: &[u8]) -> Option<(u64, &[u8])> {
     let mut nanos = 0;
     let mut count = 0;
     while let Some(digit) = digits.get(count).map(|byte| byte.wrapping_sub(b'0')) {

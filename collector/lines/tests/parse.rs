@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use common::{NOW, attribute, parsed, read, roles, source, text_attribute, tree};
 use millrace_lines::{
-    Container, Counts, DEPTH_MAX, FIELDS_MAX, Form, NAME_BYTES_MAX, NESTED_BYTES_MAX, Parse,
-    ParseFault, Reader, Request, Roles, TimeFormat,
+    Container, Counts, DEPTH_MAX, FIELDS_MAX, Form, Layout, NAME_BYTES_MAX, NESTED_BYTES_MAX,
+    Parse, ParseFault, Reader, Request, Roles, TimeFormat,
 };
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList};
@@ -255,6 +255,7 @@ fn fields_that_do_not_fit_their_place_are_attributes() {
 /// container's.
 #[test]
 fn a_fields_time_is_the_records() {
+    let layout = Layout::new("%d/%b/%Y:%H:%M:%S %z").unwrap();
     for (time_format, value, nanos) in [
         (TimeFormat::Rfc3339, r#""2016-10-06T00:17:09,25Z""#, T + 250_000_000),
         (TimeFormat::UnixSeconds, "1475713029.25", T + 250_000_000),
@@ -262,6 +263,7 @@ fn a_fields_time_is_the_records() {
         (TimeFormat::UnixMillis, "1475713029250", T + 250_000_000),
         (TimeFormat::UnixMicros, "1475713029250000.5", T + 250_000_500),
         (TimeFormat::UnixNanos, "1475713029250000001", T + 250_000_001),
+        (TimeFormat::Layout(layout), r#""06/Oct/2016:02:17:09 +0200""#, T),
         (TimeFormat::Rfc3339, "1475713029", 0),
         (TimeFormat::UnixSeconds, "1.475713029e9", 0),
         (TimeFormat::UnixSeconds, "0", 0),
@@ -421,6 +423,38 @@ fn nested_fields_count_toward_a_full_request() {
     assert!(records.iter().all(|record| record.attributes.len() == 2));
 }
 
+/// Pieces of lines.
+const MARKS: &[&[u8]] = &[
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b"\"",
+    b"\"",
+    b":",
+    b",",
+    b"=",
+    b" ",
+    b"\n",
+    b"\\",
+    b"\\u00e4",
+    b"\"k\":",
+    b"\"log\":",
+    b"\"log.file.path\":",
+    b"{\"a\":",
+    b"1",
+    b"-0.5e1",
+    b"true",
+    b"null",
+    b"\"x\"",
+    b"k=",
+    b"k8s.pod.name=",
+    b"line.log.file.path=",
+    b"level",
+    b"\xff",
+    b"\xe2\x82\xac",
+];
+
 /// Texts that a line may have: JSON's escapes and what they are for.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -528,6 +562,40 @@ proptest! {
                 prop_assert!(is_lenient || read.is_ok_and(|json| json.is_object()), "{}", line);
             }
         }
+    }
+
+    /// Scenario: lines of marks that mean something to a parser, and of any bytes. Guarantee: as many
+    /// records as without a parser; each is as without one, or has fields with names of their own, and
+    /// the receiver's attributes as the last ones, once.
+    #[test]
+    fn any_line_is_a_record_and_forges_nothing(
+        file in prop_oneof![
+            proptest::collection::vec(proptest::sample::select(MARKS), 0..40)
+                .prop_map(|marks| marks.concat()),
+            proptest::collection::vec(any::<u8>(), 0..60),
+        ],
+        format in 0..3,
+    ) {
+        let pattern = r"(?P<log.file.path>\w+)?[{ ](?P<level>\w)?(?P<k>.*?)(?:=(?P<msg>.+))?$";
+        let parse = match format {
+            0 => Parse::json(roles()),
+            1 => Parse::logfmt(roles()),
+            _ => Parse::regex(pattern, roles()).unwrap(),
+        };
+        let (records, counts) = read(&parsed(parse), &file);
+        let (plain, _) = read(&common::form(Container::None, None, 256 * 1024), &file);
+        prop_assert_eq!(records.len(), plain.len());
+        let failed = counts.parse_faults[..ParseFault::Timestamp as usize].iter().sum::<u64>();
+        let mut same = 0;
+        for (record, plain) in records.iter().zip(&plain) {
+            same += u64::from(record == plain);
+            prop_assert_eq!(record.attributes.last(), plain.attributes.last());
+            let mut names: Vec<_> = record.attributes.iter().map(|one| &one.key).collect();
+            names.sort();
+            names.dedup();
+            prop_assert_eq!(names.len(), record.attributes.len());
+        }
+        prop_assert!(same >= failed);
     }
 
     /// Scenario: pairs by chance, quoted where they must be. Guarantee: the names and values are

@@ -377,15 +377,21 @@ pub struct Parse {
 /// The field that becomes a record's time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = timestamp_rules)]
 pub struct Timestamp {
     /// Its names.
     #[schemars(length(min = 1, max = 8), inner(length(min = 1, max = 255)))]
     pub fields: Vec<String>,
     /// How the time is written: RFC3339 (also with a space for the T, a comma for the point, and
     /// without an offset, which is UTC then), UnixSeconds (with or without a fraction), UnixMillis,
-    /// UnixMicros or UnixNanos.
+    /// UnixMicros, UnixNanos or Layout.
     #[serde(default)]
     pub format: TimeFormat,
+    /// With Layout: the layout, as in `%d/%b/%Y:%H:%M:%S %z`. %Y, %m or %b, %d or %e, %H, %M and %S
+    /// must be there once; %f (a fraction) and %z (an offset) may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 60))]
+    pub layout: Option<String>,
 }
 
 /// What a record's text is taken for.
@@ -418,6 +424,8 @@ pub enum TimeFormat {
     UnixMicros,
     /// A number of nanoseconds.
     UnixNanos,
+    /// By a layout.
+    Layout,
 }
 
 /// Where a file is begun that isn't on record.
@@ -491,6 +499,14 @@ fn parse_rules(schema: &mut Schema) {
             "a field has one place: write its name in one of body, severity and timestamp",
         );
     }
+}
+
+fn timestamp_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "has(self.layout) == (has(self.format) && self.format == 'Layout')",
+        "format Layout and layout go together: write both, or neither",
+    );
 }
 
 /// The OTLP receiver. Its limits on message size, connections and time are the collector's own.

@@ -185,6 +185,7 @@ async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
     let timestamp = millrace_config::Timestamp {
         fields: vec!["ts".to_owned()],
         format: millrace_config::TimeFormat::UnixMillis,
+        layout: None,
     };
     let expected = millrace_config::Parse {
         format: millrace_config::ParseFormat::Json,

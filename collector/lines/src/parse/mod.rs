@@ -8,6 +8,7 @@
 //! It can't set an attribute that the receiver writes: see [`Reserved`].
 
 mod json;
+mod layout;
 mod logfmt;
 mod reserved;
 mod severity;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 use regex::bytes::{CaptureLocations, Regex, RegexBuilder};
 
+pub use layout::{Layout, LayoutError};
 pub(crate) use reserved::Reserved;
 pub(crate) use sink::{Body, Buffers, Found};
 use sink::{Sink, Value};
@@ -25,8 +27,8 @@ use crate::form::{Form, PATTERN_BYTES_MAX, PatternError};
 use crate::time;
 
 /// Values of a record: fields, their members and elements. SDKs stop at 128 attributes; more than
-/// 512 are data rather than a log line. Each may take 24 bytes beside its own (tags, lengths, an
-/// integer of ten bytes for one digit): 12 KiB on top of a record.
+/// 512 are data rather than a log line. Each may take 24 bytes beside its own: 12 KiB on top of a
+/// record.
 pub const FIELDS_MAX: usize = 512;
 
 /// Objects and arrays inside one another, the line's own object not counted: about half of what
@@ -39,8 +41,8 @@ pub const NAME_BYTES_MAX: usize = 256;
 
 /// What members of objects may come to in tables beside the record's own bytes, since each level is
 /// counted again there ([`millrace_wire::otlp::outline`]): 1 MiB. With it a record of
-/// [`crate::RECORD_BYTES_MAX`], replaced throughout, is 13 MiB, and three of them behind a full
-/// request 55 MiB, of the 64 MiB that one request may be.
+/// [`crate::RECORD_BYTES_MAX`], replaced throughout, is 13 MiB with its body and attributes, and
+/// three of them behind a full request 55 MiB, of the 64 MiB that one request may be.
 pub const NESTED_BYTES_MAX: u64 = 1024 * 1024;
 
 /// What a record's text is taken for, and what its fields mean.
@@ -74,7 +76,7 @@ pub struct Roles {
 }
 
 /// How a field's time is written. Times are from 1970 to 2261; others are not read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TimeFormat {
     /// `2026-11-25T04:00:00.123Z`; also with a space for the `T`, a comma for the point, an offset
     /// without colon, or none (UTC).
@@ -88,6 +90,8 @@ pub enum TimeFormat {
     UnixMicros,
     /// A number of nanoseconds.
     UnixNanos,
+    /// By a layout.
+    Layout(Layout),
 }
 
 /// Why a record's text, or a field of it, isn't read as asked. Nothing of it is lost.
@@ -216,9 +220,10 @@ impl Parser {
 
 impl TimeFormat {
     /// Nanoseconds since 1970. None if it isn't written so, or isn't after 1970 and before 2262.
-    pub(crate) fn read(self, text: &[u8]) -> Option<u64> {
+    pub(crate) fn read(&self, text: &[u8]) -> Option<u64> {
         let digits = match self {
             Self::Rfc3339 => return time::parse_lenient(text).filter(|nanos| *nanos > 0),
+            Self::Layout(layout) => return layout.read(text).filter(|nanos| *nanos > 0),
             Self::UnixSeconds => 9,
             Self::UnixMillis => 6,
             Self::UnixMicros => 3,

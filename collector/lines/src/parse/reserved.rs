@@ -12,42 +12,45 @@ pub(crate) const PREFIX: &[u8] = b"line.";
 /// `iostream`), are kept under [`PREFIX`].
 #[derive(Clone, Debug)]
 pub(crate) struct Reserved {
-    names: Vec<Box<str>>,
-    /// The first bytes of all: nearly no other name has one of them.
-    firsts: [bool; 256],
+    /// Names that are in none of the known trees. Nearly always none: each open file has its own.
+    further: Vec<Box<str>>,
+    /// A bit for each first byte of all: nearly no other name has one of them.
+    firsts: u128,
 }
 
 impl Reserved {
     /// The known trees, and further names.
-    pub(crate) fn new<'n>(further: impl Iterator<Item = &'n str>) -> Self {
-        let mut names: Vec<Box<str>> = TREES.map(Box::from).to_vec();
-        for name in further {
-            if !names.iter().any(|known| is_within(name.as_bytes(), known.as_bytes())) {
-                names.push(name.into());
-            }
-        }
-        let mut firsts = [false; 256];
-        for first in names.iter().filter_map(|name| name.as_bytes().first()) {
-            firsts[usize::from(*first)] = true;
-        }
-        Self { names, firsts }
+    pub(crate) fn new<'n>(names: impl Iterator<Item = &'n str>) -> Self {
+        let is_known =
+            |name: &&str| TREES.iter().any(|tree| is_within(name.as_bytes(), tree.as_bytes()));
+        let further: Vec<Box<str>> = names.filter(|name| !is_known(name)).map(Box::from).collect();
+        let all = TREES.iter().copied().chain(further.iter().map(|name| &**name));
+        let firsts = all.filter_map(|name| name.bytes().next()).fold(0, |all, one| all | bit(one));
+        Self { further, firsts }
     }
 
     /// What stands before a field's name in a record.
     #[inline]
     pub(crate) fn prefix(&self, name: &[u8], is_object: bool) -> &'static [u8] {
         match name.first() {
-            Some(first) if self.firsts[usize::from(*first)] && self.has(name, is_object) => PREFIX,
+            Some(first) if self.firsts & bit(*first) != 0 && self.has(name, is_object) => PREFIX,
             _ => &[],
         }
     }
 
     fn has(&self, name: &[u8], is_object: bool) -> bool {
-        self.names.iter().any(|reserved| {
+        let mut all = TREES.iter().copied().chain(self.further.iter().map(|name| &**name));
+        all.any(|reserved| {
             let reserved = reserved.as_bytes();
             is_within(name, reserved) || is_object && is_within(reserved, name)
         })
     }
+}
+
+/// Bytes that aren't ASCII share the last one.
+#[inline]
+const fn bit(first: u8) -> u128 {
+    1 << if first < 127 { first } else { 127 }
 }
 
 /// Whether `name` is `tree` or below it.

@@ -6,7 +6,7 @@
 
 use millrace_wire::protobuf::{FIXED64, LENGTH, VARINT, put_varint, tag, varint_len};
 
-use super::reserved::Reserved;
+use super::reserved::{PREFIX, Reserved};
 use super::severity::{self, SEVERITY_BYTES_MAX};
 use super::{FIELDS_MAX, NAME_BYTES_MAX, NESTED_BYTES_MAX, ParseFault, Roles};
 use crate::json_text::unescape;
@@ -96,7 +96,9 @@ impl Level {
     pub(super) const TOP: Self = Self { depth: 0, names_bytes: 0 };
 
     pub(super) const fn below(&self, name: &[u8]) -> Self {
-        Self { depth: self.depth + 1, names_bytes: self.names_bytes + name.len() + 1 }
+        // A prefix, maybe.
+        let more = if self.is_top() { PREFIX.len() } else { 0 };
+        Self { depth: self.depth + 1, names_bytes: self.names_bytes + more + name.len() + 1 }
     }
 
     pub(super) const fn is_top(&self) -> bool {

@@ -172,15 +172,19 @@ fn parse(parse: Option<&Parse>) -> config::Parse {
         pattern: pattern.clone(),
         body: body.clone().unwrap_or(usual.body),
         severity: severity.clone().unwrap_or(usual.severity),
-        timestamp: timestamp.as_ref().map(|Timestamp { fields, format }| config::Timestamp {
-            fields: fields.clone(),
-            format: match format {
-                TimeFormat::Rfc3339 => config::TimeFormat::Rfc3339,
-                TimeFormat::UnixSeconds => config::TimeFormat::UnixSeconds,
-                TimeFormat::UnixMillis => config::TimeFormat::UnixMillis,
-                TimeFormat::UnixMicros => config::TimeFormat::UnixMicros,
-                TimeFormat::UnixNanos => config::TimeFormat::UnixNanos,
-            },
+        timestamp: timestamp.as_ref().map(|Timestamp { fields, format, layout }| {
+            config::Timestamp {
+                fields: fields.clone(),
+                format: match format {
+                    TimeFormat::Rfc3339 => config::TimeFormat::Rfc3339,
+                    TimeFormat::UnixSeconds => config::TimeFormat::UnixSeconds,
+                    TimeFormat::UnixMillis => config::TimeFormat::UnixMillis,
+                    TimeFormat::UnixMicros => config::TimeFormat::UnixMicros,
+                    TimeFormat::UnixNanos => config::TimeFormat::UnixNanos,
+                    TimeFormat::Layout => config::TimeFormat::Layout,
+                },
+                layout: layout.clone(),
+            }
         }),
     }
 }
