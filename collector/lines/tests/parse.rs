@@ -423,6 +423,19 @@ fn nested_fields_count_toward_a_full_request() {
     assert!(records.iter().all(|record| record.attributes.len() == 2));
 }
 
+/// What stands before a last group.
+const HEADS: &[&str] = &[
+    "",
+    "^",
+    r"^(?P<a>\S+) (?P<b>[A-Z]+) ",
+    r"^x(?P<a>.*?)(?P<b>\d)?",
+    r"(?P<a>a|ab)(?P<b>b|c)?",
+    r"(?P<a>[|(]+)\b",
+    r"^(?:(?P<a>x+)|(?P<b>y))(=)?",
+    r"a|b",
+    r"(?P<a>\w*?)$",
+];
+
 /// Pieces of lines.
 const MARKS: &[&[u8]] = &[
     b"{",
@@ -596,6 +609,18 @@ proptest! {
             prop_assert_eq!(names.len(), record.attributes.len());
         }
         prop_assert!(same >= failed);
+    }
+
+    /// Scenario: patterns that end with a group for the rest of the line, and the same ones written
+    /// so that nobody sees it, over lines by chance. Guarantee: the same fields.
+    #[test]
+    fn a_last_group_for_the_rest_is_what_the_pattern_would_find(
+        head in proptest::sample::select(HEADS), line in "[ a-cA-C0-2=|(ä-]{0,30}",
+    ) {
+        let fast = Parse::regex(&format!("{head}(?P<rest>.*)$"), Roles::default()).unwrap();
+        let slow = Parse::regex(&format!("(?:{head}(?P<rest>.*)$)"), Roles::default()).unwrap();
+        let line = format!("x{line}");
+        prop_assert_eq!(one(&fast, &line), one(&slow, &line));
     }
 
     /// Scenario: pairs by chance, quoted where they must be. Guarantee: the names and values are

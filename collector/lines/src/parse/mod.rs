@@ -10,20 +10,20 @@
 mod json;
 mod layout;
 mod logfmt;
+mod pattern;
 mod reserved;
 mod severity;
 mod sink;
 
 use std::sync::Arc;
 
-use regex::bytes::{CaptureLocations, Regex, RegexBuilder};
-
 pub use layout::{Layout, LayoutError};
+use pattern::{Locations, Pattern};
 pub(crate) use reserved::Reserved;
+use sink::Sink;
 pub(crate) use sink::{Body, Buffers, Found};
-use sink::{Sink, Value};
 
-use crate::form::{Form, PATTERN_BYTES_MAX, PatternError};
+use crate::form::{Form, PatternError};
 use crate::time;
 
 /// Values of a record: fields, their members and elements. SDKs stop at 128 attributes; more than
@@ -56,8 +56,7 @@ pub struct Parse {
 enum Format {
     Json,
     Logfmt,
-    /// And its groups with names.
-    Regex(Regex, Arc<[(usize, String)]>),
+    Regex(Arc<Pattern>),
 }
 
 /// Fields that have a place of their own in a record. Of several fields in a line that are named for
@@ -156,15 +155,8 @@ impl Parse {
     /// # Errors
     /// It is malformed, larger than a mebibyte when compiled, or no group has a name.
     pub fn regex(pattern: &str, roles: Roles) -> Result<Self, PatternError> {
-        let mut builder = RegexBuilder::new(pattern);
-        let regex = builder.size_limit(PATTERN_BYTES_MAX).build()?;
-        let names = regex.capture_names().enumerate();
-        let names: Arc<[_]> =
-            names.filter_map(|(group, name)| Some((group, name?.to_owned()))).collect();
-        if names.is_empty() {
-            return Err(PatternError::NoName);
-        }
-        Ok(Self { format: Format::Regex(regex, names), roles })
+        let pattern = Arc::new(Pattern::new(pattern)?);
+        Ok(Self { format: Format::Regex(pattern), roles })
     }
 }
 
@@ -173,14 +165,14 @@ impl Parse {
 pub(crate) struct Parser {
     form: Arc<Form>,
     /// Where the groups of a pattern were found.
-    locations: Option<CaptureLocations>,
+    locations: Option<Locations>,
 }
 
 impl Parser {
     /// None if nothing is to be parsed.
     pub(crate) fn new(form: &Arc<Form>) -> Option<Self> {
         let locations = match &form.parse.as_ref()?.format {
-            Format::Regex(regex, _) => Some(regex.capture_locations()),
+            Format::Regex(pattern) => Some(pattern.locations()),
             Format::Json | Format::Logfmt => None,
         };
         Some(Self { form: Arc::clone(form), locations })
@@ -203,14 +195,8 @@ impl Parser {
         match (format, &mut self.locations) {
             (Format::Json, _) => json::parse(text, &mut sink)?,
             (Format::Logfmt, _) => logfmt::parse(text, &mut sink)?,
-            (Format::Regex(regex, names), Some(locations)) => {
-                regex.captures_read(locations, text).ok_or(ParseFault::Malformed)?;
-                for (group, name) in names.iter() {
-                    if let Some((start, end)) = locations.get(*group) {
-                        let value = &text[start..end];
-                        sink.field(name.as_bytes(), value, Value::Text(value))?;
-                    }
-                }
+            (Format::Regex(pattern), Some(locations)) => {
+                pattern.parse(text, locations, &mut sink)?;
             }
             (Format::Regex(..), None) => return Err(ParseFault::Malformed),
         }
