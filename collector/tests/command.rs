@@ -235,6 +235,22 @@ fn bad_settings_are_refused_with_every_problem_named() {
     let said = pattern.refused("validate");
     assert!(said[0].contains("the pattern \"(a\" can't be used: "), "{said:?}");
     assert_eq!(pattern.refused("run"), said);
+    let pattern = Settings::new(
+        "receivers: {containers: {parse: {format: Regex, pattern: '(a)'}}}\n\
+         exporters: {kafka: {connection: {bootstrapServers: [k:1]}}}\n",
+    );
+    let said = pattern.refused("validate");
+    let why = "no group has a name: write one at least, as in `(?P<level>[A-Z]+)` (parse.pattern of \
+               containers /var/log/pods)";
+    assert!(said[0].contains(why), "{said:?}");
+    let layout = Settings::new(
+        "receivers: {containers: {parse: {format: JSON, timestamp: {fields: [t], format: Layout,\n\
+         layout: '%Y-%m-%d'}}}}\n\
+         exporters: {kafka: {connection: {bootstrapServers: [k:1]}}}\n",
+    );
+    let said = layout.refused("validate");
+    let why = "%H must be there once (parse.timestamp.layout of containers /var/log/pods)";
+    assert!(said[0].contains(why), "{said:?}");
     let unknown = Settings::new("receivers:\n  otlp:\n    grcp: {}\n");
     assert_eq!(
         unknown.refused("validate"),

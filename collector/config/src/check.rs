@@ -14,12 +14,19 @@ use crate::problem::{ConfigError, Problem};
 use crate::{
     Acknowledge, AcknowledgeInsert, Admin, ByteSize, ClickHouseExporter, ClientTls, Config,
     ContainersReceiver, DiskBuffer, Exporters, FilesReceiver, KafkaConnection, KafkaExporter,
-    KafkaReceiver, Memory, Multiline, OtlpLimits, OtlpReceiver, Positions, Receivers,
-    SaslMechanism, Shutdown, TopicName, Topics,
+    KafkaReceiver, Memory, Multiline, OtlpLimits, OtlpReceiver, Parse, ParseFormat, Positions,
+    Receivers, SaslMechanism, Shutdown, TimeFormat, Timestamp, TopicName, Topics,
 };
 
 /// What the longest record of a file may be set to: a batch of them is a message of a mebibyte.
 const RECORD_BYTES: RangeInclusive<ByteSize> = ByteSize::kib(1)..=ByteSize::kib(512);
+
+/// Most names of one field. Each is compared with every field of every line; four are known to be
+/// in use for severities.
+const NAMES_MAX: usize = 8;
+
+/// The longest pattern: what the operator's kinds take.
+const PATTERN_CHARACTERS_MAX: usize = 1024;
 
 /// Settings that can be run: the mode is decided and every limit is inside its range.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -298,7 +305,8 @@ impl Judge<'_> {
         }
         let Some(LogSources { containers, files, positions: _ }) = logs.as_deref() else { return };
         if let Some(containers) = containers {
-            let ContainersReceiver { directory, start_at: _, max_line_bytes } = containers;
+            let ContainersReceiver { directory, start_at: _, parse, max_line_bytes } = containers;
+            self.parse("receivers.containers.parse", parse);
             self.absolute("receivers.containers.directory", directory);
             self.range("receivers.containers.maxLineBytes", *max_line_bytes, RECORD_BYTES);
         }
@@ -308,7 +316,9 @@ impl Judge<'_> {
     }
 
     fn files(&mut self, field: &str, files: &FilesReceiver) {
-        let FilesReceiver { include, exclude, start_at: _, multiline, max_line_bytes } = files;
+        let FilesReceiver { include, exclude, start_at: _, multiline, parse, max_line_bytes } =
+            files;
+        self.parse(&format!("{field}.parse"), parse);
         if include.is_empty() {
             let example = "no file is named: write one pattern at least, as in [/var/log/*.log]";
             self.say(&format!("{field}.include"), example);
@@ -324,6 +334,62 @@ impl Judge<'_> {
             self.say(&format!("{field}.multiline"), "write one of `start` and `indented: true`");
         }
         self.range(&format!("{field}.multiline.timeoutMillis"), *timeout_millis, 100..=60_000);
+    }
+
+    fn parse(&mut self, field: &str, parse: &Parse) {
+        let Parse { format, pattern, body, severity, timestamp } = parse;
+        if *format == ParseFormat::None {
+            if *parse != Parse::default() {
+                self.say(field, "nothing is parsed: write `format: JSON`, Logfmt or Regex");
+            }
+            return;
+        }
+        let pattern_field = format!("{field}.pattern");
+        match pattern {
+            None if *format == ParseFormat::Regex => {
+                self.say(&pattern_field, "Regex needs one, as in '^(?P<level>[A-Z]+) (?P<msg>.*)'");
+            }
+            Some(_) if *format != ParseFormat::Regex => {
+                self.say(&pattern_field, "only Regex has one: leave it out");
+            }
+            Some(pattern) if pattern.chars().count() > PATTERN_CHARACTERS_MAX => {
+                let message = format!("longer than {PATTERN_CHARACTERS_MAX} characters");
+                self.say(&pattern_field, message);
+            }
+            _ => {}
+        }
+        let times = timestamp.as_ref().map(|Timestamp { fields, .. }| fields);
+        self.timestamp(&format!("{field}.timestamp"), timestamp.as_ref());
+        let lists =
+            [("body", Some(body)), ("severity", Some(severity)), ("timestamp.fields", times)];
+        let mut seen = HashMap::new();
+        for (list, names) in lists.iter().filter_map(|(list, names)| Some((list, (*names)?))) {
+            let field = format!("{field}.{list}");
+            if names.len() > NAMES_MAX {
+                self.say(&field, format!("{} names: write {NAMES_MAX} at most", names.len()));
+            }
+            for name in names {
+                if name.is_empty() {
+                    self.say(&field, "a name is empty: leave it out");
+                }
+                if let Some(other) = seen.insert(name, list) {
+                    self.say(&field, format!("`{name}` is also in {other}: write it once"));
+                }
+            }
+        }
+    }
+
+    fn timestamp(&mut self, field: &str, timestamp: Option<&Timestamp>) {
+        let Some(Timestamp { fields, format, layout }) = timestamp else { return };
+        if fields.is_empty() {
+            self.say(&format!("{field}.fields"), "no field is named: write one at least");
+        }
+        if layout.is_some() != (*format == TimeFormat::Layout) {
+            self.say(
+                &format!("{field}.layout"),
+                "`format: Layout` and a layout go together: write both, or neither",
+            );
+        }
     }
 
     /// What is read of files is on record once it is acknowledged: that must mean that it is safe.

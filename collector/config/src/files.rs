@@ -14,6 +14,8 @@ section! {
         pub directory: PathBuf = PathBuf::from("/var/log/pods"),
         /// Where a file is begun that isn't on record.
         pub start_at: StartAt = StartAt::Beginning,
+        /// What of a line becomes fields of its record.
+        pub parse: Parse = Parse::default(),
         /// The longest line; what is beyond is cut, marked and counted.
         pub max_line_bytes: ByteSize = ByteSize::kib(256),
     }
@@ -31,6 +33,8 @@ section! {
         pub start_at: StartAt = StartAt::End,
         /// Lines that are one record together; each line is one when absent.
         pub multiline: Option<Multiline> = None,
+        /// What of a record's text becomes its fields.
+        pub parse: Parse = Parse::default(),
         /// The longest record; what is beyond is cut, marked and counted.
         pub max_line_bytes: ByteSize = ByteSize::kib(256),
     }
@@ -46,6 +50,72 @@ section! {
         /// After this many milliseconds without a further line a record is whole.
         pub timeout_millis: u32 = 1000,
     }
+}
+
+section! {
+    /// What of a record's text becomes fields of the record. A text that doesn't have the format is
+    /// a record as it stands, and counted.
+    pub struct Parse {
+        /// What the text is taken for.
+        pub format: ParseFormat = ParseFormat::None,
+        /// With `Regex`: a regular expression; its groups that have names are fields.
+        pub pattern: Option<String> = None,
+        /// Names of the field that becomes the body: of those in a line, the first that is text.
+        pub body: Vec<String> = names(&["message", "msg"]),
+        /// Names of the field that becomes the severity.
+        pub severity: Vec<String> = names(&["level", "severity", "lvl"]),
+        /// The field that becomes the time; none when absent.
+        pub timestamp: Option<Timestamp> = None,
+    }
+}
+
+section! {
+    /// The field that becomes a record's time.
+    pub struct Timestamp {
+        /// Its names. At least one must be given.
+        pub fields: Vec<String> = Vec::new(),
+        /// How the time is written.
+        pub format: TimeFormat = TimeFormat::Rfc3339,
+        /// With `Layout`: the layout, as in `%d/%b/%Y:%H:%M:%S %z`.
+        pub layout: Option<String> = None,
+    }
+}
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// What a record's text is taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ParseFormat {
+    /// Nothing: it is the body.
+    None,
+    /// An object of JSON.
+    #[serde(rename = "JSON")]
+    Json,
+    /// `name=value` pairs.
+    Logfmt,
+    /// Whatever a pattern says.
+    Regex,
+}
+
+/// How a field's time is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TimeFormat {
+    /// As in `2026-11-25T04:00:00.123Z`; a space for the `T`, a comma for the point and a missing
+    /// offset (UTC) are understood.
+    #[serde(rename = "RFC3339")]
+    Rfc3339,
+    /// A number of seconds since 1970, with or without a fraction.
+    UnixSeconds,
+    /// A number of milliseconds.
+    UnixMillis,
+    /// A number of microseconds.
+    UnixMicros,
+    /// A number of nanoseconds.
+    UnixNanos,
+    /// By a layout, as `strftime` has them.
+    Layout,
 }
 
 section! {

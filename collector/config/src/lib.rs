@@ -27,7 +27,10 @@ mod units;
 
 pub use check::{Checked, LogSources, Mode, Sources};
 pub use clickhouse::{AcknowledgeInsert, Attributes, Batch, ClickHouseExporter, Credentials};
-pub use files::{ContainersReceiver, FilesReceiver, Multiline, Positions, StartAt};
+pub use files::{
+    ContainersReceiver, FilesReceiver, Multiline, Parse, ParseFormat, Positions, StartAt,
+    TimeFormat, Timestamp,
+};
 pub use kafka::{
     Acknowledge, Compression, Delivery, DiskBuffer, GroupProtocol, KafkaConnection, KafkaExporter,
     KafkaReceiver, PartitionBy, Sasl, SaslMechanism, Topics,

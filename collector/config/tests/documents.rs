@@ -246,6 +246,9 @@ fn files_make_an_edge_whose_positions_mean_that_lines_are_safe() {
     for (receivers, names) in [
         ("otlp: {}, containers: {}", "otlp, containers"),
         ("files: [{include: [/var/log/*.log]}]", "files"),
+        ("containers: {parse: {format: JSON}}", "containers"),
+        ("files: [{include: [/a], parse: {format: Regex, pattern: '(?P<a>b)'}}]", "files"),
+        ("containers: {parse: {format: Logfmt, timestamp: {fields: [ts]}}}", "containers"),
     ] {
         let checked = Config::load(&edge(receivers, "")).unwrap();
         let Mode::Edge { sources, .. } = checked.mode else { panic!("not an edge") };
@@ -259,6 +262,39 @@ fn files_make_an_edge_whose_positions_mean_that_lines_are_safe() {
         ("files: [{include: ['*.log']}]", "", "receivers.files[0].include[0]: `*.log` is no"),
         ("files: [{include: [/a], multiline: {}}]", "", "receivers.files[0].multiline: write one"),
         ("files: [{include: [/a], maxLineBytes: 1Mi}]", "", "receivers.files[0].maxLineBytes: "),
+        ("containers: {parse: {body: [m]}}", "", "receivers.containers.parse: nothing is parsed"),
+        ("containers: {parse: {format: Regex}}", "", "receivers.containers.parse.pattern: Regex"),
+        (
+            "files: [{include: [/a], parse: {format: JSON, pattern: a}}]",
+            "",
+            "receivers.files[0].parse.pattern: only Regex has one",
+        ),
+        (
+            "containers: {parse: {format: JSON, timestamp: {format: UnixMillis}}}",
+            "",
+            "receivers.containers.parse.timestamp.fields: no field is named",
+        ),
+        (
+            "containers: {parse: {format: Logfmt, severity: [a, msg], body: [msg, b]}}",
+            "",
+            "receivers.containers.parse.severity: `msg` is also in body",
+        ),
+        (
+            "containers: {parse: {format: JSON, body: ['']}}",
+            "",
+            "receivers.containers.parse.body: a name is empty",
+        ),
+        (
+            "containers: {parse: {format: JSON, body: [a, b, c, d, e, f, g, h, i]}}",
+            "",
+            "receivers.containers.parse.body: 9 names: write 8 at most",
+        ),
+        (
+            "containers: {parse: {format: JSON, timestamp: {fields: [t], format: Layout}}}",
+            "",
+            "receivers.containers.parse.timestamp.layout: `format: Layout` and",
+        ),
+        ("containers: {parse: {format: XML}}", "", "unknown variant `XML`"),
     ] {
         let said_all = problems(&edge(receivers, exporter)).join("\n");
         assert!(said_all.contains(said), "{said_all}");

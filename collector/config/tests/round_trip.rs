@@ -6,8 +6,9 @@ use millrace_config::{
     ClickHouseExporter, ClientTls, Compression, Config, ContainersReceiver, Credentials, Delivery,
     DiskBuffer, EnvName, Exporters, FilesReceiver, GroupId, GroupProtocol, GrpcListener,
     HttpEndpoint, HttpListener, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver, Memory,
-    Multiline, OtlpLimits, OtlpReceiver, PartitionBy, Positions, Receivers, Sasl, SaslMechanism,
-    SecretFile, ServerTls, Shutdown, StartAt, TopicName, Topics,
+    Multiline, OtlpLimits, OtlpReceiver, Parse, ParseFormat, PartitionBy, Positions, Receivers,
+    Sasl, SaslMechanism, SecretFile, ServerTls, Shutdown, StartAt, TimeFormat, Timestamp,
+    TopicName, Topics,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -208,9 +209,39 @@ fn start_at() -> impl Strategy<Value = StartAt> {
 }
 
 fn containers() -> impl Strategy<Value = ContainersReceiver> {
-    ("/[ -~]{0,30}", start_at(), size()).prop_map(|(directory, start_at, max_line_bytes)| {
-        ContainersReceiver { directory: directory.into(), start_at, max_line_bytes }
-    })
+    ("/[ -~]{0,30}", start_at(), parse(), size()).prop_map(
+        |(directory, start_at, parse, max_line_bytes)| ContainersReceiver {
+            directory: directory.into(),
+            start_at,
+            parse,
+            max_line_bytes,
+        },
+    )
+}
+
+fn parse() -> impl Strategy<Value = Parse> {
+    let formats = [ParseFormat::None, ParseFormat::Json, ParseFormat::Logfmt, ParseFormat::Regex];
+    let names = || proptest::collection::vec("[ -~]{0,20}", 0..3);
+    let times = [
+        TimeFormat::Rfc3339,
+        TimeFormat::UnixSeconds,
+        TimeFormat::UnixMillis,
+        TimeFormat::UnixMicros,
+        TimeFormat::UnixNanos,
+        TimeFormat::Layout,
+    ];
+    let timestamp = (names(), proptest::sample::select(times.to_vec()), option::of("[ -~]{0,20}"))
+        .prop_map(|(fields, format, layout)| Timestamp { fields, format, layout });
+    let format = proptest::sample::select(formats.to_vec());
+    (format, option::of("[ -~]{0,20}"), names(), names(), option::of(timestamp)).prop_map(
+        |(format, pattern, body, severity, timestamp)| Parse {
+            format,
+            pattern,
+            body,
+            severity,
+            timestamp,
+        },
+    )
 }
 
 fn files() -> impl Strategy<Value = FilesReceiver> {
@@ -218,12 +249,13 @@ fn files() -> impl Strategy<Value = FilesReceiver> {
     let multiline = (option::of("[ -~]{0,20}"), any::<bool>(), any::<u32>()).prop_map(
         |(start, indented, timeout_millis)| Multiline { start, indented, timeout_millis },
     );
-    (patterns(), patterns(), start_at(), option::of(multiline), size()).prop_map(
-        |(include, exclude, start_at, multiline, max_line_bytes)| FilesReceiver {
+    (patterns(), patterns(), start_at(), option::of(multiline), parse(), size()).prop_map(
+        |(include, exclude, start_at, multiline, parse, max_line_bytes)| FilesReceiver {
             include,
             exclude,
             start_at,
             multiline,
+            parse,
             max_line_bytes,
         },
     )

@@ -5,15 +5,9 @@
 use memchr::memchr2;
 
 use crate::container::{Part, Stream};
-use crate::text::{REPLACEMENT, without_cr};
+use crate::json_text::{Raw, space, string, unescape};
+use crate::text::without_cr;
 use crate::time;
-
-/// A JSON string as it stands, without its quotes.
-#[derive(Clone, Copy, Default)]
-struct Raw<'a> {
-    text: &'a [u8],
-    first_escape: Option<usize>,
-}
 
 /// Reads a line. Text with escapes is unescaped into `scratch`. None if it isn't such an object.
 pub(crate) fn parse<'a>(line: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<Part<'a>> {
@@ -54,6 +48,7 @@ pub(crate) fn parse_cut<'a>(line: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<
     let text = match memchr2(b'"', b'\\', text) {
         None => text,
         Some(_) => {
+            scratch.clear();
             unescape(text, scratch);
             without_cr(scratch.strip_suffix(b"\n").unwrap_or(scratch))
         }
@@ -67,6 +62,7 @@ fn unescaped<'a>(raw: Raw<'a>, scratch: &'a mut Vec<u8>) -> Option<(&'a [u8], bo
         // Nearly all: nothing but the line's end is escaped.
         Some(at) if raw.text[at..] == *b"\\n" => return Some((&raw.text[..at], true)),
         Some(_) => {
+            scratch.clear();
             if !unescape(raw.text, scratch) {
                 return None;
             }
@@ -77,84 +73,6 @@ fn unescaped<'a>(raw: Raw<'a>, scratch: &'a mut Vec<u8>) -> Option<(&'a [u8], bo
         Some(text) => (without_cr(text), true),
         None => (text, false),
     })
-}
-
-/// Replaces `scratch` by the text that is meant. False at an escape that JSON doesn't know or that
-/// is cut off, or at the string's end; what is before it is in `scratch` then.
-fn unescape(text: &[u8], scratch: &mut Vec<u8>) -> bool {
-    scratch.clear();
-    let mut rest = text;
-    while let Some(at) = memchr2(b'"', b'\\', rest) {
-        scratch.extend_from_slice(&rest[..at]);
-        let [b'\\', escape, after @ ..] = &rest[at..] else { return false };
-        rest = after;
-        let byte = match escape {
-            b'n' => b'\n',
-            b'r' => b'\r',
-            b't' => b'\t',
-            b'b' => 8,
-            b'f' => 12,
-            b'"' | b'\\' | b'/' => *escape,
-            b'u' => match code(after) {
-                Some((character, after)) => {
-                    rest = after;
-                    put(scratch, character);
-                    continue;
-                }
-                None => return false,
-            },
-            _ => return false,
-        };
-        scratch.push(byte);
-    }
-    scratch.extend_from_slice(rest);
-    true
-}
-
-fn put(out: &mut Vec<u8>, character: Option<char>) {
-    match character {
-        Some(character) => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
-        None => out.extend_from_slice(REPLACEMENT),
-    }
-}
-
-/// The character behind `\u`, with a second `\u` if it takes two; None in it for half a character.
-fn code(text: &[u8]) -> Option<(Option<char>, &[u8])> {
-    let (first, rest) = four_digits(text)?;
-    if !(0xd800..0xdc00).contains(&first) {
-        return Some((char::from_u32(first), rest));
-    }
-    let second = rest.strip_prefix(b"\\u").and_then(four_digits);
-    Some(match second {
-        Some((second @ 0xdc00..0xe000, rest)) => {
-            (char::from_u32(0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00)), rest)
-        }
-        _ => (None, rest),
-    })
-}
-
-fn four_digits(text: &[u8]) -> Option<(u32, &[u8])> {
-    let (digits, rest) = text.split_first_chunk::<4>()?;
-    let mut value = 0;
-    for digit in digits {
-        value = value << 4 | char::from(*digit).to_digit(16)?;
-    }
-    Some((value, rest))
-}
-
-/// A string and what is behind it.
-fn string(text: &[u8]) -> Option<(Raw<'_>, &[u8])> {
-    let text = text.strip_prefix(b"\"")?;
-    let mut at = 0;
-    let mut first_escape = None;
-    loop {
-        at += memchr2(b'"', b'\\', text.get(at..)?)?;
-        if text[at] == b'"' {
-            return Some((Raw { text: &text[..at], first_escape }, &text[at + 1..]));
-        }
-        first_escape = first_escape.or(Some(at));
-        at += 2;
-    }
 }
 
 /// What is behind a value that isn't a string.
@@ -173,8 +91,4 @@ fn skip(mut text: &[u8]) -> Option<&[u8]> {
         }
         text = &text[1..];
     }
-}
-
-fn space(text: &[u8]) -> &[u8] {
-    text.trim_ascii_start()
 }

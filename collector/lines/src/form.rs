@@ -2,10 +2,13 @@
 
 use regex::bytes::{Regex, RegexBuilder};
 
-/// The longest record, whatever is asked for: 4 MiB, several times what brokers take in one
-/// message. Three of them (both streams and the last line), each replaced by U+FFFD throughout, are
-/// 36 MiB on top of a full request: within the 64 MiB that one request may be.
-pub const RECORD_BYTES_MAX: usize = 4 * 1024 * 1024;
+use crate::parse::{FIELDS_MAX, Parse};
+
+/// The longest record, whatever is asked for: 2 MiB, twice what brokers take in one message. Three
+/// of them (both streams and the last line), each replaced by U+FFFD throughout, and written twice
+/// (as the body and as attributes), are 36 MiB on top of a full request: within the 64 MiB that one
+/// request may be.
+pub const RECORD_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// The shortest limit: one character, so that a line that is cut is never cut to nothing.
 const RECORD_BYTES_MIN: usize = 4;
@@ -17,7 +20,7 @@ pub const LINE_OVERHEAD_BYTES: usize = 256;
 
 /// A compiled pattern's memory: 1 MiB, a tenth of what the library allows. Patterns of log lines
 /// take some kilobytes.
-const PATTERN_BYTES_MAX: usize = 1024 * 1024;
+pub(crate) const PATTERN_BYTES_MAX: usize = 1024 * 1024;
 
 /// How a file's bytes become records.
 #[derive(Clone, Debug)]
@@ -26,6 +29,8 @@ pub struct Form {
     pub container: Container,
     /// Which lines are one record together; each is one when absent.
     pub multiline: Option<Multiline>,
+    /// What a record's text is taken for; it is the body and nothing else when absent.
+    pub parse: Option<Parse>,
     /// The longest record's text, at most [`RECORD_BYTES_MAX`].
     pub max_record_bytes: usize,
 }
@@ -54,10 +59,16 @@ pub enum Multiline {
     Indented,
 }
 
-/// A pattern that is no regular expression, or takes too much memory.
+/// A pattern that can't be used.
 #[derive(Debug, thiserror::Error)]
-#[error("not a usable regular expression: {0}")]
-pub struct PatternError(#[from] regex::Error);
+pub enum PatternError {
+    /// It is no regular expression, or takes too much memory.
+    #[error("not a usable regular expression: {0}")]
+    Regex(#[from] regex::Error),
+    /// It is to find fields, and none of its groups has a name.
+    #[error("no group has a name: write one at least, as in `(?P<level>[A-Z]+)`")]
+    NoName,
+}
 
 impl Multiline {
     /// By a regular expression for the lines that begin a record.
@@ -79,7 +90,21 @@ impl Multiline {
     }
 }
 
+/// What a parsed value takes beside its text: tags and lengths of an attribute, and an integer of
+/// ten bytes for one digit.
+const VALUE_OVERHEAD_BYTES: usize = 24;
+
 impl Form {
+    /// The longest record that is written of text in UTF-8, but for what all records of its file
+    /// have: of a parsed one the text may be both the body and attributes.
+    #[must_use]
+    pub fn written_bytes(&self) -> usize {
+        match self.parse {
+            None => self.record_bytes(),
+            Some(_) => 2 * self.record_bytes() + FIELDS_MAX * VALUE_OVERHEAD_BYTES,
+        }
+    }
+
     /// The longest record's text.
     pub(crate) fn record_bytes(&self) -> usize {
         self.max_record_bytes.clamp(RECORD_BYTES_MIN, RECORD_BYTES_MAX)

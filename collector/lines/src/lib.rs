@@ -19,16 +19,26 @@
 //!   time and stream, and counted.
 //! - OTLP's strings are UTF-8: each sequence of bytes that isn't is replaced by U+FFFD (so such a
 //!   body may be up to three times as long as the limit), and the record is counted.
+//! - Where a [`Parse`] is given, what a record's text says becomes its attributes, body, time and
+//!   severity. A text that can't be read so is a record as without it, and counted by the reason.
+//!   No field can set an attribute that the receiver writes (`log.file.path`, `log.iostream`,
+//!   `k8s.*`): such a one is kept under its name behind `line.`.
 
 mod container;
 mod docker;
 mod form;
+mod json_text;
 mod open;
+mod parse;
 mod reader;
 mod request;
 mod text;
 mod time;
 
 pub use form::{Container, Form, LINE_OVERHEAD_BYTES, Multiline, PatternError, RECORD_BYTES_MAX};
+pub use parse::{
+    DEPTH_MAX, FIELDS_MAX, Layout, LayoutError, NAME_BYTES_MAX, NESTED_BYTES_MAX, Parse,
+    ParseFault, Roles, TimeFormat,
+};
 pub use reader::{Counts, End, Reader, Resume};
 pub use request::{Records, Request, Source, TRUNCATED};

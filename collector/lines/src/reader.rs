@@ -11,6 +11,7 @@ use crate::container::{Part, STREAMS, Stream, cri};
 use crate::docker;
 use crate::form::{Container, Form, Multiline};
 use crate::open::{Open, Whole, joined_len};
+use crate::parse::{ParseFault, Parser};
 use crate::request::{Record, Records};
 use crate::text::{cut, whole_characters, without_cr, without_empty_lines};
 
@@ -28,32 +29,43 @@ pub struct Counts {
     pub invalid_utf8: u64,
     /// Of them, lines of containers that don't have the container's format.
     pub unparsed: u64,
+    /// Of them, those whose text, time or severity can't be read as the source's [`crate::Parse`]
+    /// says, in the order of [`ParseFault::ALL`].
+    pub parse_faults: [u64; ParseFault::ALL.len()],
 }
 
 impl Counts {
     #[inline]
     fn put(
         &mut self,
+        parser: Option<&mut Parser>,
         out: &mut Records<'_>,
         stream: Stream,
         now_unix_nanos: u64,
         whole: Whole<'_>,
     ) {
-        let is_text = out.write(&Record {
+        let record = Record {
             stream,
             time_unix_nano: whole.time_unix_nano,
             observed_time_unix_nano: now_unix_nanos,
             body: whole.body,
             is_cut: whole.is_cut,
-        });
+        };
+        let written = out.write(&record, parser);
         self.records += 1;
         self.cut += u64::from(whole.is_cut);
-        self.invalid_utf8 += u64::from(!is_text);
+        self.invalid_utf8 += u64::from(!written.is_text);
+        if let Some(fault) = written.fault {
+            self.parse_faults[fault as usize] += 1;
+        }
+        self.parse_faults[ParseFault::Timestamp as usize] += u64::from(written.has_bad_time);
+        self.parse_faults[ParseFault::Severity as usize] += u64::from(written.has_bad_severity);
     }
 
     /// A record of several lines. One of empty lines alone is none.
     fn put_lines(
         &mut self,
+        parser: Option<&mut Parser>,
         out: &mut Records<'_>,
         stream: Stream,
         now_unix_nanos: u64,
@@ -61,7 +73,7 @@ impl Counts {
     ) {
         let body = without_empty_lines(whole.body);
         if !body.is_empty() {
-            self.put(out, stream, now_unix_nanos, Whole { body, ..whole });
+            self.put(parser, out, stream, now_unix_nanos, Whole { body, ..whole });
         }
     }
 }
@@ -104,6 +116,7 @@ pub struct Reader {
     /// Lines before these were written by an earlier reader.
     written: [u64; STREAMS],
     counts: Counts,
+    parser: Option<Parser>,
     /// For text that is unescaped.
     scratch: Vec<u8>,
 }
@@ -136,6 +149,7 @@ impl Reader {
     #[must_use]
     pub fn resumed(form: Arc<Form>, from: Resume) -> Self {
         Self {
+            parser: Parser::new(&form),
             form,
             offset: from.offset,
             passing: None,
@@ -183,9 +197,15 @@ impl Reader {
         while let Some(stream) = self.first_open(is_end) {
             let open = &mut self.open[stream as usize];
             if is_joined {
-                self.counts.put_lines(out, stream, now_unix_nanos, open.whole());
+                self.counts.put_lines(
+                    self.parser.as_mut(),
+                    out,
+                    stream,
+                    now_unix_nanos,
+                    open.whole(),
+                );
             } else {
-                self.counts.put(out, stream, now_unix_nanos, open.whole());
+                self.counts.put(self.parser.as_mut(), out, stream, now_unix_nanos, open.whole());
             }
             open.close();
         }
@@ -231,11 +251,8 @@ impl Reader {
     }
 
     /// What was counted since the last call.
-    pub const fn take_counts(&mut self) -> Counts {
-        std::mem::replace(
-            &mut self.counts,
-            Counts { records: 0, cut: 0, invalid_utf8: 0, unparsed: 0 },
-        )
+    pub fn take_counts(&mut self) -> Counts {
+        std::mem::take(&mut self.counts)
     }
 
     /// The open record that starts first; of those with a whole last line if not all.
@@ -288,7 +305,7 @@ impl Reader {
             let is_written = start < self.written[Stream::Unknown as usize];
             if !line.text.is_empty() && !is_written {
                 let whole = Whole { body: line.text, time_unix_nano: 0, is_cut: line.is_cut };
-                self.counts.put(out, Stream::Unknown, now_unix_nanos, whole);
+                self.counts.put(self.parser.as_mut(), out, Stream::Unknown, now_unix_nanos, whole);
             }
         }
         at
@@ -359,9 +376,21 @@ impl Reader {
         if let Some(here) = here {
             let body = &bytes[here.from..here.to];
             let whole = Whole { body, time_unix_nano: 0, is_cut: false };
-            self.counts.put_lines(out, Stream::Unknown, now_unix_nanos, whole);
+            self.counts.put_lines(
+                self.parser.as_mut(),
+                out,
+                Stream::Unknown,
+                now_unix_nanos,
+                whole,
+            );
         } else if open.is_open {
-            self.counts.put_lines(out, Stream::Unknown, now_unix_nanos, open.whole());
+            self.counts.put_lines(
+                self.parser.as_mut(),
+                out,
+                Stream::Unknown,
+                now_unix_nanos,
+                open.whole(),
+            );
             open.close();
         }
     }
@@ -455,7 +484,9 @@ impl Reader {
             return;
         }
         self.counts.unparsed += 1;
-        self.put_alone(&plain_part(line, is_cut), start, now_unix_nanos, out);
+        let (body, more) = cut(line, self.form.record_bytes());
+        let whole = Whole { body, time_unix_nano: 0, is_cut: is_cut || more };
+        self.counts.put(None, out, Stream::Unknown, now_unix_nanos, whole);
     }
 
     /// A line that is a record.
@@ -473,7 +504,7 @@ impl Reader {
         let (body, is_cut) = cut(part.text, self.form.record_bytes());
         let is_cut = is_cut || part.is_cut;
         let whole = Whole { body, time_unix_nano: part.time_unix_nano, is_cut };
-        self.counts.put(out, part.stream, now_unix_nanos, whole);
+        self.counts.put(self.parser.as_mut(), out, part.stream, now_unix_nanos, whole);
     }
 
     /// A line, or a part of one, that may be one of several of its record.
@@ -500,7 +531,7 @@ impl Reader {
         }
         open.is_in_line = !part.is_last;
         if part.is_last && !is_joined {
-            self.counts.put(out, stream, now_unix_nanos, open.whole());
+            self.counts.put(self.parser.as_mut(), out, stream, now_unix_nanos, open.whole());
             open.close();
         }
     }
@@ -517,7 +548,13 @@ impl Reader {
         let open = &mut self.open[stream as usize];
         if open.is_in_line {
             if open.has_to_split(text, limit) {
-                self.counts.put_lines(out, stream, now_unix_nanos, open.before_line());
+                self.counts.put_lines(
+                    self.parser.as_mut(),
+                    out,
+                    stream,
+                    now_unix_nanos,
+                    open.before_line(),
+                );
                 open.split();
             }
             return open.extend(text, limit);
@@ -529,7 +566,13 @@ impl Reader {
             }
             let whole = open.whole();
             let is_cut = whole.is_cut || !begins;
-            self.counts.put_lines(out, stream, now_unix_nanos, Whole { is_cut, ..whole });
+            self.counts.put_lines(
+                self.parser.as_mut(),
+                out,
+                stream,
+                now_unix_nanos,
+                Whole { is_cut, ..whole },
+            );
             open.close();
         } else if !begins && text.is_empty() && part.is_last {
             return;

@@ -9,6 +9,7 @@ use millrace_wire::otlp::{ROW_BYTES, repeated_bytes};
 use millrace_wire::protobuf::{FIXED64, LENGTH, VARINT, put_varint, tag, varint_len};
 
 use crate::container::{STREAMS, Stream};
+use crate::parse::{Body, Buffers, Found, ParseFault, Parser, Reserved};
 use crate::text::{is_text, put_replaced, replaced_len};
 
 /// The attribute of a record of which something was passed over, or which goes on in the next one.
@@ -22,6 +23,8 @@ const SCOPE_LOGS: u8 = tag(2, LENGTH) as u8;
 const LOG_RECORD: u8 = tag(2, LENGTH) as u8;
 // LogRecord.
 const TIME: u8 = tag(1, FIXED64) as u8;
+const SEVERITY_NUMBER: u8 = tag(2, VARINT) as u8;
+const SEVERITY_TEXT: u8 = tag(3, LENGTH) as u8;
 const BODY: u8 = tag(5, LENGTH) as u8;
 const ATTRIBUTE: u8 = tag(6, LENGTH) as u8;
 const OBSERVED_TIME: u8 = tag(11, FIXED64) as u8;
@@ -35,8 +38,12 @@ const BOOL: u8 = tag(2, VARINT) as u8;
 /// Bytes of a group's length: 28 bits, four times the longest request.
 const GROUP_LEN_BYTES: usize = 4;
 
-/// Longest head of a record: its tag and length, two times, tags and lengths of the body.
-const HEAD_BYTES_MAX: usize = 64;
+/// Longest head of a record: its tag and length, two times, tags and lengths of the body, and a
+/// severity of 32 bytes.
+const HEAD_BYTES_MAX: usize = 96;
+
+/// Memory for texts that aren't UTF-8 that is kept for the next one.
+const KEPT_BYTES: usize = 64 * 1024;
 
 /// Days of records at which a request is full: half of what one may have, since behind 2106 a day
 /// may count as two, less the four records by which a request may go over.
@@ -60,6 +67,8 @@ pub struct Source {
     /// Attributes of a record, by stream.
     attributes: [Vec<u8>; STREAMS],
     truncated: Vec<u8>,
+    /// Names that no field of a line may have.
+    reserved: Reserved,
     /// What tables hold beside a record's own bytes.
     row_bytes: u64,
 }
@@ -88,7 +97,8 @@ impl Source {
         put_key_value(&mut truncated, ATTRIBUTE, TRUNCATED, &[BOOL, 1]);
         let shared = field.len() + ATTRIBUTE_BYTES * resource.len();
         let row_bytes = ROW_BYTES + repeated_bytes(shared as u64);
-        Self { resource: field, attributes, truncated, row_bytes }
+        let reserved = Reserved::new(resource.iter().chain(record).map(|(key, _)| *key));
+        Self { resource: field, attributes, truncated, reserved, row_bytes }
     }
 }
 
@@ -127,6 +137,10 @@ pub struct Request {
     count: u64,
     written_bytes: u64,
     days: Days,
+    /// For what is found in a record's text.
+    buffers: Buffers,
+    /// For texts that aren't UTF-8.
+    replaced: Vec<u8>,
 }
 
 impl Request {
@@ -140,6 +154,8 @@ impl Request {
             count: 0,
             written_bytes: 0,
             days: Days::default(),
+            buffers: Buffers::default(),
+            replaced: Vec::new(),
         }
     }
 
@@ -225,7 +241,31 @@ pub(crate) struct Record<'a> {
     pub(crate) is_cut: bool,
 }
 
-impl Records<'_> {
+/// What a record's text said.
+#[derive(Clone, Copy, Debug, Default)]
+struct More<'a> {
+    /// 0 if unknown.
+    time_unix_nano: u64,
+    /// Number and text: 0 and empty if there is none.
+    severity: (u8, &'a [u8]),
+    attributes: &'a [u8],
+    /// What tables hold of it beside the record's own bytes.
+    nested_bytes: u64,
+}
+
+/// What became of a record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    /// False if its body isn't UTF-8 and was changed.
+    pub(crate) is_text: bool,
+    /// Why it wasn't parsed, if it was to be.
+    pub(crate) fault: Option<ParseFault>,
+    /// Whether its field for the time, or for the severity, can't be read.
+    pub(crate) has_bad_time: bool,
+    pub(crate) has_bad_severity: bool,
+}
+
+impl<'a> Records<'a> {
     /// Whether the request is to be sent before more is written.
     #[inline]
     #[must_use]
@@ -233,50 +273,130 @@ impl Records<'_> {
         self.request.is_full()
     }
 
-    /// Writes a record. False if its body isn't UTF-8 and was changed.
+    /// Writes a record, with what `parser` finds in its body.
     #[inline]
-    pub(crate) fn write(&mut self, record: &Record<'_>) -> bool {
+    pub(crate) fn write(&mut self, record: &Record<'_>, parser: Option<&mut Parser>) -> Written {
+        if let Some(parser) = parser {
+            return self.write_parsed(record, parser);
+        }
         let is_text = is_text(record.body);
         let body_bytes = if is_text { record.body.len() } else { replaced_len(record.body) };
-        let attributes = &self.source.attributes[record.stream as usize];
-        let tail = if record.is_cut { &self.source.truncated[..] } else { &[] };
-
-        let value_bytes = 1 + varint_len(body_bytes as u64) + body_bytes;
-        let time_bytes = if record.time_unix_nano == 0 { 0 } else { 9 };
-        let record_bytes = time_bytes
-            + 9
-            + (1 + varint_len(value_bytes as u64) + value_bytes)
-            + attributes.len()
-            + tail.len();
-        let mut head = Head::default();
-        head.integer(LOG_RECORD, record_bytes as u64);
-        if record.time_unix_nano != 0 {
-            head.fixed64(TIME, record.time_unix_nano);
-        }
-        head.fixed64(OBSERVED_TIME, record.observed_time_unix_nano);
-        head.integer(BODY, value_bytes as u64);
-        head.integer(STRING, body_bytes as u64);
-
+        let more = More { time_unix_nano: record.time_unix_nano, ..More::default() };
+        self.begin(record, body_bytes, &more);
         let out = &mut self.request.bytes;
-        out.reserve(record_bytes + HEAD_BYTES_MAX);
-        out.extend_from_slice(&head.bytes[..head.length]);
         if is_text {
             out.extend_from_slice(record.body);
         } else {
             put_replaced(out, record.body);
         }
-        out.extend_from_slice(attributes);
+        self.end(record, &more);
+        Written { is_text, fault: None, has_bad_time: false, has_bad_severity: false }
+    }
+
+    #[inline(never)]
+    fn write_parsed(&mut self, record: &Record<'_>, parser: &mut Parser) -> Written {
+        let is_text = is_text(record.body);
+        let mut buffers = std::mem::take(&mut self.request.buffers);
+        let mut replaced = std::mem::take(&mut self.request.replaced);
+        let text = if is_text {
+            record.body
+        } else {
+            put_replaced(&mut replaced, record.body);
+            &replaced[..]
+        };
+        let parsed = parser.parse(text, &self.source.reserved, &mut buffers);
+        let (found, attributes) = match &parsed {
+            Ok(found) => (*found, &buffers.attributes[..]),
+            Err(_) => (Found::default(), &[][..]),
+        };
+        let body = match found.body {
+            Body::Whole => text,
+            Body::Part(part) => part,
+            Body::Unescaped => &buffers.body,
+        };
+        let time_unix_nano = match found.time_unix_nano {
+            0 => record.time_unix_nano,
+            time => time,
+        };
+        let (severity, nested_bytes) = (found.severity, found.nested_bytes);
+        let more = More { time_unix_nano, severity, attributes, nested_bytes };
+        self.begin(record, body.len(), &more);
+        self.request.bytes.extend_from_slice(body);
+        self.end(record, &more);
+        let written = Written {
+            is_text,
+            has_bad_time: found.is_bad_timestamp,
+            has_bad_severity: found.is_bad_severity,
+            fault: parsed.err(),
+        };
+        buffers.trim();
+        replaced.clear();
+        replaced.shrink_to(KEPT_BYTES);
+        (self.request.buffers, self.request.replaced) = (buffers, replaced);
+        written
+    }
+
+    /// Writes what stands before the body, whose bytes are to follow.
+    #[inline]
+    fn begin(&mut self, record: &Record<'_>, body_bytes: usize, more: &More<'_>) {
+        let (number, word) = more.severity;
+        let value_bytes = 1 + varint_len(body_bytes as u64) + body_bytes;
+        let time_bytes = if more.time_unix_nano == 0 { 0 } else { 9 };
+        let number_bytes = if number == 0 { 0 } else { 2 };
+        let word_bytes = if word.is_empty() { 0 } else { 2 + word.len() };
+        let record_bytes = time_bytes
+            + 9
+            + number_bytes
+            + word_bytes
+            + (1 + varint_len(value_bytes as u64) + value_bytes)
+            + more.attributes.len()
+            + self.own_attributes(record).iter().map(|bytes| bytes.len()).sum::<usize>();
+        let mut head = Head::default();
+        head.integer(LOG_RECORD, record_bytes as u64);
+        if more.time_unix_nano != 0 {
+            head.fixed64(TIME, more.time_unix_nano);
+        }
+        head.fixed64(OBSERVED_TIME, record.observed_time_unix_nano);
+        if number != 0 {
+            head.integer(SEVERITY_NUMBER, number.into());
+        }
+        if !word.is_empty() {
+            head.integer(SEVERITY_TEXT, word.len() as u64);
+            word.iter().for_each(|byte| head.byte(*byte));
+        }
+        head.integer(BODY, value_bytes as u64);
+        head.integer(STRING, body_bytes as u64);
+        self.request.written_bytes += record_bytes as u64 + more.nested_bytes;
+
+        let out = &mut self.request.bytes;
+        out.reserve(record_bytes + HEAD_BYTES_MAX);
+        out.extend_from_slice(&head.bytes[..head.length]);
+    }
+
+    /// Writes what stands behind the body. The receiver's own attributes are the last ones.
+    #[inline]
+    fn end(&mut self, record: &Record<'_>, more: &More<'_>) {
+        let [shared, tail] = self.own_attributes(record);
+        let out = &mut self.request.bytes;
+        out.extend_from_slice(more.attributes);
+        out.extend_from_slice(shared);
         out.extend_from_slice(tail);
 
         self.request.record_end = self.request.bytes.len();
         self.request.count += 1;
-        self.request.written_bytes += record_bytes as u64 + self.source.row_bytes;
-        let time = match record.time_unix_nano {
+        self.request.written_bytes += self.source.row_bytes;
+        let time = match more.time_unix_nano {
             0 => record.observed_time_unix_nano,
             time => time,
         };
         self.request.days.note(time);
-        is_text
+    }
+
+    /// What the receiver says of the record.
+    #[inline]
+    fn own_attributes(&self, record: &Record<'_>) -> [&'a [u8]; 2] {
+        let tail = if record.is_cut { &self.source.truncated[..] } else { &[] };
+        [&self.source.attributes[record.stream as usize], tail]
     }
 }
 

@@ -1,4 +1,5 @@
-//! Times as container runtimes write them: RFC 3339 with up to nine digits of a second.
+//! Times as container runtimes write them: RFC 3339 with up to nine digits of a second. And as
+//! applications do: with less care, or as a number.
 
 const SECONDS_PER_DAY: u64 = 86_400;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -6,6 +7,8 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const DAYS_TO_1970: u64 = 719_468;
 /// Years that fit into nanoseconds since 1970 with a sign: readers take them for signed.
 const YEARS: std::ops::Range<u64> = 1970..2262;
+/// Where those years end: the first of January of 2262, behind 106,651 days.
+const NANOS_END: u64 = 106_651 * SECONDS_PER_DAY * NANOS_PER_SECOND;
 /// `YYYY-MM-DDTHH:MM:SS`.
 const SECONDS_END: usize = 19;
 
@@ -14,24 +17,99 @@ const SECONDS_END: usize = 19;
 #[inline]
 pub(crate) fn parse(text: &[u8]) -> Option<(u64, &[u8])> {
     let (head, rest) = text.split_first_chunk::<SECONDS_END>()?;
-    let marks = [head[4], head[7], head[10] | 0x20, head[13], head[16]];
-    if marks != [b'-', b'-', b't', b':', b':'] {
+    if head[10] | 0x20 != b't' {
+        return None;
+    }
+    let seconds = seconds(head)?;
+    let (nanos, rest) = fraction(rest)?;
+    let (offset_seconds, rest) = offset(rest)?;
+    Some((nanoseconds(seconds, offset_seconds, nanos)?, rest))
+}
+
+/// Reads a whole text: the same, also with a space for the `T`, a comma for the point, an offset
+/// without colon or behind a space, or none, which is UTC.
+pub(crate) fn parse_lenient(text: &[u8]) -> Option<u64> {
+    let (head, rest) = text.split_first_chunk::<SECONDS_END>()?;
+    if !matches!(head[10], b'T' | b't' | b' ') {
+        return None;
+    }
+    let seconds = seconds(head)?;
+    let (nanos, rest) = match rest {
+        [b',', ..] => digits(&rest[1..])?,
+        _ => fraction(rest)?,
+    };
+    let offset_seconds = match rest.strip_prefix(b" ").unwrap_or(rest) {
+        [] if rest.is_empty() => 0,
+        rest => match any_offset(rest)? {
+            (offset_seconds, []) => offset_seconds,
+            _ => return None,
+        },
+    };
+    nanoseconds(seconds, offset_seconds, nanos)
+}
+
+/// An offset with or without a colon, and what is behind it.
+pub(crate) fn any_offset(text: &[u8]) -> Option<(i64, &[u8])> {
+    match text {
+        [sign @ (b'+' | b'-'), h1, h2, m1, m2, rest @ ..] if *m1 != b':' => {
+            let (offset_seconds, _) = offset(&[*sign, *h1, *h2, b':', *m1, *m2])?;
+            Some((offset_seconds, rest))
+        }
+        _ => offset(text),
+    }
+}
+
+/// Reads a whole text: a number with up to `digits` behind the point, of units that have 10 to the
+/// power of `digits` nanoseconds.
+pub(crate) fn parse_number(text: &[u8], digits: usize) -> Option<u64> {
+    let (whole, fraction) = match text.iter().position(|byte| *byte == b'.') {
+        Some(point) => (&text[..point], &text[point + 1..]),
+        None => (text, &[][..]),
+    };
+    let is_long = fraction.len() > digits || fraction.is_empty() && whole.len() < text.len();
+    if whole.is_empty() || is_long {
+        return None;
+    }
+    let padding = std::iter::repeat_n(&b'0', digits - fraction.len());
+    let mut nanos = 0_u64;
+    for byte in whole.iter().chain(fraction).chain(padding) {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        nanos = nanos.checked_mul(10)?.checked_add(digit)?;
+    }
+    (nanos < NANOS_END).then_some(nanos)
+}
+
+/// Seconds since 1970 of `YYYY-MM-DDTHH:MM:SS`, whatever stands for the `T`.
+#[inline]
+fn seconds(head: &[u8; SECONDS_END]) -> Option<u64> {
+    let marks = [head[4], head[7], head[13], head[16]];
+    if marks != [b'-', b'-', b':', b':'] {
         return None;
     }
     let year = two(head, 0)? * 100 + two(head, 2)?;
     let (month, day) = (two(head, 5)?, two(head, 8)?);
     let (hour, minute, second) = (two(head, 11)?, two(head, 14)?, two(head, 17)?);
+    seconds_of([year, month, day], [hour, minute, second])
+}
+
+/// Seconds since 1970 of a date and a time of day.
+#[inline]
+pub(crate) fn seconds_of(
+    [year, month, day]: [u64; 3],
+    [hour, minute, second]: [u64; 3],
+) -> Option<u64> {
     // A leap second has the number 60.
     let is_time = hour < 24 && minute < 60 && second <= 60;
     if !is_time || !YEARS.contains(&year) || day == 0 || day > days_of(year, month) {
         return None;
     }
-    let (nanos, rest) = fraction(rest)?;
-    let (offset_seconds, rest) = offset(rest)?;
-    let seconds =
-        days_before(year, month, day) * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second;
+    Some(days_before(year, month, day) * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second)
+}
+
+#[inline]
+pub(crate) fn nanoseconds(seconds: u64, offset_seconds: i64, nanos: u64) -> Option<u64> {
     let seconds = seconds.checked_add_signed(-offset_seconds)?;
-    Some((seconds.checked_mul(NANOS_PER_SECOND)? + nanos, rest))
+    Some(seconds.checked_mul(NANOS_PER_SECOND)? + nanos)
 }
 
 #[inline]
@@ -43,7 +121,15 @@ fn two(text: &[u8; SECONDS_END], at: usize) -> Option<u64> {
 /// `.` and one to nine digits, or nothing.
 #[inline]
 fn fraction(text: &[u8]) -> Option<(u64, &[u8])> {
-    let Some((b'.', digits)) = text.split_first() else { return Some((0, text)) };
+    match text {
+        [b'.', rest @ ..] => digits(rest),
+        _ => Some((0, text)),
+    }
+}
+
+/// One to nine digits of a second.
+#[inline]
+pub(crate) fn digits(digits: &[u8]) -> Option<(u64, &[u8])> {
     let mut nanos = 0;
     let mut count = 0;
     while let Some(digit) = digits.get(count).map(|byte| byte.wrapping_sub(b'0')) {
@@ -142,6 +228,55 @@ mod tests {
             "2016-1\u{660}-06T00:17:09Z",
         ] {
             assert_eq!(parse(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    /// Scenario: times as applications write them, and what is nearly one. Guarantee: read to the
+    /// nanosecond as RFC 3339 would be, or not at all.
+    #[test]
+    fn careless_times_are_read_as_careful_ones() {
+        let second = 1_475_713_029_000_000_000;
+        for (text, nanos) in [
+            ("2016-10-06T00:17:09Z", Some(second)),
+            ("2016-10-06 00:17:09", Some(second)),
+            ("2016-10-06 00:17:09,669", Some(second + 669_000_000)),
+            ("2016-10-06 00:17:09.669 +0000", Some(second + 669_000_000)),
+            ("2016-10-06T02:17:09.5+0200", Some(second + 500_000_000)),
+            ("2016-10-06 02:17:09 +02:00", Some(second)),
+            ("2016-10-06 00:17:09 Z", Some(second)),
+            ("2016-10-06 00:17:09 ", None),
+            ("2016-10-06 00:17:09,", None),
+            ("2016-10-06_00:17:09", None),
+            ("2016-10-06 00:17:09 CEST", None),
+            ("2016-10-06 00:17:09+020", None),
+            ("2016-10-06 00:17:09Zx", None),
+        ] {
+            assert_eq!(parse_lenient(text.as_bytes()), nanos, "{text}");
+        }
+    }
+
+    /// Scenario: numbers of seconds and of smaller units. Guarantee: nanoseconds to the last digit;
+    /// what has more digits, another form or a later year isn't read.
+    #[test]
+    fn numbers_are_read_to_the_last_digit() {
+        for (text, digits, nanos) in [
+            ("1764000000", 9, Some(1_764_000_000_000_000_000)),
+            ("1764000000.123456789", 9, Some(1_764_000_000_123_456_789)),
+            ("1764000000123", 6, Some(1_764_000_000_123_000_000)),
+            ("1764000000123.5", 6, Some(1_764_000_000_123_500_000)),
+            ("1764000000123456789", 0, Some(1_764_000_000_123_456_789)),
+            ("9214646400", 9, None),
+            ("9214646399.999999999", 9, Some(NANOS_END - 1)),
+            ("1764000000.1234567891", 9, None),
+            ("1764000000.", 9, None),
+            (".5", 9, None),
+            ("1.5", 0, None),
+            ("-1", 9, None),
+            ("1e9", 9, None),
+            ("", 9, None),
+            ("99999999999999999999", 9, None),
+        ] {
+            assert_eq!(parse_number(text.as_bytes(), digits), nanos, "{text}");
         }
     }
 

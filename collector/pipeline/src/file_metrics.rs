@@ -1,6 +1,6 @@
 //! What a reader of files says about itself: a few sums, none by file, since names are unbounded.
 
-use prometheus::{IntCounter, IntGauge};
+use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts};
 
 use crate::telemetry::{Telemetry, TelemetryError};
 
@@ -23,6 +23,9 @@ pub struct FileMetrics {
     pub invalid_utf8: IntCounter,
     /// Container lines without the container's format.
     pub unparsed: IntCounter,
+    /// Records whose text, time or severity isn't as the source's `parse` says, by reason: a few
+    /// fixed ones.
+    pub parse_failed: IntCounterVec,
     /// Bytes that were known to be there and went before they were read.
     pub lost_bytes: IntCounter,
     /// Times that the positions could not be written.
@@ -45,7 +48,16 @@ impl FileMetrics {
             telemetry.register(Box::new(metric.clone()))?;
             Ok(metric)
         };
+        let parse_failed = IntCounterVec::new(
+            Opts::new(
+                "millrace_files_parse_failed_total",
+                "Records whose text, time or severity is not as `parse` says; kept as they stand.",
+            ),
+            &["reason"],
+        )?;
+        telemetry.register(Box::new(parse_failed.clone()))?;
         Ok(Self {
+            parse_failed,
             open: gauge("millrace_files_open", "Log files that are open.")?,
             known: gauge("millrace_files_known", "Log files whose positions are kept.")?,
             behind_bytes: gauge(

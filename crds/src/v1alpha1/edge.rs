@@ -300,6 +300,9 @@ pub struct ContainersReceiver {
     /// Where files are begun that were there before this pool first read: Beginning or End.
     #[serde(default)]
     pub start_at: StartAt,
+    /// What of a line becomes fields of its record. Default: nothing; the line is the body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parse: Option<Parse>,
 }
 
 /// Log files of nodes: lines of text.
@@ -321,6 +324,9 @@ pub struct FilesReceiver {
     /// Lines that are one record together. Default: each line is a record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multiline: Option<Multiline>,
+    /// What of a record's text becomes its fields. Default: nothing; the text is the body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parse: Option<Parse>,
 }
 
 /// Lines that are one record together: by how a record begins, or by indentation.
@@ -335,6 +341,91 @@ pub struct Multiline {
     /// A line that begins with a space or a tab belongs to the record before it.
     #[serde(default)]
     pub indented: bool,
+}
+
+/// What of a record's text becomes fields of the record. A text that doesn't have the format is a
+/// record as it stands, and counted. No field can take the place of an attribute that the collector
+/// writes: it is kept under its name behind `line.`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = parse_rules)]
+pub struct Parse {
+    /// What the text is taken for: None, JSON (an object; its members are fields), Logfmt
+    /// (name=value pairs) or Regex (the pattern's groups that have names).
+    #[serde(default)]
+    pub format: ParseFormat,
+    /// With Regex: a regular expression (RE2's syntax) with named groups, as in
+    /// `^(?P<time>\S+) (?P<level>[A-Z]+) (?P<message>.*)$`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub pattern: Option<String>,
+    /// Names of the field that becomes the body. Empty: the body stays the whole text. Default:
+    /// message, msg.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 8), inner(length(min = 1, max = 255)))]
+    pub body: Option<Vec<String>>,
+    /// Names of the field that becomes the severity. Default: level, severity, lvl.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 8), inner(length(min = 1, max = 255)))]
+    pub severity: Option<Vec<String>>,
+    /// The field that becomes the record's time. Default: none; the time is the container's, or
+    /// when the line was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timestamp: Option<Timestamp>,
+}
+
+/// The field that becomes a record's time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = timestamp_rules)]
+pub struct Timestamp {
+    /// Its names.
+    #[schemars(length(min = 1, max = 8), inner(length(min = 1, max = 255)))]
+    pub fields: Vec<String>,
+    /// How the time is written: RFC3339 (also with a space for the T, a comma for the point, and
+    /// without an offset, which is UTC then), UnixSeconds (with or without a fraction), UnixMillis,
+    /// UnixMicros, UnixNanos or Layout.
+    #[serde(default)]
+    pub format: TimeFormat,
+    /// With Layout: the layout, as in `%d/%b/%Y:%H:%M:%S %z`. %Y, %m or %b, %d or %e, %H, %M and %S
+    /// must be there once; %f (a fraction) and %z (an offset) may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 60))]
+    pub layout: Option<String>,
+}
+
+/// What a record's text is taken for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ParseFormat {
+    /// Nothing: it is the body.
+    #[default]
+    None,
+    /// An object of JSON.
+    #[serde(rename = "JSON")]
+    Json,
+    /// Pairs of name=value.
+    Logfmt,
+    /// Whatever a pattern says.
+    Regex,
+}
+
+/// How a field's time is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum TimeFormat {
+    /// As in 2026-11-25T04:00:00.123Z.
+    #[default]
+    #[serde(rename = "RFC3339")]
+    Rfc3339,
+    /// A number of seconds since 1970.
+    UnixSeconds,
+    /// A number of milliseconds.
+    UnixMillis,
+    /// A number of microseconds.
+    UnixMicros,
+    /// A number of nanoseconds.
+    UnixNanos,
+    /// By a layout.
+    Layout,
 }
 
 /// Where a file is begun that isn't on record.
@@ -374,6 +465,47 @@ fn multiline_rules(schema: &mut Schema) {
         schema,
         "has(self.start) != (has(self.indented) && self.indented)",
         "write one of start and indented: true",
+    );
+}
+
+fn parse_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "has(self.pattern) == (has(self.format) && self.format == 'Regex')",
+        "format Regex and pattern go together: write both, or neither",
+    );
+    rules::rule(
+        schema,
+        "!has(self.pattern) || self.pattern.contains('(?P<') || self.pattern.contains('(?<')",
+        "no group of the pattern has a name: write one at least, for example (?P<level>[A-Z]+)",
+    );
+    rules::rule(
+        schema,
+        "has(self.format) && self.format != 'None' \
+         || !(has(self.body) || has(self.severity) || has(self.timestamp))",
+        "nothing is parsed, so no field has a place: write format: JSON, Logfmt or Regex",
+    );
+    for (one, other) in [("body", "severity"), ("body", "timestamp"), ("severity", "timestamp")] {
+        let names = |list: &str| match list {
+            "timestamp" => "self.timestamp.fields".to_owned(),
+            list => format!("self.{list}"),
+        };
+        let (first, second) = (names(one), names(other));
+        rules::rule(
+            schema,
+            &format!(
+                "!has(self.{one}) || !has(self.{other}) || !{first}.exists(it, it in {second})"
+            ),
+            "a field has one place: write its name in one of body, severity and timestamp",
+        );
+    }
+}
+
+fn timestamp_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "has(self.layout) == (has(self.format) && self.format == 'Layout')",
+        "format Layout and layout go together: write both, or neither",
     );
 }
 

@@ -25,8 +25,9 @@ pub use connection::{
 pub use edge::{
     Acknowledge, Compression, ContainersReceiver, EdgeBuffer, EdgeMode, EdgePool, EdgePoolSpec,
     EdgePoolStatus, EdgeRolloutSettings, EdgeSettings, EdgeSignal, FilesReceiver, Multiline,
-    NetworkPolicySettings, OtlpReceiver, PartitionBy, PendingChange, PendingStage, Receivers,
-    ServerTls, ServiceSettings, ServiceType, StartAt,
+    NetworkPolicySettings, OtlpReceiver, Parse, ParseFormat, PartitionBy, PendingChange,
+    PendingStage, Receivers, ServerTls, ServiceSettings, ServiceType, StartAt, TimeFormat,
+    Timestamp,
 };
 pub use gateway::{
     Delivery, GatewayPool, GatewayPoolSpec, GatewayPoolStatus, GatewaySettings, GatewaySignal,

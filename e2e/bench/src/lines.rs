@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use cpu_time::ThreadTime;
-use millrace_lines::{Container, Form, Multiline, Reader, Request, Source};
+use millrace_lines::{
+    Container, Form, Multiline, Parse, Reader, Request, Roles, Source, TimeFormat,
+};
 use serde_json::json;
 
 use crate::case::Size;
@@ -30,17 +32,25 @@ pub(crate) fn run(size: Size) -> Result<Vec<String>> {
         Size::Quick => 5,
     };
     let dated = Multiline::start(r"^\d{4}-\d{2}-\d{2}")?;
-    let files: [(&str, Container, Option<Multiline>, Make); 5] = [
-        ("plain-512", Container::None, None, plain),
-        ("cri-216", Container::Detect, None, cri),
-        ("docker-216", Container::Detect, None, docker),
-        ("java-pattern", Container::None, Some(dated), trace),
-        ("java-indented", Container::None, Some(Multiline::Indented), trace),
+    let groups = r"^(?P<time>\S+) (?P<level>[A-Z]+) (?P<message>.*)$";
+    let groups = Some(Parse::regex(groups, roles())?);
+    let (json, logfmt) = (Some(Parse::json(roles())), Some(Parse::logfmt(roles())));
+    let indented = Some(Multiline::Indented);
+    let files: [(&str, Container, Option<Multiline>, Option<Parse>, Make); 9] = [
+        ("plain-512", Container::None, None, None, plain),
+        ("cri-216", Container::Detect, None, None, cri),
+        ("docker-216", Container::Detect, None, None, docker),
+        ("java-pattern", Container::None, Some(dated), None, trace),
+        ("java-indented", Container::None, indented, None, trace),
+        ("plain-512-regex", Container::None, None, groups, plain),
+        ("cri-216-json", Container::Detect, None, json.clone(), cri),
+        ("json-216", Container::None, None, json, object),
+        ("logfmt-216", Container::None, None, logfmt, pairs),
     ];
     let mut lines = Vec::new();
-    for (name, container, multiline, make) in files {
+    for (name, container, multiline, parse, make) in files {
         let file = made(make);
-        let form = Arc::new(Form { container, multiline, max_record_bytes: RECORD_BYTES });
+        let form = Arc::new(Form { container, multiline, parse, max_record_bytes: RECORD_BYTES });
         let mut best = Duration::MAX;
         let mut records = 0;
         for _ in 0..rounds {
@@ -59,6 +69,17 @@ pub(crate) fn run(size: Size) -> Result<Vec<String>> {
         lines.push(line.to_string());
     }
     Ok(lines)
+}
+
+/// The settings' own, and a time.
+fn roles() -> Roles {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    Roles {
+        body: names(&["message", "msg"]),
+        timestamp: names(&["time"]),
+        time_format: TimeFormat::Rfc3339,
+        severity: names(&["level", "severity", "lvl"]),
+    }
 }
 
 fn made(make: Make) -> Vec<u8> {
@@ -93,6 +114,10 @@ fn read(form: &Arc<Form>, file: &[u8]) -> Result<u64> {
             bail!("nothing was taken at byte {at}");
         }
     }
+    let faults: u64 = reader.take_counts().parse_faults.iter().sum();
+    if faults > 0 {
+        bail!("{faults} records weren't parsed");
+    }
     Ok(records + request.count())
 }
 
@@ -122,6 +147,25 @@ fn docker(number: usize) -> String {
     let time = format!("2026-11-25T04:00:{:02}.{:09}Z", number % 60, number);
     let tail = format!("\\n\",\"stream\":\"stdout\",\"time\":\"{time}\"}}\n");
     filled(&format!("{{\"log\":\"request {number} "), number, &tail, 216)
+}
+
+/// Seven fields: three with a place of their own, a number of each kind, two texts.
+fn object(number: usize) -> String {
+    let time = format!("2026-11-25T04:00:{:02}.{:09}Z", number % 60, number);
+    let head = format!(
+        "{{\"time\":\"{time}\",\"level\":\"info\",\"seq\":{number},\"path\":\"/cart/items\",\
+         \"took\":0.25,\"user\":\"u{number}\",\"msg\":\""
+    );
+    filled(&head, number, "\"}\n", 216)
+}
+
+/// The same.
+fn pairs(number: usize) -> String {
+    let time = format!("2026-11-25T04:00:{:02}.{:09}Z", number % 60, number);
+    let head = format!(
+        "time={time} level=info seq={number} path=/cart/items took=0.25 user=u{number} msg=\""
+    );
+    filled(&head, number, "\"\n", 216)
 }
 
 /// An error of Java's: 22 lines.

@@ -233,7 +233,29 @@ fn lines() -> Vec<Vec<u8>> {
          {\"log\":\" \\ud834\\udd1e\\\"\",\"attrs\":{\"a\":[1]},\"stream\":\"stderr\",\
          \"time\":\"2016-10-06T00:17:09.1-01:30\"}\n",
     ];
+    let parsed = [
+        (
+            1,
+            "{\"t\":\"2016-10-06T00:17:09Z\",\"l\":\"warn\",\"m\":\"a\\\"\\u00e4\",\"n\":-1.5e3,\"o\":{\"p\":[1,{}]}}\n",
+        ),
+        (
+            2,
+            "{\"time\":1475713029.25,\"a\":1,\"a\":2}\n{\"log\":{\"iostream\":null}}\n{\"t\":1.5}\n",
+        ),
+        (
+            3,
+            "{\"t\":1475713029000000000,\"x\":[true,false,null,[[]]],\"y\":18446744073709551615}\n",
+        ),
+        (4, "t=1475713029250 l=err m=\"a \\n b\" n=-7 f=1.5 v=1.10\nplain words\na=1 a=2\n"),
+        (5, "t=2016-10-06T00:17:09Z k8s.pod.name=x =\n"),
+        (6, "2016-10-06T00:17:09Z [INFO] text\nother\n"),
+    ];
     let mut inputs = Vec::new();
+    for (parser, file) in parsed {
+        for form in [0, 4] {
+            inputs.push([&[parser << 4 | form, 250, 7][..], file.as_bytes()].concat());
+        }
+    }
     for form in 0..12 {
         for (limit, file) in (0..).zip(files) {
             let with = |limit: u8| [&[form, limit, form * 5][..], file.as_bytes()].concat();

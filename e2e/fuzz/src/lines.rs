@@ -1,18 +1,40 @@
 //! Bytes of log files: any bytes, in any pieces, come to the same records and the same places to
 //! resume from; what is written is a request like any other; what is held is bounded.
 //!
-//! The first byte of an input chooses the form, the second one the limit, the third one the length
-//! of the pieces; the rest is the file.
+//! The first byte of an input chooses the form (its high half the parser), the second one the limit,
+//! the third one the length of the pieces; the rest is the file.
 
 use std::sync::{Arc, LazyLock};
 
-use millrace_lines::{Container, End, Form, Multiline, Reader, Request, Resume, Source};
+use millrace_lines::{
+    Container, End, Form, Multiline, Parse, Reader, Request, Resume, Roles, Source, TimeFormat,
+};
 use millrace_wire::Signal;
 use millrace_wire::limits::Limits;
 use millrace_wire::otlp::check;
 
 use crate::reference;
 
+/// Parsers: none, and one of each format with each kind of time.
+static PARSERS: LazyLock<Vec<Option<Parse>>> = LazyLock::new(|| {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let roles = |time_format| Roles {
+        body: names(&["message", "msg", "m"]),
+        timestamp: names(&["time", "t"]),
+        time_format,
+        severity: names(&["level", "l"]),
+    };
+    let pattern = r"^(?P<t>\S+) \[?(?P<l>\w+)\]? (?P<m>.*)$";
+    vec![
+        None,
+        Some(Parse::json(roles(TimeFormat::Rfc3339))),
+        Some(Parse::json(roles(TimeFormat::UnixSeconds))),
+        Some(Parse::json(roles(TimeFormat::UnixNanos))),
+        Some(Parse::logfmt(roles(TimeFormat::UnixMillis))),
+        Some(Parse::logfmt(roles(TimeFormat::Rfc3339))),
+        Parse::regex(pattern, roles(TimeFormat::Rfc3339)).ok(),
+    ]
+});
 static START: LazyLock<Option<Multiline>> = LazyLock::new(|| Multiline::start("^E|^$").ok());
 const NOW: u64 = 1;
 
@@ -24,6 +46,7 @@ pub fn file(data: &[u8]) {
         container: containers[usize::from(control) % 4],
         multiline: [None, START.clone(), Some(Multiline::Indented)][usize::from(control >> 2) % 3]
             .clone(),
+        parse: PARSERS[usize::from(control >> 4) % PARSERS.len()].clone(),
         max_record_bytes: 4 + usize::from(limit),
     });
     let source = Source::new(&[("service.name", "fuzz")], &[]);

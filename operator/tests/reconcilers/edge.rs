@@ -164,8 +164,11 @@ async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
     let mut wanted = pool();
     wanted["spec"]["mode"] = "DaemonSet".into();
     wanted["spec"].as_object_mut().unwrap().remove("replicas");
-    wanted["spec"]["receivers"] = json!({"containers": {"startAt": "End"},
-        "files": [{"include": ["/var/log/a/*.log"], "multiline": {"indented": true}}]});
+    wanted["spec"]["receivers"] = json!({
+        "containers": {"startAt": "End", "parse": {"format": "JSON", "body": ["text"],
+            "timestamp": {"fields": ["ts"], "format": "UnixMillis"}}},
+        "files": [{"include": ["/var/log/a/*.log"], "multiline": {"indented": true},
+            "parse": {"format": "Regex", "pattern": "^(?P<level>[A-Z]+)"}}]});
     world.server.put(POOL, wanted);
     let daemon_set = DEPLOYMENT.replace("deployments", "daemonsets");
     world.reconcile::<EdgePools>(POOL).await.unwrap();
@@ -176,7 +179,27 @@ async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
     let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
     assert_eq!(sources.names(), "otlp, containers, files");
     let logs = sources.logs.unwrap();
-    assert_eq!(logs.containers.unwrap().start_at, millrace_config::StartAt::End);
+    let containers = logs.containers.unwrap();
+    assert_eq!(containers.start_at, millrace_config::StartAt::End);
+    let usual = millrace_config::Parse::default();
+    let timestamp = millrace_config::Timestamp {
+        fields: vec!["ts".to_owned()],
+        format: millrace_config::TimeFormat::UnixMillis,
+        layout: None,
+    };
+    let expected = millrace_config::Parse {
+        format: millrace_config::ParseFormat::Json,
+        body: vec!["text".to_owned()],
+        timestamp: Some(timestamp),
+        ..usual.clone()
+    };
+    assert_eq!(containers.parse, expected);
+    let expected = millrace_config::Parse {
+        format: millrace_config::ParseFormat::Regex,
+        pattern: Some("^(?P<level>[A-Z]+)".to_owned()),
+        ..usual
+    };
+    assert_eq!(logs.files[0].parse, expected);
     assert_eq!(logs.files[0].include, ["/var/log/a/*.log"]);
     let pod = world.server.get(&daemon_set).unwrap()["spec"]["template"]["spec"].clone();
     let volume = |name: &str| {

@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use millrace_lines::{Container, Counts, End, Form, Multiline, Reader, Request, Source, TRUNCATED};
+use millrace_lines::{
+    Container, Counts, End, Form, Multiline, Parse, Reader, Request, Roles, Source, TRUNCATED,
+    TimeFormat,
+};
 use millrace_wire::Signal;
 use millrace_wire::limits::Limits;
 use millrace_wire::otlp::check;
@@ -16,7 +19,25 @@ use prost::Message;
 pub(crate) const NOW: u64 = 1_764_000_000_000_000_000;
 
 pub(crate) fn form(container: Container, multiline: Option<Multiline>, limit: usize) -> Arc<Form> {
-    Arc::new(Form { container, multiline, max_record_bytes: limit })
+    Arc::new(Form { container, multiline, parse: None, max_record_bytes: limit })
+}
+
+/// Plain lines, whose text is parsed.
+pub(crate) fn parsed(parse: Parse) -> Arc<Form> {
+    let max_record_bytes = 256 * 1024;
+    let (container, multiline) = (Container::None, None);
+    Arc::new(Form { container, multiline, parse: Some(parse), max_record_bytes })
+}
+
+/// Fields with a place of their own, as the settings name them by default, and a time.
+pub(crate) fn roles() -> Roles {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    Roles {
+        body: names(&["message", "msg"]),
+        timestamp: names(&["time", "ts"]),
+        time_format: TimeFormat::Rfc3339,
+        severity: names(&["level", "severity"]),
+    }
 }
 
 pub(crate) fn source() -> Source {

@@ -8,6 +8,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use millrace_config::{ContainersReceiver, FilesReceiver, StartAt};
 use millrace_lines::{Container, Form, Multiline, Source as Attributes};
 
+use super::parse::parse;
 use super::{SourceSettings, StartError};
 
 /// How long an unfinished record of a container (a line in parts) waits for its next part.
@@ -48,25 +49,27 @@ const LEVELS_MAX: usize = 32;
 impl Source {
     pub(super) fn compile(settings: &SourceSettings) -> Result<Self, StartError> {
         match settings {
-            SourceSettings::Containers(settings) => Ok(Self::containers(settings)),
+            SourceSettings::Containers(settings) => Self::containers(settings),
             SourceSettings::Files(settings) => Self::files(settings),
         }
     }
 
-    fn containers(settings: &ContainersReceiver) -> Self {
+    fn containers(settings: &ContainersReceiver) -> Result<Self, StartError> {
         let folder = settings.directory.clone();
-        Self {
-            name: format!("containers {}", folder.display()),
-            from_end: settings.start_at == StartAt::End,
-            roots: vec![Root { folder: folder.clone(), levels: 2 }],
+        let name = format!("containers {}", folder.display());
+        Ok(Self {
             form: Arc::new(Form {
                 container: Container::Detect,
                 multiline: None,
+                parse: parse(&settings.parse, &name)?,
                 max_record_bytes: settings.max_line_bytes.as_usize(),
             }),
+            name,
+            from_end: settings.start_at == StartAt::End,
+            roots: vec![Root { folder: folder.clone(), levels: 2 }],
             timeout: CONTAINER_TIMEOUT,
             kind: Kind::Containers { folder },
-        }
+        })
     }
 
     fn files(settings: &FilesReceiver) -> Result<Self, StartError> {
@@ -85,15 +88,17 @@ impl Source {
         let mut roots: Vec<Root> = settings.include.iter().map(|one| root(one)).collect();
         roots.sort();
         roots.dedup();
+        let name = format!("files {}", settings.include.join(" "));
         Ok(Self {
-            name: format!("files {}", settings.include.join(" ")),
             from_end: settings.start_at == StartAt::End,
             roots,
             form: Arc::new(Form {
                 container: Container::None,
                 multiline,
+                parse: parse(&settings.parse, &name)?,
                 max_record_bytes: settings.max_line_bytes.as_usize(),
             }),
+            name,
             timeout,
             kind: Kind::Patterns {
                 include: globs(&settings.include)?,

@@ -6,7 +6,7 @@ use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use millrace_lines::{End, Reader};
+use millrace_lines::{End, ParseFault, Reader};
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::file_metrics::FileMetrics;
@@ -379,6 +379,14 @@ impl Worker {
             self.metrics.cut.inc_by(counts.cut);
             self.metrics.invalid_utf8.inc_by(counts.invalid_utf8);
             self.metrics.unparsed.inc_by(counts.unparsed);
+            for (fault, count) in ParseFault::ALL.iter().zip(counts.parse_faults) {
+                if count > 0 {
+                    self.metrics
+                        .parse_failed
+                        .with_label_values(&[&fault.to_string()])
+                        .inc_by(count);
+                }
+            }
         }
     }
 }

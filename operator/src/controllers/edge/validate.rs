@@ -2,8 +2,8 @@
 
 use millrace_config as config;
 use millrace_crds::v1alpha1::{
-    Acknowledge, Compression, EdgePool, EdgeSettings, FilesReceiver, Multiline, PartitionBy,
-    Receivers, StartAt,
+    Acknowledge, Compression, EdgePool, EdgeSettings, FilesReceiver, Multiline, Parse, ParseFormat,
+    PartitionBy, Receivers, StartAt, TimeFormat, Timestamp,
 };
 
 use crate::cluster::hash_of;
@@ -133,6 +133,7 @@ fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config,
             kafka: None,
             containers: containers.as_ref().map(|containers| config::ContainersReceiver {
                 start_at: start_at(containers.start_at),
+                parse: parse(containers.parse.as_ref()),
                 ..config::ContainersReceiver::default()
             }),
             files: files.iter().map(files_receiver).collect(),
@@ -143,17 +144,48 @@ fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config,
 }
 
 fn files_receiver(files: &FilesReceiver) -> config::FilesReceiver {
-    let FilesReceiver { include, exclude, start_at: from, multiline } = files;
+    let FilesReceiver { include, exclude, start_at: from, multiline, parse: fields } = files;
     config::FilesReceiver {
         include: include.clone(),
         exclude: exclude.clone(),
         start_at: start_at(*from),
+        parse: parse(fields.as_ref()),
         multiline: multiline.as_ref().map(|Multiline { start, indented }| config::Multiline {
             start: start.clone(),
             indented: *indented,
             ..config::Multiline::default()
         }),
         ..config::FilesReceiver::default()
+    }
+}
+
+fn parse(parse: Option<&Parse>) -> config::Parse {
+    let usual = config::Parse::default();
+    let Some(Parse { format, pattern, body, severity, timestamp }) = parse else { return usual };
+    config::Parse {
+        format: match format {
+            ParseFormat::None => config::ParseFormat::None,
+            ParseFormat::Json => config::ParseFormat::Json,
+            ParseFormat::Logfmt => config::ParseFormat::Logfmt,
+            ParseFormat::Regex => config::ParseFormat::Regex,
+        },
+        pattern: pattern.clone(),
+        body: body.clone().unwrap_or(usual.body),
+        severity: severity.clone().unwrap_or(usual.severity),
+        timestamp: timestamp.as_ref().map(|Timestamp { fields, format, layout }| {
+            config::Timestamp {
+                fields: fields.clone(),
+                format: match format {
+                    TimeFormat::Rfc3339 => config::TimeFormat::Rfc3339,
+                    TimeFormat::UnixSeconds => config::TimeFormat::UnixSeconds,
+                    TimeFormat::UnixMillis => config::TimeFormat::UnixMillis,
+                    TimeFormat::UnixMicros => config::TimeFormat::UnixMicros,
+                    TimeFormat::UnixNanos => config::TimeFormat::UnixNanos,
+                    TimeFormat::Layout => config::TimeFormat::Layout,
+                },
+                layout: layout.clone(),
+            }
+        }),
     }
 }
 

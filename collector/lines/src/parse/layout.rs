@@ -1,0 +1,210 @@
+//! Times by a layout, as `strftime` has them: the parts that logs need.
+
+use crate::time;
+
+/// Parts of a layout: a time of 60 characters is twice the longest one in use.
+const PARTS_MAX: usize = 60;
+
+const MONTHS: [&[u8; 3]; 12] = [
+    b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec",
+];
+
+/// How a time is written: `%Y`, `%m` or `%b` (the month's English name, three letters), `%d` or
+/// `%e` (without zero), `%H`, `%M`, `%S`, each once; `%f` (one to nine digits of a second) and `%z`
+/// (`Z` or an offset), which may be left out: without an offset a time is UTC. `%%` and everything
+/// else stands for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout(Vec<Part>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Literal(u8),
+    Year,
+    Month,
+    MonthName,
+    Day,
+    BareDay,
+    Hour,
+    Minute,
+    Second,
+    Fraction,
+    Offset,
+}
+
+/// A layout that can't be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// A part that isn't known.
+    #[error("`%{0}` is not known: write %Y %m %b %d %e %H %M %S %f %z or %%")]
+    Unknown(char),
+    /// A part that is missing, or there twice.
+    #[error("{0} must be there once")]
+    Once(&'static str),
+    /// More parts than a time has.
+    #[error("it has more than {PARTS_MAX} parts")]
+    TooLong,
+}
+
+impl Layout {
+    /// Reads a layout.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(layout: &str) -> Result<Self, LayoutError> {
+        let mut parts = Vec::new();
+        let mut rest = layout.bytes();
+        while let Some(byte) = rest.next() {
+            if parts.len() == PARTS_MAX {
+                return Err(LayoutError::TooLong);
+            }
+            parts.push(match byte {
+                b'%' => match rest.next() {
+                    Some(b'Y') => Part::Year,
+                    Some(b'm') => Part::Month,
+                    Some(b'b') => Part::MonthName,
+                    Some(b'd') => Part::Day,
+                    Some(b'e') => Part::BareDay,
+                    Some(b'H') => Part::Hour,
+                    Some(b'M') => Part::Minute,
+                    Some(b'S') => Part::Second,
+                    Some(b'f') => Part::Fraction,
+                    Some(b'z') => Part::Offset,
+                    Some(b'%') => Part::Literal(b'%'),
+                    other => return Err(LayoutError::Unknown(other.map_or(' ', char::from))),
+                },
+                byte => Part::Literal(byte),
+            });
+        }
+        let count = |of: &[Part]| parts.iter().filter(|part| of.contains(part)).count();
+        for (name, of) in [
+            ("%Y", &[Part::Year][..]),
+            ("%m or %b", &[Part::Month, Part::MonthName]),
+            ("%d or %e", &[Part::Day, Part::BareDay]),
+            ("%H", &[Part::Hour]),
+            ("%M", &[Part::Minute]),
+            ("%S", &[Part::Second]),
+        ] {
+            if count(of) != 1 {
+                return Err(LayoutError::Once(name));
+            }
+        }
+        for (name, of) in [("%f", Part::Fraction), ("%z", Part::Offset)] {
+            if count(&[of]) > 1 {
+                return Err(LayoutError::Once(name));
+            }
+        }
+        Ok(Self(parts))
+    }
+
+    /// Nanoseconds since 1970. None if the text isn't written so.
+    pub(super) fn read(&self, text: &[u8]) -> Option<u64> {
+        let (mut date, mut clock) = ([0; 3], [0; 3]);
+        let (mut nanos, mut offset_seconds) = (0, 0);
+        let mut rest = text;
+        for part in &self.0 {
+            let read = match part {
+                Part::Literal(byte) => {
+                    rest = rest.strip_prefix(&[*byte])?;
+                    continue;
+                }
+                Part::Fraction => {
+                    (nanos, rest) = time::digits(rest)?;
+                    continue;
+                }
+                Part::Offset => {
+                    (offset_seconds, rest) = time::any_offset(rest)?;
+                    continue;
+                }
+                Part::MonthName => month(rest)?,
+                Part::Year => number(rest, 4)?,
+                Part::BareDay => {
+                    let bare = rest.strip_prefix(b" ").unwrap_or(rest);
+                    let two = bare.get(1).is_some_and(u8::is_ascii_digit);
+                    number(bare, if two { 2 } else { 1 })?
+                }
+                _ => number(rest, 2)?,
+            };
+            let place = match part {
+                Part::Year => &mut date[0],
+                Part::Month | Part::MonthName => &mut date[1],
+                Part::Day | Part::BareDay => &mut date[2],
+                Part::Hour => &mut clock[0],
+                Part::Minute => &mut clock[1],
+                _ => &mut clock[2],
+            };
+            (*place, rest) = read;
+        }
+        if !rest.is_empty() {
+            return None;
+        }
+        time::nanoseconds(time::seconds_of(date, clock)?, offset_seconds, nanos)
+    }
+}
+
+/// A number of `length` digits, and what is behind it.
+fn number(text: &[u8], length: usize) -> Option<(u64, &[u8])> {
+    let (digits, rest) = text.split_at_checked(length)?;
+    let mut value = 0;
+    for byte in digits {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        value = value * 10 + digit;
+    }
+    Some((value, rest))
+}
+
+/// A month's name, and what is behind it.
+fn month(text: &[u8]) -> Option<(u64, &[u8])> {
+    let (name, rest) = text.split_first_chunk::<3>()?;
+    let name = name.to_ascii_lowercase();
+    let place = (1..).zip(MONTHS).find(|(_, known)| name[..] == known[..]);
+    place.map(|(number, _)| (number, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: times of web servers, runtimes and system logs by their layouts, and texts that are
+    /// nearly so. Guarantee: the nanosecond that is meant, or none.
+    #[test]
+    fn times_are_read_by_their_layout() {
+        let second = 1_475_713_029_000_000_000;
+        for (layout, text, nanos) in [
+            ("%d/%b/%Y:%H:%M:%S %z", "06/Oct/2016:02:17:09 +0200", Some(second)),
+            ("%d/%b/%Y:%H:%M:%S %z", "06/oct/2016:00:17:09 Z", Some(second)),
+            ("%Y-%m-%d %H:%M:%S,%f", "2016-10-06 00:17:09,5", Some(second + 500_000_000)),
+            ("%b %e %H:%M:%S %Y", "Oct  6 00:17:09 2016", Some(second)),
+            ("%b %e %H:%M:%S %Y", "Oct 16 00:17:09 2016", Some(second + 864_000_000_000_000)),
+            ("%Y%m%d%H%M%S%%", "20161006001709%", Some(second)),
+            ("%d/%b/%Y:%H:%M:%S %z", "06/Okt/2016:02:17:09 +0200", None),
+            ("%d/%b/%Y:%H:%M:%S %z", "06/Oct/2016:02:17:09", None),
+            ("%Y-%m-%d %H:%M:%S", "2016-10-06 00:17:09 ", None),
+            ("%Y-%m-%d %H:%M:%S", "2016-02-30 00:17:09", None),
+            ("%Y-%m-%d %H:%M:%S", "2016-1\u{660}06 00:17:09", None),
+            ("%Y-%m-%d %H:%M:%S", "", None),
+        ] {
+            assert_eq!(
+                Layout::new(layout).unwrap().read(text.as_bytes()),
+                nanos,
+                "{layout} {text}"
+            );
+        }
+    }
+
+    /// Scenario: layouts without a part, with one twice, with an unknown one, and endless ones.
+    /// Guarantee: refused, by name.
+    #[test]
+    fn a_layout_that_says_no_time_is_refused() {
+        for (layout, why) in [
+            ("%Y-%m-%d %H:%M", LayoutError::Once("%S")),
+            ("%Y-%m-%b %H:%M:%S", LayoutError::Once("%m or %b")),
+            ("%Y-%m-%d %H:%M:%S%z%z", LayoutError::Once("%z")),
+            ("%y-%m-%d", LayoutError::Unknown('y')),
+            ("%Y-%m-%d %H:%M:%S%", LayoutError::Unknown(' ')),
+            ("", LayoutError::Once("%Y")),
+            (&"-".repeat(PARTS_MAX + 1), LayoutError::TooLong),
+        ] {
+            assert_eq!(Layout::new(layout), Err(why), "{layout}");
+        }
+    }
+}

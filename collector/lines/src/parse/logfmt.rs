@@ -1,0 +1,81 @@
+//! logfmt: `name=value` pairs with white space between them. A value may be quoted, with JSON's
+//! escapes in it.
+//!
+//! A word without `=` makes the line no logfmt: prose would become as many fields as it has words.
+
+use super::ParseFault;
+use super::json::{double, integer};
+use super::sink::{Sink, Value};
+use crate::json_text::{space, string};
+
+/// Digits that a double keeps whatever they are.
+const DOUBLE_DIGITS_MAX: usize = 15;
+
+/// Gives the pairs to `sink`.
+pub(super) fn parse<'a>(text: &'a [u8], sink: &mut Sink<'_, 'a>) -> Result<(), ParseFault> {
+    let mut rest = space(text);
+    if rest.is_empty() {
+        return Err(ParseFault::Malformed);
+    }
+    while !rest.is_empty() {
+        let end = rest.iter().position(|byte| matches!(byte, b'=' | b'"' | 0..=b' '));
+        let (name, after) = rest.split_at(end.unwrap_or(0));
+        let after = after.strip_prefix(b"=").ok_or(ParseFault::Malformed)?;
+        if name.is_empty() {
+            return Err(ParseFault::Malformed);
+        }
+        rest = if after.first() == Some(&b'"') {
+            let (value, after) = string(after).ok_or(ParseFault::Malformed)?;
+            let is_plain = value.first_escape.is_none();
+            let text = value.text;
+            let value = if is_plain { Value::Text(text) } else { Value::Escaped(text) };
+            sink.field(name, text, value)?;
+            after
+        } else {
+            let end = after.iter().position(|byte| is_space(*byte)).unwrap_or(after.len());
+            let (text, after) = after.split_at(end);
+            sink.field(name, text, value(text))?;
+            after
+        };
+        let trimmed = space(rest);
+        if trimmed.len() == rest.len() && !rest.is_empty() {
+            return Err(ParseFault::Malformed);
+        }
+        rest = trimmed;
+    }
+    Ok(())
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+/// Numbers and flags only if writing them again gives the same text: `007`, `1.10` and `1e5` may be
+/// no numbers at all.
+fn value(text: &[u8]) -> Value<'_> {
+    match text {
+        b"true" => return Value::Bool(true),
+        b"false" => return Value::Bool(false),
+        _ => {}
+    }
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    if !digits.first().is_some_and(u8::is_ascii_digit) {
+        return Value::Text(text);
+    }
+    let is_number = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    let has_zeros_before = |whole: &[u8]| whole.len() > 1 && whole[0] == b'0';
+    let number = match digits.iter().position(|byte| *byte == b'.') {
+        None if is_number(digits) && !has_zeros_before(digits) && text != b"-0" => integer(text),
+        Some(point) => {
+            let (whole, fraction) = (&digits[..point], &digits[point + 1..]);
+            let is_kept = is_number(whole)
+                && is_number(fraction)
+                && !has_zeros_before(whole)
+                && !fraction.ends_with(b"0")
+                && digits.len() <= DOUBLE_DIGITS_MAX + 1;
+            if is_kept { double(text) } else { None }
+        }
+        None => None,
+    };
+    number.unwrap_or(Value::Text(text))
+}
