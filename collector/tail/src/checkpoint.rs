@@ -42,7 +42,8 @@ struct Entry {
     source: usize,
     #[serde(rename = "p")]
     path: String,
-    /// The name that is read and that it had, if that is another: rotated names are derived from it.
+    /// The name that is read and that it had, if that is another: rotated names are derived from
+    /// it.
     #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
     base: Option<String>,
 }
@@ -245,7 +246,8 @@ mod tests {
         assert_eq!((offsets(recalled), resort), (vec![700], None));
     }
 
-    /// Scenario: of a file with two streams, records of one are written past the beginning of an open
+    /// Scenario: of a file with two streams, records of one are written past the beginning of an
+    /// open
     /// one of the other; and a document of a release that kept the offset alone. Guarantee: the
     /// first is on record whole; the second is read on from its offset.
     #[test]

@@ -12,7 +12,8 @@
 //!   begins again at 0. Its positions before that mean nothing any more.
 //! - **Compression.** The rest of a file that was compressed before it was read to its end is read
 //!   from the compressed file, which is told by its decompressed beginning.
-//! - **Positions.** A file's committed [`Position`] is the lowest that isn't acknowledged. Only that
+//! - **Positions.** A file's committed [`Position`] is the lowest that isn't acknowledged. Only
+//! that
 //!   is written to a checkpoint.
 
 mod checkpoint;

@@ -140,7 +140,8 @@ fn contains(request: &[u8], text: &str) -> bool {
 }
 
 /// Scenario: a container's file is read while it is written and rotated; another pod starts; the
-/// collector is killed, more is written, rotated and compressed meanwhile, and it is started again; then it
+/// collector is killed, more is written, rotated and compressed meanwhile, and it is started again;
+/// then it
 /// is ended in order and started once more. Guarantee: every line comes, with its pod; after an end
 /// in order none comes twice.
 #[test]

@@ -14,7 +14,6 @@ mod unpack;
 mod walk;
 mod worker;
 
-
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};

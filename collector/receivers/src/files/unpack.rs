@@ -1,7 +1,8 @@
 //! The text of a compressed file (gzip), from its beginning to its end.
 //!
 //! It is decompressed as it is read: never more than a buffer of text is held, and no turn takes
-//! more than [`SKIP_BYTES`] of it. What is torn or damaged gives its text up to there, then an error;
+//! more than [`SKIP_BYTES`] of it. What is torn or damaged gives its text up to there, then an
+//! error;
 //! the checksums at the end of each part are compared.
 
 use std::fs::File;
@@ -177,7 +178,8 @@ mod tests {
         (0..bytes).map(|n| b'a' + (n * n / 7 % 26) as u8).collect()
     }
 
-    /// Scenario: a text of 10 MB in two parts, read from several places in small steps; an empty one.
+    /// Scenario: a text of 10 MB in two parts, read from several places in small steps; an empty
+    /// one.
     /// Guarantee: exactly the text from there on, and an end.
     #[test]
     fn text_comes_from_any_place_to_its_end() {

@@ -41,7 +41,8 @@ fn containers_lines_have_their_pods_attributes() {
     rig.stop();
 }
 
-/// Scenario: a pod's file is behind when the collector is away, and the kubelet rotates and compresses
+/// Scenario: a pod's file is behind when the collector is away, and the kubelet rotates and
+/// compresses
 /// it. Guarantee: its rest comes, with the pod's attributes.
 #[test]
 fn the_rest_of_a_containers_compressed_file_has_its_pods_attributes() {
@@ -71,8 +72,10 @@ fn the_rest_of_a_containers_compressed_file_has_its_pods_attributes() {
     rig.stop();
 }
 
-/// Scenario: a FIFO, a socket, a device (behind a link), a directory and a link to nothing, all named
-/// like logs; a link to a log elsewhere, and a log under two names. Guarantee: the former stop nothing
+/// Scenario: a FIFO, a socket, a device (behind a link), a directory and a link to nothing, all
+/// named
+/// like logs; a link to a log elsewhere, and a log under two names. Guarantee: the former stop
+/// nothing
 /// and aren't read; the others are read once, with path and name.
 #[test]
 fn what_is_no_log_is_refused_and_links_are_followed() {
@@ -118,8 +121,10 @@ fn a_line_over_the_limit_is_cut_and_the_next_ones_come() {
     rig.stop();
 }
 
-/// Scenario: a sparse file of 1 TB beside others. Guarantee: it is read in turns, as one line that is
-/// cut; what is behind shows; the others' lines come meanwhile, and an end in order waits for none of
+/// Scenario: a sparse file of 1 TB beside others. Guarantee: it is read in turns, as one line that
+/// is
+/// cut; what is behind shows; the others' lines come meanwhile, and an end in order waits for none
+/// of
 /// it.
 #[test]
 fn a_sparse_file_of_a_terabyte_holds_nobody_up() {

@@ -3,7 +3,8 @@
 use crate::rig::{Collector, Disk};
 use crate::{any, app, lines, write};
 
-/// Scenario: a file has unread lines when the collector goes; it is rotated and compressed, and so is
+/// Scenario: a file has unread lines when the collector goes; it is rotated and compressed, and so
+/// is
 /// the one after it; an old compressed one lies beside them. Guarantee: each line once, nothing of
 /// the old one, and nothing again after further starts.
 #[test]
@@ -58,7 +59,8 @@ fn the_compressed_form_of_what_was_read_is_not_read_again() {
 }
 
 /// Scenario: a file is compressed while it is behind and nobody has it open; only the beginning of
-/// the compressed one is there at first. Guarantee: it isn't tried again until it changes; then each
+/// the compressed one is there at first. Guarantee: it isn't tried again until it changes; then
+/// each
 /// line comes once.
 #[test]
 fn a_compressed_file_that_is_not_whole_is_tried_again_when_it_changes() {
@@ -80,7 +82,8 @@ fn a_compressed_file_that_is_not_whole_is_tried_again_when_it_changes() {
     collector.has_sent(&lines(0, 30));
 }
 
-/// Scenario: a copy is made so as to truncate the file, and compressed at once, with lines in it that
+/// Scenario: a copy is made so as to truncate the file, and compressed at once, with lines in it
+/// that
 /// weren't read before. Guarantee: each line once.
 #[test]
 fn the_compressed_copy_of_a_truncated_file_is_continued() {
