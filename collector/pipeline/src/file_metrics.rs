@@ -28,6 +28,8 @@ pub struct FileMetrics {
     pub parse_failed: IntCounterVec,
     /// Bytes that were known to be there and went before they were read.
     pub lost_bytes: IntCounter,
+    /// Tries at compressed files that are torn, damaged, or not whole yet.
+    pub damaged: IntCounter,
     /// Times that the positions could not be written.
     pub positions_failed: IntCounter,
 }
@@ -81,6 +83,11 @@ impl FileMetrics {
             lost_bytes: counter(
                 "millrace_files_lost_bytes_total",
                 "Bytes of log files that were deleted or truncated before they were read.",
+            )?,
+            damaged: counter(
+                "millrace_files_damaged_total",
+                "Times that a compressed log file was torn, damaged or not whole yet; it is tried \
+                 again when it has changed.",
             )?,
             positions_failed: counter(
                 "millrace_files_positions_failed_total",

@@ -1,12 +1,12 @@
 //! Positions on disk: a small document with a version and a checksum, and what is done when it
 //! can't be read. Never is a position taken from a document that isn't whole.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
 
 use crate::file::File;
 use crate::fingerprint::{Fingerprint, hash};
+use crate::packed::Packed;
+use crate::position::Noted;
 
 /// The first word of a document.
 const NAME: &str = "millrace-positions";
@@ -18,6 +18,9 @@ struct Body {
     /// The sources' names, and whether the files of their first start are on record.
     sources: Vec<(String, bool)>,
     files: Vec<Entry>,
+    /// Compressed files, which earlier releases pass by.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    packed: Vec<(Entry, Packed)>,
 }
 
 /// One file. Names are short since a node has thousands.
@@ -29,8 +32,8 @@ struct Entry {
     inode: u64,
     #[serde(rename = "f")]
     fingerprint: Fingerprint,
-    #[serde(rename = "o")]
-    offset: u64,
+    #[serde(flatten)]
+    position: Noted,
     /// When the file was last written, as seen.
     #[serde(rename = "m")]
     modified: u64,
@@ -39,6 +42,10 @@ struct Entry {
     source: usize,
     #[serde(rename = "p")]
     path: String,
+    /// The name that is read and that it had, if that is another: rotated names are derived from
+    /// it.
+    #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
+    base: Option<String>,
 }
 
 /// Why a document can't be used.
@@ -97,16 +104,23 @@ impl Recalled {
 
     /// The files of sources that there still are, by `index` of a source's name.
     pub(crate) fn into_files(self, index: impl Fn(&str) -> Option<usize>) -> Vec<File> {
-        let Body { sources, files } = self.body;
+        let Body { sources, files, packed } = self.body;
         let indices: Vec<_> = sources.iter().map(|(name, _)| index(name)).collect();
-        let files = files.into_iter().filter_map(|entry| {
-            let Entry { device, inode, fingerprint, offset, modified, source, path } = entry;
+        let packed = packed.into_iter().map(|(entry, packed)| (entry, Some(packed)));
+        let files = files.into_iter().map(|entry| (entry, None)).chain(packed);
+        let files = files.filter_map(|(entry, packed)| {
+            let Entry { device, inode, fingerprint, position, modified, source, path, base } =
+                entry;
             let source = (*indices.get(source)?)?;
-            let mut file = File::new(source, PathBuf::from(path), (device, inode), offset);
+            let mut file = File::new(source, path.into(), (device, inode), position.into());
             file.fingerprint = fingerprint;
             file.modified = modified;
             file.verified = modified;
             file.recalled = true;
+            if let Some(base) = base {
+                file.base = base.into();
+            }
+            file.packed = packed;
             Some(file)
         });
         files.collect()
@@ -133,29 +147,41 @@ pub fn recall(present: Option<&[u8]>, previous: Option<&[u8]>) -> (Recalled, Opt
     }
 }
 
+/// Writes sources, and files with the stamp of what is known to be in each.
 pub(crate) fn write<'a>(
     sources: impl Iterator<Item = (&'a str, bool)>,
-    files: impl Iterator<Item = &'a File>,
+    files: impl Iterator<Item = (&'a File, u64)>,
 ) -> Vec<u8> {
-    let mut files: Vec<Entry> = files
-        .map(|file| Entry {
-            device: file.device,
-            inode: file.inode,
-            fingerprint: file.fingerprint,
-            offset: file.committed,
-            modified: file.verified,
-            source: file.source,
-            path: file.path.to_string_lossy().into_owned(),
-        })
-        .collect();
-    files.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-    let body =
-        Body { sources: sources.map(|(name, begun)| (name.to_owned(), begun)).collect(), files };
+    let mut body = Body {
+        sources: sources.map(|(name, begun)| (name.to_owned(), begun)).collect(),
+        ..Body::default()
+    };
+    for (file, stamp) in files {
+        match file.packed {
+            Some(packed) => body.packed.push((entry(file, stamp), packed)),
+            None => body.files.push(entry(file, stamp)),
+        }
+    }
+    body.files.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+    body.packed.sort_unstable_by(|(one, _), (other, _)| one.path.cmp(&other.path));
     // Only maps with odd keys and failing writers make this fail; there are none here.
     let body = serde_json::to_vec(&body).unwrap_or_default();
     let mut document = format!("{NAME} {VERSION} {:016x}\n", hash(&body)).into_bytes();
     document.extend_from_slice(&body);
     document
+}
+
+fn entry(file: &File, stamp: u64) -> Entry {
+    Entry {
+        device: file.device,
+        inode: file.inode,
+        fingerprint: file.fingerprint,
+        position: file.committed.noted(),
+        modified: stamp,
+        source: file.source,
+        path: file.path.to_string_lossy().into_owned(),
+        base: (file.base != file.path).then(|| file.base.to_string_lossy().into_owned()),
+    }
 }
 
 fn read(document: &[u8]) -> Result<Body, CheckpointError> {
@@ -185,15 +211,17 @@ fn read(document: &[u8]) -> Result<Body, CheckpointError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::position::Position;
 
     fn document(offset: u64) -> Vec<u8> {
-        let mut file = File::new(0, "/var/log/a.log".into(), (1, 2), offset);
+        let at = Position::at(offset);
+        let mut file = File::new(0, "/var/log/a.log".into(), (1, 2), at);
         file.fingerprint = Fingerprint::of(b"first line\n");
-        write([("host", true)].into_iter(), [&file].into_iter())
+        write([("host", true)].into_iter(), [(&file, 0)].into_iter())
     }
 
     fn offsets(recalled: Recalled) -> Vec<u64> {
-        recalled.into_files(|_| Some(0)).iter().map(|file| file.committed).collect()
+        recalled.into_files(|_| Some(0)).iter().map(|file| file.committed.offset).collect()
     }
 
     /// Scenario: a document is cut at every length, and has every byte changed. Guarantee: each is
@@ -216,6 +244,24 @@ mod tests {
         }
         let (recalled, resort) = recall(Some(&whole), Some(&before));
         assert_eq!((offsets(recalled), resort), (vec![700], None));
+    }
+
+    /// Scenario: of a file with two streams, records of one are written past the beginning of an
+    /// open
+    /// one of the other; and a document of a release that kept the offset alone. Guarantee: the
+    /// first is on record whole; the second is read on from its offset.
+    #[test]
+    fn what_is_written_of_each_stream_is_on_record() {
+        let position = Position { offset: 10, written: [90, 10, 120] };
+        let file = File::new(0, "/var/log/a.log".into(), (1, 2), position);
+        let document = write([("host", true)].into_iter(), [(&file, 0)].into_iter());
+        let recalled = |body| Recalled { body, all: false }.into_files(|_| Some(0));
+        assert_eq!(recalled(read(&document).unwrap())[0].committed, position);
+        let text = String::from_utf8(document).unwrap();
+        let body = text.split_once('\n').unwrap().1;
+        let before = body.replace(",\"w\":[90,10,120]", "");
+        assert!(before.len() < body.len(), "{body}");
+        assert_eq!(recalled(serde_json::from_str(&before).unwrap())[0].committed, Position::at(10));
     }
 
     /// Scenario: no document can be read, and in the second case there is none. Guarantee: the

@@ -10,17 +10,23 @@
 //!   descriptor, or under the name by which its inode is found again.
 //! - **Truncation.** A file that is shorter than what was read of it, or that begins otherwise,
 //!   begins again at 0. Its positions before that mean nothing any more.
-//! - **Positions.** A file's committed position is the lowest that isn't acknowledged. Only that is
-//!   written to a checkpoint.
+//! - **Compression.** The rest of a file that was compressed before it was read to its end is read
+//!   from the compressed file, which is told by its decompressed beginning.
+//! - **Positions.** A file's committed [`Position`] is the lowest that isn't acknowledged. Only
+//! that
+//!   is written to a checkpoint.
 
 mod checkpoint;
 mod file;
 mod fingerprint;
 mod look;
 mod machine;
+mod packed;
+mod position;
 
 pub use checkpoint::{CheckpointError, Recalled, Resort, recall};
 pub use file::Ticket;
 pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
 pub use look::Seen;
 pub use machine::{Action, Event, FileId, Opened, Settings, Source, Step, Tail, Totals};
+pub use position::{Position, STREAMS};

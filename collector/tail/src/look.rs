@@ -5,7 +5,9 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::file::{File, Place, State};
-use crate::machine::{Action, Event, FileId, Tail};
+use crate::machine::{Action, Event, FileId, Tail, gone};
+use crate::packed::{Packed, unpacked_name};
+use crate::position::Position;
 
 /// Looks after which an open file that is gone, or that left its names, is at its end if none of
 /// them found more: 20 looks of 250 ms are the 5 s in which a writer that was told to reopen its
@@ -16,8 +18,16 @@ const LOOKS_AT_END: u32 = 20;
 /// 250 ms are 10 minutes in which a volume may be mounted late.
 const LOOKS_RECALLED: u32 = 2_400;
 
-/// Endings of compressed files. They aren't text, and aren't read.
+/// Endings of files that aren't text, and aren't read. `gz` is read (`packed`).
 const COMPRESSED: [&str; 7] = ["gz", "zst", "bz2", "xz", "lz4", "zip", "tmp"];
+
+/// How a file came by a name that isn't read.
+struct Rotated {
+    /// The name it had.
+    base: PathBuf,
+    /// The youngest stamp that is known of that name.
+    youngest: u64,
+}
 
 /// A regular file that a look found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +74,7 @@ impl Tail {
         }
         if complete {
             self.miss(&present, &mut actions);
+            self.settle_twins();
         }
         // Also after an incomplete look: what it didn't show counts as new, and nothing is skipped.
         self.begun.fill(true);
@@ -113,7 +124,7 @@ impl Tail {
     /// Files with names that aren't read which came there by rotation, with the name they had:
     /// they are new, and younger than all that is known of that name. So several rotations between
     /// two looks, or while nobody looked, are all read.
-    fn rotated(&mut self, chosen: &[&Seen]) -> HashMap<(u64, u64), PathBuf> {
+    fn rotated(&mut self, chosen: &[&Seen]) -> HashMap<(u64, u64), Rotated> {
         let outside =
             |seen: &&&Seen| !seen.inside && !self.by_identity.contains_key(&seen.identity());
         let strangers: Vec<&Seen> = chosen.iter().filter(outside).copied().collect();
@@ -122,17 +133,21 @@ impl Tail {
         };
         let mut rotated = HashMap::new();
         if strangers.iter().any(|seen| !is_old(seen)) {
-            let bases = self.bases();
+            let (bases, bereft) = (self.bases(), self.bereft());
             for seen in strangers.iter().filter(|seen| !is_old(seen)) {
                 let wanted = self.wanted.contains(&seen.identity());
-                let Some(bases) = seen.path.parent().and_then(|folder| bases.get(folder)) else {
+                let Some(folder) = seen.path.parent() else { continue };
+                let unpacked = unpacked_name(&seen.path);
+                let name = unpacked.as_deref().unwrap_or(&seen.path);
+                let Some((base, youngest)) = bases.get(folder).and_then(|it| nearest(it, name))
+                else {
                     continue;
                 };
-                let base = bases.iter().find(|(base, modified)| {
-                    is_rotated_name(base, &seen.path) && (wanted || seen.modified >= *modified)
-                });
-                if let Some((base, _)) = base {
-                    rotated.insert(seen.identity(), (*base).to_owned());
+                let is_young = seen.modified >= youngest;
+                let may_be_rest = unpacked.is_some() && bereft.contains(folder);
+                if wanted || is_young || may_be_rest {
+                    let base = base.to_owned();
+                    rotated.insert(seen.identity(), Rotated { base, youngest });
                 }
             }
         }
@@ -159,8 +174,8 @@ impl Tail {
     }
 
     /// A file that isn't known yet. None if it is of no concern.
-    fn meet(&mut self, seen: &Seen, base: Option<&PathBuf>) -> Option<FileId> {
-        if !seen.inside && base.is_none() {
+    fn meet(&mut self, seen: &Seen, rotated: Option<&Rotated>) -> Option<FileId> {
+        if !seen.inside && rotated.is_none() {
             return None;
         }
         if self.files.len() >= self.settings.known_files {
@@ -172,12 +187,20 @@ impl Tail {
         self.said_too_many = false;
         let from_end = self.settings.sources.get(seen.source).is_some_and(|source| source.from_end);
         let first_start = self.begun.get(seen.source).is_some_and(|begun| !begun);
-        let offset = if seen.inside && from_end && first_start { seen.size } else { 0 };
-        let mut file = File::new(seen.source, seen.path.clone(), seen.identity(), offset);
-        if let Some(base) = base.filter(|_| !seen.inside) {
+        let at_end = seen.inside && from_end && first_start;
+        let offset = if at_end { seen.size } else { 0 };
+        let from = Position::at(offset);
+        let mut file = File::new(seen.source, seen.path.clone(), seen.identity(), from);
+        if let Some(Rotated { base, youngest }) = rotated.filter(|_| !seen.inside) {
             file.base.clone_from(base);
             file.stranger = true;
+            if unpacked_name(&seen.path).is_some() {
+                let is_young = seen.modified >= *youngest;
+                file.verified = *youngest;
+                file.packed = Some(Packed { is_young, ..Packed::default() });
+            }
         }
+        file.at_end = at_end;
         // To be opened at once, also when nothing is to be read: its fingerprint is wanted.
         file.suspect = true;
         Some(self.insert(file))
@@ -206,11 +229,26 @@ impl Tail {
             file.source = seen.source;
             file.base.clone_from(&seen.path);
         }
+        if file.packed.is_some() {
+            if Self::update_packed(file, seen) {
+                opens.push(open(id, file));
+            } else if file.state == State::Open {
+                actions.push(Action::Read { file: id });
+            }
+            if moved {
+                self.has_changed();
+            }
+            return;
+        }
         let changed = seen.modified != file.modified || seen.size != file.size;
         file.modified = seen.modified;
         file.unsettled = file.unsettled.saturating_sub(1);
+        if file.unsettled == 0 {
+            self.events.extend(gone(file.path.clone(), file.take_lost()));
+        }
+        let mut is_news = moved;
         if !changed {
-            file.settle();
+            is_news |= file.settle();
         }
         if seen.size >= file.read {
             file.size = seen.size;
@@ -218,10 +256,7 @@ impl Tail {
         let check = changed || std::mem::replace(&mut file.suspect, changed);
         match file.state {
             State::Open => rest(id, file, check, actions),
-            State::Closed if check || seen.size != file.read => {
-                let (path, source) = (file.path.clone(), file.source);
-                opens.push(Action::Open { file: id, path, source });
-            }
+            State::Closed if check || seen.size != file.read => opens.push(open(id, file)),
             // Finished, and found again: it goes on where it ended.
             State::Finished => {
                 file.state = State::Closed;
@@ -229,7 +264,7 @@ impl Tail {
             }
             State::Closed | State::Opening => {}
         }
-        if moved {
+        if is_news {
             self.has_changed();
         }
     }
@@ -246,7 +281,12 @@ impl Tail {
                 Place::Inside | Place::Outside => 1,
             };
             file.place = Place::Unseen(looks);
+            if looks == 1 {
+                // What was passed by may be the rest of it, compressed.
+                self.passed.clear();
+            }
             match file.state {
+                State::Open if file.packed.is_some() => actions.push(Action::Read { file: id }),
                 State::Open => rest(id, file, true, actions),
                 State::Finished => {}
                 State::Closed | State::Opening => {
@@ -255,7 +295,7 @@ impl Tail {
                         continue;
                     }
                     let (path, lost_bytes) = (file.path.clone(), file.unread_bytes());
-                    if lost_bytes > 0 || file.recalled {
+                    if lost_bytes > 0 || file.recalled && !file.is_ended() {
                         self.events.push(Event::Gone { path, lost_bytes });
                     }
                     file.state = State::Finished;
@@ -304,6 +344,36 @@ impl Tail {
     }
 }
 
+fn is_no_text(path: &Path) -> bool {
+    COMPRESSED.contains(&path.extension().and_then(OsStr::to_str).unwrap_or_default())
+}
+
+fn open(id: FileId, file: &File) -> Action {
+    let (path, source) = (file.path.clone(), file.source);
+    Action::Open { file: id, path, source, packed: file.packed.is_some() }
+}
+
+/// The name of which rotation made `name`, with its youngest stamp: if there are several, one that
+/// is
+/// the beginning of it (`app.log` of `app.log.1`), the shortest of those, or else the longest.
+fn nearest<'b>(bases: &[(&'b Path, u64)], name: &Path) -> Option<(&'b Path, u64)> {
+    if is_no_text(name) {
+        return None;
+    }
+    let length = |base: &Path| base.as_os_str().len();
+    let begins = |base: &Path| {
+        let rest = name.as_os_str().as_encoded_bytes();
+        rest.strip_prefix(base.as_os_str().as_encoded_bytes())
+            .is_some_and(|rest| rest.first().is_none_or(|next| matches!(next, b'.' | b'-' | b'_')))
+    };
+    let whole = bases.iter().filter(|(base, _)| begins(base));
+    let by_stem = || bases.iter().filter(|(base, _)| is_rotated_name(base, name));
+    whole
+        .min_by_key(|(base, _)| length(base))
+        .or_else(|| by_stem().max_by_key(|(base, _)| length(base)))
+        .copied()
+}
+
 /// An open file: whether it is to be read, and whether it has rested long enough to be finished.
 fn rest(id: FileId, file: &mut File, check: bool, actions: &mut Vec<Action>) {
     let at_end = file.unread_bytes() == 0;
@@ -323,9 +393,8 @@ fn rest(id: FileId, file: &mut File, check: bool, actions: &mut Vec<Action>) {
 
 /// Whether a name is one that rotation makes of `base`: the same directory, the base's name up to
 /// its last dot, then a dot, a dash, an underscore or a digit. Compressed files are none.
-fn is_rotated_name(base: &Path, path: &Path) -> bool {
-    let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
-    if base == path || base.parent() != path.parent() || COMPRESSED.contains(&ending) {
+pub(crate) fn is_rotated_name(base: &Path, path: &Path) -> bool {
+    if base == path || base.parent() != path.parent() || is_no_text(path) {
         return false;
     }
     let (Some(stem), Some(name)) = (base.file_stem(), path.file_name()) else { return false };

@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use crate::checkpoint::{self, Recalled};
-use crate::file::{File, Place, State, Ticket};
+use crate::file::{Acknowledged, File, Former, State, Ticket};
 use crate::fingerprint::Fingerprint;
+use crate::position::Position;
 
 /// A file's number in this process. Never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,6 +43,8 @@ pub enum Action {
         path: PathBuf,
         /// Its source's index.
         source: usize,
+        /// Whether it is compressed: size and head are then those of its text.
+        packed: bool,
     },
     /// The open file may have more: read from where it was left, and say what came of it with
     /// [`Tail::has_read`], until that is its end.
@@ -70,14 +73,13 @@ impl Action {
 /// Something that users want to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A file begins again at 0: it was truncated, or its inode is another file's now.
+    /// A file begins again at 0: it was truncated, or its inode is another file's now. What was
+    /// there before may be in a copy; if none is found, [`Event::Gone`] follows.
     BeganAgain {
         /// Where it was seen.
         path: PathBuf,
-        /// What was known to be in it and wasn't read.
-        lost_bytes: u64,
     },
-    /// A file went before it was read.
+    /// A file went, or what was in it, before it was read.
     Gone {
         /// Where it was seen last.
         path: PathBuf,
@@ -95,7 +97,10 @@ pub enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opened {
     /// The file that was meant, or what has taken its place: read it from here.
-    From(u64),
+    From(Position),
+    /// The same of a file whose first reading begins at its end. If no line begins there, say so
+    /// with [`Tail::begins_within_line`].
+    FromEnd(Position),
     /// By now another file has this name. Close it; the next look will tell.
     Stale,
 }
@@ -183,8 +188,9 @@ impl Tail {
     }
 
     pub(crate) fn remove(&mut self, id: FileId) {
-        if let Some(file) = self.files.remove(&id) {
+        if let Some(mut file) = self.files.remove(&id) {
             self.dirty = true;
+            self.events.extend(gone(file.path.clone(), file.take_lost()));
             if self.by_identity.get(&file.identity()) == Some(&id) {
                 self.by_identity.remove(&file.identity());
             }
@@ -201,11 +207,17 @@ impl Tail {
             file.suspect = true;
             return Opened::Stale;
         }
-        if file.stranger && !self.is_rotated(id, head) {
+        let is_packed = file.packed.is_some();
+        let is_ours = match (file.stranger, is_packed) {
+            (true, true) => self.meet_packed(id, head),
+            (true, false) => self.is_rotated(id, head),
+            (false, _) => !self.is_another(id, head),
+        };
+        if !is_ours {
             return Opened::Stale;
         }
         let Some(file) = self.files.get_mut(&id) else { return Opened::Stale };
-        if size < file.read || !file.fingerprint.fits(head) {
+        if !is_packed && (size < file.read || !file.fingerprint.fits(head)) {
             self.begin_again(id);
         }
         let Some(file) = self.files.get_mut(&id) else { return Opened::Stale };
@@ -215,7 +227,19 @@ impl Tail {
         file.fingerprint.grow(head);
         file.looks_at_end = 0;
         self.dirty = true;
-        Opened::From(file.read)
+        match std::mem::take(&mut file.at_end) && file.taken.offset > 0 {
+            true => Opened::FromEnd(file.taken),
+            false => Opened::From(file.taken),
+        }
+    }
+
+    /// A file's first reading begins within a line: what is left of that isn't read. From where to
+    /// read.
+    pub fn begins_within_line(&mut self, id: FileId) -> Position {
+        let Some(file) = self.files.get_mut(&id) else { return Position::default() };
+        file.taken = Position::within_line(file.taken.offset);
+        file.committed = file.taken;
+        file.taken
     }
 
     /// A file could not be opened: it is tried again at the next look that sees it.
@@ -232,39 +256,62 @@ impl Tail {
         let Some(stranger) = self.files.get(&id) else { return false };
         let (base, identity) = (stranger.base.clone(), stranger.identity());
         let begins_like = |print: &Fingerprint| print.covered_bytes() > 0 && print.fits(head);
-        let related =
-            self.files.iter_mut().filter(|(other, file)| **other != id && file.base == base);
-        let mut left_at = None;
+        let (mut original, mut gone) = (None, None);
         let mut is_copy = head.is_empty();
-        for (_, file) in related {
-            if let Some((_, taken)) = file.formers.iter().find(|(print, _)| begins_like(print)) {
-                left_at = Some(*taken);
+        for (other, file) in self.files.iter_mut().filter(|(_, file)| file.base == base) {
+            if *other == id {
+                continue;
+            }
+            let is_left = |former: &&Former| begins_like(&former.fingerprint);
+            if let Some(former) = file.formers.iter().find(is_left) {
+                if former.has_heir() {
+                    is_copy = true;
+                } else {
+                    original = Some((*other, former.generation()));
+                }
             } else if begins_like(&file.fingerprint) {
                 file.copy = Some(identity);
                 is_copy = true;
+                if file.is_gone() {
+                    gone = gone.max(Some((file.fingerprint.covered_bytes(), *other)));
+                }
             }
         }
-        if is_copy && left_at.is_none() {
+        if let (Some((_, gone)), None) = (gone, original) {
+            // Only the copy is left.
+            self.replace(gone, id);
+            return false;
+        }
+        if is_copy && original.is_none() {
             self.remove(id);
             if !head.is_empty() {
                 self.passed.insert(identity);
             }
             return false;
         }
+        if let Some((original, generation)) = original {
+            self.inherit(id, original, generation);
+        }
         if let Some(file) = self.files.get_mut(&id) {
             file.stranger = false;
-            file.read = left_at.unwrap_or(0);
-            file.committed = file.read;
-            file.taken = file.read;
             file.fingerprint = Fingerprint::of(head);
         }
         true
     }
 
+    /// A copy goes on where its original was left, whose text it was in that generation.
+    pub(crate) fn inherit(&mut self, id: FileId, original: FileId, generation: u64) {
+        let former = self.files.get_mut(&original);
+        let Some(left) = former.and_then(|file| file.leave(generation, id)) else { return };
+        if let Some(file) = self.files.get_mut(&id) {
+            file.inherit(left);
+        }
+    }
+
     fn begin_again(&mut self, id: FileId) {
         let Some(file) = self.files.get_mut(&id) else { return };
-        let lost_bytes = file.begin_again();
-        self.events.push(Event::BeganAgain { path: file.path.clone(), lost_bytes });
+        file.begin_again();
+        self.events.push(Event::BeganAgain { path: file.path.clone() });
         if let Some(copy) = file.copy.take() {
             self.passed.remove(&copy);
             self.wanted.insert(copy);
@@ -291,41 +338,54 @@ impl Tail {
         }
         file.read = end;
         file.size = size;
-        file.settle();
+        self.dirty |= file.settle();
         if from + bytes < size { Step::On } else { Step::AtEnd }
     }
 
-    /// All records of this file before `resume_offset` are in a request, sent or not. Where a copy
-    /// is continued if the file begins again.
-    pub fn taken(&mut self, id: FileId, resume_offset: u64) {
+    /// All records of this file before `position` are in a request, sent or not. Where a copy is
+    /// continued if the file begins again.
+    pub fn taken(&mut self, id: FileId, position: Position) {
         if let Some(file) = self.files.get_mut(&id) {
-            file.taken = resume_offset;
+            file.taken = position;
         }
     }
 
-    /// A request was closed that has all records of this file before `resume_offset`.
-    pub fn sent(&mut self, id: FileId, resume_offset: u64) -> Option<Ticket> {
-        self.files.get_mut(&id).map(|file| file.send(id, resume_offset))
+    /// A request was closed that has all records of this file before `position`. Positions of one
+    /// file grow.
+    pub fn sent(&mut self, id: FileId, position: Position) -> Option<Ticket> {
+        self.files.get_mut(&id).map(|file| file.send(id, position))
     }
 
-    /// The records up to a ticket's offset are safe.
+    /// The records up to a ticket's position are safe.
     pub fn acknowledge(&mut self, ticket: Ticket) {
-        let Some(file) = self.files.get_mut(&ticket.file) else { return };
-        self.dirty |= file.acknowledge(ticket);
+        let mut id = ticket.file;
+        let Some(mut file) = self.files.get_mut(&id) else { return };
+        let mut done = file.acknowledge(ticket);
+        if let Acknowledged::ForHeir(heir) = done {
+            let Some(heirs) = self.files.get_mut(&heir) else { return };
+            done = heirs.acknowledge_inherited(ticket.number);
+            (id, file) = (heir, heirs);
+        }
+        self.dirty |= done == Acknowledged::Moved;
         if file.state == State::Finished && file.is_all_acknowledged() {
-            self.remove(ticket.file);
+            self.remove(id);
         }
     }
 
-    /// A file was closed; all its records before `resume_offset` were sent.
-    pub fn closed(&mut self, id: FileId, resume_offset: u64) {
+    /// A file was closed; all its records before `position` were sent.
+    pub fn closed(&mut self, id: FileId, position: Position) {
         let Some(file) = self.files.get_mut(&id) else { return };
         if matches!(file.state, State::Open) {
             self.open -= 1;
         }
         file.state = State::Closed;
-        file.read = resume_offset;
-        if matches!(file.place, Place::Unseen(_)) {
+        file.read = position.offset;
+        file.taken = position;
+        if file.place.is_unseen() {
+            if file.packed.is_some() && !file.is_ended() {
+                let (path, lost_bytes) = (file.path.clone(), file.unread_bytes());
+                self.events.push(Event::Gone { path, lost_bytes });
+            }
             file.state = State::Finished;
             if file.is_all_acknowledged() {
                 self.remove(id);
@@ -355,11 +415,11 @@ impl Tail {
         totals
     }
 
-    /// The committed position of each file that is known, by path.
+    /// The committed offset of each file that is known, by path.
     #[must_use]
     pub fn positions(&self) -> Vec<(&Path, u64)> {
         let mut positions: Vec<_> =
-            self.files.values().map(|file| (file.path.as_path(), file.committed)).collect();
+            self.files.values().map(|file| (file.path.as_path(), file.committed.offset)).collect();
         positions.sort_unstable();
         positions
     }
@@ -372,7 +432,19 @@ impl Tail {
         let sources = self.settings.sources.iter().zip(&self.begun);
         let sources = sources.map(|(source, begun)| (source.name.as_str(), *begun));
         // A stranger is on record once it proved to be no copy.
-        Some(checkpoint::write(sources, self.files.values().filter(|file| !file.stranger)))
+        let known = self.files.values().filter(|file| !file.stranger);
+        // Copies of files that have just begun again stay younger than what is on record of their
+        // name until they are found.
+        let mut stamps: HashMap<&Path, u64> = HashMap::new();
+        for file in self.files.values().filter(|file| file.unsettled > 0) {
+            let stamp = stamps.entry(&file.base).or_insert(file.verified);
+            *stamp = file.verified.min(*stamp);
+        }
+        let stamp = |file: &File| {
+            let unsettled = stamps.get(file.base.as_path()).copied().unwrap_or(u64::MAX);
+            file.verified.min(unsettled)
+        };
+        Some(checkpoint::write(sources, known.map(|file| (file, stamp(file)))))
     }
 
     /// The last document couldn't be kept: asks for it again.
@@ -383,4 +455,9 @@ impl Tail {
     pub(crate) fn has_changed(&mut self) {
         self.dirty = true;
     }
+}
+
+/// What is to be said of bytes that are lost, if there are any.
+pub(crate) fn gone(path: PathBuf, lost_bytes: u64) -> Option<Event> {
+    (lost_bytes > 0).then_some(Event::Gone { path, lost_bytes })
 }

@@ -139,8 +139,9 @@ fn contains(request: &[u8], text: &str) -> bool {
     request.windows(text.len()).any(|bytes| bytes == text.as_bytes())
 }
 
-/// Scenario: a container's file is read while it is written and rotated twice; another pod starts;
-/// the collector is killed, more is written and rotated meanwhile, and it is started again; then it
+/// Scenario: a container's file is read while it is written and rotated; another pod starts; the
+/// collector is killed, more is written, rotated and compressed meanwhile, and it is started again;
+/// then it
 /// is ended in order and started once more. Guarantee: every line comes, with its pod; after an end
 /// in order none comes twice.
 #[test]
@@ -165,7 +166,10 @@ fn every_line_of_a_container_comes_through_rotations_kills_and_restarts() {
     node.until("some of many", |node| node.came.len() > 4100);
     node.kill();
     write(&file, 9000..9500);
-    fs::rename(&file, file.with_file_name("0.log.20260101-000002")).unwrap();
+    let rotated = file.with_file_name("0.log.20260101-000002");
+    fs::rename(&file, &rotated).unwrap();
+    // Its rest is in the compressed file alone.
+    assert!(Command::new("gzip").arg(&rotated).status().unwrap().success());
     write(&file, 9500..10_000);
     node.start();
     node.until("what was written meanwhile", |node| node.has_all(0..10_000));

@@ -11,6 +11,7 @@ mod outbox;
 mod parse;
 mod positions;
 mod source;
+mod unpack;
 mod walk;
 mod worker;
 
@@ -161,15 +162,7 @@ pub fn start(parts: Parts) -> Result<Files, StartError> {
         tracing::error!(directory, "{resort}");
     }
     let metrics = FileMetrics::register(&telemetry)?;
-    let settings = TailSettings {
-        sources: sources
-            .iter()
-            .map(|one| TailSource { name: one.name.clone(), from_end: one.from_end })
-            .collect(),
-        open_files: open_files(),
-        known_files: KNOWN_FILES_MAX,
-    };
-    let tail = Tail::new(settings, recalled);
+    let tail = Tail::new(tail_settings(&sources, open_files()), recalled);
     let run = move || {
         let way = Way { budget, telemetry, publisher, waker: worker::waker() };
         let outbox = Outbox::new(way, slack_bytes);
@@ -178,6 +171,14 @@ pub fn start(parts: Parts) -> Result<Files, StartError> {
     };
     let thread = thread::Builder::new().name("files".into()).spawn(run);
     Ok(Files { thread: thread.map_err(StartError::Thread)? })
+}
+
+fn tail_settings(sources: &[Source], open_files: usize) -> TailSettings {
+    let sources = sources
+        .iter()
+        .map(|one| TailSource { name: one.name.clone(), from_end: one.from_end })
+        .collect();
+    TailSettings { sources, open_files, known_files: KNOWN_FILES_MAX }
 }
 
 /// Half of what the process may open, the rest being for its connections.

@@ -6,17 +6,34 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Instant;
 
-use millrace_lines::{LINE_OVERHEAD_BYTES, Reader, Source as Attributes};
-use millrace_tail::FINGERPRINT_BYTES;
+use millrace_lines::{LINE_OVERHEAD_BYTES, Reader, Resume, Source as Attributes};
+use millrace_tail::{FINGERPRINT_BYTES, Position};
 use rustix::fs::OFlags;
+
+use super::unpack::{Unpack, Unpacked};
 
 /// What is read of one file before the others have their turn: 256 KiB is some 60 us of memory
 /// bandwidth, and large enough that the calls around it don't count.
 pub(super) const SLICE_BYTES: usize = 256 * 1024;
 
+/// Where an open file's text comes from.
+pub(super) enum Content {
+    Plain(File),
+    Packed(Box<Unpack>),
+}
+
+impl Content {
+    /// Whether a line begins at an offset. Of compressed text it isn't known, and none is asked.
+    pub(super) fn is_line_start(&self, offset: u64) -> bool {
+        let (Self::Plain(file), Some(at)) = (self, offset.checked_sub(1)) else { return true };
+        let mut before = [0];
+        matches!(file.read_at(&mut before, at), Ok(1)) && before == [b'\n']
+    }
+}
+
 /// An open file.
 pub(super) struct Open {
-    file: File,
+    content: Content,
     pub(super) reader: Reader,
     pub(super) attributes: Attributes,
     pub(super) source: usize,
@@ -26,8 +43,10 @@ pub(super) struct Open {
     pub(super) queued: bool,
     /// The last slice was no whole line: more is read at once.
     pub(super) wide: bool,
-    /// What its unfinished records take of the budget.
+    /// What its unfinished records take of the budget, and what decompresses it.
     pub(super) held_bytes: u64,
+    /// The latter's share.
+    unpack_bytes: u64,
 }
 
 /// What a read found.
@@ -97,28 +116,75 @@ fn read_full(file: &File, into: &mut [u8], at: u64) -> io::Result<usize> {
 }
 
 impl Open {
-    pub(super) fn new(file: File, reader: Reader, attributes: Attributes, source: usize) -> Self {
-        let taken_at = Instant::now();
+    pub(super) fn new(
+        content: Content,
+        reader: Reader,
+        attributes: Attributes,
+        source: usize,
+        now: Instant,
+    ) -> Self {
         Self {
-            file,
+            content,
             reader,
             attributes,
             source,
-            taken_at,
+            taken_at: now,
             queued: false,
             wide: false,
             held_bytes: 0,
+            unpack_bytes: 0,
         }
+    }
+
+    /// Notes what was reserved so as to decompress it.
+    pub(super) fn unpacks_in(&mut self, bytes: u64) {
+        self.unpack_bytes = bytes;
+        self.held_bytes = bytes;
+    }
+
+    /// What it should have of the budget.
+    pub(super) fn needed_bytes(&self) -> u64 {
+        self.unpack_bytes + self.reader.held_bytes() as u64
+    }
+
+    pub(super) fn is_packed(&self) -> bool {
+        matches!(self.content, Content::Packed(_))
+    }
+
+    /// Why there is no more text in a compressed file than was read, if that isn't its end.
+    pub(super) fn fault(&self) -> Option<&io::Error> {
+        match &self.content {
+            Content::Plain(_) => None,
+            Content::Packed(unpack) => unpack.fault(),
+        }
+    }
+
+    /// How far it is in records.
+    pub(super) fn position(&self) -> Position {
+        let Resume { offset, written } = self.reader.resume();
+        Position { offset, written }
     }
 
     /// Reads on from where the last whole line ended. First the content, then size and head: what
     /// they show was so when the content was read, or the file has begun again.
-    pub(super) fn read<'b>(&self, buffer: &'b mut Buffer) -> io::Result<Slice<'b>> {
+    pub(super) fn read<'b>(&mut self, buffer: &'b mut Buffer) -> io::Result<Slice<'b>> {
         let longest = if self.wide { buffer.bytes.len() } else { SLICE_BYTES };
-        let length = read_full(&self.file, &mut buffer.bytes[..longest], self.reader.offset())?;
-        let head_length = read_full(&self.file, &mut buffer.head, 0)?;
-        let size = self.file.metadata()?.size();
-        let (bytes, head) = (&buffer.bytes[..length], &buffer.head[..head_length]);
-        Ok(Slice { bytes, size, head })
+        let (from, into) = (self.reader.offset(), &mut buffer.bytes[..longest]);
+        match &mut self.content {
+            Content::Plain(file) => {
+                let length = read_full(file, into, from)?;
+                let head_length = read_full(file, &mut buffer.head, 0)?;
+                let size = file.metadata()?.size();
+                let (bytes, head) = (&buffer.bytes[..length], &buffer.head[..head_length]);
+                Ok(Slice { bytes, size, head })
+            }
+            Content::Packed(unpack) => {
+                let Unpacked { length, size } = unpack.read(from, into);
+                let (bytes, head) = (&buffer.bytes[..length], &mut buffer.head);
+                let head = &mut head[..unpack.head().len()];
+                head.copy_from_slice(unpack.head());
+                Ok(Slice { bytes, size, head })
+            }
+        }
     }
 }

@@ -16,7 +16,7 @@ use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
 use millrace_pipeline::budget::{Budget, Reservation};
 use millrace_pipeline::publish::{Delivery, Publish, Refused, Request};
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_tail::{FileId, Tail, Ticket};
+use millrace_tail::{FileId, Position, Tail, Ticket};
 use millrace_wire::limits::Limits;
 use millrace_wire::otlp::{self, Checked};
 use millrace_wire::{Signal, WireError};
@@ -59,7 +59,7 @@ struct Filling {
     kept: Reservation,
     since: Option<Instant>,
     /// The files with records in it, and from where each is read on.
-    files: BTreeMap<FileId, u64>,
+    files: BTreeMap<FileId, Position>,
 }
 
 /// All requests.
@@ -102,9 +102,9 @@ impl Outbox {
     }
 
     /// Records of a file were written to the request that is filled.
-    pub(super) fn fed(&mut self, file: FileId, resume_offset: u64, now: Instant) {
+    pub(super) fn fed(&mut self, file: FileId, position: Position, now: Instant) {
         if let Some(filling) = &mut self.filling {
-            filling.files.insert(file, resume_offset);
+            filling.files.insert(file, position);
             filling.since.get_or_insert(now);
         }
     }
@@ -136,7 +136,7 @@ impl Outbox {
     /// Ends the request that is filled, and lines it up.
     pub(super) fn close(&mut self, tail: &mut Tail) {
         let Some(Filling { mut lines, mut kept, files, .. }) = self.filling.take() else { return };
-        let tickets = files.into_iter().filter_map(|(file, offset)| tail.sent(file, offset));
+        let tickets = files.into_iter().filter_map(|(file, position)| tail.sent(file, position));
         let tickets: Vec<Ticket> = tickets.collect();
         let checked = if lines.is_empty() { None } else { check(&lines) };
         let Some(checked) = checked else {

@@ -112,7 +112,9 @@ impl Source {
         match &self.kind {
             Kind::Containers { folder } => container_of(folder, path).is_some(),
             Kind::Patterns { include, exclude } => {
-                include.is_match(path) && !exclude.is_match(path)
+                // A compressed file is read for the one that it was made of alone.
+                let is_packed = path.extension().is_some_and(|ending| ending == "gz");
+                include.is_match(path) && !exclude.is_match(path) && !is_packed
             }
         }
     }

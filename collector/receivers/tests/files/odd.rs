@@ -7,6 +7,7 @@ use millrace_config::{ContainersReceiver, FilesReceiver, Multiline, StartAt};
 use millrace_receivers::files::SourceSettings;
 
 use crate::rig::{Rig, Script, numbered, text_of};
+use crate::rotation::gzip;
 
 /// Scenario: a pod's file as the kubelet makes it, rotated, with its compressed elders. Guarantee:
 /// lines have the pod's attributes from the path, rotated ones as well; no byte of the compressed.
@@ -40,9 +41,42 @@ fn containers_lines_have_their_pods_attributes() {
     rig.stop();
 }
 
-/// Scenario: a FIFO, a directory and a link to nothing named like logs; a link to a log elsewhere,
-/// and a log under two names. Guarantee: the first three stop nothing; the others are read once,
-/// with path and name.
+/// Scenario: a pod's file is behind when the collector is away, and the kubelet rotates and
+/// compresses
+/// it. Guarantee: its rest comes, with the pod's attributes.
+#[test]
+fn the_rest_of_a_containers_compressed_file_has_its_pods_attributes() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = ContainersReceiver {
+        directory: folder.path().join("logs"),
+        ..ContainersReceiver::default()
+    };
+    let mut rig = Rig::with(folder, vec![SourceSettings::Containers(settings)]);
+    let place = "shop_cart-7f_12-ab/app";
+    fs::create_dir_all(rig.path(place)).unwrap();
+    let (name, rotated) = (format!("{place}/0.log"), format!("{place}/0.log.20261125-040000"));
+    let line = |text: &str| format!("2026-11-25T04:00:00.000000001Z stdout F {text}\n");
+    rig.append(&name, &line("first"));
+    rig.start();
+    rig.until_exactly(vec!["first".into()]);
+    rig.stop();
+    rig.append(&name, &line("second"));
+    rig.rename(&name, &rotated);
+    gzip(&rig, &rotated, false);
+    rig.append(&name, &line("third"));
+    rig.start();
+    rig.until_exactly(vec!["first".into(), "second".into(), "third".into()]);
+    for line in rig.publisher.lines.lock().unwrap().iter() {
+        assert!(line.resource.contains(&("k8s.pod.name".into(), "cart-7f".into())), "{line:?}");
+    }
+    rig.stop();
+}
+
+/// Scenario: a FIFO, a socket, a device (behind a link), a directory and a link to nothing, all
+/// named
+/// like logs; a link to a log elsewhere, and a log under two names. Guarantee: the former stop
+/// nothing
+/// and aren't read; the others are read once, with path and name.
 #[test]
 fn what_is_no_log_is_refused_and_links_are_followed() {
     let mut rig = Rig::new(&["*.log"], StartAt::Beginning);
@@ -51,6 +85,8 @@ fn what_is_no_log_is_refused_and_links_are_followed() {
     assert!(made.success());
     fs::create_dir(rig.path("folder.log")).unwrap();
     symlink("/nowhere/at/all", rig.path("broken.log")).unwrap();
+    symlink("/dev/zero", rig.path("device.log")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(rig.path("socket.log")).unwrap();
     fs::write(rig.folder.path().join("elsewhere"), text_of("e", 0, 5)).unwrap();
     symlink(rig.folder.path().join("elsewhere"), rig.path("link.log")).unwrap();
     rig.append("one.log", &text_of("o", 0, 5));
@@ -64,18 +100,43 @@ fn what_is_no_log_is_refused_and_links_are_followed() {
     rig.stop();
 }
 
-/// Scenario: one line of 3 MB among short ones, and a file of zeros without an end of line.
-/// Guarantee: the long one is cut and the others come whole; reading goes on.
+/// Scenario: one line of 100 MB among short ones, more than the whole budget, and a file of zeros
+/// without an end of line. Guarantee: both are cut, marked and counted; the others come whole.
 #[test]
 fn a_line_over_the_limit_is_cut_and_the_next_ones_come() {
     let mut rig = Rig::new(&["*.log"], StartAt::Beginning);
     rig.append("a.log", &text_of("a", 0, 5));
-    rig.append("a.log", &format!("{}\n", "x".repeat(3_000_000)));
+    rig.append("a.log", &format!("{}\n", "x".repeat(100_000_000)));
     rig.append("a.log", &text_of("a", 5, 10));
     fs::write(rig.path("zeros.log"), vec![0; 2_000_000]).unwrap();
     rig.start();
     rig.until_each(&numbered("a", 0, 10));
-    rig.until_metric("millrace_files_cut_total", |cut| cut >= 1);
+    rig.until_metric("millrace_files_cut_total", |cut| cut == 2);
+    rig.until("all is read", || rig.texts().len() == 12);
+    let lines = rig.publisher.lines.lock().unwrap();
+    let cut: Vec<_> = lines.iter().filter(|line| line.text.len() > 1000).collect();
+    assert!(cut.iter().all(|line| line.record.iter().any(|(name, _)| name.contains("truncated"))));
+    assert!(cut.iter().any(|line| line.text.bytes().all(|byte| byte == 0)));
+    drop(lines);
+    rig.stop();
+}
+
+/// Scenario: a sparse file of 1 TB beside others. Guarantee: it is read in turns, as one line that
+/// is
+/// cut; what is behind shows; the others' lines come meanwhile, and an end in order waits for none
+/// of
+/// it.
+#[test]
+fn a_sparse_file_of_a_terabyte_holds_nobody_up() {
+    let mut rig = Rig::new(&["*.log"], StartAt::Beginning);
+    fs::File::create(rig.path("sparse.log")).unwrap().set_len(1 << 40).unwrap();
+    rig.start();
+    rig.until_metric("millrace_files_cut_total", |cut| cut == 1);
+    for turn in 0..3 {
+        rig.append("a.log", &text_of("a", turn * 5, turn * 5 + 5));
+        rig.until_each(&numbered("a", 0, turn * 5 + 5));
+    }
+    rig.until_metric("millrace_files_behind_bytes", |bytes| bytes > 1 << 39);
     rig.stop();
 }
 

@@ -1,154 +1,230 @@
-//! The table: {none, rename, copy-truncate, delete} x {once, many between looks, while off} x
-//! {tiny, like, large}.
+//! The table: {none, rename, copy-truncate, delete, gzip} x {once, many times between two looks,
+//! while off} x {fast, slow writer} x {tiny, like, large files}.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
+use std::sync::Mutex;
+use std::thread;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use millrace_config::StartAt;
 
-use crate::rig::{Rig, numbered, text_of};
+use crate::rig::{Rig, Script, numbered, text_of};
 
-/// How large a file is, in lines of some 70 bytes, and what all of them begin with.
-#[derive(Clone, Copy)]
-struct Size {
-    lines: usize,
-    banner: &'static str,
+/// What is done to `app.log` so that it begins anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    None,
+    Rename,
+    CopyTruncate,
+    Delete,
+    /// Renamed, and compressed under a further name.
+    Gzip,
 }
 
-/// Shorter than a fingerprint.
-const TINY: Size = Size { lines: 3, banner: "" };
-/// The same first line in each file; later ones differ within a fingerprint's length.
-const LIKE: Size = Size { lines: 60, banner: "the service begins\n" };
-/// Several slices and requests.
-const LARGE: Size = Size { lines: 30_000, banner: "" };
-const SIZES: [Size; 3] = [TINY, LIKE, LARGE];
-
-/// What is done to `app.log` when its number is `turn`.
-type Rotate = fn(&Rig, usize);
-
-fn rename(rig: &Rig, turn: usize) {
-    rig.rename("app.log", &format!("app.log.{turn}"));
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    Once,
+    ManyTimesBetweenLooks,
+    WhileOff,
 }
 
-fn delete(rig: &Rig, _: usize) {
-    fs::remove_file(rig.path("app.log")).unwrap();
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writer {
+    /// What it wrote last isn't read when the file is rotated.
+    Fast,
+    /// All that it wrote is read before it goes on.
+    Slow,
 }
 
-fn copy_truncate(rig: &Rig, turn: usize) {
-    fs::copy(rig.path("app.log"), rig.path(&format!("app.log.{turn}"))).unwrap();
-    fs::File::create(rig.path("app.log")).unwrap();
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Size {
+    /// Shorter than a fingerprint.
+    Tiny,
+    /// The same first line in each file; later ones differ within a fingerprint's length.
+    Like,
+    /// Several slices.
+    Large,
 }
 
-fn none(_: &Rig, _: usize) {}
+/// The first line of files that begin alike.
+const BANNER: &str = "the service begins";
+/// Pieces in which a file is written.
+const PIECES: usize = 2;
+/// Times that a file is rotated if it is many times.
+const MANY: usize = 3;
+/// Cases that run at once. Most of a case is waiting for looks.
+const AT_ONCE: usize = 15;
 
-/// Writes the lines of a turn.
-fn write(rig: &Rig, size: Size, turn: usize) -> Vec<String> {
-    let name = format!("t{turn}");
-    rig.append("app.log", &format!("{}{}", size.banner, text_of(&name, 0, size.lines)));
-    let mut lines = numbered(&name, 0, size.lines);
-    if !size.banner.is_empty() {
-        lines.push(size.banner.trim_end().to_owned());
-    }
-    lines
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    how: How,
+    when: When,
+    writer: Writer,
+    size: Size,
 }
 
-/// One rotation, each file being read before it.
-fn once(rotate: Rotate) {
-    for size in SIZES {
-        let mut rig = Rig::new(&["app.log"], StartAt::Beginning);
-        let mut expected = write(&rig, size, 0);
-        rig.start();
-        rig.until_exactly(expected.clone());
-        rotate(&rig, 0);
-        expected.extend(write(&rig, size, 1));
-        rig.until_exactly(expected);
-        rig.stop();
-    }
-}
-
-/// Three rotations as fast as they go, the first file being read before them.
-fn many(rotate: Rotate) {
-    for size in SIZES {
-        let mut rig = Rig::new(&["app.log"], StartAt::Beginning);
-        let mut expected = write(&rig, size, 0);
-        rig.start();
-        rig.until_exactly(expected.clone());
-        for turn in 0..3 {
-            rotate(&rig, turn);
-            expected.extend(write(&rig, size, turn + 1));
+impl Case {
+    fn all() -> Vec<Self> {
+        let mut all = Vec::new();
+        for how in [How::None, How::Rename, How::CopyTruncate, How::Delete, How::Gzip] {
+            for when in [When::Once, When::ManyTimesBetweenLooks, When::WhileOff] {
+                for writer in [Writer::Fast, Writer::Slow] {
+                    for size in [Size::Tiny, Size::Like, Size::Large] {
+                        all.push(Self { how, when, writer, size });
+                    }
+                }
+            }
         }
-        rig.until_exactly(expected);
-        rig.stop();
+        all
     }
-}
 
-/// The same between two processes, the first of which has stopped in order.
-fn off(rotate: Rotate) {
-    for size in SIZES {
+    /// Whether lines go that nobody can get back: of files that were made and deleted while nobody
+    /// looked, and of what was written to a file behind the last look at it, if it was deleted
+    /// while nobody had it open.
+    fn loses(self) -> bool {
+        self.how == How::Delete && self.when != When::Once
+    }
+
+    fn run(self) {
         let mut rig = Rig::new(&["app.log"], StartAt::Beginning);
-        let mut expected = write(&rig, size, 0);
+        let mut expected = self.write(&rig, 0, 0);
         rig.start();
         rig.until_exactly(expected.clone());
-        rig.stop();
-        for turn in 0..3 {
-            rotate(&rig, turn);
-            expected.extend(write(&rig, size, turn + 1));
+        let times = if self.when == When::Once { 1 } else { MANY };
+        let mut owed = expected.clone();
+        if self.when == When::WhileOff && self.writer == Writer::Fast {
+            rig.stop();
         }
-        rig.start();
-        rig.until_exactly(expected);
+        for piece in 1..PIECES {
+            let more = self.write(&rig, 0, piece);
+            expected.extend(more.clone());
+            // An open file is read to its end, whatever becomes of it.
+            if !self.loses() || self.when != When::WhileOff || self.writer == Writer::Slow {
+                owed.extend(more);
+            }
+            self.wait(&rig, &expected);
+        }
+        if self.when == When::WhileOff && self.writer == Writer::Slow {
+            rig.stop();
+        }
+        for turn in 1..=times {
+            self.rotate(&rig, turn);
+            for piece in 0..PIECES {
+                let more = self.write(&rig, turn, piece);
+                expected.extend(more.clone());
+                if !self.loses() || turn == times {
+                    owed.extend(more);
+                }
+                if self.when == When::Once {
+                    self.wait(&rig, &expected);
+                }
+            }
+        }
+        if self.when == When::WhileOff {
+            rig.start();
+        }
+        self.judge(&mut rig, expected, owed);
+    }
+
+    /// A slow writer goes on when all is read.
+    fn wait(self, rig: &Rig, expected: &[String]) {
+        if self.writer == Writer::Slow {
+            rig.until_exactly(expected.to_vec());
+        }
+    }
+
+    fn judge(self, rig: &mut Rig, expected: Vec<String>, owed: Vec<String>) {
+        if !self.loses() {
+            rig.until_exactly(expected.clone());
+            rig.stop();
+            rig.start();
+            rig.until_metric("millrace_files_open", |open| open > 0);
+            rig.stop();
+            return rig.until_exactly(expected);
+        }
+        rig.until_each(&owed);
         rig.stop();
+        let mut came = rig.texts();
+        came.sort();
+        let twice = came.windows(2).find(|pair| pair[0] == pair[1] && pair[0] != BANNER);
+        assert_eq!(twice, None, "no line comes twice");
+        assert!(came.iter().all(|line| expected.contains(line)), "no line is altered");
+    }
+
+    /// Writes a piece of the file of a turn.
+    fn write(self, rig: &Rig, turn: usize, piece: usize) -> Vec<String> {
+        let lines = match self.size {
+            Size::Tiny => 2,
+            Size::Like => 30,
+            Size::Large => 4000,
+        };
+        let name = format!("t{turn}");
+        let (from, to) = (lines * piece, lines * (piece + 1));
+        let mut written = numbered(&name, from, to);
+        let mut text = text_of(&name, from, to);
+        if self.size == Size::Like && piece == 0 {
+            written.push(BANNER.into());
+            text.insert_str(0, &format!("{BANNER}\n"));
+        }
+        rig.append("app.log", &text);
+        written
+    }
+
+    fn rotate(self, rig: &Rig, turn: usize) {
+        let to = format!("app.log.{turn}");
+        match self.how {
+            How::None => {}
+            How::Rename => rig.rename("app.log", &to),
+            How::CopyTruncate => {
+                fs::copy(rig.path("app.log"), rig.path(&to)).unwrap();
+                File::create(rig.path("app.log")).unwrap();
+            }
+            How::Delete => fs::remove_file(rig.path("app.log")).unwrap(),
+            How::Gzip => {
+                rig.rename("app.log", &to);
+                gzip(rig, &to, self.writer == Writer::Fast);
+            }
+        }
     }
 }
 
-/// Scenario: nothing is rotated; it is written to while read, and while off. Guarantee: each line
-/// once.
-#[test]
-fn without_rotation_each_line_comes_once() {
-    once(none);
-    many(none);
-    off(none);
+/// Compresses a file as gzip does, with the time of its text, or as the kubelet does, without.
+pub(crate) fn gzip(rig: &Rig, name: &str, keeps_time: bool) {
+    let (from, to) = (rig.path(name), rig.path(&format!("{name}.gz")));
+    let mut encoder = GzEncoder::new(File::create(&to).unwrap(), Compression::fast());
+    encoder.write_all(&fs::read(&from).unwrap()).unwrap();
+    let file = encoder.finish().unwrap();
+    if keeps_time {
+        file.set_modified(fs::metadata(&from).unwrap().modified().unwrap()).unwrap();
+    }
+    fs::remove_file(from).unwrap();
 }
 
-/// Scenario: renamed and made anew. Guarantee: each line once.
+/// Scenario: each case of the table; a thread has its case's name. Guarantee: each line once, also
+/// after a further start; of files deleted many times between looks, or while off, those that
+/// somebody could see, and none altered or twice.
 #[test]
-fn a_file_renamed_once_is_read_to_its_end() {
-    once(rename);
-}
-
-/// Scenario: renamed and made anew three times between looks. Guarantee: each line once, also those
-/// of files that never had the name that is read at a look.
-#[test]
-fn files_renamed_many_times_between_looks_are_read_to_their_end() {
-    many(rename);
-}
-
-/// Scenario: the same while nobody reads. Guarantee: each line once.
-#[test]
-fn files_renamed_while_off_are_read_to_their_end() {
-    off(rename);
-}
-
-/// Scenario: copied and truncated. Guarantee: each line once.
-#[test]
-fn a_file_truncated_once_is_read_from_its_start() {
-    once(copy_truncate);
-}
-
-/// Scenario: copied and truncated while off. Guarantee: each line once, those of copies as well.
-#[test]
-fn files_truncated_while_off_are_read_from_their_copies() {
-    off(copy_truncate);
-}
-
-/// Scenario: copied and truncated three times between looks. Guarantee: each line once.
-#[test]
-fn files_truncated_many_times_between_looks_are_read_from_their_copies() {
-    many(copy_truncate);
-}
-
-/// Scenario: deleted and made anew. Guarantee: each line once.
-#[test]
-fn a_file_deleted_once_is_read_to_its_end() {
-    once(delete);
+fn each_case_of_the_table_of_rotations_brings_each_line_once() {
+    let cases = Mutex::new(Case::all().into_iter());
+    let next = || cases.lock().unwrap().next();
+    let failed = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(case) = next() {
+                    let name = format!("{case:?}");
+                    let run = thread::Builder::new().name(name.clone()).spawn(move || case.run());
+                    if run.unwrap().join().is_err() {
+                        failed.lock().unwrap().push(name);
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    assert!(failed.is_empty(), "{} cases failed: {}", failed.len(), failed.join("\n"));
 }
 
 /// Scenario: deleted while behind, the publisher refusing. Guarantee: nothing of it is lost: the
@@ -156,13 +232,60 @@ fn a_file_deleted_once_is_read_to_its_end() {
 #[test]
 fn a_file_deleted_while_behind_is_read_to_its_end() {
     let mut rig = Rig::new(&["app.log"], StartAt::Beginning);
-    rig.script(crate::rig::Script::RefuseAll);
+    rig.script(Script::RefuseAll);
     let expected = numbered("a", 0, 200_000);
     rig.append("app.log", &text_of("a", 0, 200_000));
     rig.start();
     rig.until_metric("millrace_files_read_bytes_total", |bytes| bytes > 0);
-    delete(&rig, 0);
-    rig.script(crate::rig::Script::Deliver);
+    fs::remove_file(rig.path("app.log")).unwrap();
+    rig.script(Script::Deliver);
     rig.until_exactly(expected);
+    rig.stop();
+}
+
+/// Scenario: a file is truncated while behind, and there is no copy of it. Guarantee: what was
+/// known
+/// to be in it and wasn't read is counted, and the next text is read whole.
+#[test]
+fn what_a_truncation_without_a_copy_takes_away_is_counted() {
+    let mut rig = Rig::new(&["app.log"], StartAt::Beginning);
+    rig.script(Script::RefuseAll);
+    rig.append("app.log", &text_of("a", 0, 400_000));
+    rig.start();
+    rig.until_metric("millrace_files_behind_bytes", |bytes| bytes > 20_000_000);
+    File::create(rig.path("app.log")).unwrap();
+    rig.append("app.log", &text_of("b", 0, 10));
+    rig.script(Script::Deliver);
+    rig.until_each(&numbered("b", 0, 10));
+    rig.until_metric("millrace_files_lost_bytes_total", |bytes| bytes > 8_000_000);
+    rig.stop();
+}
+
+/// Scenario: a file of 3 MB is behind when it is compressed with nobody there; its compressed form
+/// is
+/// cut short, and later whole. Guarantee: what can be read is read, the damage is counted, nothing
+/// is
+/// skipped: each line comes once when it is whole.
+#[test]
+fn a_compressed_file_that_is_cut_short_is_tried_again_when_it_is_whole() {
+    let mut rig = Rig::new(&["app.log"], StartAt::Beginning);
+    rig.append("app.log", &text_of("a", 0, 10));
+    rig.start();
+    rig.until_exactly(numbered("a", 0, 10));
+    rig.stop();
+    rig.append("app.log", &text_of("a", 10, 40_000));
+    rig.rename("app.log", "app.log.1");
+    gzip(&rig, "app.log.1", true);
+    let path = rig.path("app.log.1.gz");
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    rig.append("app.log", &text_of("b", 0, 10));
+    rig.start();
+    rig.until_each(&numbered("b", 0, 10));
+    rig.until_metric("millrace_files_damaged_total", |times| times == 1);
+    rig.until_metric("millrace_files_behind_bytes", |bytes| bytes > 0);
+    fs::write(&path, &whole).unwrap();
+    rig.until_exactly([numbered("a", 0, 40_000), numbered("b", 0, 10)].concat());
+    rig.until_metric("millrace_files_behind_bytes", |bytes| bytes == 0);
     rig.stop();
 }

@@ -57,6 +57,25 @@ fn a_kill_repeats_what_was_in_flight_and_loses_nothing() {
     rig.stop();
 }
 
+/// Scenario: at a first start with `startAt: end` a line is half written; its rest comes, in
+/// pieces,
+/// with an end and a start between them. Guarantee: it is no line; the next ones are, whole.
+#[test]
+fn a_line_that_is_half_written_at_the_first_start_is_not_read_in_part() {
+    let mut rig = Rig::new(&["a.log"], StartAt::End);
+    rig.append("a.log", "half of");
+    rig.start();
+    rig.until_metric("millrace_files_open", |open| open == 1);
+    rig.append("a.log", " a line");
+    rig.stop();
+    rig.start();
+    rig.append("a.log", " and its end\n");
+    rig.append("a.log", &text_of("a", 0, 5));
+    rig.until_each(&numbered("a", 0, 5));
+    rig.stop();
+    rig.until_exactly(numbered("a", 0, 5));
+}
+
 /// Scenario: the document of positions is torn, then the one before it as well. Guarantee: the one
 /// before is used, then all is read from the beginning: in neither case is a line skipped.
 #[test]

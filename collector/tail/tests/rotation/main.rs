@@ -7,6 +7,8 @@
     missing_docs
 )]
 
+mod chance;
+mod packed;
 mod rig;
 
 use millrace_tail::{Event, recall};
@@ -98,6 +100,31 @@ fn truncated_files_begin_again_and_their_copies_are_continued() {
         collector.has_sent(&expected);
         assert!(matches!(collector.events[..], [Event::BeganAgain { .. }]));
     }
+}
+
+/// Scenario: truncated twice while lines in it weren't read, the first time with a copy. Guarantee:
+/// what the second took away is said to be lost, and nothing of the first.
+#[test]
+fn what_no_copy_has_of_a_truncated_file_is_said_to_be_lost() {
+    let mut disk = Disk::default();
+    let mut collector = Collector::start(app, false);
+    write(&mut disk, "/l/app.log", 0, 30);
+    collector.look(&disk);
+    write(&mut disk, "/l/app.log", 30, 33);
+    collector.tail.look(&disk.seen(app), true);
+    disk.copy("/l/app.log", "/l/app.log.1");
+    disk.truncate("/l/app.log");
+    write(&mut disk, "/l/app.log", 100, 110);
+    collector.looks(&disk, 5);
+    assert!(matches!(collector.events[..], [Event::BeganAgain { .. }]), "{:?}", collector.events);
+    collector.events.clear();
+    write(&mut disk, "/l/app.log", 110, 113);
+    collector.tail.look(&disk.seen(app), true);
+    disk.truncate("/l/app.log");
+    collector.looks(&disk, 5);
+    let lost_bytes = lines(110, 113).iter().map(|line| line.len() as u64 + 1).sum();
+    let path = "/l/app.log".into();
+    assert!(collector.events.contains(&Event::Gone { path, lost_bytes }), "{:?}", collector.events);
 }
 
 /// Scenario: the copy is seen before the truncation. Guarantee: it is known as a copy, and each
@@ -271,6 +298,38 @@ fn an_acknowledgement_of_the_text_before_a_truncation_means_nothing() {
         collector.tail.acknowledge(ticket);
     }
     assert_eq!(collector.tail.positions()[0].1, 0);
+}
+
+/// Scenario: a file's last request isn't acknowledged when it is copied and truncated; its copy is
+/// found; the process is killed, or the acknowledgement comes before. Guarantee: the copy's
+/// position
+/// is what was acknowledged of the original: a kill repeats the rest, and loses none of it.
+#[test]
+fn what_is_in_flight_of_a_truncated_file_is_owed_by_its_copy() {
+    for acknowledged in [false, true] {
+        let mut disk = Disk::default();
+        let mut collector = Collector::start(app, false);
+        write(&mut disk, "/l/app.log", 0, 30);
+        collector.look(&disk);
+        collector.acknowledges = false;
+        write(&mut disk, "/l/app.log", 30, 33);
+        collector.look(&disk);
+        let before = std::mem::take(&mut collector.tickets);
+        collector.acknowledges = true;
+        disk.copy("/l/app.log", "/l/app.log.1");
+        disk.truncate("/l/app.log");
+        write(&mut disk, "/l/app.log", 100, 105);
+        collector.looks(&disk, 4);
+        collector.has_sent(&[lines(0, 33), lines(100, 105)].concat());
+        if acknowledged {
+            before.into_iter().for_each(|ticket| collector.tail.acknowledge(ticket));
+        }
+        collector.restart();
+        collector.looks(&disk, 4);
+        let again = if acknowledged { 33..33 } else { 30..33 };
+        let again = lines(again.start, again.end);
+        collector.has_sent(&[lines(0, 33), lines(100, 105), again].concat());
+    }
 }
 
 /// Scenario: a directory can't be read for a while. Guarantee: its files' positions stay.

@@ -1,10 +1,11 @@
 //! A directory in memory and a reader that does what the machine says, line by line.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
 
 use millrace_tail::{
-    Action, Event, FileId, Opened, Recalled, Seen, Settings, Source, Step, Tail, Ticket, recall,
+    Action, Event, FileId, Opened, Position, Recalled, Seen, Settings, Source, Step, Tail, Ticket,
+    recall,
 };
 
 const DEVICE: u64 = 7;
@@ -17,6 +18,8 @@ pub(crate) struct Disk {
     stamps: HashMap<u64, u64>,
     clock: u64,
     next_inode: u64,
+    /// Compressed files of which only the beginning is there.
+    pub(crate) torn: HashSet<u64>,
 }
 
 impl Disk {
@@ -58,6 +61,15 @@ impl Disk {
         self.names.remove(&PathBuf::from(path)).unwrap();
     }
 
+    /// Writes a file compressed beside it, with its time. Content is kept as text here.
+    pub(crate) fn pack(&mut self, path: &str) -> u64 {
+        let (from, to) = (self.inode(path), format!("{path}.gz"));
+        self.copy(path, &to);
+        let inode = self.inode(&to);
+        self.stamps.insert(inode, self.stamps[&from]);
+        inode
+    }
+
     /// The next file made has this inode.
     pub(crate) fn use_again(&mut self, inode: u64) {
         self.content.remove(&inode);
@@ -66,6 +78,22 @@ impl Disk {
 
     pub(crate) fn link(&mut self, from: &str, to: &str) {
         self.names.insert(to.into(), self.inode(from));
+    }
+
+    /// What a look shows of it.
+    pub(crate) fn seen(&self, inside: fn(&str) -> bool) -> Vec<Seen> {
+        self.names
+            .iter()
+            .map(|(path, inode)| Seen {
+                path: path.clone(),
+                source: 0,
+                inside: inside(path.to_str().unwrap()) && path.extension() != Some("gz".as_ref()),
+                device: DEVICE,
+                inode: *inode,
+                size: self.content[inode].len() as u64,
+                modified: self.stamps[inode],
+            })
+            .collect()
     }
 
     fn head(&self, inode: u64) -> &[u8] {
@@ -91,6 +119,8 @@ pub(crate) struct Collector {
     pub(crate) acknowledges: bool,
     pub(crate) tickets: Vec<Ticket>,
     pub(crate) most_open: usize,
+    pub(crate) opened_packed: usize,
+    document: Option<Vec<u8>>,
 }
 
 impl Collector {
@@ -115,33 +145,35 @@ impl Collector {
             acknowledges: true,
             tickets: Vec::new(),
             most_open: 0,
+            opened_packed: 0,
+            document: None,
         }
     }
 
-    /// The process is killed and another started on the same positions.
+    /// Positions are kept.
+    pub(crate) fn keep(&mut self) {
+        if let Some(document) = self.tail.changed_checkpoint() {
+            self.document = Some(document);
+        }
+    }
+
+    /// The process keeps positions, is killed, and another is started on them.
     pub(crate) fn restart(&mut self) {
-        let document = self.tail.changed_checkpoint().unwrap();
-        let (recalled, resort) = recall(Some(&document), None);
+        self.keep();
+        self.kill();
+    }
+
+    /// The process is killed, and another started on the positions that were kept last.
+    pub(crate) fn kill(&mut self) {
+        let document = self.document.take();
+        let (recalled, resort) = recall(document.as_deref(), None);
         assert_eq!(resort, None);
         let lines = std::mem::take(&mut self.lines);
-        *self = Self { lines, ..Self::with(self.inside, true, recalled, 100) };
+        *self = Self { lines, document, ..Self::with(self.inside, true, recalled, 100) };
     }
 
     pub(crate) fn look(&mut self, disk: &Disk) {
-        let seen: Vec<Seen> = disk
-            .names
-            .iter()
-            .map(|(path, inode)| Seen {
-                path: path.clone(),
-                source: 0,
-                inside: (self.inside)(path.to_str().unwrap()),
-                device: DEVICE,
-                inode: *inode,
-                size: disk.content[inode].len() as u64,
-                modified: disk.stamps[inode],
-            })
-            .collect();
-        for action in self.tail.look(&seen, true) {
+        for action in self.tail.look(&disk.seen(self.inside), true) {
             self.act(disk, action);
         }
         self.events.extend(self.tail.take_events());
@@ -155,12 +187,15 @@ impl Collector {
 
     fn act(&mut self, disk: &Disk, action: Action) {
         match action {
+            Action::Open { file, path, packed: true, .. } => self.open_packed(disk, file, &path),
             Action::Open { file, path, .. } => {
                 let inode = disk.names[&path];
                 let size = disk.content[&inode].len() as u64;
                 let opened = self.tail.opened(file, (DEVICE, inode), size, disk.head(inode));
-                if let Opened::From(at) = opened {
-                    self.open.insert(file, Open { inode, at: at as usize, rest: Vec::new() });
+                if let Opened::From(Position { offset, .. })
+                | Opened::FromEnd(Position { offset, .. }) = opened
+                {
+                    self.open.insert(file, Open { inode, at: offset as usize, rest: Vec::new() });
                     self.most_open = self.most_open.max(self.open.len());
                     self.read(disk, file);
                 }
@@ -168,15 +203,31 @@ impl Collector {
             Action::Read { file } => self.read(disk, file),
             Action::Close { file } => {
                 let open = self.open.remove(&file).unwrap();
-                self.tail.closed(file, (open.at - open.rest.len()) as u64);
+                self.tail.closed(file, Position::at((open.at - open.rest.len()) as u64));
             }
             Action::Finish { file } => {
                 let open = self.open.remove(&file).unwrap();
                 self.take_rest(&open.rest);
                 self.send(file, open.at);
-                self.tail.closed(file, open.at as u64);
+                self.tail.closed(file, Position::at(open.at as u64));
             }
         }
+    }
+
+    fn open_packed(&mut self, disk: &Disk, file: FileId, path: &Path) {
+        let inode = disk.names[path];
+        self.opened_packed += 1;
+        let size = disk.content[&inode].len() as u64;
+        if disk.torn.contains(&inode) {
+            return self.tail.damaged(file);
+        }
+        let opened = self.tail.opened(file, (DEVICE, inode), size, disk.head(inode));
+        let Opened::From(Position { offset, .. }) = opened else { return };
+        self.open.insert(file, Open { inode, at: offset as usize, rest: Vec::new() });
+        self.read(disk, file);
+        self.tail.ended(file);
+        let open = self.open.remove(&file).unwrap();
+        self.tail.closed(file, Position::at(open.at as u64));
     }
 
     fn take_rest(&mut self, rest: &[u8]) {
@@ -186,8 +237,9 @@ impl Collector {
     }
 
     fn send(&mut self, file: FileId, up_to: usize) {
-        self.tail.taken(file, up_to as u64);
-        let ticket = self.tail.sent(file, up_to as u64).unwrap();
+        let position = Position::at(up_to as u64);
+        self.tail.taken(file, position);
+        let ticket = self.tail.sent(file, position).unwrap();
         if self.acknowledges {
             self.tail.acknowledge(ticket);
         } else {

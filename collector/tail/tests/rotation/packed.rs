@@ -1,0 +1,105 @@
+//! Compressed files.
+
+use crate::rig::{Collector, Disk};
+use crate::{any, app, lines, write};
+
+/// Scenario: a file has unread lines when the collector goes; it is rotated and compressed, and so
+/// is
+/// the one after it; an old compressed one lies beside them. Guarantee: each line once, nothing of
+/// the old one, and nothing again after further starts.
+#[test]
+fn files_compressed_while_off_are_read_on_from_where_they_were_left() {
+    let mut disk = Disk::default();
+    write(&mut disk, "/l/app.log.9", 900, 930);
+    disk.pack("/l/app.log.9");
+    disk.delete("/l/app.log.9");
+    write(&mut disk, "/l/app.log", 0, 20);
+    let mut collector = Collector::start(app, false);
+    collector.looks(&disk, 2);
+    collector.has_sent(&lines(0, 20));
+    write(&mut disk, "/l/app.log", 20, 30);
+    disk.rename("/l/app.log", "/l/app.log.2");
+    disk.pack("/l/app.log.2");
+    disk.delete("/l/app.log.2");
+    write(&mut disk, "/l/app.log.1", 30, 60);
+    disk.pack("/l/app.log.1");
+    disk.delete("/l/app.log.1");
+    write(&mut disk, "/l/app.log", 60, 70);
+    for _ in 0..3 {
+        collector.restart();
+        collector.looks(&disk, 40);
+        collector.has_sent(&lines(0, 70));
+    }
+}
+
+/// Scenario: a file is rotated and read to its end, then compressed; its original stays for a while
+/// and is deleted; the collector is started again. Guarantee: the compressed one is never read, and
+/// opened once.
+#[test]
+fn the_compressed_form_of_what_was_read_is_not_read_again() {
+    for inside in [app, any] {
+        let mut disk = Disk::default();
+        write(&mut disk, "/l/app.log", 0, 20);
+        let mut collector = Collector::start(inside, false);
+        collector.look(&disk);
+        disk.rename("/l/app.log", "/l/app.log.1");
+        write(&mut disk, "/l/app.log", 20, 30);
+        collector.looks(&disk, 3);
+        disk.pack("/l/app.log.1");
+        write(&mut disk, "/l/app.log.1.gz", 0, 0);
+        collector.looks(&disk, 3);
+        disk.delete("/l/app.log.1");
+        collector.looks(&disk, 50);
+        for _ in 0..3 {
+            collector.restart();
+            collector.looks(&disk, 50);
+        }
+        collector.has_sent(&lines(0, 30));
+    }
+}
+
+/// Scenario: a file is compressed while it is behind and nobody has it open; only the beginning of
+/// the compressed one is there at first. Guarantee: it isn't tried again until it changes; then
+/// each
+/// line comes once.
+#[test]
+fn a_compressed_file_that_is_not_whole_is_tried_again_when_it_changes() {
+    let mut disk = Disk::default();
+    write(&mut disk, "/l/app.log", 0, 20);
+    let mut collector = Collector::start(app, false);
+    collector.looks(&disk, 2);
+    write(&mut disk, "/l/app.log", 20, 30);
+    disk.rename("/l/app.log", "/l/app.log.1");
+    let inode = disk.pack("/l/app.log.1");
+    disk.delete("/l/app.log.1");
+    disk.torn.insert(inode);
+    collector.restart();
+    collector.looks(&disk, 10);
+    assert_eq!(collector.opened_packed, 1);
+    disk.torn.clear();
+    disk.write(inode, |_| {});
+    collector.looks(&disk, 10);
+    collector.has_sent(&lines(0, 30));
+}
+
+/// Scenario: a copy is made so as to truncate the file, and compressed at once, with lines in it
+/// that
+/// weren't read before. Guarantee: each line once.
+#[test]
+fn the_compressed_copy_of_a_truncated_file_is_continued() {
+    for looks_between in [0, 2] {
+        let mut disk = Disk::default();
+        write(&mut disk, "/l/app.log", 0, 30);
+        let mut collector = Collector::start(app, false);
+        collector.look(&disk);
+        write(&mut disk, "/l/app.log", 30, 33);
+        disk.copy("/l/app.log", "/l/app.log.1");
+        disk.truncate("/l/app.log");
+        disk.pack("/l/app.log.1");
+        disk.delete("/l/app.log.1");
+        collector.looks(&disk, looks_between);
+        write(&mut disk, "/l/app.log", 100, 105);
+        collector.looks(&disk, 5);
+        collector.has_sent(&[lines(0, 33), lines(100, 105)].concat());
+    }
+}
