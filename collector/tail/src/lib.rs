@@ -13,8 +13,7 @@
 //! - **Compression.** The rest of a file that was compressed before it was read to its end is read
 //!   from the compressed file, which is told by its decompressed beginning.
 //! - **Positions.** A file's committed [`Position`] is the lowest that isn't acknowledged. Only
-//! that
-//!   is written to a checkpoint.
+//!   that is written to a checkpoint.
 
 mod checkpoint;
 mod file;

@@ -3,8 +3,7 @@
 //! A compressed file is told by its decompressed beginning.
 //! - While the file that it was made of is there, or open, it is that file's twin and isn't read.
 //! - Once that is gone unread, the compressed one takes its place, and is read on from its
-//! position.
-//!   Once that was read to its end, the compressed one is on record as read.
+//!   position. Once that was read to its end, the compressed one is on record as read.
 //! - One that is like no known file is read if it is younger than what is known of its name: it was
 //!   written, rotated and compressed while nobody looked.
 

@@ -24,6 +24,8 @@ const NOW: u64 = 1_764_000_000_000_000_000;
 
 /// Makes a file's record by its number.
 type Make = fn(usize) -> String;
+/// A name, the container's format, records of several lines, what a text becomes, and the lines.
+type Case = (&'static str, Container, Option<Multiline>, Option<Parse>, Make);
 
 /// Files, and how they are read: one line of JSON for each, of the best round.
 pub(crate) fn run(size: Size) -> Result<Vec<String>> {
@@ -36,7 +38,7 @@ pub(crate) fn run(size: Size) -> Result<Vec<String>> {
     let groups = Some(Parse::regex(groups, roles())?);
     let (json, logfmt) = (Some(Parse::json(roles())), Some(Parse::logfmt(roles())));
     let indented = Some(Multiline::Indented);
-    let files: [(&str, Container, Option<Multiline>, Option<Parse>, Make); 9] = [
+    let files: [Case; 9] = [
         ("plain-512", Container::None, None, None, plain),
         ("cri-216", Container::Detect, None, None, cri),
         ("docker-216", Container::Detect, None, None, docker),

@@ -154,9 +154,9 @@ mod tests {
     }
 
     fn open(bytes: &[u8]) -> io::Result<Unpack> {
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(bytes).unwrap();
-        std::io::Seek::rewind(&mut file).unwrap();
+        let mut file = tempfile::tempfile()?;
+        file.write_all(bytes)?;
+        std::io::Seek::rewind(&mut file)?;
         Unpack::new(file)
     }
 
