@@ -1,7 +1,7 @@
 //! Strings of JSON: where they end, and what their escapes mean.
 //!
-//! Control characters in a string are taken as they stand, although JSON wants them escaped: nothing
-//! is gained by refusing them. Half of a surrogate pair is replaced by U+FFFD.
+//! Control characters in a string are taken as they stand, although JSON wants them escaped:
+//! nothing is gained by refusing them. Half of a surrogate pair is replaced by U+FFFD.
 
 use memchr::memchr2;
 

@@ -164,8 +164,8 @@ fn month(text: &[u8]) -> Option<(u64, &[u8])> {
 mod tests {
     use super::*;
 
-    /// Scenario: times of web servers, runtimes and system logs by their layouts, and texts that are
-    /// nearly so. Guarantee: the nanosecond that is meant, or none.
+    /// Scenario: times of web servers, runtimes and system logs by their layouts, and texts that
+    /// are nearly so. Guarantee: the nanosecond that is meant, or none.
     #[test]
     fn times_are_read_by_their_layout() {
         let second = 1_475_713_029_000_000_000;

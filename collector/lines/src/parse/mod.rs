@@ -1,9 +1,9 @@
 //! What a record's text says, as fields of the record.
 //!
-//! A [`Parse`] holds the rules of a source, compiled once; a [`Parser`] is one reader's. It is given
-//! a record's text, which is UTF-8 by then, and finds attributes, encoded for OTLP, and the fields
-//! that have a place of their own: body, time, severity. What can't be read changes nothing: the
-//! text is the body, as if nobody had looked into it.
+//! A [`Parse`] holds the rules of a source, compiled once; a [`Parser`] is one reader's. It is
+//! given a record's text, which is UTF-8 by then, and finds attributes, encoded for OTLP, and the
+//! fields that have a place of their own: body, time, severity. What can't be read changes nothing:
+//! the text is the body, as if nobody had looked into it.
 //!
 //! It can't set an attribute that the receiver writes: see [`Reserved`].
 
@@ -35,8 +35,8 @@ pub const FIELDS_MAX: usize = 512;
 /// requests may have ([`millrace_wire::limits::NESTING_DEPTH`]), far more than logs have.
 pub const DEPTH_MAX: usize = 16;
 
-/// The longest name of a field: four times the longest one of OpenTelemetry's conventions. Names are
-/// paths of columns, of which each costs some hundred bytes in every block.
+/// The longest name of a field: four times the longest one of OpenTelemetry's conventions. Names
+/// are paths of columns, of which each costs some hundred bytes in every block.
 pub const NAME_BYTES_MAX: usize = 256;
 
 /// What members of objects may come to in tables beside the record's own bytes, since each level is
@@ -59,12 +59,12 @@ enum Format {
     Regex(Arc<Pattern>),
 }
 
-/// Fields that have a place of their own in a record. Of several fields in a line that are named for
-/// one place, the first that fits is taken; the others are attributes.
+/// Fields that have a place of their own in a record. Of several fields in a line that are named
+/// for one place, the first that fits is taken; the others are attributes.
 #[derive(Clone, Debug, Default)]
 pub struct Roles {
-    /// Names of the field that becomes the body, if it is text. Without one the body is the record's
-    /// text as it stands.
+    /// Names of the field that becomes the body, if it is text. Without one the body is the
+    /// record's text as it stands.
     pub body: Vec<String>,
     /// Names of the field with the time.
     pub timestamp: Vec<String>,

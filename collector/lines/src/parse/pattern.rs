@@ -1,8 +1,8 @@
 //! A regular expression whose groups with names are fields.
 //!
-//! Most patterns end with a group that takes the rest of the line, as in `(?P<message>.*)$`. Looking
-//! at each byte of it by the pattern takes most of the time, and finds nothing: such a line is
-//! matched up to there, and the rest is that group.
+//! Most patterns end with a group that takes the rest of the line, as in `(?P<message>.*)$`.
+//! Looking at each byte of it by the pattern takes most of the time, and finds nothing: such a line
+//! is matched up to there, and the rest is that group.
 
 use memchr::memchr;
 use regex::bytes::{CaptureLocations, Regex, RegexBuilder};

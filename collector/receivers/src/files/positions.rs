@@ -34,7 +34,8 @@ pub(super) struct Positions {
 }
 
 impl Positions {
-    /// Waits for another process that uses the directory, until `patience` is over or `is_given_up`.
+    /// Waits for another process that uses the directory, until `patience` is over or
+    /// `is_given_up`.
     pub(super) fn open(
         folder: &Path,
         patience: Duration,

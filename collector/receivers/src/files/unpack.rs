@@ -2,8 +2,7 @@
 //!
 //! It is decompressed as it is read: never more than a buffer of text is held, and no turn takes
 //! more than [`SKIP_BYTES`] of it. What is torn or damaged gives its text up to there, then an
-//! error;
-//! the checksums at the end of each part are compared.
+//! error; the checksums at the end of each part are compared.
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};

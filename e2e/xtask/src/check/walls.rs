@@ -86,10 +86,12 @@ const RUNTIMES: &[&str] = &[
     "tracing",
 ];
 
-/// Raw decompressors, and who may link them: `wire` decodes under caps; `loadgen` and `stack` only
+/// Raw decompressors, and who may link them: `wire` decodes under caps; `receivers` reads compressed
+/// log files as streams, a buffer at a time (`files/unpack.rs`); `loadgen` and `stack` only
 /// compress.
 const DECODERS: &[&str] = &["flate2", "zstd", "lz4_flex", "brotli", "snap"];
-const MAY_LINK_DECODERS: &[&str] = &["millrace-wire", "millrace-loadgen", "millrace-stack"];
+const MAY_LINK_DECODERS: &[&str] =
+    &["millrace-wire", "millrace-receivers", "millrace-loadgen", "millrace-stack"];
 
 /// The feature that compiles tests' points of failure in.
 const POINTS: &str = "failpoints";
@@ -219,7 +221,7 @@ mod tests {
             ("millrace-ledger", "rdkafka"),
             ("xtask", "millrace-wire"),
             ("millrace-stack", "millrace-loadgen"),
-            ("millrace-receivers", "flate2"),
+            ("millrace-exporters", "flate2"),
             ("millrace-bench", "millrace-collector"),
             ("millrace-chaos", "millrace-collector"),
         ] {
