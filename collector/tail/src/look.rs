@@ -60,6 +60,7 @@ impl Tail {
     /// then does it mean something that a file isn't there.
     pub fn look(&mut self, seen: &[Seen], complete: bool) -> Vec<Action> {
         let chosen = self.one_name_each(seen);
+        self.part_reused(&chosen);
         self.adopt_recalled(&chosen);
         let rotated = self.rotated(&chosen);
         let mut actions = Vec::new();
@@ -103,6 +104,18 @@ impl Tail {
         chosen
     }
 
+    /// Where an inode was a text's and is a compressed file's now, or the other way round, the file
+    /// that had it is gone: often a text's, as its inode is free once it is compressed.
+    fn part_reused(&mut self, chosen: &[&Seen]) {
+        for seen in chosen {
+            let Some(id) = self.by_identity.get(&seen.identity()) else { continue };
+            let is_packed = !seen.inside && unpacked_name(&seen.path).is_some();
+            if self.files.get(id).is_some_and(|file| file.packed.is_some() != is_packed) {
+                self.by_identity.remove(&seen.identity());
+            }
+        }
+    }
+
     /// Gives files on record their device's new number: it may be another after the machine has
     /// started again. The fingerprint tells at the opening whether they are the same.
     fn adopt_recalled(&mut self, chosen: &[&Seen]) {
@@ -115,7 +128,9 @@ impl Tail {
             }
             let Some(id) = self.recalled.remove(&(seen.inode, seen.path.clone())) else { continue };
             let Some(file) = self.files.get_mut(&id) else { continue };
-            self.by_identity.remove(&file.identity());
+            if self.by_identity.get(&file.identity()) == Some(&id) {
+                self.by_identity.remove(&file.identity());
+            }
             file.device = seen.device;
             self.by_identity.insert(seen.identity(), id);
         }

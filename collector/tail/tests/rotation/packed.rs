@@ -4,8 +4,7 @@ use crate::rig::{Collector, Disk};
 use crate::{any, app, lines, write};
 
 /// Scenario: a file has unread lines when the collector goes; it is rotated and compressed, and so
-/// is
-/// the one after it; an old compressed one lies beside them. Guarantee: each line once, nothing of
+/// is the one after it; an old compressed one lies beside them. Guarantee: each line once, nothing of
 /// the old one, and nothing again after further starts.
 #[test]
 fn files_compressed_while_off_are_read_on_from_where_they_were_left() {
@@ -60,8 +59,7 @@ fn the_compressed_form_of_what_was_read_is_not_read_again() {
 
 /// Scenario: a file is compressed while it is behind and nobody has it open; only the beginning of
 /// the compressed one is there at first. Guarantee: it isn't tried again until it changes; then
-/// each
-/// line comes once.
+/// each line comes once.
 #[test]
 fn a_compressed_file_that_is_not_whole_is_tried_again_when_it_changes() {
     let mut disk = Disk::default();
@@ -83,8 +81,7 @@ fn a_compressed_file_that_is_not_whole_is_tried_again_when_it_changes() {
 }
 
 /// Scenario: a copy is made so as to truncate the file, and compressed at once, with lines in it
-/// that
-/// weren't read before. Guarantee: each line once.
+/// that weren't read before. Guarantee: each line once.
 #[test]
 fn the_compressed_copy_of_a_truncated_file_is_continued() {
     for looks_between in [0, 2] {
@@ -102,4 +99,34 @@ fn the_compressed_copy_of_a_truncated_file_is_continued() {
         collector.looks(&disk, 5);
         collector.has_sent(&[lines(0, 33), lines(100, 105)].concat());
     }
+}
+
+/// Scenario: while the collector is off, a file that was read is deleted, and its inode becomes that
+/// of a compressed one; then the other way round. Guarantee: each line once; compressed bytes are
+/// never taken for text, nor text for compressed bytes.
+#[test]
+fn an_inode_of_a_text_may_become_that_of_a_compressed_file_and_back() {
+    let mut disk = Disk::default();
+    write(&mut disk, "/l/app.log", 0, 20);
+    let mut collector = Collector::start(app, false);
+    collector.looks(&disk, 2);
+    let was_text = disk.inode("/l/app.log");
+    disk.delete("/l/app.log");
+    write(&mut disk, "/l/app.log.1", 20, 30);
+    let free = disk.inode("/l/app.log.1");
+    disk.use_again(was_text);
+    assert_eq!(disk.pack("/l/app.log.1"), was_text);
+    disk.delete("/l/app.log.1");
+    disk.use_again(free);
+    write(&mut disk, "/l/app.log", 30, 40);
+    collector.restart();
+    collector.looks(&disk, 10);
+    collector.has_sent(&lines(0, 40));
+    disk.delete("/l/app.log.1.gz");
+    disk.delete("/l/app.log");
+    disk.use_again(was_text);
+    write(&mut disk, "/l/app.log", 40, 50);
+    collector.restart();
+    collector.looks(&disk, 10);
+    collector.has_sent(&lines(0, 50));
 }

@@ -189,6 +189,7 @@ impl Collector {
         match action {
             Action::Open { file, path, packed: true, .. } => self.open_packed(disk, file, &path),
             Action::Open { file, path, .. } => {
+                assert!(path.extension() != Some("gz".as_ref()), "{} as text", path.display());
                 let inode = disk.names[&path];
                 let size = disk.content[&inode].len() as u64;
                 let opened = self.tail.opened(file, (DEVICE, inode), size, disk.head(inode));
@@ -216,6 +217,7 @@ impl Collector {
 
     fn open_packed(&mut self, disk: &Disk, file: FileId, path: &Path) {
         let inode = disk.names[path];
+        assert!(path.extension() == Some("gz".as_ref()), "{} as compressed", path.display());
         self.opened_packed += 1;
         let size = disk.content[&inode].len() as u64;
         if disk.torn.contains(&inode) {
