@@ -1,6 +1,6 @@
 # Millrace. `make` lists what there is; each target is a task of `cargo xtask` (e2e/xtask).
 .DEFAULT_GOAL := help
-.PHONY: help try demo up down status images check test nightly conformance alerts bench bench-peers bench-operator chaos codegen audit fuzz sim sim-operator seeds
+.PHONY: help try demo up down status images check test nightly conformance alerts bench bench-peers bench-operator chaos codegen audit fuzz sim sim-operator sim-files seeds
 
 XTASK := cargo run --quiet --locked --package xtask --
 
@@ -65,11 +65,15 @@ sim: prerequisites ## The sizing rule against models of others, in a simulator: 
 
 seeds: prerequisites ## Gateways in a simulated world, by seed: SEEDS=20000, or SEED=17 again with its log
 	@MILLRACE_SEEDS=$(or $(SEEDS),20000) $(if $(SEED),MILLRACE_SEED=$(SEED)) \
-		cargo test --locked -p millrace-receivers --lib simulation -- --nocapture
+		cargo test --locked -p millrace-receivers --lib kafka::simulation -- --nocapture
 
 sim-operator: prerequisites ## Every reconciler in a simulated cluster, by seed: SEEDS=1000 a kind, or SEED=17 KIND=edgepools
 	@MILLRACE_SEEDS=$(or $(SEEDS),1000) $(if $(SEED),MILLRACE_SEED=$(SEED)) \
 		cargo test --locked --workspace --test simulation -- --nocapture $(KIND)
+
+sim-files: prerequisites ## The reader of log files against writers that rotate, by seed: SEEDS=4000, or SEED=17 again with its log
+	@MILLRACE_SEEDS=$(or $(SEEDS),4000) $(if $(SEED),MILLRACE_SEED=$(SEED)) \
+		cargo test --locked -p millrace-receivers --lib files::simulation -- --nocapture
 
 codegen: prerequisites ## Write what is generated: CRDs, chart CRDs, manifests, reference pages
 	@$(XTASK) codegen

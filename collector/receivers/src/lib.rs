@@ -4,3 +4,8 @@ pub mod files;
 pub mod kafka;
 pub mod listen;
 pub mod otlp;
+
+/// For tests by seed.
+#[cfg(test)]
+#[path = "../tests/by_seed/random.rs"]
+mod random;

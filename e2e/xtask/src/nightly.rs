@@ -26,13 +26,15 @@ struct Step {
 }
 
 /// The steps, those that need no stack first.
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     Step { name: "gateway simulation", program: "make", arguments: &["seeds", "SEEDS=20000"] },
     Step {
         name: "operator simulation",
         program: "make",
         arguments: &["sim-operator", "SEEDS=1000"],
     },
+    // A million actions.
+    Step { name: "files simulation", program: "make", arguments: &["sim-files", "SEEDS=4000"] },
     Step { name: "fuzz targets", program: "make", arguments: &["fuzz"] },
     Step { name: "alerts", program: "make", arguments: &["alerts"] },
     Step { name: "conformance", program: "make", arguments: &["conformance"] },

@@ -15,6 +15,10 @@ mod unpack;
 mod walk;
 mod worker;
 
+#[cfg(test)]
+#[path = "../../tests/files_simulation/mod.rs"]
+mod simulation;
+
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};

@@ -118,3 +118,43 @@ fn seen(path: PathBuf, source: usize, inside: bool, found: &Metadata) -> Seen {
         modified: seconds.saturating_mul(1_000_000_000).saturating_add(nanos),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+    use std::process::Command;
+
+    use millrace_config::FilesReceiver;
+
+    use super::super::SourceSettings;
+    use super::*;
+
+    /// Scenario: a FIFO, a socket, a directory, and links to a device and a directory, all named
+    /// like logs, beside a log and a link to one elsewhere. Guarantee: the logs are seen, each of
+    /// the others is named, and the look is complete.
+    #[test]
+    fn what_is_no_log_is_named() {
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let path = |name: &str| folder.path().join(name);
+        assert!(Command::new("mkfifo").arg(path("fifo.log")).status().unwrap().success());
+        let _socket = UnixListener::bind(path("socket.log")).unwrap();
+        fs::create_dir(path("folder.log")).unwrap();
+        symlink("/dev/zero", path("device.log")).unwrap();
+        symlink(elsewhere.path(), path("away.log")).unwrap();
+        fs::write(path("app.log"), "a line\n").unwrap();
+        fs::write(elsewhere.path().join("text"), "a line\n").unwrap();
+        symlink(elsewhere.path().join("text"), path("link.log")).unwrap();
+        let include = vec![format!("{}/*.log", folder.path().display())];
+        let settings = FilesReceiver { include, ..FilesReceiver::default() };
+        let source = Source::compile(&SourceSettings::Files(settings)).unwrap();
+        let mut walk = Walk::default();
+        let look = walk.look(&[source]);
+        let seen: Vec<_> = look.seen.into_iter().map(|seen| seen.path).collect();
+        assert_eq!((seen, look.complete), (vec![path("app.log"), path("link.log")], true));
+        let mut named: Vec<_> = walk.named.into_iter().collect();
+        named.sort();
+        let others = ["away.log", "device.log", "fifo.log", "folder.log", "socket.log"];
+        assert_eq!(named, others.map(path));
+    }
+}

@@ -144,6 +144,11 @@ impl Worker {
         self.outbox.is_empty()
     }
 
+    #[cfg(test)]
+    pub(super) fn has_open(&self, path: &Path) -> bool {
+        self.open.keys().any(|file| self.tail.path(*file) == Some(path))
+    }
+
     pub(super) fn send(&mut self, now: Instant, ending: bool) -> bool {
         if ending || self.outbox.is_due(now) {
             self.outbox.close(&mut self.tail);

@@ -19,7 +19,6 @@ mod cluster;
 mod drains;
 mod driver;
 mod member;
-mod random;
 mod sink;
 mod world;
 

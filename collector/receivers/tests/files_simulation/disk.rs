@@ -1,0 +1,347 @@
+//! Writers and their files: a real directory, with stamps of the simulation's clock.
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::book::{Id, line_of};
+use crate::random::Random;
+
+/// Two: the standard output and the standard error. A plain file has the first alone.
+pub(super) const STREAMS: usize = 2;
+
+/// What one file says from its beginning to its end or truncation.
+#[derive(Debug, Default)]
+pub(super) struct Text {
+    /// Whole lines, by stream.
+    pub(super) lines: [usize; STREAMS],
+    /// Whether its file was deleted.
+    pub(super) deleted: bool,
+    /// Whether that was before anybody had it: then nobody owes it.
+    pub(super) lost: bool,
+    /// It was copied, and positions may not have the copy yet: looks since. A kill may make all of
+    /// it come again meanwhile.
+    pub(super) copied: Option<u32>,
+}
+
+/// Who writes one text to one open file.
+#[derive(Debug)]
+pub(super) struct Writer {
+    file: File,
+    pub(super) text: usize,
+    /// Lines of the file to be written, each with the stream of which it ends a record.
+    ahead: VecDeque<(Vec<u8>, Option<usize>)>,
+    next: [usize; STREAMS],
+    has_begun: bool,
+}
+
+/// A file that left its name.
+#[derive(Debug)]
+pub(super) struct Old {
+    pub(super) path: PathBuf,
+    pub(super) text: usize,
+    /// Who still writes to it.
+    pub(super) writer: Option<Writer>,
+    /// What is still to be written of it compressed.
+    packing: Option<Vec<u8>>,
+}
+
+pub(super) struct Disk {
+    pub(super) folder: PathBuf,
+    pub(super) texts: Vec<Text>,
+    pub(super) is_container: bool,
+    pub(super) clock: Duration,
+    pub(super) old: Vec<Old>,
+    pub(super) current: Vec<(PathBuf, Option<Writer>)>,
+    numbers: usize,
+}
+
+/// The grain of the system's stamps: 4 ms, a tick.
+const GRAIN_MILLIS: u128 = 4;
+
+fn packed_name(path: &Path) -> PathBuf {
+    path.with_file_name(format!("{}.gz", path.file_name().unwrap().to_string_lossy()))
+}
+
+fn packed(text: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+impl Disk {
+    pub(super) fn new(folder: &Path, is_container: bool, writers: usize) -> Self {
+        let name = |index: usize| {
+            let name = if is_container {
+                format!("shop_cart-{index}_uid-{index}/app/0.log")
+            } else {
+                format!("a{index}.log")
+            };
+            folder.join(name)
+        };
+        let current: Vec<_> = (0..writers).map(|index| (name(index), None)).collect();
+        for (path, _) in &current {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+        }
+        let (texts, old) = (Vec::new(), Vec::new());
+        let clock = Duration::from_secs(1_000_000_000);
+        Self { folder: folder.into(), texts, is_container, clock, old, current, numbers: 0 }
+    }
+
+    fn stamp(&self, file: &File) {
+        let millis = self.clock.as_millis() / GRAIN_MILLIS * GRAIN_MILLIS;
+        let at = SystemTime::UNIX_EPOCH + Duration::from_millis(millis as u64);
+        file.set_modified(at).unwrap();
+    }
+
+    /// The writer of a current file, which makes the file if it isn't there.
+    fn take_writer(&mut self, index: usize) -> Writer {
+        let (path, writer) = &mut self.current[index];
+        if let Some(writer) = writer.take() {
+            return writer;
+        }
+        let file = OpenOptions::new().append(true).create(true).open(path).unwrap();
+        self.texts.push(Text::default());
+        let text = self.texts.len() - 1;
+        let (ahead, next) = (VecDeque::new(), [0; STREAMS]);
+        Writer { file, text, ahead, next, has_begun: false }
+    }
+
+    pub(super) fn append(&mut self, index: usize, random: &mut Random) {
+        let mut writer = self.take_writer(index);
+        self.write(&mut writer, random);
+        self.current[index].1 = Some(writer);
+    }
+
+    /// Writes to a file that left its name.
+    pub(super) fn linger(&mut self, random: &mut Random) {
+        let at = random.below(self.old.len().max(1) as u64) as usize;
+        let old = self.old.get_mut(at).filter(|old| old.packing.is_none());
+        let Some(mut writer) = old.and_then(|old| old.writer.take()) else {
+            return;
+        };
+        if random.once_in(3) {
+            self.finish(&mut writer);
+        } else {
+            self.write(&mut writer, random);
+            self.old[at].writer = Some(writer);
+        }
+    }
+
+    fn write(&mut self, writer: &mut Writer, random: &mut Random) {
+        for _ in 0..random.between(1, 6) {
+            self.invent(writer, random);
+        }
+        let count = random.between(1, writer.ahead.len() as u64);
+        let mut bytes = Vec::new();
+        for _ in 0..count {
+            let (line, ends) = writer.ahead.pop_front().unwrap();
+            if writer.has_begun && line.len() > 2 && random.once_in(8) {
+                let at = random.between(1, line.len() as u64 - 1) as usize;
+                bytes.extend_from_slice(&line[..at]);
+                writer.ahead.push_front((line[at..].to_vec(), ends));
+                break;
+            }
+            self.whole(writer, &line, ends, &mut bytes);
+        }
+        writer.file.write_all(&bytes).unwrap();
+        self.stamp(&writer.file);
+    }
+
+    fn whole(&mut self, writer: &mut Writer, line: &[u8], ends: Option<usize>, to: &mut Vec<u8>) {
+        to.extend_from_slice(line);
+        writer.has_begun = true;
+        if let Some(stream) = ends {
+            self.texts[writer.text].lines[stream] += 1;
+        }
+    }
+
+    /// Writes all that was begun.
+    fn finish(&mut self, writer: &mut Writer) {
+        let mut bytes = Vec::new();
+        while let Some((line, ends)) = writer.ahead.pop_front() {
+            self.whole(writer, &line, ends, &mut bytes);
+        }
+        if !bytes.is_empty() {
+            writer.file.write_all(&bytes).unwrap();
+            self.stamp(&writer.file);
+        }
+    }
+
+    /// Lines to be written: of a container, those of its streams lie mixed, and some in parts.
+    fn invent(&self, writer: &mut Writer, random: &mut Random) {
+        let mut next = |stream: usize| {
+            let id = Id { text: writer.text, stream, number: writer.next[stream] };
+            writer.next[stream] += 1;
+            line_of(id)
+        };
+        if !self.is_container {
+            writer.ahead.push_back((format!("{}\n", next(0)).into_bytes(), Some(0)));
+            return;
+        }
+        let mut parts: Vec<VecDeque<_>> = (0..STREAMS)
+            .map(|stream| {
+                let line = next(stream);
+                let count = random.between(1, 3) as usize;
+                let length = line.len().div_ceil(count);
+                let pieces: Vec<&[u8]> = line.as_bytes().chunks(length).collect();
+                let last = pieces.len() - 1;
+                let part = |(at, piece): (usize, &&[u8])| {
+                    let name = ["stdout", "stderr"][stream];
+                    let tag = if at == last { 'F' } else { 'P' };
+                    let mut bytes = format!("2026-01-01T00:00:00.1Z {name} {tag} ").into_bytes();
+                    bytes.extend_from_slice(piece);
+                    bytes.push(b'\n');
+                    (bytes, (at == last).then_some(stream))
+                };
+                pieces.iter().enumerate().map(part).collect()
+            })
+            .collect();
+        while parts.iter().any(|parts| !parts.is_empty()) {
+            let stream = random.below(STREAMS as u64) as usize;
+            writer.ahead.extend(parts[stream].pop_front());
+        }
+    }
+
+    fn number(&mut self) -> usize {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    fn rotated_name(&mut self, path: &Path) -> PathBuf {
+        let number = self.number();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let name = if self.is_container {
+            format!("{name}.20260101-{number:06}")
+        } else {
+            format!("{name}.{number}")
+        };
+        path.with_file_name(name)
+    }
+
+    /// The current file gets a name of rotation; its writer may go on for a while.
+    pub(super) fn rename(&mut self, index: usize, random: &mut Random) {
+        let Some(mut writer) = self.current[index].1.take() else { return };
+        let from = self.current[index].0.clone();
+        let path = self.rotated_name(&from);
+        fs::rename(from, &path).unwrap();
+        let text = writer.text;
+        let writer = if random.once_in(2) {
+            self.finish(&mut writer);
+            None
+        } else {
+            Some(writer)
+        };
+        self.old.push(Old { path, text, writer, packing: None });
+    }
+
+    /// The current file gets a name that nothing of rotation has, or an old one of those a name
+    /// that is read.
+    pub(super) fn move_about(&mut self, index: usize) {
+        let number = self.number();
+        let kept = |old: &&mut Old| old.path.to_string_lossy().contains("kept");
+        if let Some(old) = self.old.iter_mut().find(kept) {
+            let to = self.folder.join(format!("back{number}.log"));
+            fs::rename(&old.path, &to).unwrap();
+            old.path = to;
+        } else if let Some(writer) = self.current[index].1.take() {
+            let path = self.folder.join(format!("kept{number}"));
+            fs::rename(&self.current[index].0, &path).unwrap();
+            let text = writer.text;
+            self.old.push(Old { path, text, writer: Some(writer), packing: None });
+        }
+    }
+
+    /// The current file is copied, and cut to nothing.
+    pub(super) fn copy_truncate(&mut self, index: usize) {
+        let Some(mut writer) = self.current[index].1.take() else { return };
+        self.finish(&mut writer);
+        let from = self.current[index].0.clone();
+        let path = self.rotated_name(&from);
+        fs::copy(from, &path).unwrap();
+        self.stamp(&OpenOptions::new().write(true).open(&path).unwrap());
+        writer.file.set_len(0).unwrap();
+        self.stamp(&writer.file);
+        self.texts[writer.text].copied = Some(0);
+        self.old.push(Old { path, text: writer.text, writer: None, packing: None });
+    }
+
+    /// A file that left its name is compressed: at once under its name, or in two pieces.
+    pub(super) fn compress(&mut self, random: &mut Random) -> bool {
+        let at = random.below(self.old.len().max(1) as u64) as usize;
+        let foreign = |path: &Path| {
+            let path = path.to_string_lossy();
+            path.contains("kept") || path.ends_with(".gz")
+        };
+        let Some(old) = self.old.get_mut(at).filter(|old| !foreign(&old.path)) else {
+            return false;
+        };
+        let to = packed_name(&old.path);
+        let writer = old.writer.take();
+        writer.into_iter().for_each(|mut writer| self.finish(&mut writer));
+        let (bytes, file) = match self.old[at].packing.take() {
+            Some(rest) => (rest, OpenOptions::new().append(true).open(&to).unwrap()),
+            None => {
+                let mut bytes = packed(&fs::read(&self.old[at].path).unwrap());
+                if random.once_in(2) {
+                    let half = random.below(bytes.len() as u64) as usize;
+                    let file = File::create(&to).unwrap();
+                    (&file).write_all(&bytes[..half]).unwrap();
+                    self.stamp(&file);
+                    self.old[at].packing = Some(bytes.split_off(half));
+                    return false;
+                }
+                (bytes, File::create(&to).unwrap())
+            }
+        };
+        (&file).write_all(&bytes).unwrap();
+        if random.once_in(2) {
+            // As gzip does; the kubelet doesn't.
+            let of = fs::metadata(&self.old[at].path).unwrap().modified().unwrap();
+            file.set_modified(of).unwrap();
+        } else {
+            self.stamp(&file);
+        }
+        fs::remove_file(&self.old[at].path).unwrap();
+        self.old[at].path = to;
+        true
+    }
+
+    /// The oldest file is deleted. Whoever has it open reads it to its end.
+    pub(super) fn delete(&mut self, is_safe: impl Fn(&Path, usize, &Text) -> bool) {
+        if self.old.is_empty() {
+            return;
+        }
+        let mut old = self.old.remove(0);
+        if let Some(mut writer) = old.writer.take() {
+            self.finish(&mut writer);
+        }
+        fs::remove_file(&old.path).unwrap();
+        if old.packing.is_some() {
+            fs::remove_file(packed_name(&old.path)).unwrap();
+        }
+        let text = &mut self.texts[old.text];
+        text.deleted = true;
+        text.lost = text.lost || !is_safe(&old.path, old.text, text);
+    }
+
+    /// All writers write what they have begun.
+    pub(super) fn finish_all(&mut self) {
+        for index in 0..self.current.len() {
+            if let Some(mut writer) = self.current[index].1.take() {
+                self.finish(&mut writer);
+                self.current[index].1 = Some(writer);
+            }
+        }
+        for index in 0..self.old.len() {
+            if let Some(mut writer) = self.old[index].writer.take() {
+                self.finish(&mut writer);
+            }
+        }
+    }
+}
