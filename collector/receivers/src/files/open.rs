@@ -159,6 +159,15 @@ impl Open {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn inode(&self) -> Option<u64> {
+        let file = match &self.content {
+            Content::Plain(file) => file,
+            Content::Packed(unpack) => unpack.file(),
+        };
+        Some(file.metadata().ok()?.ino())
+    }
+
     /// How far it is in records.
     pub(super) fn position(&self) -> Position {
         let Resume { offset, written } = self.reader.resume();

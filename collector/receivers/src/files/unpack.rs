@@ -70,6 +70,11 @@ impl Unpack {
         Ok(unpack)
     }
 
+    #[cfg(test)]
+    pub(super) fn file(&self) -> &File {
+        self.decoder.get_ref().get_ref()
+    }
+
     /// The first bytes of the text.
     pub(super) fn head(&self) -> &[u8] {
         &self.head

@@ -145,8 +145,8 @@ impl Worker {
     }
 
     #[cfg(test)]
-    pub(super) fn has_open(&self, path: &Path) -> bool {
-        self.open.keys().any(|file| self.tail.path(*file) == Some(path))
+    pub(super) fn open_inodes(&self) -> std::collections::HashSet<u64> {
+        self.open.values().filter_map(Open::inode).collect()
     }
 
     pub(super) fn send(&mut self, now: Instant, ending: bool) -> bool {

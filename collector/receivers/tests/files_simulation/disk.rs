@@ -1,8 +1,9 @@
 //! Writers and their files: a real directory, with stamps of the simulation's clock.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -58,6 +59,10 @@ pub(super) struct Disk {
     pub(super) clock: Duration,
     pub(super) old: Vec<Old>,
     pub(super) current: Vec<(PathBuf, Option<Writer>)>,
+    /// Inodes that the process has open: they aren't free, whether they have a name or not.
+    pub(super) open: HashSet<u64>,
+    /// Files that were deleted lie here, so that the seed alone decides whose inode is used again.
+    graveyard: PathBuf,
     numbers: usize,
 }
 
@@ -66,6 +71,13 @@ const GRAIN_MILLIS: u128 = 4;
 
 fn packed_name(path: &Path) -> PathBuf {
     path.with_file_name(format!("{}.gz", path.file_name().unwrap().to_string_lossy()))
+}
+
+/// For who looks at one seed.
+fn say(what: &str, path: &Path, to: &Path) {
+    let inode = fs::metadata(to).map(|found| found.ino()).unwrap_or_default();
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_owned();
+    tracing::debug!(inode, path = ?name(path), to = ?name(to), "{what}");
 }
 
 fn packed(text: &[u8]) -> Vec<u8> {
@@ -88,9 +100,44 @@ impl Disk {
         for (path, _) in &current {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
         }
-        let (texts, old) = (Vec::new(), Vec::new());
-        let clock = Duration::from_secs(1_000_000_000);
-        Self { folder: folder.into(), texts, is_container, clock, old, current, numbers: 0 }
+        let graveyard = folder.with_extension("deleted");
+        fs::create_dir(&graveyard).unwrap();
+        Self {
+            folder: folder.into(),
+            texts: Vec::new(),
+            is_container,
+            clock: Duration::from_secs(1_000_000_000),
+            old: Vec::new(),
+            current,
+            open: HashSet::new(),
+            graveyard,
+            numbers: 0,
+        }
+    }
+
+    fn remove(&mut self, path: &Path) {
+        say("deleted", path, path);
+        let number = self.number();
+        fs::rename(path, self.graveyard.join(format!("{number:06}"))).unwrap();
+    }
+
+    /// Makes a file, often with the inode of one that was deleted, as file systems do.
+    fn make(&self, path: &Path, random: &mut Random) -> File {
+        let mut free: Vec<PathBuf> = fs::read_dir(&self.graveyard)
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .filter(|entry| !self.open.contains(&entry.metadata().unwrap().ino()))
+            .map(|entry| entry.path())
+            .collect();
+        free.sort();
+        let at = random.below(2 * free.len().max(1) as u64) as usize;
+        if let Some(reused) = free.get(at) {
+            File::create(reused).unwrap();
+            fs::rename(reused, path).unwrap();
+        }
+        let file = OpenOptions::new().append(true).create(true).open(path).unwrap();
+        say("made", path, path);
+        file
     }
 
     fn stamp(&self, file: &File) {
@@ -100,20 +147,25 @@ impl Disk {
     }
 
     /// The writer of a current file, which makes the file if it isn't there.
-    fn take_writer(&mut self, index: usize) -> Writer {
+    fn take_writer(&mut self, index: usize, random: &mut Random) -> Writer {
         let (path, writer) = &mut self.current[index];
         if let Some(writer) = writer.take() {
             return writer;
         }
-        let file = OpenOptions::new().append(true).create(true).open(path).unwrap();
+        let path = path.clone();
+        let file = match OpenOptions::new().append(true).open(&path) {
+            Ok(file) => file,
+            Err(_) => self.make(&path, random),
+        };
         self.texts.push(Text::default());
         let text = self.texts.len() - 1;
+        tracing::debug!(text, path = ?path, "begins");
         let (ahead, next) = (VecDeque::new(), [0; STREAMS]);
         Writer { file, text, ahead, next, has_begun: false }
     }
 
     pub(super) fn append(&mut self, index: usize, random: &mut Random) {
-        let mut writer = self.take_writer(index);
+        let mut writer = self.take_writer(index, random);
         self.write(&mut writer, random);
         self.current[index].1 = Some(writer);
     }
@@ -151,6 +203,7 @@ impl Disk {
         }
         writer.file.write_all(&bytes).unwrap();
         self.stamp(&writer.file);
+        tracing::debug!(text = writer.text, lines = ?self.texts[writer.text].lines, "written");
     }
 
     fn whole(&mut self, writer: &mut Writer, line: &[u8], ends: Option<usize>, to: &mut Vec<u8>) {
@@ -229,7 +282,8 @@ impl Disk {
         let Some(mut writer) = self.current[index].1.take() else { return };
         let from = self.current[index].0.clone();
         let path = self.rotated_name(&from);
-        fs::rename(from, &path).unwrap();
+        fs::rename(&from, &path).unwrap();
+        say("renamed", &from, &path);
         let text = writer.text;
         let writer = if random.once_in(2) {
             self.finish(&mut writer);
@@ -248,24 +302,28 @@ impl Disk {
         if let Some(old) = self.old.iter_mut().find(kept) {
             let to = self.folder.join(format!("back{number}.log"));
             fs::rename(&old.path, &to).unwrap();
+            say("moved", &old.path, &to);
             old.path = to;
         } else if let Some(writer) = self.current[index].1.take() {
             let path = self.folder.join(format!("kept{number}"));
             fs::rename(&self.current[index].0, &path).unwrap();
+            say("moved", &self.current[index].0, &path);
             let text = writer.text;
             self.old.push(Old { path, text, writer: Some(writer), packing: None });
         }
     }
 
     /// The current file is copied, and cut to nothing.
-    pub(super) fn copy_truncate(&mut self, index: usize) {
+    pub(super) fn copy_truncate(&mut self, index: usize, random: &mut Random) {
         let Some(mut writer) = self.current[index].1.take() else { return };
         self.finish(&mut writer);
         let from = self.current[index].0.clone();
         let path = self.rotated_name(&from);
-        fs::copy(from, &path).unwrap();
-        self.stamp(&OpenOptions::new().write(true).open(&path).unwrap());
+        let mut copy = self.make(&path, random);
+        copy.write_all(&fs::read(&from).unwrap()).unwrap();
+        self.stamp(&copy);
         writer.file.set_len(0).unwrap();
+        say("copied and cut", &from, &path);
         self.stamp(&writer.file);
         self.texts[writer.text].copied = Some(0);
         self.old.push(Old { path, text: writer.text, writer: None, packing: None });
@@ -290,13 +348,14 @@ impl Disk {
                 let mut bytes = packed(&fs::read(&self.old[at].path).unwrap());
                 if random.once_in(2) {
                     let half = random.below(bytes.len() as u64) as usize;
-                    let file = File::create(&to).unwrap();
+                    let file = self.make(&to, random);
                     (&file).write_all(&bytes[..half]).unwrap();
                     self.stamp(&file);
                     self.old[at].packing = Some(bytes.split_off(half));
+                    say("half compressed", &self.old[at].path, &to);
                     return false;
                 }
-                (bytes, File::create(&to).unwrap())
+                (bytes, self.make(&to, random))
             }
         };
         (&file).write_all(&bytes).unwrap();
@@ -307,13 +366,14 @@ impl Disk {
         } else {
             self.stamp(&file);
         }
-        fs::remove_file(&self.old[at].path).unwrap();
-        self.old[at].path = to;
+        say("compressed", &self.old[at].path, &to);
+        let from = std::mem::replace(&mut self.old[at].path, to);
+        self.remove(&from);
         true
     }
 
     /// The oldest file is deleted. Whoever has it open reads it to its end.
-    pub(super) fn delete(&mut self, is_safe: impl Fn(&Path, usize, &Text) -> bool) {
+    pub(super) fn delete(&mut self, is_safe: impl Fn(usize, &Text) -> bool) {
         if self.old.is_empty() {
             return;
         }
@@ -321,13 +381,14 @@ impl Disk {
         if let Some(mut writer) = old.writer.take() {
             self.finish(&mut writer);
         }
-        fs::remove_file(&old.path).unwrap();
+        let inode = fs::metadata(&old.path).unwrap().ino();
+        self.remove(&old.path);
         if old.packing.is_some() {
-            fs::remove_file(packed_name(&old.path)).unwrap();
+            self.remove(&packed_name(&old.path));
         }
         let text = &mut self.texts[old.text];
         text.deleted = true;
-        text.lost = text.lost || !is_safe(&old.path, old.text, text);
+        text.lost = text.lost || !self.open.contains(&inode) && !is_safe(old.text, text);
     }
 
     /// All writers write what they have begun.

@@ -1,10 +1,10 @@
 //! A process: the worker as it ships, and a publisher that does as it is told.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use millrace_pipeline::budget::{Budget, Reservation};
 use millrace_pipeline::file_metrics::FileMetrics;
@@ -193,7 +193,7 @@ impl Process {
         let reserved = budget.try_reserve(Buffer::bytes_for(longest) as u64).unwrap();
         let telemetry = Arc::new(Telemetry::new(budget.clone(), "0", "system").unwrap());
         let metrics = FileMetrics::register(&telemetry).unwrap();
-        let mut positions = Positions::open(positions).unwrap();
+        let mut positions = Positions::open(positions, Duration::ZERO, || false).unwrap();
         let (recalled, resort) = positions.recall().unwrap();
         assert_eq!(resort, None);
         let tail = Tail::new(tail_settings(&sources, OPEN_FILES), recalled);
@@ -228,8 +228,8 @@ impl Process {
         self.worker.is_idle()
     }
 
-    pub(super) fn has_open(&self, path: &Path) -> bool {
-        self.worker.has_open(path)
+    pub(super) fn open_inodes(&self) -> HashSet<u64> {
+        self.worker.open_inodes()
     }
 
     /// As a kill: nothing is finished, and requests without an answer come to nothing.

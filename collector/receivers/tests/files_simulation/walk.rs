@@ -138,6 +138,7 @@ impl World {
         let millis = self.random.between(1, 60);
         self.pass(Duration::from_millis(millis));
         let index = self.random.below(WRITERS as u64) as usize;
+        self.disk.open = self.process.as_ref().map(Process::open_inodes).unwrap_or_default();
         match self.random.below(100) {
             0..30 => self.disk.append(index, &mut self.random),
             30..36 => self.disk.linger(&mut self.random),
@@ -166,7 +167,7 @@ impl World {
             }
             4..6 if !self.disk.is_container => {
                 self.tally.copies += 1;
-                self.disk.copy_truncate(index);
+                self.disk.copy_truncate(index, &mut self.random);
             }
             6 if !self.disk.is_container => {
                 self.tally.moves += 1;
@@ -178,10 +179,9 @@ impl World {
 
     fn delete(&mut self) {
         self.tally.deletions += 1;
-        let Self { disk, publisher, process, .. } = self;
-        disk.delete(|path, text, lines| {
-            let is_open = process.as_ref().is_some_and(|process| process.has_open(path));
-            is_open || publisher.with_book(|book| is_confirmed(book, text, lines.lines))
+        let Self { disk, publisher, .. } = self;
+        disk.delete(|text, lines| {
+            publisher.with_book(|book| is_confirmed(book, text, lines.lines))
         });
     }
 
@@ -191,6 +191,7 @@ impl World {
         self.looked_at = self.clock;
         let now = self.now();
         if let Some(process) = &mut self.process {
+            tracing::debug!("look");
             process.look(now);
             for text in &mut self.disk.texts {
                 text.copied = text.copied.map(|looks| looks + 1);
@@ -210,6 +211,7 @@ impl World {
         let now = self.now();
         if let Some(process) = &mut self.process {
             process.keep_positions(now);
+            tracing::debug!("positions");
             for text in &mut self.disk.texts {
                 text.copied = text.copied.filter(|looks| *looks < COPY_KNOWN);
             }
@@ -229,6 +231,7 @@ impl World {
         ];
         let mode = self.random.pick(&MODES).unwrap();
         self.tally.failures += u64::from(matches!(mode, Mode::Fail | Mode::LoseAnswer));
+        tracing::debug!(?mode, "publisher");
         self.publisher.set(mode);
         if self.random.once_in(2) {
             let bad = self.random.below(6) as usize;
@@ -238,6 +241,7 @@ impl World {
 
     fn start(&mut self) {
         if self.process.is_none() {
+            tracing::debug!("start");
             let positions = self.folder.path().join("positions");
             self.process = Some(Process::start(&self.sources, &positions, &self.publisher));
             self.look();
@@ -247,6 +251,7 @@ impl World {
     fn kill(&mut self) {
         let Some(process) = self.process.take() else { return };
         self.tally.kills += 1;
+        tracing::debug!("kill");
         process.kill();
         self.gone();
         self.forget();
@@ -274,6 +279,7 @@ impl World {
         self.publisher.set(Mode::Deliver);
         self.publisher.answer(|_| true);
         let Some(mut process) = self.process.take() else { return };
+        tracing::debug!("end");
         for _ in 0..ENDING_TURNS {
             self.pass(Duration::from_secs(1));
             process.send(self.now(), true);
