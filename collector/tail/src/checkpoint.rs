@@ -172,15 +172,16 @@ pub(crate) fn write<'a>(
 }
 
 fn entry(file: &File, stamp: u64) -> Entry {
+    let (path, base) = (file.sure_path(), file.sure_base());
     Entry {
         device: file.device,
         inode: file.inode,
         fingerprint: file.fingerprint,
         position: file.committed.noted(),
         modified: stamp,
-        source: file.source,
-        path: file.path.to_string_lossy().into_owned(),
-        base: (file.base != file.path).then(|| file.base.to_string_lossy().into_owned()),
+        source: file.before.as_ref().map_or(file.source, |names| names.source),
+        path: path.to_string_lossy().into_owned(),
+        base: (base != path).then(|| base.to_string_lossy().into_owned()),
     }
 }
 

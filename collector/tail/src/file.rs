@@ -1,7 +1,7 @@
 //! One file: where it was seen, how far it is read, and what of that is acknowledged.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::fingerprint::Fingerprint;
 use crate::machine::FileId;
@@ -54,6 +54,17 @@ impl Place {
     pub(crate) fn is_unseen(self) -> bool {
         matches!(self, Self::Unseen(_))
     }
+}
+
+/// The identity of a file that is gone and whose inode another file has: no file's.
+const NOWHERE: (u64, u64) = (0, 0);
+
+/// How a file was called.
+#[derive(Debug)]
+pub(crate) struct Names {
+    pub(crate) path: PathBuf,
+    pub(crate) base: PathBuf,
+    pub(crate) source: usize,
 }
 
 #[derive(Debug)]
@@ -131,6 +142,9 @@ pub(crate) struct File {
     pub(crate) path: PathBuf,
     /// The last name of it that is read: what rotated names are derived from.
     pub(crate) base: PathBuf,
+    /// Where it was before it was seen under another name while it wasn't open: until that is
+    /// opened, it may be another file that has its inode now.
+    pub(crate) before: Option<Names>,
     pub(crate) device: u64,
     pub(crate) inode: u64,
     pub(crate) fingerprint: Fingerprint,
@@ -159,6 +173,8 @@ pub(crate) struct File {
     pub(crate) looks_at_end: u32,
     /// Taken for a rotated file of its base, by its name and its time alone.
     pub(crate) stranger: bool,
+    /// Of a stranger: it is younger than all that was known of its base when it was met.
+    pub(crate) is_young: bool,
     /// What it was before it began again: the last few times.
     pub(crate) formers: VecDeque<Former>,
     /// The stamp of what is known to be in it. Rotated files and copies that are younger aren't
@@ -179,6 +195,7 @@ impl File {
             source,
             base: path.clone(),
             path,
+            before: None,
             device: identity.0,
             inode: identity.1,
             fingerprint: Fingerprint::default(),
@@ -195,6 +212,7 @@ impl File {
             at_end: false,
             looks_at_end: 0,
             stranger: false,
+            is_young: false,
             formers: VecDeque::new(),
             verified: 0,
             unsettled: 0,
@@ -206,6 +224,43 @@ impl File {
 
     pub(crate) fn identity(&self) -> (u64, u64) {
         (self.device, self.inode)
+    }
+
+    /// The names that it surely had last.
+    pub(crate) fn sure_path(&self) -> &Path {
+        self.before.as_ref().map_or(&self.path, |names| &names.path)
+    }
+
+    pub(crate) fn sure_base(&self) -> &Path {
+        self.before.as_ref().map_or(&self.base, |names| &names.base)
+    }
+
+    /// Whether a copy of what it was, or its own place, is still looked for.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.unsettled > 0 || self.stranger && self.packed.is_none_or(|it| it.twin.is_none())
+    }
+
+    /// What it was before it began again, as a file that is gone.
+    pub(crate) fn gone(&self, former: &Former) -> Self {
+        let path = self.sure_path().to_owned();
+        let source = self.before.as_ref().map_or(self.source, |names| names.source);
+        let mut gone = Self::new(source, path, NOWHERE, Position::default());
+        self.sure_base().clone_into(&mut gone.base);
+        gone.fingerprint = former.fingerprint;
+        gone.size = former.taken.offset + former.missing_bytes;
+        gone.verified = self.verified;
+        gone.place = Place::Unseen(0);
+        gone
+    }
+
+    /// Another file has its inode now: it is gone.
+    pub(crate) fn part(&mut self) {
+        if let Some(Names { path, base, source }) = self.before.take() {
+            (self.path, self.base, self.source) = (path, base, source);
+        }
+        (self.device, self.inode) = NOWHERE;
+        self.place = Place::Unseen(0);
+        self.unsettled = UNSETTLED_LOOKS;
     }
 
     /// What is known to be there and wasn't read.

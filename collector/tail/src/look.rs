@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::file::{File, Place, State};
+use crate::file::{File, Names, Place, State};
 use crate::machine::{Action, Event, FileId, Tail, gone};
 use crate::packed::{Packed, unpacked_name};
 use crate::position::Position;
@@ -27,6 +27,8 @@ struct Rotated {
     base: PathBuf,
     /// The youngest stamp that is known of that name.
     youngest: u64,
+    /// Whether it is younger.
+    is_young: bool,
 }
 
 /// A regular file that a look found.
@@ -108,10 +110,10 @@ impl Tail {
     /// that had it is gone: often a text's, as its inode is free once it is compressed.
     fn part_reused(&mut self, chosen: &[&Seen]) {
         for seen in chosen {
-            let Some(id) = self.by_identity.get(&seen.identity()) else { continue };
+            let Some(id) = self.by_identity.get(&seen.identity()).copied() else { continue };
             let is_packed = !seen.inside && unpacked_name(&seen.path).is_some();
-            if self.files.get(id).is_some_and(|file| file.packed.is_some() != is_packed) {
-                self.by_identity.remove(&seen.identity());
+            if self.files.get(&id).is_some_and(|file| file.packed.is_some() != is_packed) {
+                self.part(id);
             }
         }
     }
@@ -158,11 +160,11 @@ impl Tail {
                 else {
                     continue;
                 };
-                let is_young = seen.modified >= youngest;
-                let may_be_rest = unpacked.is_some() && bereft.contains(folder);
-                if wanted || is_young || may_be_rest {
+                let is_young = wanted || seen.modified >= youngest;
+                let may_be_rest = bereft.contains(folder);
+                if is_young || may_be_rest {
                     let base = base.to_owned();
-                    rotated.insert(seen.identity(), Rotated { base, youngest });
+                    rotated.insert(seen.identity(), Rotated { base, youngest, is_young });
                 }
             }
         }
@@ -176,7 +178,7 @@ impl Tail {
     fn bases(&self) -> HashMap<&Path, Vec<(&Path, u64)>> {
         let mut youngest: HashMap<&Path, u64> = HashMap::new();
         for file in self.files.values() {
-            let modified = youngest.entry(&file.base).or_default();
+            let modified = youngest.entry(file.sure_base()).or_default();
             *modified = (*modified).max(file.verified);
         }
         let mut bases: HashMap<&Path, Vec<(&Path, u64)>> = HashMap::new();
@@ -206,13 +208,13 @@ impl Tail {
         let offset = if at_end { seen.size } else { 0 };
         let from = Position::at(offset);
         let mut file = File::new(seen.source, seen.path.clone(), seen.identity(), from);
-        if let Some(Rotated { base, youngest }) = rotated.filter(|_| !seen.inside) {
+        if let Some(Rotated { base, youngest, is_young }) = rotated.filter(|_| !seen.inside) {
             file.base.clone_from(base);
             file.stranger = true;
+            file.is_young = *is_young;
+            file.verified = *youngest;
             if unpacked_name(&seen.path).is_some() {
-                let is_young = seen.modified >= *youngest;
-                file.verified = *youngest;
-                file.packed = Some(Packed { is_young, ..Packed::default() });
+                file.packed = Some(Packed::default());
             }
         }
         file.at_end = at_end;
@@ -231,6 +233,11 @@ impl Tail {
     ) {
         let Some(file) = self.files.get_mut(&id) else { return };
         let moved = file.path != seen.path;
+        if moved && file.state != State::Open && file.before.is_none() {
+            let (path, base) = (file.path.clone(), file.base.clone());
+            file.before = Some(Names { path, base, source: file.source });
+            file.suspect = true;
+        }
         if file.recalled {
             self.recalled.remove(&(file.inode, file.path.clone()));
             file.recalled = false;
@@ -296,6 +303,7 @@ impl Tail {
                 Place::Inside | Place::Outside => 1,
             };
             file.place = Place::Unseen(looks);
+            file.unsettled = file.unsettled.saturating_sub(1);
             if looks == 1 {
                 // What was passed by may be the rest of it, compressed.
                 self.passed.clear();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::checkpoint::{self, Recalled};
 use crate::file::{Acknowledged, File, Former, State, Ticket};
 use crate::fingerprint::Fingerprint;
+use crate::packed::is_kin;
 use crate::position::Position;
 
 /// A file's number in this process. Never used twice.
@@ -218,9 +219,20 @@ impl Tail {
         }
         let Some(file) = self.files.get_mut(&id) else { return Opened::Stale };
         if !is_packed && (size < file.read || !file.fingerprint.fits(head)) {
+            if !is_kin(file.sure_base(), &file.path) {
+                // Another file's inode by now: that is met at the next look.
+                self.part(id);
+                self.wanted.insert(identity);
+                return Opened::Stale;
+            }
             self.begin_again(id);
+            self.leave_gone(id);
         }
         let Some(file) = self.files.get_mut(&id) else { return Opened::Stale };
+        file.before = None;
+        if file.is_ended() {
+            return Opened::Stale;
+        }
         file.state = State::Open;
         self.open += 1;
         file.size = size;
@@ -255,11 +267,12 @@ impl Tail {
     fn is_rotated(&mut self, id: FileId, head: &[u8]) -> bool {
         let Some(stranger) = self.files.get(&id) else { return false };
         let (base, identity) = (stranger.base.clone(), stranger.identity());
+        let is_young = stranger.is_young;
         let begins_like = |print: &Fingerprint| print.covered_bytes() > 0 && print.fits(head);
         let (mut original, mut gone) = (None, None);
         let mut is_copy = head.is_empty();
-        for (other, file) in self.files.iter_mut().filter(|(_, file)| file.base == base) {
-            if *other == id {
+        for (other, file) in &mut self.files {
+            if *other == id || file.stranger || file.sure_base() != base {
                 continue;
             }
             let is_left = |former: &&Former| begins_like(&former.fingerprint);
@@ -282,7 +295,7 @@ impl Tail {
             self.replace(gone, id);
             return false;
         }
-        if is_copy && original.is_none() {
+        if (is_copy || !is_young) && original.is_none() {
             self.remove(id);
             if !head.is_empty() {
                 self.passed.insert(identity);
@@ -312,10 +325,42 @@ impl Tail {
         let Some(file) = self.files.get_mut(&id) else { return };
         file.begin_again();
         self.events.push(Event::BeganAgain { path: file.path.clone() });
-        if let Some(copy) = file.copy.take() {
+        self.want_copy(id);
+        self.dirty = true;
+    }
+
+    /// A file has lost its text: the copy of it is wanted.
+    fn want_copy(&mut self, id: FileId) {
+        if let Some(copy) = self.files.get_mut(&id).and_then(|file| file.copy.take()) {
             self.passed.remove(&copy);
             self.wanted.insert(copy);
         }
+    }
+
+    /// A file that wasn't open has begun again: what it was before is a file that is gone, so that
+    /// a copy of it, or the rest of it compressed, is known also after a restart.
+    fn leave_gone(&mut self, id: FileId) {
+        let Some(file) = self.files.get(&id) else { return };
+        let Some(former) = file.formers.front() else { return };
+        if former.fingerprint.covered_bytes() == 0 {
+            return;
+        }
+        let generation = former.generation();
+        let gone = self.insert(file.gone(former));
+        self.inherit(gone, id, generation);
+    }
+
+    /// What has a file's inode isn't that file, which is gone.
+    pub(crate) fn part(&mut self, id: FileId) {
+        let Some(file) = self.files.get_mut(&id) else { return };
+        if self.by_identity.get(&file.identity()) == Some(&id) {
+            self.by_identity.remove(&file.identity());
+        }
+        self.recalled.remove(&(file.inode, file.path.clone()));
+        file.part();
+        // What was passed by may be a copy of it, or the rest of it, compressed.
+        self.passed.clear();
+        self.want_copy(id);
         self.dirty = true;
     }
 
@@ -433,15 +478,15 @@ impl Tail {
         let sources = sources.map(|(source, begun)| (source.name.as_str(), *begun));
         // A stranger is on record once it proved to be no copy.
         let known = self.files.values().filter(|file| !file.stranger);
-        // Copies of files that have just begun again stay younger than what is on record of their
-        // name until they are found.
+        // Copies of files that have just begun again, and strangers, stay younger than what is on
+        // record of their name until they are found and opened.
         let mut stamps: HashMap<&Path, u64> = HashMap::new();
-        for file in self.files.values().filter(|file| file.unsettled > 0) {
-            let stamp = stamps.entry(&file.base).or_insert(file.verified);
+        for file in self.files.values().filter(|file| file.is_unsettled()) {
+            let stamp = stamps.entry(file.sure_base()).or_insert(file.verified);
             *stamp = file.verified.min(*stamp);
         }
         let stamp = |file: &File| {
-            let unsettled = stamps.get(file.base.as_path()).copied().unwrap_or(u64::MAX);
+            let unsettled = stamps.get(file.sure_base()).copied().unwrap_or(u64::MAX);
             file.verified.min(unsettled)
         };
         Some(checkpoint::write(sources, known.map(|file| (file, stamp(file)))))

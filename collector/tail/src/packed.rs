@@ -26,15 +26,13 @@ pub(crate) struct Packed {
     /// Its decompressed length, once it was read to its end.
     #[serde(rename = "e")]
     pub(crate) end: Option<u64>,
-    /// Its compressed bytes, as the last look found them.
-    #[serde(skip)]
-    pub(crate) packed_bytes: u64,
+    /// Its compressed bytes and its stamp, as the last look found them. Releases that didn't keep
+    /// them make it be opened once.
+    #[serde(rename = "z", default)]
+    pub(crate) seen: (u64, u64),
     /// The file that is there, or open, with the same text; and its generation.
     #[serde(skip)]
     pub(crate) twin: Option<(FileId, u64)>,
-    /// Younger than all that was known of its name when it was met.
-    #[serde(skip)]
-    pub(crate) is_young: bool,
 }
 
 impl File {
@@ -55,7 +53,9 @@ impl File {
     fn pass(&mut self) {
         self.stranger = false;
         self.verified = self.verified.max(self.modified);
-        self.packed = Some(Packed { end: Some(self.taken.offset), ..Packed::default() });
+        if let Some(packed) = &mut self.packed {
+            (packed.end, packed.twin) = (Some(self.taken.offset), None);
+        }
     }
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn unpacked_name(path: &Path) -> Option<PathBuf> {
 }
 
 /// Whether a compressed file, by its name before, can be made of a file whose name was `base`.
-fn is_kin(base: &Path, name: &Path) -> bool {
+pub(crate) fn is_kin(base: &Path, name: &Path) -> bool {
     base == name || is_rotated_name(base, name)
 }
 
@@ -75,19 +75,19 @@ impl Tail {
         let is_missing =
             |file: &&File| file.packed.is_none() && (file.recalled || file.place.is_unseen());
         let missing = self.files.values().filter(is_missing);
-        missing.filter_map(|file| file.base.parent()).collect()
+        missing.filter_map(|file| file.sure_base().parent()).collect()
     }
 
     /// What a compressed file is that was opened for the first time and begins with `head`
     /// decompressed. Whether it is to be read now.
     pub(crate) fn meet_packed(&mut self, id: FileId, head: &[u8]) -> bool {
         let Some(file) = self.files.get(&id) else { return false };
-        let (identity, young) = (file.identity(), file.packed.is_some_and(|it| it.is_young));
+        let (identity, young) = (file.identity(), file.is_young);
         let Some(name) = unpacked_name(&file.path) else { return false };
         let begins_like = |print: &Fingerprint| print.covered_bytes() > 0 && print.fits(head);
         let mut like: Vec<(usize, FileId, Option<u64>)> = Vec::new();
         for (other, file) in self.files.iter().filter(|(other, _)| **other != id) {
-            if file.stranger || !is_kin(&file.base, &name) {
+            if file.stranger || !is_kin(file.sure_base(), &name) {
                 continue;
             }
             if begins_like(&file.fingerprint) {
@@ -105,6 +105,9 @@ impl Tail {
             Some((_, original, Some(generation))) => self.inherit(id, original, generation),
             Some((_, twin, None)) => {
                 let generation = self.files.get(&twin).map_or(0, |file| file.generation);
+                if let Some(file) = self.files.get_mut(&id) {
+                    file.fingerprint = Fingerprint::of(head);
+                }
                 self.set_twin(id, (twin, generation));
                 return false;
             }
@@ -180,10 +183,12 @@ impl Tail {
         }
         (file.device, file.inode) = same.identity();
         file.path = same.path;
+        file.before = None;
         file.modified = same.modified;
         file.recalled = false;
         file.place = Place::Outside;
-        file.packed = same.packed.map(|_| Packed::default());
+        let seen = same.packed.map(|packed| packed.seen);
+        file.packed = seen.map(|seen| Packed { seen, ..Packed::default() });
         self.by_identity.insert(file.identity(), id);
         self.unpack(id);
     }
@@ -191,20 +196,25 @@ impl Tail {
     /// A compressed file was seen. Whether it is to be opened.
     pub(crate) fn update_packed(file: &mut File, seen: &Seen) -> bool {
         let Some(packed) = &mut file.packed else { return false };
-        let changed = seen.modified != file.modified || seen.size != packed.packed_bytes;
-        packed.packed_bytes = seen.size;
+        let changed = packed.seen != (seen.size, seen.modified);
+        packed.seen = (seen.size, seen.modified);
         file.modified = seen.modified;
-        let check = std::mem::take(&mut file.suspect) || changed;
-        check && file.state == State::Closed && file.is_unpacked()
+        // One that was read, or has a twin, may be another by now.
+        let check = std::mem::take(&mut file.suspect) && file.is_unpacked() || changed;
+        check && file.state == State::Closed
     }
 
     /// A compressed file that was opened before begins otherwise: it is another now.
     pub(crate) fn is_another(&mut self, id: FileId, head: &[u8]) -> bool {
         let of = self.files.get(&id).filter(|file| file.packed.is_some());
         let Some(file) = of.filter(|file| !file.fingerprint.fits(head)) else { return false };
-        let (path, lost_bytes) = (file.path.clone(), file.unread_bytes());
-        self.events.push(Event::Gone { path, lost_bytes });
+        if !file.is_ended() {
+            let (path, lost_bytes) = (file.path.clone(), file.unread_bytes());
+            self.events.push(Event::Gone { path, lost_bytes });
+        }
+        let identity = file.identity();
         self.remove(id);
+        self.wanted.insert(identity);
         true
     }
 

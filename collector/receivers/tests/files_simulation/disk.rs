@@ -28,6 +28,16 @@ pub(super) struct Text {
     /// It was copied, and positions may not have the copy yet: looks since. A kill may make all of
     /// it come again meanwhile.
     pub(super) copied: Option<u32>,
+    /// The process has seen it under its name.
+    pub(super) seen: bool,
+    /// Positions have it under its name: it is known under any other.
+    pub(super) recorded: bool,
+}
+
+impl Text {
+    fn is_renamed(&mut self) {
+        (self.seen, self.recorded) = (false, false);
+    }
 }
 
 /// Who writes one text to one open file.
@@ -304,7 +314,11 @@ impl Disk {
             fs::rename(&old.path, &to).unwrap();
             say("moved", &old.path, &to);
             old.path = to;
-        } else if let Some(writer) = self.current[index].1.take() {
+            self.texts[old.text].is_renamed();
+        } else if let Some(writer) = self.current[index].1.take_if(|writer| {
+            // Of one that nobody knew, nobody could tell under such a name.
+            self.texts[writer.text].recorded
+        }) {
             let path = self.folder.join(format!("kept{number}"));
             fs::rename(&self.current[index].0, &path).unwrap();
             say("moved", &self.current[index].0, &path);
@@ -332,15 +346,15 @@ impl Disk {
     /// A file that left its name is compressed: at once under its name, or in two pieces.
     pub(super) fn compress(&mut self, random: &mut Random) -> bool {
         let at = random.below(self.old.len().max(1) as u64) as usize;
-        let foreign = |path: &Path| {
-            let path = path.to_string_lossy();
-            path.contains("kept") || path.ends_with(".gz")
+        // One that came back under a name nobody knew can't be told once it is compressed.
+        let is_foreign = |old: &Old| {
+            let path = old.path.to_string_lossy();
+            let is_unknown = path.contains("back") && !self.texts[old.text].recorded;
+            path.contains("kept") || path.ends_with(".gz") || is_unknown
         };
-        let Some(old) = self.old.get_mut(at).filter(|old| !foreign(&old.path)) else {
-            return false;
-        };
+        let Some(old) = self.old.get(at).filter(|old| !is_foreign(old)) else { return false };
         let to = packed_name(&old.path);
-        let writer = old.writer.take();
+        let writer = self.old[at].writer.take();
         writer.into_iter().for_each(|mut writer| self.finish(&mut writer));
         let (bytes, file) = match self.old[at].packing.take() {
             Some(rest) => (rest, OpenOptions::new().append(true).open(&to).unwrap()),

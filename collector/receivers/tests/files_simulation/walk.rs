@@ -195,6 +195,7 @@ impl World {
             process.look(now);
             for text in &mut self.disk.texts {
                 text.copied = text.copied.map(|looks| looks + 1);
+                text.seen = true;
             }
         }
     }
@@ -214,6 +215,7 @@ impl World {
             tracing::debug!("positions");
             for text in &mut self.disk.texts {
                 text.copied = text.copied.filter(|looks| *looks < COPY_KNOWN);
+                text.recorded = text.seen;
             }
         }
     }
@@ -262,7 +264,10 @@ impl World {
         let texts = &mut self.disk.texts;
         let excused = |text: usize| texts[text].copied.is_some();
         self.publisher.with_book(|book| book.kill(excused));
-        texts.iter_mut().for_each(|text| text.copied = text.copied.map(|_| 0));
+        for text in texts {
+            text.copied = text.copied.map(|_| 0);
+            text.seen = text.recorded;
+        }
     }
 
     /// What was deleted and not read to its end is lost with the process that had it open.
