@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::fingerprint::Fingerprint;
 use crate::machine::FileId;
-use crate::packed::Packed;
+use crate::packed::{Packed, is_kin};
 use crate::position::Position;
 
 /// A range of a file that was sent and isn't acknowledged. Give it back with
@@ -233,6 +233,13 @@ impl File {
 
     pub(crate) fn sure_base(&self) -> &Path {
         self.before.as_ref().map_or(&self.base, |names| &names.base)
+    }
+
+    /// Whether another text in it may be its own: it has the name that it had, or one of rotation
+    /// of that.
+    pub(crate) fn may_have_begun_again(&self) -> bool {
+        let was_inside = self.sure_path() == self.sure_base();
+        self.before.is_none() || was_inside && is_kin(self.sure_base(), &self.path)
     }
 
     /// Whether a copy of what it was, or its own place, is still looked for.

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use crate::checkpoint::{self, Recalled};
 use crate::file::{Acknowledged, File, Former, State, Ticket};
 use crate::fingerprint::Fingerprint;
-use crate::packed::is_kin;
 use crate::position::Position;
 
 /// A file's number in this process. Never used twice.
@@ -219,7 +218,7 @@ impl Tail {
         }
         let Some(file) = self.files.get_mut(&id) else { return Opened::Stale };
         if !is_packed && (size < file.read || !file.fingerprint.fits(head)) {
-            if !is_kin(file.sure_base(), &file.path) {
+            if !file.may_have_begun_again() {
                 // Another file's inode by now: that is met at the next look.
                 self.part(id);
                 self.wanted.insert(identity);

@@ -84,6 +84,14 @@ impl Tail {
         let Some(file) = self.files.get(&id) else { return false };
         let (identity, young) = (file.identity(), file.is_young);
         let Some(name) = unpacked_name(&file.path) else { return false };
+        let is_unjudged = |file: &File| {
+            file.packed.is_none() && file.stranger && file.path == name && !file.place.is_unseen()
+        };
+        if !self.wanted.is_empty() || self.files.values().any(is_unjudged) {
+            // What it is made of may still be there, and is opened first.
+            self.not_opened(id);
+            return false;
+        }
         let begins_like = |print: &Fingerprint| print.covered_bytes() > 0 && print.fits(head);
         let mut like: Vec<(usize, FileId, Option<u64>)> = Vec::new();
         for (other, file) in self.files.iter().filter(|(other, _)| **other != id) {
