@@ -190,6 +190,13 @@ impl Tail {
         bases
     }
 
+    /// Whether rotation may have made this name of one that is read.
+    pub(crate) fn is_rotated_path(&self, path: &Path) -> bool {
+        let bases = self.bases();
+        let of = path.parent().and_then(|folder| bases.get(folder));
+        of.is_some_and(|bases| nearest(bases, path).is_some_and(|(base, _)| base != path))
+    }
+
     /// A file that isn't known yet. None if it is of no concern.
     fn meet(&mut self, seen: &Seen, rotated: Option<&Rotated>) -> Option<FileId> {
         if !seen.inside && rotated.is_none() {

@@ -216,14 +216,18 @@ impl Tail {
         if !is_ours {
             return Opened::Stale;
         }
-        let Some(file) = self.files.get_mut(&id) else { return Opened::Stale };
-        if !is_packed && (size < file.read || !file.fingerprint.fits(head)) {
-            if !file.may_have_begun_again() {
-                // Another file's inode by now: that is met at the next look.
-                self.part(id);
-                self.wanted.insert(identity);
-                return Opened::Stale;
-            }
+        let Some(file) = self.files.get(&id) else { return Opened::Stale };
+        let is_same = size >= file.read && file.fingerprint.fits(head);
+        let may_be_it = file.may_have_begun_again();
+        // Where nothing is known of what was in it, a name of rotation tells.
+        let is_told = || file.fingerprint.covered_bytes() > 0 || !self.is_rotated_path(&file.path);
+        if !(is_packed || may_be_it || is_same && is_told()) {
+            // Another file's inode by now: that is met at the next look.
+            self.part(id);
+            self.wanted.insert(identity);
+            return Opened::Stale;
+        }
+        if !is_packed && !is_same {
             self.begin_again(id);
             self.leave_gone(id);
         }
