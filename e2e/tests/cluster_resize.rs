@@ -15,8 +15,10 @@ use serde_json::{Value, json};
 /// Three times what a gateway with [`CPU_START`] does, and more than one does with the next limit,
 /// for over four minutes: it is ended as soon as what was waited for has come. 40,000 a second came
 /// to nine tenths of the next limit, which is enough.
-const RATE: u64 = 60_000;
-const SPANS: u64 = RATE * 260;
+const CPU_RATE: u64 = 60_000;
+/// What fills nine tenths of a gateway's [`MEMORY_START`], and that one can follow.
+const MEMORY_RATE: u64 = 40_000;
+const SECONDS: u64 = 260;
 /// Where gateways start: a fiftieth of a core.
 const CPU_START: &str = "20m";
 /// Where they start in the second test: a gateway at work uses nine tenths of it.
@@ -59,7 +61,7 @@ impl Gateway {
 fn stored_once(verdict: &Verdict) {
     assert_eq!((verdict.missing, verdict.altered), (0, 0), "{}", verdict.line);
     assert_eq!(verdict.duplicated, 0, "{}", verdict.line);
-    assert!(verdict.sent >= RATE, "{}", verdict.line);
+    assert!(verdict.sent >= MEMORY_RATE, "{}", verdict.line);
 }
 
 /// Scenario: one gateway, which may not get company, gets more than it does. Guarantee: its limit of
@@ -79,7 +81,7 @@ fn a_gateway_at_its_processor_limit_gets_more_in_place() {
     let begin = Gateway::of(&cluster, &pipeline).unwrap();
     assert_eq!(begin.limit("cpu"), Some(CPU_START));
     let folder = tempfile::tempdir().unwrap();
-    let load = pipeline.load(&stack, 73, SPANS, Some(RATE)).unwrap();
+    let load = pipeline.load(&stack, 73, CPU_RATE * SECONDS, Some(CPU_RATE)).unwrap();
     let (load, rose) = (load.start(folder.path()).unwrap(), Instant::now());
     let mut limits = vec![CPU_START.to_owned()];
     wait::until("more processor time, twice", GROWTH_LIMIT, || {
@@ -163,7 +165,7 @@ fn memory_grows_by_replacing_pods_where_resizing_is_refused() {
     let begin = Gateway::of(&cluster, &pipeline).unwrap();
     assert_eq!(begin.limit("memory"), Some(MEMORY_START));
     let folder = tempfile::tempdir().unwrap();
-    let load = pipeline.load(&stack, 74, SPANS, Some(RATE)).unwrap();
+    let load = pipeline.load(&stack, 74, MEMORY_RATE * SECONDS, Some(MEMORY_RATE)).unwrap();
     let (load, rose) = (load.start(folder.path()).unwrap(), Instant::now());
     wait::until("a pod with more memory", GROWTH_LIMIT, || {
         let now = Gateway::of(&cluster, &pipeline)?;
