@@ -1,8 +1,10 @@
 //! A process: the worker as it ships, and a publisher that does as it is told.
 
+#![allow(clippy::unwrap_in_result)]
+
 use std::collections::{HashSet, VecDeque};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -63,21 +65,23 @@ impl Publisher {
     }
 
     pub(super) fn set(&self, mode: Mode) {
-        self.0.lock().unwrap().mode = mode;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).mode = mode;
     }
 
     pub(super) fn with_book<T>(&self, does: impl FnOnce(&mut Book) -> T) -> T {
-        does(&mut self.0.lock().unwrap().book)
+        does(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).book)
     }
 
     /// What is wrong, if something is.
     pub(super) fn verdict(&self) -> Result<(), String> {
-        self.0.lock().unwrap().failed.clone().map_or(Ok(()), Err)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).failed.clone().map_or(Ok(()), Err)
     }
 
     /// Answers what is held, `well` or not.
     pub(super) fn answer(&self, well: impl Fn(usize) -> bool) {
-        for (index, flight) in self.0.lock().unwrap().flights.iter_mut().enumerate() {
+        for (index, flight) in
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).flights.iter_mut().enumerate()
+        {
             if let Some((sender, _)) = flight.held.take() {
                 let well = well(index);
                 flight.answer = Some(well);
@@ -89,7 +93,8 @@ impl Publisher {
 
     /// What the worker will have learned after its next turn of sending.
     fn learn(&self) {
-        let State { flights, book, .. } = &mut *self.0.lock().unwrap();
+        let State { flights, book, .. } =
+            &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(answer) = flights.front().and_then(|flight| flight.answer) {
             if !answer {
                 book.troubles += 1;
@@ -137,7 +142,7 @@ impl State {
 
 impl Publish for Publisher {
     fn publish(&self, request: Request<'_>) -> Result<Delivery, Refused> {
-        let mut state = self.0.lock().unwrap();
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.mode == Mode::Refuse {
             return Err(Refused::Full);
         }
@@ -235,6 +240,6 @@ impl Process {
     /// As a kill: nothing is finished, and requests without an answer come to nothing.
     pub(super) fn kill(self) {
         drop(self.worker);
-        self.publisher.0.lock().unwrap().flights.clear();
+        self.publisher.0.lock().unwrap_or_else(PoisonError::into_inner).flights.clear();
     }
 }
