@@ -125,6 +125,18 @@ impl Cluster {
         Ok(list["items"].as_array().cloned().unwrap_or_default())
     }
 
+    /// The pods of an edge pool.
+    ///
+    /// # Errors
+    /// When they can't be listed.
+    pub fn edge_pods(&self, namespace: &str, pool: &str) -> Result<Vec<Value>> {
+        let selector = format!(
+            "app.kubernetes.io/name=millrace-collector,app.kubernetes.io/component=edge,\
+             app.kubernetes.io/instance={pool}"
+        );
+        self.list(namespace, "pods", &selector)
+    }
+
     /// One condition of an object, when it has it.
     ///
     /// # Errors

@@ -24,11 +24,7 @@ const ON_NODES: &str = "on-nodes";
 
 /// The pool's pods: which, and how often each was started again.
 fn lives(cluster: &Cluster, namespace: &str, pool: &str) -> Result<Vec<(String, u64)>> {
-    let selector = format!(
-        "app.kubernetes.io/name=millrace-collector,app.kubernetes.io/component=edge,\
-         app.kubernetes.io/instance={pool}"
-    );
-    let pods = cluster.list(namespace, "pods", &selector)?;
+    let pods = cluster.edge_pods(namespace, pool)?;
     let life = |pod: &Value| {
         let restarts = pod["status"]["containerStatuses"][0]["restartCount"].as_u64();
         (pod["metadata"]["uid"].as_str().unwrap_or("").to_owned(), restarts.unwrap_or(0))

@@ -54,11 +54,7 @@ fn writer(image: &str) -> Value {
 
 /// The pod of the edge pool.
 fn agent(cluster: &Cluster, namespace: &str) -> Result<Value> {
-    let selector = format!(
-        "app.kubernetes.io/name=millrace-collector,app.kubernetes.io/component=edge,\
-         app.kubernetes.io/instance={NAME}"
-    );
-    let mut pods = cluster.list(namespace, "pods", &selector)?;
+    let mut pods = cluster.edge_pods(namespace, NAME)?;
     ensure!(pods.len() == 1, "{} pods", pods.len());
     Ok(pods.remove(0))
 }
