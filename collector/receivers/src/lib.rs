@@ -7,5 +7,5 @@ pub mod otlp;
 
 /// For tests by seed.
 #[cfg(test)]
-#[path = "../tests/by_seed/random.rs"]
-mod random;
+#[path = "../tests/by_seed/mod.rs"]
+mod by_seed;

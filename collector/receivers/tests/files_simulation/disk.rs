@@ -11,7 +11,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::book::{Id, line_of};
-use crate::random::Random;
+use crate::by_seed::Random;
 
 /// Two: the standard output and the standard error. A plain file has the first alone.
 pub(super) const STREAMS: usize = 2;

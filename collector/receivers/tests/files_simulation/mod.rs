@@ -17,43 +17,12 @@ mod parts;
 mod process;
 mod walk;
 
-use std::{env, thread};
-
 use walk::{Tally, run};
+
+use crate::by_seed::{run_all, seeds};
 
 /// Seeds tried by default: some seconds of unoptimised code.
 const SEEDS: u64 = 100;
-
-/// Seeds that failed once.
-const FAILED_ONCE: &[u64] = &[];
-
-fn number(name: &str) -> Option<u64> {
-    env::var(name).ok()?.parse().ok()
-}
-
-/// Runs seeds on all cores: each is a directory of its own.
-fn run_all(seeds: &[u64]) -> (Tally, Vec<String>) {
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let part = |first: usize| {
-        let (mut tally, mut failed) = (Tally::default(), Vec::new());
-        for seed in seeds.iter().skip(first).step_by(threads) {
-            match run(*seed) {
-                Ok(one) => tally.add(&one),
-                Err(reason) => failed.push(format!("seed {seed}: {reason}")),
-            }
-        }
-        (tally, failed)
-    };
-    thread::scope(|scope| {
-        let parts: Vec<_> = (0..threads).map(|first| scope.spawn(move || part(first))).collect();
-        let (mut tally, mut failed) = (Tally::default(), Vec::new());
-        for (one, more) in parts.into_iter().map(|part| part.join().unwrap()) {
-            tally.add(&one);
-            failed.extend(more);
-        }
-        (tally, failed)
-    })
-}
 
 /// Scenario: random appends (lines in pieces, containers' lines in parts, two streams mixed),
 /// renames with writers that go on, copies that are cut, compressions, moves out of the pattern and
@@ -63,18 +32,8 @@ fn run_all(seeds: &[u64]) -> (Tally, Vec<String>) {
 /// was safe when positions were last written, and none at all without a kill or a failure.
 #[test]
 fn no_seed_loses_alters_or_reorders_a_line() {
-    let seeds: Vec<u64> = match number("MILLRACE_SEED") {
-        Some(seed) => {
-            // One seed is run to be looked at.
-            let _ = tracing_subscriber::fmt().with_env_filter("debug").without_time().try_init();
-            vec![seed]
-        }
-        None => {
-            let seeds = 0..number("MILLRACE_SEEDS").unwrap_or(SEEDS);
-            FAILED_ONCE.iter().copied().chain(seeds).collect()
-        }
-    };
-    let (all, failed) = run_all(&seeds);
+    let seeds = seeds(SEEDS);
+    let (all, failed) = run_all(&seeds, run, Tally::add);
     let count = seeds.len() as u64;
     assert!(failed.is_empty(), "{} of {count} seeds: {}", failed.len(), failed.join("\n"));
     println!("{count} seeds: {all:?}");

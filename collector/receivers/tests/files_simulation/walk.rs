@@ -10,7 +10,7 @@ use super::super::SourceSettings;
 use super::book::Book;
 use super::disk::{Disk, STREAMS};
 use super::process::{Mode, Process, Publisher};
-use crate::random::Random;
+use crate::by_seed::Random;
 
 /// Actions of a seed: with 4,000 seeds a million.
 const ACTIONS: usize = 250;

@@ -26,7 +26,7 @@ use super::cluster::{Group, MemberId};
 use super::member::SimMember;
 use super::sink::SimSink;
 use super::world::{Events, Log, Row, Shape, Stored, TOPIC, World, topic_at};
-use crate::random::Random;
+use crate::by_seed::Random;
 
 /// Once nothing goes wrong any more, everything is committed within this (P4: 180 s to serve, 120 s
 /// to have no lag).

@@ -22,41 +22,12 @@ mod member;
 mod sink;
 mod world;
 
-use std::ops::Range;
-use std::{env, thread};
-
 use driver::{Tally, run};
+
+use crate::by_seed::{run_all, seeds};
 
 /// Seeds tried by default: a few seconds of unoptimised code.
 const SEEDS: u64 = 300;
-
-fn number(name: &str) -> Option<u64> {
-    env::var(name).ok()?.parse().ok()
-}
-
-/// Runs seeds on all cores: each is a world of its own.
-fn run_all(seeds: &Range<u64>) -> (Tally, Vec<String>) {
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let part = |first: usize| {
-        let (mut tally, mut failed) = (Tally::default(), Vec::new());
-        for seed in seeds.clone().skip(first).step_by(threads) {
-            match run(seed) {
-                Ok(one) => tally.add(&one),
-                Err(reason) => failed.push(format!("seed {seed}: {reason}")),
-            }
-        }
-        (tally, failed)
-    };
-    thread::scope(|scope| {
-        let parts: Vec<_> = (0..threads).map(|first| scope.spawn(move || part(first))).collect();
-        let (mut tally, mut failed) = (Tally::default(), Vec::new());
-        for (one, more) in parts.into_iter().map(|part| part.join().unwrap()) {
-            tally.add(&one);
-            failed.extend(more);
-        }
-        (tally, failed)
-    })
-}
 
 /// Scenario: kills, freezes past the session's time-out, drains, scaling, a topic made again,
 /// refused and lost commits, answers about commits that are old to whoever knows better, late,
@@ -68,16 +39,9 @@ fn run_all(seeds: &Range<u64>) -> (Tally, Vec<String>) {
 /// is held any more.
 #[test]
 fn no_seed_loses_or_doubles_a_record() {
-    let seeds = match number("MILLRACE_SEED") {
-        Some(seed) => {
-            // One seed is run to be looked at.
-            let _ = tracing_subscriber::fmt().with_env_filter("debug").without_time().try_init();
-            seed..seed + 1
-        }
-        None => 0..number("MILLRACE_SEEDS").unwrap_or(SEEDS),
-    };
-    let (all, failed) = run_all(&seeds);
-    let count = seeds.end - seeds.start;
+    let seeds = seeds(SEEDS);
+    let (all, failed) = run_all(&seeds, run, Tally::add);
+    let count = seeds.len() as u64;
     assert!(failed.is_empty(), "{} of {count} seeds: {}", failed.len(), failed.join("\n"));
     println!("{count} seeds: {all:?}");
     if count >= SEEDS {

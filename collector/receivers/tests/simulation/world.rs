@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use millrace_pipeline::sink::{Completion, DeadLetter, Insert, Outcome, Rejection};
 
 use super::cluster::Group;
-use crate::random::Random;
+use crate::by_seed::Random;
 
 /// The one topic there is.
 pub(super) const TOPIC: &str = "otlp_traces";
