@@ -248,9 +248,8 @@ mod tests {
     }
 
     /// Scenario: of a file with two streams, records of one are written past the beginning of an
-    /// open
-    /// one of the other; and a document of a release that kept the offset alone. Guarantee: the
-    /// first is on record whole; the second is read on from its offset.
+    /// open one of the other; and a document of a release that kept the offset alone. Guarantee:
+    /// the first is on record whole; the second is read on from its offset.
     #[test]
     fn what_is_written_of_each_stream_is_on_record() {
         let position = Position { offset: 10, written: [90, 10, 120] };

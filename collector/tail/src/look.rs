@@ -384,8 +384,7 @@ fn open(id: FileId, file: &File) -> Action {
 }
 
 /// The name of which rotation made `name`, with its youngest stamp: if there are several, one that
-/// is
-/// the beginning of it (`app.log` of `app.log.1`), the shortest of those, or else the longest.
+/// is the beginning of it (`app.log` of `app.log.1`), the shortest of those, or else the longest.
 fn nearest<'b>(bases: &[(&'b Path, u64)], name: &Path) -> Option<(&'b Path, u64)> {
     if is_no_text(name) {
         return None;

@@ -9,18 +9,24 @@ use millrace_receivers::files::SourceSettings;
 use crate::rig::{Rig, Script, numbered, text_of};
 use crate::rotation::gzip;
 
-/// Scenario: a pod's file as the kubelet makes it, rotated, with its compressed elders. Guarantee:
-/// lines have the pod's attributes from the path, rotated ones as well; no byte of the compressed.
-#[test]
-fn containers_lines_have_their_pods_attributes() {
+/// A reader of containers' files, and the directory of one.
+fn a_pod() -> (Rig, &'static str) {
     let folder = tempfile::tempdir().unwrap();
     let settings = ContainersReceiver {
         directory: folder.path().join("logs"),
         ..ContainersReceiver::default()
     };
-    let mut rig = Rig::with(folder, vec![SourceSettings::Containers(settings)]);
+    let rig = Rig::with(folder, vec![SourceSettings::Containers(settings)]);
     let place = "shop_cart-7f_12-ab/app";
     fs::create_dir_all(rig.path(place)).unwrap();
+    (rig, place)
+}
+
+/// Scenario: a pod's file as the kubelet makes it, rotated, with its compressed elders. Guarantee:
+/// lines have the pod's attributes from the path, rotated ones as well; no byte of the compressed.
+#[test]
+fn containers_lines_have_their_pods_attributes() {
+    let (mut rig, place) = a_pod();
     let line = |text: &str| format!("2026-11-25T04:00:00.000000001Z stdout F {text}\n");
     rig.append(&format!("{place}/2.log"), &line("second"));
     rig.append(&format!("{place}/2.log.20261125-040000"), &line("first"));
@@ -42,18 +48,10 @@ fn containers_lines_have_their_pods_attributes() {
 }
 
 /// Scenario: a pod's file is behind when the collector is away, and the kubelet rotates and
-/// compresses
-/// it. Guarantee: its rest comes, with the pod's attributes.
+/// compresses it. Guarantee: its rest comes, with the pod's attributes.
 #[test]
 fn the_rest_of_a_containers_compressed_file_has_its_pods_attributes() {
-    let folder = tempfile::tempdir().unwrap();
-    let settings = ContainersReceiver {
-        directory: folder.path().join("logs"),
-        ..ContainersReceiver::default()
-    };
-    let mut rig = Rig::with(folder, vec![SourceSettings::Containers(settings)]);
-    let place = "shop_cart-7f_12-ab/app";
-    fs::create_dir_all(rig.path(place)).unwrap();
+    let (mut rig, place) = a_pod();
     let (name, rotated) = (format!("{place}/0.log"), format!("{place}/0.log.20261125-040000"));
     let line = |text: &str| format!("2026-11-25T04:00:00.000000001Z stdout F {text}\n");
     rig.append(&name, &line("first"));
@@ -73,10 +71,8 @@ fn the_rest_of_a_containers_compressed_file_has_its_pods_attributes() {
 }
 
 /// Scenario: a FIFO, a socket, a device (behind a link), a directory and a link to nothing, all
-/// named
-/// like logs; a link to a log elsewhere, and a log under two names. Guarantee: the former stop
-/// nothing
-/// and aren't read; the others are read once, with path and name.
+/// named like logs; a link to a log elsewhere, and a log under two names. Guarantee: the former
+/// stop nothing and aren't read; the others are read once, with path and name.
 #[test]
 fn what_is_no_log_is_refused_and_links_are_followed() {
     let mut rig = Rig::new(&["*.log"], StartAt::Beginning);
@@ -122,10 +118,8 @@ fn a_line_over_the_limit_is_cut_and_the_next_ones_come() {
 }
 
 /// Scenario: a sparse file of 1 TB beside others. Guarantee: it is read in turns, as one line that
-/// is
-/// cut; what is behind shows; the others' lines come meanwhile, and an end in order waits for none
-/// of
-/// it.
+/// is cut; what is behind shows; the others' lines come meanwhile, and an end in order waits for
+/// none of it.
 #[test]
 fn a_sparse_file_of_a_terabyte_holds_nobody_up() {
     let mut rig = Rig::new(&["*.log"], StartAt::Beginning);

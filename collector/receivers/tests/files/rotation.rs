@@ -254,8 +254,7 @@ fn a_file_deleted_while_behind_is_read_to_its_end() {
 }
 
 /// Scenario: a file is truncated while behind, and there is no copy of it. Guarantee: what was
-/// known
-/// to be in it and wasn't read is counted, and the next text is read whole.
+/// known to be in it and wasn't read is counted, and the next text is read whole.
 #[test]
 fn what_a_truncation_without_a_copy_takes_away_is_counted() {
     let mut rig = Rig::new(&["app.log"], StartAt::Beginning);
@@ -272,10 +271,8 @@ fn what_a_truncation_without_a_copy_takes_away_is_counted() {
 }
 
 /// Scenario: a file of 3 MB is behind when it is compressed with nobody there; its compressed form
-/// is
-/// cut short, and later whole. Guarantee: what can be read is read, the damage is counted, nothing
-/// is
-/// skipped: each line comes once when it is whole.
+/// is cut short, and later whole. Guarantee: what can be read is read, the damage is counted,
+/// nothing is skipped: each line comes once when it is whole.
 #[test]
 fn a_compressed_file_that_is_cut_short_is_tried_again_when_it_is_whole() {
     let mut rig = Rig::new(&["app.log"], StartAt::Beginning);

@@ -58,8 +58,8 @@ fn a_kill_repeats_what_was_in_flight_and_loses_nothing() {
 }
 
 /// Scenario: at a first start with `startAt: end` a line is half written; its rest comes, in
-/// pieces,
-/// with an end and a start between them. Guarantee: it is no line; the next ones are, whole.
+/// pieces, with an end and a start between them. Guarantee: it is no line; the next ones are,
+/// whole.
 #[test]
 fn a_line_that_is_half_written_at_the_first_start_is_not_read_in_part() {
     let mut rig = Rig::new(&["a.log"], StartAt::End);

@@ -103,9 +103,8 @@ fn judge(disk: &Disk, collector: &mut Collector, next: usize) -> Result<(), Stri
 }
 
 /// Scenario: a file is written, renamed, copied and cut, compressed; acknowledgements come late;
-/// the
-/// process is killed, long after positions were kept. Guarantee: each line comes, and when all is
-/// acknowledged a restart repeats none.
+/// the process is killed, long after positions were kept. Guarantee: each line comes, and when all
+/// is acknowledged a restart repeats none.
 #[test]
 fn no_chance_loses_a_line_or_repeats_what_is_on_record() {
     let failed: Vec<String> = (0..SEEDS).filter_map(|seed| walk(seed).err()).collect();

@@ -302,8 +302,8 @@ fn an_acknowledgement_of_the_text_before_a_truncation_means_nothing() {
 
 /// Scenario: a file's last request isn't acknowledged when it is copied and truncated; its copy is
 /// found; the process is killed, or the acknowledgement comes before. Guarantee: the copy's
-/// position
-/// is what was acknowledged of the original: a kill repeats the rest, and loses none of it.
+/// position is what was acknowledged of the original: a kill repeats the rest, and loses none of
+/// it.
 #[test]
 fn what_is_in_flight_of_a_truncated_file_is_owed_by_its_copy() {
     for acknowledged in [false, true] {
