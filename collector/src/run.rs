@@ -116,6 +116,7 @@ pub(crate) fn load(path: &Path) -> Result<Checked, ExitCode> {
 fn start(checked: Checked) -> Result<(), RunError> {
     let Checked { admin, memory, shutdown, mode, .. } = checked;
     let limit = memory_limit(&memory);
+    allocator::fit(limit.limit_bytes);
     let budget = Budget::new(limit.share_bytes(memory.budget_percent));
     let telemetry = Arc::new(Telemetry::new(budget.clone(), VERSION, allocator::NAME)?);
     let drain = Drain::new(Duration::from_secs(u64::from(shutdown.deadline_seconds)));

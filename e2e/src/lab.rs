@@ -205,7 +205,7 @@ impl Lab {
         self.gateway_into(name, GROUP, Variant::Json, extra)
     }
 
-    /// The same, with more below the Kafka receiver.
+    /// The same, with more below the Kafka receiver: one worker, unless that says how many.
     ///
     /// # Errors
     /// When it isn't ready in time.
@@ -237,9 +237,10 @@ impl Lab {
         exporter: &str,
     ) -> String {
         let (attributes, database) = (variant.name(), variant.database());
+        let workers = if receiver.contains("workers:") { "" } else { "    workers: 1\n" };
         format!(
             "receivers:\n  kafka:\n    connection: {{bootstrapServers: [\"{}\"]}}\n    \
-             groupId: {group}\n    workers: 1\n    sessionTimeoutSeconds: 6\n{receiver}\
+             groupId: {group}\n{workers}    sessionTimeoutSeconds: 6\n{receiver}\
              exporters:\n  clickhouse:\n    endpoints: [\"{}\"]\n    database: {database}\n    \
              attributes: {attributes}\n    \
              credentials: {{usernameFile: \"{}\", passwordFile: \"{}\"}}\n{exporter}",

@@ -22,7 +22,7 @@ const SECONDS: u64 = 260;
 /// Where gateways start: a fiftieth of a core.
 const CPU_START: &str = "20m";
 /// Where they start in the second test: a gateway at work uses nine tenths of it.
-const MEMORY_START: &str = "40Mi";
+const MEMORY_START: &str = "30Mi";
 /// Twice: half a minute until means and figures tell of it, ten seconds of full use, a look, and
 /// the node's part; and as much again for a busy machine.
 const GROWTH_LIMIT: Duration = Duration::from_secs(240);

@@ -23,9 +23,9 @@ const RISE_RATE: u64 = 22_000;
 const CALM_SPANS: u64 = CALM_RATE * 210;
 /// Of the rise, a minute and a quarter: two looks to see it, the new pod, and some time with both.
 const RISE_SPANS: u64 = RISE_RATE * 75;
-/// Memory limit at the start: an idle gateway uses two fifths of it, one at work nine tenths.
-const MEMORY_START: &str = "40Mi";
-const MEMORY_START_MIB: u64 = 40;
+/// Memory limit at the start: an idle gateway uses half of it, one at work nine tenths.
+const MEMORY_START: &str = "30Mi";
+const MEMORY_START_MIB: u64 = 30;
 /// The look after the load has come, a decision at the look after that, and a pod's start.
 const GROWTH_LIMIT: Duration = Duration::from_secs(90);
 /// The load has to fade from the means (half a minute), to leave the minute it was counted in, and

@@ -76,8 +76,8 @@ const RESTART_BACKOFF: BackoffPolicy =
 /// The part of the budget that all workers together may fetch ahead: the rest is for batches, which
 /// are worth more the larger they are.
 const FETCH_SHARE: u64 = 4;
-/// The least a worker's client needs: half of it queued, and one answer of 1 MB as sent that
-/// unpacks to five times that while it is taken apart.
+/// The least a worker's client needs: half of it queued, and one answer of an eighth as sent that
+/// unpacks to about five times that while it is taken apart.
 const MIN_FETCH_QUEUE_BYTES: u64 = 4 << 20;
 /// How often a waiting worker looks whether the process ends.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);

@@ -19,6 +19,9 @@ const HEARTBEAT_MAX: Duration = Duration::from_secs(3);
 /// `fetch.max.bytes` unless a single batch is longer.
 const MAX_ANSWER_BYTES: u64 = 512 << 20;
 
+/// The shortest limit for an answer: librdkafka takes no less than 1,000 bytes as the longest message.
+const MIN_ANSWER_BYTES: u64 = 1_000;
+
 /// When an insert may be sent, relative to the commit that names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
@@ -116,6 +119,7 @@ impl SourceSettings {
     /// A client that reads partitions by number and is no member of the group.
     pub(super) fn reading_client(&self) -> ClientConfig {
         let queue_bytes = self.fetch_queue_bytes;
+        let answer_bytes = (queue_bytes / 8).max(MIN_ANSWER_BYTES).to_string();
         let mut client = ClientConfig::new();
         for (name, value) in &self.connection {
             client.set(*name, value.as_str());
@@ -135,7 +139,9 @@ impl SourceSettings {
             // them as sent, and unpacks to about five times that for OTLP: the sum stays near
             // the whole.
             .set("queued.max.messages.kbytes", (queue_bytes / 2 / 1024).max(1).to_string())
-            .set("fetch.max.bytes", (queue_bytes / 8).max(1_000_000).to_string())
+            .set("fetch.max.bytes", answer_bytes.as_str())
+            // Of producers, but librdkafka asks for no less than this at once.
+            .set("message.max.bytes", answer_bytes.as_str())
             // A message longer than the other limits comes all the same, alone; an answer longer
             // than this one would break its connection again and again.
             .set("receive.message.max.bytes", MAX_ANSWER_BYTES.to_string())

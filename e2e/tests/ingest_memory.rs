@@ -1,5 +1,5 @@
-//! Small requests that would be written as gigabytes, against the shipped binary under a memory
-//! limit: what records share is written with each of them.
+//! The shipped binary under a memory limit: small requests that would be written as gigabytes, as
+//! what records share is written with each of them; and a long backlog in the smallest process.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -30,6 +30,13 @@ const RECORDS: usize = 6_000;
 const SHARED_BYTES: usize = 400_000;
 /// The memory limits tried, in MiB: the usual one, and the small installation's.
 const LIMITS_MIB: [u64; 2] = [512, 256];
+
+/// The least limit that settings take, in MiB, and spans that a process with it finds waiting:
+/// some 3 MB in each partition, many times what it may fetch at once.
+const LEAST_MIB: u64 = 64;
+const BACKLOG: u64 = 1_000_000;
+/// The binary's pages that a process has resident, in MiB.
+const BINARY_MIB: u64 = 16;
 
 /// Printable bytes that don't repeat.
 fn noise(len: usize) -> String {
@@ -166,5 +173,30 @@ fn a_gateway_outlives_bombs_in_its_topics_and_stores_what_is_beside_them() {
         lab.committed(LIMIT).unwrap();
         assert_eq!(topics::count(&bootstrap, DEAD_LETTERS).unwrap(), 8);
         survived(&mut gateway, limit_mib);
+    }
+}
+
+/// Scenario: a million spans wait for a gateway with two workers and the least memory that settings
+/// take, three times. Guarantee: it is not ended for its memory, whatever it takes at once from the
+/// start, and stores all of them once.
+#[test]
+fn the_smallest_gateway_catches_up_with_a_backlog_within_its_limit() {
+    for round in 0..3 {
+        let lab = Lab::start().unwrap();
+        let edge = lab.edge().unwrap();
+        let load = lab.load(&edge, 31 + round, BACKLOG);
+        let state = load.send(lab.folder(), LIMIT).unwrap();
+        let memory = format!("memory: {{limitBytes: {LEAST_MIB}Mi}}\n");
+        let mut gateway = lab.gateway_with("gateway", "    workers: 2\n", &memory).unwrap();
+        let group = Confined::new(gateway.process().pid(), LEAST_MIB << 20);
+        let verdict = load.check(&state, lab.folder(), LIMIT).unwrap();
+        let bad = (verdict.missing, verdict.duplicated, verdict.altered);
+        assert_eq!((verdict.stored, bad), (BACKLOG, (0, 0, 0)), "{}", verdict.line);
+        gateway.process().still_runs().unwrap();
+        // Where no cgroup holds it: what it read of its own binary doesn't count, as the kernel can
+        // drop that.
+        if group.is_none() {
+            survived(&mut gateway, LEAST_MIB + BINARY_MIB);
+        }
     }
 }
