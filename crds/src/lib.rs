@@ -18,8 +18,7 @@ pub use conditions::{Condition, ConditionStatus, ConditionType, Reason, find, is
 pub use crd::{all, yaml};
 pub use names::{
     AttributePath, BootstrapServer, ClickHouseEndpoint, ClusterName, ColumnName, ConsumerGroup,
-    DatabaseName, ImageRepository, InvalidText, KeeperPath, LabelKey, PriorityClassName,
-    ReplicaName, SecretKey, SecretName, StorageClassName, StorageName, TablePrefix, TopicName,
+    DatabaseName, ImageRepository, InvalidText, KeeperPath, ReplicaName, SecretKey, SecretName, StorageClassName, StorageName, TablePrefix, TopicName,
     Version,
 };
 
