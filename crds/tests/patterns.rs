@@ -5,9 +5,8 @@ use std::str::FromStr;
 
 use millrace_crds::{
     AttributePath, BootstrapServer, ClickHouseEndpoint, ClusterName, ColumnName, ConsumerGroup,
-    CpuQuantity, DatabaseName, ImageRepository, KeeperPath, MemoryQuantity, Period,
-    ReplicaName, SecretKey, SecretName, StorageName, TablePrefix, TopicName,
-    Version,
+    CpuQuantity, DatabaseName, ImageRepository, KeeperPath, MemoryQuantity, Period, ReplicaName,
+    SecretKey, SecretName, StorageName, TablePrefix, TopicName, Version,
 };
 use proptest::prelude::*;
 use schemars::JsonSchema;

@@ -76,7 +76,8 @@ fn walk_list(wanted: &[Value], live: &[Value], path: &mut String, found: &mut Ve
 }
 
 /// The API server drops empty lists and nulls, so wanting one wants nothing.
-fn is_nothing(wanted: &Value) -> bool {
+#[must_use]
+pub fn is_nothing(wanted: &Value) -> bool {
     match wanted {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),

@@ -62,11 +62,11 @@ const RESTRICTED: [&str; 7] = [
 const RESTRICTED_ADVICE: &str =
     "the collector runs restricted: what needs more belongs into a container of its own";
 
-/// What a spec writes of its pods, without nulls; `None` if it is nothing.
+/// What a spec writes of its pods, without nulls and empty lists; `None` if it is nothing.
 #[must_use]
 pub fn written(template: &PodTemplate) -> Option<Value> {
     let mut written = json!({"metadata": template.metadata, "spec": template.spec});
-    drop_nulls(&mut written);
+    drop_nothings(&mut written);
     let says = |part: &str| written[part].as_object().is_some_and(|part| !part.is_empty());
     (says("metadata") || says("spec")).then_some(written)
 }
@@ -130,13 +130,13 @@ fn json(template: &PodTemplateSpec) -> Result<Value, Invalid> {
     serde_json::to_value(template).map_err(|error| refused("", &error.to_string()))
 }
 
-fn drop_nulls(value: &mut Value) {
+fn drop_nothings(value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            fields.retain(|_, field| !field.is_null());
-            fields.values_mut().for_each(drop_nulls);
+            fields.retain(|_, field| !compare::is_nothing(field));
+            fields.values_mut().for_each(drop_nothings);
         }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        Value::Array(items) => items.iter_mut().for_each(drop_nothings),
         _ => {}
     }
 }
@@ -156,35 +156,34 @@ fn misfit(theirs: &Value) -> String {
     let (mut pointer, mut path) = (String::new(), String::new());
     loop {
         let steps: Vec<(String, String)> = match theirs.pointer(&pointer) {
-            Some(Value::Object(fields)) => fields
-                .keys()
-                .map(|key| (key.replace('~', "~0").replace('/', "~1"), key.clone()))
-                .collect(),
-            Some(Value::Array(items)) => (0..)
-                .map(|index: usize| index.to_string())
+            Some(Value::Object(fields)) => {
+                fields.keys().map(|key| (key.clone(), key.clone())).collect()
+            }
+            Some(Value::Array(items)) => (0usize..)
                 .zip(items)
-                .map(|(index, item)| {
-                    let name = item["name"].as_str().map(ToOwned::to_owned);
-                    (index.clone(), name.unwrap_or(index))
-                })
+                .map(|(index, item)| (index.to_string(), label(item, &["name"], index)))
                 .collect(),
             _ => return path,
         };
         let heals = |(step, _): &(String, String)| {
             let mut rest = theirs.clone();
-            let Some(place) = rest.pointer_mut(&format!("{pointer}/{step}")) else { return false };
-            *place = json!({});
-            let is_read = |rest: &Value| PodTemplateSpec::deserialize(rest).is_ok();
-            let without = is_read(&rest);
-            if let Some(place) = rest.pointer_mut(&format!("{pointer}/{step}")) {
-                *place = Value::Null;
+            match rest.pointer_mut(&pointer) {
+                Some(Value::Object(fields)) => drop(fields.remove(step)),
+                Some(Value::Array(items)) => drop(step.parse().map(|index| items.remove(index))),
+                _ => {}
             }
-            without || is_read(&rest)
+            PodTemplateSpec::deserialize(&rest).is_ok()
         };
         let Some((step, name)) = steps.into_iter().find(heals) else { return path };
-        pointer = format!("{pointer}/{step}");
+        pointer = format!("{pointer}/{}", step.replace('~', "~0").replace('/', "~1"));
         path = if path.is_empty() { name } else { format!("{path}.{name}") };
     }
+}
+
+/// An item's place in a path: its key, or else its number.
+fn label(item: &Value, keys: &[&str], index: usize) -> String {
+    let key = keys.first().and_then(|key| item[*key].as_str());
+    key.map_or_else(|| index.to_string(), ToOwned::to_owned)
 }
 
 /// Items of lists that are merged must have their keys, and no two the same.
@@ -196,8 +195,7 @@ fn check_keys(theirs: &Value, path: &mut String) -> Result<(), Invalid> {
         Value::Array(items) => {
             let keys = merge_keys(path).unwrap_or_default();
             items.iter().enumerate().try_for_each(|(index, item)| {
-                let label = keys.first().and_then(|key| item[key].as_str()).map(str::to_owned);
-                within(path, &label.unwrap_or_else(|| index.to_string()), |path| {
+                within(path, &label(item, keys, index), |path| {
                     let is_missing = |key: &&&str| **key != "protocol" && item.get(**key).is_none();
                     if let Some(key) = keys.iter().find(is_missing) {
                         return Err(refused(path, &format!("has no {key}, by which it is merged")));
@@ -322,5 +320,223 @@ fn merge(ours: &mut Value, theirs: &Value, path: &mut String) {
             }
         }
         (ours, theirs) => *ours = theirs.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn built() -> PodTemplateSpec {
+        serde_json::from_value(json!({
+        "metadata": {"labels": {"app.kubernetes.io/name": "millrace-collector"}},
+        "spec": {
+            "serviceAccountName": "prod-edge",
+            "securityContext": {"runAsNonRoot": true, "runAsUser": 65532, "fsGroup": 65532,
+                "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [{
+                "name": "collector", "image": "c:1", "args": ["run"],
+                "imagePullPolicy": "IfNotPresent",
+                "env": [{"name": "POD_NAME", "value": "p"}],
+                "volumeMounts": [{"name": "config", "mountPath": "/etc/millrace/config"}],
+                "securityContext": {"capabilities": {"drop": ["ALL"]}},
+            }],
+            "volumes": [{"name": "config", "configMap": {"name": "m"}}],
+            "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": {"a": "b"}}}],
+        }}))
+        .unwrap()
+    }
+
+    fn template(spec: &Value) -> PodTemplate {
+        serde_json::from_value(json!({"spec": spec})).unwrap()
+    }
+
+    fn merged_with(spec: &Value) -> Value {
+        json(&merged(built(), &template(spec), false).unwrap()).unwrap()
+    }
+
+    /// Scenario: templates that say nothing, also by nulls. Guarantee: what is built stays.
+    #[test]
+    fn a_template_that_says_nothing_changes_nothing() {
+        for spec in [json!({}), json!({"nodeSelector": null}), json!({"tolerations": []})] {
+            assert_eq!(merged(built(), &template(&spec), false).unwrap(), built(), "{spec}");
+        }
+    }
+
+    /// Scenario: a container beside the collector, environment, mounts, a changed constraint, a
+    /// changed account. Guarantee: lists are merged by their keys, the collector comes first.
+    #[test]
+    fn lists_are_merged_by_their_keys() {
+        let whole = merged_with(&json!({
+            "serviceAccountName": "mine",
+            "imagePullSecrets": [{"name": "registry"}],
+            "volumes": [{"name": "extra", "emptyDir": {}}],
+            "containers": [{"name": "beside", "image": "b:1"}, {"name": "collector",
+                "env": [{"name": "TZ", "value": "UTC"}],
+                "volumeMounts": [{"name": "extra", "mountPath": "/extra"}]}],
+            "topologySpreadConstraints": [
+                {"topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "maxSkew": 3,
+                    "labelSelector": {"matchLabels": {"c": "d"}}},
+                {"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "maxSkew": 1}],
+        }));
+        let pod = &whole["spec"];
+        assert_eq!(pod["serviceAccountName"], "mine");
+        assert_eq!(pod["volumes"].as_array().unwrap().len(), 2);
+        assert_eq!(pod["containers"][0]["image"], "c:1");
+        assert_eq!(pod["containers"][0]["env"][1], json!({"name": "TZ", "value": "UTC"}));
+        assert_eq!(pod["containers"][0]["volumeMounts"][1]["mountPath"], "/extra");
+        assert_eq!(pod["containers"][1]["name"], "beside");
+        let spread = &pod["topologySpreadConstraints"];
+        assert_eq!((&spread[0]["maxSkew"], spread.as_array().unwrap().len()), (&json!(3), 2));
+        // The API takes a selector as a whole.
+        assert_eq!(spread[0]["labelSelector"], json!({"matchLabels": {"c": "d"}}));
+    }
+
+    /// Scenario: all that a spec may get wrong. Guarantee: refused by the path of the field, with
+    /// what to do, and without its value.
+    #[test]
+    fn what_would_break_the_collector_is_refused_by_its_path() {
+        let collector = |field: &str, value: Value| json!({"containers": [{"name": "collector", field: value}]});
+        for (spec, path, why) in [
+            (json!({"tolerationz": [{}]}), "spec.tolerationz", "spelling"),
+            (json!({"affinity": {"podAfinity": {}}}), "spec.affinity.podAfinity", "spelling"),
+            (
+                json!({"containers": [{"name": "b", "enw": [{"name": "a"}]}]}),
+                "spec.containers.b.enw",
+                "spelling",
+            ),
+            (json!({"nodeSelector": {"a/b": 5}}), "spec.nodeSelector.a/b", "a string"),
+            (json!({"containers": {"name": "b"}}), "spec.containers", "another type"),
+            (
+                json!({"containers": [{"name": "b", "ports": [{"containerPort": "secret"}]}]}),
+                "spec.containers.b.ports.0.containerPort",
+                "i32",
+            ),
+            (json!({"containers": [{"image": "b:1"}]}), "spec.containers.0", "no name"),
+            (json!({"volumes": [{"name": "a"}, {"name": "a"}]}), "spec.volumes.a", "twice"),
+            (json!({"restartPolicy": "Never"}), "spec.restartPolicy", "always restarted"),
+            (
+                json!({"terminationGracePeriodSeconds": 5}),
+                "spec.terminationGracePeriodSeconds",
+                "drainSeconds",
+            ),
+            (json!({"hostNetwork": true}), "spec.hostNetwork", "DaemonSet"),
+            (json!({"volumes": [{"name": "secrets"}]}), "spec.volumes.secrets", "rename"),
+            (
+                json!({"initContainers": [{"name": "collector"}]}),
+                "spec.initContainers.collector",
+                "another",
+            ),
+            (
+                json!({"securityContext": {"runAsNonRoot": false}}),
+                "spec.securityContext.runAsNonRoot",
+                "restricted",
+            ),
+            (
+                json!({"securityContext": {"seccompProfile": {"type": "Unconfined"}}}),
+                "spec.securityContext.seccompProfile",
+                "restricted",
+            ),
+            (collector("image", "x".into()), "spec.containers.collector.image", "imageRepository"),
+            (collector("command", json!(["x"])), "spec.containers.collector.command", "remove"),
+            (collector("ports", json!([{"containerPort": 1}])), "collector.ports", "remove"),
+            (collector("livenessProbe", json!({})), "collector.livenessProbe", "remove"),
+            (collector("resources", json!({})), "collector.resources", "resources of the pool"),
+            (collector("env", json!([{"name": "POD_NAME"}])), "collector.env.POD_NAME", "sets it"),
+            (
+                collector("volumeMounts", json!([{"name": "a", "mountPath": "/etc/millrace/"}])),
+                "collector.volumeMounts./etc/millrace/",
+                "elsewhere",
+            ),
+            (
+                collector("volumeMounts", json!([{"name": "a", "mountPath": "/a/../etc"}])),
+                "collector.volumeMounts./a/../etc",
+                "elsewhere",
+            ),
+            (
+                collector("securityContext", json!({"capabilities": {"add": ["SYS_ADMIN"]}})),
+                "collector.securityContext.capabilities",
+                "restricted",
+            ),
+            (
+                collector("env", json!([{"name": "a", "value": "x".repeat(TEMPLATE_BYTES_MAX)}])),
+                "spec.podTemplate: makes a template",
+                "at most",
+            ),
+        ] {
+            let error = merged(built(), &template(&spec), false).unwrap_err();
+            assert_eq!(error.reason, millrace_crds::Reason::SpecInvalid);
+            let message = error.message;
+            assert!(message.starts_with("spec.podTemplate"), "{message}");
+            assert!(message.contains(path) && message.contains(why), "{spec}: {message}");
+            assert!(!message.contains("secret\""), "{message}");
+        }
+        let restricted = json!({"capabilities": {"drop": ["ALL"]}, "runAsNonRoot": true});
+        merged_with(&collector("securityContext", restricted));
+        merged(built(), &template(&json!({"hostNetwork": true})), true).unwrap();
+    }
+
+    /// Scenario: a label of the selector and an annotation of ours. Guarantee: refused by its key.
+    #[test]
+    fn labels_and_annotations_of_the_operator_stay() {
+        for (metadata, path) in [
+            (json!({"labels": {"app.kubernetes.io/name": "x"}}), "labels.app.kubernetes.io/name"),
+            (json!({"annotations": {"millrace.dev/x": "y"}}), "annotations.millrace.dev/x"),
+        ] {
+            let template = serde_json::from_value(json!({"metadata": metadata})).unwrap();
+            let message = merged(built(), &template, false).unwrap_err().message;
+            assert!(message.contains(&format!("spec.podTemplate.metadata.{path}")), "{message}");
+        }
+    }
+
+    /// Parts of templates, and what of the operator's each of them changes.
+    fn parts() -> Vec<(Value, &'static str)> {
+        vec![
+            (json!({"containers": [{"name": "beside", "image": "b:1"}]}), ""),
+            (json!({"containers": [{"name": "collector", "env": [{"name": "A"}]}]}), ""),
+            (
+                json!({"containers": [{"name": "collector", "imagePullPolicy": "Always"}]}),
+                "spec.containers.collector.imagePullPolicy",
+            ),
+            (json!({"initContainers": [{"name": "before", "image": "b:1"}]}), ""),
+            (json!({"volumes": [{"name": "extra", "emptyDir": {}}]}), ""),
+            (json!({"nodeSelector": {"a": "b"}, "runtimeClassName": "gvisor"}), ""),
+            (json!({"tolerations": [{"operator": "Exists"}], "dnsPolicy": "None"}), ""),
+            (json!({"securityContext": {"fsGroup": 7}}), "spec.securityContext.fsGroup"),
+            (json!({"serviceAccountName": "mine"}), "spec.serviceAccountName"),
+            (
+                json!({"topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 2,
+                    "whenUnsatisfiable": "ScheduleAnyway"}]}),
+                "spec.topologySpreadConstraints.zone.maxSkew",
+            ),
+        ]
+    }
+
+    proptest! {
+        /// Scenario: any parts together. Guarantee: of what is built, only what a user may decide
+        /// is another; merged again, nothing changes; everything that was written is there.
+        #[test]
+        fn what_is_built_survives(parts in prop::sample::subsequence(parts(), 0..=10)) {
+            let mut spec = json!({});
+            for (part, _) in &parts {
+                merge(&mut spec, part, &mut "spec".to_owned());
+            }
+            let once = merged_with(&spec);
+            let changed = compare::differences(&json(&built()).unwrap(), &once);
+            let mut may: Vec<&str> = parts.iter().map(|(_, path)| *path).collect();
+            may.retain(|path| !path.is_empty());
+            may.sort_unstable();
+            let mut found = changed.clone();
+            found.sort_unstable();
+            prop_assert_eq!(found, may);
+            let mut twice = once.clone();
+            let theirs = json!({"spec": spec});
+            merge(&mut twice, &theirs, &mut String::new());
+            prop_assert_eq!(&twice, &once);
+            prop_assert!(compare::differences(&theirs, &once).is_empty());
+        }
     }
 }

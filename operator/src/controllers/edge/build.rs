@@ -27,7 +27,8 @@ const PROGRESS_DEADLINE_SECONDS: i32 = 300;
 const REVISIONS_KEPT: i32 = 3;
 
 /// The ports of its pods and its Service.
-pub(super) const PORTS: &[(&str, i32)] = &[("otlp-grpc", OTLP_GRPC_PORT), ("otlp-http", OTLP_HTTP_PORT)];
+pub(super) const PORTS: &[(&str, i32)] =
+    &[("otlp-grpc", OTLP_GRPC_PORT), ("otlp-http", OTLP_HTTP_PORT)];
 
 /// The objects of an edge pool, not yet written.
 #[derive(Clone, Debug)]
