@@ -147,7 +147,9 @@ pub struct EdgeSettings {
     /// How many pods may be evicted at once.
     #[serde(default)]
     pub disruption_budget: DisruptionBudgetSettings,
-    /// What the pods have beside what the operator gives them.
+    /// A part of a Kubernetes PodTemplateSpec, merged over the operator's own as server-side apply
+    /// merges: containers, volumes and environment by name, mounts by path. What the operator must
+    /// decide is refused by its path (SpecInvalid). A change is a rollout. Default: nothing.
     #[serde(default)]
     pub pod_template: PodTemplate,
     /// Longest time a pod takes to hand over what it has when it stops, 5 to 600 seconds. What
@@ -591,8 +593,8 @@ pub struct ServiceSettings {
     /// which see the client's address). Default: Cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_traffic_policy: Option<TrafficPolicy>,
-    /// Where traffic of the cluster goes: Cluster (any pod) or Local (pods of the client's node; for
-    /// mode DaemonSet). Default: Cluster.
+    /// Where traffic of the cluster goes: Cluster (any pod) or Local (pods of the client's node,
+    /// for mode DaemonSet). Default: Cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub internal_traffic_policy: Option<TrafficPolicy>,
     /// IPv4, IPv6 or both, the primary one first. The primary one can't be changed. Default: the

@@ -157,7 +157,9 @@ pub struct GatewaySettings {
     /// How many pods may be evicted at once.
     #[serde(default)]
     pub disruption_budget: DisruptionBudgetSettings,
-    /// What the pods have beside what the operator gives them.
+    /// A part of a Kubernetes PodTemplateSpec, merged over the operator's own as server-side apply
+    /// merges: containers, volumes and environment by name, mounts by path. What the operator must
+    /// decide is refused by its path (SpecInvalid). A change is a rollout. Default: nothing.
     #[serde(default)]
     pub pod_template: PodTemplate,
     /// Longest time a pod takes to finish inserts and commit when it stops, 5 to 600 seconds.

@@ -98,10 +98,7 @@ fn min_not_above_max(schema: &mut Schema) {
     );
 }
 
-/// What a pool's pods have beside what the operator gives them: a part of a Kubernetes PodTemplateSpec.
-/// It is merged over the operator's own template: objects by field, containers, volumes and
-/// environment by name, mounts by path, other lists as a whole. What the operator must decide
-/// itself is refused by its path. A change is a rollout.
+/// What a pool's pods have beside what the operator gives them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodTemplate {
@@ -130,8 +127,8 @@ pub struct ExtraMetadata {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// A PodSpec's own schema takes more than half of what `kubectl apply` can keep of a definition, and
-/// a pipeline would have it twice: the operator checks the fields instead.
+/// With a PodSpec's own schema, twice, a pipeline's definition would nearly be what `kubectl apply`
+/// can keep, and that without descriptions: the operator checks the fields instead.
 fn any_fields(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }

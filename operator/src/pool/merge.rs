@@ -395,12 +395,28 @@ mod tests {
         assert_eq!(spread[0]["labelSelector"], json!({"matchLabels": {"c": "d"}}));
     }
 
-    /// Scenario: all that a spec may get wrong. Guarantee: refused by the path of the field, with
-    /// what to do, and without its value.
+    /// What goes into the collector's container.
+    fn collector(field: &str, value: Value) -> Value {
+        json!({"containers": [{"name": "collector", field: value}]})
+    }
+
+    /// Each spec is refused by the path of a field, with what to do, and without its value.
+    fn are_refused(cases: &[(Value, &str, &str)]) {
+        for (spec, path, why) in cases {
+            let error = merged(built(), &template(spec), false).unwrap_err();
+            assert_eq!(error.reason, millrace_crds::Reason::SpecInvalid);
+            let message = error.message;
+            assert!(message.starts_with("spec.podTemplate"), "{message}");
+            assert!(message.contains(path) && message.contains(why), "{spec}: {message}");
+            assert!(!message.contains("hunter2"), "{message}");
+        }
+    }
+
+    /// Scenario: fields that no pod has, of another type, without their key, twice. Guarantee:
+    /// refused by the path.
     #[test]
-    fn what_would_break_the_collector_is_refused_by_its_path() {
-        let collector = |field: &str, value: Value| json!({"containers": [{"name": "collector", field: value}]});
-        for (spec, path, why) in [
+    fn what_is_no_part_of_a_pod_is_refused_by_its_path() {
+        are_refused(&[
             (json!({"tolerationz": [{}]}), "spec.tolerationz", "spelling"),
             (json!({"affinity": {"podAfinity": {}}}), "spec.affinity.podAfinity", "spelling"),
             (
@@ -411,12 +427,20 @@ mod tests {
             (json!({"nodeSelector": {"a/b": 5}}), "spec.nodeSelector.a/b", "a string"),
             (json!({"containers": {"name": "b"}}), "spec.containers", "another type"),
             (
-                json!({"containers": [{"name": "b", "ports": [{"containerPort": "secret"}]}]}),
+                json!({"containers": [{"name": "b", "ports": [{"containerPort": "hunter2"}]}]}),
                 "spec.containers.b.ports.0.containerPort",
                 "i32",
             ),
             (json!({"containers": [{"image": "b:1"}]}), "spec.containers.0", "no name"),
             (json!({"volumes": [{"name": "a"}, {"name": "a"}]}), "spec.volumes.a", "twice"),
+        ]);
+    }
+
+    /// Scenario: fields of a pod that the operator decides. Guarantee: refused by the path; what
+    /// says the same as the operator, and the node's network where pods don't share a node, isn't.
+    #[test]
+    fn what_would_break_a_pool_is_refused_by_its_path() {
+        are_refused(&[
             (json!({"restartPolicy": "Never"}), "spec.restartPolicy", "always restarted"),
             (
                 json!({"terminationGracePeriodSeconds": 5}),
@@ -440,6 +464,16 @@ mod tests {
                 "spec.securityContext.seccompProfile",
                 "restricted",
             ),
+        ]);
+        merged_with(&json!({"securityContext": {"runAsNonRoot": true}}));
+        merged(built(), &template(&json!({"hostNetwork": true})), true).unwrap();
+    }
+
+    /// Scenario: fields of the collector's container that the operator decides, a mount over its
+    /// files, more rights, too much of what may be written. Guarantee: as above.
+    #[test]
+    fn what_would_break_the_collector_is_refused_by_its_path() {
+        are_refused(&[
             (collector("image", "x".into()), "spec.containers.collector.image", "imageRepository"),
             (collector("command", json!(["x"])), "spec.containers.collector.command", "remove"),
             (collector("ports", json!([{"containerPort": 1}])), "collector.ports", "remove"),
@@ -466,17 +500,9 @@ mod tests {
                 "spec.podTemplate: makes a template",
                 "at most",
             ),
-        ] {
-            let error = merged(built(), &template(&spec), false).unwrap_err();
-            assert_eq!(error.reason, millrace_crds::Reason::SpecInvalid);
-            let message = error.message;
-            assert!(message.starts_with("spec.podTemplate"), "{message}");
-            assert!(message.contains(path) && message.contains(why), "{spec}: {message}");
-            assert!(!message.contains("secret\""), "{message}");
-        }
+        ]);
         let restricted = json!({"capabilities": {"drop": ["ALL"]}, "runAsNonRoot": true});
         merged_with(&collector("securityContext", restricted));
-        merged(built(), &template(&json!({"hostNetwork": true})), true).unwrap();
     }
 
     /// Scenario: a label of the selector and an annotation of ours. Guarantee: refused by its key.
