@@ -296,30 +296,12 @@ checked_text!(
 );
 
 checked_text!(
-    /// The name of a PriorityClass.
-    PriorityClassName,
-    "priority class name",
-    253,
-    "^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$",
-    "write the name of a PriorityClass: lower-case letters, digits, '-' and '.'"
-);
-
-checked_text!(
     /// The name of a StorageClass.
     StorageClassName,
     "storage class name",
     253,
     "^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$",
     "write the name of a StorageClass: lower-case letters, digits, '-' and '.'"
-);
-
-checked_text!(
-    /// The key of a label or a taint: an optional DNS prefix, a slash, and a name.
-    LabelKey,
-    "label key",
-    317,
-    "^([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?$",
-    "write a label key, for example kubernetes.io/arch or dedicated"
 );
 
 #[cfg(test)]

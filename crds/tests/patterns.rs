@@ -5,9 +5,8 @@ use std::str::FromStr;
 
 use millrace_crds::{
     AttributePath, BootstrapServer, ClickHouseEndpoint, ClusterName, ColumnName, ConsumerGroup,
-    CpuQuantity, DatabaseName, ImageRepository, KeeperPath, LabelKey, MemoryQuantity, Period,
-    PriorityClassName, ReplicaName, SecretKey, SecretName, StorageName, TablePrefix, TopicName,
-    Version,
+    CpuQuantity, DatabaseName, ImageRepository, KeeperPath, MemoryQuantity, Period, ReplicaName,
+    SecretKey, SecretName, StorageName, TablePrefix, TopicName, Version,
 };
 use proptest::prelude::*;
 use schemars::JsonSchema;
@@ -46,10 +45,8 @@ proptest! {
         agree::<DatabaseName>(&text);
         agree::<ImageRepository>(&text);
         agree::<KeeperPath>(&text);
-        agree::<LabelKey>(&text);
         agree::<MemoryQuantity>(&text);
         agree::<Period>(&text);
-        agree::<PriorityClassName>(&text);
         agree::<ReplicaName>(&text);
         agree::<SecretKey>(&text);
         agree::<SecretName>(&text);

@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::connection::SecretRef;
 use crate::names::{ImageRepository, Version};
 
 /// Which collector image the pods run: `<image repository>:<version>-<allocator>`.
@@ -22,13 +21,6 @@ pub struct CollectorSettings {
     /// with (millrace/collector).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_repository: Option<ImageRepository>,
-    /// When nodes pull the image: IfNotPresent, Always or Never.
-    #[serde(default)]
-    pub image_pull_policy: ImagePullPolicy,
-    /// Secrets with registry credentials. At most 8. Default: none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 8))]
-    pub image_pull_secrets: Vec<SecretRef>,
 }
 
 /// A memory allocator.
@@ -54,29 +46,6 @@ impl Allocator {
             Self::System => "system",
             Self::Jemalloc => "jemalloc",
             Self::Mimalloc => "mimalloc",
-        }
-    }
-}
-
-/// When a node pulls an image.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum ImagePullPolicy {
-    /// When the node does not have it.
-    #[default]
-    IfNotPresent,
-    /// For every pod.
-    Always,
-    /// Never.
-    Never,
-}
-
-impl ImagePullPolicy {
-    /// Kubernetes' value for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::IfNotPresent => "IfNotPresent",
-            Self::Always => "Always",
-            Self::Never => "Never",
         }
     }
 }

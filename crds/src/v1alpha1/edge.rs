@@ -3,8 +3,6 @@
 //! Works alone or as a pipeline's child; both embed `EdgeSettings`. The short name is `edp`: `ep`
 //! is Kubernetes' own for Endpoints, and kubectl would warn at every use.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema};
@@ -12,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::collector::CollectorSettings;
 use super::connection::{KafkaConnection, SecretRef};
-use super::pods::{PodSettings, Resources};
+use super::pods::{
+    DisruptionBudgetSettings, ExtraMetadata, NetworkPolicySettings, PodTemplate, Resources, yes,
+};
 use super::rules;
 use super::signals::PerSignal;
 use crate::amounts::MemoryQuantity;
@@ -144,9 +144,14 @@ pub struct EdgeSettings {
     /// Who may connect to the pods.
     #[serde(default)]
     pub network_policy: NetworkPolicySettings,
-    /// Where pods run and what they are called.
+    /// How many pods may be evicted at once.
     #[serde(default)]
-    pub pods: PodSettings,
+    pub disruption_budget: DisruptionBudgetSettings,
+    /// A part of a Kubernetes PodTemplateSpec, merged over the operator's own as server-side apply
+    /// merges: containers, volumes and environment by name, mounts by path. What the operator must
+    /// decide is refused by its path (SpecInvalid). A change is a rollout. Default: nothing.
+    #[serde(default)]
+    pub pod_template: PodTemplate,
     /// Longest time a pod takes to hand over what it has when it stops, 5 to 600 seconds. What
     /// is not in Kafka by then was never acknowledged, and clients send it again.
     #[serde(default = "default_drain_seconds")]
@@ -172,7 +177,8 @@ impl Default for EdgeSettings {
             resources: Resources::default(),
             service: ServiceSettings::default(),
             network_policy: NetworkPolicySettings::default(),
-            pods: PodSettings::default(),
+            disruption_budget: DisruptionBudgetSettings::default(),
+            pod_template: PodTemplate::default(),
             drain_seconds: default_drain_seconds(),
         }
     }
@@ -564,15 +570,59 @@ pub enum Compression {
 /// The Service in front of an edge pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = service_rules)]
 pub struct ServiceSettings {
     /// ClusterIP (inside the cluster), NodePort or LoadBalancer (from outside: set receivers.otlp
     /// .tls too).
     #[serde(default, rename = "type")]
     pub type_: ServiceType,
-    /// Annotations of the Service, as cloud load balancers want them. At most 32. Default: none.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(transform = rules::map::<32, 4_096>)]
-    pub annotations: BTreeMap<String, String>,
+    /// Labels and annotations, as cloud load balancers want them.
+    #[serde(flatten)]
+    pub metadata: ExtraMetadata,
+    /// Which load balancer serves it, for example service.k8s.aws/nlb. Can't be changed while the
+    /// type stays. Default: the cluster's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 317))]
+    pub load_balancer_class: Option<String>,
+    /// Address ranges that a load balancer takes clients from, for example 10.0.0.0/8. At most 64.
+    /// Default: any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(max = 64)))]
+    pub load_balancer_source_ranges: Vec<String>,
+    /// Where traffic from outside goes: Cluster (any pod) or Local (pods of the node that got it,
+    /// which see the client's address). Default: Cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_traffic_policy: Option<TrafficPolicy>,
+    /// Where traffic of the cluster goes: Cluster (any pod) or Local (pods of the client's node,
+    /// for mode DaemonSet). Default: Cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub internal_traffic_policy: Option<TrafficPolicy>,
+    /// IPv4, IPv6 or both, the primary one first. The primary one can't be changed. Default: the
+    /// cluster's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 2))]
+    pub ip_families: Vec<IpFamily>,
+    /// SingleStack, PreferDualStack or RequireDualStack. Default: SingleStack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ip_family_policy: Option<IpFamilyPolicy>,
+}
+
+fn service_rules(schema: &mut Schema) {
+    let is = |type_: &str| format!("(has(self.type) && self.type == '{type_}')");
+    let balanced = is("LoadBalancer");
+    for field in ["loadBalancerClass", "loadBalancerSourceRanges"] {
+        rules::rule(
+            schema,
+            &format!("!has(self.{field}) || {balanced}"),
+            &format!("{field} is for load balancers: write type: LoadBalancer, or remove it"),
+        );
+    }
+    rules::rule(
+        schema,
+        &format!("!has(self.externalTrafficPolicy) || {balanced} || {}", is("NodePort")),
+        "externalTrafficPolicy is about traffic from outside: write type: LoadBalancer or \
+         NodePort, or remove it",
+    );
 }
 
 /// A type of Service.
@@ -587,23 +637,33 @@ pub enum ServiceType {
     LoadBalancer,
 }
 
-/// The NetworkPolicy of a pool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NetworkPolicySettings {
-    /// Whether the operator makes a NetworkPolicy that leaves open only the ports the pods need.
-    #[serde(default = "yes")]
-    pub enabled: bool,
+/// Which pods get traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum TrafficPolicy {
+    /// Any.
+    Cluster,
+    /// Those of the same node.
+    Local,
 }
 
-impl Default for NetworkPolicySettings {
-    fn default() -> Self {
-        Self { enabled: yes() }
-    }
+/// A family of addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum IpFamily {
+    /// Four bytes.
+    IPv4,
+    /// Sixteen bytes.
+    IPv6,
 }
 
-fn yes() -> bool {
-    true
+/// How many families a Service has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum IpFamilyPolicy {
+    /// One.
+    SingleStack,
+    /// Two where the cluster has them.
+    PreferDualStack,
+    /// Two.
+    RequireDualStack,
 }
 
 /// What was observed of an edge pool.

@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::collector::CollectorSettings;
 use super::connection::{ClickHouseTarget, KafkaConnection};
-use super::edge::NetworkPolicySettings;
-use super::pods::{PodSettings, Resources};
+use super::pods::{DisruptionBudgetSettings, NetworkPolicySettings, PodTemplate, Resources};
 use super::rollout::{RolloutSettings, RolloutStatus};
 use super::rules;
 use super::signals::{PerSignal, is_not_set};
@@ -155,9 +154,14 @@ pub struct GatewaySettings {
     /// Who may connect to the pods.
     #[serde(default)]
     pub network_policy: NetworkPolicySettings,
-    /// Where pods run and what they are called.
+    /// How many pods may be evicted at once.
     #[serde(default)]
-    pub pods: PodSettings,
+    pub disruption_budget: DisruptionBudgetSettings,
+    /// A part of a Kubernetes PodTemplateSpec, merged over the operator's own as server-side apply
+    /// merges: containers, volumes and environment by name, mounts by path. What the operator must
+    /// decide is refused by its path (SpecInvalid). A change is a rollout. Default: nothing.
+    #[serde(default)]
+    pub pod_template: PodTemplate,
     /// Longest time a pod takes to finish inserts and commit when it stops, 5 to 600 seconds.
     /// What is not committed by then is read again by another pod.
     #[serde(default = "default_drain_seconds")]
@@ -176,7 +180,8 @@ impl Default for GatewaySettings {
             consumer_group: None,
             group_protocol: GroupProtocol::default(),
             network_policy: NetworkPolicySettings::default(),
-            pods: PodSettings::default(),
+            disruption_budget: DisruptionBudgetSettings::default(),
+            pod_template: PodTemplate::default(),
             drain_seconds: default_drain_seconds(),
         }
     }

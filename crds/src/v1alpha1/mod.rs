@@ -17,17 +17,17 @@ mod status;
 mod table;
 mod topic;
 
-pub use collector::{Allocator, CollectorSettings, ImagePullPolicy};
+pub use collector::{Allocator, CollectorSettings};
 pub use connection::{
     CaRef, ClickHouseTarget, ClickHouseTls, CredentialsRef, KafkaConnection, KafkaSasl, KafkaTls,
     SaslMechanism, SecretRef,
 };
 pub use edge::{
     Acknowledge, Compression, ContainersReceiver, EdgeBuffer, EdgeMode, EdgePool, EdgePoolSpec,
-    EdgePoolStatus, EdgeRolloutSettings, EdgeSettings, EdgeSignal, FilesReceiver, Multiline,
-    NetworkPolicySettings, OtlpReceiver, Parse, ParseFormat, PartitionBy, PendingChange,
+    EdgePoolStatus, EdgeRolloutSettings, EdgeSettings, EdgeSignal, FilesReceiver, IpFamily,
+    IpFamilyPolicy, Multiline, OtlpReceiver, Parse, ParseFormat, PartitionBy, PendingChange,
     PendingStage, Receivers, ServerTls, ServiceSettings, ServiceType, StartAt, TimeFormat,
-    Timestamp,
+    Timestamp, TrafficPolicy,
 };
 pub use gateway::{
     Delivery, GatewayPool, GatewayPoolSpec, GatewayPoolStatus, GatewaySettings, GatewaySignal,
@@ -38,7 +38,10 @@ pub use gateway::{ResizeStatus, ResizeWay};
 pub use pipeline::{
     ChildStatus, PipelineSignal, TelemetryPipeline, TelemetryPipelineSpec, TelemetryPipelineStatus,
 };
-pub use pods::{CpuRange, MemoryRange, PodSettings, Resources, Toleration};
+pub use pods::{
+    CpuRange, DisruptionBudgetSettings, ExtraMetadata, MemoryRange, NetworkPolicySettings,
+    PodTemplate, Resources,
+};
 pub use rollout::{
     CanarySettings, RolloutFigures, RolloutReport, RolloutSettings, RolloutStage, RolloutStatus,
     RolloutUnit,

@@ -1,16 +1,17 @@
-//! What both pools say about their pods: resources, placement, labels.
+//! What both pools say about their pods: resources, whatever else a pod may have, who may evict
+//! them and who may connect to them.
 //!
-//! A small part of a pod's spec on purpose: the security context, probes and volumes are the
-//! operator's. Limits: 32 of each map, 16 tolerations.
+//! A pod's own fields are not described here: the operator checks them against Kubernetes' types.
+//! Limits: 32 labels, 32 annotations; the operator limits the whole template.
 
 use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, Schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::rules;
 use crate::amounts::{CpuQuantity, MemoryQuantity};
-use crate::names::{LabelKey, PriorityClassName};
 
 /// Memory and processor time of one pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -97,54 +98,82 @@ fn min_not_above_max(schema: &mut Schema) {
     );
 }
 
-/// Where pods run and what they are called.
+/// What a pool's pods have beside what the operator gives them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct PodSettings {
-    /// Labels a node must have. At most 32. Default: any node.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(transform = rules::map::<32, 63>)]
-    pub node_selector: BTreeMap<String, String>,
-    /// Taints that the pods put up with. At most 16. Default: none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 16))]
-    pub tolerations: Vec<Toleration>,
-    /// PriorityClass of the pods: pods of lower priority are moved away for them. Default: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority_class_name: Option<PriorityClassName>,
-    /// More labels for the pods; the operator's own can't be replaced. At most 32. Default: none.
+pub struct PodTemplate {
+    /// Labels and annotations of the pods.
+    #[serde(default)]
+    pub metadata: ExtraMetadata,
+    /// Any fields of a Kubernetes PodSpec. The collector's container is the one named collector; of
+    /// it env, envFrom, imagePullPolicy, securityContext and volumeMounts may be written, and any
+    /// other container may be added. Default: none.
+    #[serde(default)]
+    #[schemars(schema_with = "any_fields")]
+    pub spec: Map<String, Value>,
+}
+
+/// Labels and annotations that an object has beside the operator's own.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExtraMetadata {
+    /// More labels; the operator's own can't be replaced. At most 32. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(transform = rules::map::<32, 63>)]
     pub labels: BTreeMap<String, String>,
-    /// More annotations for the pods. At most 32. Default: none.
+    /// More annotations. At most 32. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(transform = rules::map::<32, 4_096>)]
     pub annotations: BTreeMap<String, String>,
 }
 
-/// A taint that pods put up with.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// With a PodSpec's own schema, twice, a pipeline's definition would nearly be what `kubectl apply`
+/// can keep, and that without descriptions: the operator checks the fields instead.
+fn any_fields(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+}
+
+/// How many pods of a pool may be evicted at once, as when nodes are drained.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Toleration {
-    /// The taint's key. Default: every taint (then operator must be Exists).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<LabelKey>,
-    /// Exists, or Equal to compare the value. Default: Equal.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = ["Exists", "Equal"]))]
-    pub operator: Option<String>,
-    /// The taint's value, for Equal.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 63))]
-    pub value: Option<String>,
-    /// NoSchedule, PreferNoSchedule or NoExecute. Default: all of them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = ["NoSchedule", "PreferNoSchedule", "NoExecute"]))]
-    pub effect: Option<String>,
-    /// How long a NoExecute taint is put up with, in seconds. Default: for ever.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 31_536_000))]
-    pub toleration_seconds: Option<i64>,
+pub struct DisruptionBudgetSettings {
+    /// Whether the operator makes a PodDisruptionBudget. A pool in mode DaemonSet never has one:
+    /// evictions pass over its pods.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+    /// Pods that may be away at once, 1 to 1000.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 1_000))]
+    pub max_unavailable: u32,
+}
+
+impl Default for DisruptionBudgetSettings {
+    fn default() -> Self {
+        Self { enabled: yes(), max_unavailable: one() }
+    }
+}
+
+/// The NetworkPolicy of a pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NetworkPolicySettings {
+    /// Whether the operator makes a NetworkPolicy that leaves open only the ports the pods need.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+}
+
+impl Default for NetworkPolicySettings {
+    fn default() -> Self {
+        Self { enabled: yes() }
+    }
+}
+
+pub(super) fn yes() -> bool {
+    true
+}
+
+fn one() -> u32 {
+    1
 }
 
 #[cfg(test)]

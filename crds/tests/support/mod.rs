@@ -73,8 +73,8 @@ fn structural(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>
                     structural(inner_schema, inner, &here, found);
                 } else if schema["additionalProperties"].is_object() {
                     structural(&schema["additionalProperties"], inner, &here, found);
-                } else if !(path.is_empty()
-                    && ["apiVersion", "kind", "metadata"].contains(&&**name))
+                } else if schema["x-kubernetes-preserve-unknown-fields"] != true
+                    && !(path.is_empty() && ["apiVersion", "kind", "metadata"].contains(&&**name))
                 {
                     found.push(format!("{here}: unknown field"));
                 }

@@ -70,15 +70,7 @@ pub fn word(data: &[u8]) {
                 !text.contains(['@', ' ']) && !text.contains("//")
             })
         }
-        16 => meant(
-            text,
-            crds::PriorityClassName::MAX_LENGTH,
-            taken::<crds::PriorityClassName>,
-            is_plain,
-        ),
-        17 => meant(text, crds::LabelKey::MAX_LENGTH, taken::<crds::LabelKey>, |text| {
-            text.bytes().filter(|byte| *byte == b'/').count() <= 1
-        }),
+        // 16 and 17 are free: other numbers keep their meaning in the corpus.
         _ => time_to_live(text),
     }
 }

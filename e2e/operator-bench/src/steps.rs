@@ -19,6 +19,8 @@ use crate::standin::StandIn;
 
 /// Requests of the bench at once.
 const IN_FLIGHT: usize = 16;
+/// Processor time that a pool asks for before it is changed: the default.
+const CPU_MILLICORES: usize = 250;
 /// How often something that is waited for is asked.
 const POLL: Duration = Duration::from_millis(25);
 /// A drift that takes longer to be put right is called lost.
@@ -330,7 +332,7 @@ fn pool(index: usize) -> Value {
             "kafka": {"bootstrapServers": ["kafka.example:9092"]},
             "signals": {"traces": {}},
             "mode": "DaemonSet",
-            "pods": {"nodeSelector": {"operator-bench": "no-node-has-this"}},
+            "podTemplate": {"spec": {"nodeSelector": {"operator-bench": "no-node-has-this"}}},
         }
     })
 }
@@ -349,7 +351,9 @@ async fn changed(
     patience: Duration,
 ) -> Result<(Duration, Duration)> {
     let began = Instant::now();
-    let patch = json!({"spec": {"pods": {"annotations": {"operator-bench": change.to_string()}}}});
+    // A change of the template that is no rollout.
+    let cpu = format!("{}m", CPU_MILLICORES + change);
+    let patch = json!({"spec": {"resources": {"cpu": {"min": cpu}}}});
     let written = pools.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
     let (generation, at) = (written.metadata.generation.unwrap_or(0), Instant::now());
     loop {

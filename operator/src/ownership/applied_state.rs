@@ -15,20 +15,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 
-use super::compare::{merge_keys, within};
+use super::compare::{is_atomic, merge_keys, within};
 use super::{APPLIED_HASH_ANNOTATION, CHILDREN_MANAGER};
 
-/// Objects of which the API server gives the whole to one manager.
-const ATOMIC: [&str; 8] = [
-    "selector",
-    "nodeSelector",
-    "labelSelector",
-    "podSelector",
-    "fieldRef",
-    "resourceFieldRef",
-    "configMapKeyRef",
-    "secretKeyRef",
-];
 /// Lists merged by a key whose items have one manager each.
 const ATOMIC_ITEMS: [&str; 2] = ["ownerReferences", "imagePullSecrets"];
 /// What has no manager, or isn't applied.
@@ -88,9 +77,8 @@ pub fn fields(applied: &Value) -> Value {
 }
 
 fn owned(value: &Value, path: &mut String) -> Value {
-    let name = path.rsplit('.').next().unwrap_or("");
     match value {
-        Value::Object(fields) if !ATOMIC.contains(&name) => {
+        Value::Object(fields) if !is_atomic(path) => {
             let mut all = Map::new();
             for (key, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
                 within(path, key, |path| {

@@ -76,7 +76,8 @@ fn walk_list(wanted: &[Value], live: &[Value], path: &mut String, found: &mut Ve
 }
 
 /// The API server drops empty lists and nulls, so wanting one wants nothing.
-fn is_nothing(wanted: &Value) -> bool {
+#[must_use]
+pub fn is_nothing(wanted: &Value) -> bool {
     match wanted {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),
@@ -84,15 +85,26 @@ fn is_nothing(wanted: &Value) -> bool {
     }
 }
 
+/// Where a pool keeps its pods' template: the API server doesn't know its fields, merges objects
+/// and takes lists as a whole.
+const UNTYPED: &str = "podTemplate.spec.";
+
 /// The keys by which the API merges the list at `path`, from the `listMapKey` markers of the types
 /// we apply. Lists not named here are atomic or sets.
-pub(super) fn merge_keys(path: &str) -> Option<&'static [&'static str]> {
+#[must_use]
+pub fn merge_keys(path: &str) -> Option<&'static [&'static str]> {
+    if path.contains(UNTYPED) {
+        return None;
+    }
     match path.rsplit('.').next().unwrap_or(path) {
-        "containers" | "initContainers" | "env" | "volumes" | "imagePullSecrets" => Some(&["name"]),
+        "containers" | "initContainers" | "env" | "volumes" | "imagePullSecrets"
+        | "resourceClaims" | "claims" | "schedulingGates" => Some(&["name"]),
         "volumeMounts" => Some(&["mountPath"]),
+        "volumeDevices" => Some(&["devicePath"]),
+        "hostAliases" => Some(&["ip"]),
         // A NetworkPolicy's ports are an atomic list; a container's and a Service's are merged.
         "ports" if path.contains("ingress") || path.contains("egress") => None,
-        "ports" if path.contains("containers") => Some(&["containerPort", "protocol"]),
+        "ports" if path.contains("ontainers.") => Some(&["containerPort", "protocol"]),
         "ports" => Some(&["port", "protocol"]),
         "topologySpreadConstraints" => Some(&["topologyKey", "whenUnsatisfiable"]),
         "ownerReferences" => Some(&["uid"]),
@@ -100,9 +112,30 @@ pub(super) fn merge_keys(path: &str) -> Option<&'static [&'static str]> {
     }
 }
 
+/// Objects of which the API server gives the whole to one manager.
+const ATOMIC: [&str; 10] = [
+    "selector",
+    "nodeSelector",
+    "labelSelector",
+    "podSelector",
+    "fieldRef",
+    "resourceFieldRef",
+    "configMapKeyRef",
+    "secretKeyRef",
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "nodePublishSecretRef",
+];
+
+/// Whether the API takes the object at `path` as a whole.
+#[must_use]
+pub fn is_atomic(path: &str) -> bool {
+    ATOMIC.contains(&path.rsplit('.').next().unwrap_or(path)) && !path.contains(UNTYPED)
+}
+
 /// Whether two items carry the same merge key; a `protocol` not said is TCP, as the API defaults
 /// it.
-fn same_key(wanted: &Value, live: &Value, key: &str) -> bool {
+#[must_use]
+pub fn same_key(wanted: &Value, live: &Value, key: &str) -> bool {
     let default = (key == "protocol").then(|| Value::from("TCP"));
     wanted.get(key).or(default.as_ref()) == live.get(key).or(default.as_ref())
 }
@@ -124,7 +157,7 @@ fn same_leaf(wanted: &Value, live: &Value, path: &str) -> bool {
 }
 
 fn is_quantity_path(path: &str) -> bool {
-    path.contains(".resources.") || path.ends_with(".sizeLimit")
+    path.contains(".resources.") || path.ends_with(".sizeLimit") || path.ends_with(".divisor")
 }
 
 /// A quantity in thousandths of its unit; `None` if it isn't one.
@@ -156,14 +189,15 @@ pub fn quantity(text: &str) -> Option<i128> {
 }
 
 /// Does something at the field `key` of `path`.
-pub(super) fn within(path: &mut String, key: &str, then: impl FnOnce(&mut String)) {
+pub fn within<T>(path: &mut String, key: &str, then: impl FnOnce(&mut String) -> T) -> T {
     let length = path.len();
     if !path.is_empty() {
         path.push('.');
     }
     path.push_str(key);
-    then(path);
+    let done = then(path);
     path.truncate(length);
+    done
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 pub mod connection;
 pub mod member;
 pub mod memory;
+pub mod merge;
 pub mod names;
 pub mod objects;
 pub mod observe;

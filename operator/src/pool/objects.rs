@@ -10,8 +10,10 @@ use k8s_openapi::api::networking::v1::{
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use millrace_crds::v1alpha1::DisruptionBudgetSettings;
 
 use super::names::PoolNames;
+use super::status::as_i32;
 use super::template::CONFIG_KEY;
 use crate::pods::ADMIN_PORT;
 
@@ -74,20 +76,23 @@ pub fn service(names: &PoolNames, ports: &[(&str, i32)], spec: ServiceSpec) -> S
     }
 }
 
-/// A budget that always lets one pod go (a drain is never blocked for ever), and lets broken pods
+/// A budget that always lets some pod go (a drain is never blocked for ever), and lets broken pods
 /// go whatever the count.
 #[must_use]
-pub fn disruption_budget(names: &PoolNames) -> PodDisruptionBudget {
-    PodDisruptionBudget {
+pub fn disruption_budget(
+    names: &PoolNames,
+    settings: &DisruptionBudgetSettings,
+) -> Option<PodDisruptionBudget> {
+    settings.enabled.then(|| PodDisruptionBudget {
         metadata: metadata(names, &names.base),
         spec: Some(PodDisruptionBudgetSpec {
-            max_unavailable: Some(IntOrString::Int(1)),
+            max_unavailable: Some(IntOrString::Int(as_i32(settings.max_unavailable))),
             selector: Some(selector(names)),
             unhealthy_pod_eviction_policy: Some("AlwaysAllow".into()),
             ..PodDisruptionBudgetSpec::default()
         }),
         ..PodDisruptionBudget::default()
-    }
+    })
 }
 
 /// Allows only the served ports. Egress is not restricted: brokers give out addresses that no spec

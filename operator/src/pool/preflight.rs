@@ -18,17 +18,19 @@ use millrace_rollout::{Fault, FaultKind, First};
 
 use super::member::member;
 use super::names::PoolNames;
-use super::template::{BUFFER_VOLUME, NODE_LOGS_VOLUME, POSITIONS_VOLUME, collector_status};
+use super::secrets::SECRETS_VOLUME;
+use super::template::{CONFIG_VOLUME, collector_status};
 use crate::cluster::hash_of;
+use crate::pods::CONTAINER;
 
 /// Name label of trial pods, so that no selector for collectors matches: no Service, budget, policy
 /// or PodMonitor.
 const NAME_LABEL: &str = "millrace-preflight";
 /// Kubernetes ends a pod that takes longer; the operator waits less.
 const DEADLINE_SECONDS: i64 = 300;
-/// Volumes that `validate` doesn't need: a claim may cost a disk, and only pods that read a node's
-/// files may mount them.
-const LEFT_OUT: [&str; 3] = [BUFFER_VOLUME, NODE_LOGS_VOLUME, POSITIONS_VOLUME];
+/// Volumes that `validate` needs. Others may cost a disk, be another pod's, or be a node's, which
+/// only pods that read its files may mount.
+const VOLUMES: [&str; 2] = [CONFIG_VOLUME, SECRETS_VOLUME];
 /// Validating takes milliseconds and some MiB.
 const CPU_REQUEST: &str = "10m";
 const MEMORY_REQUEST: &str = "32Mi";
@@ -122,7 +124,8 @@ impl Tries {
     }
 }
 
-/// The trial pod: from the pool's template, with another command and small resources.
+/// The trial pod: the collector of the pool's template alone, with another command and small
+/// resources.
 #[must_use]
 pub fn pod<P: Resource<DynamicType = ()>>(
     pool: &P,
@@ -152,8 +155,11 @@ fn pod_spec(template: &PodTemplateSpec) -> PodSpec {
     spec.active_deadline_seconds = Some(DEADLINE_SECONDS);
     spec.termination_grace_period_seconds = Some(1);
     spec.topology_spread_constraints = None;
-    let is_left_out = |name: &str| LEFT_OUT.contains(&name);
-    spec.volumes.iter_mut().for_each(|all| all.retain(|volume| !is_left_out(&volume.name)));
+    spec.resource_claims = None;
+    spec.init_containers = None;
+    spec.containers.retain(|container| container.name == CONTAINER);
+    let is_needed = |name: &str| VOLUMES.contains(&name);
+    spec.volumes.iter_mut().for_each(|all| all.retain(|volume| is_needed(&volume.name)));
     let amount = |amounts: &[(&str, &str)]| {
         let amounts =
             amounts.iter().map(|(what, text)| ((*what).to_owned(), Quantity((*text).into())));
@@ -167,7 +173,7 @@ fn pod_spec(template: &PodTemplateSpec) -> PodSpec {
         (container.startup_probe, container.liveness_probe) = (None, None);
         container.readiness_probe = None;
         let mounts = container.volume_mounts.iter_mut();
-        mounts.for_each(|all| all.retain(|mount| !is_left_out(&mount.name)));
+        mounts.for_each(|all| all.retain(|mount| is_needed(&mount.name)));
         container.resources = Some(ResourceRequirements {
             requests: amount(&[("cpu", CPU_REQUEST), ("memory", MEMORY_REQUEST)]),
             limits: amount(&[("memory", MEMORY_LIMIT)]),

@@ -22,7 +22,7 @@ pub const SECRETS_ANNOTATION: &str = "millrace.dev/secrets-digest";
 /// Where the secrets of a pod are mounted, one folder per Secret.
 pub const SECRETS_FOLDER: &str = "/etc/millrace/secrets";
 /// The volume's name in the pod.
-const VOLUME: &str = "secrets";
+pub const SECRETS_VOLUME: &str = "secrets";
 /// Owner and group may read; the group is the pod's own (`fsGroup`).
 const FILE_MODE: i32 = 0o440;
 
@@ -44,7 +44,7 @@ impl SecretUses {
     pub fn of(template: &PodTemplateSpec) -> Self {
         let volumes = template.spec.iter().flat_map(|pod| pod.volumes.iter().flatten());
         let sources = volumes
-            .filter(|volume| volume.name == VOLUME)
+            .filter(|volume| volume.name == SECRETS_VOLUME)
             .flat_map(|volume| volume.projected.iter().flat_map(|it| it.sources.iter().flatten()));
         let secrets = sources.filter_map(|source| source.secret.as_ref()).map(|secret| {
             let keys = secret.items.iter().flatten().map(|item| item.key.clone());
@@ -81,7 +81,7 @@ impl SecretUses {
             ..VolumeProjection::default()
         });
         let volume = Volume {
-            name: VOLUME.into(),
+            name: SECRETS_VOLUME.into(),
             projected: Some(ProjectedVolumeSource {
                 default_mode: Some(FILE_MODE),
                 sources: Some(sources.collect()),
@@ -89,7 +89,7 @@ impl SecretUses {
             ..Volume::default()
         };
         let mount = VolumeMount {
-            name: VOLUME.into(),
+            name: SECRETS_VOLUME.into(),
             mount_path: SECRETS_FOLDER.into(),
             read_only: Some(true),
             ..VolumeMount::default()

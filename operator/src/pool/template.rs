@@ -1,5 +1,5 @@
 //! The pod template of a collector: one container, everything restricted, configuration and secrets
-//! as files. Pure.
+//! as files; and over it what the spec adds (`merge`). Pure.
 //!
 //! Nothing in it may depend on the operator's own version: upgrading the operator restarts no pod.
 
@@ -8,21 +8,25 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{
     Capabilities, ConfigMapVolumeSource, Container, ContainerPort, ContainerStatus,
     EmptyDirVolumeSource, EnvVar, EnvVarSource, EphemeralVolumeSource, HTTPGetAction,
-    HostPathVolumeSource, LocalObjectReference, ObjectFieldSelector, PersistentVolumeClaimSpec,
+    HostPathVolumeSource, ObjectFieldSelector, PersistentVolumeClaimSpec,
     PersistentVolumeClaimTemplate, PodSecurityContext, PodSpec, PodStatus, PodTemplateSpec, Probe,
-    ResourceRequirements, SeccompProfile, SecurityContext, Toleration, TopologySpreadConstraint,
-    Volume, VolumeMount, VolumeResourceRequirements,
+    ResourceRequirements, SeccompProfile, SecurityContext, TopologySpreadConstraint, Volume,
+    VolumeMount, VolumeResourceRequirements,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::Resource;
 use millrace_autoscale::Resources as PodResources;
-use millrace_crds::v1alpha1::{Allocator, CollectorSettings, EdgeBuffer, PodSettings, Resources};
+use millrace_crds::v1alpha1::{Allocator, CollectorSettings, EdgeBuffer, PodTemplate, Resources};
+use serde_json::json;
 
+use super::merge;
 use super::names::PoolNames;
-use super::secrets::{SECRETS_ANNOTATION, SecretUses};
+use super::secrets::{SECRETS_ANNOTATION, SECRETS_VOLUME, SecretUses};
+use crate::cluster::hash_of;
 use crate::context::Images;
+use crate::error::Invalid;
 use crate::pods::{ADMIN_PORT, CONTAINER};
 
 /// OTLP over gRPC.
@@ -58,6 +62,9 @@ const FILES_USER: i64 = 0;
 const FILES_CAPABILITY: &str = "DAC_READ_SEARCH";
 /// The volume with the configuration.
 pub const CONFIG_VOLUME: &str = "config";
+/// Volumes that no spec may name, whether a pool has them or not.
+pub const OUR_VOLUMES: [&str; 5] =
+    [CONFIG_VOLUME, SECRETS_VOLUME, BUFFER_VOLUME, NODE_LOGS_VOLUME, POSITIONS_VOLUME];
 /// The configuration's file name in its ConfigMap.
 pub const CONFIG_KEY: &str = "collector.yaml";
 /// The environment variable with the pod's own name; a gateway's fixed name in its group.
@@ -78,18 +85,16 @@ pub struct PodPlan<'a> {
     pub image: &'a str,
     /// User and group; none where the cluster assigns them.
     pub user: Option<i64>,
-    /// Which image, how pulled.
-    pub collector: &'a CollectorSettings,
     /// Memory and processor time.
     pub resources: PodResources,
-    /// Placement, labels.
-    pub pods: &'a PodSettings,
+    /// What the spec writes of its pods.
+    pub theirs: &'a PodTemplate,
+    /// No two of the pods share a node.
+    pub per_node: bool,
     /// The ConfigMap's name.
     pub config_map: &'a str,
     /// Secrets to mount.
     pub secrets: &'a SecretUses,
-    /// Digest of their content.
-    pub secrets_digest: Option<&'a str>,
     /// A buffer on disk; an edge's only.
     pub buffer: Option<&'a EdgeBuffer>,
     /// Whether files of the node are read; an edge's only.
@@ -161,24 +166,38 @@ pub fn kept<K: Resource>(live: &K) -> Option<(String, PodTemplateSpec)> {
     Some((text.clone(), serde_json::from_str(text).ok()?))
 }
 
-/// The pod template.
-#[must_use]
-pub fn pod_template(plan: &PodPlan<'_>) -> PodTemplateSpec {
-    let mut labels = plan.pods.labels.clone();
-    // The operator's labels last: they select the pods and can't be replaced.
-    labels.extend(plan.names.labels());
-    let mut annotations = plan.pods.annotations.clone();
-    if let Some(digest) = plan.secrets_digest {
+/// The pod template, with what the spec adds to it.
+///
+/// # Errors
+/// When the spec's part can't be merged into it.
+pub fn pod_template(plan: &PodPlan<'_>) -> Result<PodTemplateSpec, Invalid> {
+    let metadata = ObjectMeta { labels: Some(plan.names.labels()), ..ObjectMeta::default() };
+    let built = PodTemplateSpec { metadata: Some(metadata), spec: Some(pod_spec(plan)) };
+    merge::merged(built, plan.theirs, plan.per_node)
+}
+
+/// Adds the digest of its Secrets' content, if it needs any.
+pub fn note_secrets(template: &mut PodTemplateSpec, digest: Option<&str>) {
+    if let Some(digest) = digest {
+        let metadata = template.metadata.get_or_insert_default();
+        let annotations = metadata.annotations.get_or_insert_default();
         annotations.insert(SECRETS_ANNOTATION.into(), digest.into());
     }
-    PodTemplateSpec {
-        metadata: Some(ObjectMeta {
-            labels: Some(labels),
-            annotations: (!annotations.is_empty()).then_some(annotations),
-            ..ObjectMeta::default()
-        }),
-        spec: Some(pod_spec(plan)),
+}
+
+/// Gives the collector other resources.
+pub fn give(template: &mut PodTemplateSpec, wanted: &PodResources) {
+    let containers = template.spec.iter_mut().flat_map(|pod| &mut pod.containers);
+    for container in containers.filter(|container| container.name == CONTAINER) {
+        container.resources = Some(resources(wanted));
     }
+}
+
+/// What names a pool's ConfigMap, and with it the unit that its pods run: the configuration, and
+/// what the spec writes of its pods.
+#[must_use]
+pub fn unit_hash(config: &str, theirs: &PodTemplate) -> String {
+    hash_of(&merge::written(theirs).map_or_else(|| config.into(), |theirs| json!([config, theirs])))
 }
 
 fn pod_spec(plan: &PodPlan<'_>) -> PodSpec {
@@ -213,12 +232,6 @@ fn pod_spec(plan: &PodPlan<'_>) -> PodSpec {
         mounts.extend(node_mounts());
     }
     let user = if plan.reads_files { Some(FILES_USER) } else { plan.user };
-    let pull_secrets: Vec<_> = plan
-        .collector
-        .image_pull_secrets
-        .iter()
-        .map(|secret| LocalObjectReference { name: secret.name.as_str().to_owned() })
-        .collect();
     PodSpec {
         service_account_name: Some(plan.names.base.clone()),
         automount_service_account_token: Some(false),
@@ -239,10 +252,6 @@ fn pod_spec(plan: &PodPlan<'_>) -> PodSpec {
         }),
         containers: vec![container(plan, mounts)],
         volumes: Some(volumes),
-        image_pull_secrets: (!pull_secrets.is_empty()).then_some(pull_secrets),
-        node_selector: non_empty(&plan.pods.node_selector),
-        tolerations: tolerations(plan.pods),
-        priority_class_name: plan.pods.priority_class_name.as_ref().map(|c| c.as_str().to_owned()),
         topology_spread_constraints: Some(spread(plan)),
         ..PodSpec::default()
     }
@@ -304,7 +313,7 @@ fn container(plan: &PodPlan<'_>, mounts: Vec<VolumeMount>) -> Container {
     Container {
         name: CONTAINER.into(),
         image: Some(plan.image.to_owned()),
-        image_pull_policy: Some(plan.collector.image_pull_policy.as_str().into()),
+        image_pull_policy: Some("IfNotPresent".into()),
         args: Some(vec!["run".into(), "--config".into(), format!("{CONFIG_FOLDER}/{CONFIG_KEY}")]),
         env: Some(vec![EnvVar {
             name: POD_NAME_ENV.into(),
@@ -403,18 +412,6 @@ pub fn cpu_text(millicores: u64) -> String {
     }
 }
 
-fn tolerations(pods: &PodSettings) -> Option<Vec<Toleration>> {
-    let tolerations = pods.tolerations.iter().map(|wanted| Toleration {
-        key: wanted.key.as_ref().map(|key| key.as_str().to_owned()),
-        operator: wanted.operator.clone(),
-        value: wanted.value.clone(),
-        effect: wanted.effect.clone(),
-        toleration_seconds: wanted.toleration_seconds,
-    });
-    let tolerations: Vec<_> = tolerations.collect();
-    (!tolerations.is_empty()).then_some(tolerations)
-}
-
 /// Over zones, then nodes, as far as possible: a cluster with one node must still run all.
 fn spread(plan: &PodPlan<'_>) -> Vec<TopologySpreadConstraint> {
     ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
@@ -431,10 +428,6 @@ fn spread(plan: &PodPlan<'_>) -> Vec<TopologySpreadConstraint> {
             ..TopologySpreadConstraint::default()
         })
         .collect()
-}
-
-fn non_empty(map: &BTreeMap<String, String>) -> Option<BTreeMap<String, String>> {
-    (!map.is_empty()).then(|| map.clone())
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod losses;
 mod observing;
 mod outside;
 mod pipeline;
+mod pod_template;
 mod released;
 mod resources;
 mod rollout;

@@ -123,7 +123,8 @@ async fn a_converged_reconcile_writes_nothing() {
 async fn what_is_taken_out_of_a_spec_is_taken_out_of_its_children() {
     let world = ready().await;
     world.server.edit(PIPELINE, |pipeline| {
-        pipeline["spec"]["edge"] = json!({"pods": {"labels": {"a": "b"}}, "receivers": {"otlp": {
+        pipeline["spec"]["edge"] = json!({"podTemplate": {"metadata": {"labels": {"a": "b"}},
+            "spec": {"nodeSelector": {"a": "b"}}}, "receivers": {"otlp": {
             "tls": {"certificateSecretRef": {"name": "c"}}}}});
         pipeline["spec"]["gateway"] = json!({"resources": {"memory": {"max": "2Gi"}}});
     });
@@ -139,7 +140,7 @@ async fn what_is_taken_out_of_a_spec_is_taken_out_of_its_children() {
     assert_eq!(spec("edge")["receivers"]["otlp"], json!({}));
     assert_eq!(spec("schema")["gatewaysMax"], spec("gateway")["scaling"]["maxReplicas"]);
     assert!(spec("schema")["gatewaysMax"].as_u64().is_some_and(|most| most > 6));
-    assert_eq!(spec("edge")["pods"]["labels"], Value::Null);
+    assert_eq!(spec("edge")["podTemplate"], json!({"metadata": {}, "spec": {}}));
     assert_eq!(spec("gateway")["resources"]["memory"], json!({}));
     world.server.take_writes();
     reconcile(&world).await;

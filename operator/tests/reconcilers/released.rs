@@ -32,12 +32,20 @@ fn with_everything(more: Value) -> Value {
         "signals": {"traces": {"topicName": "spans"}, "logs": {}, "metrics": {}},
         "collector": {"version": "0.1.0", "allocator": "jemalloc"},
         "drainSeconds": 45,
-        "pods": {
-            "nodeSelector": {"pool": "ingest"},
-            "tolerations": [{"key": "ingest", "operator": "Exists", "effect": "NoSchedule"}],
-            "priorityClassName": "ingest",
-            "labels": {"team": "observability"},
-            "annotations": {"example.com/note": "kept"},
+        "podTemplate": {
+            "metadata": {
+                "labels": {"team": "observability"},
+                "annotations": {"example.com/note": "kept"},
+            },
+            "spec": {
+                "nodeSelector": {"pool": "ingest"},
+                "tolerations": [{"key": "ingest", "operator": "Exists", "effect": "NoSchedule"}],
+                "priorityClassName": "ingest",
+                "containers": [
+                    {"name": "collector", "env": [{"name": "TZ", "value": "UTC"}]},
+                    {"name": "beside", "image": "beside:1"},
+                ],
+            },
         },
     });
     for (field, value) in more.as_object().into_iter().flatten() {

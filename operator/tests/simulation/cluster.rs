@@ -136,8 +136,14 @@ fn signals(rng: &mut Rng, of: impl Fn(&str, &mut Rng) -> Value) -> Value {
 }
 
 fn pods(rng: &mut Rng) -> Value {
-    json!({"annotations": {"walk": rng.below(5).to_string()},
-        "nodeSelector": {"pool": *rng.pick(&["a", "b"])}})
+    let env = json!([{"name": "WALK", "value": rng.below(3).to_string()}]);
+    let containers = [
+        json!({"name": "collector", "env": env}),
+        json!({"name": "beside", "image": "beside:1", "env": env}),
+    ];
+    json!({"metadata": {"annotations": {"walk": rng.below(3).to_string()}},
+        "spec": {"nodeSelector": {"pool": *rng.pick(&["a", "b"])},
+            "containers": [rng.pick(&containers)]}})
 }
 
 /// What a pod gets, or nothing said of it.
@@ -152,7 +158,8 @@ fn edge(rng: &mut Rng) -> Value {
         "partitionBy": *rng.pick(&["Any", "TraceId"]),
         "drainSeconds": 20 + 10 * rng.below(3),
         "networkPolicy": {"enabled": rng.chance(70)},
-        "pods": pods(rng),
+        "disruptionBudget": {"enabled": rng.chance(70)},
+        "podTemplate": pods(rng),
         "resources": resources(rng),
     });
     if rng.chance(30) {
@@ -169,7 +176,8 @@ fn gateway(rng: &mut Rng) -> Value {
         "delivery": *rng.pick(&["AtLeastOnce", "EffectivelyOnce"]),
         "drainSeconds": 20 + 10 * rng.below(3),
         "networkPolicy": {"enabled": rng.chance(70)},
-        "pods": pods(rng),
+        "disruptionBudget": {"enabled": rng.chance(70)},
+        "podTemplate": pods(rng),
         "resources": resources(rng),
     })
 }

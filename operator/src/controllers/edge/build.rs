@@ -1,5 +1,7 @@
 //! From checked values to the objects of an edge pool. Pure: no client.
 
+use std::fmt::Debug;
+
 use k8s_openapi::api::apps::v1::{
     DaemonSet, DaemonSetSpec, DaemonSetUpdateStrategy, Deployment, DeploymentSpec,
     DeploymentStrategy, RollingUpdateDaemonSet, RollingUpdateDeployment,
@@ -10,21 +12,23 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use millrace_crds::v1alpha1::{EdgeMode, EdgePool, EdgeSettings, ServiceType};
+use millrace_crds::v1alpha1::{EdgeMode, EdgePool, EdgeSettings, ServiceSettings};
 
 use super::change::Asked;
 use super::validate::Validated;
 use crate::pool::names::PoolNames;
 use crate::pool::objects;
 use crate::pool::status::as_i32;
-use crate::pool::template::{self, OTLP_GRPC_PORT, OTLP_HTTP_PORT, PodPlan, pod_template};
+use crate::pool::template::{self, OTLP_GRPC_PORT, OTLP_HTTP_PORT};
 
 /// A rollout without progress for this long is called stuck.
 const PROGRESS_DEADLINE_SECONDS: i32 = 300;
 /// Earlier ReplicaSets kept, for `kubectl rollout undo` in an emergency.
 const REVISIONS_KEPT: i32 = 3;
 
-const PORTS: &[(&str, i32)] = &[("otlp-grpc", OTLP_GRPC_PORT), ("otlp-http", OTLP_HTTP_PORT)];
+/// The ports of its pods and its Service.
+pub(super) const PORTS: &[(&str, i32)] =
+    &[("otlp-grpc", OTLP_GRPC_PORT), ("otlp-http", OTLP_HTTP_PORT)];
 
 /// The objects of an edge pool, not yet written.
 #[derive(Clone, Debug)]
@@ -51,34 +55,21 @@ pub(super) enum Workload {
 
 /// Builds the objects.
 pub(super) fn build(validated: &Validated<'_>) -> Prepared {
-    let Validated { pool, draft, config_map, secrets_digest } = validated;
+    let Validated { pool, draft, secrets_digest } = validated;
     let settings = &pool.spec.settings;
     let names = &draft.names;
-    let pods = pod_template(&PodPlan {
-        names,
-        image: &draft.image,
-        user: draft.user,
-        collector: &pool.spec.collector,
-        resources: template::written(&settings.resources),
-        pods: &settings.pods,
-        config_map,
-        secrets: &draft.secrets,
-        secrets_digest: secrets_digest.as_deref(),
-        buffer: settings.buffer.as_ref(),
-        reads_files: settings.receivers.reads_files(),
-        drain_seconds: settings.drain_seconds,
-        ports: PORTS,
-        revision_label: (settings.mode == EdgeMode::Deployment).then_some("pod-template-hash"),
-    });
+    let mut pods = draft.template.clone();
+    template::note_secrets(&mut pods, secrets_digest.as_deref());
+    // Evictions never take a DaemonSet's pods, so a budget for them would only confuse.
+    let budget = (settings.mode == EdgeMode::Deployment).then_some(&settings.disruption_budget);
     let policy = settings.network_policy.enabled;
     Prepared {
         names: names.clone(),
         image: draft.image.clone(),
         account: objects::service_account(names),
-        config_map: objects::config_map(names, config_map, &draft.config),
-        service: service(names, settings),
-        // Evictions never take a DaemonSet's pods, so a budget for them would only confuse.
-        budget: (settings.mode == EdgeMode::Deployment).then(|| objects::disruption_budget(names)),
+        config_map: objects::config_map(names, &draft.config_map, &draft.config),
+        service: service(names, &settings.service),
+        budget: budget.and_then(|settings| objects::disruption_budget(names, settings)),
         policy: policy.then(|| objects::network_policy(names, PORTS)),
         asked: Asked::of(validated),
         workload: match settings.mode {
@@ -90,18 +81,38 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
     }
 }
 
-fn service(names: &PoolNames, settings: &EdgeSettings) -> Service {
-    let type_ = match settings.service.type_ {
-        ServiceType::ClusterIP => "ClusterIP",
-        ServiceType::NodePort => "NodePort",
-        ServiceType::LoadBalancer => "LoadBalancer",
+fn service(names: &PoolNames, settings: &ServiceSettings) -> Service {
+    let ServiceSettings {
+        type_,
+        metadata,
+        load_balancer_class,
+        load_balancer_source_ranges,
+        external_traffic_policy,
+        internal_traffic_policy,
+        ip_families,
+        ip_family_policy,
+    } = settings;
+    let some = |list: Vec<String>| (!list.is_empty()).then_some(list);
+    let spec = ServiceSpec {
+        type_: Some(word(type_)),
+        load_balancer_class: load_balancer_class.clone(),
+        load_balancer_source_ranges: some(load_balancer_source_ranges.clone()),
+        external_traffic_policy: external_traffic_policy.as_ref().map(word),
+        internal_traffic_policy: internal_traffic_policy.as_ref().map(word),
+        ip_families: some(ip_families.iter().map(word).collect()),
+        ip_family_policy: ip_family_policy.as_ref().map(word),
+        ..ServiceSpec::default()
     };
-    let spec = ServiceSpec { type_: Some(type_.into()), ..ServiceSpec::default() };
     let mut service = objects::service(names, PORTS, spec);
-    if !settings.service.annotations.is_empty() {
-        service.metadata.annotations = Some(settings.service.annotations.clone());
-    }
+    service.metadata.labels.get_or_insert_default().extend(metadata.labels.clone());
+    let annotations = Some(metadata.annotations.clone());
+    service.metadata.annotations = annotations.filter(|it| !it.is_empty());
     service
+}
+
+/// A variant that is named as Kubernetes names it.
+fn word(variant: &impl Debug) -> String {
+    format!("{variant:?}")
 }
 
 fn deployment(names: &PoolNames, settings: &EdgeSettings, template: PodTemplateSpec) -> Deployment {

@@ -50,18 +50,17 @@ pub(super) struct Asked {
 impl Asked {
     /// What a spec asks for.
     pub(super) fn of(validated: &Validated<'_>) -> Self {
-        let Validated { pool, draft, config_map, secrets_digest } = validated;
-        let settings = &pool.spec.settings;
+        let Validated { pool, draft, secrets_digest } = validated;
         let key = hash_of(&serde_json::json!({
             "image": draft.image,
-            "config": config_map,
-            "resources": settings.resources,
-            "pods": settings.pods,
+            "config": draft.config_map,
+            "resources": pool.spec.settings.resources,
             // The digest's value for a pool without Secrets, as in earlier releases.
             "secrets": None::<&str>,
         }));
         let secrets = (draft.secrets.clone(), secrets_digest.clone());
-        Self { image: draft.image.clone(), config_map: config_map.clone(), key, secrets }
+        let (image, config_map) = (draft.image.clone(), draft.config_map.clone());
+        Self { image, config_map, key, secrets }
     }
 
     /// Whether a status is about this change. Rotated Secrets don't make it another change, except

@@ -1,17 +1,19 @@
 //! From a spec to checked values. Pure: no client.
 
+use k8s_openapi::api::core::v1::PodTemplateSpec;
 use millrace_config as config;
 use millrace_crds::v1alpha1::{
-    Acknowledge, Compression, EdgePool, EdgeSettings, FilesReceiver, Multiline, Parse, ParseFormat,
-    PartitionBy, Receivers, StartAt, TimeFormat, Timestamp,
+    Acknowledge, Compression, EdgeMode, EdgePool, EdgeSettings, FilesReceiver, Multiline, Parse,
+    ParseFormat, PartitionBy, Receivers, StartAt, TimeFormat, Timestamp,
 };
 
-use crate::cluster::hash_of;
+use super::build::PORTS;
 use crate::context::Images;
 use crate::error::Invalid;
 use crate::pool::names::{PoolNames, Role};
 use crate::pool::secrets::{SecretUses, SecretsSeen};
-use crate::pool::{connection, memory, template};
+use crate::pool::template::{self, PodPlan};
+use crate::pool::{connection, memory, merge};
 
 /// How long a stopping pod still serves clients: endpoints, proxies and load balancers follow
 /// readiness within a second or two, and some poll.
@@ -28,10 +30,12 @@ pub(super) struct Draft {
     pub(super) names: PoolNames,
     /// The image pods run.
     pub(super) image: String,
-    /// User and group of the pods; none where the cluster assigns them.
-    pub(super) user: Option<i64>,
     /// The collector's configuration, as YAML.
     pub(super) config: String,
+    /// The name of the ConfigMap with it.
+    pub(super) config_map: String,
+    /// The pods' template, but for the digest of their Secrets.
+    pub(super) template: PodTemplateSpec,
     /// The Secrets it refers to.
     pub(super) secrets: SecretUses,
 }
@@ -52,8 +56,6 @@ pub(super) struct Validated<'a> {
     pub(super) pool: &'a EdgePool,
     /// What the spec alone says.
     pub(super) draft: &'a Draft,
-    /// The name of the ConfigMap for this configuration.
-    pub(super) config_map: String,
     /// Digest of the Secrets' content.
     pub(super) secrets_digest: Option<String>,
 }
@@ -68,14 +70,28 @@ pub(super) fn draft(pool: &EdgePool, images: &Images) -> Result<Draft, Invalid> 
     let name = pool.metadata.name.as_deref().unwrap_or_default();
     let names = PoolNames::new(namespace, name, Role::Edge)?;
     let mut secrets = SecretUses::default();
-    let settings = settings(pool, &mut secrets)?;
-    Ok(Draft {
-        names,
-        image: template::image(&pool.spec.collector, images, running),
+    let config = connection::render(settings(pool, &mut secrets)?)?;
+    let settings = &pool.spec.settings;
+    let config_map = names.config_map(&template::unit_hash(&config, &settings.pod_template));
+    let image = template::image(&pool.spec.collector, images, running);
+    let is_deployment = settings.mode == EdgeMode::Deployment;
+    let template = template::pod_template(&PodPlan {
+        names: &names,
+        image: &image,
         user: images.user,
-        config: connection::render(settings)?,
-        secrets,
-    })
+        resources: template::written(&settings.resources),
+        theirs: &settings.pod_template,
+        per_node: !is_deployment,
+        config_map: &config_map,
+        secrets: &secrets,
+        buffer: settings.buffer.as_ref(),
+        reads_files: settings.receivers.reads_files(),
+        drain_seconds: settings.drain_seconds,
+        ports: PORTS,
+        revision_label: is_deployment.then_some("pod-template-hash"),
+    })?;
+    merge::check_metadata("service", &settings.service.metadata, Some(&names.labels()))?;
+    Ok(Draft { names, image, config, config_map, template, secrets })
 }
 
 /// The collector's settings for the pool.
@@ -205,11 +221,5 @@ pub(super) fn validate<'a>(
     observed: &'a Observed,
 ) -> Result<Validated<'a>, Invalid> {
     let Observed { draft, found } = observed;
-    let hash = hash_of(&draft.config.as_str().into());
-    Ok(Validated {
-        pool,
-        draft,
-        config_map: draft.names.config_map(&hash),
-        secrets_digest: found.digest()?,
-    })
+    Ok(Validated { pool, draft, secrets_digest: found.digest()? })
 }

@@ -3,6 +3,7 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use millrace_crds::v1alpha1::{GatewayPool, SizingStatus};
 use millrace_crds::{ConditionType, is_true};
@@ -64,13 +65,15 @@ async fn write(
         Children::of(context, pool).ok_or_else(|| ApplyError::not_stored("GatewayPool"))?;
     let mut kept_configs = rollout::config_maps(&stateful_set);
     kept_configs.insert(config_map.name_any());
-    let keeps_policy = policy.is_some();
+    let (keeps_budget, keeps_policy) = (budget.is_some(), policy.is_some());
     let mut changes = vec![
         children.keep(account).await?,
         children.keep(config_map).await?,
         children.keep(service).await?,
-        children.keep(budget).await?,
     ];
+    if let Some(budget) = budget {
+        changes.push(children.keep(budget).await?);
+    }
     if let Some(policy) = policy {
         changes.push(children.keep(policy).await?);
     }
@@ -89,6 +92,7 @@ async fn write(
     let complete = verdict == Verdict::Complete;
     let kept = Kept {
         configs: complete.then(|| kept_configs.iter().map(String::as_str).collect()),
+        budget: keeps_budget,
         policy: keeps_policy,
         settled: change == Change::None,
     };
@@ -113,6 +117,8 @@ async fn write(
 struct Kept<'a> {
     /// These configurations; `None`: all, as pods may still need them.
     configs: Option<Vec<&'a str>>,
+    /// The disruption budget.
+    budget: bool,
     /// The network policy.
     policy: bool,
     /// The StatefulSet did not differ.
@@ -130,6 +136,7 @@ async fn prune(
     let generation = pool.metadata.generation.unwrap_or(0);
     let conditions = pool.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let surplus = children.has_more_than::<GatewayPool, NetworkPolicy>(usize::from(kept.policy))
+        || children.has_more_than::<GatewayPool, PodDisruptionBudget>(usize::from(kept.budget))
         || kept
             .configs
             .as_ref()
@@ -138,6 +145,9 @@ async fn prune(
         return Ok(());
     }
     let labels = names.selector_text();
+    if !kept.budget {
+        children.prune::<PodDisruptionBudget>(&labels, &[]).await?;
+    }
     if !kept.policy {
         children.prune::<NetworkPolicy>(&labels, &[]).await?;
     }

@@ -14,7 +14,7 @@ use super::validate::Validated;
 use crate::pods::ADMIN_PORT;
 use crate::pool::names::PoolNames;
 use crate::pool::preflight::Tries;
-use crate::pool::template::{BASELINE_ANNOTATION, PodPlan, pod_template};
+use crate::pool::template::{BASELINE_ANNOTATION, give, note_secrets};
 use crate::pool::{objects, scale};
 
 /// Earlier revisions kept, for `kubectl rollout undo` in an emergency.
@@ -27,7 +27,7 @@ pub(super) struct Prepared<'a> {
     pub(super) account: ServiceAccount,
     pub(super) config_map: ConfigMap,
     pub(super) service: Service,
-    pub(super) budget: PodDisruptionBudget,
+    pub(super) budget: Option<PodDisruptionBudget>,
     pub(super) policy: Option<NetworkPolicy>,
     pub(super) tries: Tries,
     pub(super) stateful_set: StatefulSet,
@@ -39,34 +39,20 @@ pub(super) fn build<'a>(validated: &'a Validated<'a>) -> Prepared<'a> {
         validated;
     let TemplateResources { resources, annotation } = template;
     let draft = &observed.draft;
-    let config_map = &draft.config_map;
     let settings = &pool.spec.settings;
     let names = &draft.names;
-    let template = pod_template(&PodPlan {
-        names,
-        image: &draft.image,
-        user: draft.user,
-        collector: &pool.spec.collector,
-        resources: *resources,
-        pods: &settings.pods,
-        config_map,
-        secrets: &draft.secrets,
-        secrets_digest: secrets_digest.as_deref(),
-        buffer: None,
-        reads_files: false,
-        drain_seconds: settings.drain_seconds,
-        ports: &[],
-        revision_label: None,
-    });
+    let mut template = draft.pods.clone();
+    give(&mut template, resources);
+    note_secrets(&mut template, secrets_digest.as_deref());
     let tries = rollout::tries(pool, draft, &observed.watched.tries, rollout, &template);
     let rolled = rollout::roll(rollout, pool, observed, template, sizing.replicas);
     let policy = settings.network_policy.enabled;
     Prepared {
         validated,
         account: objects::service_account(names),
-        config_map: objects::config_map(names, config_map, &draft.config),
+        config_map: objects::config_map(names, &draft.config_map, &draft.config),
         service: headless_service(names),
-        budget: objects::disruption_budget(names),
+        budget: objects::disruption_budget(names, &settings.disruption_budget),
         tries,
         policy: policy.then(|| objects::network_policy(names, &[])),
         stateful_set: stateful_set(

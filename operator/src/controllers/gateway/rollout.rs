@@ -123,13 +123,11 @@ fn wanted(pool: &GatewayPool, draft: &Draft, revision: Option<String>) -> Unit {
 /// Distinguishes attempts: the unit, and everything else in the spec that might fix a failed unit.
 /// Secrets are left out, since they are rotated independently.
 fn key(pool: &GatewayPool, unit: &Unit) -> String {
-    let settings = &pool.spec.settings;
     // As JSON: fields that a later release adds, if unused, change nothing.
     hash_of(&serde_json::json!({
         "image": unit.image,
         "config": unit.config,
-        "resources": settings.resources,
-        "pods": settings.pods,
+        "resources": pool.spec.settings.resources,
         // The digest's value for a pool without Secrets, as in earlier releases.
         "secrets": None::<&str>,
     }))

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
 use millrace_config as config;
 use millrace_crds::v1alpha1::{Attributes, Delivery, GatewayPool, GroupProtocol, SizingStatus};
 use millrace_rollout::Observation;
@@ -15,13 +16,13 @@ use super::size;
 use super::template_resources::{self, TemplateResources};
 use crate::cache::claims::Claim;
 use crate::cache::sizing::Sizing;
-use crate::cluster::hash_of;
 use crate::context::Images;
 use crate::error::{Invalid, StepError};
 use crate::kafka::lag_board::{LagObservation, LagQuery};
 use crate::pool::names::{PoolNames, Role};
 use crate::pool::secrets::{CurrentSecrets, SecretUses, SecretsSeen};
-use crate::pool::{connection, memory, template, workload};
+use crate::pool::template::{self, PodPlan};
+use crate::pool::{connection, memory, workload};
 
 /// Worker threads of one pod at most: as many as the collector takes.
 const WORKERS_MAX: u64 = 256;
@@ -36,12 +37,12 @@ pub(super) struct Draft {
     pub(super) names: PoolNames,
     /// The image pods run.
     pub(super) image: String,
-    /// User and group of the pods; none where the cluster assigns them.
-    pub(super) user: Option<i64>,
     /// The collector's configuration, as YAML.
     pub(super) config: String,
-    /// The name of the ConfigMap for this configuration.
+    /// The name of the ConfigMap with it.
     pub(super) config_map: String,
+    /// The pods' template, with the spec's resources and without the digest of their Secrets.
+    pub(super) pods: PodTemplateSpec,
     /// The Secrets it refers to.
     pub(super) secrets: SecretUses,
     /// Whose lag counts.
@@ -109,7 +110,25 @@ pub(super) fn draft(pool: &GatewayPool, images: &Images) -> Result<Draft, Invali
     let name = pool.metadata.name.as_deref().unwrap_or_default();
     let names = PoolNames::new(namespace, name, Role::Gateway)?;
     let mut secrets = SecretUses::default();
-    let settings = settings(pool, &names, &mut secrets)?;
+    let config = connection::render(settings(pool, &names, &mut secrets)?)?;
+    let settings = &pool.spec.settings;
+    let config_map = names.config_map(&template::unit_hash(&config, &settings.pod_template));
+    let image = template::image(&pool.spec.collector, images, running);
+    let pods = template::pod_template(&PodPlan {
+        names: &names,
+        image: &image,
+        user: images.user,
+        resources: template::written(&settings.resources),
+        theirs: &settings.pod_template,
+        per_node: false,
+        config_map: &config_map,
+        secrets: &secrets,
+        buffer: None,
+        reads_files: false,
+        drain_seconds: settings.drain_seconds,
+        ports: &[],
+        revision_label: None,
+    })?;
     let lag = LagQuery {
         namespace: names.namespace.clone(),
         kafka: pool.spec.kafka.clone(),
@@ -125,18 +144,9 @@ pub(super) fn draft(pool: &GatewayPool, images: &Images) -> Result<Draft, Invali
                     .to_owned()
             })
             .collect(),
-        bound: Duration::from_secs(u64::from(pool.spec.settings.scaling.lag_bound_seconds)),
+        bound: Duration::from_secs(u64::from(settings.scaling.lag_bound_seconds)),
     };
-    let config = connection::render(settings)?;
-    Ok(Draft {
-        config_map: names.config_map(&hash_of(&config.as_str().into())),
-        names,
-        image: template::image(&pool.spec.collector, images, running),
-        user: images.user,
-        config,
-        secrets,
-        lag,
-    })
+    Ok(Draft { names, image, config, config_map, pods, secrets, lag })
 }
 
 /// What a pool claims in Kafka.
