@@ -152,6 +152,7 @@ fn pod_spec(template: &PodTemplateSpec) -> PodSpec {
     spec.active_deadline_seconds = Some(DEADLINE_SECONDS);
     spec.termination_grace_period_seconds = Some(1);
     spec.topology_spread_constraints = None;
+    spec.automount_service_account_token = Some(false);
     let is_left_out = |name: &str| LEFT_OUT.contains(&name);
     spec.volumes.iter_mut().for_each(|all| all.retain(|volume| !is_left_out(&volume.name)));
     let amount = |amounts: &[(&str, &str)]| {

@@ -66,6 +66,7 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
         secrets_digest: secrets_digest.as_deref(),
         buffer: settings.buffer.as_ref(),
         reads_files: settings.receivers.reads_files(),
+        watches_pods: settings.receivers.watches_pods(),
         drain_seconds: settings.drain_seconds,
         ports: PORTS,
         revision_label: (settings.mode == EdgeMode::Deployment).then_some("pod-template-hash"),

@@ -2,8 +2,8 @@
 
 use millrace_config as config;
 use millrace_crds::v1alpha1::{
-    Acknowledge, Compression, EdgePool, EdgeSettings, FilesReceiver, Multiline, Parse, ParseFormat,
-    PartitionBy, Receivers, StartAt, TimeFormat, Timestamp,
+    Acknowledge, Compression, ContainersReceiver, EdgePool, EdgeSettings, FilesReceiver, Multiline,
+    Parse, ParseFormat, PartitionBy, Receivers, StartAt, TimeFormat, Timestamp,
 };
 
 use crate::cluster::hash_of;
@@ -131,16 +131,35 @@ fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config,
         receivers: config::Receivers {
             otlp: Some(receiver),
             kafka: None,
-            containers: containers.as_ref().map(|containers| config::ContainersReceiver {
-                start_at: start_at(containers.start_at),
-                parse: parse(containers.parse.as_ref()),
-                ..config::ContainersReceiver::default()
-            }),
+            containers: containers.as_ref().map(containers_receiver),
             files: files.iter().map(files_receiver).collect(),
         },
         exporters: config::Exporters { kafka: Some(exporter), clickhouse: None },
         ..config::Config::default()
     })
+}
+
+fn containers_receiver(containers: &ContainersReceiver) -> config::ContainersReceiver {
+    let usual = config::ContainersReceiver::default();
+    let ContainersReceiver {
+        start_at: from,
+        namespaces,
+        exclude_namespaces,
+        watch_pods,
+        labels,
+        annotations,
+        parse: fields,
+    } = containers;
+    config::ContainersReceiver {
+        start_at: start_at(*from),
+        namespaces: namespaces.clone(),
+        exclude_namespaces: exclude_namespaces.clone(),
+        watch_pods: *watch_pods,
+        labels: labels.clone().unwrap_or(usual.labels),
+        annotations: annotations.clone(),
+        parse: parse(fields.as_ref()),
+        ..usual
+    }
 }
 
 fn files_receiver(files: &FilesReceiver) -> config::FilesReceiver {

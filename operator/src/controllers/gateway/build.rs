@@ -54,6 +54,7 @@ pub(super) fn build<'a>(validated: &'a Validated<'a>) -> Prepared<'a> {
         secrets_digest: secrets_digest.as_deref(),
         buffer: None,
         reads_files: false,
+        watches_pods: false,
         drain_seconds: settings.drain_seconds,
         ports: &[],
         revision_label: None,
