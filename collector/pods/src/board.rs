@@ -134,7 +134,8 @@ mod tests {
 
     fn metadata(uid: &str, label: &str, more: &str) -> Metadata {
         let text = format!(
-            r#"{{"uid": "{uid}", "name": "p", "namespace": "s", "labels": {{"a": "{label}"}}{more}}}"#
+            r#"{{"uid": "{uid}", "name": "p", "namespace": "s",
+                "labels": {{"a": "{label}"}}{more}}}"#
         );
         serde_json::from_str(&text).unwrap()
     }

@@ -172,7 +172,7 @@ impl Watch {
         }
         let text = error.to_string();
         if self.named.as_ref() != Some(&text) {
-            tracing::warn!(%error, "pods can't be watched: lines of pods not yet known go unlabeled");
+            tracing::warn!(%error, "pods can't be watched: lines of unknown pods go unlabeled");
             self.named = Some(text);
         }
     }
