@@ -29,6 +29,12 @@ pub(crate) enum RunError {
     /// The receiver of files.
     #[error("files: {0}")]
     Files(#[from] millrace_receivers::files::StartError),
+    /// The variables that a watch of pods needs.
+    #[error(
+        "receivers.containers.watchPods: the variable {0} is not set or is empty: pods can be watched \
+         only from within a pod, whose {0} it is"
+    )]
+    Pods(&'static str),
     /// A Kafka producer.
     #[error("kafka: {0}")]
     Producer(#[from] ProducerError),

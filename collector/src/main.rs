@@ -14,6 +14,7 @@ mod direct;
 mod edge;
 mod gateway;
 mod output;
+mod pods;
 mod process;
 mod run;
 mod sources;

@@ -83,6 +83,7 @@ pub(crate) fn run(path: &Path) -> ExitCode {
                 | RunError::Files(
                     files::StartError::Pattern { .. } | files::StartError::SmallBudget { .. },
                 )
+                | RunError::Pods(_)
                 | RunError::Instance(_) => EXIT_SETTINGS,
                 _ => EXIT_FAILED,
             })

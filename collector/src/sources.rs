@@ -13,6 +13,7 @@ use millrace_receivers::files::{self, SourceSettings, StartError};
 use millrace_receivers::otlp::{self, Otlp};
 
 use crate::common::RunError;
+use crate::pods;
 
 /// A mebibyte.
 const MIB: u64 = 1 << 20;
@@ -100,6 +101,7 @@ async fn read(logs: &LogSources, parts: &Parts) -> Result<bool, RunError> {
         drain: parts.drain.clone(),
         telemetry: Arc::clone(&parts.telemetry),
         publisher: Arc::clone(&parts.publisher),
+        pods: pods::watch(logs, &parts.telemetry)?,
     };
     let started = tokio::task::spawn_blocking(|| files::start(needs)).await;
     let reading = match started.unwrap_or_else(|ended| Err(StartError::Thread(ended.into()))) {

@@ -9,6 +9,7 @@ use millrace_e2e::cluster::Cluster;
 use millrace_e2e::pipeline::{NAME, Pipeline, Wish};
 use millrace_e2e::wait;
 use millrace_stack::Stack;
+use millrace_stack::node::NODE_NAME;
 use serde_json::{Value, json};
 
 /// Lines that the pod writes, in bursts: half a minute, some 20 MB, 10 rotations at the stack's
@@ -32,7 +33,7 @@ fn writer(image: &str) -> Value {
     );
     json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": "writer"},
+        "metadata": {"name": "writer", "labels": {"purpose": "numbers"}},
         "spec": {
             "terminationGracePeriodSeconds": 1,
             "containers": [{
@@ -66,11 +67,13 @@ fn kept(cluster: &Cluster, namespace: &str) -> Vec<String> {
     cluster.kubectl(&list).unwrap().split_whitespace().map(str::to_owned).collect()
 }
 
-/// Different lines of the writer that are in the table, and all of its rows.
+/// Different lines of the writer that are in the table with its label and node, and all of its rows.
 fn stored(stack: &Stack, pipeline: &Pipeline<'_>) -> Result<(u64, u64)> {
     let namespace = &pipeline.namespace.name;
     let query = format!(
-        "SELECT uniqExact(Body), count() FROM DATABASE.otel_logs \
+        "SELECT uniqExactIf(Body, ResourceAttributes.`k8s.pod.label.purpose`::String = 'numbers' \
+         AND ResourceAttributes.`k8s.node.name`::String = '{NODE_NAME}'), count() \
+         FROM DATABASE.otel_logs \
          WHERE ResourceAttributes.`k8s.pod.name`::String = 'writer' \
          AND ResourceAttributes.`k8s.namespace.name`::String = '{namespace}' \
          AND ResourceAttributes.`k8s.container.name`::String = 'numbers' \
@@ -93,7 +96,7 @@ fn reached(stack: &Stack, pipeline: &Pipeline<'_>, lines: u64) -> (u64, u64) {
 
 /// Scenario: a pod writes numbered lines that the kubelet rotates every few seconds; meanwhile the
 /// reading pod is killed, and later replaced by another allocator's. Guarantee: every line is in
-/// the table, unaltered, with its pod's name, namespace and container; repeats stay within what
+/// the table, unaltered, with its pod's name, namespace, container, label and node; repeats stay within what
 /// docs/files.md states.
 #[test]
 fn lines_rotated_by_the_kubelet_outlive_a_kill_and_a_rollout() {

@@ -47,6 +47,11 @@ pub struct Args {
     #[arg(long, env = "MILLRACE_CLUSTER_ASSIGNS_USER_IDS")]
     pub cluster_assigns_user_ids: bool,
 
+    /// The ClusterRoleBinding whose subjects may watch pods: accounts of pools that read containers'
+    /// files are put there. Without it that right is given by others.
+    #[arg(long, env = "MILLRACE_POD_ACCESS_BINDING")]
+    pub pod_access_binding: Option<String>,
+
     /// Where /livez, /readyz and /metrics are served.
     #[arg(long, env = "MILLRACE_ADMIN_ADDRESS", default_value = "0.0.0.0:8080")]
     pub admin_address: SocketAddr,

@@ -17,6 +17,7 @@ use crate::cache::failures::Failures;
 use crate::cache::holders::Holders;
 use crate::cache::inserts::Inserts;
 use crate::cache::objects::Stores;
+use crate::cache::pod_access::PodAccess;
 use crate::cache::queue_time::QueueTimes;
 use crate::cache::secret_references::References;
 use crate::cache::sizing::Sizing;
@@ -98,6 +99,8 @@ pub struct Context {
     pub queue_times: Arc<QueueTimes>,
     /// Objects of our own kinds, from their controllers' stores.
     pub stores: Stores,
+    /// Who may watch pods.
+    pub pod_access: PodAccess,
     /// Which tables are being migrated.
     pub migrations: Migrations,
     /// How fast pools insert into tables.

@@ -20,6 +20,7 @@ use crate::args::Args;
 use crate::cache::by_pool::ByPool;
 use crate::cache::holders::Holders;
 use crate::cache::inserts::Inserts;
+use crate::cache::pod_access::PodAccess;
 use crate::clickhouse::Outside;
 use crate::clickhouse::migrations::Migrations;
 use crate::context::{Context, Images, SystemClock};
@@ -242,6 +243,7 @@ fn context(args: &Args, client: Client, metrics: &Metrics, cluster: Option<Strin
         claims: crate::cache::claims::Claims::default(),
         holders: Holders::new(cluster, args.watch_namespaces.clone()),
         metered: MetricsApi::default(),
+        pod_access: PodAccess::new(args.pod_access_binding.clone()),
         migrations: Migrations::default(),
         inserts: Inserts::default(),
         baselines: ByPool::default(),

@@ -5,6 +5,10 @@
 {{ $release | trunc 40 | trimSuffix "-" }}-operator
 {{- end }}
 
+{{- define "millrace.podAccess" -}}
+{{ include "millrace.name" . }}-{{ .Release.Namespace }}-pod-access
+{{- end }}
+
 {{- define "millrace.selector" -}}
 app.kubernetes.io/name: millrace
 app.kubernetes.io/instance: {{ .Release.Name }}

@@ -25,6 +25,9 @@ const RECORD_BYTES: RangeInclusive<ByteSize> = ByteSize::kib(1)..=ByteSize::kib(
 /// in use for severities.
 const NAMES_MAX: usize = 8;
 
+/// Most names of labels or annotations, each compared with those of a pod when it changes.
+const POD_NAMES_MAX: usize = 64;
+
 /// The longest pattern: what the operator's kinds take.
 const PATTERN_CHARACTERS_MAX: usize = 1024;
 
@@ -305,13 +308,43 @@ impl Judge<'_> {
         }
         let Some(LogSources { containers, files, positions: _ }) = logs.as_deref() else { return };
         if let Some(containers) = containers {
-            let ContainersReceiver { directory, start_at: _, parse, max_line_bytes } = containers;
+            let ContainersReceiver {
+                directory,
+                start_at: _,
+                namespaces: _,
+                exclude_namespaces: _,
+                watch_pods,
+                labels,
+                annotations,
+                parse,
+                max_line_bytes,
+            } = containers;
+            self.pod_names("receivers.containers.labels", labels);
+            self.pod_names("receivers.containers.annotations", annotations);
+            if !watch_pods && !annotations.is_empty() {
+                self.say(
+                    "receivers.containers.annotations",
+                    "the API server isn't asked about pods: write `watchPods: true`",
+                );
+            }
             self.parse("receivers.containers.parse", parse);
             self.absolute("receivers.containers.directory", directory);
             self.range("receivers.containers.maxLineBytes", *max_line_bytes, RECORD_BYTES);
         }
         for (index, files) in files.iter().enumerate() {
             self.files(&format!("receivers.files[{index}]"), files);
+        }
+    }
+
+    /// Names of labels or annotations.
+    fn pod_names(&mut self, field: &str, names: &[String]) {
+        if names.len() > POD_NAMES_MAX {
+            let number = names.len();
+            self.say(field, &format!("{number} names: write {POD_NAMES_MAX} at most"));
+        }
+        let beginning = |name: &str| name.strip_suffix('*').unwrap_or(name).contains('*');
+        if names.iter().any(|name| name.is_empty() || beginning(name)) {
+            self.say(field, "a name is whole, or a beginning with one `*` behind it");
         }
     }
 

@@ -14,6 +14,17 @@ section! {
         pub directory: PathBuf = PathBuf::from("/var/log/pods"),
         /// Where a file is begun that isn't on record.
         pub start_at: StartAt = StartAt::Beginning,
+        /// Namespaces whose pods are read; all when empty.
+        pub namespaces: Vec<String> = Vec::new(),
+        /// Namespaces whose pods aren't read.
+        pub exclude_namespaces: Vec<String> = Vec::new(),
+        /// Whether the API server is asked about this node's pods: labels, annotations, owners.
+        /// Only in a pod, which has the node's name in `NODE_NAME`.
+        pub watch_pods: bool = false,
+        /// Labels of pods that become attributes: names, `*` for all, a beginning and `*`.
+        pub labels: Vec<String> = names(&["*"]),
+        /// Annotations of pods that become attributes, likewise.
+        pub annotations: Vec<String> = Vec::new(),
         /// What of a line becomes fields of its record.
         pub parse: Parse = Parse::default(),
         /// The longest line; what is beyond is cut, marked and counted.

@@ -295,6 +295,8 @@ fn files_make_an_edge_whose_positions_mean_that_lines_are_safe() {
             "receivers.containers.parse.timestamp.layout: `format: Layout` and",
         ),
         ("containers: {parse: {format: XML}}", "", "unknown variant `XML`"),
+        ("containers: {annotations: [a]}", "", "receivers.containers.annotations: the API server"),
+        ("containers: {labels: ['a*b']}", "", "receivers.containers.labels: a name is whole"),
     ] {
         let said_all = problems(&edge(receivers, exporter)).join("\n");
         assert!(said_all.contains(said), "{said_all}");

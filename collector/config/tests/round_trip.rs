@@ -209,10 +209,17 @@ fn start_at() -> impl Strategy<Value = StartAt> {
 }
 
 fn containers() -> impl Strategy<Value = ContainersReceiver> {
-    ("/[ -~]{0,30}", start_at(), parse(), size()).prop_map(
-        |(directory, start_at, parse, max_line_bytes)| ContainersReceiver {
+    let names = || proptest::collection::vec("[ -~]{0,20}", 0..3);
+    let named = (any::<bool>(), names(), names(), names(), names());
+    ("/[ -~]{0,30}", start_at(), named, parse(), size()).prop_map(
+        |(directory, start_at, named, parse, max_line_bytes)| ContainersReceiver {
             directory: directory.into(),
             start_at,
+            watch_pods: named.0,
+            namespaces: named.1,
+            exclude_namespaces: named.2,
+            labels: named.3,
+            annotations: named.4,
             parse,
             max_line_bytes,
         },

@@ -44,6 +44,9 @@ impl Counts {
         now_unix_nanos: u64,
         whole: Whole<'_>,
     ) {
+        if out.is_passed_over() {
+            return;
+        }
         let record = Record {
             stream,
             time_unix_nano: whole.time_unix_nano,

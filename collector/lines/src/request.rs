@@ -71,6 +71,8 @@ pub struct Source {
     reserved: Reserved,
     /// What tables hold beside a record's own bytes.
     row_bytes: u64,
+    /// Whether its records are passed over.
+    is_passed_over: bool,
 }
 
 impl Source {
@@ -98,7 +100,13 @@ impl Source {
         let shared = field.len() + ATTRIBUTE_BYTES * resource.len();
         let row_bytes = ROW_BYTES + repeated_bytes(shared as u64);
         let reserved = Reserved::new(resource.iter().chain(record).map(|(key, _)| *key));
-        Self { resource: field, attributes, truncated, reserved, row_bytes }
+        Self { resource: field, attributes, truncated, reserved, row_bytes, is_passed_over: false }
+    }
+
+    /// The same, of a file that is read on without any record being made of it.
+    #[must_use]
+    pub fn passed_over(self) -> Self {
+        Self { is_passed_over: true, ..self }
     }
 }
 
@@ -271,6 +279,12 @@ impl<'a> Records<'a> {
     #[must_use]
     pub const fn is_full(&self) -> bool {
         self.request.is_full()
+    }
+
+    /// Whether records of this source are passed over.
+    #[inline]
+    pub(crate) const fn is_passed_over(&self) -> bool {
+        self.source.is_passed_over
     }
 
     /// Writes a record, with what `parser` finds in its body.

@@ -26,6 +26,8 @@ pub struct FileMetrics {
     /// Records whose text, time or severity isn't as the source's `parse` says, by reason: a few
     /// fixed ones.
     pub parse_failed: IntCounterVec,
+    /// Records of containers that went without their pod's labels, which nobody knew in time.
+    pub unlabeled: IntCounter,
     /// Bytes that were known to be there and went before they were read.
     pub lost_bytes: IntCounter,
     /// Tries at compressed files that are torn, damaged, or not whole yet.
@@ -79,6 +81,11 @@ impl FileMetrics {
             unparsed: counter(
                 "millrace_files_unparsed_total",
                 "Lines of container files without the container's format, kept as they stand.",
+            )?,
+            unlabeled: counter(
+                "millrace_files_unlabeled_total",
+                "Records of containers sent without their pod's labels, which were not known \
+                 within a second.",
             )?,
             lost_bytes: counter(
                 "millrace_files_lost_bytes_total",

@@ -12,6 +12,7 @@ pub mod failpoint;
 pub mod file_metrics;
 pub mod kafka_client;
 pub mod memory;
+pub mod pods;
 mod process;
 pub mod publish;
 pub mod readiness;

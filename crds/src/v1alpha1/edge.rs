@@ -300,15 +300,67 @@ pub struct Receivers {
 }
 
 /// What containers write.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = containers_rules)]
 pub struct ContainersReceiver {
     /// Where files are begun that were there before this pool first read: Beginning or End.
     #[serde(default)]
     pub start_at: StartAt,
+    /// Namespaces whose pods are read, at most 64. Default: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
+    pub namespaces: Vec<String>,
+    /// Namespaces whose pods are not read, likewise. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
+    pub exclude_namespaces: Vec<String>,
+    /// Watch the pods of each node, so that records have their labels, annotations, node and owner,
+    /// and pods may say `millrace.dev/logs: "off"`. The pool's account gets the right to list and
+    /// watch pods. If false, records have what a file's path says, and pods have no token.
+    #[serde(default = "yes")]
+    pub watch_pods: bool,
+    /// Labels of pods that become attributes of the resource (k8s.pod.label.NAME): names, or
+    /// beginnings with a `*` behind them. Default: all (`*`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(max = 64),
+        inner(length(min = 1, max = 317), regex(pattern = r"^[^*]*\*?$"))
+    )]
+    pub labels: Option<Vec<String>>,
+    /// Annotations of pods that become attributes (k8s.pod.annotation.NAME), likewise. Default:
+    /// none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 64),
+        inner(length(min = 1, max = 317), regex(pattern = r"^[^*]*\*?$"))
+    )]
+    pub annotations: Vec<String>,
     /// What of a line becomes fields of its record. Default: nothing; the line is the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parse: Option<Parse>,
+}
+
+impl Default for ContainersReceiver {
+    fn default() -> Self {
+        Self {
+            start_at: StartAt::default(),
+            namespaces: Vec::new(),
+            exclude_namespaces: Vec::new(),
+            watch_pods: yes(),
+            labels: None,
+            annotations: Vec::new(),
+            parse: None,
+        }
+    }
+}
+
+fn containers_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "!has(self.watchPods) || self.watchPods || (!has(self.labels) && !has(self.annotations))",
+        "labels and annotations are known from the watch of pods: remove them, or watchPods: false",
+    );
 }
 
 /// Log files of nodes: lines of text.
@@ -449,6 +501,12 @@ impl Receivers {
     #[must_use]
     pub fn reads_files(&self) -> bool {
         self.containers.is_some() || !self.files.is_empty()
+    }
+
+    /// Whether pods of the node are watched.
+    #[must_use]
+    pub fn watches_pods(&self) -> bool {
+        self.containers.as_ref().is_some_and(|containers| containers.watch_pods)
     }
 }
 

@@ -9,6 +9,7 @@
 //! | [`holders`]: what an object has on record | an object's | it is gone | one sample |
 //! | [`failures`]: failures in a row | an object's | it succeeds | - |
 //! | [`queue_time`]: since when it waits | an object's | its reconcile | - |
+//! | [`pod_access`]: who may watch pods | one binding's | the process ends | an edit by hand |
 //! | [`inserts`]: what pools insert into tables | a pool's | 10 min unseen | one sample |
 //! | [`sizing`], [`baseline`], by pool ([`by_pool`]) | a pool's | 10 min unseen | one sample |
 //!
@@ -24,6 +25,7 @@ pub mod holders;
 pub mod inserts;
 pub mod objects;
 pub mod packed;
+pub mod pod_access;
 pub mod queue_time;
 pub mod replays;
 pub mod secret_references;

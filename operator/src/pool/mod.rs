@@ -1,7 +1,7 @@
 //! What edge and gateway pools share: names, labels, secrets as files, the pod template, and how
 //! their workloads and pods are read; pods that try a change; the number that autoscalers write.
 //!
-//! Only `observe`, `scale` and `tries` hold a client. Everything else turns values into values.
+//! Only `observe`, `pod_access`, `scale` and `try_pods` hold a client. Everything else turns values into values.
 
 pub mod connection;
 pub mod member;
@@ -10,6 +10,7 @@ pub mod merge;
 pub mod names;
 pub mod objects;
 pub mod observe;
+pub mod pod_access;
 pub mod preflight;
 pub mod scale;
 pub mod secrets;

@@ -33,7 +33,8 @@ pub fn selector(names: &PoolNames) -> LabelSelector {
     LabelSelector { match_labels: Some(names.selector()), match_expressions: None }
 }
 
-/// An account without rights and without a token: collectors never talk to the Kubernetes API.
+/// An account without a token; pods that watch pods ask for one themselves, and the account has the
+/// right to it then (`pod_access`). No other collector talks to the Kubernetes API.
 #[must_use]
 pub fn service_account(names: &PoolNames) -> ServiceAccount {
     ServiceAccount {

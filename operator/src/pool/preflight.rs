@@ -160,6 +160,7 @@ fn pod_spec(template: &PodTemplateSpec) -> PodSpec {
     spec.containers.retain(|container| container.name == CONTAINER);
     let is_needed = |name: &str| VOLUMES.contains(&name);
     spec.volumes.iter_mut().for_each(|all| all.retain(|volume| is_needed(&volume.name)));
+    spec.automount_service_account_token = Some(false);
     let amount = |amounts: &[(&str, &str)]| {
         let amounts =
             amounts.iter().map(|(what, text)| ((*what).to_owned(), Quantity((*text).into())));

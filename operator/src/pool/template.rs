@@ -69,6 +69,8 @@ pub const OUR_VOLUMES: [&str; 5] =
 pub const CONFIG_KEY: &str = "collector.yaml";
 /// The environment variable with the pod's own name; a gateway's fixed name in its group.
 pub const POD_NAME_ENV: &str = "POD_NAME";
+/// The environment variable with the name of the pod's node.
+const NODE_NAME_ENV: &str = "NODE_NAME";
 /// The user and group images are made for: `nonroot`.
 pub const USER: i64 = 65_532;
 /// What the kubelet waits beyond the drain before it kills: closing sockets and writing logs.
@@ -99,6 +101,8 @@ pub struct PodPlan<'a> {
     pub buffer: Option<&'a EdgeBuffer>,
     /// Whether files of the node are read; an edge's only.
     pub reads_files: bool,
+    /// Whether pods of the node are watched; an edge's only.
+    pub watches_pods: bool,
     /// How long a pod may drain.
     pub drain_seconds: u32,
     /// Ports besides the admin port, with their names.
@@ -234,7 +238,7 @@ fn pod_spec(plan: &PodPlan<'_>) -> PodSpec {
     let user = if plan.reads_files { Some(FILES_USER) } else { plan.user };
     PodSpec {
         service_account_name: Some(plan.names.base.clone()),
-        automount_service_account_token: Some(false),
+        automount_service_account_token: Some(plan.watches_pods),
         enable_service_links: Some(false),
         termination_grace_period_seconds: Some(i64::from(
             plan.drain_seconds + GRACE_BEYOND_DRAIN_SECONDS,
@@ -315,17 +319,7 @@ fn container(plan: &PodPlan<'_>, mounts: Vec<VolumeMount>) -> Container {
         image: Some(plan.image.to_owned()),
         image_pull_policy: Some("IfNotPresent".into()),
         args: Some(vec!["run".into(), "--config".into(), format!("{CONFIG_FOLDER}/{CONFIG_KEY}")]),
-        env: Some(vec![EnvVar {
-            name: POD_NAME_ENV.into(),
-            value_from: Some(EnvVarSource {
-                field_ref: Some(ObjectFieldSelector {
-                    api_version: Some("v1".into()),
-                    field_path: "metadata.name".into(),
-                }),
-                ..EnvVarSource::default()
-            }),
-            ..EnvVar::default()
-        }]),
+        env: Some(environment(plan)),
         ports: Some(
             ports
                 .map(|(name, port)| ContainerPort {
@@ -354,6 +348,23 @@ fn container(plan: &PodPlan<'_>, mounts: Vec<VolumeMount>) -> Container {
         volume_mounts: Some(mounts),
         ..Container::default()
     }
+}
+
+fn environment(plan: &PodPlan<'_>) -> Vec<EnvVar> {
+    let node = plan.watches_pods.then_some((NODE_NAME_ENV, "spec.nodeName"));
+    let fields = [(POD_NAME_ENV, "metadata.name")].into_iter().chain(node);
+    let variable = |(name, path): (&str, &str)| EnvVar {
+        name: name.into(),
+        value_from: Some(EnvVarSource {
+            field_ref: Some(ObjectFieldSelector {
+                api_version: Some("v1".into()),
+                field_path: path.into(),
+            }),
+            ..EnvVarSource::default()
+        }),
+        ..EnvVar::default()
+    };
+    fields.map(variable).collect()
 }
 
 fn probe(path: &str, period_seconds: i32, failures: i32) -> Probe {

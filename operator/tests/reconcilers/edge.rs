@@ -231,12 +231,85 @@ async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
     let try_pod = world.server.paths().into_iter().find(|path| path.contains("-try-")).unwrap();
     let tried = world.server.get(&try_pod).unwrap().to_string();
     assert!(!tried.contains("hostPath") && !tried.contains("node-logs"), "{tried}");
+    assert!(tried.contains(r#""automountServiceAccountToken":false"#), "{tried}");
     let plain = {
         let world = self::world();
         world.reconcile::<EdgePools>(POOL).await.unwrap();
         world.server.get(DEPLOYMENT).unwrap().to_string()
     };
     assert!(!plain.contains("hostPath") && !plain.contains("DAC_READ_SEARCH"), "{plain}");
+}
+
+const BINDING: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/pod-access";
+
+/// A pool on each node that reads containers.
+fn reading(more: serde_json::Value) -> serde_json::Value {
+    let mut wanted = pool();
+    wanted["spec"]["mode"] = "DaemonSet".into();
+    wanted["spec"].as_object_mut().unwrap().remove("replicas");
+    wanted["spec"]["receivers"] = json!({"containers": more});
+    wanted
+}
+
+/// Scenario: a pool reads containers' files, with pods watched, then not; one of its predecessors in
+/// the binding is gone, a person is in it too. Guarantee: its pods have a token and their node's
+/// name, its account the right, and both are taken back; the collector is told what to watch; the
+/// person stays, the account that is gone goes; nothing is written again.
+#[tokio::test]
+async fn a_pool_that_watches_pods_has_a_token_and_the_right_to_it() {
+    let world = world();
+    let subject = |kind: &str, name: &str| {
+        json!({"kind": kind, "name": name,
+        "namespace": "telemetry"})
+    };
+    let person = subject("User", "ann");
+    world.server.put(
+        BINDING,
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding", "metadata": {"name": "pod-access"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"},
+        "subjects": [person, subject("ServiceAccount", "gone-edge")]}),
+    );
+    world.server.put(
+        POOL,
+        reading(json!({"labels": ["app"], "annotations": ["a/*"],
+        "namespaces": ["shop"]})),
+    );
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    let subjects = || world.server.get(BINDING).unwrap()["subjects"].clone();
+    assert_eq!(subjects(), json!([person, subject("ServiceAccount", "prod-edge")]));
+    let daemon_set = DEPLOYMENT.replace("deployments", "daemonsets");
+    let pod = || world.server.get(&daemon_set).unwrap()["spec"]["template"]["spec"].clone();
+    assert_eq!(pod()["automountServiceAccountToken"], true);
+    let node = &pod()["containers"][0]["env"][1];
+    assert_eq!(node["name"], "NODE_NAME");
+    assert_eq!(node["valueFrom"]["fieldRef"]["fieldPath"], "spec.nodeName");
+    let paths = world.server.paths();
+    let path = paths.iter().find(|path| path.contains("/configmaps/")).unwrap();
+    let text = world.server.get(path).unwrap()["data"]["collector.yaml"].clone();
+    for line in ["watchPods: true", "- app", "- a/*", "- shop"] {
+        assert!(text.as_str().unwrap().contains(line), "{text}");
+    }
+    world.server.take_writes();
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert!(!world.server.take_writes().iter().any(|write| write.path == BINDING));
+    world.server.put(POOL, reading(json!({"watchPods": false})));
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert_eq!(subjects(), json!([person]));
+}
+
+/// Scenario: the binding isn't there, or the operator may not read it. Guarantee: the pool is made
+/// all the same.
+#[tokio::test]
+async fn a_pool_without_the_right_to_watch_pods_is_made_all_the_same() {
+    for refused in [None, Some(403)] {
+        let world = world();
+        world.server.put(POOL, reading(json!({})));
+        let fault = move |_: &http::Method, path: &str| refused.filter(|_| path == BINDING);
+        world.server.set_fault(Some(Box::new(fault)));
+        world.reconcile::<EdgePools>(POOL).await.unwrap();
+        assert!(world.server.get(&DEPLOYMENT.replace("deployments", "daemonsets")).is_some());
+    }
 }
 
 /// Scenario: a settled pool is looked at again, also much later. Guarantee: nothing is written and

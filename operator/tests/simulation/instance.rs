@@ -278,6 +278,7 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         pods: Arc::new(beyond.clone()),
         sizings: ByPool::default(),
         metered: MetricsApi::default(),
+        pod_access: Default::default(),
         migrations: Migrations::default(),
         inserts: Default::default(),
         baselines: ByPool::default(),

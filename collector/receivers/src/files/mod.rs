@@ -6,6 +6,7 @@
 //! reading stops and nothing is thrown away. This module never writes to a file it reads.
 
 mod clock;
+mod labels;
 mod open;
 mod outbox;
 mod parse;
@@ -27,12 +28,14 @@ use millrace_config::{ContainersReceiver, FilesReceiver, Positions as PositionsS
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::file_metrics::FileMetrics;
+use millrace_pipeline::pods::Pods;
 use millrace_pipeline::publish::Publish;
 use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
 use millrace_tail::{Settings as TailSettings, Source as TailSource, Tail};
 use millrace_wire::Signal;
 use rustix::process::{Resource, getrlimit};
 
+use labels::Labels;
 use open::Buffer;
 use outbox::{Outbox, REQUEST_BYTES, Way};
 use positions::{OTHER_MAX, Positions};
@@ -69,6 +72,8 @@ pub struct Parts {
     pub telemetry: Arc<Telemetry>,
     /// Where requests go.
     pub publisher: Arc<dyn Publish>,
+    /// Who knows this node's pods. None: records have what paths say.
+    pub pods: Option<Arc<dyn Pods>>,
 }
 
 /// A receiver that could not start.
@@ -141,7 +146,7 @@ pub fn check(sources: &[SourceSettings]) -> Result<(), StartError> {
 /// # Errors
 /// When the settings can't be used, or the positions can't be read.
 pub fn start(parts: Parts) -> Result<Files, StartError> {
-    let Parts { sources, positions, budget, drain, telemetry, publisher } = parts;
+    let Parts { sources, positions, budget, drain, telemetry, publisher, pods } = parts;
     if !publisher.takes(Signal::Logs) {
         return Err(StartError::Unconfigured);
     }
@@ -171,7 +176,8 @@ pub fn start(parts: Parts) -> Result<Files, StartError> {
         let way = Way { budget, telemetry, publisher, waker: worker::waker() };
         let outbox = Outbox::new(way, slack_bytes);
         let buffer = (Buffer::new(longest), reserved);
-        Worker::new(sources, tail, positions, outbox, metrics, buffer).run(&drain)
+        Worker::new(sources, tail, positions, outbox, metrics, buffer, Labels::new(pods))
+            .run(&drain)
     };
     let thread = thread::Builder::new().name("files".into()).spawn(run);
     Ok(Files { thread: thread.map_err(StartError::Thread)? })

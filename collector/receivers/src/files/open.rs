@@ -10,6 +10,7 @@ use millrace_lines::{LINE_OVERHEAD_BYTES, Reader, Resume, Source as Attributes};
 use millrace_tail::{FINGERPRINT_BYTES, Position};
 use rustix::fs::OFlags;
 
+use super::labels::Label;
 use super::unpack::{Unpack, Unpacked};
 
 /// What is read of one file before the others have their turn: 256 KiB is some 60 us of memory
@@ -36,6 +37,8 @@ pub(super) struct Open {
     content: Content,
     pub(super) reader: Reader,
     pub(super) attributes: Attributes,
+    /// What is known of the pod that writes it.
+    pub(super) label: Label,
     pub(super) source: usize,
     /// When something was last taken from it.
     pub(super) taken_at: Instant,
@@ -119,7 +122,7 @@ impl Open {
     pub(super) fn new(
         content: Content,
         reader: Reader,
-        attributes: Attributes,
+        (label, attributes): (Label, Attributes),
         source: usize,
         now: Instant,
     ) -> Self {
@@ -127,6 +130,7 @@ impl Open {
             content,
             reader,
             attributes,
+            label,
             source,
             taken_at: now,
             queued: false,

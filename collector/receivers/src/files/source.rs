@@ -7,6 +7,7 @@ use std::time::Duration;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use millrace_config::{ContainersReceiver, FilesReceiver, StartAt};
 use millrace_lines::{Container, Form, Multiline, Source as Attributes};
+use millrace_pipeline::pods::{Pod, Pods};
 
 use super::parse::parse;
 use super::{SourceSettings, StartError};
@@ -39,7 +40,7 @@ pub(super) struct Source {
 /// How a source tells its files.
 #[derive(Debug)]
 pub(super) enum Kind {
-    Containers { folder: PathBuf },
+    Containers { folder: PathBuf, namespaces: Vec<String>, exclude_namespaces: Vec<String> },
     Patterns { include: GlobSet, exclude: GlobSet },
 }
 
@@ -68,7 +69,11 @@ impl Source {
             from_end: settings.start_at == StartAt::End,
             roots: vec![Root { folder: folder.clone(), levels: 2 }],
             timeout: CONTAINER_TIMEOUT,
-            kind: Kind::Containers { folder },
+            kind: Kind::Containers {
+                folder,
+                namespaces: settings.namespaces.clone(),
+                exclude_namespaces: settings.exclude_namespaces.clone(),
+            },
         })
     }
 
@@ -110,7 +115,12 @@ impl Source {
     /// Whether a file of this name is read.
     pub(super) fn reads(&self, path: &Path) -> bool {
         match &self.kind {
-            Kind::Containers { folder } => container_of(folder, path).is_some(),
+            Kind::Containers { folder, namespaces, exclude_namespaces } => {
+                container_of(folder, path).is_some_and(|of| {
+                    let names = |list: &[String]| list.iter().any(|name| name == of.namespace);
+                    (namespaces.is_empty() || names(namespaces)) && !names(exclude_namespaces)
+                })
+            }
             Kind::Patterns { include, exclude } => {
                 // A compressed file is read for the one that it was made of alone.
                 let is_packed = path.extension().is_some_and(|ending| ending == "gz");
@@ -119,20 +129,39 @@ impl Source {
         }
     }
 
-    /// What all records of a file have.
-    pub(super) fn attributes(&self, path: &Path) -> Attributes {
+    /// Whether files are of pods.
+    pub(super) fn has_pods(&self) -> bool {
+        matches!(self.kind, Kind::Containers { .. })
+    }
+
+    /// The pod that writes a file, if it is known.
+    pub(super) fn pod(&self, path: &Path, pods: &dyn Pods) -> Option<Arc<Pod>> {
+        let Kind::Containers { folder, .. } = &self.kind else { return None };
+        let Of { namespace, pod, uid, .. } = container_of(folder, path)?;
+        pods.find(uid, namespace, pod)
+    }
+
+    /// What all records of a file have; of a container's file also what is known of its pod.
+    pub(super) fn attributes(&self, path: &Path, known: Option<&Pod>) -> Attributes {
         match &self.kind {
-            Kind::Containers { folder } => match container_of(folder, path) {
-                Some(Of { namespace, pod, uid, container, restarts }) => Attributes::new(
-                    &[
+            Kind::Containers { folder, .. } => match container_of(folder, path) {
+                Some(Of { namespace, pod, uid, container, restarts }) => {
+                    let of_path = [
                         ("k8s.namespace.name", namespace),
                         ("k8s.pod.name", pod),
                         ("k8s.pod.uid", uid),
                         ("k8s.container.name", container),
                         ("k8s.container.restart_count", restarts),
-                    ],
-                    &[],
-                ),
+                    ];
+                    let of_pod = known.into_iter().flat_map(|pod| &pod.attributes);
+                    let of_pod = of_pod.map(|(name, value)| (name.as_str(), value.as_str()));
+                    let all: Vec<_> = of_path.into_iter().chain(of_pod).collect();
+                    let attributes = Attributes::new(&all, &[]);
+                    match known {
+                        Some(pod) if pod.is_off => attributes.passed_over(),
+                        _ => attributes,
+                    }
+                }
                 None => Attributes::new(&[], &[("log.file.path", &path.to_string_lossy())]),
             },
             Kind::Patterns { .. } => {

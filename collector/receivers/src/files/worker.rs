@@ -14,6 +14,7 @@ use millrace_pipeline::file_metrics::FileMetrics;
 use millrace_tail::{Action, Event, FileId, Opened, Position, Step, Tail};
 
 use super::clock::now_unix_nanos;
+use super::labels::Labels;
 use super::open::{self, Buffer, Content, Found, Open, SLICE_BYTES};
 use super::outbox::Outbox;
 use super::positions::Positions;
@@ -59,6 +60,7 @@ pub(super) struct Worker {
     positions: Positions,
     outbox: Outbox,
     metrics: FileMetrics,
+    labels: Labels,
     walk: Walk,
     open: HashMap<FileId, Open>,
     ready: VecDeque<FileId>,
@@ -78,6 +80,7 @@ impl Worker {
         outbox: Outbox,
         metrics: FileMetrics,
         (buffer, held): (Buffer, Reservation),
+        labels: Labels,
     ) -> Self {
         Self {
             sources,
@@ -85,6 +88,7 @@ impl Worker {
             positions,
             outbox,
             metrics,
+            labels,
             walk: Walk::default(),
             open: HashMap::new(),
             ready: VecDeque::new(),
@@ -110,6 +114,7 @@ impl Worker {
                     self.keep_positions(now);
                 }
             }
+            self.end_waits(now);
             let read = self.read_one(now);
             let sent = self.send(now, false);
             if now.duration_since(self.written_at) >= POSITIONS_INTERVAL {
@@ -124,7 +129,8 @@ impl Worker {
 
     fn sleep(&self, now: Instant) -> Duration {
         let looks = self.looked_at.map(|at| at + self.look_interval);
-        let next = [looks, self.outbox.next_due()].into_iter().flatten().min();
+        let next =
+            [looks, self.outbox.next_due(), self.labels.next_due()].into_iter().flatten().min();
         next.map_or(SLEEP_MAX, |at| at.saturating_duration_since(now)).min(SLEEP_MAX)
     }
 
@@ -181,6 +187,7 @@ impl Worker {
     }
 
     pub(super) fn look(&mut self, now: Instant) {
+        self.relabel();
         let look = self.walk.look(&self.sources);
         for action in self.tail.look(&look.seen, look.complete) {
             match action {
@@ -199,6 +206,25 @@ impl Worker {
         }
         self.flush_idle(now);
         self.say();
+    }
+
+    /// Files that waited for their pods are read.
+    pub(super) fn end_waits(&mut self, now: Instant) {
+        self.ready.extend(self.labels.released(now));
+    }
+
+    /// What is known of pods has changed: records from now on have it.
+    fn relabel(&mut self) {
+        if !self.labels.changed() {
+            return;
+        }
+        let differs = |open: &Open| self.labels.differs(open, &self.sources);
+        let files = self.open.iter().filter(|(_, open)| differs(open));
+        for file in files.map(|(file, _)| *file).collect::<Vec<_>>() {
+            if let Some(open) = self.open.get_mut(&file) {
+                self.labels.renew(open, &self.sources);
+            }
+        }
     }
 
     fn say(&mut self) {
@@ -275,11 +301,12 @@ impl Worker {
         };
         let reader = Reader::resumed(Arc::clone(&rules.form), Resume { offset, written });
         // The name that its text had.
-        let attributes = match &content {
-            Content::Plain(_) => rules.attributes(path),
-            Content::Packed(_) => rules.attributes(&path.with_extension("")),
+        let path = match &content {
+            Content::Plain(_) => path.to_owned(),
+            Content::Packed(_) => path.with_extension(""),
         };
-        self.open.insert(file, Open::new(content, reader, attributes, source, now));
+        let labeled = self.labels.begin(rules, path, now);
+        self.open.insert(file, Open::new(content, reader, labeled, source, now));
         self.queue(file);
         true
     }
@@ -389,6 +416,9 @@ impl Worker {
         }
         let Some(file) = self.ready.pop_front() else { return false };
         let Some(open) = self.open.get_mut(&file) else { return true };
+        if self.labels.holds(file, open, &self.sources, now) {
+            return true;
+        }
         open.queued = false;
         let from = open.reader.offset();
         let slice = match open.read(&mut self.buffer) {
@@ -491,6 +521,9 @@ impl Worker {
     fn metrics_of(&mut self, file: FileId) {
         if let Some(open) = self.open.get_mut(&file) {
             let counts = open.reader.take_counts();
+            if open.label.is_missing() {
+                self.metrics.unlabeled.inc_by(counts.records);
+            }
             self.metrics.records.inc_by(counts.records);
             self.metrics.cut.inc_by(counts.cut);
             self.metrics.invalid_utf8.inc_by(counts.invalid_utf8);

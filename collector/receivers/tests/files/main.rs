@@ -7,6 +7,7 @@
     missing_docs
 )]
 
+mod labels;
 mod model;
 mod odd;
 mod rig;

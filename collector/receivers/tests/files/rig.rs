@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use millrace_config::{FilesReceiver, Positions, StartAt};
 use millrace_pipeline::budget::{Budget, Reservation};
 use millrace_pipeline::drain::Drain;
+use millrace_pipeline::pods::Pods;
 use millrace_pipeline::publish::{Delivered, Delivery, DeliverySender, Publish, Refused, Request};
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_receivers::files::{Files, Parts, SourceSettings, start};
@@ -116,6 +117,8 @@ pub(crate) struct Rig {
     pub(crate) budget: Budget,
     drain: Drain,
     files: Option<Files>,
+    /// Who knows pods.
+    pub(crate) pods: Option<Arc<dyn Pods>>,
     sources: Vec<SourceSettings>,
 }
 
@@ -141,6 +144,7 @@ impl Rig {
             budget,
             drain: Drain::new(PATIENCE),
             files: None,
+            pods: None,
             sources,
         }
     }
@@ -164,6 +168,7 @@ impl Rig {
             drain: self.drain.clone(),
             telemetry: Arc::clone(&self.telemetry),
             publisher: Arc::clone(&self.publisher) as _,
+            pods: self.pods.clone(),
         };
         self.files = Some(start(parts).unwrap());
     }

@@ -18,6 +18,7 @@ use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use prost::Message;
 
+use super::super::labels::Labels;
 use super::super::open::Buffer;
 use super::super::outbox::{Outbox, Way};
 use super::super::positions::Positions;
@@ -206,7 +207,8 @@ impl Process {
         let way = Way { budget, telemetry, publisher: Arc::clone(publisher) as _, waker };
         let outbox = Outbox::new(way, 3 * longest);
         let buffer = (Buffer::new(longest), reserved);
-        let worker = Worker::new(sources, tail, positions, outbox, metrics, buffer);
+        let labels = Labels::new(None);
+        let worker = Worker::new(sources, tail, positions, outbox, metrics, buffer, labels);
         Self { worker, publisher: Arc::clone(publisher) }
     }
 

@@ -27,7 +27,7 @@ const LAYERS: &[&[&str]] = &[
         "millrace-librdkafka-clock",
         "millrace-sim",
     ],
-    &["millrace-receivers", "millrace-exporters", "millrace-loadgen"],
+    &["millrace-receivers", "millrace-exporters", "millrace-pods", "millrace-loadgen"],
     &["millrace-dead-letters"],
     &["millrace-collector", "millrace-operator"],
     &["millrace-stack", "millrace-clock"],
@@ -44,6 +44,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("millrace-collector", &["millrace-crds", "millrace-autoscale", "millrace-rollout"]),
     ("millrace-receivers", &["millrace-columns", "millrace-ddl", "millrace-crds"]),
     ("millrace-exporters", &["millrace-ledger", "millrace-crds"]),
+    ("millrace-pods", &["millrace-lines", "millrace-tail", "millrace-crds"]),
     ("millrace-loadgen", &["millrace-pipeline", "millrace-columns", "millrace-crds"]),
     ("millrace-ddl", &["millrace-config", "millrace-crds", "millrace-wire"]),
     // Black-box tests run the collector as a program.

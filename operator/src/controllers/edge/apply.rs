@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::error::StepError;
 use crate::pool::names::PoolNames;
 use crate::pool::status::Outcome;
-use crate::pool::{observe, scale, workload as figures};
+use crate::pool::{observe, pod_access, scale, workload as figures};
 
 /// What was found after writing.
 #[derive(Clone, Debug)]
@@ -72,6 +72,11 @@ async fn write(
     }
     if let Some(policy) = policy {
         changes.push(children.keep(policy).await?);
+    }
+    // A new pod finds the right there. Only pools on nodes may have had it.
+    if matches!(workload, Workload::DaemonSet(_)) {
+        let wanted = pool.spec.settings.receivers.watches_pods();
+        pod_access::follow(context, &names, wanted).await?;
     }
     let gate = Gate { context, pool, names: &names, asked: &asked, children: &children };
     let Kept { mut seen, change, pending, pods } = match workload {

@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use millrace_config as config;
 use millrace_crds::v1alpha1::{
-    Acknowledge, Compression, EdgeMode, EdgePool, EdgeSettings, FilesReceiver, Multiline, Parse,
-    ParseFormat, PartitionBy, Receivers, StartAt, TimeFormat, Timestamp,
+    Acknowledge, Compression, ContainersReceiver, EdgeMode, EdgePool, EdgeSettings, FilesReceiver,
+    Multiline, Parse, ParseFormat, PartitionBy, Receivers, StartAt, TimeFormat, Timestamp,
 };
 
 use super::build::PORTS;
@@ -86,6 +86,7 @@ pub(super) fn draft(pool: &EdgePool, images: &Images) -> Result<Draft, Invalid> 
         secrets: &secrets,
         buffer: settings.buffer.as_ref(),
         reads_files: settings.receivers.reads_files(),
+        watches_pods: settings.receivers.watches_pods(),
         drain_seconds: settings.drain_seconds,
         ports: PORTS,
         revision_label: is_deployment.then_some("pod-template-hash"),
@@ -147,16 +148,35 @@ fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config,
         receivers: config::Receivers {
             otlp: Some(receiver),
             kafka: None,
-            containers: containers.as_ref().map(|containers| config::ContainersReceiver {
-                start_at: start_at(containers.start_at),
-                parse: parse(containers.parse.as_ref()),
-                ..config::ContainersReceiver::default()
-            }),
+            containers: containers.as_ref().map(containers_receiver),
             files: files.iter().map(files_receiver).collect(),
         },
         exporters: config::Exporters { kafka: Some(exporter), clickhouse: None },
         ..config::Config::default()
     })
+}
+
+fn containers_receiver(containers: &ContainersReceiver) -> config::ContainersReceiver {
+    let usual = config::ContainersReceiver::default();
+    let ContainersReceiver {
+        start_at: from,
+        namespaces,
+        exclude_namespaces,
+        watch_pods,
+        labels,
+        annotations,
+        parse: fields,
+    } = containers;
+    config::ContainersReceiver {
+        start_at: start_at(*from),
+        namespaces: namespaces.clone(),
+        exclude_namespaces: exclude_namespaces.clone(),
+        watch_pods: *watch_pods,
+        labels: labels.clone().unwrap_or(usual.labels),
+        annotations: annotations.clone(),
+        parse: parse(fields.as_ref()),
+        ..usual
+    }
 }
 
 fn files_receiver(files: &FilesReceiver) -> config::FilesReceiver {

@@ -12,6 +12,7 @@ use millrace_crds::Reason;
 use millrace_operator::cache::by_pool::ByPool;
 use millrace_operator::cache::failures::Failures;
 use millrace_operator::cache::objects::Stores;
+use millrace_operator::cache::pod_access::PodAccess;
 use millrace_operator::clickhouse::Outside;
 use millrace_operator::clickhouse::migrations::Migrations;
 use millrace_operator::context::{Clock, Context, Images};
@@ -141,6 +142,7 @@ fn context(
         claims: millrace_operator::cache::claims::Claims::default(),
         holders: millrace_operator::cache::holders::Holders::default(),
         metered: MetricsApi::default(),
+        pod_access: PodAccess::new(Some("pod-access".into())),
         migrations: Migrations::default(),
         inserts: Default::default(),
         baselines: ByPool::default(),

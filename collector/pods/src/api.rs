@@ -1,0 +1,303 @@
+//! One request that stays open, and the lines of its answer.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, HeaderValue};
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Incoming;
+use hyper_rustls::HttpsConnectorBuilder;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use serde::Deserialize;
+
+use crate::metadata::Metadata;
+
+/// The longest event that is read, in bytes: the API server takes annotations of 256 KiB, and who
+/// owns each field comes to less. A longer one is passed over.
+pub const EVENT_BYTES_MAX: usize = 1 << 20;
+
+/// How long a connection, and the beginning of an answer, may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What is read of an answer that is no watch, for its message.
+const REFUSAL_BYTES_MAX: usize = 16 * 1024;
+
+/// Characters of a message of the API server that are kept.
+const MESSAGE_CHARACTERS_MAX: usize = 300;
+
+/// Metadata alone: the API server leaves out spec and status.
+const METADATA: HeaderValue =
+    HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
+
+/// Where the API server is, and how to sign in. Files are read anew for each request, since they
+/// are renewed under a running process.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// Scheme, host and port.
+    pub url: String,
+    /// The file with the token.
+    pub token_file: PathBuf,
+    /// The file with the certificates of authorities; none for plain HTTP.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// Why a watch ended or didn't begin.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// The token or the certificates aren't there.
+    #[error("{file} can't be read: {source}")]
+    File {
+        /// Which one.
+        file: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The certificates can't be used.
+    #[error("the certificates of the API server's authority can't be used: {0}")]
+    Certificates(String),
+    /// There is no such request.
+    #[error("the request can't be made: {0}")]
+    Request(#[from] http::Error),
+    /// Nobody answers.
+    #[error("the API server doesn't answer: {0}")]
+    Unreachable(String),
+    /// The account has no right to it.
+    #[error(
+        "the API server refuses to tell about pods ({message}): this pod's ServiceAccount needs a \
+         ClusterRole that allows to list and watch pods"
+    )]
+    Forbidden {
+        /// What it said.
+        message: String,
+    },
+    /// What it was asked from is no longer kept.
+    #[error("the API server no longer keeps changes since then")]
+    Expired,
+    /// Another answer than a watch.
+    #[error("the API server answers {status}: {message}")]
+    Refused {
+        /// The status code.
+        status: u16,
+        /// What it said.
+        message: String,
+    },
+    /// It ended in the middle.
+    #[error("the answer of the API server broke off: {0}")]
+    Broken(String),
+}
+
+/// What the API server tells.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A pod is there, or has changed.
+    Is(Metadata),
+    /// A pod is gone.
+    Gone(Metadata),
+    /// Nothing has changed up to here.
+    Mark(Metadata),
+    /// An event longer than may be, or one that isn't known.
+    Unreadable,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    #[serde(rename = "type")]
+    kind: String,
+    object: Object,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Object {
+    metadata: Metadata,
+    code: u16,
+    message: String,
+}
+
+/// An answer that goes on.
+pub(crate) struct Answer {
+    body: Incoming,
+    line: Vec<u8>,
+    /// Bytes of the last frame that aren't read yet.
+    rest: Bytes,
+    /// Whether the rest of a long line is passed over.
+    is_passing: bool,
+}
+
+impl Endpoint {
+    /// Asks for a node's pods, from a version on.
+    pub(crate) async fn watch(
+        &self,
+        node: &str,
+        version: &str,
+        duration: Duration,
+    ) -> Result<Answer, ApiError> {
+        let request = self.request(node, version, duration)?;
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_connect_timeout(Some(ANSWER_TIMEOUT));
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(self.tls()?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(tcp);
+        // One request: it keeps its connection as long as its answer is read.
+        let client = Client::builder(TokioExecutor::new())
+            .pool_max_idle_per_host(0)
+            .build::<_, Empty<Bytes>>(connector);
+        let unreachable = |cause: &dyn std::fmt::Display| ApiError::Unreachable(cause.to_string());
+        let answer = tokio::time::timeout(ANSWER_TIMEOUT, client.request(request)).await;
+        let answer = answer.map_err(|_| unreachable(&"no answer in time"))?;
+        let answer = answer.map_err(|error| unreachable(&chain(&error)))?;
+        let (parts, body) = answer.into_parts();
+        if parts.status == StatusCode::OK {
+            return Ok(Answer { body, line: Vec::new(), rest: Bytes::new(), is_passing: false });
+        }
+        let body =
+            tokio::time::timeout(ANSWER_TIMEOUT, Limited::new(body, REFUSAL_BYTES_MAX).collect());
+        let body = body.await.ok().and_then(Result::ok).map(|body| body.to_bytes());
+        let body: Bytes = body.unwrap_or_default();
+        let said = serde_json::from_slice::<Object>(&body).unwrap_or_default().message;
+        Err(refused(parts.status.as_u16(), &said))
+    }
+
+    fn request(
+        &self,
+        node: &str,
+        version: &str,
+        duration: Duration,
+    ) -> Result<Request<Empty<Bytes>>, ApiError> {
+        let token = self.read(&self.token_file)?;
+        let token = String::from_utf8_lossy(&token);
+        let mut authorization =
+            HeaderValue::try_from(format!("Bearer {}", token.trim())).map_err(http::Error::from)?;
+        authorization.set_sensitive(true);
+        let uri = format!(
+            "{}/api/v1/pods?watch=true&allowWatchBookmarks=true&timeoutSeconds={}\
+             &resourceVersion={version}&fieldSelector=spec.nodeName%3D{node}",
+            self.url,
+            duration.as_secs(),
+        );
+        let request = Request::get(uri).header(ACCEPT, METADATA);
+        Ok(request.header(AUTHORIZATION, authorization).body(Empty::new())?)
+    }
+
+    fn tls(&self) -> Result<ClientConfig, ApiError> {
+        let fault = |cause: &dyn std::fmt::Display| ApiError::Certificates(cause.to_string());
+        let mut roots = RootCertStore::empty();
+        if let Some(file) = &self.ca_file {
+            for certificate in CertificateDer::pem_slice_iter(&self.read(file)?) {
+                let certificate = certificate.map_err(|error| fault(&error))?;
+                roots.add(certificate).map_err(|error| fault(&error))?;
+            }
+        }
+        let provider = rustls::crypto::ring::default_provider();
+        let builder = ClientConfig::builder_with_provider(provider.into())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| fault(&error))?;
+        Ok(builder.with_root_certificates(roots).with_no_client_auth())
+    }
+
+    fn read(&self, file: &PathBuf) -> Result<Vec<u8>, ApiError> {
+        let fault = |source| ApiError::File { file: file.display().to_string(), source };
+        std::fs::read(file).map_err(fault)
+    }
+}
+
+impl Answer {
+    /// The next event; none when the server ended the answer in order.
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>, ApiError> {
+        loop {
+            if let Some(is_whole) = self.take_line() {
+                let event = if is_whole { event(&self.line)? } else { Some(Event::Unreadable) };
+                self.line.clear();
+                if event.is_some() {
+                    return Ok(event);
+                }
+                continue;
+            }
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(ApiError::Broken(chain(&error))),
+                Some(Ok(frame)) => self.rest = frame.into_data().unwrap_or_default(),
+            }
+        }
+    }
+
+    /// Moves bytes into the line. Whether it is whole, once it has ended.
+    fn take_line(&mut self) -> Option<bool> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let end = self.rest.iter().position(|byte| *byte == b'\n');
+        let part = self.rest.split_to(end.map_or(self.rest.len(), |end| end + 1));
+        self.is_passing |= self.line.len() + part.len() > EVENT_BYTES_MAX;
+        if self.is_passing {
+            self.line = Vec::new();
+        } else {
+            self.line.extend_from_slice(&part);
+        }
+        end.map(|_| !std::mem::take(&mut self.is_passing))
+    }
+}
+
+/// What a line tells; nothing if it is empty.
+fn event(line: &[u8]) -> Result<Option<Event>, ApiError> {
+    if line.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    let Ok(Line { kind, object }) = serde_json::from_slice::<Line>(line) else {
+        return Ok(Some(Event::Unreadable));
+    };
+    Ok(Some(match kind.as_str() {
+        "ADDED" | "MODIFIED" => Event::Is(object.metadata),
+        "DELETED" => Event::Gone(object.metadata),
+        "BOOKMARK" => Event::Mark(object.metadata),
+        "ERROR" => return Err(refused(object.code, &object.message)),
+        _ => Event::Unreadable,
+    }))
+}
+
+fn refused(status: u16, said: &str) -> ApiError {
+    let message: String = said.chars().take(MESSAGE_CHARACTERS_MAX).collect();
+    match status {
+        403 => ApiError::Forbidden { message },
+        410 => ApiError::Expired,
+        status => ApiError::Refused { status, message },
+    }
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: the API server refuses for lack of rights. Guarantee: the message says what it
+    /// said, and what to grant.
+    #[test]
+    fn a_refusal_says_what_to_grant() {
+        let text = refused(403, "pods is forbidden").to_string();
+        assert!(
+            text.contains("pods is forbidden") && text.contains("list and watch pods"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,21 @@
+//! What is known of this node's pods: labels, annotations, owners, from a watch at the API server.
+//!
+//! One request that stays open asks for the pods of one node, metadata alone. It begins with the
+//! pods that are there (`resourceVersion=0`, which the API server answers from its memory), goes on
+//! with changes, and is continued where it was left. Nobody waits for it: while the API server is
+//! away, what is known stays, and new pods are unknown.
+//!
+//! This is no general client of Kubernetes. It is small because it asks one thing: linking one
+//! would add the types of all kinds to every collector, and answers of any length. Here an event is
+//! at most [`EVENT_BYTES_MAX`] long, and [`PODS_MAX`] pods of [`POD_BYTES_MAX`] are known.
+
+mod api;
+mod board;
+mod metadata;
+mod owner;
+mod watch;
+
+pub use api::{ApiError, EVENT_BYTES_MAX, Endpoint};
+pub use board::{Board, GONE_KEPT, PODS_MAX};
+pub use metadata::{Metadata, OFF_ANNOTATION, POD_BYTES_MAX, Rules};
+pub use watch::start;

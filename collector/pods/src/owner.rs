@@ -1,0 +1,110 @@
+//! Who made a pod, by its controlling owner reference. Pure.
+//!
+//! Two owners' owners aren't in a pod's metadata, and are told by the names that Kubernetes'
+//! controllers give: a Deployment's ReplicaSet is called as the Deployment and the pod's
+//! `pod-template-hash`, a CronJob's Job as the CronJob and a minute.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// The label by which a Deployment tells its ReplicaSets' pods apart.
+const TEMPLATE_HASH: &str = "pod-template-hash";
+
+/// Minutes since 1970 at the beginning of 2020. A number of eight digits below it is no minute in
+/// which a CronJob made a Job; a date (20261231) always is below.
+const FIRST_MINUTE: u64 = 26_297_280;
+
+/// An entry of `metadata.ownerReferences`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct OwnerReference {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) controller: bool,
+}
+
+/// Attributes that name who made a pod: none for a pod that a person made.
+pub(crate) fn attributes(
+    owners: &[OwnerReference],
+    labels: &BTreeMap<String, String>,
+) -> Vec<(&'static str, String)> {
+    let Some(owner) = owners.iter().find(|owner| owner.controller) else { return Vec::new() };
+    let (group, name) = (owner.api_version.split('/').next().unwrap_or_default(), &owner.name);
+    match (group, owner.kind.as_str()) {
+        ("apps", "ReplicaSet") => {
+            let hash = labels.get(TEMPLATE_HASH);
+            let deployment =
+                hash.and_then(|hash| name.strip_suffix(hash.as_str())?.strip_suffix('-'));
+            let deployment = deployment.map(|name| ("k8s.deployment.name", name.to_owned()));
+            deployment.into_iter().chain([("k8s.replicaset.name", name.clone())]).collect()
+        }
+        ("apps", "StatefulSet") => vec![("k8s.statefulset.name", name.clone())],
+        ("apps", "DaemonSet") => vec![("k8s.daemonset.name", name.clone())],
+        ("batch", "Job") => {
+            let cron_job = cron_job(name).map(|name| ("k8s.cronjob.name", name.to_owned()));
+            cron_job.into_iter().chain([("k8s.job.name", name.clone())]).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The CronJob that a Job's name says it is of.
+fn cron_job(job: &str) -> Option<&str> {
+    let (name, minute) = job.rsplit_once('-')?;
+    let is_number = minute.len() == 8 && minute.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number && minute.parse::<u64>().ok()? >= FIRST_MINUTE).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owned_by(api_version: &str, kind: &str, name: &str, hash: &str) -> String {
+        let owner = OwnerReference {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            name: name.into(),
+            controller: true,
+        };
+        let other = OwnerReference { controller: false, name: "other".into(), ..owner.clone() };
+        let labels = BTreeMap::from([(TEMPLATE_HASH.to_owned(), hash.to_owned())]);
+        let all = attributes(&[other, owner], &labels);
+        let all: Vec<_> = all.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        all.join(" ")
+    }
+
+    /// Scenario: pods of each controller, of others that are called alike, and of a Job whose name
+    /// ends in a date. Guarantee: the owner is named, its own owner only if the name was made of
+    /// it.
+    #[test]
+    fn owners_are_named_by_the_rules_of_their_controllers() {
+        for (api_version, kind, name, hash, expected) in [
+            (
+                "apps/v1",
+                "ReplicaSet",
+                "cart-7f9c",
+                "7f9c",
+                "k8s.deployment.name=cart k8s.replicaset.name=cart-7f9c",
+            ),
+            ("apps/v1", "ReplicaSet", "cart-7f9c", "other", "k8s.replicaset.name=cart-7f9c"),
+            ("apps/v1", "ReplicaSet", "cart7f9c", "7f9c", "k8s.replicaset.name=cart7f9c"),
+            ("other.io/v1", "ReplicaSet", "cart-7f9c", "7f9c", ""),
+            ("apps/v1", "StatefulSet", "db", "", "k8s.statefulset.name=db"),
+            ("apps/v1", "DaemonSet", "agent", "", "k8s.daemonset.name=agent"),
+            (
+                "batch/v1",
+                "Job",
+                "backup-29384720",
+                "",
+                "k8s.cronjob.name=backup k8s.job.name=backup-29384720",
+            ),
+            ("batch/v1", "Job", "import-20261231", "", "k8s.job.name=import-20261231"),
+            ("batch/v1", "Job", "import-1", "", "k8s.job.name=import-1"),
+            ("v1", "Node", "node-1", "", ""),
+        ] {
+            assert_eq!(owned_by(api_version, kind, name, hash), expected, "{kind} {name}");
+        }
+    }
+}

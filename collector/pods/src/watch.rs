@@ -1,0 +1,207 @@
+//! Keeps the board by one watch after another.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
+use millrace_pipeline::pods::Pods;
+use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
+use prometheus::{IntCounter, IntGauge};
+use tokio::time::{sleep, timeout};
+
+use crate::api::{Answer, ApiError, Endpoint, Event};
+use crate::board::Board;
+use crate::metadata::Rules;
+
+/// How long one watch lasts, but for a share that differs by process: many nodes' watches, begun
+/// together, shouldn't all end together.
+const WATCH: Duration = Duration::from_secs(300);
+
+/// A watch that the server doesn't end in this time beyond its duration is dead.
+const WATCH_SLACK: Duration = Duration::from_secs(30);
+
+/// A watch that ends sooner, without having told anything, isn't continued at once.
+const WATCH_LEAST: Duration = Duration::from_secs(1);
+
+/// How often those that are gone for long are forgotten.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Waits between tries: an API server that comes back is found within half a minute.
+const BACKOFF: BackoffPolicy =
+    BackoffPolicy { first: Duration::from_millis(500), longest: Duration::from_secs(30) };
+
+struct Metrics {
+    known: IntGauge,
+    failed: IntCounter,
+    left_out: IntCounter,
+}
+
+struct Watch {
+    endpoint: Endpoint,
+    rules: Rules,
+    board: Arc<Board>,
+    metrics: Metrics,
+    /// From where the next watch goes on.
+    version: String,
+    has_told: bool,
+    /// The fault that was named last.
+    named: Option<String>,
+    has_named_room: bool,
+}
+
+/// Watches from now on, as a task of the present runtime that ends with it. The board it keeps.
+///
+/// # Errors
+/// When the metrics are registered already.
+pub fn start(
+    endpoint: Endpoint,
+    rules: Rules,
+    telemetry: &Telemetry,
+) -> Result<Arc<dyn Pods>, TelemetryError> {
+    let metrics = Metrics::register(telemetry)?;
+    let board = Arc::new(Board::default());
+    let watch = Watch {
+        endpoint,
+        rules,
+        board: Arc::clone(&board),
+        metrics,
+        version: BEGINNING.to_owned(),
+        has_told: false,
+        named: None,
+        has_named_room: false,
+    };
+    tokio::spawn(watch.run());
+    Ok(board)
+}
+
+/// The version from which the pods that are there are told first.
+const BEGINNING: &str = "0";
+
+impl Watch {
+    async fn run(mut self) {
+        let seed = u64::from(std::process::id());
+        let mut backoff = Backoff::new(BACKOFF, seed);
+        let duration = WATCH + Duration::from_secs(seed % 60);
+        loop {
+            let (began, ended) = (Instant::now(), self.once(duration).await);
+            let was_well = std::mem::take(&mut self.has_told) || began.elapsed() >= WATCH_LEAST;
+            match ended {
+                Ok(()) if was_well => {
+                    backoff.reset();
+                    continue;
+                }
+                Ok(()) => {}
+                Err(error) => {
+                    if was_well {
+                        backoff.reset();
+                    }
+                    self.fail(&error);
+                }
+            }
+            self.sweep();
+            sleep(backoff.next_wait()).await;
+        }
+    }
+
+    /// One watch to its end.
+    async fn once(&mut self, duration: Duration) -> Result<(), ApiError> {
+        let mut answer = self.endpoint.watch(&self.rules.node, &self.version, duration).await?;
+        if self.version == BEGINNING {
+            self.board.begin_anew(Instant::now());
+        }
+        if self.named.take().is_some() {
+            tracing::info!("the API server tells about pods again");
+        }
+        let late = || ApiError::Broken("it goes on beyond its time".to_owned());
+        timeout(duration + WATCH_SLACK, self.follow(&mut answer)).await.map_err(|_| late())?
+    }
+
+    async fn follow(&mut self, answer: &mut Answer) -> Result<(), ApiError> {
+        loop {
+            let Ok(event) = timeout(SWEEP_INTERVAL, answer.next()).await else {
+                self.sweep();
+                continue;
+            };
+            let Some(event) = event? else { return Ok(()) };
+            self.has_told = true;
+            let (metadata, now) = match event {
+                Event::Unreadable => {
+                    self.metrics.failed.inc();
+                    continue;
+                }
+                Event::Mark(metadata) => (metadata, Instant::now()),
+                Event::Gone(metadata) => {
+                    let now = Instant::now();
+                    self.board.gone(&metadata, now);
+                    (metadata, now)
+                }
+                Event::Is(metadata) => {
+                    let now = Instant::now();
+                    let left_out = self.board.put(&metadata, &self.rules, now);
+                    self.count(left_out);
+                    (metadata, now)
+                }
+            };
+            self.metrics.known.set(known(self.board.sweep(now)));
+            if !metadata.resource_version.is_empty() {
+                self.version = metadata.resource_version;
+            }
+        }
+    }
+
+    fn count(&mut self, left_out: Option<u64>) {
+        self.metrics.left_out.inc_by(left_out.unwrap_or(1));
+        if left_out != Some(0) && !std::mem::replace(&mut self.has_named_room, true) {
+            tracing::warn!(
+                "pods have more labels and annotations than may be known, or there are more pods: \
+                 some are left out, as millrace_pods_left_out_total counts"
+            );
+        }
+    }
+
+    fn sweep(&self) {
+        self.metrics.known.set(known(self.board.sweep(Instant::now())));
+    }
+
+    /// Says a fault once, until it is another one.
+    fn fail(&mut self, error: &ApiError) {
+        self.metrics.failed.inc();
+        if matches!(error, ApiError::Expired) {
+            self.version = BEGINNING.to_owned();
+            return;
+        }
+        let text = error.to_string();
+        if self.named.as_ref() != Some(&text) {
+            tracing::warn!(%error, "pods can't be watched: lines of unknown pods go unlabeled");
+            self.named = Some(text);
+        }
+    }
+}
+
+fn known(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+impl Metrics {
+    fn register(telemetry: &Telemetry) -> Result<Self, TelemetryError> {
+        let metrics = Self {
+            known: IntGauge::new(
+                "millrace_pods_known",
+                "Pods of this node whose labels are known, with those gone a short while ago.",
+            )?,
+            failed: IntCounter::new(
+                "millrace_pods_watch_failed_total",
+                "Times that the API server could not be asked about pods, or told what can't be \
+                 read.",
+            )?,
+            left_out: IntCounter::new(
+                "millrace_pods_left_out_total",
+                "Labels and annotations, and pods, for which there was no room.",
+            )?,
+        };
+        telemetry.register(Box::new(metrics.known.clone()))?;
+        telemetry.register(Box::new(metrics.failed.clone()))?;
+        telemetry.register(Box::new(metrics.left_out.clone()))?;
+        Ok(metrics)
+    }
+}

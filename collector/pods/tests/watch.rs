@@ -1,0 +1,243 @@
+//! The watch against a server that answers as it is told.
+#![allow(
+    clippy::unwrap_used,
+    clippy::unwrap_in_result,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs
+)]
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use millrace_pipeline::budget::Budget;
+use millrace_pipeline::pods::Pods;
+use millrace_pipeline::telemetry::Telemetry;
+use millrace_pods::{EVENT_BYTES_MAX, Endpoint, Rules, start};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Longer than any wait here should take, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How an answer ends.
+#[derive(Clone, Copy)]
+enum Then {
+    /// In order.
+    End,
+    /// In the middle.
+    Break,
+    /// Not at all.
+    Hold,
+}
+
+/// An answer: its status, its parts, and how it ends.
+struct Answer(u16, Vec<String>, Then);
+
+struct Rig {
+    folder: TempDir,
+    requests: Arc<Mutex<Vec<String>>>,
+    telemetry: Arc<Telemetry>,
+    pods: Arc<dyn Pods>,
+}
+
+impl Rig {
+    /// A watch of a server that gives these answers, and refuses connections after them.
+    async fn new(answers: Vec<Answer>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("token"), "first\n").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = Endpoint {
+            url: format!("http://{}", listener.local_addr().unwrap()),
+            token_file: folder.path().join("token"),
+            ca_file: None,
+        };
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        tokio::spawn(serve(listener, answers.into(), Arc::clone(&requests), token(&folder)));
+        let telemetry = Arc::new(Telemetry::new(Budget::new(1 << 20), "0", "system").unwrap());
+        let rules = Rules { node: "n1".into(), labels: vec!["*".into()], annotations: Vec::new() };
+        let pods = start(endpoint, rules, &telemetry).unwrap();
+        Self { folder, requests, telemetry, pods }
+    }
+
+    fn label(&self, uid: &str) -> Option<String> {
+        let pod = self.pods.find(uid, "shop", "p")?;
+        let name = "k8s.pod.label.app";
+        pod.attributes.iter().find(|one| one.0 == name).map(|one| one.1.clone())
+    }
+
+    async fn until(&self, what: &str, holds: impl Fn() -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !holds() {
+            let requests = self.requests.lock().unwrap();
+            assert!(Instant::now() < deadline, "{what}; requests: {requests:#?}");
+            drop(requests);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    async fn until_label(&self, uid: &str, label: &str) {
+        self.until(&format!("{uid} is {label}"), || self.label(uid).as_deref() == Some(label))
+            .await;
+    }
+
+    async fn until_requests(&self, number: usize) {
+        self.until("requests", || self.requests.lock().unwrap().len() >= number).await;
+    }
+
+    fn request(&self, index: usize) -> String {
+        self.requests.lock().unwrap()[index].clone()
+    }
+
+    fn metric(&self, name: &str) -> String {
+        let text = self.telemetry.render().unwrap();
+        let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();
+        line.rsplit(' ').next().unwrap().to_owned()
+    }
+}
+
+fn token(folder: &TempDir) -> PathBuf {
+    folder.path().join("token")
+}
+
+/// One connection after the other; the token is another one from the second on.
+async fn serve(
+    listener: TcpListener,
+    mut answers: VecDeque<Answer>,
+    requests: Arc<Mutex<Vec<String>>>,
+    token: PathBuf,
+) {
+    let mut held = Vec::new();
+    while let Some(answer) = answers.pop_front() {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        requests.lock().unwrap().push(String::from_utf8(head).unwrap());
+        std::fs::write(&token, "second").unwrap();
+        if reply(&mut stream, &answer).await {
+            held.push(stream);
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+/// Whether the connection is held.
+async fn reply(stream: &mut TcpStream, Answer(status, parts, then): &Answer) -> bool {
+    let mut text = format!("HTTP/1.1 {status} X\r\ntransfer-encoding: chunked\r\n\r\n");
+    for part in parts {
+        text.push_str(&format!("{:x}\r\n{part}\r\n", part.len()));
+        stream.write_all(std::mem::take(&mut text).as_bytes()).await.unwrap();
+        stream.flush().await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    if matches!(then, Then::End) {
+        text.push_str("0\r\n\r\n");
+    }
+    stream.write_all(text.as_bytes()).await.unwrap();
+    matches!(then, Then::Hold)
+}
+
+/// An event of a pod, as the API server writes it.
+fn event(kind: &str, uid: &str, label: &str, version: u32) -> String {
+    format!(
+        r#"{{"type":"{kind}","object":{{"kind":"PartialObjectMetadata","metadata":{{"name":"p",
+        "namespace":"shop","uid":"{uid}","resourceVersion":"{version}","labels":{{"app":"{label}"}},
+        "managedFields":[{{"manager":"x"}}]}}}}}}"#
+    )
+    .replace('\n', "")
+        + "\n"
+}
+
+fn mark(version: u32) -> String {
+    let metadata = format!(r#"{{"metadata":{{"resourceVersion":"{version}"}}}}"#);
+    format!(r#"{{"type":"BOOKMARK","object":{metadata}}}"#) + "\n"
+}
+
+fn failure(code: u16) -> String {
+    format!(r#"{{"type":"ERROR","object":{{"kind":"Status","code":{code},"message":"m"}}}}"#) + "\n"
+}
+
+/// Scenario: pods are there, one comes, changes and goes; the server ends the watch in order.
+/// Guarantee: they are known as they are; the next watch goes on from the last version, by the
+/// token of that time, and asks for one node's pods and their metadata alone.
+#[tokio::test]
+async fn pods_are_known_and_the_watch_goes_on_where_it_was() {
+    let first = vec![
+        event("ADDED", "1", "a", 5),
+        event("ADDED", "2", "b", 6),
+        event("MODIFIED", "1", "c", 7),
+        event("DELETED", "2", "b", 8),
+        mark(20),
+    ];
+    let second = vec![event("ADDED", "3", "d", 21)];
+    let rig = Rig::new(vec![Answer(200, first, Then::End), Answer(200, second, Then::Hold)]).await;
+    rig.until_label("3", "d").await;
+    assert_eq!((rig.label("1"), rig.label("2")), (Some("c".into()), Some("b".into())));
+    assert_eq!((rig.label("4"), rig.metric("millrace_pods_known")), (None, "3".into()));
+    let (one, two) = (rig.request(0), rig.request(1));
+    for part in ["fieldSelector=spec.nodeName%3Dn1", "as=PartialObjectMetadata", "watch=true"] {
+        assert!(one.contains(part), "{one}");
+    }
+    assert!(one.contains("resourceVersion=0&") && one.contains("Bearer first"), "{one}");
+    assert!(two.contains("resourceVersion=20&") && two.contains("Bearer second"), "{two}");
+    drop(rig.folder);
+}
+
+/// Scenario: the server no longer keeps what is asked for, by an answer and within one. Guarantee:
+/// the watch begins anew, and what was known stays until it is told again.
+#[tokio::test]
+async fn a_watch_that_is_too_old_begins_anew() {
+    let first = vec![event("ADDED", "1", "a", 5), event("ADDED", "2", "b", 6), failure(410)];
+    let rig = Rig::new(vec![
+        Answer(200, first, Then::End),
+        Answer(200, vec![event("ADDED", "1", "c", 30)], Then::End),
+        Answer(410, vec![], Then::End),
+        Answer(200, vec![event("ADDED", "1", "d", 40)], Then::Hold),
+    ])
+    .await;
+    rig.until_label("1", "d").await;
+    assert_eq!(rig.label("2"), Some("b".into()));
+    let versions = [0, 0, 30, 0].map(|version| format!("resourceVersion={version}&"));
+    for (index, version) in versions.iter().enumerate() {
+        assert!(rig.request(index).contains(version), "{index}: {}", rig.request(index));
+    }
+}
+
+/// Scenario: the server refuses for lack of rights, fails, breaks off, and ends at once; then it is
+/// well. Guarantee: what is known stays all the time, each is tried again and counted, and changes
+/// come in the end.
+#[tokio::test]
+async fn a_server_in_trouble_is_asked_again_and_nothing_is_forgotten() {
+    let rig = Rig::new(vec![
+        Answer(200, vec![event("ADDED", "1", "a", 5)], Then::Break),
+        Answer(403, vec![r#"{"kind":"Status","message":"no"}"#.into()], Then::End),
+        Answer(500, vec!["<html>".into()], Then::End),
+        Answer(200, vec![], Then::End),
+        Answer(200, vec![event("MODIFIED", "1", "b", 9)], Then::Hold),
+    ])
+    .await;
+    rig.until_label("1", "a").await;
+    rig.until_requests(4).await;
+    assert_eq!(rig.label("1"), Some("a".into()));
+    rig.until_label("1", "b").await;
+    assert_eq!(rig.metric("millrace_pods_watch_failed_total"), "3");
+    assert!(rig.request(4).contains("resourceVersion=5&"));
+}
+
+/// Scenario: an event in small pieces, one longer than may be, and one that is no JSON, before a
+/// good one. Guarantee: the first and the last are read; the others are passed over and counted.
+#[tokio::test]
+async fn long_and_odd_events_are_passed_over() {
+    let (one, two) = (event("ADDED", "1", "a", 5), event("ADDED", "2", "b", 6));
+    let mut parts: Vec<String> = one.chars().map(String::from).collect();
+    parts.extend(["x".repeat(EVENT_BYTES_MAX), "x\n".into(), "{]\n".into(), "\n".into(), two]);
+    let rig = Rig::new(vec![Answer(200, parts, Then::Hold)]).await;
+    rig.until_label("2", "b").await;
+    assert_eq!(rig.label("1"), Some("a".into()));
+    assert_eq!(rig.metric("millrace_pods_watch_failed_total"), "2");
+}

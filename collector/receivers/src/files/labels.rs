@@ -1,0 +1,137 @@
+//! What is known of the pods that write the files: looked up when a file is opened and whenever
+//! something has changed, encoded once each time, never for a line.
+//!
+//! A file whose pod isn't known yet waits for it, a second at most; then its records go without.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millrace_lines::Source as Attributes;
+use millrace_pipeline::pods::{Pod, Pods};
+use millrace_tail::FileId;
+
+use super::open::Open;
+use super::source::Source;
+
+/// The longest that a file waits for its pod: the API server tells of a pod before the kubelet
+/// starts it, so a second is long, and too short to be noticed.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// Of an open file: its pod, as far as it is known.
+#[derive(Debug, Default)]
+pub(super) struct Label {
+    /// The name of the file's text. None for a file of no pod.
+    path: Option<PathBuf>,
+    pod: Option<Arc<Pod>>,
+    /// Until when it isn't read if its pod stays unknown.
+    waits_until: Option<Instant>,
+}
+
+/// Of all files.
+pub(super) struct Labels {
+    pods: Option<Arc<dyn Pods>>,
+    /// Of `pods`, when open files were labeled last.
+    version: u64,
+    /// Of `pods`, when waiting files were released last.
+    released_version: u64,
+    /// Files that are to be read and wait, those that wait longest first.
+    waiting: VecDeque<(FileId, Instant)>,
+}
+
+impl Labels {
+    pub(super) fn new(pods: Option<Arc<dyn Pods>>) -> Self {
+        let version = pods.as_ref().map_or(0, |pods| pods.version());
+        Self { pods, version, released_version: version, waiting: VecDeque::new() }
+    }
+
+    /// What is known of a file that is opened, and what its records have.
+    pub(super) fn begin(
+        &self,
+        source: &Source,
+        path: PathBuf,
+        now: Instant,
+    ) -> (Label, Attributes) {
+        let Some(pods) = self.pods.as_ref().filter(|_| source.has_pods()) else {
+            return (Label::default(), source.attributes(&path, None));
+        };
+        let pod = source.pod(&path, &**pods);
+        let attributes = source.attributes(&path, pod.as_deref());
+        let waits_until = pod.is_none().then(|| now + WAIT);
+        (Label { path: Some(path), pod, waits_until }, attributes)
+    }
+
+    /// Whether a file waits for its pod; it is taken in then, and given back by [`Self::released`].
+    pub(super) fn holds(
+        &mut self,
+        file: FileId,
+        open: &mut Open,
+        sources: &[Source],
+        now: Instant,
+    ) -> bool {
+        let Some(until) = open.label.waits_until else { return false };
+        if now >= until || self.renew(open, sources) {
+            open.label.waits_until = None;
+            return false;
+        }
+        self.waiting.push_back((file, until));
+        true
+    }
+
+    /// When the next file has waited long enough.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.waiting.front().map(|(_, until)| *until)
+    }
+
+    /// Files that wait no longer, or whose pod may be known now.
+    pub(super) fn released(&mut self, now: Instant) -> Vec<FileId> {
+        let Some(pods) = self.pods.as_ref().filter(|_| !self.waiting.is_empty()) else {
+            return Vec::new();
+        };
+        let version = pods.version();
+        if std::mem::replace(&mut self.released_version, version) != version {
+            return self.waiting.drain(..).map(|(file, _)| file).collect();
+        }
+        let due = self.waiting.iter().take_while(|(_, until)| *until <= now).count();
+        self.waiting.drain(..due).map(|(file, _)| file).collect()
+    }
+
+    /// Whether something changed since the last call.
+    pub(super) fn changed(&mut self) -> bool {
+        let now = self.pods.as_ref().map_or(0, |pods| pods.version());
+        std::mem::replace(&mut self.version, now) != now
+    }
+
+    /// Whether a file's pod is another one than it was.
+    pub(super) fn differs(&self, open: &Open, sources: &[Source]) -> bool {
+        self.look_up(open, sources).is_some_and(|pod| !open.label.has(&pod))
+    }
+
+    /// Takes in what is known of a file's pod now. Whether anything is.
+    pub(super) fn renew(&self, open: &mut Open, sources: &[Source]) -> bool {
+        // What went from memory stays as it was for the files that are open.
+        let Some(pod) = self.look_up(open, sources) else { return false };
+        if let (Some(path), Some(source)) = (&open.label.path, sources.get(open.source)) {
+            open.attributes = source.attributes(path, Some(&pod));
+        }
+        open.label.pod = Some(pod);
+        true
+    }
+
+    fn look_up(&self, open: &Open, sources: &[Source]) -> Option<Arc<Pod>> {
+        let (path, pods) = (open.label.path.as_ref()?, self.pods.as_ref()?);
+        sources.get(open.source)?.pod(path, &**pods)
+    }
+}
+
+impl Label {
+    /// Whether the file is a pod's and nothing is known of that.
+    pub(super) fn is_missing(&self) -> bool {
+        self.path.is_some() && self.pod.is_none()
+    }
+
+    fn has(&self, pod: &Arc<Pod>) -> bool {
+        self.pod.as_ref().is_some_and(|known| Arc::ptr_eq(known, pod))
+    }
+}

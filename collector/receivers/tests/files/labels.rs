@@ -1,0 +1,194 @@
+//! What is known of pods in the records of their files.
+
+use std::collections::HashMap;
+use std::fs;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use millrace_config::{ContainersReceiver, Parse, ParseFormat};
+use millrace_pipeline::pods::{Pod, Pods};
+use millrace_receivers::files::SourceSettings;
+
+use crate::rig::Rig;
+
+const LABEL: &str = "k8s.pod.label.app";
+const UNLABELED: &str = "millrace_files_unlabeled_total";
+
+/// Pods as the test says they are.
+#[derive(Default)]
+struct Told(Mutex<(u64, HashMap<String, Arc<Pod>>)>);
+
+impl Told {
+    fn tell(&self, uid: &str, label: &str, is_off: bool) {
+        let attributes = vec![(LABEL.to_owned(), label.to_owned())];
+        let mut told = self.0.lock().unwrap();
+        told.0 += 1;
+        told.1.insert(uid.to_owned(), Arc::new(Pod { attributes, is_off }));
+    }
+}
+
+impl Pods for Told {
+    fn version(&self) -> u64 {
+        self.0.lock().unwrap().0
+    }
+
+    fn find(&self, uid: &str, namespace: &str, name: &str) -> Option<Arc<Pod>> {
+        assert_eq!((namespace, name), ("shop", "cart"));
+        self.0.lock().unwrap().1.get(uid).cloned()
+    }
+}
+
+/// A reader of the pod `shop/cart` with the uid `1`.
+fn a_pod(settings: impl FnOnce(&mut ContainersReceiver)) -> (Rig, Arc<Told>) {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("logs");
+    let mut receiver = ContainersReceiver { directory, ..ContainersReceiver::default() };
+    settings(&mut receiver);
+    let mut rig = Rig::with(folder, vec![SourceSettings::Containers(receiver)]);
+    let told = Arc::new(Told::default());
+    rig.pods = Some(Arc::clone(&told) as _);
+    fs::create_dir_all(rig.path("shop_cart_1/app")).unwrap();
+    (rig, told)
+}
+
+fn write(rig: &Rig, text: &str) {
+    rig.append("shop_cart_1/app/0.log", &format!("2026-11-25T04:00:00.1Z stdout F {text}\n"));
+}
+
+/// Lines that came, each with the label of its pod.
+fn labeled(rig: &Rig) -> Vec<(String, Option<String>)> {
+    let lines = rig.publisher.lines.lock().unwrap();
+    let label = |resource: &[(String, String)]| {
+        resource.iter().find(|(name, _)| name == LABEL).map(|(_, value)| value.clone())
+    };
+    lines.iter().map(|line| (line.text.clone(), label(&line.resource))).collect()
+}
+
+fn until_labeled(rig: &Rig, expected: &[(&str, Option<&str>)]) {
+    rig.until("all lines", || labeled(rig).len() >= expected.len());
+    let came = labeled(rig);
+    let came: Vec<_> = came.iter().map(|(text, label)| (text.as_str(), label.as_deref())).collect();
+    assert_eq!(came, expected);
+}
+
+/// Scenario: a pod is known, and its label changes while it lives. Guarantee: each record has the
+/// label of its time, and none goes without.
+#[test]
+fn records_have_their_pods_labels_as_they_are() {
+    let (mut rig, told) = a_pod(|_| {});
+    told.tell("1", "a", false);
+    write(&rig, "one");
+    rig.start();
+    until_labeled(&rig, &[("one", Some("a"))]);
+    told.tell("1", "b", false);
+    // The change is taken in before a look: a line that is seen by a look comes after it.
+    write(&rig, "two");
+    until_labeled(&rig, &[("one", Some("a")), ("two", Some("b"))]);
+    rig.until_metric(UNLABELED, |count| count == 0);
+    rig.stop();
+}
+
+/// Scenario: a file is there before its pod is known, and the pod becomes known. Guarantee: the
+/// record waits for it.
+#[test]
+fn a_record_waits_for_its_pod() {
+    let (mut rig, told) = a_pod(|_| {});
+    write(&rig, "one");
+    rig.start();
+    // Open, and not read.
+    rig.until_metric("millrace_files_open", |open| open == 1);
+    assert_eq!(labeled(&rig), []);
+    told.tell("1", "a", false);
+    until_labeled(&rig, &[("one", Some("a"))]);
+    rig.stop();
+}
+
+/// Scenario: nothing is known of a pod, as while the API server is away; later it is known.
+/// Guarantee: its record comes after a second at the earliest, without labels, counted, with what
+/// the path says; those that follow have labels.
+#[test]
+fn a_record_goes_without_labels_after_a_second() {
+    let (mut rig, told) = a_pod(|_| {});
+    write(&rig, "one");
+    let began = Instant::now();
+    rig.start();
+    until_labeled(&rig, &[("one", None)]);
+    assert!(began.elapsed() >= Duration::from_secs(1));
+    let name = ("k8s.pod.name".to_owned(), "cart".to_owned());
+    assert!(rig.publisher.lines.lock().unwrap()[0].resource.contains(&name));
+    rig.until_metric(UNLABELED, |count| count == 1);
+    told.tell("1", "a", false);
+    write(&rig, "two");
+    until_labeled(&rig, &[("one", None), ("two", Some("a"))]);
+    rig.stop();
+}
+
+/// Scenario: a pod says that its logs aren't wanted, then that they are, then again that they
+/// aren't, and the collector starts anew. Guarantee: what was written meanwhile never comes,
+/// nothing comes twice, and nothing is behind.
+#[test]
+fn lines_of_a_pod_that_is_off_are_passed_over() {
+    let (mut rig, told) = a_pod(|_| {});
+    told.tell("1", "a", true);
+    write(&rig, "off");
+    rig.start();
+    rig.until_metric("millrace_files_read_bytes_total", |bytes| bytes > 0);
+    rig.until_metric("millrace_files_behind_bytes", |bytes| bytes == 0);
+    told.tell("1", "a", false);
+    write(&rig, "on");
+    until_labeled(&rig, &[("on", Some("a"))]);
+    rig.stop();
+    told.tell("1", "a", true);
+    write(&rig, "off again");
+    rig.start();
+    rig.until_metric("millrace_files_read_bytes_total", |bytes| bytes > 0);
+    rig.until_metric("millrace_files_behind_bytes", |bytes| bytes == 0);
+    rig.until_metric("millrace_files_records_total", |records| records == 0);
+    rig.stop();
+    told.tell("1", "a", false);
+    write(&rig, "last");
+    rig.start();
+    until_labeled(&rig, &[("on", Some("a")), ("last", Some("a"))]);
+    rig.stop();
+}
+
+/// Scenario: fields of a line are named like what is known of pods. Guarantee: the record's own
+/// attributes have them under another name; the resource has what is known.
+#[test]
+fn no_line_can_set_its_pods_labels() {
+    let parse = Parse { format: ParseFormat::Json, ..Parse::default() };
+    let (mut rig, told) = a_pod(|receiver| receiver.parse = parse);
+    told.tell("1", "a", false);
+    write(&rig, &format!(r#"{{"message": "m", "{LABEL}": "forged", "k8s.node.name": "n"}}"#));
+    rig.start();
+    until_labeled(&rig, &[("m", Some("a"))]);
+    let lines = rig.publisher.lines.lock().unwrap();
+    let names: Vec<_> = lines[0].record.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, [&format!("line.{LABEL}"), "line.k8s.node.name", "log.iostream"]);
+}
+
+/// Scenario: pods of several namespaces, of which some are named, or named to be left out.
+/// Guarantee: only those that are wanted are read.
+#[test]
+fn namespaces_are_chosen_by_name() {
+    for (namespaces, excluded, expected) in [
+        (&["shop", "bank"][..], &["bank"][..], vec!["shop"]),
+        (&[], &["shop"], vec!["bank", "kube"]),
+    ] {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let (mut rig, _) = a_pod(|receiver| {
+            receiver.namespaces = owned(namespaces);
+            receiver.exclude_namespaces = owned(excluded);
+        });
+        rig.pods = None;
+        for namespace in ["shop", "bank", "kube"] {
+            let folder = format!("{namespace}_cart_1/app");
+            fs::create_dir_all(rig.path(&folder)).unwrap();
+            let line = format!("2026-11-25T04:00:00.1Z stdout F {namespace}\n");
+            rig.append(&format!("{folder}/0.log"), &line);
+        }
+        rig.start();
+        rig.until_exactly(expected.into_iter().map(str::to_owned).collect());
+        rig.stop();
+    }
+}

@@ -1,0 +1,52 @@
+//! The watch of this node's pods: started where settings ask for it, by what Kubernetes gives each
+//! pod. It knows what both sides need, so that the reader of files knows no Kubernetes.
+
+use std::env;
+use std::sync::Arc;
+
+use millrace_config::{ContainersReceiver, LogSources};
+use millrace_pipeline::pods::Pods;
+use millrace_pipeline::telemetry::Telemetry;
+use millrace_pods::{Endpoint, Rules};
+
+use crate::common::RunError;
+
+/// The pod's account, as the kubelet mounts it.
+const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// The name of the pod's node.
+const NODE: &str = "NODE_NAME";
+const HOST: &str = "KUBERNETES_SERVICE_HOST";
+const PORT: &str = "KUBERNETES_SERVICE_PORT";
+
+/// Starts the watch, if pods are to be watched.
+pub(crate) fn watch(
+    logs: &LogSources,
+    telemetry: &Telemetry,
+) -> Result<Option<Arc<dyn Pods>>, RunError> {
+    let Some(ContainersReceiver { watch_pods: true, labels, annotations, .. }) = &logs.containers
+    else {
+        return Ok(None);
+    };
+    let rules =
+        Rules { node: variable(NODE)?, labels: labels.clone(), annotations: annotations.clone() };
+    let endpoint = Endpoint {
+        url: url(&variable(HOST)?, &variable(PORT)?),
+        token_file: format!("{ACCOUNT}/token").into(),
+        ca_file: Some(format!("{ACCOUNT}/ca.crt").into()),
+    };
+    tracing::info!(node = rules.node, url = endpoint.url, "pods of the node are watched");
+    Ok(Some(millrace_pods::start(endpoint, rules, telemetry)?))
+}
+
+fn variable(name: &'static str) -> Result<String, RunError> {
+    env::var(name).ok().filter(|value| !value.is_empty()).ok_or(RunError::Pods(name))
+}
+
+/// The address of the API server; one of IPv6 is in brackets in a URL.
+fn url(host: &str, port: &str) -> String {
+    if host.contains(':') {
+        format!("https://[{host}]:{port}")
+    } else {
+        format!("https://{host}:{port}")
+    }
+}
