@@ -1,6 +1,6 @@
 //! A file as looks show it: names, size, stamp, and which text is believed to be in it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::names::is_packed;
 use crate::text::FileId;
@@ -86,6 +86,12 @@ impl Inode {
     /// Whether it may still have a text that it had.
     pub(crate) fn may_have(&self, id: FileId) -> bool {
         self.text == Some(id) || self.claims.contains(&id)
+    }
+
+    /// The names that are read and that its text may be of.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Path> {
+        let called = self.called.as_ref().map(|(_, path)| path.as_path());
+        self.base.as_deref().into_iter().chain(called)
     }
 
     /// Whether the text in it isn't known.

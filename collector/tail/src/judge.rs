@@ -87,7 +87,7 @@ impl Tail {
             let other = text.inode.filter(|other| *other != identity);
             let other = other.and_then(|other| self.inodes.get(&other));
             let is_certain = text.state == State::Open
-                || other.is_none_or(|other| other.view == View::Judged);
+                || other.is_none_or(|other| other.view != View::Doubtful);
             return if is_certain { Verdict::Has(*id) } else { Verdict::Later };
         }
         let of = |id: &FileId| self.texts.get(id).map(|text| (*id, text));
@@ -159,16 +159,17 @@ impl Tail {
             let Some(text) = self.texts.get_mut(&other) else { continue };
             if text.inode == Some(identity) {
                 has_begun_again |= !text.is_blank();
-                text.was = NOWHERE;
+                (text.was, text.recalled) = (NOWHERE, false);
                 self.release(other, LOOKS_FOR_COPY);
             }
         }
         let Some(text) = self.texts.get_mut(&id) else { return };
+        let other = text.inode.and_then(|other| self.inodes.get(&other));
+        if other.is_none_or(|other| other.view == View::Torn) {
+            text.inode = Some(identity);
+        }
         if has_begun_again && text.is_blank() {
             self.events.push(Event::BeganAgain { path: seen.path.clone() });
-        }
-        if text.inode.is_none() {
-            text.inode = Some(identity);
         }
         if text.inode != Some(identity) {
             return;
@@ -231,15 +232,12 @@ impl Tail {
     /// another that has it, or one is looked for.
     pub(crate) fn release(&mut self, id: FileId, patience_looks: u32) {
         self.dirty = true;
+        let twin = self.twin(id);
         let Some(text) = self.texts.get_mut(&id) else { return };
-        let before = text.inode.take();
-        let twin = self.inodes.iter_mut().find(|(identity, inode)| {
-            inode.text == Some(id) && Some(**identity) != before
-        });
-        if let Some((identity, twin)) = twin {
-            text.inode = Some(*identity);
-            text.was = *identity;
-            twin.view = View::Doubtful;
+        text.inode = twin;
+        if let Some(inode) = twin.and_then(|twin| self.inodes.get_mut(&twin)) {
+            text.was = inode.seen.identity();
+            inode.view = View::Doubtful;
             return;
         }
         text.patience_looks = patience_looks;
@@ -248,6 +246,15 @@ impl Tail {
         if text.is_blank() && text.is_safe() && text.unread_bytes() == 0 {
             self.texts.remove(&id);
         }
+    }
+
+    /// Another file that has a text: rather one that isn't compressed.
+    pub(crate) fn twin(&self, id: FileId) -> Option<Identity> {
+        let inode = self.texts.get(&id)?.inode;
+        let others = self.inodes.iter().filter(|(identity, other)| {
+            other.text == Some(id) && other.view != View::Torn && Some(**identity) != inode
+        });
+        others.map(|(identity, other)| (other.seen.is_packed(), *identity)).min().map(|it| it.1)
     }
 
     /// `bytes` were read at `from`, and after that the file began with `head` and had `size` bytes.

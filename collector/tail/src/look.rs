@@ -47,7 +47,7 @@ impl Tail {
         }
         if complete {
             self.miss(&present);
-            self.age(&held);
+            self.age();
         }
         // Also after an incomplete look: what it didn't show counts as new, and nothing is skipped.
         self.begun.fill(true);
@@ -77,11 +77,7 @@ impl Tail {
     /// count as the youngest meanwhile.
     pub(crate) fn held(&self) -> HashSet<PathBuf> {
         let unsure = self.inodes.values().filter(|inode| inode.is_unsure());
-        let called = unsure.flat_map(|inode| {
-            let called = inode.called.as_ref().map(|(_, path)| path);
-            inode.base.as_ref().into_iter().chain(called)
-        });
-        called.cloned().collect()
+        unsure.flat_map(Inode::names).map(Path::to_owned).collect()
     }
 
     /// What the last look saw of a text, and was read, is the youngest known of its name.
@@ -263,10 +259,12 @@ impl Tail {
 
     /// Texts that no file has: each look that found none leaves less hope, if all that may have
     /// them were judged.
-    fn age(&mut self, held: &HashSet<PathBuf>) {
+    fn age(&mut self) {
+        let doubtful = self.inodes.values().filter(|inode| inode.view == View::Doubtful);
+        let held: HashSet<&Path> = doubtful.flat_map(Inode::names).collect();
         let mut over = Vec::new();
         for (id, text) in &mut self.texts {
-            if text.inode.is_some() || text.state == State::Over || held.contains(&text.base) {
+            if text.inode.is_some() || text.state == State::Over || held.contains(text.base.as_path()) {
                 continue;
             }
             text.patience_looks = text.patience_looks.saturating_sub(1);

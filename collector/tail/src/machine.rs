@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::checkpoint::{self, Recalled};
 use crate::inode::{Identity, Inode, View};
 use crate::judge::LOOKS_AT_END;
+use crate::look::LOOKS_RECALLED;
 use crate::names::Names;
 use crate::position::Position;
 use crate::text::{FileId, State, Text, Ticket};
@@ -190,25 +191,34 @@ impl Tail {
 
     /// A file could not be opened: it is tried again at the next look that sees it.
     pub fn not_opened(&mut self, file: Identity) {
-        self.look_into(file, View::Doubtful);
+        if let Some(inode) = self.inodes.get_mut(&file) {
+            inode.view = View::Doubtful;
+        }
     }
 
     /// Nothing can be read of a compressed file: it is torn, damaged, or not whole yet. It is tried
     /// again when it has changed.
     pub fn torn(&mut self, file: Identity) {
-        self.look_into(file, View::Torn);
-    }
-
-    fn look_into(&mut self, file: Identity, view: View) {
-        if let Some(inode) = self.inodes.get_mut(&file) {
-            inode.view = view;
+        let Some(inode) = self.inodes.get_mut(&file) else { return };
+        inode.view = View::Torn;
+        // What it was believed to have may be in another.
+        let had = std::mem::take(&mut inode.claims).into_iter().chain(inode.text.take());
+        for id in had.collect::<Vec<_>>() {
+            let text = self.texts.get(&id).filter(|text| text.inode == Some(file));
+            if let Some(recalled) = text.map(|text| text.recalled) {
+                self.release(id, if recalled { LOOKS_RECALLED } else { LOOKS_AT_END });
+            }
         }
     }
 
-    /// A compressed file, which was closed, can't be read further: as [`Self::torn`].
+    /// A compressed file, which was closed, can't be read further: it is tried again when it has
+    /// changed, if no other has the text.
     pub fn damaged(&mut self, id: FileId) {
-        if let Some(file) = self.texts.get(&id).and_then(|text| text.inode) {
-            self.torn(file);
+        let file = self.texts.get(&id).and_then(|text| text.inode);
+        let Some(inode) = file.and_then(|file| self.inodes.get_mut(&file)) else { return };
+        inode.view = View::Torn;
+        if self.twin(id).is_some() {
+            self.release(id, 0);
         }
     }
 
