@@ -76,6 +76,8 @@ pub(crate) struct Inode {
     /// The name that is read under which it was seen since it was judged, with the source: what it
     /// has is to be read under any other name as well.
     pub(crate) called: Option<(usize, PathBuf)>,
+    /// It is open, has changed and wasn't read since: another text may be in it.
+    pub(crate) unread: bool,
     /// Where the first reading of it begins, if that is its end.
     pub(crate) at_end: Option<u64>,
     /// Whether the last look found it. One that is open lasts without a name.
@@ -96,6 +98,6 @@ impl Inode {
 
     /// Whether the text in it isn't known.
     pub(crate) fn is_unsure(&self) -> bool {
-        self.view != View::Judged || self.called.is_some()
+        self.view != View::Judged || self.unread || self.called.is_some()
     }
 }

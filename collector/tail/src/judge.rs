@@ -118,10 +118,9 @@ impl Tail {
     fn has_unjudged_original(&self, identity: Identity, packed: bool, base: &Path) -> bool {
         self.inodes.iter().any(|(other, inode)| {
             *other != identity
-                && inode.view == View::Doubtful
                 && !inode.seen.is_packed()
-                && (inode.seen.inside || packed)
-                && inode.base.as_deref() == Some(base)
+                && (inode.called.is_some() || packed && inode.is_unsure())
+                && inode.names().any(|name| name == base)
         })
     }
 
@@ -150,7 +149,7 @@ impl Tail {
         self.dirty = true;
         let Some(inode) = self.inodes.get_mut(&identity) else { return };
         inode.view = View::Judged;
-        inode.called = None;
+        (inode.called, inode.unread) = (None, false);
         inode.at_end = None;
         let before = std::mem::take(&mut inode.claims).into_iter().chain(inode.text.replace(id));
         let (seen, base) = (inode.seen.clone(), inode.base.clone());
@@ -177,6 +176,10 @@ impl Tail {
         text.was = identity;
         text.recalled = false;
         text.state = if text.state == State::Open { State::Open } else { State::Closed };
+        if let (true, Some(base)) = (text.is_blank(), &base) {
+            // What was expected in it had another name, maybe.
+            (text.source, text.base) = (seen.source, base.clone());
+        }
         text.name(&seen);
         if seen.is_packed() {
             text.packed = Some(seen.stamps());
@@ -271,7 +274,7 @@ impl Tail {
         let Some(text) = self.texts.get_mut(&id) else { return Step::AtEnd };
         let end = text.read.max(from + bytes);
         if size < end || !text.fingerprint.fits(head) {
-            return self.begin_again(id, size);
+            return self.begin_again(id, size, head);
         }
         text.fingerprint.grow(head);
         if end > text.read {
@@ -279,13 +282,13 @@ impl Tail {
         }
         (text.read, text.size) = (end, size);
         if let Some(inode) = text.inode.and_then(|identity| self.inodes.get_mut(&identity)) {
-            inode.called = None;
+            (inode.called, inode.unread) = (None, false);
         }
         if from + bytes < size { Step::On } else { Step::AtEnd }
     }
 
     /// An open file has another text now.
-    fn begin_again(&mut self, id: FileId, size: u64) -> Step {
+    fn begin_again(&mut self, id: FileId, size: u64, head: &[u8]) -> Step {
         let identity = self.texts.get_mut(&id).and_then(|text| {
             text.state = State::Closed;
             text.inode
@@ -295,7 +298,7 @@ impl Tail {
         self.carry(identity, new);
         if let Some(text) = self.texts.get_mut(&new) {
             (text.state, text.size) = (State::Open, size);
-            text.fingerprint = Fingerprint::default();
+            text.fingerprint = Fingerprint::of(head);
         }
         Step::BeginAgain(new)
     }

@@ -165,6 +165,7 @@ impl Tail {
             check: true,
             young: false,
             called: None,
+            unread: false,
             at_end,
             present: true,
         };
@@ -217,7 +218,8 @@ impl Tail {
         if !is_open && unsure {
             inode.view = View::Doubtful;
         }
-        if seen.inside && (inode.view == View::Doubtful || is_open && inode.changed) {
+        inode.unread |= is_open && inode.changed;
+        if seen.inside && (inode.view == View::Doubtful || inode.unread) {
             inode.called = Some((seen.source, seen.path.clone()));
             self.dirty |= is_new || moved || !before;
         }
