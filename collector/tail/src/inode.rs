@@ -76,7 +76,7 @@ pub(crate) struct Inode {
     /// The name that is read under which it was seen since it was judged, with the source: what it
     /// has is to be read under any other name as well.
     pub(crate) called: Option<(usize, PathBuf)>,
-    /// It is open, has changed and wasn't read since: another text may be in it.
+    /// It is open, has changed or gone, and wasn't read since: another text may be in it.
     pub(crate) unread: bool,
     /// Where the first reading of it begins, if that is its end.
     pub(crate) at_end: Option<u64>,

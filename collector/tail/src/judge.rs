@@ -72,7 +72,8 @@ impl Tail {
         let is_it = |id: FileId, text: &Text| {
             if inode.may_have(id) {
                 // A copy may be shorter than what was read of the original.
-                is_long_enough(text) || text.path != text.base
+                let is_copy = text.inode != Some(identity) || text.path != text.base;
+                is_copy || is_long_enough(text)
             } else {
                 !seen.inside && is_kin(&text.base, &name)
             }
@@ -86,8 +87,8 @@ impl Tail {
         if let Some((id, text)) = longest {
             let other = text.inode.filter(|other| *other != identity);
             let other = other.and_then(|other| self.inodes.get(&other));
-            let is_certain = text.state == State::Open
-                || other.is_none_or(|other| other.view != View::Doubtful);
+            let is_certain =
+                text.state == State::Open || other.is_none_or(|other| other.view != View::Doubtful);
             return if is_certain { Verdict::Has(*id) } else { Verdict::Later };
         }
         let of = |id: &FileId| self.texts.get(id).map(|text| (*id, text));
@@ -119,7 +120,7 @@ impl Tail {
         self.inodes.iter().any(|(other, inode)| {
             *other != identity
                 && !inode.seen.is_packed()
-                && (inode.called.is_some() || packed && inode.is_unsure())
+                && (inode.called.is_some() || inode.unread || packed && inode.is_unsure())
                 && inode.names().any(|name| name == base)
         })
     }
@@ -240,6 +241,7 @@ impl Tail {
         text.inode = twin;
         if let Some(inode) = twin.and_then(|twin| self.inodes.get_mut(&twin)) {
             text.was = inode.seen.identity();
+            text.name(&inode.seen);
             inode.view = View::Doubtful;
             return;
         }
@@ -263,14 +265,7 @@ impl Tail {
     /// `bytes` were read at `from`, and after that the file began with `head` and had `size` bytes.
     /// The order matters: a head that fits after the read proves what was read. An unfinished line
     /// may be read again with more behind it.
-    pub fn has_read(
-        &mut self,
-        id: FileId,
-        from: u64,
-        bytes: u64,
-        size: u64,
-        head: &[u8],
-    ) -> Step {
+    pub fn has_read(&mut self, id: FileId, from: u64, bytes: u64, size: u64, head: &[u8]) -> Step {
         let Some(text) = self.texts.get_mut(&id) else { return Step::AtEnd };
         let end = text.read.max(from + bytes);
         if size < end || !text.fingerprint.fits(head) {

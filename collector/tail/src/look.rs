@@ -85,11 +85,8 @@ impl Tail {
         for (identity, inode) in &self.inodes {
             let text = inode.text.and_then(|id| self.texts.get(&id));
             let Some(text) = text.filter(|text| text.inode == Some(*identity)) else { continue };
-            let is_read = if inode.seen.is_packed() {
-                text.is_ended()
-            } else {
-                text.unread_bytes() == 0
-            };
+            let is_read =
+                if inode.seen.is_packed() { text.is_ended() } else { text.unread_bytes() == 0 };
             if is_read && !inode.is_unsure() && !held.contains(&text.base) {
                 self.dirty |= self.names.advance(&text.base, inode.seen.modified);
             }
@@ -210,11 +207,7 @@ impl Tail {
         let mut own = own.filter(|text| text.inode == Some(identity));
         let is_open = own.as_ref().is_some_and(|text| text.state == State::Open);
         let is_packed = seen.is_packed();
-        let unsure = if is_packed {
-            inode.changed && !is_new
-        } else {
-            inode.check || moved
-        };
+        let unsure = if is_packed { inode.changed && !is_new } else { inode.check || moved };
         if !is_open && unsure {
             inode.view = View::Doubtful;
         }
@@ -239,11 +232,11 @@ impl Tail {
     fn miss(&mut self, present: &HashSet<Identity>) {
         let mut gone = HashSet::new();
         for (identity, inode) in &mut self.inodes {
-            inode.present = present.contains(identity);
+            let was_present = std::mem::replace(&mut inode.present, present.contains(identity));
+            // It may have been written since, before it went.
+            inode.unread |= was_present && !inode.present;
             let text = inode.text.and_then(|id| self.texts.get(&id));
-            let is_open = |text: &Text| {
-                text.state == State::Open && text.inode == Some(*identity)
-            };
+            let is_open = |text: &Text| text.state == State::Open && text.inode == Some(*identity);
             if !inode.present && !text.is_some_and(is_open) {
                 gone.insert(*identity);
             }
@@ -266,7 +259,10 @@ impl Tail {
         let held: HashSet<&Path> = doubtful.flat_map(Inode::names).collect();
         let mut over = Vec::new();
         for (id, text) in &mut self.texts {
-            if text.inode.is_some() || text.state == State::Over || held.contains(text.base.as_path()) {
+            if text.inode.is_some()
+                || text.state == State::Over
+                || held.contains(text.base.as_path())
+            {
                 continue;
             }
             text.patience_looks = text.patience_looks.saturating_sub(1);
@@ -296,15 +292,18 @@ impl Tail {
         for (identity, inode) in inodes {
             let text = inode.text.and_then(|id| Some((id, self.texts.get_mut(&id)?)));
             let text = text.filter(|(_, text)| text.inode == Some(*identity));
-            match text {
-                Some((id, text)) if text.state == State::Open => actions.extend(rest(id, text, inode)),
-                Some((_, text)) if inode.view == View::Judged => {
-                    if !inode.seen.is_packed() && inode.present && text.unread_bytes() > 0 {
-                        opens.push(*identity);
-                    }
+            let wanted = match text {
+                Some((id, text)) if text.state == State::Open => {
+                    actions.extend(rest(id, text, inode));
+                    continue;
                 }
-                _ if inode.view == View::Doubtful && inode.present => opens.push(*identity),
-                _ => {}
+                Some((_, text)) if inode.view == View::Judged => {
+                    !inode.seen.is_packed() && text.unread_bytes() > 0
+                }
+                _ => inode.view == View::Doubtful,
+            };
+            if wanted && inode.present {
+                opens.push(*identity);
             }
         }
         self.make_room(&mut opens, &mut actions);

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use millrace_tail::{
-    Action, Event, FileId, Identity, Opened, Position, Recalled, Seen, Settings, Source, Step, Tail,
-    Ticket, recall,
+    Action, Event, FileId, Identity, Opened, Position, Recalled, Seen, Settings, Source, Step,
+    Tail, Ticket, recall,
 };
 
 const DEVICE: u64 = 7;
@@ -186,6 +186,20 @@ impl Collector {
             self.act(disk, action);
         }
         self.events.extend(self.tail.take_events());
+    }
+
+    /// A look while nothing can be sent, so that nothing is read.
+    pub(crate) fn look_without_reading(&mut self, disk: &Disk) {
+        for action in self.tail.look(&disk.seen(self.inside), true) {
+            if !matches!(action, Action::Read { .. }) {
+                self.act(disk, action);
+            }
+        }
+    }
+
+    /// A look after which nothing is opened.
+    pub(crate) fn look_without_opening(&mut self, disk: &Disk) {
+        self.tail.look(&disk.seen(self.inside), true);
     }
 
     pub(crate) fn looks(&mut self, disk: &Disk, count: usize) {
