@@ -208,8 +208,10 @@ impl Outbox {
             }
         }
         let mut changed = false;
-        let is_confirmed = |flight: &mut Flight| matches!(flight.stage, Stage::Confirmed);
-        while let Some(mut flight) = self.flights.pop_front_if(is_confirmed) {
+        let is_confirmed = |flight: &Flight| matches!(flight.stage, Stage::Confirmed);
+        while self.flights.front().is_some_and(is_confirmed)
+            && let Some(mut flight) = self.flights.pop_front()
+        {
             changed = true;
             self.backoff.reset();
             flight.tickets.drain(..).for_each(|ticket| tail.acknowledge(ticket));

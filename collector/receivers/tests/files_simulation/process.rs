@@ -101,7 +101,9 @@ impl Publisher {
                 (flight.sent, flight.answer, flight.held) = (false, None, None);
             }
         }
-        while let Some(flight) = flights.pop_front_if(|flight| flight.answer == Some(true)) {
+        while flights.front().is_some_and(|flight| flight.answer == Some(true))
+            && let Some(flight) = flights.pop_front()
+        {
             flight.ids.into_iter().for_each(|id| book.confirm(id));
         }
     }
