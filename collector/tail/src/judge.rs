@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use crate::fingerprint::Fingerprint;
-use crate::inode::{Identity, View};
+use crate::inode::{Identity, Inode, View};
 use crate::machine::{Event, Opened, Step, Tail};
 use crate::names::{is_kin, unpacked};
 use crate::position::Position;
@@ -66,38 +66,22 @@ impl Tail {
 
     fn judge(&self, identity: Identity, size: u64, head: &[u8]) -> Verdict {
         let Some(inode) = self.inodes.get(&identity) else { return Verdict::Nothing };
-        let (seen, packed) = (&inode.seen, inode.seen.is_packed());
-        let name = if packed { unpacked(&seen.path) } else { seen.path.clone() };
-        let is_long_enough = |text: &Text| packed || size >= text.read;
-        let is_it = |id: FileId, text: &Text| {
-            if inode.may_have(id) {
-                // A copy may be shorter than what was read of the original.
-                let is_copy = text.inode != Some(identity) || text.path != text.base;
-                is_copy || is_long_enough(text)
-            } else {
-                !seen.inside && is_kin(&text.base, &name)
-            }
-        };
-        let is_free = |text: &Text| text.inode.is_none_or(|other| other == identity);
-        let like = self.texts.iter().filter(|(id, text)| is_it(**id, text) && text.is_like(head));
-        let longest = like.max_by_key(|(id, text)| {
-            let covered = text.fingerprint.covered_bytes();
-            (covered, inode.may_have(**id), is_free(text), Reverse(**id))
-        });
-        if let Some((id, text)) = longest {
+        let of = |id: &FileId| self.texts.get(id).map(|text| (*id, text));
+        let had: Vec<_> = inode.claims.iter().chain(&inode.text).filter_map(of).collect();
+        if let Some((id, text)) = self.known(identity, inode, &had, size, head) {
             let other = text.inode.filter(|other| *other != identity);
             let other = other.and_then(|other| self.inodes.get(&other));
             let is_certain =
                 text.state == State::Open || other.is_none_or(|other| other.view != View::Doubtful);
-            return if is_certain { Verdict::Has(*id) } else { Verdict::Later };
+            return if is_certain { Verdict::Has(id) } else { Verdict::Later };
         }
-        let of = |id: &FileId| self.texts.get(id).map(|text| (*id, text));
-        let had: Vec<_> = inode.claims.iter().chain(&inode.text).filter_map(of).collect();
-        let mut blank = had.iter().filter(|(_, text)| text.is_blank() && is_long_enough(text));
-        if let Some((id, _)) = blank.find(|(_, text)| text.inode == Some(identity)) {
+        let is_expected = |text: &Text| text.is_blank() && text.inode == Some(identity);
+        let is_long_enough = |text: &Text| inode.seen.is_packed() || size >= text.read;
+        let mut expected = had.iter().filter(|(_, text)| is_expected(text) && is_long_enough(text));
+        if let Some((id, _)) = expected.next() {
             return Verdict::Has(*id);
         }
-        if seen.inside {
+        if inode.seen.inside {
             return Verdict::New;
         }
         if head.is_empty() {
@@ -107,12 +91,42 @@ impl Tail {
             return Verdict::New;
         }
         let Some(base) = &inode.base else { return Verdict::Nothing };
-        if self.has_unjudged_original(identity, packed, base) {
+        if self.has_unjudged_original(identity, inode.seen.is_packed(), base) {
             return Verdict::Later;
         }
         // An inode that had another text is that of a file made since.
         let was_made_since = had.iter().any(|(_, text)| !text.is_blank());
         if inode.young || was_made_since { Verdict::New } else { Verdict::Nothing }
+    }
+
+    /// The known text that a file has by its beginning: the one of which most was seen, rather one
+    /// that it had, rather one that no other file has.
+    fn known<'t>(
+        &'t self,
+        identity: Identity,
+        inode: &Inode,
+        had: &[(FileId, &'t Text)],
+        size: u64,
+        head: &[u8],
+    ) -> Option<(FileId, &'t Text)> {
+        let Inode { seen, .. } = inode;
+        let has_still = |text: &Text| {
+            // A copy may be shorter than what was read of the original.
+            let is_copy = text.inode != Some(identity) || text.path != text.base;
+            seen.is_packed() || is_copy || size >= text.read
+        };
+        let had = had.iter().copied().filter(|(_, text)| has_still(text));
+        let name = if seen.is_packed() { unpacked(&seen.path) } else { seen.path.clone() };
+        let all = (!seen.inside).then(|| self.texts.iter().map(|(id, text)| (*id, text)));
+        let kin = all
+            .into_iter()
+            .flatten()
+            .filter(|(id, text)| !inode.may_have(*id) && is_kin(&text.base, &name));
+        let like = had.chain(kin).filter(|(_, text)| text.is_like(head));
+        like.max_by_key(|(id, text)| {
+            let is_free = text.inode.is_none_or(|other| other == identity);
+            (text.fingerprint.covered_bytes(), inode.may_have(*id), is_free, Reverse(*id))
+        })
     }
 
     /// Whether there is a file of which a new one may be made, and its text isn't known yet.

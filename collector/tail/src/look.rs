@@ -282,19 +282,13 @@ impl Tail {
 
     /// What is to be done with the files that are there.
     fn plan(&mut self) -> Vec<Action> {
-        let (mut actions, mut opens) = (Vec::new(), Vec::new());
-        let mut inodes: Vec<_> = self.inodes.iter_mut().collect();
-        // Files under names that are read first, compressed ones last: others may be made of them.
-        inodes.sort_unstable_by(|(_, one), (_, other)| {
-            let key = |inode: &Inode| (inode.seen.is_packed(), !inode.seen.inside);
-            key(one).cmp(&key(other)).then_with(|| one.seen.path.cmp(&other.seen.path))
-        });
-        for (identity, inode) in inodes {
+        let (mut rests, mut opens) = (Vec::new(), Vec::new());
+        for (identity, inode) in &self.inodes {
             let text = inode.text.and_then(|id| Some((id, self.texts.get_mut(&id)?)));
             let text = text.filter(|(_, text)| text.inode == Some(*identity));
             let wanted = match text {
                 Some((id, text)) if text.state == State::Open => {
-                    actions.extend(rest(id, text, inode));
+                    rests.extend(rest(id, text, inode).map(|action| (id, action)));
                     continue;
                 }
                 Some((_, text)) if inode.view == View::Judged => {
@@ -306,6 +300,13 @@ impl Tail {
                 opens.push(*identity);
             }
         }
+        rests.sort_unstable_by_key(|(id, _)| *id);
+        let mut actions = rests.into_iter().map(|(_, action)| action).collect();
+        // Files under names that are read first, compressed ones last: others may be made of them.
+        opens.sort_by_cached_key(|identity| {
+            let seen = self.inodes.get(identity).map(|inode| &inode.seen);
+            seen.map(|seen| (seen.is_packed(), !seen.inside, seen.path.clone()))
+        });
         self.make_room(&mut opens, &mut actions);
         actions.extend(opens.iter().filter_map(|identity| self.open_action(*identity)));
         actions
