@@ -14,8 +14,8 @@
 //!   copy of it, plain or compressed. Several files may have one text: one of them is read.
 //! - **Names** tell which other files matter: those that rotation may have made of a name that is
 //!   read. One of them that is like no known text is read if it is younger than what is known.
-//! - **Positions.** A text's committed [`Position`] is the lowest that isn't acknowledged. Only that
-//!   is written to a checkpoint, also of texts that no file has now: a copy may appear.
+//! - **Positions.** A text's committed [`Position`] is the lowest that isn't acknowledged. Only
+//!   that is written to a checkpoint, also of texts that no file has now: a copy may appear.
 //!
 //! Limits: texts that begin alike for as long as was seen of them are told apart by their files
 //! alone. What no look has seen isn't known.
