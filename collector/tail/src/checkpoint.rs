@@ -1,12 +1,18 @@
 //! Positions on disk: a small document with a version and a checksum, and what is done when it
 //! can't be read. Never is a position taken from a document that isn't whole.
 
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
 use serde::{Deserialize, Serialize};
 
-use crate::file::File;
 use crate::fingerprint::{Fingerprint, hash};
-use crate::packed::Packed;
-use crate::position::Noted;
+use crate::inode::{Identity, Inode};
+use crate::look::LOOKS_RECALLED;
+use crate::machine::Tail;
+use crate::names::Names;
+use crate::position::{Noted, Position};
+use crate::text::Text;
 
 /// The first word of a document.
 const NAME: &str = "millrace-positions";
@@ -21,9 +27,13 @@ struct Body {
     /// Compressed files, which earlier releases pass by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     packed: Vec<(Entry, Packed)>,
+    /// Names without a text: path, source, stamp. Earlier releases forget them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    names: Vec<(String, usize, u64)>,
 }
 
-/// One file. Names are short since a node has thousands.
+/// One text, or a file whose text isn't known: then nothing of it is read. Keys are short since a
+/// node has thousands.
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
     #[serde(rename = "d")]
@@ -34,9 +44,9 @@ struct Entry {
     fingerprint: Fingerprint,
     #[serde(flatten)]
     position: Noted,
-    /// When the file was last written, as seen.
+    /// The stamp of its name that is read.
     #[serde(rename = "m")]
-    modified: u64,
+    stamp: u64,
     /// An index into the sources.
     #[serde(rename = "s")]
     source: usize,
@@ -46,6 +56,17 @@ struct Entry {
     /// it.
     #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
     base: Option<String>,
+}
+
+/// What is known of a text's compressed file.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Packed {
+    /// The text's length, once it was read to its end.
+    #[serde(rename = "e")]
+    end: Option<u64>,
+    /// The file's bytes and stamp. Releases that didn't keep them make it be opened once.
+    #[serde(rename = "z", default)]
+    seen: (u64, u64),
 }
 
 /// Why a document can't be used.
@@ -102,28 +123,42 @@ impl Recalled {
         self.all || self.body.sources.iter().any(|(name, begun)| *begun && name == source)
     }
 
-    /// The files of sources that there still are, by `index` of a source's name.
-    pub(crate) fn into_files(self, index: impl Fn(&str) -> Option<usize>) -> Vec<File> {
-        let Body { sources, files, packed } = self.body;
+    /// The texts of sources that there still are, by `index` of a source's name.
+    pub(crate) fn into_texts(
+        self,
+        index: impl Fn(&str) -> Option<usize>,
+        names: &mut Names,
+    ) -> Vec<Text> {
+        let Body { sources, files, packed, names: others } = self.body;
         let indices: Vec<_> = sources.iter().map(|(name, _)| index(name)).collect();
+        let source = |source: usize| indices.get(source).copied().flatten();
+        for (path, of, stamp) in others {
+            if let Some(of) = source(of) {
+                names.meet(Path::new(&path), of);
+                names.advance(Path::new(&path), stamp);
+            }
+        }
         let packed = packed.into_iter().map(|(entry, packed)| (entry, Some(packed)));
         let files = files.into_iter().map(|entry| (entry, None)).chain(packed);
-        let files = files.filter_map(|(entry, packed)| {
-            let Entry { device, inode, fingerprint, position, modified, source, path, base } =
-                entry;
-            let source = (*indices.get(source)?)?;
-            let mut file = File::new(source, path.into(), (device, inode), position.into());
-            file.fingerprint = fingerprint;
-            file.modified = modified;
-            file.verified = modified;
-            file.recalled = true;
-            if let Some(base) = base {
-                file.base = base.into();
+        let mut texts = Vec::new();
+        for (entry, packed) in files {
+            let Some(source) = source(entry.source) else { continue };
+            let was = (entry.device, entry.inode);
+            let mut text = Text::new(source, entry.path.into(), was, entry.position.into());
+            text.fingerprint = entry.fingerprint;
+            text.recalled = true;
+            text.patience_looks = LOOKS_RECALLED;
+            if let Some(base) = entry.base {
+                text.base = base.into();
             }
-            file.packed = packed;
-            Some(file)
-        });
-        files.collect()
+            if let Some(Packed { end, seen }) = packed {
+                (text.end, text.packed) = (end, Some(seen));
+            }
+            names.meet(&text.base, source);
+            names.advance(&text.base, entry.stamp);
+            texts.push(text);
+        }
+        texts
     }
 }
 
@@ -147,42 +182,73 @@ pub fn recall(present: Option<&[u8]>, previous: Option<&[u8]>) -> (Recalled, Opt
     }
 }
 
-/// Writes sources, and files with the stamp of what is known to be in each.
-pub(crate) fn write<'a>(
-    sources: impl Iterator<Item = (&'a str, bool)>,
-    files: impl Iterator<Item = (&'a File, u64)>,
-) -> Vec<u8> {
+/// Writes what is known.
+pub(crate) fn write(tail: &Tail) -> Vec<u8> {
+    let sources = tail.settings.sources.iter().zip(&tail.begun);
     let mut body = Body {
-        sources: sources.map(|(name, begun)| (name.to_owned(), begun)).collect(),
+        sources: sources.map(|(source, begun)| (source.name.clone(), *begun)).collect(),
         ..Body::default()
     };
-    for (file, stamp) in files {
-        match file.packed {
-            Some(packed) => body.packed.push((entry(file, stamp), packed)),
-            None => body.files.push(entry(file, stamp)),
+    let name = |path: &Path| path.to_string_lossy().into_owned();
+    let mut bases: HashSet<PathBuf> = HashSet::new();
+    let mut entry = |text: &Text, (device, inode): Identity| {
+        bases.insert(text.base.clone());
+        Entry {
+            device,
+            inode,
+            fingerprint: text.fingerprint,
+            position: text.committed.noted(),
+            stamp: tail.names.stamp(&text.base),
+            source: text.source,
+            path: name(&text.path),
+            base: (text.base != text.path).then(|| name(&text.base)),
+        }
+    };
+    for text in tail.texts.values() {
+        let inode = text.inode.and_then(|identity| tail.inodes.get(&identity));
+        let is_packed = match inode {
+            Some(inode) => inode.seen.is_packed() && inode.text.is_some(),
+            None => text.packed.is_some(),
+        };
+        let of = entry(text, text.inode.unwrap_or(text.was));
+        if is_packed {
+            let seen = text.packed.unwrap_or_default();
+            body.packed.push((of, Packed { end: text.end, seen }));
+        } else {
+            body.files.push(of);
         }
     }
+    for (identity, inode) in &tail.inodes {
+        if let Some(text) = unknown(tail, inode) {
+            body.files.push(entry(&text, *identity));
+        }
+    }
+    let others = tail.names.iter().filter(|(path, _)| !bases.contains(*path));
+    body.names = others.map(|(path, of)| (name(path), of.source, of.stamp)).collect();
     body.files.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     body.packed.sort_unstable_by(|(one, _), (other, _)| one.path.cmp(&other.path));
+    body.names.sort_unstable();
+    document(&body)
+}
+
+/// What stands for the text of a file that was seen under a name that is read, and isn't judged
+/// since: all of it is to be read, whatever it is called later.
+fn unknown(tail: &Tail, inode: &Inode) -> Option<Text> {
+    let (source, path) = inode.called.as_ref()?;
+    let mut had = inode.claims.iter().chain(&inode.text);
+    if had.any(|id| tail.texts.get(id).is_some_and(Text::is_blank)) {
+        return None;
+    }
+    let from = Position::at(inode.at_end.unwrap_or_default());
+    Some(Text::new(*source, path.clone(), inode.seen.identity(), from))
+}
+
+fn document(body: &Body) -> Vec<u8> {
     // Only maps with odd keys and failing writers make this fail; there are none here.
-    let body = serde_json::to_vec(&body).unwrap_or_default();
+    let body = serde_json::to_vec(body).unwrap_or_default();
     let mut document = format!("{NAME} {VERSION} {:016x}\n", hash(&body)).into_bytes();
     document.extend_from_slice(&body);
     document
-}
-
-fn entry(file: &File, stamp: u64) -> Entry {
-    let (path, base) = (file.sure_path(), file.sure_base());
-    Entry {
-        device: file.device,
-        inode: file.inode,
-        fingerprint: file.fingerprint,
-        position: file.committed.noted(),
-        modified: stamp,
-        source: file.before.as_ref().map_or(file.source, |names| names.source),
-        path: path.to_string_lossy().into_owned(),
-        base: (base != path).then(|| base.to_string_lossy().into_owned()),
-    }
 }
 
 fn read(document: &[u8]) -> Result<Body, CheckpointError> {
@@ -212,17 +278,33 @@ fn read(document: &[u8]) -> Result<Body, CheckpointError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::position::Position;
+
+    fn written(position: Position) -> Vec<u8> {
+        let entry = Entry {
+            device: 1,
+            inode: 2,
+            fingerprint: Fingerprint::of(b"first line\n"),
+            position: position.noted(),
+            stamp: 0,
+            source: 0,
+            path: "/var/log/a.log".into(),
+            base: None,
+        };
+        let sources = vec![("host".into(), true)];
+        super::document(&Body { sources, files: vec![entry], ..Body::default() })
+    }
 
     fn document(offset: u64) -> Vec<u8> {
-        let at = Position::at(offset);
-        let mut file = File::new(0, "/var/log/a.log".into(), (1, 2), at);
-        file.fingerprint = Fingerprint::of(b"first line\n");
-        write([("host", true)].into_iter(), [(&file, 0)].into_iter())
+        written(Position::at(offset))
+    }
+
+    fn committed(recalled: Recalled) -> Vec<Position> {
+        let texts = recalled.into_texts(|_| Some(0), &mut Names::default());
+        texts.iter().map(|text| text.committed).collect()
     }
 
     fn offsets(recalled: Recalled) -> Vec<u64> {
-        recalled.into_files(|_| Some(0)).iter().map(|file| file.committed.offset).collect()
+        committed(recalled).iter().map(|position| position.offset).collect()
     }
 
     /// Scenario: a document is cut at every length, and has every byte changed. Guarantee: each is
@@ -253,15 +335,14 @@ mod tests {
     #[test]
     fn what_is_written_of_each_stream_is_on_record() {
         let position = Position { offset: 10, written: [90, 10, 120] };
-        let file = File::new(0, "/var/log/a.log".into(), (1, 2), position);
-        let document = write([("host", true)].into_iter(), [(&file, 0)].into_iter());
-        let recalled = |body| Recalled { body, all: false }.into_files(|_| Some(0));
-        assert_eq!(recalled(read(&document).unwrap())[0].committed, position);
+        let document = written(position);
+        let recalled = |body| committed(Recalled { body, all: false });
+        assert_eq!(recalled(read(&document).unwrap()), [position]);
         let text = String::from_utf8(document).unwrap();
         let body = text.split_once('\n').unwrap().1;
         let before = body.replace(",\"w\":[90,10,120]", "");
         assert!(before.len() < body.len(), "{body}");
-        assert_eq!(recalled(serde_json::from_str(&before).unwrap())[0].committed, Position::at(10));
+        assert_eq!(recalled(serde_json::from_str(&before).unwrap()), [Position::at(10)]);
     }
 
     /// Scenario: no document can be read, and in the second case there is none. Guarantee: the

@@ -1,31 +1,38 @@
-//! What a log file is: identity, rotation, how far it is read; as a state machine.
+//! What a log file is: texts, the files that have them, and how far each is read; a state machine.
 //!
 //! [`Tail`] is told what was observed (files in their directories, heads, reads, acknowledgements)
 //! and says what to do. It reads no clock and does no I/O.
 //!
-//! - **Identity** is device and inode, confirmed by a [`Fingerprint`] of the first bytes. A name
-//!   is only where a file was last seen. Files that begin alike are told apart by inode; an inode
-//!   that is used again is told apart by fingerprint.
-//! - **Rotation.** A file that left its name or was deleted is read to its end: by its open
-//!   descriptor, or under the name by which its inode is found again.
-//! - **Truncation.** A file that is shorter than what was read of it, or that begins otherwise,
-//!   begins again at 0. Its positions before that mean nothing any more.
-//! - **Compression.** The rest of a file that was compressed before it was read to its end is read
-//!   from the compressed file, which is told by its decompressed beginning.
-//! - **Positions.** A file's committed [`Position`] is the lowest that isn't acknowledged. Only
-//!   that is written to a checkpoint.
+//! - A **text** is what a file says from its beginning to its end or truncation. It has a
+//!   [`Fingerprint`] of its first bytes and a [`Position`]; requests, acknowledgements and records
+//!   of positions are of texts.
+//! - A **file** (device and inode) has one text at a time. A look shows names, sizes and stamps;
+//!   what it shows changed may be another text, so a closed file is opened and judged by its
+//!   beginning (`judge`): nowhere else is it decided which text a file has.
+//! - **Rotation.** A text is read on from the file that has it, under any name. A file that is
+//!   truncated, or whose inode is used again, has another text; the one it had is read on from a
+//!   copy of it, plain or compressed. Several files may have one text: one of them is read.
+//! - **Names** tell which other files matter: those that rotation may have made of a name that is
+//!   read. One of them that is like no known text is read if it is younger than what is known.
+//! - **Positions.** A text's committed [`Position`] is the lowest that isn't acknowledged. Only
+//!   that is written to a checkpoint, also of texts that no file has now: a copy may appear.
+//!
+//! Limits: texts that begin alike for as long as was seen of them are told apart by their files
+//! alone. What no look has seen isn't known.
 
 mod checkpoint;
-mod file;
 mod fingerprint;
+mod inode;
+mod judge;
 mod look;
 mod machine;
-mod packed;
+mod names;
 mod position;
+mod text;
 
 pub use checkpoint::{CheckpointError, Recalled, Resort, recall};
-pub use file::Ticket;
 pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
-pub use look::Seen;
-pub use machine::{Action, Event, FileId, Opened, Settings, Source, Step, Tail, Totals};
+pub use inode::{Identity, Seen};
+pub use machine::{Action, Event, Opened, Settings, Source, Step, Tail, Totals};
 pub use position::{Position, STREAMS};
+pub use text::{FileId, Ticket};

@@ -1,95 +1,63 @@
 //! A look: what the directories show, against what is known.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::file::{File, Names, Place, State};
-use crate::machine::{Action, Event, FileId, Tail, gone};
-use crate::packed::{Packed, unpacked_name};
-use crate::position::Position;
+use crate::inode::{Identity, Inode, Seen, View};
+use crate::judge::LOOKS_AT_END;
+use crate::machine::{Action, Event, Tail};
+use crate::names::nearest;
+use crate::text::{FileId, State, Text};
 
-/// Looks after which an open file that is gone, or that left its names, is at its end if none of
-/// them found more: 20 looks of 250 ms are the 5 s in which a writer that was told to reopen its
-/// file still writes to the old one.
-const LOOKS_AT_END: u32 = 20;
+/// Looks after which a text on record whose file wasn't seen since the start is forgotten: 2,400
+/// looks of 250 ms are 10 minutes in which a volume may be mounted late.
+pub(crate) const LOOKS_RECALLED: u32 = 2_400;
 
-/// Looks after which a file on record that wasn't seen since the start is forgotten: 2,400 looks of
-/// 250 ms are 10 minutes in which a volume may be mounted late.
-const LOOKS_RECALLED: u32 = 2_400;
-
-/// Endings of files that aren't text, and aren't read. `gz` is read (`packed`).
-const COMPRESSED: [&str; 7] = ["gz", "zst", "bz2", "xz", "lz4", "zip", "tmp"];
-
-/// How a file came by a name that isn't read.
-struct Rotated {
-    /// The name it had.
-    base: PathBuf,
-    /// The youngest stamp that is known of that name.
-    youngest: u64,
-    /// Whether it is younger.
-    is_young: bool,
+/// A file under a name that isn't read: the name that is read from which its own is made, and
+/// whether it is younger than what is known of that.
+struct Placed {
+    base: Option<PathBuf>,
+    young: bool,
 }
 
-/// A regular file that a look found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
-    /// Its name.
-    pub path: PathBuf,
-    /// The index of the source that reads this directory.
-    pub source: usize,
-    /// Whether the source reads files of this name. The others are told since a file may have got
-    /// such a name by rotation.
-    pub inside: bool,
-    /// The device it is on.
-    pub device: u64,
-    /// Its inode.
-    pub inode: u64,
-    /// Its bytes.
-    pub size: u64,
-    /// A stamp that changes when it is written, and grows.
-    pub modified: u64,
-}
-
-impl Seen {
-    fn identity(&self) -> (u64, u64) {
-        (self.device, self.inode)
-    }
-}
+/// Texts that no file has, by the file that had them, and by inode and path: a device's number may
+/// be another after the machine has started again.
+type Lost = (HashMap<Identity, Vec<FileId>>, HashMap<(u64, PathBuf), Vec<FileId>>);
 
 impl Tail {
     /// Takes what all directories show. `complete` says that none of them could not be read: only
     /// then does it mean something that a file isn't there.
     pub fn look(&mut self, seen: &[Seen], complete: bool) -> Vec<Action> {
         let chosen = self.one_name_each(seen);
-        self.part_reused(&chosen);
-        self.adopt_recalled(&chosen);
-        let rotated = self.rotated(&chosen);
-        let mut actions = Vec::new();
-        let mut opens = Vec::new();
+        let held = self.held();
+        self.verify(&held);
+        self.inodes.values_mut().for_each(|inode| inode.check = false);
+        let lost = self.lost();
+        let placed = self.placed(&chosen, &lost);
         let mut present = HashSet::with_capacity(chosen.len());
-        for seen in chosen {
-            let known = self.by_identity.get(&seen.identity()).copied();
-            let known = known.or_else(|| self.meet(seen, rotated.get(&seen.identity())));
-            let Some(id) = known else { continue };
-            present.insert(id);
-            self.update(id, seen, &mut actions, &mut opens);
+        for seen in &chosen {
+            let identity = seen.identity();
+            let place = placed.get(&identity);
+            let is_known = self.inodes.contains_key(&identity);
+            if !is_known && (!seen.inside && place.is_none() || !self.meet(seen, &lost)) {
+                continue;
+            }
+            present.insert(identity);
+            self.update(seen, place, !is_known);
         }
         if complete {
-            self.miss(&present, &mut actions);
-            self.settle_twins();
+            self.miss(&present);
+            self.age();
         }
         // Also after an incomplete look: what it didn't show counts as new, and nothing is skipped.
         self.begun.fill(true);
-        self.make_room(&mut opens, &mut actions);
-        actions.append(&mut opens);
-        actions
+        self.plan()
     }
 
     /// One name of each file: a name that is read before others, the known one before others.
     fn one_name_each<'s>(&self, seen: &'s [Seen]) -> Vec<&'s Seen> {
         let mut chosen: Vec<&Seen> = Vec::with_capacity(seen.len());
-        let mut at: HashMap<(u64, u64), usize> = HashMap::with_capacity(seen.len());
+        let mut at: HashMap<Identity, usize> = HashMap::with_capacity(seen.len());
         for one in seen {
             let Some(index) = at.get(&one.identity()).copied() else {
                 at.insert(one.identity(), chosen.len());
@@ -97,337 +65,314 @@ impl Tail {
                 continue;
             };
             let before = chosen[index];
-            let known = self.by_identity.get(&one.identity()).and_then(|id| self.path(*id));
-            let better = one.inside && (!before.inside || known == Some(one.path.as_path()));
-            if better {
+            let known = self.inodes.get(&one.identity()).map(|inode| &inode.seen.path);
+            if one.inside && (!before.inside || known == Some(&one.path)) {
                 chosen[index] = one;
             }
         }
         chosen
     }
 
-    /// Where an inode was a text's and is a compressed file's now, or the other way round, the file
-    /// that had it is gone: often a text's, as its inode is free once it is compressed.
-    fn part_reused(&mut self, chosen: &[&Seen]) {
-        for seen in chosen {
-            let Some(id) = self.by_identity.get(&seen.identity()).copied() else { continue };
-            let is_packed = !seen.inside && unpacked_name(&seen.path).is_some();
-            if self.files.get(&id).is_some_and(|file| file.packed.is_some() != is_packed) {
-                self.part(id);
+    /// Names of which a file has a text that isn't known: others of the name, written later, don't
+    /// count as the youngest meanwhile.
+    pub(crate) fn held(&self) -> HashSet<PathBuf> {
+        let unsure = self.inodes.values().filter(|inode| inode.is_unsure());
+        unsure.flat_map(Inode::names).map(Path::to_owned).collect()
+    }
+
+    /// What the last look saw of a text, and was read, is the youngest known of its name.
+    pub(crate) fn verify(&mut self, held: &HashSet<PathBuf>) {
+        for (identity, inode) in &self.inodes {
+            let text = inode.text.and_then(|id| self.texts.get(&id));
+            let Some(text) = text.filter(|text| text.inode == Some(*identity)) else { continue };
+            let is_read =
+                if inode.seen.is_packed() { text.is_ended() } else { text.unread_bytes() == 0 };
+            if is_read && !inode.is_unsure() && !held.contains(&text.base) {
+                self.dirty |= self.names.advance(&text.base, inode.seen.modified);
             }
         }
     }
 
-    /// Gives files on record their device's new number: it may be another after the machine has
-    /// started again. The fingerprint tells at the opening whether they are the same.
-    fn adopt_recalled(&mut self, chosen: &[&Seen]) {
-        if self.recalled.is_empty() {
-            return;
+    fn lost(&self) -> Lost {
+        let (mut by_identity, mut by_place) = Lost::default();
+        for (id, text) in self.texts.iter().filter(|(_, text)| text.inode.is_none()) {
+            by_identity.entry(text.was).or_default().push(*id);
+            by_place.entry((text.was.1, text.path.clone())).or_default().push(*id);
         }
-        for seen in chosen {
-            if self.by_identity.contains_key(&seen.identity()) {
+        (by_identity, by_place)
+    }
+
+    /// Files under names that aren't read: those that are known, or have come there by rotation and
+    /// are younger than all that is known of the name they had, or may have the text of a file that
+    /// is missing. So several rotations between two looks, or while nobody looked, are all read.
+    fn placed(&mut self, chosen: &[&Seen], lost: &Lost) -> HashMap<Identity, Placed> {
+        let is_passed = |seen: &Seen| {
+            self.passed.get(&seen.identity()).is_some_and(|stamps| *stamps == seen.stamps())
+        };
+        let (mut passed, mut placed) = (HashMap::new(), HashMap::new());
+        let mut folders = None;
+        let orphans = self.texts.values().filter(|text| text.inode.is_none());
+        let bereft: HashSet<&Path> = orphans.filter_map(|text| text.base.parent()).collect();
+        for seen in chosen.iter().filter(|seen| !seen.inside) {
+            let identity = seen.identity();
+            let known = self.inodes.get(&identity);
+            if known.is_some_and(|inode| inode.seen.path == seen.path) {
                 continue;
             }
-            let Some(id) = self.recalled.remove(&(seen.inode, seen.path.clone())) else { continue };
-            let Some(file) = self.files.get_mut(&id) else { continue };
-            if self.by_identity.get(&file.identity()) == Some(&id) {
-                self.by_identity.remove(&file.identity());
+            if known.is_none() && is_passed(seen) {
+                passed.insert(identity, seen.stamps());
+                continue;
             }
-            file.device = seen.device;
-            self.by_identity.insert(seen.identity(), id);
-        }
-    }
-
-    /// Files with names that aren't read which came there by rotation, with the name they had:
-    /// they are new, and younger than all that is known of that name. So several rotations between
-    /// two looks, or while nobody looked, are all read.
-    fn rotated(&mut self, chosen: &[&Seen]) -> HashMap<(u64, u64), Rotated> {
-        let outside =
-            |seen: &&&Seen| !seen.inside && !self.by_identity.contains_key(&seen.identity());
-        let strangers: Vec<&Seen> = chosen.iter().filter(outside).copied().collect();
-        let is_old = |seen: &Seen| {
-            self.passed.contains(&seen.identity()) && !self.wanted.contains(&seen.identity())
-        };
-        let mut rotated = HashMap::new();
-        if strangers.iter().any(|seen| !is_old(seen)) {
-            let (bases, bereft) = (self.bases(), self.bereft());
-            for seen in strangers.iter().filter(|seen| !is_old(seen)) {
-                let wanted = self.wanted.contains(&seen.identity());
-                let Some(folder) = seen.path.parent() else { continue };
-                let unpacked = unpacked_name(&seen.path);
-                let name = unpacked.as_deref().unwrap_or(&seen.path);
-                let Some((base, youngest)) = bases.get(folder).and_then(|it| nearest(it, name))
-                else {
-                    continue;
-                };
-                let is_young = wanted || seen.modified >= youngest;
-                let may_be_rest = bereft.contains(folder);
-                if is_young || may_be_rest {
-                    let base = base.to_owned();
-                    rotated.insert(seen.identity(), Rotated { base, youngest, is_young });
-                }
+            let folders = folders.get_or_insert_with(|| self.names.by_folder());
+            let base = nearest(folders, &seen.path);
+            let young = base.is_some_and(|(_, stamp)| seen.modified >= stamp);
+            let may_be_rest =
+                base.is_some() && seen.path.parent().is_some_and(|it| bereft.contains(it));
+            if known.is_some() || young || may_be_rest || is_lost(lost, seen) {
+                let base = base.map(|(base, _)| base.to_owned());
+                placed.insert(identity, Placed { base, young });
+            } else {
+                passed.insert(identity, seen.stamps());
             }
         }
-        let passed = strangers.iter().map(|seen| seen.identity());
-        self.passed = passed.filter(|identity| !rotated.contains_key(identity)).collect();
-        self.wanted.clear();
-        rotated
+        self.passed = passed;
+        placed
     }
 
-    /// The names that are read, by directory, each with the youngest stamp that is known of it.
-    fn bases(&self) -> HashMap<&Path, Vec<(&Path, u64)>> {
-        let mut youngest: HashMap<&Path, u64> = HashMap::new();
-        for file in self.files.values() {
-            let modified = youngest.entry(file.sure_base()).or_default();
-            *modified = (*modified).max(file.verified);
-        }
-        let mut bases: HashMap<&Path, Vec<(&Path, u64)>> = HashMap::new();
-        for (base, modified) in youngest {
-            if let Some(folder) = base.parent() {
-                bases.entry(folder).or_default().push((base, modified));
-            }
-        }
-        bases
-    }
-
-    /// Whether rotation may have made this name of one that is read.
-    pub(crate) fn is_rotated_path(&self, path: &Path) -> bool {
-        let bases = self.bases();
-        let of = path.parent().and_then(|folder| bases.get(folder));
-        of.is_some_and(|bases| nearest(bases, path).is_some_and(|(base, _)| base != path))
-    }
-
-    /// A file that isn't known yet. None if it is of no concern.
-    fn meet(&mut self, seen: &Seen, rotated: Option<&Rotated>) -> Option<FileId> {
-        if !seen.inside && rotated.is_none() {
-            return None;
-        }
-        if self.files.len() >= self.settings.known_files {
+    /// A file that isn't known. False if there is no room for it.
+    fn meet(&mut self, seen: &Seen, lost: &Lost) -> bool {
+        if self.inodes.len() >= self.settings.known_files {
             if !std::mem::replace(&mut self.said_too_many, true) {
                 self.events.push(Event::TooMany { path: seen.path.clone() });
             }
-            return None;
+            return false;
         }
         self.said_too_many = false;
+        let identity = seen.identity();
         let from_end = self.settings.sources.get(seen.source).is_some_and(|source| source.from_end);
         let first_start = self.begun.get(seen.source).is_some_and(|begun| !begun);
-        let at_end = seen.inside && from_end && first_start;
-        let offset = if at_end { seen.size } else { 0 };
-        let from = Position::at(offset);
-        let mut file = File::new(seen.source, seen.path.clone(), seen.identity(), from);
-        if let Some(Rotated { base, youngest, is_young }) = rotated.filter(|_| !seen.inside) {
-            file.base.clone_from(base);
-            file.stranger = true;
-            file.is_young = *is_young;
-            file.verified = *youngest;
-            if unpacked_name(&seen.path).is_some() {
-                file.packed = Some(Packed::default());
+        let at_end = (seen.inside && from_end && first_start).then_some(seen.size);
+        let mut inode = Inode {
+            seen: seen.clone(),
+            base: None,
+            text: None,
+            claims: Vec::new(),
+            view: View::Doubtful,
+            changed: false,
+            check: true,
+            young: false,
+            called: None,
+            unread: false,
+            at_end,
+            present: true,
+        };
+        let had = lost.0.get(&identity);
+        let had = had.or_else(|| lost.1.get(&(seen.inode, seen.path.clone())));
+        for id in had.into_iter().flatten() {
+            let Some(text) = self.texts.get_mut(id).filter(|text| text.inode.is_none()) else {
+                continue;
+            };
+            (text.inode, text.was) = (Some(identity), identity);
+            text.state = State::Closed;
+            inode.claims.push(*id);
+            if seen.is_packed() && text.is_ended() && text.packed == Some(seen.stamps()) {
+                inode.view = View::Judged;
             }
         }
-        file.at_end = at_end;
-        // To be opened at once, also when nothing is to be read: its fingerprint is wanted.
-        file.suspect = true;
-        Some(self.insert(file))
+        if inode.view == View::Judged {
+            inode.text = inode.claims.pop();
+        }
+        self.inodes.insert(identity, inode);
+        true
     }
 
-    /// A known file was seen.
-    fn update(
-        &mut self,
-        id: FileId,
-        seen: &Seen,
-        actions: &mut Vec<Action>,
-        opens: &mut Vec<Action>,
-    ) {
-        let Some(file) = self.files.get_mut(&id) else { return };
-        let moved = file.path != seen.path;
-        if moved && file.state != State::Open && file.before.is_none() {
-            let (path, base) = (file.path.clone(), file.base.clone());
-            file.before = Some(Names { path, base, source: file.source });
-            file.suspect = true;
-        }
-        if file.recalled {
-            self.recalled.remove(&(file.inode, file.path.clone()));
-            file.recalled = false;
-            file.suspect = true;
-        }
-        if moved {
-            file.path.clone_from(&seen.path);
-        }
-        file.place = if seen.inside { Place::Inside } else { Place::Outside };
+    /// A file was seen.
+    fn update(&mut self, seen: &Seen, place: Option<&Placed>, is_new: bool) {
+        let identity = seen.identity();
+        let Some(inode) = self.inodes.get_mut(&identity) else { return };
+        let moved = inode.seen.path != seen.path;
+        let before = std::mem::replace(&mut inode.changed, inode.seen.stamps() != seen.stamps());
+        inode.changed |= is_new;
+        inode.check = inode.changed || before;
+        inode.present = true;
+        inode.seen = seen.clone();
         if seen.inside {
-            file.source = seen.source;
-            file.base.clone_from(&seen.path);
+            inode.base = Some(seen.path.clone());
+            self.dirty |= self.names.meet(&seen.path, seen.source);
+        } else if let Some(Placed { base, young }) = place {
+            inode.base.clone_from(base);
+            inode.young = *young;
         }
-        if file.packed.is_some() {
-            if Self::update_packed(file, seen) {
-                opens.push(open(id, file));
-            } else if file.state == State::Open {
-                actions.push(Action::Read { file: id });
-            }
+        let own = inode.text.and_then(|id| self.texts.get_mut(&id));
+        let mut own = own.filter(|text| text.inode == Some(identity));
+        let is_open = own.as_ref().is_some_and(|text| text.state == State::Open);
+        let is_packed = seen.is_packed();
+        let unsure = if is_packed { inode.changed && !is_new } else { inode.check || moved };
+        if !is_open && unsure {
+            inode.view = View::Doubtful;
+        }
+        inode.unread |= is_open && inode.changed;
+        if seen.inside && (inode.view == View::Doubtful || inode.unread) {
+            inode.called = Some((seen.source, seen.path.clone()));
+            self.dirty |= is_new || moved || !before;
+        }
+        if let Some(text) = own.as_mut().filter(|_| inode.view == View::Judged) {
             if moved {
-                self.has_changed();
+                text.name(seen);
+                self.dirty = true;
             }
-            return;
-        }
-        let changed = seen.modified != file.modified || seen.size != file.size;
-        file.modified = seen.modified;
-        file.unsettled = file.unsettled.saturating_sub(1);
-        if file.unsettled == 0 {
-            self.events.extend(gone(file.path.clone(), file.take_lost()));
-        }
-        let mut is_news = moved;
-        if !changed {
-            is_news |= file.settle();
-        }
-        if seen.size >= file.read {
-            file.size = seen.size;
-        }
-        let check = changed || std::mem::replace(&mut file.suspect, changed);
-        match file.state {
-            State::Open => rest(id, file, check, actions),
-            State::Closed if check || seen.size != file.read => opens.push(open(id, file)),
-            // Finished, and found again: it goes on where it ended.
-            State::Finished => {
-                file.state = State::Closed;
-                file.suspect = true;
+            text.recalled = false;
+            if !is_packed && seen.size >= text.read {
+                text.size = seen.size;
             }
-            State::Closed | State::Opening => {}
-        }
-        if is_news {
-            self.has_changed();
         }
     }
 
     /// The files that a complete look didn't find.
-    fn miss(&mut self, present: &HashSet<FileId>, actions: &mut Vec<Action>) {
-        let mut missing: Vec<FileId> =
-            self.files.keys().filter(|id| !present.contains(id)).copied().collect();
-        missing.sort_unstable();
-        for id in missing {
-            let Some(file) = self.files.get_mut(&id) else { continue };
-            let looks = match file.place {
-                Place::Unseen(looks) => looks.saturating_add(1),
-                Place::Inside | Place::Outside => 1,
-            };
-            file.place = Place::Unseen(looks);
-            file.unsettled = file.unsettled.saturating_sub(1);
-            if looks == 1 {
-                // What was passed by may be the rest of it, compressed.
-                self.passed.clear();
+    fn miss(&mut self, present: &HashSet<Identity>) {
+        let mut gone = HashSet::new();
+        for (identity, inode) in &mut self.inodes {
+            let was_present = std::mem::replace(&mut inode.present, present.contains(identity));
+            // It may have been written since, before it went.
+            inode.unread |= was_present && !inode.present;
+            let text = inode.text.and_then(|id| self.texts.get(&id));
+            let is_open = |text: &Text| text.state == State::Open && text.inode == Some(*identity);
+            if !inode.present && !text.is_some_and(is_open) {
+                gone.insert(*identity);
             }
-            match file.state {
-                State::Open if file.packed.is_some() => actions.push(Action::Read { file: id }),
-                State::Open => rest(id, file, true, actions),
-                State::Finished => {}
-                State::Closed | State::Opening => {
-                    let patience = if file.recalled { LOOKS_RECALLED } else { LOOKS_AT_END };
-                    if looks <= patience {
-                        continue;
-                    }
-                    let (path, lost_bytes) = (file.path.clone(), file.unread_bytes());
-                    if lost_bytes > 0 || file.recalled && !file.is_ended() {
-                        self.events.push(Event::Gone { path, lost_bytes });
-                    }
-                    file.state = State::Finished;
-                    if file.is_all_acknowledged() {
-                        self.remove(id);
-                    }
-                }
-            }
+        }
+        if gone.is_empty() {
+            return;
+        }
+        self.inodes.retain(|identity, _| !gone.contains(identity));
+        let of = |text: &Text| text.inode.is_some_and(|inode| gone.contains(&inode));
+        let bereft = self.texts.iter().filter(|(_, text)| of(text)).map(|(id, _)| *id);
+        for id in bereft.collect::<Vec<_>>() {
+            self.release(id, LOOKS_AT_END);
         }
     }
 
-    /// Lets idle files be closed when more are to be opened than may be. What has no room is opened
-    /// at a later look.
-    fn make_room(&mut self, opens: &mut Vec<Action>, actions: &mut Vec<Action>) {
-        let room = self.settings.open_files.saturating_sub(self.open);
-        if opens.len() > room {
+    /// Texts that no file has: each look that found none leaves less hope, if all that may have
+    /// them were judged.
+    fn age(&mut self) {
+        let doubtful = self.inodes.values().filter(|inode| inode.view == View::Doubtful);
+        let held: HashSet<&Path> = doubtful.flat_map(Inode::names).collect();
+        let mut over = Vec::new();
+        for (id, text) in &mut self.texts {
+            if text.inode.is_some()
+                || text.state == State::Over
+                || held.contains(text.base.as_path())
+            {
+                continue;
+            }
+            text.patience_looks = text.patience_looks.saturating_sub(1);
+            if text.patience_looks == 0 {
+                text.state = State::Over;
+                over.push(*id);
+            }
+        }
+        for id in over {
+            self.say_lost(id);
+            self.forget_if_over(id);
+        }
+        let bases = self.inodes.values().filter_map(|inode| inode.base.as_deref());
+        let used = bases.chain(self.texts.values().map(|text| text.base.as_path())).collect();
+        self.names.forget(&used, self.settings.known_files);
+    }
+
+    /// What is to be done with the files that are there.
+    fn plan(&mut self) -> Vec<Action> {
+        let (mut rests, mut opens) = (Vec::new(), Vec::new());
+        for (identity, inode) in &self.inodes {
+            let text = inode.text.and_then(|id| Some((id, self.texts.get_mut(&id)?)));
+            let text = text.filter(|(_, text)| text.inode == Some(*identity));
+            let wanted = match text {
+                Some((id, text)) if text.state == State::Open => {
+                    rests.extend(rest(id, text, inode).map(|action| (id, action)));
+                    continue;
+                }
+                Some((_, text)) if inode.view == View::Judged => {
+                    !inode.seen.is_packed() && text.unread_bytes() > 0
+                }
+                _ => inode.view == View::Doubtful,
+            };
+            if wanted && inode.present {
+                opens.push(*identity);
+            }
+        }
+        rests.sort_unstable_by_key(|(id, _)| *id);
+        let mut actions = rests.into_iter().map(|(_, action)| action).collect();
+        // Files under names that are read first, compressed ones last: others may be made of them.
+        opens.sort_by_cached_key(|identity| {
+            let seen = self.inodes.get(identity).map(|inode| &inode.seen);
+            seen.map(|seen| (seen.is_packed(), !seen.inside, seen.path.clone()))
+        });
+        self.make_room(&mut opens, &mut actions);
+        actions.extend(opens.iter().filter_map(|identity| self.open_action(*identity)));
+        actions
+    }
+
+    fn open_action(&self, identity: Identity) -> Option<Action> {
+        let Inode { seen, .. } = self.inodes.get(&identity)?;
+        let (path, source) = (seen.path.clone(), seen.source);
+        Some(Action::Open { file: identity, path, source, packed: seen.is_packed() })
+    }
+
+    /// Lets idle files be closed when more are to be opened than may be. What is to be read and has
+    /// no room is opened at a later look; what is to be judged needs none.
+    fn make_room(&self, opens: &mut Vec<Identity>, actions: &mut Vec<Action>) {
+        let is_known = |identity: &&Identity| {
+            self.inodes.get(identity).is_some_and(|inode| {
+                inode.seen.inside || inode.text.is_some() || !inode.claims.is_empty()
+            })
+        };
+        let wanted = opens.iter().filter(is_known).count();
+        let mut room = self.settings.open_files.saturating_sub(self.open);
+        if wanted > room {
             let busy: HashSet<FileId> = actions.iter().filter_map(Action::read_file).collect();
+            let is_inside = |text: &Text| {
+                let inode = text.inode.and_then(|identity| self.inodes.get(&identity));
+                inode.is_some_and(|inode| inode.present && inode.seen.inside)
+            };
             let mut idle: Vec<(u32, FileId)> = self
-                .files
+                .texts
                 .iter()
-                .filter(|(id, _)| !busy.contains(id))
-                .filter(|(_, file)| file.state == State::Open && file.place == Place::Inside)
-                .filter(|(_, file)| file.looks_at_end > 0 && file.unread_bytes() == 0)
-                .map(|(id, file)| (file.looks_at_end, *id))
+                .filter(|(id, text)| text.state == State::Open && !busy.contains(id))
+                .filter(|(_, text)| text.looks_at_end > 0 && text.unread_bytes() == 0)
+                .filter(|(_, text)| is_inside(text))
+                .map(|(id, text)| (text.looks_at_end, *id))
                 .collect();
             idle.sort_unstable_by(|one, other| other.cmp(one));
-            idle.truncate(opens.len() - room);
-            let closes = idle.into_iter().map(|(_, file)| Action::Close { file });
-            let room = room + closes.len();
-            actions.splice(0..0, closes);
-            for action in opens.drain(room.min(opens.len())..) {
-                if let Action::Open { file, .. } = action
-                    && let Some(file) = self.files.get_mut(&file)
-                {
-                    file.suspect = true;
-                }
-            }
+            idle.truncate(wanted - room);
+            room += idle.len();
+            actions.splice(0..0, idle.into_iter().map(|(_, file)| Action::Close { file }));
         }
-        for action in opens {
-            if let Action::Open { file, .. } = action
-                && let Some(file) = self.files.get_mut(file)
-            {
-                file.state = State::Opening;
-            }
-        }
+        opens.retain(|identity| {
+            let inode = self.inodes.get(identity);
+            let is_doubtful = inode.is_some_and(|inode| inode.view == View::Doubtful);
+            let fits = room > 0;
+            room = room.saturating_sub(1);
+            is_doubtful || fits
+        });
     }
 }
 
-fn is_no_text(path: &Path) -> bool {
-    COMPRESSED.contains(&path.extension().and_then(OsStr::to_str).unwrap_or_default())
+fn is_lost((by_identity, by_place): &Lost, seen: &Seen) -> bool {
+    by_identity.contains_key(&seen.identity())
+        || by_place.contains_key(&(seen.inode, seen.path.clone()))
 }
 
-fn open(id: FileId, file: &File) -> Action {
-    let (path, source) = (file.path.clone(), file.source);
-    Action::Open { file: id, path, source, packed: file.packed.is_some() }
-}
-
-/// The name of which rotation made `name`, with its youngest stamp: if there are several, one that
-/// is the beginning of it (`app.log` of `app.log.1`), the shortest of those, or else the longest.
-fn nearest<'b>(bases: &[(&'b Path, u64)], name: &Path) -> Option<(&'b Path, u64)> {
-    if is_no_text(name) {
-        return None;
-    }
-    let length = |base: &Path| base.as_os_str().len();
-    let begins = |base: &Path| {
-        let rest = name.as_os_str().as_encoded_bytes();
-        rest.strip_prefix(base.as_os_str().as_encoded_bytes())
-            .is_some_and(|rest| rest.first().is_none_or(|next| matches!(next, b'.' | b'-' | b'_')))
-    };
-    let whole = bases.iter().filter(|(base, _)| begins(base));
-    let by_stem = || bases.iter().filter(|(base, _)| is_rotated_name(base, name));
-    whole
-        .min_by_key(|(base, _)| length(base))
-        .or_else(|| by_stem().max_by_key(|(base, _)| length(base)))
-        .copied()
-}
-
-/// An open file: whether it is to be read, and whether it has rested long enough to be finished.
-fn rest(id: FileId, file: &mut File, check: bool, actions: &mut Vec<Action>) {
-    let at_end = file.unread_bytes() == 0;
+/// An open file: whether it is to be read, or has rested long enough to be finished.
+fn rest(id: FileId, text: &mut Text, inode: &Inode) -> Option<Action> {
+    let at_end = text.unread_bytes() == 0;
     if at_end {
-        file.looks_at_end = file.looks_at_end.saturating_add(1);
+        text.looks_at_end = text.looks_at_end.saturating_add(1);
     }
-    if file.place == Place::Inside {
-        if check || !at_end {
-            actions.push(Action::Read { file: id });
-        }
-    } else if at_end && file.looks_at_end > LOOKS_AT_END {
-        actions.push(Action::Finish { file: id });
-    } else {
-        actions.push(Action::Read { file: id });
+    if inode.present && inode.seen.inside {
+        return (inode.check || !at_end).then_some(Action::Read { file: id });
     }
-}
-
-/// Whether a name is one that rotation makes of `base`: the same directory, the base's name up to
-/// its last dot, then a dot, a dash, an underscore or a digit. Compressed files are none.
-pub(crate) fn is_rotated_name(base: &Path, path: &Path) -> bool {
-    if base == path || base.parent() != path.parent() || is_no_text(path) {
-        return false;
+    if !inode.seen.is_packed() && at_end && text.looks_at_end > LOOKS_AT_END {
+        return Some(Action::Finish { file: id });
     }
-    let (Some(stem), Some(name)) = (base.file_stem(), path.file_name()) else { return false };
-    let rest = name.as_encoded_bytes().strip_prefix(stem.as_encoded_bytes());
-    let next = rest.and_then(<[u8]>::first);
-    next.is_some_and(|next| matches!(next, b'.' | b'-' | b'_') || next.is_ascii_digit())
+    Some(Action::Read { file: id })
 }

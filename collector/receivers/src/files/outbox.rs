@@ -48,10 +48,16 @@ struct Flight {
     lines: Lines,
     checked: Checked,
     tickets: Vec<Ticket>,
-    /// None: it is to be sent, or sent again.
-    delivery: Option<Delivery>,
+    stage: Stage,
     /// For the copy kept here until it is confirmed.
     _kept: Reservation,
+}
+
+enum Stage {
+    /// It is to be sent, or sent again, and so are all behind it.
+    Unsent,
+    Sent(Delivery),
+    Confirmed,
 }
 
 struct Filling {
@@ -125,7 +131,7 @@ impl Outbox {
     }
 
     fn has_unsent(&self) -> bool {
-        self.flights.iter().any(|flight| flight.delivery.is_none())
+        self.flights.iter().any(|flight| matches!(flight.stage, Stage::Unsent))
     }
 
     /// Whether everything that was read is confirmed.
@@ -148,44 +154,23 @@ impl Outbox {
         };
         // Shrinking, but for a record longer than foreseen: then it is covered in part.
         let _ = kept.try_resize(lines.bytes().len() as u64);
-        self.flights.push_back(Flight { lines, checked, tickets, delivery: None, _kept: kept });
+        let stage = Stage::Unsent;
+        self.flights.push_back(Flight { lines, checked, tickets, stage, _kept: kept });
     }
 
     /// Sends what waits, and takes what is confirmed. Whether anything changed.
     pub(super) fn advance(&mut self, tail: &mut Tail, now: Instant) -> bool {
-        let mut changed = false;
-        let waker = self.way.waker.clone();
-        let mut context = Context::from_waker(&waker);
-        while let Some(first) = self.flights.front_mut() {
-            let Some(delivery) = &mut first.delivery else { break };
-            match Pin::new(delivery).poll(&mut context) {
-                Poll::Pending => break,
-                Poll::Ready(Ok(_)) => {
-                    changed = true;
-                    self.backoff.reset();
-                    if let Some(mut flight) = self.flights.pop_front() {
-                        flight.tickets.drain(..).for_each(|ticket| tail.acknowledge(ticket));
-                        flight.lines.clear();
-                        self.spare.push(flight.lines);
-                        self.spare.truncate(2);
-                    }
-                }
-                Poll::Ready(Err(refused)) => {
-                    self.fail(&refused, now);
-                    break;
-                }
-            }
-        }
+        let mut changed = self.take_answers(tail, now);
         if self.not_before.is_some_and(|at| now < at) {
             return changed;
         }
         self.not_before = None;
-        let unsent = self.flights.iter_mut().filter(|flight| flight.delivery.is_none());
+        let is_unsent = |flight: &&mut Flight| matches!(flight.stage, Stage::Unsent);
         let mut refused = None;
-        for flight in unsent {
+        for flight in self.flights.iter_mut().filter(is_unsent) {
             match self.way.send(flight) {
                 Ok(delivery) => {
-                    flight.delivery = Some(delivery);
+                    flight.stage = Stage::Sent(delivery);
                     changed = true;
                 }
                 Err(error) => {
@@ -200,12 +185,44 @@ impl Outbox {
         changed
     }
 
-    /// The first request failed: it goes again, and all after it, so that their order stays.
-    fn fail(&mut self, refused: &Refused, now: Instant) {
+    /// Confirms what is confirmed and all before it. A request that failed goes again, and all that
+    /// were sent after it, so that their order stays: also while one before it waits for its
+    /// answer, since nothing may be sent behind it meanwhile. Whether anything was confirmed.
+    fn take_answers(&mut self, tail: &mut Tail, now: Instant) -> bool {
+        let waker = self.way.waker.clone();
+        let mut context = Context::from_waker(&waker);
+        let mut failed: Option<Refused> = None;
         for flight in &mut self.flights {
-            flight.delivery = None;
+            if failed.is_some() {
+                flight.stage = Stage::Unsent;
+                continue;
+            }
+            let Stage::Sent(delivery) = &mut flight.stage else { continue };
+            match Pin::new(delivery).poll(&mut context) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(_)) => flight.stage = Stage::Confirmed,
+                Poll::Ready(Err(refused)) => {
+                    flight.stage = Stage::Unsent;
+                    failed = Some(refused);
+                }
+            }
         }
-        self.wait(refused, now);
+        let mut changed = false;
+        let is_confirmed = |flight: &Flight| matches!(flight.stage, Stage::Confirmed);
+        while self.flights.front().is_some_and(is_confirmed)
+            && let Some(mut flight) = self.flights.pop_front()
+        {
+            changed = true;
+            self.backoff.reset();
+            flight.tickets.drain(..).for_each(|ticket| tail.acknowledge(ticket));
+            flight.lines.clear();
+            self.spare.push(flight.lines);
+            self.spare.truncate(2);
+        }
+        if let Some(refused) = failed {
+            self.wait(&refused, now);
+        }
+        changed
     }
 
     fn wait(&mut self, refused: &Refused, now: Instant) {

@@ -11,7 +11,7 @@ use millrace_lines::{End, ParseFault, Reader, Resume};
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::file_metrics::FileMetrics;
-use millrace_tail::{Action, Event, FileId, Opened, Position, Step, Tail};
+use millrace_tail::{Action, Event, FileId, Identity, Opened, Position, Step, Tail};
 
 use super::clock::now_unix_nanos;
 use super::labels::Labels;
@@ -259,17 +259,16 @@ impl Worker {
         }
     }
 
-    fn open(&mut self, file: FileId, path: &Path, source: usize, now: Instant) {
+    fn open(&mut self, file: Identity, path: &Path, source: usize, now: Instant) {
         let Some(found) = self.find(file, path, source) else { return };
         let Ok(head) = open::head(&found.file, &mut self.buffer) else {
             return self.tail.not_opened(file);
         };
         let opened = self.tail.opened(file, found.identity, found.size, head);
-        let (content, of) = (Content::Plain(found.file), (path, source));
-        self.begin(file, opened, content, of, now);
+        self.begin(opened, Content::Plain(found.file), (path, source), now);
     }
 
-    fn find(&mut self, file: FileId, path: &Path, source: usize) -> Option<Found> {
+    fn find(&mut self, file: Identity, path: &Path, source: usize) -> Option<Found> {
         let follows = self.sources.get(source).is_some_and(Source::follows_links);
         match open::open(path, follows) {
             Ok(found) => Some(found),
@@ -283,21 +282,22 @@ impl Worker {
         }
     }
 
-    /// Begins to read a file where it was left. Whether it is read.
+    /// Begins to read a text where it was left. None if nothing of it is read.
     fn begin(
         &mut self,
-        file: FileId,
         opened: Opened,
         content: Content,
         (path, source): (&Path, usize),
         now: Instant,
-    ) -> bool {
-        let Some(rules) = self.sources.get(source) else { return false };
-        let Position { offset, written } = match opened {
-            Opened::Stale => return false,
-            Opened::From(position) => position,
-            Opened::FromEnd(position) if content.is_line_start(position.offset) => position,
-            Opened::FromEnd(_) => self.tail.begins_within_line(file),
+    ) -> Option<FileId> {
+        let rules = self.sources.get(source)?;
+        let (file, Position { offset, written }) = match opened {
+            Opened::Unread => return None,
+            Opened::From(file, position) => (file, position),
+            Opened::FromEnd(file, position) if content.is_line_start(position.offset) => {
+                (file, position)
+            }
+            Opened::FromEnd(file, _) => (file, self.tail.begins_within_line(file)),
         };
         let reader = Reader::resumed(Arc::clone(&rules.form), Resume { offset, written });
         // The name that its text had.
@@ -308,33 +308,33 @@ impl Worker {
         let labeled = self.labels.begin(rules, path, now);
         self.open.insert(file, Open::new(content, reader, labeled, source, now));
         self.queue(file);
-        true
+        Some(file)
     }
 
     /// Opens a compressed file, if there is room for its text.
-    fn open_packed(&mut self, file: FileId, path: &Path, source: usize, now: Instant) {
+    fn open_packed(&mut self, file: Identity, path: &Path, source: usize, now: Instant) {
         let longest = self.sources.get(source).map_or(0, |it| it.form.max_record_bytes);
         let bytes = (Buffer::bytes_for(longest) + UNPACK_BYTES) as u64;
         let are_open = self.open.values().filter(|open| open.is_packed()).count();
         if are_open >= UNPACKED_MAX || !self.held.try_resize(self.held.bytes() + bytes) {
             return self.tail.not_opened(file);
         }
-        let mut is_read = false;
+        let mut begun = None;
         if let Some(found) = self.find(file, path, source) {
             match Unpack::new(found.file) {
                 Ok(unpack) => {
                     let (size, head) = (unpack.size(), unpack.head());
                     let opened = self.tail.opened(file, found.identity, size, head);
                     let content = Content::Packed(Box::new(unpack));
-                    is_read = self.begin(file, opened, content, (path, source), now);
+                    begun = self.begin(opened, content, (path, source), now);
                 }
                 Err(error) => {
-                    self.tail.damaged(file);
+                    self.tail.torn(file);
                     self.say_damaged(path, 0, &error);
                 }
             }
         }
-        match self.open.get_mut(&file).filter(|_| is_read) {
+        match begun.and_then(|file| self.open.get_mut(&file)) {
             Some(open) => open.unpacks_in(bytes),
             None => _ = self.held.try_resize(self.held.bytes().saturating_sub(bytes)),
         }
@@ -431,8 +431,8 @@ impl Worker {
         let length = slice.bytes.len();
         self.metrics.read_bytes.inc_by(length as u64);
         let step = self.tail.has_read(file, from, length as u64, slice.size, slice.head);
-        if step == Step::BeginAgain {
-            self.begin_again(file, now);
+        if let Step::BeginAgain(next) = step {
+            self.begin_again(file, next, now);
             return true;
         }
         let Some(lines) = self.outbox.filling() else { return true };
@@ -489,22 +489,22 @@ impl Worker {
         covered
     }
 
-    /// What was in the file is gone: its open record is whole, and it is read from 0.
-    fn begin_again(&mut self, file: FileId, now: Instant) {
+    /// An open file has another text now: the open record of the former is whole, and the `next` is
+    /// read from 0.
+    fn begin_again(&mut self, file: FileId, next: FileId, now: Instant) {
         // There was room for a slice, so there is for what is held.
         if let Some(open) = self.open.get_mut(&file)
             && let Some(lines) = self.outbox.filling()
         {
             open.reader.flush(End::Idle, now_unix_nanos(), &mut lines.records(&open.attributes));
-            self.metrics_of(file);
-        }
-        if let (Some(open), sources) = (self.open.get_mut(&file), &self.sources)
-            && let Some(source) = sources.get(open.source)
-        {
-            open.reader = Reader::new(Arc::clone(&source.form), 0);
         }
         self.note(file, now);
-        self.queue(file);
+        let Some(mut open) = self.open.remove(&file) else { return };
+        if let Some(source) = self.sources.get(open.source) {
+            open.reader = Reader::new(Arc::clone(&source.form), 0);
+        }
+        self.open.insert(next, open);
+        self.queue(next);
         self.say();
     }
 

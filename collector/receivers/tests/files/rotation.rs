@@ -140,27 +140,23 @@ impl Case {
         if self.loses() {
             rig.until_each(&owed);
             rig.stop();
-            return Self::are_written(rig.texts(), &expected, true);
+            return Self::are_written(rig.texts(), &expected);
         }
         rig.until_exactly(expected.clone());
         rig.stop();
         rig.start();
         rig.until_metric("millrace_files_open", |open| open > 0);
         rig.stop();
-        if self.how == How::CopyTruncate {
-            // An end within three looks of a copy may bring that again (docs/files.md).
-            return Self::are_written(rig.texts(), &expected, false);
-        }
         rig.until_exactly(expected);
     }
 
     /// Whether all that came was written so, and came once.
-    fn are_written(mut came: Vec<String>, expected: &[String], once: bool) {
+    fn are_written(mut came: Vec<String>, expected: &[String]) {
         let written: HashSet<&String> = expected.iter().collect();
         assert!(came.iter().all(|line| written.contains(line)), "no line is altered");
         came.sort();
         let twice = came.windows(2).find(|pair| pair[0] == pair[1] && pair[0] != BANNER);
-        assert!(!once || twice.is_none(), "no line comes twice: {twice:?}");
+        assert!(twice.is_none(), "no line comes twice: {twice:?}");
     }
 
     /// Writes a piece of the file of a turn.
@@ -213,7 +209,7 @@ pub(crate) fn gzip(rig: &Rig, name: &str, keeps_time: bool) {
 }
 
 /// Scenario: each case of the table; a thread has its case's name. Guarantee: each line once, also
-/// after a further start, but for copies, which that may bring again; of files deleted many times between looks, or while off, those that
+/// after a further start; of files deleted many times between looks, or while off, those that
 /// somebody could see, and none altered or twice.
 #[test]
 fn each_case_of_the_table_of_rotations_brings_each_line_once() {

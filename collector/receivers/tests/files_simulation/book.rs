@@ -88,13 +88,10 @@ impl Book {
         self.entries.values_mut().for_each(|entry| entry.recorded = entry.confirmed);
     }
 
-    /// A kill: what was confirmed since positions were written last may come again. Of texts that
-    /// are `excused` everything may.
-    pub(super) fn kill(&mut self, excused: impl Fn(usize) -> bool) {
+    /// A kill: what was confirmed since positions were written last may come again.
+    pub(super) fn kill(&mut self) {
         self.troubles += 1;
-        for ((text, _), entry) in &mut self.entries {
-            entry.confirmed = if excused(*text) { 0 } else { entry.recorded };
-        }
+        self.entries.values_mut().for_each(|entry| entry.confirmed = entry.recorded);
     }
 
     pub(super) fn has(&self, text: usize, stream: usize, count: usize) -> bool {

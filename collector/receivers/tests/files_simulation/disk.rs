@@ -25,9 +25,6 @@ pub(super) struct Text {
     pub(super) deleted: bool,
     /// Whether that was before anybody had it: then nobody owes it.
     pub(super) lost: bool,
-    /// It was copied, and positions may not have the copy yet: looks since. A kill may make all of
-    /// it come again meanwhile.
-    pub(super) copied: Option<u32>,
     /// The process has seen it under its name.
     pub(super) seen: bool,
     /// Positions have it under its name: it is known under any other.
@@ -339,7 +336,6 @@ impl Disk {
         writer.file.set_len(0).unwrap();
         say("copied and cut", &from, &path);
         self.stamp(&writer.file);
-        self.texts[writer.text].copied = Some(0);
         self.old.push(Old { path, text: writer.text, writer: None, packing: None });
     }
 

@@ -24,6 +24,15 @@ use crate::by_seed::{run_all, seeds};
 /// Seeds tried by default: some seconds of unoptimised code.
 const SEEDS: u64 = 100;
 
+/// Seeds that found faults, tried as well by default: an inode used again, copies of copies,
+/// compressed files of texts that weren't read yet or whose names changed, failures behind a
+/// request without an answer.
+const FOUND: [u64; 40] = [
+    110, 272, 310, 382, 384, 404, 514, 540, 546, 758, 782, 790, 810, 876, 898, 916, 968, 1080,
+    1160, 1164, 1168, 1186, 1234, 1328, 1332, 1334, 1360, 1376, 1428, 1430, 1437, 1474, 1494, 1504,
+    1672, 1714, 1767, 1872, 1892, 1930,
+];
+
 /// Scenario: random appends (lines in pieces, containers' lines in parts, two streams mixed),
 /// renames with writers that go on, copies that are cut, compressions, moves out of the pattern and
 /// back, deletions; kills, ends in order and starts; refused, failed, late and lost answers; few
@@ -32,7 +41,10 @@ const SEEDS: u64 = 100;
 /// was safe when positions were last written, and none at all without a kill or a failure.
 #[test]
 fn no_seed_loses_alters_or_reorders_a_line() {
-    let seeds = seeds(SEEDS);
+    let mut seeds = seeds(SEEDS);
+    if seeds.len() as u64 == SEEDS {
+        seeds.extend(FOUND);
+    }
     let (all, failed) = run_all(&seeds, run, Tally::add);
     let count = seeds.len() as u64;
     assert!(failed.is_empty(), "{} of {count} seeds: {}", failed.len(), failed.join("\n"));

@@ -56,7 +56,7 @@ fn a_kill_between_any_two_parts_of_two_streams_repeats_and_alters_nothing() {
             turn(&mut process, &mut now);
             process.keep_positions(now);
             process.kill();
-            publisher.with_book(|book| book.kill(|_| false));
+            publisher.with_book(Book::kill);
         }
         publisher.verdict().unwrap_or_else(|why| panic!("killed behind {kill_behind}: {why}"));
         let came = |book: &mut Book| (book.has(0, 0, 3) && book.has(0, 1, 3), book.lines);

@@ -96,17 +96,16 @@ impl Publisher {
     fn learn(&self) {
         let State { flights, book, .. } =
             &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(answer) = flights.front().and_then(|flight| flight.answer) {
-            if !answer {
-                book.troubles += 1;
-                for flight in flights {
-                    (flight.sent, flight.answer, flight.held) = (false, None, None);
-                }
-                return;
+        if let Some(at) = flights.iter().position(|flight| flight.answer == Some(false)) {
+            book.troubles += 1;
+            for flight in flights.iter_mut().skip(at) {
+                (flight.sent, flight.answer, flight.held) = (false, None, None);
             }
-            for id in flights.pop_front().unwrap().ids {
-                book.confirm(id);
-            }
+        }
+        while flights.front().is_some_and(|flight| flight.answer == Some(true))
+            && let Some(flight) = flights.pop_front()
+        {
+            flight.ids.into_iter().for_each(|id| book.confirm(id));
         }
     }
 }

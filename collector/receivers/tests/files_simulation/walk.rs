@@ -25,8 +25,6 @@ const QUIET_LOOKS: usize = 60;
 const QUIET_TURNS: usize = 40;
 /// Turns of a second in which a process has sent all that it has read: refused requests wait 5 s.
 const ENDING_TURNS: usize = 30;
-/// Looks after which a copy is known to a process, so that its next positions have it.
-const COPY_KNOWN: u32 = 3;
 
 /// What happened.
 #[derive(Debug, Default)]
@@ -194,7 +192,6 @@ impl World {
             tracing::debug!("look");
             process.look(now);
             for text in &mut self.disk.texts {
-                text.copied = text.copied.map(|looks| looks + 1);
                 text.seen = true;
             }
         }
@@ -214,7 +211,6 @@ impl World {
             process.keep_positions(now);
             tracing::debug!("positions");
             for text in &mut self.disk.texts {
-                text.copied = text.copied.filter(|looks| *looks < COPY_KNOWN);
                 text.recorded = text.seen;
             }
         }
@@ -261,11 +257,8 @@ impl World {
 
     /// What only a process knew is gone with it.
     fn forget(&mut self) {
-        let texts = &mut self.disk.texts;
-        let excused = |text: usize| texts[text].copied.is_some();
-        self.publisher.with_book(|book| book.kill(excused));
-        for text in texts {
-            text.copied = text.copied.map(|_| 0);
+        self.publisher.with_book(Book::kill);
+        for text in &mut self.disk.texts {
             text.seen = text.recorded;
         }
     }

@@ -10,6 +10,7 @@
 mod chance;
 mod packed;
 mod rig;
+mod texts;
 
 use millrace_tail::{Event, recall};
 use rig::{Collector, Disk};

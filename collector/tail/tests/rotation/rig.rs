@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use millrace_tail::{
-    Action, Event, FileId, Opened, Position, Recalled, Seen, Settings, Source, Step, Tail, Ticket,
-    recall,
+    Action, Event, FileId, Identity, Opened, Position, Recalled, Seen, Settings, Source, Step,
+    Tail, Ticket, recall,
 };
 
 const DEVICE: u64 = 7;
@@ -102,6 +102,15 @@ impl Disk {
     }
 }
 
+/// The text that is read, and from where.
+fn begun(opened: Opened) -> Option<(FileId, usize)> {
+    match opened {
+        Opened::From(file, Position { offset, .. })
+        | Opened::FromEnd(file, Position { offset, .. }) => Some((file, offset as usize)),
+        Opened::Unread => None,
+    }
+}
+
 struct Open {
     inode: u64,
     at: usize,
@@ -179,6 +188,20 @@ impl Collector {
         self.events.extend(self.tail.take_events());
     }
 
+    /// A look while nothing can be sent, so that nothing is read.
+    pub(crate) fn look_without_reading(&mut self, disk: &Disk) {
+        for action in self.tail.look(&disk.seen(self.inside), true) {
+            if !matches!(action, Action::Read { .. }) {
+                self.act(disk, action);
+            }
+        }
+    }
+
+    /// A look after which nothing is opened.
+    pub(crate) fn look_without_opening(&mut self, disk: &Disk) {
+        self.tail.look(&disk.seen(self.inside), true);
+    }
+
     pub(crate) fn looks(&mut self, disk: &Disk, count: usize) {
         for _ in 0..count {
             self.look(disk);
@@ -193,10 +216,8 @@ impl Collector {
                 let inode = disk.names[&path];
                 let size = disk.content[&inode].len() as u64;
                 let opened = self.tail.opened(file, (DEVICE, inode), size, disk.head(inode));
-                if let Opened::From(Position { offset, .. })
-                | Opened::FromEnd(Position { offset, .. }) = opened
-                {
-                    self.open.insert(file, Open { inode, at: offset as usize, rest: Vec::new() });
+                if let Some((file, at)) = begun(opened) {
+                    self.open.insert(file, Open { inode, at, rest: Vec::new() });
                     self.most_open = self.most_open.max(self.open.len());
                     self.read(disk, file);
                 }
@@ -215,17 +236,17 @@ impl Collector {
         }
     }
 
-    fn open_packed(&mut self, disk: &Disk, file: FileId, path: &Path) {
+    fn open_packed(&mut self, disk: &Disk, file: Identity, path: &Path) {
         let inode = disk.names[path];
         assert!(path.extension() == Some("gz".as_ref()), "{} as compressed", path.display());
         self.opened_packed += 1;
         let size = disk.content[&inode].len() as u64;
         if disk.torn.contains(&inode) {
-            return self.tail.damaged(file);
+            return self.tail.torn(file);
         }
         let opened = self.tail.opened(file, (DEVICE, inode), size, disk.head(inode));
-        let Opened::From(Position { offset, .. }) = opened else { return };
-        self.open.insert(file, Open { inode, at: offset as usize, rest: Vec::new() });
+        let Some((file, at)) = begun(opened) else { return };
+        self.open.insert(file, Open { inode, at, rest: Vec::new() });
         self.read(disk, file);
         self.tail.ended(file);
         let open = self.open.remove(&file).unwrap();
@@ -249,7 +270,7 @@ impl Collector {
         }
     }
 
-    fn read(&mut self, disk: &Disk, file: FileId) {
+    fn read(&mut self, disk: &Disk, mut file: FileId) {
         loop {
             let open = self.open.get_mut(&file).unwrap();
             let content = &disk.content[&open.inode];
@@ -257,9 +278,10 @@ impl Collector {
             let slice = &slice[..slice.len().min(50)];
             let (size, head) = (content.len() as u64, disk.head(open.inode));
             let step = self.tail.has_read(file, open.at as u64, slice.len() as u64, size, head);
-            if step == Step::BeginAgain {
-                let rest = std::mem::take(&mut open.rest);
-                open.at = 0;
+            if let Step::BeginAgain(next) = step {
+                let Open { inode, rest, .. } = self.open.remove(&file).unwrap();
+                self.open.insert(next, Open { inode, at: 0, rest: Vec::new() });
+                file = next;
                 self.take_rest(&rest);
                 continue;
             }

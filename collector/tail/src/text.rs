@@ -1,0 +1,166 @@
+//! A text: what a file says from its beginning to its end or truncation, and how far it is read.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+use crate::fingerprint::Fingerprint;
+use crate::inode::{Identity, Seen};
+use crate::position::Position;
+
+/// A text's number in this process. Never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub(crate) u64);
+
+/// A range of a text that was sent and isn't acknowledged. Give it back with
+/// [`crate::Tail::acknowledge`] once the records in it are safe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a range that is never acknowledged is read again after a restart"]
+pub struct Ticket {
+    pub(crate) file: FileId,
+    number: u64,
+}
+
+/// The identity of a file that is gone and whose inode another file has: no file's.
+pub(crate) const NOWHERE: Identity = (0, 0);
+
+/// Whether a text is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Not open; `taken` is where it is continued.
+    Closed,
+    Open,
+    /// No file has it any more, and none is looked for: it waits for acknowledgements.
+    Over,
+}
+
+#[derive(Debug)]
+struct Flight {
+    number: u64,
+    up_to: Position,
+    done: bool,
+}
+
+/// A text.
+#[derive(Debug)]
+pub(crate) struct Text {
+    pub(crate) source: usize,
+    /// The name under which its file was judged last.
+    pub(crate) path: PathBuf,
+    /// The last name of it that is read: what rotated names are derived from.
+    pub(crate) base: PathBuf,
+    pub(crate) fingerprint: Fingerprint,
+    /// Everything before it is acknowledged.
+    pub(crate) committed: Position,
+    /// Everything before it was read.
+    pub(crate) read: u64,
+    /// Everything before it is in records. A closed text is read on from here.
+    pub(crate) taken: Position,
+    /// As the last look or read found it.
+    pub(crate) size: u64,
+    /// Its length, once it was read to its end: of a compressed file, and of one that is gone.
+    pub(crate) end: Option<u64>,
+    pub(crate) state: State,
+    /// Not read yet, and to be read from its end.
+    pub(crate) at_end: bool,
+    /// The file that it is read from. Of a closed text this is a guess until that is judged.
+    pub(crate) inode: Option<Identity>,
+    /// The file that had it last, by which it is found again.
+    pub(crate) was: Identity,
+    /// Size and stamp of the compressed file that had it, on record: unchanged, it isn't opened.
+    pub(crate) packed: Option<(u64, u64)>,
+    /// Looks left in which a file that has it is looked for.
+    pub(crate) patience_looks: u32,
+    /// Known from positions, and not seen since.
+    pub(crate) recalled: bool,
+    /// Looks in which the open file had nothing more.
+    pub(crate) looks_at_end: u32,
+    flights: VecDeque<Flight>,
+    next_number: u64,
+}
+
+impl Text {
+    pub(crate) fn new(source: usize, path: PathBuf, was: Identity, from: Position) -> Self {
+        Self {
+            source,
+            base: path.clone(),
+            path,
+            fingerprint: Fingerprint::default(),
+            committed: from,
+            read: from.offset,
+            taken: from,
+            size: from.offset,
+            end: None,
+            state: State::Closed,
+            at_end: false,
+            inode: None,
+            was,
+            packed: None,
+            patience_looks: 0,
+            recalled: false,
+            looks_at_end: 0,
+            flights: VecDeque::new(),
+            next_number: 0,
+        }
+    }
+
+    /// Its file was found under this name.
+    pub(crate) fn name(&mut self, seen: &Seen) {
+        self.path.clone_from(&seen.path);
+        if seen.inside {
+            self.base.clone_from(&seen.path);
+            self.source = seen.source;
+        }
+    }
+
+    /// Whether nothing is known of what it says.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.fingerprint.covered_bytes() == 0
+    }
+
+    /// Whether a file that begins with `head` may have it.
+    pub(crate) fn is_like(&self, head: &[u8]) -> bool {
+        !self.is_blank() && self.fingerprint.fits(head)
+    }
+
+    /// What is known to be there and wasn't read.
+    pub(crate) fn unread_bytes(&self) -> u64 {
+        if self.is_ended() { 0 } else { self.size.saturating_sub(self.read) }
+    }
+
+    /// What is known to be there and isn't acknowledged.
+    pub(crate) fn behind_bytes(&self) -> u64 {
+        self.size.saturating_sub(self.committed.offset)
+    }
+
+    /// Whether it is known to be read to its end.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.end.is_some_and(|end| self.taken.offset >= end)
+    }
+
+    /// Whether all that is in records is acknowledged.
+    pub(crate) fn is_safe(&self) -> bool {
+        self.flights.is_empty() && self.committed.offset >= self.taken.offset
+    }
+
+    pub(crate) fn send(&mut self, file: FileId, up_to: Position) -> Ticket {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.flights.push_back(Flight { number, up_to, done: false });
+        Ticket { file, number }
+    }
+
+    /// Takes an acknowledgement. Whether the committed position has moved.
+    pub(crate) fn acknowledge(&mut self, ticket: Ticket) -> bool {
+        let mut flights = self.flights.iter_mut();
+        if let Some(flight) = flights.find(|flight| flight.number == ticket.number) {
+            flight.done = true;
+        }
+        let before = self.committed;
+        while self.flights.front().is_some_and(|flight| flight.done) {
+            if let Some(flight) = self.flights.pop_front() {
+                self.committed = flight.up_to;
+            }
+        }
+        self.committed != before
+    }
+}

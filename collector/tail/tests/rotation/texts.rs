@@ -1,0 +1,190 @@
+//! Which text a file has, where names and inodes mislead.
+
+use millrace_tail::Event;
+
+use crate::rig::{Collector, Disk};
+use crate::{app, lines, write};
+
+/// Scenario: a file is copied and truncated, and the process killed before it looked again, or
+/// after that and before positions were kept; the copy has lines that weren't read. Guarantee: each
+/// line once: the copy has the text that is on record, and the file another.
+#[test]
+fn a_copy_made_before_a_kill_is_read_on_from_the_record() {
+    for looks in 0..3 {
+        let mut disk = Disk::default();
+        let mut collector = Collector::start(app, false);
+        write(&mut disk, "/l/app.log", 0, 30);
+        collector.looks(&disk, 2);
+        collector.keep();
+        write(&mut disk, "/l/app.log", 30, 33);
+        disk.copy("/l/app.log", "/l/app.log.1");
+        disk.truncate("/l/app.log");
+        collector.acknowledges = false;
+        let before = collector.lines.len();
+        collector.looks(&disk, looks);
+        collector.lines.truncate(before);
+        write(&mut disk, "/l/app.log", 100, 140);
+        collector.kill();
+        collector.looks(&disk, 5);
+        collector.has_sent(&[lines(0, 33), lines(100, 140)].concat());
+    }
+}
+
+/// Scenario: as above, and the copy was compressed and the inode of the plain one used for the next
+/// copy meanwhile. Guarantee: each line once.
+#[test]
+fn an_inode_goes_from_copy_to_copy_and_each_text_is_told() {
+    let mut disk = Disk::default();
+    let mut collector = Collector::start(app, false);
+    write(&mut disk, "/l/app.log", 0, 30);
+    collector.looks(&disk, 2);
+    disk.copy("/l/app.log", "/l/app.log.1");
+    disk.truncate("/l/app.log");
+    write(&mut disk, "/l/app.log", 100, 130);
+    collector.looks(&disk, 3);
+    collector.restart();
+    let free = disk.inode("/l/app.log.1");
+    let packed = disk.pack("/l/app.log.1");
+    disk.delete("/l/app.log.1");
+    disk.use_again(free);
+    disk.copy("/l/app.log", "/l/app.log.2");
+    assert_eq!(disk.inode("/l/app.log.2"), free);
+    disk.truncate("/l/app.log");
+    disk.use_again(packed + 1);
+    write(&mut disk, "/l/app.log", 200, 205);
+    collector.looks(&disk, 5);
+    collector.has_sent(&[lines(0, 30), lines(100, 130), lines(200, 205)].concat());
+}
+
+/// Scenario: a file is gone, and its inode is that of a new one, which a look sees and nobody opens
+/// before positions are kept, the process is killed, and the file moved to a name that nothing of
+/// rotation has. Guarantee: it is read, since it was seen under a name that is.
+#[test]
+fn a_file_that_was_seen_and_not_opened_is_read_under_any_name() {
+    let mut disk = Disk::default();
+    let mut collector = Collector::start(app, false);
+    write(&mut disk, "/l/app.log", 0, 10);
+    collector.looks(&disk, 2);
+    collector.restart();
+    let inode = disk.inode("/l/app.log");
+    disk.delete("/l/app.log");
+    disk.use_again(inode);
+    write(&mut disk, "/l/app.log", 50, 70);
+    collector.look_without_opening(&disk);
+    collector.restart();
+    disk.rename("/l/app.log", "/l/kept");
+    collector.looks(&disk, 3);
+    collector.has_sent(&[lines(0, 10), lines(50, 70)].concat());
+}
+
+/// Scenario: a file on record is gone, and its inode is that of another one, of no concern by its
+/// name. Guarantee: no line of that.
+#[test]
+fn a_foreign_file_with_a_known_inode_is_not_read() {
+    let mut disk = Disk::default();
+    let mut collector = Collector::start(app, false);
+    write(&mut disk, "/l/app.log", 0, 10);
+    collector.looks(&disk, 2);
+    collector.restart();
+    let inode = disk.inode("/l/app.log");
+    disk.delete("/l/app.log");
+    disk.use_again(inode);
+    write(&mut disk, "/l/other", 50, 70);
+    collector.looks(&disk, 5);
+    collector.has_sent(&lines(0, 10));
+}
+
+/// Scenario: while the collector is off a file is compressed, and its inode becomes that of another
+/// compressed file, of which only the beginning is there for long. Guarantee: the rest of the first
+/// is read meanwhile.
+#[test]
+fn a_torn_file_with_a_texts_inode_keeps_nobody_from_the_text() {
+    let mut disk = Disk::default();
+    let mut collector = Collector::start(app, false);
+    write(&mut disk, "/l/app.log", 0, 20);
+    collector.looks(&disk, 2);
+    write(&mut disk, "/l/app.log", 20, 30);
+    let inode = disk.inode("/l/app.log");
+    disk.rename("/l/app.log", "/l/app.log.1");
+    let packed = disk.pack("/l/app.log.1");
+    disk.delete("/l/app.log.1");
+    write(&mut disk, "/l/app.log", 30, 40);
+    write(&mut disk, "/l/app.log.2", 40, 50);
+    disk.use_again(inode);
+    assert_eq!(disk.pack("/l/app.log.2"), inode);
+    disk.torn.insert(inode);
+    disk.delete("/l/app.log.2");
+    disk.use_again(packed + 10);
+    collector.restart();
+    collector.looks(&disk, 5);
+    collector.has_sent(&lines(0, 40));
+    disk.torn.clear();
+    disk.write(inode, |_| {});
+    collector.looks(&disk, 5);
+    collector.has_sent(&lines(0, 50));
+}
+
+/// Scenario: an open file is written, renamed and compressed while nothing can be sent, so that
+/// nothing of it is read; or it had another text before, of which nobody has a copy. Guarantee: its
+/// text is read from the open file alone, once.
+#[test]
+fn a_compressed_file_waits_for_the_open_one_that_it_is_made_of() {
+    for had in [0, 30] {
+        let mut disk = Disk::default();
+        let mut collector = Collector::start(app, false);
+        disk.append("/l/app.log", "");
+        write(&mut disk, "/l/app.log", 0, had);
+        collector.looks(&disk, 2);
+        disk.truncate("/l/app.log");
+        write(&mut disk, "/l/app.log", 30, 40);
+        disk.rename("/l/app.log", "/l/app.log.1");
+        disk.pack("/l/app.log.1");
+        disk.delete("/l/app.log.1");
+        write(&mut disk, "/l/app.log", 40, 50);
+        collector.look_without_reading(&disk);
+        collector.look_without_reading(&disk);
+        collector.looks(&disk, 40);
+        collector.has_sent(&[lines(0, had), lines(30, 50)].concat());
+        assert!(!collector.events.iter().any(|event| matches!(event, Event::Gone { .. })));
+    }
+}
+
+/// Scenario: all files of a name are gone and forgotten; then one is made and rotated between two
+/// looks, also across a start. Guarantee: it is read.
+#[test]
+fn a_name_stays_known_when_its_files_are_gone() {
+    for restarts in [false, true] {
+        let mut disk = Disk::default();
+        let mut collector = Collector::start(app, false);
+        write(&mut disk, "/l/app.log", 0, 10);
+        collector.looks(&disk, 2);
+        disk.delete("/l/app.log");
+        collector.looks(&disk, 50);
+        assert_eq!(collector.tail.totals().files, 0);
+        if restarts {
+            collector.restart();
+        }
+        write(&mut disk, "/l/app.log", 10, 20);
+        disk.rename("/l/app.log", "/l/app.log.1");
+        collector.looks(&disk, 3);
+        collector.has_sent(&lines(0, 20));
+    }
+}
+
+/// Scenario: a copy is shorter than what was read of the original, which is gone; then a start.
+/// Guarantee: nothing of the copy is read again.
+#[test]
+fn a_copy_shorter_than_what_was_read_is_not_read_again() {
+    let mut disk = Disk::default();
+    let mut collector = Collector::start(app, false);
+    write(&mut disk, "/l/app.log", 0, 30);
+    collector.looks(&disk, 2);
+    disk.copy("/l/app.log", "/l/app.log.1");
+    write(&mut disk, "/l/app.log", 30, 40);
+    collector.looks(&disk, 2);
+    disk.delete("/l/app.log");
+    collector.looks(&disk, 50);
+    collector.restart();
+    collector.looks(&disk, 5);
+    collector.has_sent(&lines(0, 40));
+}
