@@ -187,7 +187,8 @@ fn filelog(setting: &Setting<'_>) -> String {
                 "operators: [{{type: regex_parser, regex: '{GROUPS}', \
                  timestamp: {{parse_from: attributes.time, layout_type: gotime, \
                  layout: '2006-01-02T15:04:05.000Z'}}, \
-                 severity: {{parse_from: attributes.level}}}}]"
+                 severity: {{parse_from: attributes.level}}}}, \
+                 {{type: move, from: attributes.message, to: body}}]"
             );
             (include(root), operator, "500")
         }

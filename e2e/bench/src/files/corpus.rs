@@ -1,7 +1,7 @@
 //! The log files that are read: made of words by a seed, the same for every collector.
 //!
-//! Each record has its number in its text. Words are drawn at random, so that compressing them costs
-//! what it costs with real texts.
+//! Each record has its number in its text. Words are drawn at random, so that compressing them
+//! costs what it costs with real texts.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -13,10 +13,38 @@ use super::seen::mark;
 
 /// What lines are made of.
 const WORDS: [&str; 32] = [
-    "request", "order", "payment", "cart", "failed", "user", "timeout", "retry", "inventory",
-    "shipped", "queue", "cache", "miss", "hit", "latency", "connection", "closed", "accepted",
-    "rejected", "session", "token", "expired", "database", "replica", "commit", "rollback", "index",
-    "upload", "customer", "region", "worker", "started",
+    "request",
+    "order",
+    "payment",
+    "cart",
+    "failed",
+    "user",
+    "timeout",
+    "retry",
+    "inventory",
+    "shipped",
+    "queue",
+    "cache",
+    "miss",
+    "hit",
+    "latency",
+    "connection",
+    "closed",
+    "accepted",
+    "rejected",
+    "session",
+    "token",
+    "expired",
+    "database",
+    "replica",
+    "commit",
+    "rollback",
+    "index",
+    "upload",
+    "customer",
+    "region",
+    "worker",
+    "started",
 ];
 /// Frames of a Java trace.
 const FRAMES: usize = 20;

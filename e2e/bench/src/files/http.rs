@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use millrace_wire::decompress::{Decompressor, Encoding};
 use serde_json::{Value, json};
 
 use super::corpus::{CONTAINER, NAMESPACE};
@@ -19,8 +20,8 @@ use super::seen::Seen;
 
 /// The node's name.
 const NODE: &str = "node-1";
-/// A block's bytes, compressed: vlagent's are of 8 MiB before.
-const BODY_MAX_BYTES: usize = 64 << 20;
+/// A block's bytes: vlagent's are of some 8 MiB, less when compressed.
+const BLOCK_MAX_BYTES: usize = 64 << 20;
 /// A client that says nothing for so long is gone.
 const IDLE: Duration = Duration::from_secs(120);
 
@@ -120,10 +121,12 @@ fn serve(mut stream: TcpStream, shared: &Shared) -> Result<()> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(IDLE))?;
     let mut input = BufReader::with_capacity(256 << 10, stream.try_clone()?);
+    let (mut decompressor, mut block) = (Decompressor::new(), Vec::new());
     while let Some((target, body)) = request(&mut input)? {
         let path = target.split('?').next().unwrap_or_default();
         if path == "/insert/native" {
-            shared.seen.take(&zstd::stream::decode_all(body.as_slice())?);
+            decompressor.decompress(Encoding::Zstd, &body, BLOCK_MAX_BYTES, &mut block)?;
+            shared.seen.take(&block);
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
         } else if target.contains("watch=true") {
             stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
@@ -176,7 +179,7 @@ fn request(input: &mut impl BufRead) -> Result<Option<(String, Vec<u8>)>> {
             length = value.trim().parse::<usize>()?;
         }
     }
-    anyhow::ensure!(length <= BODY_MAX_BYTES, "a body of {length} bytes");
+    anyhow::ensure!(length <= BLOCK_MAX_BYTES, "a body of {length} bytes");
     let mut body = vec![0; length];
     input.read_exact(&mut body)?;
     Ok(Some((target, body)))
@@ -207,7 +210,8 @@ mod tests {
         let seen = Arc::new(Seen::new(2));
         let server = StandIn::start(Arc::clone(&seen), &["a".to_owned()]).unwrap();
         let block = zstd::stream::encode_all(mark(1).as_bytes(), 1).unwrap();
-        let head = format!("POST /insert/native?x=1 HTTP/1.1\r\ncontent-length: {}\r\n\r\n", block.len());
+        let head =
+            format!("POST /insert/native?x=1 HTTP/1.1\r\ncontent-length: {}\r\n\r\n", block.len());
         let answer = exchange(&server, &[head.as_bytes(), &block].concat());
         assert!(answer.starts_with("HTTP/1.1 200") && seen.distinct() == 1, "{answer}");
         let pods = exchange(&server, b"GET /api/v1/pods?fieldSelector=x HTTP/1.1\r\n\r\n");

@@ -149,10 +149,8 @@ fn entries(args: &Args, cases: &[Case], memory: &Path) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for case in cases {
         let Side::Files(kind) = case.side else { continue };
-        let peers = [
-            args.filelog.clone().map(Agent::Filelog),
-            args.vlagent.clone().map(Agent::Vlagent),
-        ];
+        let peers =
+            [args.filelog.clone().map(Agent::Filelog), args.vlagent.clone().map(Agent::Vlagent)];
         let peers = peers.into_iter().flatten().filter(|_| !args.profile);
         let mut agents = vec![Agent::Ours(Box::new(Collector::ours(None)?))];
         agents.extend(peers.filter(|peer| peer.can(kind.form())));

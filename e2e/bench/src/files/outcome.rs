@@ -100,13 +100,13 @@ impl Figures {
         let middle = |digits, each: &dyn Fn(&Outcome) -> Option<f64>| {
             median(&all(each)).map(|value| rounded(value, digits))
         };
-        let by_cpu = |run: &Outcome| {
-            is_drain.then(|| run.bytes as f64 / 1e6 / run.cpu_seconds.max(1e-3))
-        };
+        let by_cpu =
+            |run: &Outcome| is_drain.then(|| run.bytes as f64 / 1e6 / run.cpu_seconds.max(1e-3));
         let rates = all(&by_cpu);
         let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
         let most = rates.iter().copied().fold(0.0, f64::max);
-        let lines = |run: &Outcome| is_drain.then(|| run.records as f64 / run.cpu_seconds.max(1e-3));
+        let lines =
+            |run: &Outcome| is_drain.then(|| run.records as f64 / run.cpu_seconds.max(1e-3));
         let latency = |each: &dyn Fn(Latency) -> f64| {
             middle(1, &|run| run.latency.map(each)).unwrap_or_default()
         };

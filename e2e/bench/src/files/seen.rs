@@ -1,7 +1,7 @@
 //! Which records arrived, and when: each has a number of its own in its text.
 //!
-//! The same marker is looked for in whatever a collector sends, as long as that holds the text as it
-//! is: OTLP in protobuf does, and so do the blocks of VictoriaLogs. So one count serves all.
+//! The same marker is looked for in whatever a collector sends, as long as that holds the text as
+//! it is: OTLP in protobuf does, and so do the blocks of VictoriaLogs. So one count serves all.
 //!
 //! Limits: it counts numbers, it doesn't compare texts (the tests of the collector do).
 
