@@ -13,7 +13,8 @@ use crate::peer::Peer;
 #[derive(Debug, Parser)]
 #[command(name = "millrace-bench", version)]
 pub(crate) struct Args {
-    /// Cases by name, or by the word before a dash (`gateway`, `edge`, `engine`, `allocator`);
+    /// Cases by name, or by the word before a dash (`gateway`, `edge`, `engine`, `allocator`,
+    /// `files`);
     /// several parted by commas; `all` for every one.
     #[arg(long, env = "CASE", default_value = "all")]
     pub(crate) case: String,
@@ -40,6 +41,12 @@ pub(crate) struct Args {
     /// absent.
     #[arg(long, env = "PEER_EDGE", value_name = "FILE")]
     peer_edge: Option<PathBuf>,
+    /// The OpenTelemetry Collector with the filelog receiver, to run beside ours on log files.
+    #[arg(long, env = "FILELOG", value_name = "PROGRAM")]
+    pub(crate) filelog: Option<PathBuf>,
+    /// vlagent, likewise.
+    #[arg(long, env = "VLAGENT", value_name = "PROGRAM")]
+    pub(crate) vlagent: Option<PathBuf>,
     /// Where results, settings, logs and flame graphs go.
     #[arg(long, default_value = "target/bench", value_name = "DIR")]
     pub(crate) out: PathBuf,

@@ -2,6 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -17,6 +20,8 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 pub(crate) const PARTITIONS: i32 = 4;
 /// A local broker answers in less, or is broken.
 const TIMEOUT: Duration = Duration::from_secs(20);
+/// How soon a follower notices its end.
+const FOLLOW_POLL: Duration = Duration::from_millis(100);
 
 /// The broker's address and a client for its administration.
 pub(crate) struct Topics {
@@ -80,6 +85,37 @@ impl Topics {
     pub(crate) fn read_all(&self, topic: &str, mut each: impl FnMut(&[u8])) -> Result<()> {
         let marks = self.watermarks(topic)?;
         let mut left: i64 = marks.iter().map(|(low, high)| high - low).sum();
+        let consumer = self.reader(topic)?;
+        while left > 0 {
+            let message = consumer.poll(TIMEOUT).context("the topic went silent")??;
+            each(message.payload().unwrap_or_default());
+            left -= 1;
+        }
+        Ok(())
+    }
+
+    /// Reads a topic as it grows and gives each message to `each`, on a thread of its own.
+    pub(crate) fn follow(
+        &self,
+        topic: &str,
+        mut each: impl FnMut(&[u8]) + Send + 'static,
+    ) -> Result<Follower> {
+        let consumer = self.reader(topic)?;
+        let ends = Arc::new(AtomicBool::new(false));
+        let ending = Arc::clone(&ends);
+        let follow = move || {
+            while !ending.load(Ordering::Acquire) {
+                // The client tries again by itself; what it can't read is missed by the caller.
+                if let Some(Ok(message)) = consumer.poll(FOLLOW_POLL) {
+                    each(message.payload().unwrap_or_default());
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("follower".to_owned()).spawn(follow)?;
+        Ok(Follower { ends, thread: Some(thread) })
+    }
+
+    fn reader(&self, topic: &str) -> Result<BaseConsumer> {
         let mut config = client(&self.bootstrap);
         let consumer: BaseConsumer = config.set("group.id", "bench-reader").create()?;
         let mut list = TopicPartitionList::new();
@@ -87,12 +123,23 @@ impl Topics {
             list.add_partition_offset(topic, partition, Offset::Beginning)?;
         }
         consumer.assign(&list)?;
-        while left > 0 {
-            let message = consumer.poll(TIMEOUT).context("the topic went silent")??;
-            each(message.payload().unwrap_or_default());
-            left -= 1;
+        Ok(consumer)
+    }
+}
+
+/// Follows a topic until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
-        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::dataset::Dataset;
+use crate::files::FilesCase;
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub(crate) enum Side {
     Stages,
     /// No collector: bytes of log files to OTLP.
     Lines,
+    /// Log files to Kafka.
+    Files(FilesCase),
 }
 
 /// A case.
@@ -155,6 +158,13 @@ pub(crate) const ALL: &[Case] = &[
     ours("edge-http", edge("http", "gzip")),
     ours("stages", Side::Stages),
     ours("lines", Side::Lines),
+    ours("files-single-line", Side::Files(FilesCase::SingleLine)),
+    ours("files-multiline", Side::Files(FilesCase::Multiline)),
+    ours("files-regex", Side::Files(FilesCase::Regex)),
+    ours("files-containers", Side::Files(FilesCase::Containers)),
+    ours("files-steady", Side::Files(FilesCase::Steady)),
+    ours("files-many", Side::Files(FilesCase::Many)),
+    ours("files-first-line", Side::Files(FilesCase::FirstLine)),
 ];
 
 /// The cases that a word means: one by its name, or all whose names begin with the word and a dash;
@@ -191,7 +201,7 @@ impl Case {
             Side::Gateway { dataset: Dataset::Logs, .. } => 3_000_000,
             Side::Gateway { dataset: Dataset::Metrics, .. } => 2_000_000,
             Side::Edge(_) => 4_000_000,
-            Side::Stages | Side::Lines => 0,
+            Side::Stages | Side::Lines | Side::Files(_) => 0,
         };
         match size {
             Size::Full => full,

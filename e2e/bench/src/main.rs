@@ -12,6 +12,7 @@ mod broker;
 mod case;
 mod collector;
 mod dataset;
+mod files;
 mod fill;
 mod flame;
 mod lines;
@@ -83,6 +84,7 @@ fn measure(args: &Args) -> Result<()> {
     if !entries.is_empty() {
         run_all(args, &mut entries)?;
     }
+    files::run(args, &cases, &mut tell)?;
     if !args.profile {
         let figures: Vec<Figures> = entries
             .iter()
@@ -109,7 +111,7 @@ fn entries(args: &Args, cases: &[Case]) -> Result<Vec<Entry>> {
     let peer = args.peer()?.map(Collector::peer);
     let mut entries = Vec::new();
     for case in cases {
-        let is_alone = matches!(case.side, Side::Stages | Side::Lines);
+        let is_alone = matches!(case.side, Side::Stages | Side::Lines | Side::Files(_));
         if is_alone || (peer.is_some() && !case.is_for_peers) {
             continue;
         }

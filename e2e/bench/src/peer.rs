@@ -23,7 +23,8 @@ impl Place {
         self
     }
 
-    fn fill(&self, template: &str) -> String {
+    /// The text with each word replaced.
+    pub(crate) fn fill(&self, template: &str) -> String {
         self.0.iter().fold(template.to_owned(), |text, (word, value)| {
             text.replace(&format!("{{{word}}}"), value)
         })

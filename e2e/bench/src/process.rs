@@ -40,6 +40,17 @@ pub(crate) fn usage(pid: u32) -> Result<Usage> {
     })
 }
 
+/// User plus system time of the thread that has used most, in seconds; ended ones don't count.
+pub(crate) fn busiest_thread(pid: u32) -> Result<f64> {
+    let mut most = 0;
+    for task in fs::read_dir(format!("/proc/{pid}/task")).context("no threads")? {
+        // A thread may end meanwhile.
+        let stat = fs::read_to_string(task?.path().join("stat")).unwrap_or_default();
+        most = most.max(cpu_ticks(&stat).unwrap_or(0));
+    }
+    Ok(most as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
 /// `utime` and `stime`: the 12th and 13th fields after the command, which may hold anything and
 /// ends with the last bracket.
 fn cpu_ticks(stat: &str) -> Option<u64> {

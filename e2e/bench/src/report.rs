@@ -141,7 +141,7 @@ fn nanos_each(runs: &[Outcome], seconds: impl Fn(&Outcome) -> Option<f64>) -> Ve
 }
 
 /// The middle value; of an even number the mean of the two in the middle.
-fn median(values: &[f64]) -> Option<f64> {
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
@@ -160,7 +160,8 @@ fn thinned(series: &[u64]) -> Vec<f64> {
         .collect()
 }
 
-fn rounded(value: f64, digits: i32) -> f64 {
+/// A value with so many digits after the point.
+pub(crate) fn rounded(value: f64, digits: i32) -> f64 {
     let scale = 10_f64.powi(digits);
     (value * scale).round() / scale
 }

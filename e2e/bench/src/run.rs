@@ -100,7 +100,9 @@ impl Bench<'_> {
                 self.gateway(dataset, target, delivery, attributes)
             }
             Side::Edge(way) => self.edge(way),
-            Side::Stages | Side::Lines => bail!("{} is no run of a collector", self.case.name),
+            Side::Stages | Side::Lines | Side::Files(_) => {
+                bail!("{} has a harness of its own", self.case.name)
+            }
         }
     }
 

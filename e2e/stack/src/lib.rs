@@ -12,6 +12,7 @@ pub mod http;
 pub mod image;
 pub mod kafka;
 mod kubernetes;
+mod module;
 pub mod node;
 pub mod otelcol;
 pub mod paths;
@@ -22,6 +23,7 @@ pub mod rotel;
 pub mod service;
 pub mod stack;
 pub mod versions;
+pub mod vlagent;
 
 pub use component::Component;
 pub use error::{Result, StackError};

@@ -24,7 +24,8 @@ const BUILDER: &str = "go.opentelemetry.io/collector/cmd/builder";
 /// When a module cannot be fetched or the build fails, with the end of what Go said.
 pub fn build(paths: &Paths, progress: &dyn Progress) -> Result<PathBuf> {
     let version = versions::OTELCOL;
-    let target = paths.cache().join("bin").join(format!("otelcol-{version}")).join("otelcol");
+    let name = format!("otelcol-{version}-{}", versions::OTELCOL_PARTS);
+    let target = paths.cache().join("bin").join(&name).join("otelcol");
     if target.exists() {
         return Ok(target);
     }
@@ -33,7 +34,7 @@ pub fn build(paths: &Paths, progress: &dyn Progress) -> Result<PathBuf> {
         return Ok(target);
     }
     progress.tell(&format!("building the OpenTelemetry Collector {version} (about 150 s)"));
-    let folder = paths.cache().join("go").join(format!("otelcol-{version}"));
+    let folder = paths.cache().join("go").join(&name);
     create_dir(&folder)?;
     write_file(&folder.join("manifest.yaml"), MANIFEST)?;
     let mut command = go();

@@ -12,6 +12,10 @@ pub const COREDNS: &str = "v1.12.4";
 pub const HELM: &str = "v3.22.0";
 /// The OpenTelemetry Collector that ours is compared with; no part of a cluster.
 pub const OTELCOL: &str = "v0.155.0";
+/// Goes up when the parts in `otelcol/manifest.yaml` change: a build with other parts is another.
+pub const OTELCOL_PARTS: u32 = 2;
+/// VictoriaLogs, of which vlagent is built; no part of a cluster.
+pub const VLAGENT: &str = "v1.52.1";
 /// Prometheus, of which the checker of rules is built; no part of a cluster.
 pub const PROMETHEUS: &str = "v0.307.3";
 /// Our own pause program; goes up when `pause/main.go` changes.

@@ -2,23 +2,30 @@
 //! the same variables that `make bench` is given.
 
 use anyhow::Result;
-use millrace_stack::otelcol;
 use millrace_stack::paths::Paths;
+use millrace_stack::{otelcol, vlagent};
 
 use crate::build::{self, Binaries};
 use crate::{say, shell};
 
-/// Measures; with the OpenTelemetry Collector beside ours when `peers`.
+/// Measures; with the OpenTelemetry Collector beside ours when `peers`. Cases of log files that are
+/// asked for by name always have their peers beside them.
 pub(crate) fn run(peers: bool, from: Binaries) -> Result<()> {
     if from == Binaries::Built {
         build::benchmarks()?;
     }
     let mut command = shell::command(&build::release("millrace-bench").to_string_lossy(), &[]);
     command.env("MILLRACE_BIN_DIR", build::release(""));
-    if peers {
-        let program = otelcol::build(&Paths::from_env()?, &say::progress())?;
-        command.env("PEER", format!("{} --config {{config}}", program.display()));
-        command.env("PEER_NAME", "otelcol");
+    let names_files = std::env::var("CASE").is_ok_and(|case| case.contains("files"));
+    if peers || names_files {
+        let paths = Paths::from_env()?;
+        let program = otelcol::build(&paths, &say::progress())?;
+        command.env("FILELOG", &program);
+        command.env("VLAGENT", vlagent::build(&paths, &say::progress())?);
+        if peers {
+            command.env("PEER", format!("{} --config {{config}}", program.display()));
+            command.env("PEER_NAME", "otelcol");
+        }
     }
     shell::run_command(&mut command)
 }

@@ -1,7 +1,10 @@
 //! The one way a producer is set up here: idempotent, all in-sync replicas, and telling us how each
 //! message ended.
 
-use std::sync::{Mutex, PoisonError};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use millrace_config::{Compression, KafkaConnection, SecretError};
@@ -11,7 +14,7 @@ use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
 use rdkafka::message::Message as _;
-use rdkafka::producer::{DeliveryResult, ProducerContext, ThreadedProducer};
+use rdkafka::producer::{BaseProducer, DeliveryResult, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode;
 
 use super::failure::Class;
@@ -32,8 +35,60 @@ pub trait Shipment: Send + Sync + 'static {
     }
 }
 
-/// A producer of shipments.
-pub type Producer<S> = ThreadedProducer<Context<S>>;
+/// How long the producer's thread waits for news before it asks whether to end. The library rounds
+/// a wait down to a millisecond and spins for the rest: of 500 ms that is 0.002 core, of the 100 ms
+/// of its own threaded producer 0.01. An end waits for it.
+const POLL: Duration = Duration::from_millis(500);
+
+/// A producer of shipments, with a thread that tells each how it ended. Clones are the same one.
+pub struct Producer<S: Shipment> {
+    inner: Arc<BaseProducer<Context<S>>>,
+    thread: Arc<Deliveries>,
+}
+
+impl<S: Shipment> Producer<S> {
+    fn new(inner: BaseProducer<Context<S>>) -> Result<Self, std::io::Error> {
+        let inner = Arc::new(inner);
+        let ends = Arc::new(AtomicBool::new(false));
+        let (polled, ending) = (Arc::clone(&inner), Arc::clone(&ends));
+        let poll = move || {
+            while !ending.load(Ordering::Acquire) {
+                polled.poll(POLL);
+            }
+        };
+        let thread = thread::Builder::new().name("kafka-deliveries".into()).spawn(poll)?;
+        Ok(Self { inner, thread: Arc::new(Deliveries { ends, thread: Some(thread) }) })
+    }
+}
+
+impl<S: Shipment> Clone for Producer<S> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), thread: Arc::clone(&self.thread) }
+    }
+}
+
+impl<S: Shipment> Deref for Producer<S> {
+    type Target = BaseProducer<Context<S>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.inner
+    }
+}
+
+/// A producer's thread, which ends with the last clone.
+struct Deliveries {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Deliveries {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
 
 /// A producer that could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -117,10 +172,11 @@ pub fn create<S: Shipment>(
         // Level 1 is a quarter cheaper than the default 3 and packs OTLP no worse.
         config.set("compression.level", "1");
     }
-    Ok(config.create_with_context(Context {
+    let producer = config.create_with_context(Context {
         last_error: Mutex::new(None),
         _shipments: std::marker::PhantomData,
-    })?)
+    })?;
+    Ok(Producer::new(producer)?)
 }
 
 /// Marks which shipments a context ends, without owning one.

@@ -157,7 +157,7 @@ impl Worker {
 
     pub(super) fn send(&mut self, now: Instant, ending: bool) -> bool {
         if ending || self.outbox.is_due(now) {
-            self.outbox.close(&mut self.tail);
+            self.outbox.close(&mut self.tail, now);
         }
         self.outbox.advance(&mut self.tail, now)
     }

@@ -1,0 +1,72 @@
+//! A program that is built from its Go module, once, into the cache: for checking and comparing,
+//! not for the stack.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::binaries::{go, locked};
+use crate::error::Result;
+use crate::paths::Paths;
+use crate::progress::Progress;
+use crate::service::{create_dir, io_error, run, write_file};
+use crate::versions;
+
+/// Where a program comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Module {
+    /// The name of its folder in the cache.
+    pub(crate) folder: &'static str,
+    /// The module on the proxy.
+    pub(crate) module: &'static str,
+    pub(crate) version: &'static str,
+    /// The program's folder in the module, and its name: the same.
+    pub(crate) program: &'static str,
+    /// The folder that it is in.
+    pub(crate) parent: &'static str,
+    /// Whether C's libraries are linked in, as its own builds have them.
+    pub(crate) links_c: bool,
+    /// Seconds that a first build takes on two idle cores.
+    pub(crate) usual_seconds: u32,
+}
+
+impl Module {
+    /// Builds it unless the cache has it, and gives the program's path.
+    pub(crate) fn build(&self, paths: &Paths, progress: &dyn Progress) -> Result<PathBuf> {
+        let Self { folder, module, version, program, parent, links_c, usual_seconds } = self;
+        let name = format!("{folder}-{version}");
+        let target = paths.cache().join("bin").join(&name).join(program);
+        if target.exists() {
+            return Ok(target);
+        }
+        let _lock = locked(paths, progress)?;
+        if target.exists() {
+            return Ok(target);
+        }
+        progress.tell(&format!("building {program} {version} (about {usual_seconds} s)"));
+        let folder = paths.cache().join("go").join(&name);
+        create_dir(&folder)?;
+        let (major, minor) = versions::OLDEST_GO;
+        let text = format!(
+            "module millrace.dev/cache/{program}\n\ngo {major}.{minor}\n\n\
+             require {module} {version}\n"
+        );
+        write_file(&folder.join("go.mod"), &text)?;
+        if let Some(parent) = target.parent() {
+            create_dir(parent)?;
+        }
+        let partial = target.with_extension("partial");
+        let mut command = go();
+        if *links_c {
+            command.env("CGO_ENABLED", "1");
+        }
+        command
+            .args(["build", "-mod=mod", "-trimpath", "-o"])
+            .arg(&partial)
+            .arg(format!("{module}/{parent}/{program}"))
+            .current_dir(&folder);
+        run(&format!("build {program}"), &mut command)?;
+        fs::rename(&partial, &target)
+            .map_err(io_error(format!("rename {} into place", partial.display())))?;
+        Ok(target)
+    }
+}
