@@ -47,8 +47,8 @@ pub struct Args {
     #[arg(long, env = "MILLRACE_CLUSTER_ASSIGNS_USER_IDS")]
     pub cluster_assigns_user_ids: bool,
 
-    /// The ClusterRoleBinding whose subjects may watch pods: accounts of pools that read containers'
-    /// files are put there. Without it that right is given by others.
+    /// The ClusterRoleBinding whose subjects may watch pods: accounts of pools that read
+    /// containers' files are put there. Without it that right is given by others.
     #[arg(long, env = "MILLRACE_POD_ACCESS_BINDING")]
     pub pod_access_binding: Option<String>,
 

@@ -340,7 +340,7 @@ impl Judge<'_> {
     fn pod_names(&mut self, field: &str, names: &[String]) {
         if names.len() > POD_NAMES_MAX {
             let number = names.len();
-            self.say(field, &format!("{number} names: write {POD_NAMES_MAX} at most"));
+            self.say(field, format!("{number} names: write {POD_NAMES_MAX} at most"));
         }
         let beginning = |name: &str| name.strip_suffix('*').unwrap_or(name).contains('*');
         if names.iter().any(|name| name.is_empty() || beginning(name)) {

@@ -54,8 +54,8 @@ impl Metadata {
 
     /// What becomes of it, and how many attributes had no room.
     pub(crate) fn pod(&self, rules: &Rules) -> (Pod, u64) {
-        let mut pod = Pod::default();
-        pod.is_off = self.annotations.get(OFF_ANNOTATION).is_some_and(|value| value == "off");
+        let is_off = self.annotations.get(OFF_ANNOTATION).is_some_and(|value| value == "off");
+        let mut attributes = Vec::new();
         let (mut bytes, mut left_out) = (0, 0);
         let mut put = |name: String, value: &str| {
             let more = name.len() + value.len();
@@ -64,7 +64,7 @@ impl Metadata {
                 return;
             }
             bytes += more;
-            pod.attributes.push((name, value.to_owned()));
+            attributes.push((name, value.to_owned()));
         };
         put("k8s.node.name".to_owned(), &rules.node);
         for (name, value) in owner::attributes(&self.owner_references, &self.labels) {
@@ -78,7 +78,7 @@ impl Metadata {
                 put(format!("k8s.pod.{kind}.{name}"), value);
             }
         }
-        (pod, left_out)
+        (Pod { attributes, is_off }, left_out)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Which accounts are known to be in the ClusterRoleBinding of those that may watch pods, so that it
-//! isn't read at each reconcile. Losing it costs one read.
+//! Which accounts are known to be in the ClusterRoleBinding of those that may watch pods, so that
+//! it isn't read at each reconcile. Losing it costs one read.
 
 use std::collections::BTreeSet;
 

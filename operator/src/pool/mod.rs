@@ -1,7 +1,8 @@
 //! What edge and gateway pools share: names, labels, secrets as files, the pod template, and how
 //! their workloads and pods are read; pods that try a change; the number that autoscalers write.
 //!
-//! Only `observe`, `pod_access`, `scale` and `try_pods` hold a client. Everything else turns values into values.
+//! Only `observe`, `pod_access`, `scale` and `try_pods` hold a client. Everything
+//! else turns values into values.
 
 pub mod connection;
 pub mod member;
