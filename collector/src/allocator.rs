@@ -34,8 +34,8 @@ pub(crate) const NAME: &str = if cfg!(feature = "jemalloc") {
 /// time. Larger processes have the room, and more cores that would wait for each other.
 const ONE_ARENA_BELOW_BYTES: u64 = 256 << 20;
 
-/// Fits glibc's allocator to the memory limit. To be called before the first thread starts: an arena
-/// that is there stays.
+/// Fits glibc's allocator to the memory limit. To be called before the first thread starts: an
+/// arena that is there stays.
 pub(crate) fn fit(limit_bytes: u64) {
     if limit_bytes < ONE_ARENA_BELOW_BYTES {
         one_arena();

@@ -9,6 +9,7 @@ mod edge;
 mod gateway;
 mod pipeline;
 mod pods;
+mod receivers;
 mod rollout;
 pub(crate) mod rules;
 mod schema;
@@ -23,11 +24,9 @@ pub use connection::{
     SaslMechanism, SecretRef,
 };
 pub use edge::{
-    Acknowledge, Compression, ContainersReceiver, EdgeBuffer, EdgeMode, EdgePool, EdgePoolSpec,
-    EdgePoolStatus, EdgeRolloutSettings, EdgeSettings, EdgeSignal, FilesReceiver, IpFamily,
-    IpFamilyPolicy, Multiline, OtlpReceiver, Parse, ParseFormat, PartitionBy, PendingChange,
-    PendingStage, Receivers, ServerTls, ServiceSettings, ServiceType, StartAt, TimeFormat,
-    Timestamp, TrafficPolicy,
+    Acknowledge, Compression, EdgeBuffer, EdgeMode, EdgePool, EdgePoolSpec, EdgePoolStatus,
+    EdgeRolloutSettings, EdgeSettings, EdgeSignal, IpFamily, IpFamilyPolicy, PartitionBy,
+    PendingChange, PendingStage, ServiceSettings, ServiceType, TrafficPolicy,
 };
 pub use gateway::{
     Delivery, GatewayPool, GatewayPoolSpec, GatewayPoolStatus, GatewaySettings, GatewaySignal,
@@ -41,6 +40,10 @@ pub use pipeline::{
 pub use pods::{
     CpuRange, DisruptionBudgetSettings, ExtraMetadata, MemoryRange, NetworkPolicySettings,
     PodTemplate, Resources,
+};
+pub use receivers::{
+    ContainersReceiver, FilesReceiver, Multiline, OtlpReceiver, Parse, ParseFormat, Receivers,
+    ServerTls, StartAt, TimeFormat, Timestamp,
 };
 pub use rollout::{
     CanarySettings, RolloutFigures, RolloutReport, RolloutSettings, RolloutStage, RolloutStatus,

@@ -19,7 +19,7 @@ const HEARTBEAT_MAX: Duration = Duration::from_secs(3);
 /// `fetch.max.bytes` unless a single batch is longer.
 const MAX_ANSWER_BYTES: u64 = 512 << 20;
 
-/// The shortest limit for an answer: librdkafka takes no less than 1,000 bytes as the longest message.
+/// The shortest limit for an answer: librdkafka's least for its longest message.
 const MIN_ANSWER_BYTES: u64 = 1_000;
 
 /// When an insert may be sent, relative to the commit that names it.

@@ -1,0 +1,325 @@
+//! What an edge pool takes in: OTLP from clients, log files of its nodes; and how lines are parsed.
+//!
+//! Each receiver is a block of its own, whose rules stand beside it.
+
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+
+use super::connection::SecretRef;
+use super::pods::yes;
+use super::rules;
+
+/// Where an edge pool's records come from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Receivers {
+    /// OTLP over gRPC (port 4317) and HTTP (port 4318).
+    #[serde(default)]
+    pub otlp: OtlpReceiver,
+    /// What the containers of each pod's node write to their standard output and error. Needs mode
+    /// DaemonSet, the signal logs, and a namespace in which pods may mount /var/log of the node.
+    /// Default: not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub containers: Option<ContainersReceiver>,
+    /// Other log files below /var/log of each pod's node, likewise. At most 16 entries. Default:
+    /// none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub files: Vec<FilesReceiver>,
+}
+
+/// What containers write.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = containers_rules)]
+pub struct ContainersReceiver {
+    /// Where files are begun that were there before this pool first read: Beginning or End.
+    #[serde(default)]
+    pub start_at: StartAt,
+    /// Namespaces whose pods are read, at most 64. Default: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
+    pub namespaces: Vec<String>,
+    /// Namespaces whose pods are not read, likewise. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
+    pub exclude_namespaces: Vec<String>,
+    /// Watch the pods of each node, so that records have their labels, annotations, node and owner,
+    /// and pods may say `millrace.dev/logs: "off"`. The pool's account gets the right to list and
+    /// watch pods. If false, records have what a file's path says, and pods have no token.
+    #[serde(default = "yes")]
+    pub watch_pods: bool,
+    /// Labels of pods that become attributes of the resource (k8s.pod.label.NAME): names, or
+    /// beginnings with a `*` behind them. Default: all (`*`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(max = 64),
+        inner(length(min = 1, max = 317), regex(pattern = r"^[^*]*\*?$"))
+    )]
+    pub labels: Option<Vec<String>>,
+    /// Annotations of pods that become attributes (k8s.pod.annotation.NAME), likewise. Default:
+    /// none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 64),
+        inner(length(min = 1, max = 317), regex(pattern = r"^[^*]*\*?$"))
+    )]
+    pub annotations: Vec<String>,
+    /// What of a line becomes fields of its record. Default: nothing; the line is the body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parse: Option<Parse>,
+}
+
+impl Default for ContainersReceiver {
+    fn default() -> Self {
+        Self {
+            start_at: StartAt::default(),
+            namespaces: Vec::new(),
+            exclude_namespaces: Vec::new(),
+            watch_pods: yes(),
+            labels: None,
+            annotations: Vec::new(),
+            parse: None,
+        }
+    }
+}
+
+fn containers_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "!has(self.watchPods) || self.watchPods || (!has(self.labels) && !has(self.annotations))",
+        "labels and annotations are known from the watch of pods: remove them, or watchPods: false",
+    );
+}
+
+/// Log files of nodes: lines of text.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = files_rules)]
+pub struct FilesReceiver {
+    /// The files, as glob patterns below /var/log: `*` and `?` within a name, `**` for any
+    /// directories.
+    #[schemars(length(min = 1, max = 16), inner(length(max = 255)))]
+    pub include: Vec<String>,
+    /// Those of them that are not read, likewise. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(max = 255)))]
+    pub exclude: Vec<String>,
+    /// Where files are begun that were there before this pool first read: Beginning or End.
+    #[serde(default)]
+    pub start_at: StartAt,
+    /// Lines that are one record together. Default: each line is a record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub multiline: Option<Multiline>,
+    /// What of a record's text becomes its fields. Default: nothing; the text is the body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parse: Option<Parse>,
+}
+
+/// Lines that are one record together: by how a record begins, or by indentation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = multiline_rules)]
+pub struct Multiline {
+    /// A regular expression (RE2's syntax): a line in which it is found begins a record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub start: Option<String>,
+    /// A line that begins with a space or a tab belongs to the record before it.
+    #[serde(default)]
+    pub indented: bool,
+}
+
+/// What of a record's text becomes fields of the record. A text that doesn't have the format is a
+/// record as it stands, and counted. No field can take the place of an attribute that the collector
+/// writes: it is kept under its name behind `line.`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = parse_rules)]
+pub struct Parse {
+    /// What the text is taken for: None, JSON (an object; its members are fields), Logfmt
+    /// (name=value pairs) or Regex (the pattern's groups that have names).
+    #[serde(default)]
+    pub format: ParseFormat,
+    /// With Regex: a regular expression (RE2's syntax) with named groups, as in
+    /// `^(?P<time>\S+) (?P<level>[A-Z]+) (?P<message>.*)$`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub pattern: Option<String>,
+    /// Names of the field that becomes the body. Empty: the body stays the whole text. Default:
+    /// message, msg.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 8), inner(length(min = 1, max = 255)))]
+    pub body: Option<Vec<String>>,
+    /// Names of the field that becomes the severity. Default: level, severity, lvl.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 8), inner(length(min = 1, max = 255)))]
+    pub severity: Option<Vec<String>>,
+    /// The field that becomes the record's time. Default: none; the time is the container's, or
+    /// when the line was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timestamp: Option<Timestamp>,
+}
+
+/// The field that becomes a record's time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = timestamp_rules)]
+pub struct Timestamp {
+    /// Its names.
+    #[schemars(length(min = 1, max = 8), inner(length(min = 1, max = 255)))]
+    pub fields: Vec<String>,
+    /// How the time is written: RFC3339 (also with a space for the T, a comma for the point, and
+    /// without an offset, which is UTC then), UnixSeconds (with or without a fraction), UnixMillis,
+    /// UnixMicros, UnixNanos or Layout.
+    #[serde(default)]
+    pub format: TimeFormat,
+    /// With Layout: the layout, as in `%d/%b/%Y:%H:%M:%S %z`. %Y, %m or %b, %d or %e, %H, %M and %S
+    /// must be there once; %f (a fraction) and %z (an offset) may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 60))]
+    pub layout: Option<String>,
+}
+
+/// What a record's text is taken for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ParseFormat {
+    /// Nothing: it is the body.
+    #[default]
+    None,
+    /// An object of JSON.
+    #[serde(rename = "JSON")]
+    Json,
+    /// Pairs of name=value.
+    Logfmt,
+    /// Whatever a pattern says.
+    Regex,
+}
+
+/// How a field's time is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum TimeFormat {
+    /// As in 2026-11-25T04:00:00.123Z.
+    #[default]
+    #[serde(rename = "RFC3339")]
+    Rfc3339,
+    /// A number of seconds since 1970.
+    UnixSeconds,
+    /// A number of milliseconds.
+    UnixMillis,
+    /// A number of microseconds.
+    UnixMicros,
+    /// A number of nanoseconds.
+    UnixNanos,
+    /// By a layout.
+    Layout,
+}
+
+/// Where a file is begun that isn't on record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum StartAt {
+    /// With its first byte.
+    #[default]
+    Beginning,
+    /// With what is written from then on; files that appear later are read from their first byte.
+    End,
+}
+
+impl Receivers {
+    /// Whether files of the node are read.
+    #[must_use]
+    pub fn reads_files(&self) -> bool {
+        self.containers.is_some() || !self.files.is_empty()
+    }
+
+    /// Whether pods of the node are watched.
+    #[must_use]
+    pub fn watches_pods(&self) -> bool {
+        self.containers.as_ref().is_some_and(|containers| containers.watch_pods)
+    }
+}
+
+fn files_rules(schema: &mut Schema) {
+    for list in ["include", "exclude"] {
+        rules::rule(
+            schema,
+            &format!(
+                "!has(self.{list}) || self.{list}.all(it, it.startsWith('/var/log/') \
+                 && !it.contains('/../'))"
+            ),
+            "only /var/log of a node is mounted: write patterns below it, for example \
+             /var/log/nginx/*.log",
+        );
+    }
+}
+
+fn multiline_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "has(self.start) != (has(self.indented) && self.indented)",
+        "write one of start and indented: true",
+    );
+}
+
+fn parse_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "has(self.pattern) == (has(self.format) && self.format == 'Regex')",
+        "format Regex and pattern go together: write both, or neither",
+    );
+    rules::rule(
+        schema,
+        "!has(self.pattern) || self.pattern.contains('(?P<') || self.pattern.contains('(?<')",
+        "no group of the pattern has a name: write one at least, for example (?P<level>[A-Z]+)",
+    );
+    rules::rule(
+        schema,
+        "has(self.format) && self.format != 'None' \
+         || !(has(self.body) || has(self.severity) || has(self.timestamp))",
+        "nothing is parsed, so no field has a place: write format: JSON, Logfmt or Regex",
+    );
+    for (one, other) in [("body", "severity"), ("body", "timestamp"), ("severity", "timestamp")] {
+        let names = |list: &str| match list {
+            "timestamp" => "self.timestamp.fields".to_owned(),
+            list => format!("self.{list}"),
+        };
+        let (first, second) = (names(one), names(other));
+        rules::rule(
+            schema,
+            &format!(
+                "!has(self.{one}) || !has(self.{other}) || !{first}.exists(it, it in {second})"
+            ),
+            "a field has one place: write its name in one of body, severity and timestamp",
+        );
+    }
+}
+
+fn timestamp_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "has(self.layout) == (has(self.format) && self.format == 'Layout')",
+        "format Layout and layout go together: write both, or neither",
+    );
+}
+
+/// The OTLP receiver. Its limits on message size, connections and time are the collector's own.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OtlpReceiver {
+    /// Encrypts both ports. Default: not encrypted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ServerTls>,
+}
+
+/// Encryption of a listener.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerTls {
+    /// A Secret of type kubernetes.io/tls: keys tls.crt and tls.key. A change of its content rolls
+    /// the pods.
+    pub certificate_secret_ref: SecretRef,
+    /// A Secret whose key ca.crt signed the clients' certificates: only clients that show one are
+    /// let in. Default: any client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_ca_secret_ref: Option<SecretRef>,
+}
