@@ -205,7 +205,7 @@ impl Lab {
         self.gateway_into(name, GROUP, Variant::Json, extra)
     }
 
-    /// The same, with more below the Kafka receiver: one worker, unless that says how many.
+    /// The same, with more below the Kafka receiver, the number of workers among it.
     ///
     /// # Errors
     /// When it isn't ready in time.
@@ -225,7 +225,7 @@ impl Lab {
         variant: Variant,
         extra: &str,
     ) -> Result<Collector> {
-        let settings = self.gateway_settings(group, variant, "", extra);
+        let settings = self.gateway_settings(group, variant, "    workers: 1\n", extra);
         self.collector(name, Ports::free()?, &settings)
     }
 
@@ -237,10 +237,9 @@ impl Lab {
         exporter: &str,
     ) -> String {
         let (attributes, database) = (variant.name(), variant.database());
-        let workers = if receiver.contains("workers:") { "" } else { "    workers: 1\n" };
         format!(
             "receivers:\n  kafka:\n    connection: {{bootstrapServers: [\"{}\"]}}\n    \
-             groupId: {group}\n{workers}    sessionTimeoutSeconds: 6\n{receiver}\
+             groupId: {group}\n    sessionTimeoutSeconds: 6\n{receiver}\
              exporters:\n  clickhouse:\n    endpoints: [\"{}\"]\n    database: {database}\n    \
              attributes: {attributes}\n    \
              credentials: {{usernameFile: \"{}\", passwordFile: \"{}\"}}\n{exporter}",

@@ -16,8 +16,8 @@ const SPANS: u64 = 100_000;
 const RATE: u64 = 10_000;
 /// For a load of a hundred thousand spans on a busy machine, rebalances included.
 const LIMIT: Duration = Duration::from_secs(240);
-/// For a gateway that has nothing twice.
-const ONCE: &str = "    delivery: EffectivelyOnce\n";
+/// For a gateway of one worker that has nothing twice.
+const ONCE: &str = "    workers: 1\n    delivery: EffectivelyOnce\n";
 
 fn rows(lab: &Lab) -> Result<u64> {
     Ok(lab.engine.query("SELECT count() FROM otel.otel_traces")?.trim().parse()?)
@@ -170,7 +170,7 @@ fn messages_that_are_too_long_become_dead_letters_without_their_bytes() {
 fn members_of_the_brokers_protocol_come_and_go_without_loss_or_doubles() {
     let lab = Lab::start().unwrap();
     let edge = lab.edge().unwrap();
-    let receiver = "    groupProtocol: Consumer\n    delivery: EffectivelyOnce\n";
+    let receiver = "    workers: 1\n    groupProtocol: Consumer\n    delivery: EffectivelyOnce\n";
     let member = |name: &str| lab.gateway_with(name, receiver, "").unwrap();
     let works = |gateway: &Collector| {
         wait::until("a member to have work", LIMIT, || {

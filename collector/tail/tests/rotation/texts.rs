@@ -5,16 +5,22 @@ use millrace_tail::Event;
 use crate::rig::{Collector, Disk};
 use crate::{app, lines, write};
 
+/// A file of so many lines, and a collector that has sent them.
+fn begun(count: usize) -> (Disk, Collector) {
+    let mut disk = Disk::default();
+    let mut collector = Collector::start(app, false);
+    write(&mut disk, "/l/app.log", 0, count);
+    collector.looks(&disk, 2);
+    (disk, collector)
+}
+
 /// Scenario: a file is copied and truncated, and the process killed before it looked again, or
 /// after that and before positions were kept; the copy has lines that weren't read. Guarantee: each
 /// line once: the copy has the text that is on record, and the file another.
 #[test]
 fn a_copy_made_before_a_kill_is_read_on_from_the_record() {
     for looks in 0..3 {
-        let mut disk = Disk::default();
-        let mut collector = Collector::start(app, false);
-        write(&mut disk, "/l/app.log", 0, 30);
-        collector.looks(&disk, 2);
+        let (mut disk, mut collector) = begun(30);
         collector.keep();
         write(&mut disk, "/l/app.log", 30, 33);
         disk.copy("/l/app.log", "/l/app.log.1");
@@ -34,10 +40,7 @@ fn a_copy_made_before_a_kill_is_read_on_from_the_record() {
 /// copy meanwhile. Guarantee: each line once.
 #[test]
 fn an_inode_goes_from_copy_to_copy_and_each_text_is_told() {
-    let mut disk = Disk::default();
-    let mut collector = Collector::start(app, false);
-    write(&mut disk, "/l/app.log", 0, 30);
-    collector.looks(&disk, 2);
+    let (mut disk, mut collector) = begun(30);
     disk.copy("/l/app.log", "/l/app.log.1");
     disk.truncate("/l/app.log");
     write(&mut disk, "/l/app.log", 100, 130);
@@ -61,10 +64,7 @@ fn an_inode_goes_from_copy_to_copy_and_each_text_is_told() {
 /// rotation has. Guarantee: it is read, since it was seen under a name that is.
 #[test]
 fn a_file_that_was_seen_and_not_opened_is_read_under_any_name() {
-    let mut disk = Disk::default();
-    let mut collector = Collector::start(app, false);
-    write(&mut disk, "/l/app.log", 0, 10);
-    collector.looks(&disk, 2);
+    let (mut disk, mut collector) = begun(10);
     collector.restart();
     let inode = disk.inode("/l/app.log");
     disk.delete("/l/app.log");
@@ -81,10 +81,7 @@ fn a_file_that_was_seen_and_not_opened_is_read_under_any_name() {
 /// name. Guarantee: no line of that.
 #[test]
 fn a_foreign_file_with_a_known_inode_is_not_read() {
-    let mut disk = Disk::default();
-    let mut collector = Collector::start(app, false);
-    write(&mut disk, "/l/app.log", 0, 10);
-    collector.looks(&disk, 2);
+    let (mut disk, mut collector) = begun(10);
     collector.restart();
     let inode = disk.inode("/l/app.log");
     disk.delete("/l/app.log");
@@ -99,10 +96,7 @@ fn a_foreign_file_with_a_known_inode_is_not_read() {
 /// is read meanwhile.
 #[test]
 fn a_torn_file_with_a_texts_inode_keeps_nobody_from_the_text() {
-    let mut disk = Disk::default();
-    let mut collector = Collector::start(app, false);
-    write(&mut disk, "/l/app.log", 0, 20);
-    collector.looks(&disk, 2);
+    let (mut disk, mut collector) = begun(20);
     write(&mut disk, "/l/app.log", 20, 30);
     let inode = disk.inode("/l/app.log");
     disk.rename("/l/app.log", "/l/app.log.1");
@@ -154,10 +148,7 @@ fn a_compressed_file_waits_for_the_open_one_that_it_is_made_of() {
 #[test]
 fn a_name_stays_known_when_its_files_are_gone() {
     for restarts in [false, true] {
-        let mut disk = Disk::default();
-        let mut collector = Collector::start(app, false);
-        write(&mut disk, "/l/app.log", 0, 10);
-        collector.looks(&disk, 2);
+        let (mut disk, mut collector) = begun(10);
         disk.delete("/l/app.log");
         collector.looks(&disk, 50);
         assert_eq!(collector.tail.totals().files, 0);
@@ -175,10 +166,7 @@ fn a_name_stays_known_when_its_files_are_gone() {
 /// Guarantee: nothing of the copy is read again.
 #[test]
 fn a_copy_shorter_than_what_was_read_is_not_read_again() {
-    let mut disk = Disk::default();
-    let mut collector = Collector::start(app, false);
-    write(&mut disk, "/l/app.log", 0, 30);
-    collector.looks(&disk, 2);
+    let (mut disk, mut collector) = begun(30);
     disk.copy("/l/app.log", "/l/app.log.1");
     write(&mut disk, "/l/app.log", 30, 40);
     collector.looks(&disk, 2);
