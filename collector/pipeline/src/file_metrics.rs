@@ -102,8 +102,8 @@ impl FileMetrics {
             )?,
             unwatched: gauge(
                 "millrace_files_unwatched_directories",
-                "Directories of log files that cannot be watched, since a limit of inotify is \
-                 reached: while there are any, all are walked every second at most.",
+                "Directories of log files that cannot be watched (a limit of inotify is reached, or \
+                 a network file system): while there are any, all are walked every second at most.",
             )?,
             events_lost: counter(
                 "millrace_files_events_lost_total",

@@ -13,7 +13,7 @@ use millrace_tail::Identity;
 
 use super::source::Source;
 use super::walk::{Apart, Look, Walk, identity};
-use super::watch::{WATCHES_MAX, Watch};
+use super::watch::{Watch, watches_max};
 
 /// The longest time between two walks: what raises no event (a network file system, a file that is
 /// mounted elsewhere) is found after it. With 11,000 files a walk takes 40 ms: 0.0015 core.
@@ -33,7 +33,7 @@ pub(super) struct Finding {
 
 impl Default for Finding {
     fn default() -> Self {
-        Self { walk_interval: WALK_INTERVAL, watches: WATCHES_MAX }
+        Self { walk_interval: WALK_INTERVAL, watches: watches_max() }
     }
 }
 

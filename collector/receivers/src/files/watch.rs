@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -15,11 +16,30 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::fs::statfs;
 use rustix::io::Errno;
 
 /// The most directories that are watched: two for each file that may be known, a pod's and its
 /// container's. The kernel holds some 1 KiB for each: 64 MiB.
 pub(super) const WATCHES_MAX: usize = 65_536;
+
+/// The share of the node's limit that is used: the kubelet and others watch as well, as root.
+const WATCHES_SHARE: usize = 2;
+
+/// Where the node says how many directories a user may watch.
+const NODES_LIMIT: &str = "/proc/sys/fs/inotify/max_user_watches";
+
+/// File systems on which others write without an event here: NFS, SMB (three), FUSE, 9P, Ceph, AFS.
+const SILENT: [u64; 8] = [
+    0x6969,
+    0x517b,
+    0xff53_4d42,
+    0xfe53_4d42,
+    0x6573_5546,
+    0x0102_1997,
+    0x00c3_6400,
+    0x5346_414f,
+];
 
 /// Bytes of events that are read at once: some 2,000 events with names of 16 bytes.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -166,8 +186,17 @@ impl Watch {
         }
         if !is_known && !self.is_full && self.by_path.len() >= self.most {
             self.is_full = true;
-            let most = self.most;
-            self.say(format_args!("{most} are watched"), "(none: that is this program's limit)");
+            self.say(
+                format_args!(
+                    "{} are watched, half of what the node allows and {WATCHES_MAX} at most",
+                    self.most
+                ),
+                "fs.inotify.max_user_watches",
+            );
+        }
+        if !is_known && !self.is_full && is_silent(path) {
+            self.unwatched += 1;
+            return self.say("there are no events on network file systems", "(none)");
         }
         let Some(kernel) = self.kernel.as_ref().filter(|_| is_known || !self.is_full) else {
             self.unwatched += 1;
@@ -184,7 +213,7 @@ impl Watch {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => self.forget(|it, _| it == path),
             Err(error) => {
                 self.unwatched += 1;
-                self.say(error, "(none: see the error)");
+                self.say(error, "(none)");
             }
         }
     }
@@ -230,13 +259,14 @@ impl Watch {
         }
     }
 
+    /// Says once why not all is watched.
     fn say(&mut self, why: impl std::fmt::Display, sysctl: &str) {
         if !std::mem::replace(&mut self.has_said, true) {
             tracing::error!(
                 %why,
                 sysctl,
                 "not all directories of log files can be watched: all are walked, every second at \
-                 most, which takes more CPU time; raise the node's limit"
+                 most, which takes more CPU time; if a limit of the node is reached, raise it"
             );
         }
     }
@@ -341,4 +371,16 @@ impl Watch {
         });
         muted
     }
+}
+
+/// How many directories this process may watch.
+pub(super) fn watches_max() -> usize {
+    let limit = fs::read_to_string(NODES_LIMIT).ok().and_then(|text| text.trim().parse().ok());
+    limit.map_or(WATCHES_MAX, |limit: usize| WATCHES_MAX.min(limit / WATCHES_SHARE))
+}
+
+/// Whether a directory is on a file system on which others write without an event here.
+fn is_silent(path: &Path) -> bool {
+    let kind = statfs(path).ok().and_then(|found| u64::try_from(found.f_type).ok());
+    kind.is_some_and(|kind| SILENT.contains(&kind))
 }
