@@ -1,8 +1,8 @@
 //! Probes and metrics over HTTP/1: `/livez`, `/readyz`, `/metrics`. Nothing here shows settings,
 //! records or secrets.
 //!
-//! A connection is for one request. Whoever comes is let in, and the oldest of too many goes: an
-//! answer takes milliseconds, so that a probe gets its own whatever others hold open.
+//! A connection serves one request. Every connection is accepted, and above the limit the oldest is
+//! closed: an answer takes milliseconds, so open connections of others can't block a probe.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

@@ -1,7 +1,7 @@
-//! The whole way in one process: from clients and files, straight into ClickHouse, without Kafka.
+//! One process from clients and files straight into ClickHouse, without Kafka.
 //!
-//! Order at the start: the servers are looked for, then listeners are bound; ready when both are
-//! well. Order at the end: stop accepting, cut what is open, finish its inserts, answer.
+//! Start: check the servers, then bind listeners; ready when both work. End: stop accepting, cut
+//! open batches, finish their inserts, answer.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What concerns the process as a whole: its log, its panics, its signals, its cores.
+//! Process-wide parts: log, panics, signals, cores.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;

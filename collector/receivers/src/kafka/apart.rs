@@ -1,14 +1,14 @@
-//! Parts of batches that were refused for their rows: when each is told apart, and what is on
-//! record of that before.
+//! Parts of batches that were refused for their rows: when each is salvaged, and what is recorded
+//! before that.
 //!
-//! A part is a batch's rows for one table and day. Pieces of it are stored under tokens of their
-//! own, so once a piece may have been sent nothing larger around it must ever be sent again,
-//! whatever the table would take by then. So a commit names the part, and the piece to go on with,
-//! before the halves of what was refused are sent ([`millrace_ledger::Apart`]). Pieces are sent in
-//! order, so one place says it all: nothing behind it was ever halved. One place is named, not a
-//! list: the refused parts of a batch are told apart one after the other in a fixed order, each
-//! when all parts before it are done. Whoever cuts the batch again leaves those out, has this one
-//! told apart at once, and sends the later ones whole, of which no piece was ever sent.
+//! A part is a batch's rows for one table and day. Its pieces are stored under their own tokens, so
+//! once a piece may have been sent, nothing larger that contains it may ever be sent again, even if
+//! the table would accept it by then. So a commit names the part, and the piece to continue with,
+//! before the halves of a refused piece are sent ([`millrace_ledger::Apart`]). Pieces are sent in
+//! order, so one place suffices: nothing behind it was ever halved. The refused parts of a batch
+//! are salvaged one after the other in a fixed order, so one part is named, not a list. Whoever
+//! cuts the batch again leaves out the parts before it, salvages this one at once, and sends the
+//! later ones whole, of which no piece was ever sent.
 
 use millrace_ledger::{Apart, OffsetRange, Ticket};
 use millrace_pipeline::sink::{Block, Origin, Rejection};

@@ -1,12 +1,12 @@
-//! Commits without making the worker wait, and with an answer.
+//! Commits that don't block the worker, and return an answer.
 //!
 //! librdkafka's asynchronous commit answers through a callback that the event interface, which the
 //! client library polls, never serves (librdkafka 2.12, `rd_kafka_cgrp_propagate_commit_result`).
 //! So each worker has a thread that commits synchronously and posts the answer into the worker's
-//! mailbox. It sleeps but for about one round trip a second.
+//! mailbox. It is busy for about one round trip a second.
 //!
-//! With each commit it asks which topics the names mean, at the same time. That answer comes first:
-//! whatever was named in a commit is of the topic that was there after it was read.
+//! With each commit it also requests the topics' ids. That answer comes first: whatever a commit
+//! names belongs to the topic that existed when the ids were read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,10 +1,10 @@
 //! Batches to be repeated whose messages retention has deleted.
 //!
-//! Where messages come after them, the next of those tells: what was promised before it is dropped.
-//! Where none does, nobody would ever hear: the batch that is being repeated stays half full, and
-//! what was promised is named by every commit, at an offset that is gone. So the partition's
-//! beginning, which is asked for with its lag, is held against what is awaited. Those batches are
-//! done then, the commit passes them, and their messages are counted as lost with it.
+//! If messages follow them, the next one shows it, and promises before it are dropped. If none
+//! follows, nothing would show it: the repeated batch stays half full, and every commit names the
+//! promise at an offset that is gone. So the partition's beginning, which is requested with its
+//! lag, is compared with the awaited offset. Such batches are done, the commit passes them, and
+//! their messages are counted as lost with it.
 
 use std::time::Duration;
 

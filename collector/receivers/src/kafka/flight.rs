@@ -1,5 +1,5 @@
-//! Batches to answers: handing parts to the sink, hearing how they ended, and going back when one
-//! was given up.
+//! Batches to answers: hands parts to the sink, handles the results, and goes back when a part was
+//! given up.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
-//! Messages that were passed over: between the offset a worker wanted and the one that came.
+//! Messages that were skipped: between the offset a worker wanted and the one that came.
 //!
-//! Why they are missing is for whoever knows the partition's beginning. A gap is told once a commit
-//! has passed it: a partition that leaves before that has its gap met again by the next owner, and
-//! after that by nobody. Of several gaps at once the largest of a partition is kept: markers of
-//! transactions and compaction make many of one message, retention makes few and long ones.
+//! The reason is decided where the partition's beginning is known. A gap is reported once a commit
+//! has passed it: the next owner meets the gap of a partition that leaves before that; after the
+//! commit nobody would. Of several gaps the largest of a partition is kept: transaction markers and
+//! compaction make many of one message, retention makes few and long ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

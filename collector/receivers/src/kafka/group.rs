@@ -1,11 +1,11 @@
 //! Membership: taking partitions over, giving them up, and commits.
 //!
 //! A partition that is given up is first drained: nothing more is read from it, its open batch is
-//! cut, and it leaves once everything of it is stored and committed, or at the deadline. What
-//! isn't stored by then is the next owner's, which reads it again.
+//! cut, and it leaves once everything of it is stored and committed, or at the deadline. The next
+//! owner reads again what isn't stored by then.
 //!
-//! When the process drains, a worker that is done goes on answering the group, taking nothing new,
-//! until all workers of the process are ([`super::finish`]).
+//! When the process drains, a worker that is done continues to answer the group, taking nothing
+//! new, until all workers of the process are ([`super::finish`]).
 
 use std::sync::Arc;
 use std::time::Duration;

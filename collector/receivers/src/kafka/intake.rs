@@ -1,4 +1,4 @@
-//! Messages to batches: appending straight from librdkafka's buffer, and cutting.
+//! Messages to batches: appends straight from librdkafka's buffer, and cuts.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

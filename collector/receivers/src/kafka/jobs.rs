@@ -1,9 +1,8 @@
-//! The salvage's jobs that wait, and the threads that work on them.
+//! Salvage jobs that wait, and the threads that work on them.
 //!
-//! A job whose table takes nothing for now isn't begun, and one that is under way then has another
-//! thread work in its place until it is done. So a table in trouble keeps its own jobs waiting and
-//! no other's: [`THREADS`] work for tables that take inserts, and at most as many more wait for
-//! each table that doesn't.
+//! A job whose table takes nothing for now isn't begun; if one is already running, another thread
+//! works in its place until it is done. So a table in trouble delays only its own jobs: [`THREADS`]
+//! work for tables that take inserts, and at most as many more wait for each table that doesn't.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;

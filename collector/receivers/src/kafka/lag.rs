@@ -1,13 +1,13 @@
-//! How far each partition is behind, measured from the broker's own numbers.
+//! Each partition's lag, measured from the broker's own numbers.
 //!
-//! Workers publish what is stored; one thread asks the brokers where each partition ends, with a
-//! client of its own, because a paused consumer hears nothing about the partitions it holds back:
-//! just when lag matters most.
+//! Workers publish what is stored; one thread asks the brokers where each partition ends, with its
+//! own client, because a paused consumer gets no news of its paused partitions, just when lag
+//! matters most.
 //!
-//! Where messages were passed over ([`super::gaps`]), the partition's beginning tells whether they
-//! were deleted unread: those are counted as lost to retention. Gaps behind the beginning are
-//! Kafka's own (markers of transactions, compaction) and mean nothing. A process that ends looks
-//! once more: nobody after it would tell.
+//! Where messages were skipped ([`super::gaps`]), the partition's beginning shows whether they were
+//! deleted unread: those are counted as lost to retention. Gaps behind the beginning are Kafka's
+//! own (transaction markers, compaction) and are ignored. At the end of the process this runs once
+//! more: nobody would report the gap afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,9 +1,9 @@
-//! A worker's place in the consumer group, as the session needs it: messages, what happens to the
+//! A worker's place in the consumer group, as the session needs it: messages, changes of the
 //! assignment, commits, and the time.
 //!
-//! [`KafkaMember`] is librdkafka's consumer. The session's own rules are tried against a simulated
-//! group by the thousands (`simulation`), which is why they know no more of Kafka than this trait.
-//! No rule belongs here: an implementation does what it is asked and says what happened.
+//! [`KafkaMember`] is librdkafka's consumer. Thousands of simulated groups test the session's rules
+//! (`simulation`), so the session knows no more of Kafka than this trait. No rule belongs here: an
+//! implementation does what it is asked and reports what happened.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The parts of batches: rows for a table and messages that can't be stored, before somebody takes
-//! them, while somebody works on them, and once they were refused.
+//! The parts of batches: rows for a table and messages that can't be stored, before they are taken,
+//! while they are in work, and once they were refused.
 
 use millrace_ledger::{PartName, Ticket};
 use millrace_pipeline::budget::Reservation;

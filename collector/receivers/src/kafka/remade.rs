@@ -1,15 +1,15 @@
 //! Topics that are deleted and made again while they are read.
 //!
-//! Two things tell of it. A partition whose offsets begin again below what was taken of it: seen
-//! with its next message, if the new topic is shorter than the old one was. And the topic's id,
-//! which is asked for with every commit: a batch is named by a commit after its last message was
-//! taken, and sent once that commit and the ids are answered, so what is sent with effectively-once
-//! delivery is of the topic it was read for. Batches that wait then are of nobody knows which of
-//! the two topics: they are dropped, and the new one is read from its first message.
+//! Two signs show it. A partition's offsets begin again below what was taken of it: seen with its
+//! next message, if the new topic is shorter than the old one was. And the topic's id changes,
+//! which is requested with every commit: a commit names a batch after its last message was taken,
+//! and the batch is sent once that commit and the ids are answered, so with effectively-once
+//! delivery everything sent belongs to the topic it was read from. Batches that wait then may
+//! belong to either topic: they are dropped, and the new one is read from its first message.
 //!
 //! Limits: with at-least-once delivery, batches are sent before the answer, and what they held of
-//! the new topic is stored again. A broker whose metadata lag behind tells the old id for as long.
-//! A commit for the old topic that is taken for one of the new is replaced as soon as the id is
+//! the new topic is stored again. A broker whose metadata lag behind gives the old id for that
+//! long. A commit for the old topic taken for one of the new is replaced as soon as the id is
 //! known; a process killed between the two leaves it behind.
 
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};

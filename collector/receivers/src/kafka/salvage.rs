@@ -1,19 +1,19 @@
-//! Telling good rows from bad ones when ClickHouse refuses an insert for what is in it.
+//! Finds the bad rows when ClickHouse refuses an insert for its content.
 //!
-//! Messages aren't kept while their rows are in flight: that would cost every batch the memory that
-//! only a bad one needs. Instead the refused range is read again from Kafka, and halved until
-//! single messages are left: the good ones are stored, the bad ones go to the dead-letter topic. A
-//! few threads do this for all workers ([`super::jobs`]), so the neighbours go on; each job waits
-//! most of its time, for Kafka and for ClickHouse.
+//! Messages aren't kept while their rows are in flight: every batch would pay the memory that only
+//! a bad one needs. Instead the refused range is read again from Kafka and halved down to single
+//! messages: the good ones are stored, the bad ones go to the dead-letter topic. A few threads do
+//! this for all workers ([`super::jobs`]), so other batches continue; a job mostly waits for Kafka
+//! and ClickHouse.
 //!
-//! The pieces, and so the tokens, are a function of the range alone: its offsets are halved, not
-//! the messages found there. That a part or a piece was refused is on record with the offsets
-//! before its halves are sent (the session sees to that), so that a second try after a crash
-//! repeats the same pieces, even if the table would take a larger one by then. The first message's
-//! time, which is part of the tokens, is on record too.
+//! The pieces, and so the tokens, depend on the range alone: its offsets are halved, not the
+//! messages found there. A refused part or piece is recorded with the offsets before its halves are
+//! sent (by the session), so that a second attempt after a crash repeats the same pieces, even if
+//! the table would accept a larger one by then. The first message's time, which is part of the
+//! tokens, is recorded too.
 //!
-//! Messages that retention deletes meanwhile are lost: they are told to the lag board, which counts
-//! and names them as it does any other.
+//! Messages that retention deletes meanwhile are lost: the lag board counts and names them like any
+//! others.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,8 +1,7 @@
-//! What one worker's session in the group holds, from joining to leaving. No rule: those lie in the
-//! modules above, one for each thing that a session does: `turn` (its loop), `intake` (messages to
-//! batches), `flight` (batches to answers), `apart` (refused batches), `group` (assignment,
-//! revocation, commits), `deleted` (what retention took), `remade` (topics that were deleted and
-//! made again).
+//! The state of one worker's session in the group, from joining to leaving. The rules are in the
+//! modules above, one for each task: `turn` (the loop), `intake` (messages to batches), `flight`
+//! (batches to answers), `apart` (refused batches), `group` (assignment, revocation, commits),
+//! `deleted` (deleted by retention), `remade` (topics that were deleted and made again).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;

@@ -1,10 +1,10 @@
 //! The loop of a worker's session in the group, from joining to leaving.
 //!
-//! The loop serves what happened (answers, rebalances, commits), then either reads one message or
-//! waits. It reads only while everything cut so far was taken by the sink and the budget has room
-//! for another message; otherwise it holds, and when that lasts, pauses its partitions, so that
-//! lag grows and memory doesn't. Nothing in it blocks for longer than [`IDLE_WAIT`], but for
-//! asking the broker for committed offsets ([`super::group`]).
+//! The loop handles events (answers, rebalances, commits), then either reads one message or waits.
+//! It reads only while the sink has taken everything cut so far and the budget has room for another
+//! message; otherwise it waits, and when that lasts, pauses its partitions, so that lag grows and
+//! memory doesn't. Nothing in it blocks for longer than [`IDLE_WAIT`], except asking the broker for
+//! committed offsets ([`super::group`]).
 
 use std::rc::Rc;
 use std::time::Duration;

@@ -1,8 +1,7 @@
 //! One listener's connections: how many there are, how long each may be silent, and how they end.
 //!
 //! A connection is closed when its TLS handshake or its first request takes too long, when it has
-//! had no request for the idle time, and when the process drains: then it gets to finish what it
-//! has.
+//! had no request for the idle time, and when the process drains: then it may finish its requests.
 
 use std::convert::Infallible;
 use std::error::Error;

@@ -1,8 +1,8 @@
-//! Why a request was not taken, before it is put into gRPC's or HTTP's words.
+//! Why a request was not taken, before gRPC or HTTP expresses it.
 //!
-//! The one place that decides whether a client may try again: passing trouble always carries a
-//! delay, a fault in the request never does. OTLP clients drop what a code without a way back
-//! answers, so a mistake here is data loss.
+//! The one place that decides whether a client may try again: a temporary failure always carries a
+//! delay, a fault in the request never does. OTLP clients drop data after a code that isn't
+//! retryable, so a mistake here is data loss.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

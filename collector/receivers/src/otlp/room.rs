@@ -1,8 +1,8 @@
-//! What connections take of the byte budget, besides the bodies of their requests.
+//! Bytes of the budget that connections take, besides the bodies of their requests.
 //!
-//! A connection finds room before anything is read from it, and what one holds at most is a named
-//! constant. All connections together have a share of the budget only, so that clients who say
-//! nothing leave room for those who send records. Whoever finds no room is hung up on at once.
+//! A connection reserves room before anything is read from it, and a named constant bounds each
+//! one. All connections together have only a share of the budget, so that idle clients leave room
+//! for those who send records. A connection without room is closed at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
