@@ -39,10 +39,10 @@ const HEADER_TIME: Duration = Duration::from_secs(5);
 /// The longest request head, in bytes, and the read buffer: the least that the library takes.
 const HEADER_BYTES: usize = 8 * 1024;
 
-/// After an accept that failed, the next is tried this much later.
+/// Delay after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// What the answers are made from.
+/// The sources of the answers.
 pub(crate) struct Admin {
     pub(crate) readiness: Readiness,
     pub(crate) telemetry: Arc<Telemetry>,
@@ -63,8 +63,7 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, AdminError>
 }
 
 impl Admin {
-    /// Answers for as long as the process lives: probes and the last metrics are wanted during a
-    /// drain too.
+    /// Answers until the process ends: a drain needs probes and the last metrics too.
     pub(crate) async fn serve(self, listener: TcpListener) {
         let this = Arc::new(self);
         let mut open: VecDeque<AbortHandle> = VecDeque::with_capacity(CONNECTIONS);

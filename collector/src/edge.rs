@@ -58,7 +58,7 @@ pub(crate) async fn run(
     finish(move || publisher.flush(remaining)).await
 }
 
-/// Waits for what was taken to be safe: `flush` blocks, and says whether it is.
+/// Waits until everything taken is safe: `flush` blocks, and returns whether it is.
 pub(crate) async fn finish(flush: impl FnOnce() -> bool + Send + 'static) -> Result<(), RunError> {
     match tokio::task::spawn_blocking(flush).await {
         Ok(true) => Ok(()),

@@ -65,7 +65,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Whether everything taken is safe; says what isn't, by topic, and what follows from that.
+/// Whether everything taken is safe; logs what isn't, by topic, and the consequence.
 fn safe(left: &[LeftBehind], delivery: Delivery) -> Result<(), RunError> {
     let stored_already = match delivery {
         Delivery::AtLeastOnce => "is stored twice",

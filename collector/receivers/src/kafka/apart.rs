@@ -20,12 +20,12 @@ use super::parts::{OpenPart, Part, Refused};
 use super::session::Session;
 use super::settings::Delivery;
 
-/// Why a part is told apart that an earlier try was told apart in; each message that is refused
-/// again has its own reason.
+/// The reason for a part whose salvage an earlier attempt began; each message that is refused again
+/// has its own reason.
 const REFUSED_BEFORE: &str = "refused";
 
 impl<M: Member> Session<M> {
-    /// Has refused parts told apart whose time has come.
+    /// Salvages the refused parts whose turn it is.
     pub(super) fn tell_apart(&mut self) {
         self.put_on_record();
         let mut waiting = std::mem::take(&mut self.refused);
@@ -61,7 +61,7 @@ impl<M: Member> Session<M> {
         }
     }
 
-    /// Answers jobs that have come to another piece, once a commit has named it.
+    /// Answers jobs that reached another piece, once a commit has named it.
     fn put_on_record(&mut self) {
         self.to_record.extend(self.questions.1.try_iter());
         let free = self.shared.settings.delivery == Delivery::AtLeastOnce;
@@ -79,7 +79,7 @@ impl<M: Member> Session<M> {
         }
     }
 
-    /// A part that an earlier try has begun to tell apart goes on from there.
+    /// A part whose salvage an earlier attempt began continues from there.
     pub(super) fn refuse_again(&mut self, ticket: Ticket<Key>, block: &Block, origin: Origin) {
         let detail = "an earlier try was refused".to_owned();
         let rejection = Rejection { reason: REFUSED_BEFORE, detail };
@@ -87,7 +87,7 @@ impl<M: Member> Session<M> {
         self.refused.push(Refused { ticket, part, records: block.records, rejection });
     }
 
-    /// Where to begin to tell a part apart, once that it is told apart is on record.
+    /// Where the salvage of a part begins, once it is recorded.
     fn piece_on_record(&mut self, refused: &Refused) -> Option<OffsetRange> {
         let Refused { ticket, part, .. } = refused;
         // A single message's rows are refused or stored, but never in pieces.

@@ -23,7 +23,7 @@ pub(super) struct Gap {
 pub(super) struct Gaps {
     /// Not passed by a commit yet.
     met: BTreeMap<Place, Gap>,
-    /// Passed, and still to be told.
+    /// Passed, and still to be reported.
     passed: BTreeMap<Place, Gap>,
 }
 
@@ -39,12 +39,12 @@ impl Gap {
 }
 
 impl Gaps {
-    /// A worker of this process came upon a gap.
+    /// A worker of this process met a gap.
     pub(super) fn met(&mut self, place: Place, gap: Gap) {
         keep_larger(&mut self.met, place, gap);
     }
 
-    /// Everything before `offset` is committed, or will be without anybody hearing of it.
+    /// Everything before `offset` is committed, or will be without an answer.
     pub(super) fn committed(&mut self, place: &Place, offset: i64) {
         if self.met.get(place).is_some_and(|gap| gap.wanted < offset)
             && let Some(gap) = self.met.remove(place)
@@ -58,12 +58,12 @@ impl Gaps {
         self.met.remove(place);
     }
 
-    /// Partitions with a gap to tell.
+    /// Partitions with a gap to report.
     pub(super) fn untold(&self) -> impl Iterator<Item = &Place> {
         self.passed.keys()
     }
 
-    /// The gap to tell of a partition, once.
+    /// The gap of a partition to report, once.
     pub(super) fn tell(&mut self, place: &Place) -> Option<Gap> {
         self.passed.remove(place)
     }

@@ -25,13 +25,13 @@ pub(crate) enum Kind {
     Malformed,
     /// Longer than the limit.
     TooLarge,
-    /// A compression or content type that isn't spoken.
+    /// An unsupported compression or content type.
     Unsupported,
-    /// A signal that goes nowhere here.
+    /// A signal that isn't configured here.
     Unconfigured,
-    /// No room; come back after the delay.
+    /// No room; retry after the delay.
     Full(Duration),
-    /// Not now; come back after the delay.
+    /// Temporary failure; retry after the delay.
     Unavailable(Duration),
 }
 
@@ -70,7 +70,7 @@ impl From<Refused> for Denied {
     }
 }
 
-/// The metric label of what a publisher refused.
+/// The metric label of a publisher's refusal.
 pub(crate) fn reason(refused: &Refused) -> Refusal {
     match refused {
         Refused::Unconfigured(_) => Refusal::Unconfigured,
@@ -80,8 +80,8 @@ pub(crate) fn reason(refused: &Refused) -> Refusal {
     }
 }
 
-/// When a client should come back: one to two seconds, spread so that clients refused together
-/// don't come back together.
+/// Delay before a client's retry: one to two seconds, spread so that clients refused together don't
+/// return together.
 fn retry_delay() -> Duration {
     static TURN: AtomicU64 = AtomicU64::new(0);
     // Steps of the golden ratio fill an interval evenly, whatever the number of steps.
