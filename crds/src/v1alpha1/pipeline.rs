@@ -78,14 +78,14 @@ pub struct TelemetryPipelineSpec {
     /// their Deployment or DaemonSet does it, without a canary; autoRollback is for both pools.
     #[serde(default)]
     pub rollout: RolloutSettings,
-    /// Others may have its topics, tables and consumer group too, if they say so as well. Otherwise
-    /// the second is refused, in another cluster too: two that don't know of each other mix their
-    /// data. Default: false.
+    /// Shares topics, tables and consumer group with other pipelines that also set this. Otherwise
+    /// the second one is refused, also one of another cluster, because two would mix their data.
+    /// Default: false.
     #[serde(default, skip_serializing_if = "is_not_set")]
     pub shared: bool,
 }
 
-/// One signal's way: its topic and its tables.
+/// One signal's topic and tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PipelineSignal {
@@ -93,7 +93,7 @@ pub struct PipelineSignal {
     /// otlp_metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic_name: Option<TopicName>,
-    /// The topic's shape.
+    /// The topic's settings.
     #[serde(default)]
     pub topic: TopicSettings,
     /// How the tables are made.
@@ -163,10 +163,10 @@ fn topics_differ(schema: &mut Schema) {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TelemetryPipelineStatus {
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Facts: Ready, Progressing, Stalled, TopicsReady, SchemaReady, EdgeReady, GatewayReady,
+    /// Conditions: Ready, Progressing, Stalled, TopicsReady, SchemaReady, EdgeReady, GatewayReady,
     /// LagWithinBound, SecretsFound, DataLost, DeadLettersKept, DeduplicationAtRisk,
     /// PasswordExposed, RowsSpread.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -33,7 +33,7 @@ pub struct Receivers {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = containers_rules)]
 pub struct ContainersReceiver {
-    /// Where files are begun that were there before this pool first read: Beginning or End.
+    /// Where to begin files that existed before this pool first read: Beginning or End.
     #[serde(default)]
     pub start_at: StartAt,
     /// Namespaces whose pods are read, at most 64. Default: all.
@@ -45,12 +45,13 @@ pub struct ContainersReceiver {
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
     pub exclude_namespaces: Vec<String>,
     /// Watch the pods of each node, so that records have their labels, annotations, node and owner,
-    /// and pods may say `millrace.dev/logs: "off"`. The pool's account gets the right to list and
-    /// watch pods. If false, records have what a file's path says, and pods have no token.
+    /// and pods may set `millrace.dev/logs: "off"`. The pool's account gets the right to list and
+    /// watch pods. If false, records have only the attributes of a file's path, and pods have no
+    /// token.
     #[serde(default = "yes")]
     pub watch_pods: bool,
     /// Labels of pods that become attributes of the resource (k8s.pod.label.NAME): names, or
-    /// beginnings with a `*` behind them. Default: all (`*`).
+    /// prefixes that end in `*`. Default: all (`*`).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = 64),
@@ -65,7 +66,7 @@ pub struct ContainersReceiver {
         inner(length(min = 1, max = 317), regex(pattern = r"^[^*]*\*?$"))
     )]
     pub annotations: Vec<String>,
-    /// What of a line becomes fields of its record. Default: nothing; the line is the body.
+    /// Which parts of a line become fields of its record. Default: none; the line is the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parse: Option<Parse>,
 }
@@ -105,13 +106,13 @@ pub struct FilesReceiver {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(max = 255)))]
     pub exclude: Vec<String>,
-    /// Where files are begun that were there before this pool first read: Beginning or End.
+    /// Where to begin files that existed before this pool first read: Beginning or End.
     #[serde(default)]
     pub start_at: StartAt,
     /// Lines that are one record together. Default: each line is a record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multiline: Option<Multiline>,
-    /// What of a record's text becomes its fields. Default: nothing; the text is the body.
+    /// Which parts of a record's text become its fields. Default: none; the text is the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parse: Option<Parse>,
 }
@@ -121,7 +122,7 @@ pub struct FilesReceiver {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = multiline_rules)]
 pub struct Multiline {
-    /// A regular expression (RE2's syntax): a line in which it is found begins a record.
+    /// A regular expression (RE2's syntax): a line that contains a match begins a record.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub start: Option<String>,
@@ -130,15 +131,15 @@ pub struct Multiline {
     pub indented: bool,
 }
 
-/// What of a record's text becomes fields of the record. A text that doesn't have the format is a
-/// record as it stands, and counted. No field can take the place of an attribute that the collector
-/// writes: it is kept under its name behind `line.`.
+/// Which parts of a record's text become its fields. A text without the format is the body, and
+/// counted. A field with the name of an attribute that the collector writes gets the prefix
+/// `line.`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = parse_rules)]
 pub struct Parse {
-    /// What the text is taken for: None, JSON (an object; its members are fields), Logfmt
-    /// (name=value pairs) or Regex (the pattern's groups that have names).
+    /// The text's format: None, JSON (an object; its members are fields), Logfmt (name=value pairs)
+    /// or Regex (the pattern's named groups).
     #[serde(default)]
     pub format: ParseFormat,
     /// With Regex: a regular expression (RE2's syntax) with named groups, as in
@@ -181,7 +182,7 @@ pub struct Timestamp {
     pub layout: Option<String>,
 }
 
-/// What a record's text is taken for.
+/// The format of a record's text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ParseFormat {
     /// Nothing: it is the body.
@@ -192,7 +193,7 @@ pub enum ParseFormat {
     Json,
     /// Pairs of name=value.
     Logfmt,
-    /// Whatever a pattern says.
+    /// A pattern's named groups.
     Regex,
 }
 
@@ -215,7 +216,7 @@ pub enum TimeFormat {
     Layout,
 }
 
-/// Where a file is begun that isn't on record.
+/// Where to begin a file that has no position.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum StartAt {
     /// With its first byte.
