@@ -13,6 +13,7 @@ mod direct;
 mod edge;
 mod gateway;
 mod output;
+mod page;
 mod pods;
 mod process;
 mod run;

@@ -22,6 +22,7 @@ use millrace_receivers::otlp::OtlpError;
 
 use crate::admin::Admin;
 use crate::common::{Common, RunError, VERSION};
+use crate::page::{Page, RecordPath};
 use crate::process::Signals;
 use crate::{admin, allocator, direct, edge, gateway, output, process, sources};
 
@@ -188,6 +189,7 @@ async fn serve(
     let listener = admin::bind(settings.address).await?;
     let address = listener.local_addr()?;
     let served = Admin {
+        page: Page::new(VERSION, RecordPath::of(&mode)),
         readiness: common.readiness.clone(),
         telemetry: Arc::clone(&common.telemetry),
         drain: common.drain.clone(),

@@ -9,6 +9,7 @@ pub mod budget;
 pub mod dead_letter;
 pub mod drain;
 pub mod failpoint;
+pub mod figures;
 pub mod file_metrics;
 pub mod kafka_client;
 pub mod memory;
