@@ -254,9 +254,7 @@ fn process(text: &mut String, view: &View<'_>) {
     if let Some(cores) = view.rate("process_cpu_seconds_total") {
         push(text, format_args!("; {cores:.2} cores"));
     }
-    if let Some(uptime) = view.uptime {
-        push(text, format_args!("; running for {}", elapsed(uptime)));
-    }
+    push(text, format_args!("; running for {}", elapsed(view.uptime)));
     if let Some(disk) = view.now.sum("millrace_buffer_bytes").filter(|disk| *disk > 0.0) {
         push(text, format_args!("; {} buffered on disk", bytes(disk)));
     }

@@ -8,7 +8,7 @@
 mod html;
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use millrace_config::Mode;
 use millrace_pipeline::drain::Drain;
@@ -77,8 +77,8 @@ struct View<'a> {
     state: State,
     now: &'a Figures,
     earlier: Option<Earlier>,
-    /// How long the process has run, where the system says so.
-    uptime: Option<Duration>,
+    /// How long the process has run.
+    uptime: Duration,
 }
 
 /// The figures that rates are counted from, and how long ago they were taken.
@@ -92,13 +92,14 @@ struct Earlier {
 pub(crate) struct Page {
     version: &'static str,
     path: RecordPath,
+    began: Instant,
     samples: Mutex<Samples>,
 }
 
 impl Page {
-    /// The page of a process; nothing was shown yet.
+    /// The page of a process that begins now.
     pub(crate) fn new(version: &'static str, path: RecordPath) -> Self {
-        Self { version, path, samples: Mutex::default() }
+        Self { version, path, began: Instant::now(), samples: Mutex::default() }
     }
 
     /// The page as it is now.
@@ -113,10 +114,14 @@ impl Page {
             (false, false) => State::NotReady(reasons),
             (false, true) => State::Ready(readiness.notes()),
         };
-        let began = now.sum("process_start_time_seconds").map(Duration::from_secs_f64);
-        let uptime =
-            began.and_then(|began| SystemTime::now().duration_since(UNIX_EPOCH + began).ok());
-        html::page(&View { version: self.version, path: &self.path, state, now, earlier, uptime })
+        html::page(&View {
+            version: self.version,
+            path: &self.path,
+            state,
+            now,
+            earlier,
+            uptime: self.began.elapsed(),
+        })
     }
 }
 

@@ -22,7 +22,7 @@ fn taken(records: f64) -> Figures {
 
 fn shown(now: &Figures, earlier: Option<Earlier>, state: State) -> String {
     let path = RecordPath { kind: "edge", from: "otlp".to_owned(), to: "Kafka" };
-    let uptime = Some(Duration::from_secs(3_700));
+    let uptime = Duration::from_secs(3_700);
     html::page(&View { version: "1.2.3", path: &path, state, now, earlier, uptime })
 }
 
