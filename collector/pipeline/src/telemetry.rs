@@ -1,8 +1,8 @@
-//! What the process says about itself, under fixed names: one struct, registered once.
+//! The process's metrics, under fixed names: one struct, registered once.
 //!
-//! Labels take values from enums and from assigned partitions only, so the number of series is
-//! bounded: three signals, the variants below, and the partitions this process owns, whose series
-//! go when the partition does. Nothing from a record ever becomes a label.
+//! Labels take values only from enums and assigned partitions, so the number of series is bounded:
+//! three signals, the variants below, and the partitions this process owns, whose series go with
+//! the partition. Nothing from a record ever becomes a label.
 
 use std::time::Duration;
 
