@@ -2,10 +2,10 @@
 //! plan). No clock: the observation has the time. No I/O.
 //!
 //! Pods of a StatefulSet are replaced from the highest ordinal down; the plan has their number. A
-//! step never lets more pods have the new unit while a fault or a missing signal is open, and a
-//! unit that was rolled back stays out until the spec changes. Trouble of the nodes or the broker
-//! rolls nothing back: the rollout waits and reports it. Limits: sees the pods that the caller
-//! gives; a unit that only gets worse after its last step is not rolled back.
+//! step never lets more pods have the new unit while any check fails, and a unit that was rolled
+//! back stays out until the spec changes. Trouble of the nodes or the broker rolls nothing back:
+//! the rollout waits and reports it. Limits: sees the pods that the caller gives; a unit that only
+//! gets worse after its last step is not rolled back.
 
 use crate::fault::{Fault, FaultKind, Member};
 use crate::pod::Trouble;
