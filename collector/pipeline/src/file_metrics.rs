@@ -32,6 +32,10 @@ pub struct FileMetrics {
     pub lost_bytes: IntCounter,
     /// Tries at compressed files that are torn, damaged, or not whole yet.
     pub damaged: IntCounter,
+    /// Directories that aren't watched, so that all are walked.
+    pub unwatched: IntGauge,
+    /// Times that the kernel's queue of events was full and all directories were walked instead.
+    pub events_lost: IntCounter,
     /// Times that the positions could not be written.
     pub positions_failed: IntCounter,
 }
@@ -95,6 +99,16 @@ impl FileMetrics {
                 "millrace_files_damaged_total",
                 "Times that a compressed log file was torn, damaged or not whole yet; it is tried \
                  again when it has changed.",
+            )?,
+            unwatched: gauge(
+                "millrace_files_unwatched_directories",
+                "Directories of log files that cannot be watched (a limit of inotify is reached, or \
+                 a network file system): while there are any, all are walked every second at most.",
+            )?,
+            events_lost: counter(
+                "millrace_files_events_lost_total",
+                "Times that the kernel's queue of file events was full and all directories were \
+                 walked instead.",
             )?,
             positions_failed: counter(
                 "millrace_files_positions_failed_total",

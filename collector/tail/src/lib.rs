@@ -16,12 +16,15 @@
 //!   read. One of them that is like no known text is read if it is younger than what is known.
 //! - **Positions.** A text's committed [`Position`] is the lowest that isn't acknowledged. Only
 //!   that is written to a checkpoint, also of texts that no file has now: a copy may appear.
+//! - **Between looks** a file that was written is read on by a [`Glance`] alone; while nothing is in
+//!   doubt ([`Tail::is_settled`]) and no event says that something is new, no look is needed.
 //!
 //! Limits: texts that begin alike for as long as was seen of them are told apart by their files
 //! alone. What no look has seen isn't known.
 
 mod checkpoint;
 mod fingerprint;
+mod glance;
 mod inode;
 mod judge;
 mod look;
@@ -32,6 +35,7 @@ mod text;
 
 pub use checkpoint::{CheckpointError, Recalled, Resort, recall};
 pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
+pub use glance::Glance;
 pub use inode::{Identity, Seen};
 pub use machine::{Action, Event, Opened, Settings, Source, Step, Tail, Totals};
 pub use position::{Position, STREAMS};

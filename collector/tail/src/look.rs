@@ -257,6 +257,7 @@ impl Tail {
     fn age(&mut self) {
         let doubtful = self.inodes.values().filter(|inode| inode.view == View::Doubtful);
         let held: HashSet<&Path> = doubtful.flat_map(Inode::names).collect();
+        let skipped = std::mem::take(&mut self.skipped_looks);
         let mut over = Vec::new();
         for (id, text) in &mut self.texts {
             if text.inode.is_some()
@@ -265,7 +266,9 @@ impl Tail {
             {
                 continue;
             }
-            text.patience_looks = text.patience_looks.saturating_sub(1);
+            // Looks that were left out don't count for the last ones.
+            let long = text.patience_looks.saturating_sub(LOOKS_AT_END + 1);
+            text.patience_looks = text.patience_looks.saturating_sub(1 + skipped.min(long));
             if text.patience_looks == 0 {
                 text.state = State::Over;
                 over.push(*id);
@@ -277,7 +280,7 @@ impl Tail {
         }
         let bases = self.inodes.values().filter_map(|inode| inode.base.as_deref());
         let used = bases.chain(self.texts.values().map(|text| text.base.as_path())).collect();
-        self.names.forget(&used, self.settings.known_files);
+        self.names.forget(&used, 1 + skipped, self.settings.known_files);
     }
 
     /// What is to be done with the files that are there.

@@ -143,6 +143,8 @@ pub struct Tail {
     /// Texts that are open.
     pub(crate) open: usize,
     pub(crate) said_too_many: bool,
+    /// Looks that were left out since the last one that counted.
+    pub(crate) skipped_looks: u32,
     pub(crate) dirty: bool,
     next: u64,
 }
@@ -163,6 +165,7 @@ impl Tail {
             events: Vec::new(),
             open: 0,
             said_too_many: false,
+            skipped_looks: 0,
             dirty: true,
             next: 0,
         };

@@ -52,11 +52,12 @@ impl Names {
         self.0.get(path).map_or(0, |name| name.stamp)
     }
 
-    /// Forgets names that have no text for long, and at once if there are more than `limit`.
-    pub(crate) fn forget(&mut self, used: &HashSet<&Path>, limit: usize) {
+    /// `looks` are over: forgets names that have no text for long, and at once if there are more
+    /// than `limit`.
+    pub(crate) fn forget(&mut self, used: &HashSet<&Path>, looks: u32, limit: usize) {
         let patience = if self.0.len() > limit { 0 } else { LOOKS_KNOWN };
         self.0.retain(|path, name| {
-            let unseen = name.unseen_looks.saturating_add(1);
+            let unseen = name.unseen_looks.saturating_add(looks);
             name.unseen_looks = if used.contains(path.as_path()) { 0 } else { unseen };
             name.unseen_looks <= patience
         });

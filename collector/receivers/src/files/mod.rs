@@ -6,6 +6,7 @@
 //! reading stops and nothing is thrown away. This module never writes to a file it reads.
 
 mod clock;
+mod finder;
 mod labels;
 mod open;
 mod outbox;
@@ -14,6 +15,7 @@ mod positions;
 mod source;
 mod unpack;
 mod walk;
+mod watch;
 mod worker;
 
 #[cfg(test)]
@@ -35,6 +37,7 @@ use millrace_tail::{Settings as TailSettings, Source as TailSource, Tail};
 use millrace_wire::Signal;
 use rustix::process::{Resource, getrlimit};
 
+use finder::Finding;
 use labels::Labels;
 use open::Buffer;
 use outbox::{Outbox, REQUEST_BYTES, Way};
@@ -176,6 +179,7 @@ pub fn start(parts: Parts) -> Result<Files, StartError> {
         let way = Way { budget, telemetry, publisher, waker: worker::waker() };
         let outbox = Outbox::new(way, slack_bytes);
         let buffer = (Buffer::new(longest), reserved);
+        let sources = (sources, Finding::default());
         Worker::new(sources, tail, positions, outbox, metrics, buffer, Labels::new(pods))
             .run(&drain)
     };

@@ -145,6 +145,11 @@ impl Outbox {
         self.flights.iter().any(|flight| matches!(flight.stage, Stage::Unsent))
     }
 
+    /// Whether there are records that aren't confirmed.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.flights.is_empty() || self.filled_until().is_some()
+    }
+
     /// Whether everything that was read is confirmed.
     pub(super) fn is_empty(&self) -> bool {
         self.filling.is_none() && self.flights.is_empty()

@@ -1,4 +1,5 @@
-//! A look at the directories: which regular files are there.
+//! A look at the directories: which regular files are there. Each directory is watched before it is
+//! read, so that nothing that appears in it meanwhile is missed.
 
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
@@ -6,9 +7,10 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use millrace_tail::Seen;
+use millrace_tail::{Identity, Seen};
 
 use super::source::{Root, Source};
+use super::watch::Watch;
 
 /// The most names of what isn't read that are kept so as to be named once: 1,024 of 100 bytes are
 /// 0.1 MB.
@@ -26,14 +28,24 @@ pub(super) struct Look {
     pub(super) seen: Vec<Seen>,
     /// Whether every directory could be read.
     pub(super) complete: bool,
+    /// Files that may change without an event in their directory: links that are followed, and
+    /// files with several names.
+    pub(super) apart: Vec<Apart>,
+}
+
+/// A name, and the file that it led to, if to any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Apart {
+    pub(super) path: PathBuf,
+    pub(super) file: Option<Identity>,
 }
 
 impl Walk {
-    pub(super) fn look(&mut self, sources: &[Source]) -> Look {
-        let mut look = Look { seen: Vec::new(), complete: true };
+    pub(super) fn look(&mut self, sources: &[Source], watch: &mut Watch) -> Look {
+        let mut look = Look { complete: true, ..Look::default() };
         for (index, source) in sources.iter().enumerate() {
             for Root { folder, levels } in &source.roots {
-                self.folder(index, source, folder, *levels, &mut look);
+                self.folder((index, source), (folder, *levels), watch, &mut look);
             }
         }
         look.seen.sort_by(|one, other| one.path.cmp(&other.path));
@@ -42,12 +54,12 @@ impl Walk {
 
     fn folder(
         &mut self,
-        index: usize,
-        source: &Source,
-        folder: &Path,
-        levels: usize,
+        (index, source): (usize, &Source),
+        (folder, levels): (&Path, usize),
+        watch: &mut Watch,
         look: &mut Look,
     ) {
+        watch.cover(folder);
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             // Not there, or not any more: there is nothing in it.
@@ -69,7 +81,7 @@ impl Walk {
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() {
                 if levels > 0 {
-                    self.folder(index, source, &path, levels - 1, look);
+                    self.folder((index, source), (&path, levels - 1), watch, look);
                 } else if inside {
                     self.name(&path, "it is a directory");
                 }
@@ -83,7 +95,13 @@ impl Walk {
                 }
                 continue;
             }
-            match fs::metadata(&path) {
+            let found = fs::metadata(&path);
+            let is_apart = |found: &Metadata| inside && found.nlink() > 1;
+            if followed || found.as_ref().is_ok_and(is_apart) {
+                let file = found.as_ref().ok().map(identity);
+                look.apart.push(Apart { path: path.clone(), file });
+            }
+            match found {
                 Ok(found) if found.is_file() => {
                     look.seen.push(seen(path, index, inside, &found));
                 }
@@ -105,18 +123,21 @@ impl Walk {
     }
 }
 
-fn seen(path: PathBuf, source: usize, inside: bool, found: &Metadata) -> Seen {
+/// Which file it is.
+pub(super) fn identity(found: &Metadata) -> Identity {
+    (found.dev(), found.ino())
+}
+
+/// Size and stamp.
+pub(super) fn stamps(found: &Metadata) -> (u64, u64) {
     let seconds = u64::try_from(found.mtime()).unwrap_or_default();
     let nanos = u64::try_from(found.mtime_nsec()).unwrap_or_default();
-    Seen {
-        path,
-        source,
-        inside,
-        device: found.dev(),
-        inode: found.ino(),
-        size: found.size(),
-        modified: seconds.saturating_mul(1_000_000_000).saturating_add(nanos),
-    }
+    (found.size(), seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+}
+
+fn seen(path: PathBuf, source: usize, inside: bool, found: &Metadata) -> Seen {
+    let ((device, inode), (size, modified)) = (identity(found), stamps(found));
+    Seen { path, source, inside, device, inode, size, modified }
 }
 
 #[cfg(test)]
@@ -149,7 +170,7 @@ mod tests {
         let settings = FilesReceiver { include, ..FilesReceiver::default() };
         let source = Source::compile(&SourceSettings::Files(settings)).unwrap();
         let mut walk = Walk::default();
-        let look = walk.look(&[source]);
+        let look = walk.look(&[source], &mut Watch::new(0));
         let seen: Vec<_> = look.seen.into_iter().map(|seen| seen.path).collect();
         assert_eq!((seen, look.complete), (vec![path("app.log"), path("link.log")], true));
         let mut named: Vec<_> = walk.named.into_iter().collect();

@@ -13,11 +13,12 @@
 
 mod book;
 mod disk;
+mod found;
 mod parts;
 mod process;
 mod walk;
 
-use walk::{Tally, run};
+use walk::{Found, Tally, run};
 
 use crate::by_seed::{run_all, seeds};
 
@@ -41,11 +42,22 @@ const FOUND: [u64; 40] = [
 /// was safe when positions were last written, and none at all without a kill or a failure.
 #[test]
 fn no_seed_loses_alters_or_reorders_a_line() {
+    judge(Found::ByWalks);
+}
+
+/// Scenario: the same worlds, in which after the first walk events alone say where to look.
+/// Guarantee: the same.
+#[test]
+fn no_seed_loses_alters_or_reorders_a_line_when_events_alone_say_where_to_look() {
+    judge(Found::ByEvents);
+}
+
+fn judge(found: Found) {
     let mut seeds = seeds(SEEDS);
     if seeds.len() as u64 == SEEDS {
         seeds.extend(FOUND);
     }
-    let (all, failed) = run_all(&seeds, run, Tally::add);
+    let (all, failed) = run_all(&seeds, |seed| run(seed, found), Tally::add);
     let count = seeds.len() as u64;
     assert!(failed.is_empty(), "{} of {count} seeds: {}", failed.len(), failed.join("\n"));
     println!("{count} seeds: {all:?}");

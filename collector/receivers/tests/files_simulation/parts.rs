@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use super::super::finder::Finding;
 use super::book::{Book, Id, line_of};
 use super::process::{Process, Publisher};
 use super::walk::sources;
@@ -48,7 +49,7 @@ fn a_kill_between_any_two_parts_of_two_streams_repeats_and_alters_nothing() {
         let mut now = Instant::now();
         for part in [&lines[..kill_behind], &lines[kill_behind..]] {
             let (settings, positions) = (sources(&folder, true), folder.path().join("positions"));
-            let mut process = Process::start(&settings, &positions, &publisher);
+            let mut process = Process::start(&settings, &positions, &publisher, Finding::default());
             for line in part {
                 file.write_all(line.as_bytes()).unwrap();
                 turn(&mut process, &mut now);

@@ -18,6 +18,7 @@ use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use prost::Message;
 
+use super::super::finder::Finding;
 use super::super::labels::Labels;
 use super::super::open::Buffer;
 use super::super::outbox::{Outbox, Way};
@@ -180,6 +181,7 @@ impl Publish for Publisher {
 pub(super) struct Process {
     worker: Worker,
     publisher: Arc<Publisher>,
+    pub(super) metrics: FileMetrics,
 }
 
 /// Few, so that idle files are closed.
@@ -190,6 +192,7 @@ impl Process {
         sources: &[SourceSettings],
         positions: &Path,
         publisher: &Arc<Publisher>,
+        finding: Finding,
     ) -> Self {
         let sources: Vec<Source> =
             sources.iter().map(|one| Source::compile(one).unwrap()).collect();
@@ -207,12 +210,28 @@ impl Process {
         let outbox = Outbox::new(way, 3 * longest);
         let buffer = (Buffer::new(longest), reserved);
         let labels = Labels::new(None);
+        let (counts, sources) = (metrics.clone(), (sources, finding));
         let worker = Worker::new(sources, tail, positions, outbox, metrics, buffer, labels);
-        Self { worker, publisher: Arc::clone(publisher) }
+        Self { worker, publisher: Arc::clone(publisher), metrics: counts }
     }
 
     pub(super) fn look(&mut self, now: Instant) {
         self.worker.look(now);
+    }
+
+    /// Looks as events say. Whether there was anything to look at.
+    pub(super) fn look_if_needed(&mut self, now: Instant) -> bool {
+        self.worker.look_if_needed(now)
+    }
+
+    /// What was told until now goes to nobody.
+    pub(super) fn drop_events(&mut self) {
+        self.worker.drop_events();
+    }
+
+    /// When it walked last.
+    pub(super) fn walked_at(&self) -> Option<Instant> {
+        self.worker.walked_at()
     }
 
     pub(super) fn read(&mut self, now: Instant) -> bool {

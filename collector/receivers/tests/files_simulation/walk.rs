@@ -7,6 +7,8 @@ use millrace_config::{ContainersReceiver, FilesReceiver, StartAt};
 use tempfile::TempDir;
 
 use super::super::SourceSettings;
+use super::super::finder::Finding;
+use super::super::watch::WATCHES_MAX;
 use super::book::Book;
 use super::disk::{Disk, STREAMS};
 use super::process::{Mode, Process, Publisher};
@@ -56,7 +58,20 @@ impl Tally {
     }
 }
 
+/// How a process finds what is new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Each look walks all directories.
+    ByWalks,
+    /// Events alone say where to look.
+    ByEvents,
+}
+
+/// Longer than any seed's clock goes.
+pub(super) const NEVER: Duration = Duration::from_secs(1_000_000);
+
 struct World {
+    found: Found,
     random: Random,
     folder: TempDir,
     disk: Disk,
@@ -70,8 +85,8 @@ struct World {
 }
 
 /// Runs a seed. What went wrong, if something did.
-pub(super) fn run(seed: u64) -> Result<Tally, String> {
-    let mut world = World::new(seed);
+pub(super) fn run(seed: u64, found: Found) -> Result<Tally, String> {
+    let mut world = World::new(seed, found);
     for _ in 0..ACTIONS {
         world.act()?;
     }
@@ -97,11 +112,12 @@ pub(super) fn sources(folder: &TempDir, is_container: bool) -> Vec<SourceSetting
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, found: Found) -> Self {
         let random = Random::new(seed);
         let folder = tempfile::tempdir().unwrap();
         let is_container = seed % 2 == 1;
         let mut world = Self {
+            found,
             random,
             disk: Disk::new(&folder.path().join("logs"), is_container, WRITERS),
             sources: sources(&folder, is_container),
@@ -190,7 +206,10 @@ impl World {
         let now = self.now();
         if let Some(process) = &mut self.process {
             tracing::debug!("look");
-            process.look(now);
+            match self.found {
+                Found::ByWalks => process.look(now),
+                Found::ByEvents => _ = process.look_if_needed(now),
+            }
             for text in &mut self.disk.texts {
                 text.seen = true;
             }
@@ -241,7 +260,9 @@ impl World {
         if self.process.is_none() {
             tracing::debug!("start");
             let positions = self.folder.path().join("positions");
-            self.process = Some(Process::start(&self.sources, &positions, &self.publisher));
+            let finding = Finding { walk_interval: NEVER, watches: WATCHES_MAX };
+            let publisher = &self.publisher;
+            self.process = Some(Process::start(&self.sources, &positions, publisher, finding));
             self.look();
         }
     }

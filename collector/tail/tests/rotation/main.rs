@@ -8,6 +8,7 @@
 )]
 
 mod chance;
+mod glances;
 mod packed;
 mod rig;
 mod texts;

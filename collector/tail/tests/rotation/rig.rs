@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use millrace_tail::{
-    Action, Event, FileId, Identity, Opened, Position, Recalled, Seen, Settings, Source, Step,
+    Action, Event, FileId, Glance, Identity, Opened, Position, Recalled, Seen, Settings, Source, Step,
     Tail, Ticket, recall,
 };
 
@@ -200,6 +200,24 @@ impl Collector {
     /// A look after which nothing is opened.
     pub(crate) fn look_without_opening(&mut self, disk: &Disk) {
         self.tail.look(&disk.seen(self.inside), true);
+    }
+
+    /// Looks at one file. Whether that is enough.
+    pub(crate) fn glance(&mut self, disk: &Disk, path: &str, told: bool) -> bool {
+        let inode = disk.inode(path);
+        let stamps = (disk.content[&inode].len() as u64, disk.stamps[&inode]);
+        match self.tail.glance((DEVICE, inode), stamps, told) {
+            Glance::Nothing => true,
+            Glance::Read(file) => {
+                self.read(disk, file);
+                true
+            }
+            Glance::Look => false,
+        }
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        self.tail.is_settled(&HashSet::new())
     }
 
     pub(crate) fn looks(&mut self, disk: &Disk, count: usize) {

@@ -1,0 +1,115 @@
+//! Between looks: what is read without one, what asks for one, and when none is needed.
+
+use millrace_tail::Event;
+
+use crate::rig::{Collector, Disk};
+use crate::{any, app, lines, write};
+
+/// How many looks are left out in half a minute.
+const SKIPPED: u32 = 120;
+
+/// A file that is read, and a collector that is told of nothing more.
+fn settled(inside: fn(&str) -> bool) -> (Disk, Collector) {
+    let mut disk = Disk::default();
+    write(&mut disk, "/l/app.log", 0, 10);
+    let mut collector = Collector::start(inside, false);
+    // It is looked at again after it was new, since a second write may not show in its stamp.
+    collector.look(&disk);
+    assert!(!collector.is_settled());
+    collector.looks(&disk, 2);
+    assert!(collector.is_settled());
+    (disk, collector)
+}
+
+/// Scenario: an open file is written many times, and truncated and written to its old length within
+/// one tick, so that its stamps are the same, and its beginning another. Guarantee: each line comes
+/// by a glance, once, and no look is needed then.
+#[test]
+fn an_open_file_is_read_on_without_a_look() {
+    let (mut disk, mut collector) = settled(app);
+    for turn in 1..5 {
+        write(&mut disk, "/l/app.log", turn * 10, turn * 10 + 10);
+        assert!(collector.glance(&disk, "/l/app.log", true));
+        assert!(collector.is_settled());
+    }
+    collector.has_sent(&lines(0, 50));
+    let inode = disk.inode("/l/app.log");
+    let again: String = lines(100, 150).iter().map(|line| format!("{line}\n")).collect();
+    disk.content.insert(inode, again.into_bytes());
+    assert!(collector.glance(&disk, "/l/app.log", true));
+    collector.look(&disk);
+    collector.has_sent(&[lines(0, 50), lines(100, 150)].concat());
+}
+
+/// Scenario: a file of which nobody tells anything is looked at from time to time. Guarantee: it is
+/// read when its stamps have changed, and once more.
+#[test]
+fn a_file_of_which_nobody_tells_is_read_when_its_stamps_have_changed() {
+    let (mut disk, mut collector) = settled(app);
+    write(&mut disk, "/l/app.log", 10, 20);
+    assert!(collector.glance(&disk, "/l/app.log", false));
+    collector.has_sent(&lines(0, 20));
+    let (inode, line) = (disk.inode("/l/app.log"), format!("{}\n", lines(20, 21)[0]));
+    disk.content.get_mut(&inode).unwrap().extend_from_slice(line.as_bytes());
+    assert!(collector.glance(&disk, "/l/app.log", false));
+    collector.has_sent(&lines(0, 21));
+}
+
+/// Scenario: a file that is new, one that was renamed to a name that isn't read and is written on,
+/// and one that was closed. Guarantee: each takes a look, and looks go on until the renamed one has
+/// come to its end.
+#[test]
+fn what_is_new_moved_or_closed_takes_a_look() {
+    let (mut disk, mut collector) = settled(app);
+    disk.rename("/l/app.log", "/l/app.log.1");
+    write(&mut disk, "/l/app.log", 10, 20);
+    assert!(!collector.glance(&disk, "/l/app.log", true));
+    collector.look(&disk);
+    assert!(!collector.glance(&disk, "/l/app.log.1", true));
+    assert!(!collector.is_settled());
+    collector.looks(&disk, 25);
+    assert!(collector.is_settled());
+    assert!(!collector.glance(&disk, "/l/app.log.1", true));
+    write(&mut disk, "/l/app.log.1", 20, 21);
+    collector.looks(&disk, 1);
+    collector.has_sent(&lines(0, 21));
+}
+
+/// Scenario: files beside those that are read. Guarantee: one whose name rotation can't have made
+/// is of no concern however it changes; the others are.
+#[test]
+fn a_file_of_another_name_is_a_stranger() {
+    let (mut disk, mut collector) = settled(app);
+    for (name, is_stranger) in [("/l/other", true), ("/l/app.log.5", false), ("/l/app-5", false)] {
+        disk.append(name, "x");
+        let inode = disk.inode(name);
+        assert_eq!(collector.tail.is_stranger((7, inode), name.as_ref()), is_stranger, "{name}");
+    }
+    collector.look(&disk);
+    assert!(!collector.glance(&disk, "/l/other", true));
+}
+
+/// Scenario: a text on record, whose file is gone at the start; looks are left out, half a minute
+/// each time. Guarantee: none is needed for long, and the text is given up after ten minutes, when
+/// the last looks are real ones.
+#[test]
+fn looks_that_are_left_out_count_until_the_last_ones() {
+    let (mut disk, mut collector) = settled(any);
+    disk.append("/l/app.log", "unfinished");
+    collector.look(&disk);
+    collector.restart();
+    disk.delete("/l/app.log");
+    let mut real = 0;
+    for _ in 0..19 {
+        collector.look(&disk);
+        assert!(collector.is_settled());
+        collector.tail.skip_looks(SKIPPED);
+    }
+    while collector.events.is_empty() {
+        collector.look(&disk);
+        collector.tail.skip_looks(if collector.is_settled() { SKIPPED } else { 0 });
+        real += 1;
+    }
+    assert!((20..30).contains(&real), "{real}");
+    assert!(matches!(collector.events[..], [Event::Gone { .. }]));
+}
