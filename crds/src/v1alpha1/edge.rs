@@ -33,7 +33,7 @@ use crate::names::{StorageClassName, TopicName};
     status = "EdgePoolStatus",
     derive = "PartialEq",
     doc = "A pool of collectors that take telemetry (OTLP) and publish it to Kafka. A pipeline \
-           makes one; it also works by itself.",
+           makes some; it also works by itself.",
     scale(
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.replicas",

@@ -35,7 +35,8 @@ pub use gateway::{
 };
 pub use gateway::{ResizeStatus, ResizeWay};
 pub use pipeline::{
-    ChildStatus, PipelineSignal, TelemetryPipeline, TelemetryPipelineSpec, TelemetryPipelineStatus,
+    ChildStatus, PipelineEdge, PipelineEdgeStatus, PipelineSignal, TelemetryPipeline,
+    TelemetryPipelineSpec, TelemetryPipelineStatus,
 };
 pub use pods::{
     CpuRange, DisruptionBudgetSettings, ExtraMetadata, MemoryRange, NetworkPolicySettings,

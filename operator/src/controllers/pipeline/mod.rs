@@ -1,5 +1,5 @@
-//! TelemetryPipeline: what most users write. It owns one of each of the other kinds, brings them up
-//! in order and sums up what they say.
+//! TelemetryPipeline: what most users write. It owns objects of all other kinds, brings them up in
+//! order and sums up what they say.
 //!
 //! The steps: `validate` checks names, `build` makes the children, `apply` writes them in order
 //! (topics and schema first, pools once those are ready) and reads them back, those of a signal
