@@ -55,7 +55,7 @@ impl Tail {
     }
 
     /// Whether a look would only find again what the last one found, unless a file is new, moved,
-    /// gone or written since. What was asked to be read doesn't count, nor do `denied` files, which
+    /// gone or written since, and somebody would tell. What was asked to be read doesn't count, nor do `denied` files, which
     /// may not be opened.
     #[must_use]
     pub fn is_settled(&self, denied: &HashSet<Identity>) -> bool {
@@ -64,7 +64,7 @@ impl Tail {
         });
         !is_sought
             && self.inodes.iter().all(|(identity, inode)| {
-                if !inode.present || inode.check {
+                if !inode.present {
                     return false;
                 }
                 if inode.view == View::Doubtful {

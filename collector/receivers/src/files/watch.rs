@@ -186,11 +186,9 @@ impl Watch {
         }
         if !is_known && !self.is_full && self.by_path.len() >= self.most {
             self.is_full = true;
+            let most = self.most;
             self.say(
-                format_args!(
-                    "{} are watched, half of what the node allows and {WATCHES_MAX} at most",
-                    self.most
-                ),
+                format_args!("{most} are watched: half of the node's limit, {WATCHES_MAX} at most"),
                 "fs.inotify.max_user_watches",
             );
         }
