@@ -10,7 +10,7 @@ use super::edge::{EdgeSettings, no_number_of_daemons};
 use super::gateway::{GatewaySettings, group_stays};
 use super::rollout::RolloutSettings;
 use super::rules;
-use super::signals::{PerSignal, Signal, TopicSettings, is_not_set, partitions};
+use super::signals::{DeletionPolicy, PerSignal, Signal, TopicSettings, is_not_set, partitions};
 use super::status::{LagStatus, PodCount};
 use super::table::{TableSettings, signal_table_rules, table_stays};
 use crate::conditions::Condition;
@@ -83,6 +83,12 @@ pub struct TelemetryPipelineSpec {
     /// their Deployment or DaemonSet does it, without a canary; autoRollback is for all pools.
     #[serde(default)]
     pub rollout: RolloutSettings,
+    /// What becomes of topics and tables when this pipeline is deleted. Retain: they stay, with all
+    /// data. Delete: edge pools go first, then the gateway pool, then topics and tables, with what
+    /// gateways have not stored yet. A signal that is taken out always leaves its topics and
+    /// tables.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
     /// Others may have its topics, tables and consumer group too, if they say so as well. Otherwise
     /// the second is refused, in another cluster too: two that don't know of each other mix their
     /// data. Default: false.
