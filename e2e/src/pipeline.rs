@@ -46,6 +46,8 @@ pub struct Wish {
     pub version: Option<&'static str>,
     /// The whole of spec.edges; one pool of one pod, for clients, when absent.
     pub edges: Option<Value>,
+    /// What becomes of its topics and tables: `Retain` or `Delete`.
+    pub deletion_policy: &'static str,
     /// A fixed number of gateways; sized by lag, 1 or 2, when absent.
     pub gateways: Option<u32>,
     /// The whole of spec.gateway; the usual when absent.
@@ -68,6 +70,7 @@ impl Wish {
             allocator: "system",
             version: None,
             edges: None,
+            deletion_policy: "Retain",
             gateways: None,
             gateway: None,
             canary_seconds: None,
@@ -152,6 +155,7 @@ impl<'c> Pipeline<'c> {
                 "edges": [{"name": "clients", "replicas": 1}],
                 "gateway": {"scaling": {"minReplicas": 1, "maxReplicas": 2}},
                 "collector": {"allocator": allocator},
+                "deletionPolicy": self.wish.deletion_policy,
             },
         });
         let spec = &mut document["spec"];

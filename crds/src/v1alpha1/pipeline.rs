@@ -10,7 +10,7 @@ use super::edge::{EdgeSettings, no_number_of_daemons};
 use super::gateway::{GatewaySettings, group_stays};
 use super::rollout::RolloutSettings;
 use super::rules;
-use super::signals::{PerSignal, Signal, TopicSettings, is_not_set, partitions};
+use super::signals::{DeletionPolicy, PerSignal, Signal, TopicSettings, is_not_set, partitions};
 use super::status::{LagStatus, PodCount};
 use super::table::{TableSettings, signal_table_rules, table_stays};
 use crate::conditions::Condition;
@@ -83,6 +83,12 @@ pub struct TelemetryPipelineSpec {
     /// their Deployment or DaemonSet does it, without a canary; autoRollback is for all pools.
     #[serde(default)]
     pub rollout: RolloutSettings,
+    /// What happens to topics and tables when this pipeline is deleted. Retain: they stay, with all
+    /// data. Delete: edge pools are deleted first, then the gateway pool, then topics and tables,
+    /// with records that gateways have not stored yet. The topics and tables of a removed signal
+    /// always stay.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
     /// Shares topics, tables and consumer group with other pipelines that also set this. Otherwise
     /// the second one is refused, also one of another cluster, because two would mix their data.
     /// Default: false.

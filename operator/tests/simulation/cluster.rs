@@ -231,6 +231,7 @@ pub(crate) fn spec(plural: &str, rng: &mut Rng) -> Value {
                 json!({"topic": {"partitions": 1 + rng.below(6)}, "table": table(rng)})
             }),
             "edges": edges(rng), "gateway": gateway(rng),
+            "deletionPolicy": *rng.pick(&["Retain", "Delete"]),
         }),
         other => panic!("no spec of {other}"),
     }

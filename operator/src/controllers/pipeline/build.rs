@@ -37,6 +37,8 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
         gateway,
         collector,
         rollout,
+        // Children have it once the pipeline is deleted.
+        deletion_policy: _,
         shared,
     } = &validated.pipeline.spec;
     let shared = *shared;

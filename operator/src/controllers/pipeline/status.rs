@@ -25,6 +25,8 @@ pub(super) enum Outcome {
     Invalid(Invalid),
     /// The children, as far as applying got.
     Applied(Box<Applied>),
+    /// It is being deleted, and this child must be gone before more can be.
+    Leaving(String),
 }
 
 /// The conditions that make a pipeline ready, in the order in which they come true.
@@ -57,6 +59,14 @@ pub(super) async fn report(
         Outcome::Invalid(invalid) => {
             state_all_false(&mut conditions, invalid.reason, &invalid.message);
         }
+        Outcome::Leaving(first) => {
+            let message = format!(
+                "it is being deleted, and {first} must be gone first; deletionPolicy: Retain ends \
+                 this, and topics and tables that are still there stay"
+            );
+            state_all_false(&mut conditions, Reason::Waiting, &message);
+            conditions.holds(ConditionType::Progressing, Reason::Waiting, message);
+        }
         Outcome::Applied(applied) => {
             state_facts(&mut conditions, applied);
             // Children that were not reached keep their last report.
@@ -80,7 +90,7 @@ pub(super) async fn report(
     Ok(())
 }
 
-/// Nothing is known to hold: children don't have the spec yet.
+/// Nothing is known to hold: children don't have the spec yet, or are going.
 fn state_all_false(conditions: &mut Conditions, reason: Reason, message: &str) {
     for type_ in REQUIRED {
         conditions.fails(*type_, reason, message);
