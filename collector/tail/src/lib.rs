@@ -17,6 +17,8 @@
 //! - **Positions.** A text's committed [`Position`] is the lowest that isn't acknowledged. Only
 //!   that is written to a checkpoint, also of texts that no file has now: a copy may appear.
 //!
+//! [`KernelLog`] does the same for the kernel's log, which has numbers instead.
+//!
 //! Limits: texts that begin alike for as long as was seen of them are told apart by their files
 //! alone. What no look has seen isn't known.
 
@@ -24,6 +26,7 @@ mod checkpoint;
 mod fingerprint;
 mod inode;
 mod judge;
+mod kernel;
 mod look;
 mod machine;
 mod names;
@@ -33,6 +36,7 @@ mod text;
 pub use checkpoint::{CheckpointError, Recalled, Resort, recall};
 pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
 pub use inode::{Identity, Seen};
+pub use kernel::{Begins, KernelLog, KernelPosition, KernelResort, Met, recall_kernel};
 pub use machine::{Action, Event, Opened, Settings, Source, Step, Tail, Totals};
 pub use position::{Position, STREAMS};
 pub use text::{FileId, Ticket};
