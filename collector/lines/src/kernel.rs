@@ -212,7 +212,12 @@ impl KernelWriter {
         };
         self.value.clear();
         unescape(value, &mut self.value);
-        put_attribute(&mut self.attributes, ATTRIBUTE, &name, &String::from_utf8_lossy(&self.value));
+        put_attribute(
+            &mut self.attributes,
+            ATTRIBUTE,
+            &name,
+            &String::from_utf8_lossy(&self.value),
+        );
         self.names.push(name);
         is_text(&self.value)
     }

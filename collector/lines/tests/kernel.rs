@@ -91,7 +91,13 @@ fn records_of_the_kernel_are_read_as_its_documentation_has_them() {
             with(head("kern", 9), &[("kernel.fragment", "c")]),
         ),
         (b"6,339,5140900;no flags\n", "no flags", (9, "info"), 5_140_900_000, head("kern", 339)),
-        (b"203,1,2,-;\\x41\\x0a\\xc3\\xa4\\x5cx41;,", "A\nä\\x41;,", (17, "err"), 2000, head("25", 1)),
+        (
+            b"203,1,2,-;\\x41\\x0a\\xc3\\xa4\\x5cx41;,",
+            "A\nä\\x41;,",
+            (17, "err"),
+            2000,
+            head("25", 1),
+        ),
         (b"8,1,2,-;\\x4\\xzz\\", "\\x4\\xzz\\", (21, "emerg"), 2000, head("user", 1)),
     ];
     let mut writer = KernelWriter::default();
@@ -109,7 +115,8 @@ fn records_of_the_kernel_are_read_as_its_documentation_has_them() {
 #[test]
 fn lines_that_are_no_fields_stay_in_the_body() {
     let mut writer = KernelWriter::default();
-    let lines = [" a=b", "A=b", " =b", " A", "", " SEQUENCE=1", " CALLER=x", " FRAGMENT=c", " B C=d"];
+    let lines =
+        [" a=b", "A=b", " =b", " A", "", " SEQUENCE=1", " CALLER=x", " FRAGMENT=c", " B C=d"];
     let raw = format!("6,1,2,-;text\n{}\n A=1\n A=2\n", lines.join("\n"));
     let (record, _) = written(&mut writer, raw.as_bytes());
     assert_eq!(body(&record), format!("text\n{}\n A=2", lines.join("\n")));

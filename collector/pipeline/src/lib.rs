@@ -11,6 +11,7 @@ pub mod drain;
 pub mod failpoint;
 pub mod file_metrics;
 pub mod kafka_client;
+pub mod kernel_metrics;
 pub mod memory;
 pub mod pods;
 mod process;
