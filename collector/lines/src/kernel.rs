@@ -5,7 +5,7 @@
 //! of a space and `KEY=VALUE`. Bytes that aren't printable ASCII, and `\`, are written `\xNN`.
 //!
 //! # Rules
-//! - The text is the body; escapes are undone in it and in values. A `\` that begins no escape stays.
+//! - The text is the body; escapes are undone in it and in values. A `\` that begins none stays.
 //! - The priority becomes the severity, the facility `syslog.facility`, both by their names.
 //! - `KEY=VALUE` becomes the attribute `kernel.key`, in lower case, if the key has capital letters,
 //!   digits and `_` alone. Any other line, and a key that is there already, goes to the body behind

@@ -1,7 +1,7 @@
 //! How far the kernel's log is read: the boot, and the number of the next record; a state machine.
 //!
 //! Whoever opens the log gets its oldest record first. What was sent before is passed by; a number
-//! that is missing is a record that was overwritten, and counted. It reads no clock and does no I/O.
+//! that is missing is a record that was overwritten, and counted. No clock, no I/O.
 //!
 //! Limits: what a boot wrote after it was last read, and what was overwritten before the first
 //! start, can't be counted: nobody knows the numbers.
@@ -150,7 +150,7 @@ impl KernelLog {
 
     /// The log was read to its end. False if all of it lies before the position, which can't be of
     /// this log then: everything is read from the oldest record once it is opened again.
-    pub fn is_plausible(&mut self) -> bool {
+    pub fn drained(&mut self) -> bool {
         if !self.is_resuming {
             return true;
         }

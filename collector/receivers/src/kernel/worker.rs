@@ -50,9 +50,9 @@ const SEND_BACKOFF: BackoffPolicy =
 const OPEN_BACKOFF: BackoffPolicy =
     BackoffPolicy { first: Duration::from_millis(100), longest: Duration::from_secs(30) };
 
-/// Reads in a row that say "overwritten" or "too long", each of which moves on: more than a log has
-/// records with 1 MiB of some 100 bytes.
-const PASSED_MAX: u32 = 10_000;
+/// Reads in a row that say "overwritten" or "too long". Each moves on to another record, so a
+/// kernel gives a few at most: 1,000 are a fault of the device.
+const PASSED_MAX: u32 = 1000;
 
 /// Where requests go, and what they are counted by.
 pub(super) struct Way {
@@ -272,8 +272,8 @@ impl Worker {
         self.taker.metrics.positions_failed.inc();
         tracing::error!(
             %error,
-            "the position in the kernel's log can't be written: reading goes on, and a restart would \
-             read again from the one written last"
+            "the position in the kernel's log can't be written: reading goes on, and a restart \
+             would read again from the one written last"
         );
         false
     }
@@ -308,7 +308,7 @@ impl Taker {
             let length = match read(from, &mut buffer[..]) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(length) => length,
-                Err(Errno::AGAIN) if state.is_plausible() => return Ok(Read::Drained),
+                Err(Errno::AGAIN) if state.drained() => return Ok(Read::Drained),
                 Err(Errno::AGAIN) => return Ok(Read::Implausible),
                 Err(Errno::INTR) => continue,
                 // Overwritten; longer than the buffer. The next read is of another record, whose

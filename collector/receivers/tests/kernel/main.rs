@@ -63,7 +63,7 @@ async fn overwritten_records_are_counted_by_their_numbers() {
 }
 
 /// Scenario: the machine boots while the receiver is off; two records of the new boot are
-/// overwritten before it starts. Guarantee: reading begins with the oldest, and the two are counted.
+/// overwritten before it starts. Guarantee: reading begins with the oldest; the two are counted.
 #[tokio::test]
 async fn another_boot_is_read_from_its_oldest_record() {
     let mut rig = Rig::new();
