@@ -18,6 +18,7 @@ use millrace_pipeline::memory::MemoryLimit;
 use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_receivers::files;
+use millrace_receivers::kernel;
 use millrace_receivers::otlp::OtlpError;
 
 use crate::admin::Admin;
@@ -84,6 +85,7 @@ pub(crate) fn run(path: &Path) -> ExitCode {
                 | RunError::Files(
                     files::StartError::Pattern { .. } | files::StartError::SmallBudget { .. },
                 )
+                | RunError::Kernel(kernel::StartError::SmallBudget { .. })
                 | RunError::Pods(_)
                 | RunError::Instance(_) => EXIT_SETTINGS,
                 _ => EXIT_FAILED,

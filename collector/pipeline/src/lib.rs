@@ -12,6 +12,7 @@ pub mod failpoint;
 pub mod figures;
 pub mod file_metrics;
 pub mod kafka_client;
+pub mod kernel_metrics;
 pub mod memory;
 pub mod pods;
 mod process;

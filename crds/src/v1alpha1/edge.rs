@@ -214,17 +214,18 @@ fn edge_rules(schema: &mut Schema) {
          acknowledge: AfterKafka or remove buffer",
     );
     let reads = "has(self.receivers) && (has(self.receivers.containers) \
+                 || has(self.receivers.kernel) \
                  || (has(self.receivers.files) && self.receivers.files.size() > 0))";
     rules::rule(
         schema,
         &format!("!({reads}) || (has(self.mode) && self.mode == 'DaemonSet')"),
-        "containers and files are read by a pod on each node: write mode: DaemonSet",
+        "containers, files and kernel are read by a pod on each node: write mode: DaemonSet",
     );
     rules::rule(
         schema,
         &format!("!({reads}) || !has(self.buffer)"),
-        "what is read of files is kept in the files themselves: remove buffer, or take clients' \
-         records in a pool of their own",
+        "what is read on a node is kept there: remove buffer, or take clients' records in a pool \
+         of their own",
     );
     rules::rule(
         schema,

@@ -1,4 +1,5 @@
-//! What an edge pool takes in: OTLP from clients, log files of its nodes; and how lines are parsed.
+//! What an edge pool takes in: OTLP from clients, log files of its nodes, their kernels' logs; and
+//! how lines are parsed.
 //!
 //! Each receiver is a block of its own, whose rules stand beside it.
 
@@ -26,7 +27,18 @@ pub struct Receivers {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub files: Vec<FilesReceiver>,
+    /// The kernel's log (/dev/kmsg) of each pod's node: an empty object. Needs mode DaemonSet, the
+    /// signal logs, and a namespace whose pod security level is privileged. The collector's
+    /// container is privileged then, since container runtimes open no device of the node to any
+    /// other: give it a pool of its own, to which no client sends. Default: not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelReceiver>,
 }
+
+/// The kernel's log. It has no settings: `kernel: {}`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KernelReceiver {}
 
 /// What containers write.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -231,6 +243,12 @@ impl Receivers {
     #[must_use]
     pub fn reads_files(&self) -> bool {
         self.containers.is_some() || !self.files.is_empty()
+    }
+
+    /// Whether the node's kernel log is read.
+    #[must_use]
+    pub fn reads_kernel(&self) -> bool {
+        self.kernel.is_some()
     }
 
     /// Whether pods of the node are watched.

@@ -5,13 +5,13 @@
 //! each line arrives at least once; a kill repeats what was in flight. When the publisher refuses,
 //! reading stops and nothing is thrown away. This module never writes to a file it reads.
 
-mod clock;
+pub(crate) mod clock;
 mod finder;
 mod labels;
 mod open;
 mod outbox;
 mod parse;
-mod positions;
+pub(crate) mod positions;
 mod source;
 mod unpack;
 mod walk;
