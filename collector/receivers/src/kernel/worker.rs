@@ -23,8 +23,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use super::device::{Log, zero_unix_nano};
-use crate::files::clock::now_unix_nanos;
-use crate::files::positions::Positions;
+use crate::files::{Positions, now_unix_nanos};
 
 /// A request's bytes: the log of most kernels is 256 KiB, and that much is sent again after a kill.
 pub(super) const REQUEST_BYTES: usize = 256 * 1024;
