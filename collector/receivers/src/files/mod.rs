@@ -5,13 +5,13 @@
 //! each line arrives at least once; a kill repeats what was in flight. When the publisher refuses,
 //! reading stops and nothing is thrown away. This module never writes to a file it reads.
 
-pub(crate) mod clock;
+mod clock;
 mod finder;
 mod labels;
 mod open;
 mod outbox;
 mod parse;
-pub(crate) mod positions;
+mod positions;
 mod source;
 mod unpack;
 mod walk;
@@ -41,9 +41,11 @@ use finder::Finding;
 use labels::Labels;
 use open::Buffer;
 use outbox::{Outbox, REQUEST_BYTES, Way};
-use positions::{OTHER_MAX, Positions};
 use source::Source;
 use worker::Worker;
+
+pub(crate) use clock::now_unix_nanos;
+pub(crate) use positions::{OTHER_MAX, Positions};
 
 /// The most files that are open: 16,384 of some 2 KiB each are 32 MiB, and a node has some 110
 /// pods.

@@ -24,7 +24,7 @@ use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
 use millrace_tail::{Begins, KernelLog, KernelPosition, recall_kernel};
 use millrace_wire::Signal;
 
-use crate::files::positions::{OTHER_MAX, Positions};
+use crate::files::{OTHER_MAX, Positions};
 pub use device::Log;
 use worker::{REQUEST_BYTES, SLACK_BYTES, Way, Worker};
 

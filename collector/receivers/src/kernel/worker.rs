@@ -23,8 +23,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use super::device::{Log, zero_unix_nano};
-use crate::files::clock::now_unix_nanos;
-use crate::files::positions::Positions;
+use crate::files::{Positions, now_unix_nanos};
 
 /// A request's bytes: the log of most kernels is 256 KiB, and that much is sent again after a kill.
 pub(super) const REQUEST_BYTES: usize = 256 * 1024;
@@ -112,14 +111,7 @@ impl Worker {
         way: Way,
         (metrics, drain): (KernelMetrics, Drain),
     ) -> Self {
-        let taker = Taker {
-            state,
-            source,
-            writer: KernelWriter::default(),
-            lines: Lines::with_limit(REQUEST_BYTES),
-            buffer: vec![0; KERNEL_RECORD_BYTES_MAX],
-            metrics,
-        };
+        let taker = Taker::new(state, source, metrics);
         let seed = u64::from(std::process::id());
         Self {
             log,
@@ -154,7 +146,7 @@ impl Worker {
         let drain = self.drain.clone();
         let mut due = None;
         loop {
-            match self.taker.take(&self.opened) {
+            match self.taker.take(|buffer| read(&self.opened, buffer)) {
                 Ok(Read::Full) => return,
                 Ok(Read::Drained) => {}
                 Ok(Read::Implausible) => {
@@ -280,10 +272,21 @@ impl Worker {
 }
 
 impl Taker {
-    /// Takes records until there are no more, or the request is full.
-    fn take(&mut self, from: &OwnedFd) -> io::Result<Read> {
+    fn new(state: KernelLog, source: Source, metrics: KernelMetrics) -> Self {
+        Self {
+            state,
+            source,
+            writer: KernelWriter::default(),
+            lines: Lines::with_limit(REQUEST_BYTES),
+            buffer: vec![0; KERNEL_RECORD_BYTES_MAX],
+            metrics,
+        }
+    }
+
+    /// Takes records, one with each `read`, until there are no more, or the request is full.
+    fn take(&mut self, read: impl FnMut(&mut [u8]) -> Result<usize, Errno>) -> io::Result<Read> {
         let mut lost_sum = 0;
-        let read = self.take_counting(from, &mut lost_sum);
+        let read = self.take_counting(read, &mut lost_sum);
         if lost_sum > 0 {
             self.metrics.lost.inc_by(lost_sum);
             tracing::warn!(
@@ -294,7 +297,11 @@ impl Taker {
         read
     }
 
-    fn take_counting(&mut self, from: &OwnedFd, lost_sum: &mut u64) -> io::Result<Read> {
+    fn take_counting(
+        &mut self,
+        mut read: impl FnMut(&mut [u8]) -> Result<usize, Errno>,
+        lost_sum: &mut u64,
+    ) -> io::Result<Read> {
         let Self { state, source, writer, lines, buffer, metrics } = self;
         let boot_id = state.boot().to_owned();
         let moment = KernelMoment {
@@ -305,7 +312,7 @@ impl Taker {
         let mut records = lines.records(source);
         let mut passed = 0;
         while !records.is_full() {
-            let length = match read(from, &mut buffer[..]) {
+            let length = match read(&mut buffer[..]) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(length) => length,
                 Err(Errno::AGAIN) if state.drained() => return Ok(Read::Drained),
@@ -337,3 +344,7 @@ impl Taker {
         Ok(Read::Full)
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/kernel/worker.rs"]
+mod tests;

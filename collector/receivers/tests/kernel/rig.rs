@@ -1,7 +1,7 @@
 //! A log that gives a record for each read, and a receiver on it.
 //!
 //! The stand-in is a pair of sockets: each datagram is a record. Unlike the kernel it never says
-//! "overwritten": numbers that are missing show it.
+//! "overwritten": numbers that are missing show it, and `worker.rs` has tests of its own for that.
 
 use std::collections::VecDeque;
 use std::io;
