@@ -93,8 +93,7 @@ impl Tail {
     #[must_use]
     pub fn is_stranger(&self, file: Identity, path: &Path) -> bool {
         let may_be = |text: &crate::text::Text| {
-            text.inode.is_none()
-                && (text.was == file || text.was.1 == file.1 && text.path == *path)
+            text.inode.is_none() && (text.was == file || text.was.1 == file.1 && text.path == *path)
         };
         !self.inodes.contains_key(&file)
             && nearest(&self.names.by_folder(), path).is_none()

@@ -30,16 +30,8 @@ const WATCHES_SHARE: usize = 2;
 const NODES_LIMIT: &str = "/proc/sys/fs/inotify/max_user_watches";
 
 /// File systems on which others write without an event here: NFS, SMB (three), FUSE, 9P, Ceph, AFS.
-const SILENT: [u64; 8] = [
-    0x6969,
-    0x517b,
-    0xff53_4d42,
-    0xfe53_4d42,
-    0x6573_5546,
-    0x0102_1997,
-    0x00c3_6400,
-    0x5346_414f,
-];
+const SILENT: [u64; 8] =
+    [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x6573_5546, 0x0102_1997, 0x00c3_6400, 0x5346_414f];
 
 /// Bytes of events that are read at once: some 2,000 events with names of 16 bytes.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -306,10 +298,8 @@ impl Watch {
         // Not known: it came before its watch was given up.
         let path = Arc::clone(self.by_number.get(&number)?);
         let is_folder = flags.contains(ReadFlags::ISDIR);
-        let itself = ReadFlags::IGNORED
-            | ReadFlags::DELETE_SELF
-            | ReadFlags::MOVE_SELF
-            | ReadFlags::UNMOUNT;
+        let itself =
+            ReadFlags::IGNORED | ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::UNMOUNT;
         if flags.intersects(itself) {
             self.has_changed = true;
             self.forget(|it, _| it.starts_with(&path));

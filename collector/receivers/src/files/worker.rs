@@ -79,7 +79,7 @@ pub(super) struct Worker {
     /// When the directories were walked last.
     walked_at: Option<Instant>,
     listened_at: Option<Instant>,
-    rested_at: Option<Instant>,
+    flushed_at: Option<Instant>,
     /// Whether a walk is needed only if something is told.
     is_settled: bool,
     /// Whether one is needed at any rate.
@@ -122,7 +122,7 @@ impl Worker {
             look_interval: LOOK_INTERVAL,
             walked_at: None,
             listened_at: None,
-            rested_at: None,
+            flushed_at: None,
             is_settled: false,
             must_look: false,
             is_stirred: true,
@@ -155,9 +155,8 @@ impl Worker {
 
     /// Takes events, and looks if one tells of something or it is time.
     fn listen(&mut self, now: Instant) {
-        let is_over = |at: Option<Instant>, interval| {
-            at.is_none_or(|at| now.duration_since(at) >= interval)
-        };
+        let is_over =
+            |at: Option<Instant>, interval| at.is_none_or(|at| now.duration_since(at) >= interval);
         if !is_over(self.listened_at, EVENTS_INTERVAL) {
             return;
         }
@@ -167,8 +166,7 @@ impl Worker {
             return;
         }
         let looked = self.look_if_needed(now);
-        if is_over(self.rested_at, LOOK_INTERVAL) {
-            self.relabel();
+        if is_over(self.flushed_at, LOOK_INTERVAL) {
             self.flush_idle(now);
         }
         if !looked {
@@ -187,6 +185,8 @@ impl Worker {
     /// Looks at what was told, or at all directories. False if there was nothing to look at.
     pub(super) fn look_if_needed(&mut self, now: Instant) -> bool {
         self.finder.watch.listen(now);
+        // What was written before is read with what was known then.
+        self.relabel();
         self.is_settled = self.is_settled || self.tail.is_settled(&self.denied);
         if self.must_look || !self.is_settled || self.finder.needs_walk(now) {
             self.look(now);
@@ -516,7 +516,7 @@ impl Worker {
 
     /// Records that wait for a further line too long are whole.
     fn flush_idle(&mut self, now: Instant) {
-        self.rested_at = Some(now);
+        self.flushed_at = Some(now);
         let waited = |open: &Open, sources: &[Source]| {
             let timeout = sources.get(open.source).map_or(Duration::ZERO, |source| source.timeout);
             open.reader.holds_open() && now.duration_since(open.taken_at) >= timeout

@@ -88,7 +88,8 @@ fn by_events() -> Finding {
 fn append(path: &Path, text: usize, numbers: std::ops::Range<usize>) {
     let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
     for number in numbers {
-        file.write_all(format!("{}\n", line_of(Id { text, stream: 0, number })).as_bytes()).unwrap();
+        file.write_all(format!("{}\n", line_of(Id { text, stream: 0, number })).as_bytes())
+            .unwrap();
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use millrace_tail::{
-    Action, Event, FileId, Glance, Identity, Opened, Position, Recalled, Seen, Settings, Source, Step,
-    Tail, Ticket, recall,
+    Action, Event, FileId, Glance, Identity, Opened, Position, Recalled, Seen, Settings, Source,
+    Step, Tail, Ticket, recall,
 };
 
 const DEVICE: u64 = 7;
