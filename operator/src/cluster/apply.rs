@@ -201,7 +201,11 @@ impl<'a> Children<'a> {
         Some(Self {
             context,
             namespace: owner.namespace()?,
-            owner: owner.controller_owner_ref(&())?,
+            // An owner that is deleted in the foreground stays until they are gone.
+            owner: OwnerReference {
+                block_owner_deletion: Some(true),
+                ..owner.controller_owner_ref(&())?
+            },
             regarding: owner.object_ref(&()),
             look_only: is_paused(owner),
             written: Mutex::default(),

@@ -60,7 +60,10 @@ async fn a_new_pool_gets_its_objects_and_is_ready_only_with_its_pods() {
     world.reconcile::<EdgePools>(POOL).await.unwrap();
     let deployment = world.server.get(DEPLOYMENT).unwrap();
     assert_eq!(deployment["spec"]["replicas"], 3);
-    assert_eq!(deployment["metadata"]["ownerReferences"][0]["kind"], "EdgePool");
+    let owner = &deployment["metadata"]["ownerReferences"][0];
+    assert_eq!(owner["kind"], "EdgePool");
+    // A pipeline that deletes the pool waits for its pods by this.
+    assert_eq!(owner["blockOwnerDeletion"], true);
     assert!(!world.is_ready(POOL));
     world.finish_rollouts();
     world.reconcile::<EdgePools>(POOL).await.unwrap();

@@ -62,7 +62,7 @@ pub(super) async fn report(
         Outcome::Leaving(first) => {
             let message = format!(
                 "it is being deleted, and {first} must be gone first; deletionPolicy: Retain ends \
-                 this, and topics and tables that are still there stay"
+                 this: topics and tables that are not being deleted yet stay"
             );
             state_all_false(&mut conditions, Reason::Waiting, &message);
             conditions.holds(ConditionType::Progressing, Reason::Waiting, message);
