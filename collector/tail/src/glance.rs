@@ -55,8 +55,8 @@ impl Tail {
     }
 
     /// Whether a look would only find again what the last one found, unless a file is new, moved,
-    /// gone or written since, and somebody would tell. What was asked to be read doesn't count, nor do `denied` files, which
-    /// may not be opened.
+    /// gone or written since, and somebody would tell. What was asked to be read doesn't count, nor
+    /// do `denied` files, which may not be opened.
     #[must_use]
     pub fn is_settled(&self, denied: &HashSet<Identity>) -> bool {
         let is_sought = self.texts.values().any(|text| {

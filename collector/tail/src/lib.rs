@@ -16,8 +16,8 @@
 //!   read. One of them that is like no known text is read if it is younger than what is known.
 //! - **Positions.** A text's committed [`Position`] is the lowest that isn't acknowledged. Only
 //!   that is written to a checkpoint, also of texts that no file has now: a copy may appear.
-//! - **Between looks** a file that was written is read on by a [`Glance`] alone; while nothing is in
-//!   doubt ([`Tail::is_settled`]) and no event says that something is new, no look is needed.
+//! - **Between looks** a file that was written is read on by a [`Glance`] alone. While nothing is
+//!   in doubt ([`Tail::is_settled`]) and no event says that something is new, no look is needed.
 //!
 //! [`KernelLog`] does the same for the kernel's log, which has numbers instead.
 //!

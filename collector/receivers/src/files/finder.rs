@@ -89,7 +89,7 @@ impl Finder {
         self.walk.name(path, why);
     }
 
-    /// Whether all directories are to be walked: something has come, moved or gone; it may have, and
+    /// Whether all directories are to be walked: something has come, moved or gone; it may have and
     /// nobody would tell; or it is time.
     pub(super) fn needs_walk(&mut self, now: Instant) -> bool {
         self.watch.has_changed()

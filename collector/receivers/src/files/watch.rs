@@ -1,9 +1,9 @@
 //! What the kernel tells of directories: inotify. Events say where to look, and nothing else.
 //!
 //! Directories are watched, never single files. An event that is lost (the kernel's queue is full)
-//! leads to a walk of all directories, and so does one that says that something has come, moved or
-//! gone. A directory that can't be watched, since a limit of the node's is reached, is counted, said
-//! once, and tried again; until then all directories are walked as if there were no events.
+//! leads to a walk of all directories, and so does one that says that something came, moved or
+//! went. A directory that can't be watched, since a limit of the node's is reached, is counted,
+//! said once, and tried again; until then all directories are walked as if there were no events.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};

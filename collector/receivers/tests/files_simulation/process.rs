@@ -184,8 +184,8 @@ pub(super) struct Process {
     pub(super) metrics: FileMetrics,
 }
 
-/// How long the lock of positions may stay taken by who should have let go of it: a test beside this
-/// one that starts a program shares all open files with it, for a moment.
+/// How long the lock of positions may stay taken by who should have let go of it: a test beside
+/// this one that starts a program shares all open files with it, for a moment.
 const LOCK_MAX: Duration = Duration::from_secs(10);
 
 /// Few, so that idle files are closed.
