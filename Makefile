@@ -15,8 +15,8 @@ try: prerequisites ## The shortest way to rows in a table: one collector and a C
 	@cargo build --quiet --locked --profile try $(TRY) --bin xtask
 	@"$${CARGO_TARGET_DIR:-target}/try/xtask" try
 
-demo: prerequisites ## The whole of it on this machine: cluster, operator, pipeline, a million spans, checked
-	@$(XTASK) demo
+demo: prerequisites ## The whole of it on this machine: cluster, operator, pipeline, a million spans, checked; COLLECTORS=all builds each allocator's
+	@$(XTASK) demo $(if $(COLLECTORS),--collectors $(COLLECTORS))
 
 up: prerequisites ## The local stack alone: Kubernetes, Kafka, the ClickHouse engine
 	@$(XTASK) up

@@ -1,8 +1,8 @@
-//! Probes and metrics over HTTP/1: `/livez`, `/readyz`, `/metrics`. Nothing here shows settings,
-//! records or secrets.
+//! Probes, metrics and a page over HTTP/1: `/livez`, `/readyz`, `/metrics`, `/`. Nothing here shows
+//! settings, records or secrets.
 //!
-//! A connection is for one request. Whoever comes is let in, and the oldest of too many goes: an
-//! answer takes milliseconds, so that a probe gets its own whatever others hold open.
+//! A connection serves one request. Every connection is accepted, and above the limit the oldest is
+//! closed: an answer takes milliseconds, so open connections of others can't block a probe.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -12,7 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::server::conn::http1;
@@ -25,6 +28,8 @@ use millrace_receivers::listen;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
+
+use crate::page::Page;
 
 /// Connections at once: a kubelet, a Prometheus or two, and a person. Each holds a head and an
 /// answer: with 0.2 MB of metrics, as of 1,000 partitions, 7 MB in all.
@@ -39,11 +44,24 @@ const HEADER_TIME: Duration = Duration::from_secs(5);
 /// The longest request head, in bytes, and the read buffer: the least that the library takes.
 const HEADER_BYTES: usize = 8 * 1024;
 
-/// After an accept that failed, the next is tried this much later.
+/// Delay after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// What the answers are made from.
+/// Headers of the page: the browser loads nothing else, runs nothing and keeps nothing.
+const PAGE_HEADERS: [(HeaderName, HeaderValue); 5] = [
+    (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
+    (
+        CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'"),
+    ),
+    (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+    (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+];
+
+/// The sources of the answers.
 pub(crate) struct Admin {
+    pub(crate) page: Page,
     pub(crate) readiness: Readiness,
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) drain: Drain,
@@ -63,8 +81,7 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, AdminError>
 }
 
 impl Admin {
-    /// Answers for as long as the process lives: probes and the last metrics are wanted during a
-    /// drain too.
+    /// Answers until the process ends: a drain needs probes and the last metrics too.
     pub(crate) async fn serve(self, listener: TcpListener) {
         let this = Arc::new(self);
         let mut open: VecDeque<AbortHandle> = VecDeque::with_capacity(CONNECTIONS);
@@ -114,7 +131,8 @@ impl Admin {
             "/livez" => text(StatusCode::OK, "ok\n".to_owned()),
             "/readyz" => self.ready(),
             "/metrics" => self.metrics(),
-            _ => text(StatusCode::NOT_FOUND, "write /livez, /readyz or /metrics\n".to_owned()),
+            "/" => self.page(),
+            _ => text(StatusCode::NOT_FOUND, "write /, /livez, /readyz or /metrics\n".to_owned()),
         }
     }
 
@@ -129,6 +147,16 @@ impl Admin {
         } else {
             text(StatusCode::SERVICE_UNAVAILABLE, reasons.join("\n") + "\n")
         }
+    }
+
+    fn page(&self) -> Response<Full<Bytes>> {
+        let figures = self.telemetry.figures();
+        let mut response =
+            text(StatusCode::OK, self.page.render(&figures, &self.readiness, &self.drain));
+        for (name, value) in PAGE_HEADERS {
+            response.headers_mut().insert(name, value);
+        }
+        response
     }
 
     fn metrics(&self) -> Response<Full<Bytes>> {

@@ -1,5 +1,5 @@
 //! The allocator compiled in: exactly one of the features `system`, `jemalloc` and `mimalloc`; and
-//! how many arenas glibc's has, which librdkafka uses in all three builds.
+//! the number of arenas of glibc's allocator, which librdkafka uses in all three builds.
 
 #[cfg(any(
     all(feature = "system", feature = "jemalloc"),

@@ -7,7 +7,7 @@ use millrace_config::{BootstrapServer, GroupId, TopicName};
 use millrace_dead_letters::{Place, Places};
 use millrace_wire::Signal;
 
-/// Takes telemetry in, and carries it safely to Kafka or ClickHouse.
+/// Receives telemetry and delivers it to Kafka or ClickHouse.
 #[derive(Debug, Parser)]
 #[command(name = "millrace-collector")]
 pub(crate) struct Args {
@@ -23,13 +23,13 @@ pub(crate) enum Command {
         #[arg(long)]
         config: PathBuf,
     },
-    /// Say whether the settings in a file can be used, and what is wrong with them if not.
+    /// Check the settings in a file, and print what is wrong with them.
     Validate {
         /// The settings, in YAML.
         #[arg(long)]
         config: PathBuf,
     },
-    /// Look at what could not be stored, and send it again.
+    /// Show dead letters, and send them again.
     #[command(subcommand)]
     DeadLetters(DeadLetters),
     /// Print the version and the allocator compiled in.
@@ -39,66 +39,67 @@ pub(crate) enum Command {
 /// What to do with dead letters.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadLetters {
-    /// One line for each letter, and sums by reason.
+    /// One line for each dead letter, and sums by reason.
     List {
         #[command(flatten)]
         topics: DeadLetterTopics,
         #[command(flatten)]
         which: WhichDeadLetters,
-        /// Lines for each topic at most: the newest letters. The sums count all.
+        /// Lines for each topic at most: the newest dead letters. The sums count all.
         #[arg(long, default_value_t = 100)]
         limit: usize,
-        /// How to write it.
+        /// Output format.
         #[arg(long, value_enum, default_value_t = Output::Text)]
         output: Output,
     },
-    /// One letter taken apart: its headers, and its records as OTLP in JSON.
+    /// One dead letter: its headers, and its records as OTLP in JSON.
     Show {
-        /// Where it lies: PARTITION:OFFSET, as `list` says.
+        /// Its place: PARTITION:OFFSET, as `list` prints it.
         place: Place,
         #[command(flatten)]
         topics: DeadLetterTopics,
-        /// Take the one of this signal, or read it as that: traces, logs or metrics.
+        /// Its signal: traces, logs or metrics.
         #[arg(long)]
         signal: Option<Signal>,
         /// Write the record's bytes to a new file.
         #[arg(long, value_name = "FILE")]
         save: Option<PathBuf>,
     },
-    /// Send letters back to the topic they came from, as they were. What was sent is marked in the
-    /// dead-letter topic, and passed over the next time.
+    /// Send dead letters back to their source topic, unchanged. Sent ones are marked in the
+    /// dead-letter topic, and skipped the next time.
     Resend {
-        /// Letters, as PARTITION:OFFSET or PARTITION:FIRST-LAST. With several topics add --signal.
+        /// Dead letters, as PARTITION:OFFSET or PARTITION:FIRST-LAST. With several topics add
+        /// --signal.
         places: Vec<Places>,
         #[command(flatten)]
         topics: DeadLetterTopics,
         #[command(flatten)]
         which: WhichDeadLetters,
-        /// All letters; without it places, --reason, --since or --signal must say which.
+        /// All dead letters; without it, select them by places, --reason, --since or --signal.
         #[arg(long)]
         all: bool,
-        /// To this topic.
+        /// Send to this topic instead.
         #[arg(long, value_name = "TOPIC")]
         to: Option<TopicName>,
-        /// Only say what would be sent.
+        /// Only print what would be sent.
         #[arg(long)]
         dry_run: bool,
-        /// Also what was sent before.
+        /// Also send those sent before.
         #[arg(long)]
         again: bool,
-        /// So many at most.
+        /// Send at most this many.
         #[arg(long)]
         limit: Option<u64>,
     },
 }
 
-/// Where letters lie.
+/// Where dead letters are.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DeadLetterTopics {
-    /// A collector's settings: the connection and the topics are taken from it.
+    /// A collector's settings, for the connection and the topics.
     #[arg(long, required_unless_present = "brokers")]
     pub(crate) config: Option<PathBuf>,
-    /// Brokers as HOST:PORT, without TLS and log-in; with them, write settings and use --config.
+    /// Brokers as HOST:PORT, without TLS and log-in; for these use --config.
     #[arg(long, value_delimiter = ',', conflicts_with = "config", requires = "topic")]
     pub(crate) brokers: Vec<BootstrapServer>,
     /// Dead-letter topics, instead of those of the settings.
@@ -109,13 +110,13 @@ pub(crate) struct DeadLetterTopics {
     pub(crate) group: Option<GroupId>,
 }
 
-/// Which letters are meant.
+/// Which dead letters are selected.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WhichDeadLetters {
     /// Those with this reason; may be given several times.
     #[arg(long)]
     pub(crate) reason: Vec<String>,
-    /// Those whose record is as old at most: a time, or how long ago, as in 90m or 2d.
+    /// Those whose record is not older: a time, or an age, as in 90m or 2d.
     #[arg(long)]
     pub(crate) since: Option<String>,
     /// Those of this signal: traces, logs or metrics.
@@ -123,7 +124,7 @@ pub(crate) struct WhichDeadLetters {
     pub(crate) signal: Option<Signal>,
 }
 
-/// How an answer is written.
+/// The format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Output {
     /// Columns.

@@ -29,6 +29,9 @@ pub(crate) enum RunError {
     /// The receiver of files.
     #[error("files: {0}")]
     Files(#[from] millrace_receivers::files::StartError),
+    /// The receiver of the kernel's log.
+    #[error("kernel: {0}")]
+    Kernel(#[from] millrace_receivers::kernel::StartError),
     /// The variables that a watch of pods needs.
     #[error(
         "receivers.containers.watchPods: the variable {0} is not set or is empty: pods can be watched \

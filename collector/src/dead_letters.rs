@@ -1,7 +1,6 @@
-//! `dead-letters`: from arguments to the desk that does the work.
+//! `dead-letters`: turns arguments into calls of the dead-letter commands.
 //!
-//! Exit codes: 0 when it was done, 1 when something failed on the way, 64 when the arguments or the
-//! settings can't be used.
+//! Exit codes: 0 done, 1 something failed, 64 the arguments or the settings can't be used.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Write};

@@ -1,7 +1,7 @@
-//! The whole way in one process: from clients and files, straight into ClickHouse, without Kafka.
+//! One process from clients and files straight into ClickHouse, without Kafka.
 //!
-//! Order at the start: the servers are looked for, then listeners are bound; ready when both are
-//! well. Order at the end: stop accepting, cut what is open, finish its inserts, answer.
+//! Start: check the servers, then bind listeners; ready when both work. End: stop accepting, cut
+//! open batches, finish their inserts, answer.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::common::{Common, RunError};
 use crate::edge::finish;
 use crate::sources::{self, Parts, Ready, fits, limit_that_fits, longest_that_fits};
 
-/// What the largest request may take at once, as a multiple of it: as it came, expanded, and
-/// five times for its columns and the bodies made of them.
+/// Memory of the largest request, as a multiple of its length: as it came, expanded, and five times
+/// for its columns and their bodies.
 const COPIES: u64 = 7;
 
 /// Runs until the drain is over.
@@ -69,9 +69,9 @@ pub(crate) async fn run(
     finish(move || publisher.flush(remaining)).await
 }
 
-/// The limits with the longest HTTP body that the budget holds, where its default is more: a small
-/// installation begins with less than the 281 MiB that OTLP's recommended 20 MiB take. Never less
-/// than gRPC's messages may have, and a length that somebody chose stays what it is.
+/// The limits with the longest HTTP body that the budget holds, if the default is longer: a small
+/// installation has less than the 281 MiB that OTLP's recommended 20 MiB take. Never below gRPC's
+/// limit; a configured length stays.
 fn following_memory(mut limits: OtlpLimits, budget: &Budget, percent: u8) -> OtlpLimits {
     let default = OtlpLimits::default().http_body_bytes;
     let fitting = longest_that_fits(budget.limit_bytes(), COPIES);

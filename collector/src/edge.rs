@@ -1,7 +1,7 @@
-//! The edge: from clients and files, to Kafka.
+//! The edge: from clients and files to Kafka.
 //!
-//! Order at the start: Kafka is watched, then listeners are bound; ready when both are well. Order
-//! at the end: stop accepting, answer what there is, flush, then let go of Kafka.
+//! Start: watch Kafka, then bind listeners; ready when both work. End: stop accepting, answer open
+//! requests, flush, then close the producer.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub(crate) async fn run(
     finish(move || publisher.flush(remaining)).await
 }
 
-/// Waits for what was taken to be safe: `flush` blocks, and says whether it is.
+/// Waits until everything taken is safe: `flush` blocks, and returns whether it is.
 pub(crate) async fn finish(flush: impl FnOnce() -> bool + Send + 'static) -> Result<(), RunError> {
     match tokio::task::spawn_blocking(flush).await {
         Ok(true) => Ok(()),

@@ -1,8 +1,7 @@
 //! The gateway: Kafka to ClickHouse.
 //!
-//! Order at the end: stop reading, finish inserts, produce dead letters, commit, leave the group.
-//! The source sees to all of it, so that when it has ended there is nothing left to do but to say
-//! what isn't safe, if anything.
+//! End: stop reading, finish inserts, produce dead letters, commit, leave the group. The source
+//! does all of this; here only what isn't safe afterwards is reported.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -66,7 +65,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Whether everything taken is safe; says what isn't, by topic, and what follows from that.
+/// Whether everything taken is safe; logs what isn't, by topic, and the consequence.
 fn safe(left: &[LeftBehind], delivery: Delivery) -> Result<(), RunError> {
     let stored_already = match delivery {
         Delivery::AtLeastOnce => "is stored twice",

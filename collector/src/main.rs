@@ -1,9 +1,8 @@
-//! The Millrace collector: reads its settings, runs as the edge, the gateway or both in one that
-//! they describe, and ends in order when it is told to.
+//! The Millrace collector: reads its settings, runs the edge, the gateway or both in one as they
+//! say, and drains when it gets a signal.
 //!
-//! The work is done by the crates beside this one; here they are only put together. Exit codes: 0
-//! when everything that was taken is safe, 1 when something failed on the way, 64 when the settings
-//! cannot be used.
+//! The crates beside this one do the work; this one connects them. Exit codes: 0 everything taken
+//! is safe, 1 something failed, 64 the settings can't be used.
 
 mod admin;
 mod allocator;
@@ -14,6 +13,7 @@ mod direct;
 mod edge;
 mod gateway;
 mod output;
+mod page;
 mod pods;
 mod process;
 mod run;

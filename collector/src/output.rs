@@ -1,5 +1,5 @@
-//! The only place that prints: answers to a person at a terminal. Everything a running collector
-//! has to say goes to its log.
+//! The only place that prints: answers to a person at a terminal. A running collector writes only
+//! its log.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::fmt::Display;

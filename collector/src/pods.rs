@@ -14,7 +14,7 @@ use crate::common::RunError;
 /// The pod's account, as the kubelet mounts it.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// The name of the pod's node.
-const NODE: &str = "NODE_NAME";
+pub(crate) const NODE: &str = "NODE_NAME";
 const HOST: &str = "KUBERNETES_SERVICE_HOST";
 const PORT: &str = "KUBERNETES_SERVICE_PORT";
 

@@ -1,4 +1,4 @@
-//! What concerns the process as a whole: its log, its panics, its signals, its cores.
+//! Process-wide parts: log, panics, signals, cores.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ pub(crate) fn start_log() {
 
 /// Makes a panic on any thread the end of the process.
 ///
-/// A thread that is gone would leave its part undone without a word; a new process starts clean,
-/// and what was not confirmed is sent again.
+/// A dead thread would silently leave its work undone; a new process starts clean, and clients send
+/// unconfirmed records again.
 pub(crate) fn abort_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = thread::current();
@@ -52,7 +52,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Begins to listen for them; from now on they do nothing by themselves.
+    /// Begins to listen for them; from now on they have no default effect.
     pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -94,8 +94,8 @@ impl Signals {
     }
 }
 
-/// Ends the process a little after a drain's deadline, if a part of it hangs. Parts give up by
-/// themselves at the deadline; this is for what they can't leave, such as a thread of a library.
+/// Ends the process shortly after a drain's deadline, if a part of it hangs. Parts give up by
+/// themselves at the deadline; this is for what they can't stop, such as a library's thread.
 pub(crate) async fn end_past_deadline(drain: Drain) {
     drain.begun().await;
     let limit = drain.remaining() + PAST_DEADLINE;

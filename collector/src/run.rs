@@ -18,10 +18,12 @@ use millrace_pipeline::memory::MemoryLimit;
 use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_receivers::files;
+use millrace_receivers::kernel;
 use millrace_receivers::otlp::OtlpError;
 
 use crate::admin::Admin;
 use crate::common::{Common, RunError, VERSION};
+use crate::page::{Page, RecordPath};
 use crate::process::Signals;
 use crate::{admin, allocator, direct, edge, gateway, output, process, sources};
 
@@ -83,6 +85,7 @@ pub(crate) fn run(path: &Path) -> ExitCode {
                 | RunError::Files(
                     files::StartError::Pattern { .. } | files::StartError::SmallBudget { .. },
                 )
+                | RunError::Kernel(kernel::StartError::SmallBudget { .. })
                 | RunError::Pods(_)
                 | RunError::Instance(_) => EXIT_SETTINGS,
                 _ => EXIT_FAILED,
@@ -188,6 +191,7 @@ async fn serve(
     let listener = admin::bind(settings.address).await?;
     let address = listener.local_addr()?;
     let served = Admin {
+        page: Page::new(VERSION, RecordPath::of(&mode)),
         readiness: common.readiness.clone(),
         telemetry: Arc::clone(&common.telemetry),
         drain: common.drain.clone(),

@@ -1,15 +1,20 @@
 //! Where an edge's records come from: starts each source that the settings give, and ends them with
 //! the drain. It knows no exporter: sources hand over to whatever publishes.
 
+use std::env;
+use std::fs;
 use std::sync::Arc;
 
-use millrace_config::{ByteSize, LogSources, Mode, OtlpLimits, OtlpReceiver, Sources};
+use millrace_config::{
+    ByteSize, KernelReceiver, LogSources, Mode, OtlpLimits, OtlpReceiver, Positions, Sources,
+};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::Publish;
 use millrace_pipeline::readiness::{Part, Readiness};
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_receivers::files::{self, SourceSettings, StartError};
+use millrace_receivers::kernel::{self, Log, Machine};
 use millrace_receivers::otlp::{self, Otlp};
 
 use crate::common::RunError;
@@ -17,6 +22,9 @@ use crate::pods;
 
 /// A mebibyte.
 const MIB: u64 = 1 << 20;
+
+/// The name that a machine calls itself.
+const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// What sources work with.
 pub(crate) struct Parts {
@@ -33,15 +41,18 @@ pub(crate) struct Parts {
 pub(crate) struct Ready {
     listeners: Option<Part>,
     files: Option<Part>,
+    kernel: Option<Part>,
 }
 
 impl Ready {
     /// Registers what these sources need.
     pub(crate) fn register(sources: &Sources, readiness: &Readiness) -> Self {
         let Sources { otlp, logs } = sources;
+        let logs = logs.as_deref();
         Self {
             listeners: otlp.is_some().then(|| readiness.part("listeners")),
-            files: logs.is_some().then(|| readiness.part("files")),
+            files: logs.filter(|logs| has_files(logs)).map(|_| readiness.part("files")),
+            kernel: logs.and_then(|logs| logs.kernel.as_ref()).map(|_| readiness.part("kernel")),
         }
     }
 }
@@ -60,13 +71,26 @@ pub(crate) async fn take(sources: &Sources, parts: Parts) -> Result<(), RunError
         Ok(())
     };
     let read = async {
-        match logs {
+        match logs.as_deref().filter(|logs| has_files(logs)) {
             Some(logs) => read(logs, &parts).await,
             None => Ok(true),
         }
     };
-    let ((), is_on_record) = tokio::try_join!(serve, read)?;
-    if is_on_record { Ok(()) } else { Err(RunError::Deadline) }
+    let read_kernel = async {
+        match logs.as_deref() {
+            Some(LogSources { kernel: Some(kernel), positions, .. }) => {
+                read_kernel(kernel, positions, &parts).await
+            }
+            _ => Ok(true),
+        }
+    };
+    let ((), files_are_on_record, kernel_is_on_record) =
+        tokio::try_join!(serve, read, read_kernel)?;
+    if files_are_on_record && kernel_is_on_record { Ok(()) } else { Err(RunError::Deadline) }
+}
+
+fn has_files(logs: &LogSources) -> bool {
+    logs.containers.is_some() || !logs.files.is_empty()
 }
 
 /// Binds the listeners for clients, and says where they are.
@@ -115,6 +139,41 @@ async fn read(logs: &LogSources, parts: &Parts) -> Result<bool, RunError> {
     Ok(tokio::task::spawn_blocking(|| reading.join()).await.unwrap_or(false))
 }
 
+/// Reads the kernel's log until the drain. Whether all that was read is on record then.
+async fn read_kernel(
+    settings: &KernelReceiver,
+    positions: &Positions,
+    parts: &Parts,
+) -> Result<bool, RunError> {
+    let needs = kernel::Parts {
+        log: Log::of(&settings.device)?,
+        machine: machine(),
+        positions: positions.clone(),
+        budget: parts.budget.clone(),
+        drain: parts.drain.clone(),
+        telemetry: Arc::clone(&parts.telemetry),
+        publisher: Arc::clone(&parts.publisher),
+    };
+    let started = tokio::task::spawn_blocking(|| kernel::start(needs)).await;
+    let reading = match started.map_err(|ended| RunError::System(ended.into()))? {
+        // Nothing was read, and clients' requests are still to be answered.
+        Err(_) if parts.drain.is_begun() => return Ok(true),
+        started => started?,
+    };
+    if let Some(ready) = &parts.ready.kernel {
+        ready.ready();
+    }
+    Ok(reading.run().await)
+}
+
+/// Whose kernel it is: in a pod the node's, which the pod's own name says nothing of.
+fn machine() -> Machine {
+    match env::var(pods::NODE).ok().filter(|name| !name.is_empty()) {
+        Some(node) => Machine::Node(node),
+        None => Machine::Host(fs::read_to_string(HOST_NAME).unwrap_or_default().trim().to_owned()),
+    }
+}
+
 /// What only starting would show of settings: whether patterns can be used.
 pub(crate) fn check(mode: &Mode) -> Result<(), files::StartError> {
     match mode {
@@ -126,7 +185,7 @@ pub(crate) fn check(mode: &Mode) -> Result<(), files::StartError> {
 }
 
 fn files_of(logs: &LogSources) -> Vec<SourceSettings> {
-    let LogSources { containers, files, positions: _ } = logs;
+    let LogSources { containers, files, kernel: _, positions: _ } = logs;
     let containers = containers.iter().cloned().map(SourceSettings::Containers);
     containers.chain(files.iter().cloned().map(SourceSettings::Files)).collect()
 }

@@ -324,6 +324,24 @@ fn the_small_installation_starts_with_little_memory() {
     }
 }
 
+/// Scenario: the small installation without its ClickHouse refuses a span. Guarantee: the page at
+/// `/` says that it isn't ready, and the refusal with its reason; it answers GET alone.
+#[test]
+fn the_page_says_what_does_not_work() {
+    let settings = direct("256Mi");
+    let mut direct = Running::start(&settings);
+    assert_eq!(post_span(&direct.http()), 503);
+    let admin = direct.admin();
+    let (status, page) = request(&admin, "GET", "/", &[], b"");
+    assert_eq!(status, 200);
+    for part in ["<strong>Not ready</strong>", "ClickHouse", "unavailable, traces"] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    assert_eq!(request(&admin, "POST", "/", &[], b"").0, 405);
+    let (status, log) = direct.end();
+    assert!(status.success(), "{log}");
+}
+
 /// Scenario: an address that is taken. Guarantee: exit code 1 and the field in the log.
 #[test]
 fn a_taken_address_ends_the_start_with_its_field() {

@@ -163,54 +163,53 @@ words!(
     /// `DeduplicationAtRisk`, `PasswordExposed` and `RowsSpread` are bad when true; all others are
     /// good when true, `Progressing` is neither.
     ConditionType {
-        /// Everything asked for at this generation is there and works.
+        /// Everything declared at this generation exists and works.
         Ready,
-        /// A change is under way; it ends in Ready, or in Stalled.
+        /// A change is in progress; it ends in Ready or Stalled.
         Progressing,
-        /// The operator will not get further without a change by a person.
+        /// The operator can't continue without a change by a person.
         Stalled,
-        /// The topic exists with at least the partitions asked for, and the settings asked for.
+        /// The topic exists with at least the declared partitions, and the declared settings.
         TopicReady,
         /// All topics of a pipeline are ready.
         TopicsReady,
-        /// The tables are at the revision asked for and nothing has drifted.
+        /// The tables have the declared revision, without drift.
         SchemaReady,
-        /// What would be run to reach the tables asked for is known, and told in the status.
+        /// The statements that lead to the declared tables are known; the status has them.
         Planned,
-        /// Nothing is left to run.
+        /// No statement is left to run.
         Applied,
-        /// Live tables differ from what was asked for in a way that matters.
+        /// Live tables differ from the declared ones in a way that matters.
         Drifted,
-        /// A difference that no statement mends without loss; the message says what a person can
+        /// A difference that no statement removes without loss; the message says what a person can
         /// do.
         Blocked,
-        /// All edge pods run the configuration and image asked for, and are available.
+        /// All edge pods run the declared configuration and image, and are available.
         EdgeReady,
-        /// All gateway pods run the configuration and image asked for, and are available.
+        /// All gateway pods run the declared configuration and image, and are available.
         GatewayReady,
         /// A pool's own pods are updated and available.
         PodsReady,
         /// The gateway's lag is inside its bound.
         LagWithinBound,
-        /// Kafka deleted messages before a gateway read them, and nobody has acknowledged it.
-        /// Ready does not wait for it: what is gone stays gone.
+        /// Kafka deleted messages before a gateway read them, and nobody has acknowledged it. Ready
+        /// does not wait for it.
         DataLost,
         /// Records were kept as dead letters, and nobody has acknowledged it. Ready does not wait
         /// for it.
         DeadLettersKept,
-        /// A table forgets inserts before one may be sent again, which would then be stored twice.
-        /// Ready does not wait for it.
+        /// A table forgets inserts so early that a repeated one may be stored twice. Ready does not
+        /// wait for it.
         DeduplicationAtRisk,
-        /// Every Secret that is referred to exists and has its keys.
+        /// Every Secret that the spec names exists and has its keys.
         SecretsFound,
-        /// A password is sent over a connection that is not encrypted: anyone on the way can read
-        /// it. Absent while none is. Ready does not wait for it.
+        /// A password is sent over an unencrypted connection. Absent while none is. Ready does not
+        /// wait for it.
         PasswordExposed,
         /// Rows of a table that isn't replicated may go to any of several servers: each has a part
-        /// of them, and some may be stored twice. Absent while none may. Ready does not wait for
-        /// it.
+        /// of them, and some may be stored twice. Absent otherwise. Ready does not wait for it.
         RowsSpread,
-        /// Reconciling is paused by annotation; the status is still kept up to date.
+        /// Reconciling is paused by annotation; the status is still updated.
         Paused,
     }
 );
@@ -218,25 +217,25 @@ words!(
 words!(
     /// Why a condition is as it is. Stable: alerts and scripts may rely on them.
     Reason {
-        /// Everything is as asked for.
+        /// Everything is as declared.
         AsAsked,
         /// All children are ready at this generation.
         AllReady,
-        /// The operator has not looked yet.
+        /// Not observed yet.
         NotObserved,
         /// A change is being made.
         Applying,
         /// Waiting for something that must come first; the message names it.
         Waiting,
-        /// Nothing is under way.
+        /// No change is in progress.
         Settled,
         /// Paused by the annotation millrace.dev/paused.
         PausedByAnnotation,
-        /// The spec contradicts itself in a way the API server could not see.
+        /// The spec contradicts itself in a way that the API server can't detect.
         SpecInvalid,
-        /// A referred Secret does not exist.
+        /// A Secret that the spec names does not exist.
         SecretMissing,
-        /// A referred Secret lacks a key.
+        /// A Secret that the spec names lacks a key.
         SecretKeyMissing,
         /// No Kafka broker answered in time.
         KafkaUnreachable,
@@ -244,7 +243,7 @@ words!(
         KafkaHostUnknown,
         /// Kafka refused user name and password, or the certificate.
         KafkaAuthenticationFailed,
-        /// Kafka's user may not do what is needed; the message names the operation.
+        /// Kafka's user lacks a right; the message names the operation.
         KafkaNotAuthorized,
         /// The TLS handshake with Kafka failed.
         KafkaTlsFailed,
@@ -252,13 +251,13 @@ words!(
         KafkaRefused,
         /// The topic does not exist.
         TopicMissing,
-        /// The topic has fewer partitions than asked for.
+        /// The topic has fewer partitions than declared.
         TopicTooFewPartitions,
-        /// The topic has more partitions than asked for; partitions never shrink.
+        /// The topic has more partitions than declared; Kafka can't remove any.
         TopicMorePartitions,
-        /// Kafka has fewer brokers than the replication factor asks for.
+        /// Kafka has fewer brokers than the replication factor needs.
         ReplicationImpossible,
-        /// The topic's replication factor differs from the one asked for; it is not changed.
+        /// The topic's replication factor differs from the declared one; it is not changed.
         ReplicationDiffers,
         /// Kafka refused a topic setting.
         TopicSettingRefused,
@@ -268,7 +267,7 @@ words!(
         ClickHouseHostUnknown,
         /// ClickHouse refused user name and password.
         ClickHouseAuthenticationFailed,
-        /// ClickHouse's user may not do what is needed; the message has the missing grant.
+        /// ClickHouse's user lacks a right; the message has the missing grant.
         ClickHouseNotAuthorized,
         /// The TLS handshake with ClickHouse failed.
         ClickHouseTlsFailed,
@@ -280,31 +279,31 @@ words!(
         TableMissing,
         /// A table lacks a column.
         TableColumnMissing,
-        /// A table differs from what was asked for; the message names the difference.
+        /// A table differs from its declaration; the message names the difference.
         TableDrifted,
-        /// Only a statement that destroys or rewrites data would help; it is not run unasked.
+        /// Only a statement that destroys or rewrites data would help; it needs consent.
         ConsentNeeded,
         /// A plan waits for the annotation millrace.dev/approve-plan to name it.
         ApprovalNeeded,
-        /// A drop that was agreed to waits until every gateway pool runs this release or newer.
+        /// A consented drop waits until every gateway pool runs this release or newer.
         CollectorsOutdated,
-        /// Another table, view or column type stands in the way.
+        /// Another table, view or column type blocks the change.
         TableBlocked,
-        /// ClickHouse is older than the tables need, or calls its version something unknown.
+        /// ClickHouse is older than the tables need, or reports an unknown version.
         ClickHouseVersionUnsupported,
-        /// Replicated tables are asked for, and ClickHouse has no Keeper configured.
+        /// Replicated tables are declared, and ClickHouse has no Keeper configured.
         ClickHouseKeeperMissing,
         /// ClickHouse has no live session with its Keeper, or Keeper has lost its quorum.
         ClickHouseKeeperLost,
-        /// A replicated table takes no writes.
+        /// A replicated table accepts no writes.
         ReplicaReadOnly,
         /// ClickHouse's disk is full.
         ClickHouseDiskFull,
         /// ClickHouse's user has used up a quota.
         ClickHouseQuotaExceeded,
-        /// The journal of migrations was changed, or lacks one; nothing is run.
+        /// The journal of migrations was changed, or lacks an entry; nothing is run.
         MigrationJournalBroken,
-        /// Another run is at work on the same tables.
+        /// Another run works on the same tables.
         MigrationBusy,
         /// Pods are not all updated and available yet.
         PodsNotReady,
@@ -312,7 +311,7 @@ words!(
         ImagePullFailed,
         /// A pod keeps crashing.
         PodCrashing,
-        /// A pod was ended for using more memory than its limit.
+        /// A pod was killed for using more memory than its limit.
         PodOutOfMemory,
         /// A pod fits on no node.
         PodUnschedulable,
@@ -320,31 +319,30 @@ words!(
         PodsRefused,
         /// The rollout passed its deadline.
         RolloutDeadlineExceeded,
-        /// A change was taken back: pods run what they ran before. It is tried again when the spec
+        /// A change was rolled back: pods run the earlier unit. It is retried when the spec
         /// changes.
         RolledBack,
-        /// A rollout is held by the annotation millrace.dev/rollout.
+        /// A rollout is paused by the annotation millrace.dev/rollout.
         RolloutPaused,
-        /// A rollout was taken back by the annotation millrace.dev/rollout.
+        /// A rollout was rolled back by the annotation millrace.dev/rollout.
         RolloutAborted,
         /// Event: a rollout began; status.rollout has the units before and after.
         RolloutStarted,
-        /// Event: a held rollout goes on.
+        /// Event: a paused rollout continues.
         RolloutResumed,
-        /// Event: new pods are watched.
+        /// Event: new pods are compared with the others.
         RolloutJudging,
         /// Event: more pods get the change.
         RolloutPromoting,
         /// Event: all pods run the change; status.rollout.report has the figures.
         RolloutCompleted,
-        /// Event: new pods took too few records to compare; the change goes on, as nothing speaks
-        /// against it.
+        /// Event: new pods had too few records for a comparison; the change continues.
         RolloutTooFewRecords,
         /// The collector refuses its configuration; the message has the field.
         SettingsRefused,
-        /// Records that new pods took are neither stored, nor dead letters, nor held.
+        /// Records of new pods are neither stored, nor dead letters, nor held.
         CanaryUnaccounted,
-        /// New pods do fewer records per CPU-second.
+        /// New pods process fewer records per CPU-second.
         CanarySlower,
         /// New pods use more memory.
         CanaryMemory,
@@ -356,23 +354,24 @@ words!(
         LagInBound,
         /// Lag is above its bound.
         LagAboveBound,
-        /// Lag could not be observed; it is not taken for none.
+        /// Lag could not be observed; it does not count as zero.
         LagUnknown,
-        /// No gateway has told of a message that was deleted before it was read.
+        /// No gateway has reported a message that was deleted before it was read.
         NothingLost,
         /// Kafka's retention deleted messages before they were read; the message has their number.
         MessagesLostToRetention,
         /// All messages lost so far are acknowledged by millrace.dev/acknowledge-data-lost.
         LossAcknowledged,
-        /// No gateway has told of a dead letter.
+        /// No gateway has reported a dead letter.
         NoDeadLetters,
         /// Records could not be stored and are kept as dead letters; the message has their number.
         RecordsDeadLettered,
         /// All dead letters so far are acknowledged by millrace.dev/acknowledge-dead-letters.
         DeadLettersAcknowledged,
-        /// Tables remember inserts for as long as one may be sent again, as far as is known.
+        /// As far as is known, tables remember inserts for as long as one may be repeated.
         DeduplicationCovered,
-        /// More inserts come within that time than a table remembers; the message says what to set.
+        /// More inserts come before a repetition than a table remembers; the message says what to
+        /// set.
         DeduplicationWindowShort,
         /// Delivery is AtLeastOnce: records may be stored twice.
         CopiesAllowed,
@@ -380,7 +379,7 @@ words!(
         ChildNotReady,
         /// A child's status is of an older generation.
         ChildOutOfDate,
-        /// Another object, maybe of another cluster, holds the same topic, consumer group or
+        /// Another object, perhaps of another cluster, holds the same topic, consumer group or
         /// tables; the message names it.
         HeldByAnother,
         /// A child or owned object belongs to another owner.
@@ -393,13 +392,13 @@ words!(
         DeletionGivenUp,
         /// The connection is not encrypted; the message says which, and what to set.
         ConnectionUnencrypted,
-        /// The servers of a shard are no replicas of each other; the message says what to write.
+        /// The servers of a shard are not replicas of each other; the message says what to write.
         ServersNotReplicas,
         /// The API server refused or failed a request.
         ApiServerFailed,
-        /// A reconcile took too long and was given up: how things stand is not known.
+        /// A reconcile took too long and was cut off: the state is unknown.
         ReconcileTimedOut,
-        /// The operator may not connect to this host: it is link-local, or not among those allowed.
+        /// The operator may not connect to this host: it is link-local, or not in allowedHosts.
         HostNotAllowed,
     }
 );

@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 
 use crate::v1alpha1::{EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic};
 
-/// Longest name of a pipeline: its children's names end in up to 20 characters more
-/// (`-metrics-dead-letter`) and stay under their own limits.
-const PIPELINE_NAME_LENGTH: usize = 40;
+/// Longest name of a pipeline: a workload's name has at most 52 characters, and that of an edge
+/// pool is the pipeline's, a dash, up to 16 of the pool's own name, and `-edge`.
+const PIPELINE_NAME_LENGTH: usize = 30;
 
 /// Longest name of a pool: a StatefulSet's pods carry the label controller-revision-hash, the
 /// name with 11 characters more, and a label has at most 63.

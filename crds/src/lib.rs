@@ -18,8 +18,8 @@ pub use conditions::{Condition, ConditionStatus, ConditionType, Reason, find, is
 pub use crd::{all, yaml};
 pub use names::{
     AttributePath, BootstrapServer, ClickHouseEndpoint, ClusterName, ColumnName, ConsumerGroup,
-    DatabaseName, ImageRepository, InvalidText, KeeperPath, ReplicaName, SecretKey, SecretName,
-    StorageClassName, StorageName, TablePrefix, TopicName, Version,
+    DatabaseName, EdgeName, ImageRepository, InvalidText, KeeperPath, ReplicaName, SecretKey,
+    SecretName, StorageClassName, StorageName, TablePrefix, TopicName, Version,
 };
 
 /// The API group of every kind.

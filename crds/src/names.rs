@@ -176,6 +176,24 @@ checked_text!(
 );
 
 checked_text!(
+    /// The name of an edge pool in its pipeline. The EdgePool is named after both: a pipeline's 30
+    /// characters, this and a dash make 47, and its workload has `-edge` behind them: 52.
+    EdgeName,
+    "edge pool's name",
+    16,
+    "^[a-z]([-a-z0-9]*[a-z0-9])?$",
+    "write lower-case letters, digits and '-', starting with a letter, at most 16 characters, for \
+     example clients"
+);
+
+impl Default for EdgeName {
+    /// The pool of a pipeline that names none.
+    fn default() -> Self {
+        Self("clients".to_owned())
+    }
+}
+
+checked_text!(
     /// A Kafka consumer group.
     ConsumerGroup,
     "consumer group",
@@ -340,6 +358,18 @@ mod tests {
         assert!("a".repeat(238).parse::<TopicName>().is_err());
         assert!("..".parse::<TopicName>().is_err());
         assert!("otlp traces".parse::<TopicName>().is_err());
+    }
+
+    /// Scenario: names of edge pools, the one that is meant when none is written among them.
+    /// Guarantee: each can be a part of a Service's name.
+    #[test]
+    fn an_edge_pools_name_is_a_short_label() {
+        let default = EdgeName::default();
+        assert_eq!(default.as_str().parse(), Ok(default));
+        assert!("a".repeat(16).parse::<EdgeName>().is_ok());
+        for bad in ["", "1", "-a", "a-", "a.b", "Nodes", "aaaaaaaaaaaaaaaaa"] {
+            assert!(bad.parse::<EdgeName>().is_err(), "{bad}");
+        }
     }
 
     /// Scenario: versions with and without extras. Guarantee: a version makes a legal image tag.

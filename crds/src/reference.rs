@@ -155,6 +155,9 @@ fn rule_messages(schema: &Value, path: &str, found: &mut Vec<(String, String)>) 
         let dot = if path.is_empty() { "" } else { "." };
         rule_messages(field, &format!("{path}{dot}{name}"), found);
     }
+    if let Some(items) = schema.get("items") {
+        rule_messages(items, &format!("{path}[]"), found);
+    }
 }
 
 /// Table cells have no lines and no bars.

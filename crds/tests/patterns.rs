@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use millrace_crds::{
     AttributePath, BootstrapServer, ClickHouseEndpoint, ClusterName, ColumnName, ConsumerGroup,
-    CpuQuantity, DatabaseName, ImageRepository, KeeperPath, MemoryQuantity, Period, ReplicaName,
-    SecretKey, SecretName, StorageName, TablePrefix, TopicName, Version,
+    CpuQuantity, DatabaseName, EdgeName, ImageRepository, KeeperPath, MemoryQuantity, Period,
+    ReplicaName, SecretKey, SecretName, StorageName, TablePrefix, TopicName, Version,
 };
 use proptest::prelude::*;
 use schemars::JsonSchema;
@@ -33,6 +33,7 @@ proptest! {
         r"(https?://)?[A-Za-z0-9_.{}/-]{0,20}(:[0-9]{0,6})?",
         r"[0-9]{0,7}[.]?[0-9]{0,4}(m|s|h|d|Mi|Gi|Ki|k|G)?",
         r"/[a-z{}/]{0,12}",
+        r"[a-z0-9-]{0,18}",
         ".{0,12}",
     ]) {
         agree::<AttributePath>(&text);
@@ -43,6 +44,7 @@ proptest! {
         agree::<ConsumerGroup>(&text);
         agree::<CpuQuantity>(&text);
         agree::<DatabaseName>(&text);
+        agree::<EdgeName>(&text);
         agree::<ImageRepository>(&text);
         agree::<KeeperPath>(&text);
         agree::<MemoryQuantity>(&text);

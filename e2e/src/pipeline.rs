@@ -15,6 +15,8 @@ use crate::loadgen::Load;
 
 /// The pipeline's name in its namespace.
 pub const NAME: &str = "p";
+/// The EdgePool of its edge pool for clients.
+pub const EDGE: &str = "p-clients";
 /// From apply to Ready on the local stack: images are there, so pods' start is what it takes.
 pub const READY_LIMIT: Duration = Duration::from_secs(120);
 
@@ -42,8 +44,10 @@ pub struct Wish {
     pub allocator: &'static str,
     /// The collector's version; the operator's own when absent.
     pub version: Option<&'static str>,
-    /// The whole of spec.edge; one pod when absent.
-    pub edge: Option<Value>,
+    /// The whole of spec.edges; one pool of one pod, for clients, when absent.
+    pub edges: Option<Value>,
+    /// What becomes of its topics and tables: `Retain` or `Delete`.
+    pub deletion_policy: &'static str,
     /// A fixed number of gateways; sized by lag, 1 or 2, when absent.
     pub gateways: Option<u32>,
     /// The whole of spec.gateway; the usual when absent.
@@ -65,7 +69,8 @@ impl Wish {
             partitions: 4,
             allocator: "system",
             version: None,
-            edge: None,
+            edges: None,
+            deletion_policy: "Retain",
             gateways: None,
             gateway: None,
             canary_seconds: None,
@@ -147,17 +152,18 @@ impl<'c> Pipeline<'c> {
                     "topicName": format!("{database}_{signal}"),
                     "topic": {"partitions": partitions, "replicationFactor": 1},
                 }},
-                "edge": {"replicas": 1},
+                "edges": [{"name": "clients", "replicas": 1}],
                 "gateway": {"scaling": {"minReplicas": 1, "maxReplicas": 2}},
                 "collector": {"allocator": allocator},
+                "deletionPolicy": self.wish.deletion_policy,
             },
         });
         let spec = &mut document["spec"];
         if let Some(version) = version {
             spec["collector"]["version"] = (*version).into();
         }
-        if let Some(edge) = &self.wish.edge {
-            spec["edge"] = edge.clone();
+        if let Some(edges) = &self.wish.edges {
+            spec["edges"] = edges.clone();
         }
         if let Some(gateway) = &self.wish.gateway {
             spec["gateway"] = gateway.clone();
@@ -242,18 +248,14 @@ impl<'c> Pipeline<'c> {
         Ok(answer.text())
     }
 
-    /// The edge's OTLP/gRPC endpoint, reachable from this machine.
+    /// The clients' edge pool's OTLP/gRPC endpoint, reachable from this machine.
     ///
     /// # Errors
     /// When there is no edge Service.
     pub fn endpoint(&self) -> Result<String> {
-        let services = self.cluster.list(
-            &self.namespace.name,
-            "services",
-            "app.kubernetes.io/managed-by=millrace-operator,app.kubernetes.io/component=edge",
-        )?;
-        let address = services.first().and_then(|service| service["spec"]["clusterIP"].as_str());
-        Ok(format!("http://{}:4317", address.context("the edge pool has no Service")?))
+        let service = self.cluster.get(&self.namespace.name, "service", &format!("{EDGE}-edge"))?;
+        let address = service["spec"]["clusterIP"].as_str();
+        Ok(format!("http://{}:4317", address.context("the edge's Service has no address")?))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use millrace_e2e::cluster::Cluster;
-use millrace_e2e::pipeline::{NAME, Pipeline, READY_LIMIT, Wish};
+use millrace_e2e::pipeline::{EDGE, Pipeline, READY_LIMIT, Wish};
 use millrace_e2e::wait;
 use millrace_stack::Stack;
 use serde_json::{Value, json};
@@ -61,12 +61,12 @@ fn on_nodes(stack: &Stack, pipeline: &Pipeline<'_>, receivers: Option<Value>) ->
 fn hold_and_go_on(cluster: &Cluster, namespace: &str) {
     let says = |word: &str| {
         let word = format!("millrace.dev/rollout={word}");
-        let pools = ["-n", namespace, "annotate", "--overwrite", "edgepool", NAME, ON_NODES, &word];
+        let pools = ["-n", namespace, "annotate", "--overwrite", "edgepool", EDGE, ON_NODES, &word];
         cluster.kubectl(&pools).unwrap();
     };
     let are = |what: &str, so: &dyn Fn(&Value) -> bool| {
         wait::until(what, ROLLBACK_LIMIT, || {
-            for name in [NAME, ON_NODES] {
+            for name in [EDGE, ON_NODES] {
                 let pending = &cluster.get(namespace, "edgepool", name)?["status"]["pendingChange"];
                 ensure!(so(pending), "{name}: {pending}");
             }
@@ -80,7 +80,7 @@ fn hold_and_go_on(cluster: &Cluster, namespace: &str) {
     let spec = |kind: &str, name: &str| {
         cluster.get(namespace, kind, &format!("{name}-edge")).unwrap()["spec"].clone()
     };
-    assert_eq!(spec("deployment", NAME)["paused"], true);
+    assert_eq!(spec("deployment", EDGE)["paused"], true);
     assert_eq!(spec("daemonset", ON_NODES)["updateStrategy"]["type"], "OnDelete");
     says("resume");
 }
@@ -119,33 +119,33 @@ fn a_change_that_only_pods_show_to_be_bad_is_taken_back() {
     pipeline.ready().unwrap();
     let pool = (&*namespace, "edgepool", ON_NODES);
     cluster.wait_for(pool, ("Ready", "True", ""), READY_LIMIT).unwrap();
-    let before = lives(&cluster, &namespace, NAME).unwrap();
+    let before = lives(&cluster, &namespace, EDGE).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let load = pipeline.load(&stack, 79, SPANS, Some(RATE)).unwrap();
     let mut running = load.start(folder.path()).unwrap();
     running.reached(SPANS / 20, LIMIT).unwrap();
 
     let asked = Instant::now();
-    let edge = json!({"replicas": 1, "receivers": broken()});
-    pipeline.change(|wish| wish.edge = Some(edge)).unwrap();
+    let edges = json!([{"name": "clients", "replicas": 1, "receivers": broken()}]);
+    pipeline.change(|wish| wish.edges = Some(edges)).unwrap();
     let bad = on_nodes(&stack, &pipeline, Some(broken()));
     cluster.apply(&namespace, &bad.to_string()).unwrap();
     hold_and_go_on(&cluster, &namespace);
-    for name in [NAME, ON_NODES] {
+    for name in [EDGE, ON_NODES] {
         let status = is_back(&cluster, &namespace, name);
         println!("{name} back after {} s: {}", asked.elapsed().as_secs(), status["pendingChange"]);
         let pool = (&*namespace, "edgepool", name);
         cluster.wait_for(pool, ("Ready", "False", "RolledBack"), READY_LIMIT).unwrap();
     }
-    assert_eq!(lives(&cluster, &namespace, NAME).unwrap(), before);
+    assert_eq!(lives(&cluster, &namespace, EDGE).unwrap(), before);
     cluster.expect_event(&namespace, "RolledBack", LIMIT).unwrap();
     let on_each_node = lives(&cluster, &namespace, ON_NODES).unwrap();
 
-    pipeline.change(|wish| wish.edge = None).unwrap();
+    pipeline.change(|wish| wish.edges = None).unwrap();
     cluster.apply(&namespace, &on_nodes(&stack, &pipeline, None).to_string()).unwrap();
     pipeline.ready().unwrap();
     cluster.wait_for(pool, ("Ready", "True", ""), READY_LIMIT).unwrap();
-    assert_eq!(lives(&cluster, &namespace, NAME).unwrap(), before);
+    assert_eq!(lives(&cluster, &namespace, EDGE).unwrap(), before);
     assert_eq!(lives(&cluster, &namespace, ON_NODES).unwrap(), on_each_node);
 
     running.stop_sending().unwrap();

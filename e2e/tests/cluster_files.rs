@@ -1,12 +1,12 @@
 //! Log files of a real node: a pod writes numbered lines, the real kubelet rotates and compresses
-//! them, and an edge pool on the node reads them into ClickHouse.
+//! them, and an edge pool on the node, beside one for clients, reads them into ClickHouse.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use millrace_e2e::cluster::Cluster;
-use millrace_e2e::pipeline::{NAME, Pipeline, Wish};
+use millrace_e2e::pipeline::{EDGE, Pipeline, Wish};
 use millrace_e2e::wait;
 use millrace_stack::Stack;
 use millrace_stack::node::NODE_NAME;
@@ -56,9 +56,12 @@ fn writer(image: &str) -> Value {
     })
 }
 
-/// The pod of the edge pool.
+/// The EdgePool on nodes.
+const ON_NODES: &str = "p-nodes";
+
+/// The pod of the edge pool on nodes.
 fn agent(cluster: &Cluster, namespace: &str) -> Result<Value> {
-    let mut pods = cluster.edge_pods(namespace, NAME)?;
+    let mut pods = cluster.edge_pods(namespace, ON_NODES)?;
     ensure!(pods.len() == 1, "{} pods", pods.len());
     Ok(pods.remove(0))
 }
@@ -110,16 +113,19 @@ fn reached(stack: &Stack, pipeline: &Pipeline<'_>, lines: u64) -> Stored {
 /// Scenario: a pod writes numbered lines that the kubelet rotates every few seconds; meanwhile the
 /// reading pod is killed, and later replaced by another allocator's. Guarantee: every line is in
 /// the table, unaltered, with its pod's name, namespace and container, and with its label and node
-/// but for those of a second after a start; repeats stay within what docs/files.md states.
+/// but for those of a second after a start; repeats stay within what docs/files.md states. In the
+/// end the pool on nodes is taken out: it goes with its pods, and that for clients stays.
 #[test]
 fn lines_rotated_by_the_kubelet_outlive_a_kill_and_a_rollout() {
     let stack = Stack::open().unwrap();
     let cluster = Cluster::of(&stack).unwrap();
-    let edge = json!({"mode": "DaemonSet", "receivers": {"containers": {"startAt": "Beginning"}}});
+    let clients = json!({"name": "clients", "replicas": 1});
+    let nodes = json!({"name": "nodes", "mode": "DaemonSet",
+        "receivers": {"containers": {"startAt": "Beginning"}}});
     let wish = Wish {
         signal: "logs",
         level: "privileged",
-        edge: Some(edge),
+        edges: Some(json!([clients, nodes])),
         gateways: Some(1),
         ..Wish::usual(&stack)
     };
@@ -153,4 +159,14 @@ fn lines_rotated_by_the_kubelet_outlive_a_kill_and_a_rollout() {
     })
     .unwrap();
     pipeline.ready().unwrap();
+
+    pipeline.change(|wish| wish.edges = Some(json!([clients]))).unwrap();
+    wait::until("the pool on nodes to go", LIMIT, || {
+        let left = cluster.edge_pods(&namespace, ON_NODES)?.len();
+        ensure!(left == 0 && cluster.get(&namespace, "edgepool", ON_NODES).is_err(), "{left} pods");
+        Ok(())
+    })
+    .unwrap();
+    pipeline.ready().unwrap();
+    assert_eq!(cluster.edge_pods(&namespace, EDGE).unwrap().len(), 1);
 }

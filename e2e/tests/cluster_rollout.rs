@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use millrace_e2e::cluster::Cluster;
-use millrace_e2e::pipeline::{NAME, Pipeline, Wish};
+use millrace_e2e::pipeline::{EDGE, NAME, Pipeline, Wish};
 use millrace_e2e::wait;
 use millrace_stack::Stack;
 use serde_json::Value;
@@ -46,7 +46,7 @@ fn images(cluster: &Cluster, pipeline: &Pipeline<'_>) -> Vec<String> {
 
 /// What the edge pool's status tells of a change that no pod has yet.
 fn pending(cluster: &Cluster, pipeline: &Pipeline<'_>) -> Value {
-    let pool = cluster.get(&pipeline.namespace.name, "edgepool", NAME).unwrap();
+    let pool = cluster.get(&pipeline.namespace.name, "edgepool", EDGE).unwrap();
     pool["status"]["pendingChange"].clone()
 }
 

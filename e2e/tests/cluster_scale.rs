@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use millrace_e2e::cluster::Cluster;
-use millrace_e2e::pipeline::{NAME, Pipeline, Wish};
+use millrace_e2e::pipeline::{EDGE, NAME, Pipeline, Wish};
 use millrace_e2e::wait;
 use millrace_stack::Stack;
 use serde_json::{Value, json};
@@ -65,30 +65,32 @@ fn other_autoscalers_find_a_number_and_keep_theirs() {
     let stack = Stack::open().unwrap();
     let cluster = Cluster::of(&stack).unwrap();
     let gateway = json!({"scaling": {"minReplicas": 1, "maxReplicas": 4}});
-    let wish = Wish { edge: Some(json!({})), gateway: Some(gateway), ..Wish::usual(&stack) };
+    let edges = Some(json!([{"name": "clients"}]));
+    let wish = Wish { edges, gateway: Some(gateway), ..Wish::usual(&stack) };
     let pipeline = Pipeline::apply(&stack, &cluster, "scale", wish).unwrap();
     pipeline.ready().unwrap();
     let namespace = pipeline.namespace.name.as_str();
-    for (plural, size) in [("edgepools", 2), ("gatewaypools", 1)] {
+    for (plural, name, size) in [("edgepools", EDGE, 2), ("gatewaypools", NAME, 1)] {
         let path =
-            format!("/apis/millrace.dev/v1alpha1/namespaces/{namespace}/{plural}/{NAME}/scale");
+            format!("/apis/millrace.dev/v1alpha1/namespaces/{namespace}/{plural}/{name}/scale");
         let scale: Value =
             serde_json::from_str(&cluster.kubectl(&["get", "--raw", &path]).unwrap()).unwrap();
         assert_eq!(scale["spec"]["replicas"], size, "{scale}");
-        assert!(scale["status"]["selector"].as_str().unwrap().contains(NAME), "{scale}");
+        assert!(scale["status"]["selector"].as_str().unwrap().contains(name), "{scale}");
     }
 
     let ours = "millrace.dev/v1alpha1";
-    for (name, kind, fewest) in [("edge", "EdgePool", 3), ("gateway", "GatewayPool", 2)] {
-        let document = autoscaler(name, (ours, kind, NAME), fewest);
+    let pools = [("edge", "EdgePool", EDGE, 3), ("gateway", "GatewayPool", NAME, 2)];
+    for (name, kind, pool, fewest) in pools {
+        let document = autoscaler(name, (ours, kind, pool), fewest);
         cluster.apply(namespace, &document).unwrap();
     }
-    let (edge, gateway) = (format!("{NAME}-edge"), format!("{NAME}-gateway"));
+    let (edge, gateway) = (format!("{EDGE}-edge"), format!("{NAME}-gateway"));
     have(
         &cluster,
         namespace,
         &[
-            ("edgepool", NAME, 3),
+            ("edgepool", EDGE, 3),
             ("deployment", &edge, 3),
             ("gatewaypool", NAME, 2),
             ("statefulset", &gateway, 2),
@@ -102,7 +104,7 @@ fn other_autoscalers_find_a_number_and_keep_theirs() {
 
     let deployment = autoscaler("deployment", ("apps/v1", "Deployment", &edge), 4);
     cluster.apply(namespace, &deployment).unwrap();
-    have(&cluster, namespace, &[("deployment", &edge, 4), ("edgepool", NAME, 3)]);
+    have(&cluster, namespace, &[("deployment", &edge, 4), ("edgepool", EDGE, 3)]);
     cluster.kubectl(&["-n", namespace, "delete", "hpa", "deployment"]).unwrap();
     have(&cluster, namespace, &[("deployment", &edge, 3)]);
 

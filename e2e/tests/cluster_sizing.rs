@@ -15,19 +15,23 @@ use millrace_e2e::wait;
 use millrace_stack::Stack;
 use serde_json::{Value, json};
 
-/// What flows all the time, in spans a second: a third of what one gateway does.
+/// What flows all the time, in spans a second: a fourth or fifth of what one gateway does.
 const CALM_RATE: u64 = 5_000;
-/// What comes on top for a while: together more than one gateway does and less than two.
+/// What comes on top for a while: together more than one gateway does with its reserve (27,000 to
+/// 30,000 were measured with all of it used), and less than two do.
 const RISE_RATE: u64 = 22_000;
-/// Of the calm load, three minutes and a half: it is ended as soon as the pool has shrunk.
-const CALM_SPANS: u64 = CALM_RATE * 210;
-/// Of the rise, a minute and a quarter: two looks to see it, the new pod, and some time with both.
-const RISE_SPANS: u64 = RISE_RATE * 75;
+/// Of the calm load, more than all of the test takes: it is ended as soon as the pool has shrunk.
+const CALM_SPANS: u64 = CALM_RATE * 600;
+/// Of the rise, more than the growth may take: it is ended as soon as the pool has grown.
+const RISE_SPANS: u64 = RISE_RATE * (GROWTH_LIMIT.as_secs() + 30);
 /// Memory limit at the start: an idle gateway uses half of it, one at work nine tenths.
 const MEMORY_START: &str = "30Mi";
 const MEMORY_START_MIB: u64 = 30;
-/// The look after the load has come, a decision at the look after that, and a pod's start.
-const GROWTH_LIMIT: Duration = Duration::from_secs(90);
+/// Where one gateway falls behind, the bound is in danger and the pool grows at the next look but
+/// one. On a machine where it just keeps up, there is too little in reserve: then the policy's window
+/// of two minutes comes first. Half a minute each for the look before it and the pod after it, and
+/// as much again for a busy machine.
+const GROWTH_LIMIT: Duration = Duration::from_secs(120 + 2 * 30 + 60);
 /// The load has to fade from the means (half a minute), to leave the minute it was counted in, and
 /// the smaller size to suffice for half of the window.
 const SHRINK_LIMIT: Duration = Duration::from_secs(240);
@@ -151,9 +155,10 @@ fn a_pool_under_rising_load_grows_in_time_and_shrinks_after_without_loss() {
     .unwrap();
     assert!(broken.is_none(), "{broken:?}");
     println!("grown {} s after the load rose", rose.elapsed().as_secs());
+    rise.stop_sending().unwrap();
     let verdict = rise.verdict(LIMIT).unwrap();
     assert_eq!((verdict.missing, verdict.altered), (0, 0), "{}", verdict.line);
-    assert_eq!((verdict.duplicated, verdict.sent), (0, RISE_SPANS), "{}", verdict.line);
+    assert_eq!(verdict.duplicated, 0, "{}", verdict.line);
 
     let fell = Instant::now();
     wait::until("one gateway to be enough again", SHRINK_LIMIT, || {

@@ -35,11 +35,11 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 
 {{- /* What the operator may do where it looks after pipelines: exactly the verbs it uses. */}}
 {{- define "millrace.rules" -}}
-# The kinds themselves. A pipeline makes and prunes the other four; its finalizers and status are
-# written through their own endpoints.
+# The kinds themselves. A pipeline makes and prunes the other four; patched itself is only its
+# finalizer, and its status through an endpoint of its own.
 - apiGroups: [millrace.dev]
   resources: [telemetrypipelines]
-  verbs: [get, list, watch]
+  verbs: [get, list, watch, patch]
 - apiGroups: [millrace.dev]
   resources: [edgepools, gatewaypools, telemetrytopics, telemetryschemas]
   verbs: [get, list, watch, create, patch, delete]

@@ -1,4 +1,4 @@
-//! What the queue needs of a disk, and the real one: a folder of files.
+//! The queue's interface to a disk, and the real one: a folder of files.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};

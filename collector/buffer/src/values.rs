@@ -1,4 +1,4 @@
-//! What goes into the queue and comes out of it: limits, records, sums, refusals. No rules.
+//! The queue's values: limits, records, sums, refusals. No rules.
 
 use std::io;
 

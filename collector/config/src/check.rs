@@ -14,8 +14,8 @@ use crate::problem::{ConfigError, Problem};
 use crate::{
     Acknowledge, AcknowledgeInsert, Admin, ByteSize, ClickHouseExporter, ClientTls, Config,
     ContainersReceiver, DiskBuffer, Exporters, FilesReceiver, KafkaConnection, KafkaExporter,
-    KafkaReceiver, Memory, Multiline, OtlpLimits, OtlpReceiver, Parse, ParseFormat, Positions,
-    Receivers, SaslMechanism, Shutdown, TimeFormat, Timestamp, TopicName, Topics,
+    KafkaReceiver, KernelReceiver, Memory, Multiline, OtlpLimits, OtlpReceiver, Parse, ParseFormat,
+    Positions, Receivers, SaslMechanism, Shutdown, TimeFormat, Timestamp, TopicName, Topics,
 };
 
 /// What the longest record of a file may be set to: a batch of them is a message of a mebibyte.
@@ -76,17 +76,19 @@ pub enum Mode {
 pub struct Sources {
     /// Where clients connect.
     pub otlp: Option<Box<OtlpReceiver>>,
-    /// Which files are read.
+    /// What is read on the machine itself.
     pub logs: Option<Box<LogSources>>,
 }
 
-/// Which files are read: of containers, others, or both.
+/// What is read on the machine itself: files of containers, others, the kernel's log; one at least.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSources {
     /// What this node's containers write.
     pub containers: Option<ContainersReceiver>,
     /// Other files.
     pub files: Vec<FilesReceiver>,
+    /// The kernel's log.
+    pub kernel: Option<KernelReceiver>,
     /// Where it is kept how far they are read.
     pub positions: Positions,
 }
@@ -96,23 +98,22 @@ impl Sources {
     #[must_use]
     pub fn names(&self) -> String {
         let Self { otlp, logs } = self;
-        let (containers, files) = logs
-            .as_ref()
-            .map_or((false, false), |logs| (logs.containers.is_some(), !logs.files.is_empty()));
-        let given = [("otlp", otlp.is_some()), ("containers", containers), ("files", files)];
+        let has = |is_given: fn(&LogSources) -> bool| logs.as_deref().is_some_and(is_given);
+        let given = [
+            ("otlp", otlp.is_some()),
+            ("containers", has(|logs| logs.containers.is_some())),
+            ("files", has(|logs| !logs.files.is_empty())),
+            ("kernel", has(|logs| logs.kernel.is_some())),
+        ];
         let names = given.into_iter().filter(|(_, given)| *given).map(|(name, _)| name);
         names.collect::<Vec<_>>().join(", ")
     }
 
     /// Those that are given, if any.
-    fn of(
-        otlp: Option<OtlpReceiver>,
-        containers: Option<ContainersReceiver>,
-        files: Vec<FilesReceiver>,
-        positions: Positions,
-    ) -> Option<Self> {
-        let given = containers.is_some() || !files.is_empty();
-        let logs = given.then(|| Box::new(LogSources { containers, files, positions }));
+    fn of(otlp: Option<OtlpReceiver>, logs: LogSources) -> Option<Self> {
+        let LogSources { containers, files, kernel, positions: _ } = &logs;
+        let given = containers.is_some() || !files.is_empty() || kernel.is_some();
+        let logs = given.then(|| Box::new(logs));
         (otlp.is_some() || logs.is_some()).then(|| Self { otlp: otlp.map(Box::new), logs })
     }
 }
@@ -137,7 +138,8 @@ pub(crate) fn check(config: Config, lines: &Lines) -> Result<Checked, ConfigErro
             if sources.logs.is_some() && kafka.topics.logs.is_none() {
                 judge.say(
                     "exporters.kafka.topics",
-                    "files are read, and logs have no topic: name one, or read no files",
+                    "files or the kernel's log are read, and logs have no topic: name one, or read \
+                     neither",
                 );
             }
         }
@@ -222,7 +224,7 @@ impl Judge<'_> {
         exporters: Exporters,
         positions: Positions,
     ) -> Option<Mode> {
-        let Receivers { otlp, kafka: from_kafka, containers, files } = receivers;
+        let Receivers { otlp, kafka: from_kafka, containers, files, kernel } = receivers;
         let Exporters { kafka: to_kafka, clickhouse } = exporters;
         if let Some(otlp) = &otlp {
             self.otlp_limits(&otlp.limits);
@@ -236,7 +238,7 @@ impl Judge<'_> {
         if let Some(clickhouse) = &clickhouse {
             self.clickhouse(clickhouse);
         }
-        let sources = Sources::of(otlp, containers, files, positions);
+        let sources = Sources::of(otlp, LogSources { containers, files, kernel, positions });
         match (sources, from_kafka, to_kafka, clickhouse) {
             (Some(sources), None, Some(kafka), None) => {
                 Some(Mode::Edge { sources, kafka: Box::new(kafka) })
@@ -262,13 +264,13 @@ impl Judge<'_> {
         match (edge, from_kafka) {
             (false, false) => self.say(
                 "receivers",
-                "no receiver is given: write `otlp: {}`, `containers: {}` or `files` for an edge, \
-                 or `kafka` for a gateway",
+                "no receiver is given: write `otlp: {}`, `containers: {}`, `files` or `kernel: {}` \
+                 for an edge, or `kafka` for a gateway",
             ),
             (true, true) => self.say(
                 "receivers",
-                "kafka is given beside others: a collector is an edge (otlp, containers, files) or \
-                 a gateway (kafka); run one of each",
+                "kafka is given beside others: a collector is an edge (otlp, containers, files, \
+                 kernel) or a gateway (kafka); run one of each",
             ),
             _ => {}
         }
@@ -306,7 +308,11 @@ impl Judge<'_> {
         if let Some(otlp) = otlp {
             self.listeners(admin, otlp);
         }
-        let Some(LogSources { containers, files, positions: _ }) = logs.as_deref() else { return };
+        let Some(logs) = logs.as_deref() else { return };
+        let LogSources { containers, files, kernel, positions: _ } = logs;
+        if let Some(KernelReceiver { device }) = kernel {
+            self.absolute("receivers.kernel.device", device);
+        }
         if let Some(containers) = containers {
             let ContainersReceiver {
                 directory,
@@ -425,7 +431,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What is read of files is on record once it is acknowledged: that must mean that it is safe.
+    /// What is read on the machine is on record once it is acknowledged: it must be safe then.
     fn positions(&mut self, sources: &Sources, acknowledged_early: Option<&str>) {
         let Some(logs) = &sources.logs else { return };
         self.absolute("positions.directory", &logs.positions.directory);
@@ -433,7 +439,7 @@ impl Judge<'_> {
             self.say(
                 field,
                 "AfterBuffering would put lines on record as sent before they are: leave the field \
-                 out where files are read",
+                 out where files or the kernel's log are read",
             );
         }
     }

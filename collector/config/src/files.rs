@@ -1,4 +1,4 @@
-//! The sections of what is read from files: containers' output and logs of the host.
+//! The sections of what is read on a machine: containers' output, log files, the kernel's log.
 
 use std::path::PathBuf;
 
@@ -48,6 +48,14 @@ section! {
         pub parse: Parse = Parse::default(),
         /// The longest record; what is beyond is cut, marked and counted.
         pub max_line_bytes: ByteSize = ByteSize::kib(256),
+    }
+}
+
+section! {
+    /// The kernel's log.
+    pub struct KernelReceiver {
+        /// The device that gives it, one record for each read.
+        pub device: PathBuf = PathBuf::from("/dev/kmsg"),
     }
 }
 
@@ -130,7 +138,7 @@ pub enum TimeFormat {
 }
 
 section! {
-    /// Where it is kept how far files are read.
+    /// Where it is kept how far files, and the kernel's log, are read.
     pub struct Positions {
         /// A directory of this process's own, which survives it.
         pub directory: PathBuf = PathBuf::from("/var/lib/millrace/positions"),

@@ -28,8 +28,8 @@ mod units;
 pub use check::{Checked, LogSources, Mode, Sources};
 pub use clickhouse::{AcknowledgeInsert, Attributes, Batch, ClickHouseExporter, Credentials};
 pub use files::{
-    ContainersReceiver, FilesReceiver, Multiline, Parse, ParseFormat, Positions, StartAt,
-    TimeFormat, Timestamp,
+    ContainersReceiver, FilesReceiver, KernelReceiver, Multiline, Parse, ParseFormat, Positions,
+    StartAt, TimeFormat, Timestamp,
 };
 pub use kafka::{
     Acknowledge, Compression, Delivery, DiskBuffer, GroupProtocol, KafkaConnection, KafkaExporter,
@@ -61,7 +61,7 @@ section! {
         pub memory: Memory = Memory::default(),
         /// How a shutdown goes.
         pub shutdown: Shutdown = Shutdown::default(),
-        /// Where it is kept how far files are read.
+        /// Where it is kept how far files, and the kernel's log, are read.
         pub positions: Positions = Positions::default(),
         /// Where records come in: `kafka` alone, or any of the others.
         pub receivers: Receivers = Receivers::default(),
@@ -82,6 +82,8 @@ section! {
         pub containers: Option<ContainersReceiver> = None,
         /// Log files of the host or of a volume.
         pub files: Vec<FilesReceiver> = Vec::new(),
+        /// The log of this machine's kernel.
+        pub kernel: Option<KernelReceiver> = None,
     }
 }
 

@@ -246,6 +246,8 @@ fn files_make_an_edge_whose_positions_mean_that_lines_are_safe() {
     for (receivers, names) in [
         ("otlp: {}, containers: {}", "otlp, containers"),
         ("files: [{include: [/var/log/*.log]}]", "files"),
+        ("kernel: {}, files: [{include: [/a]}]", "files, kernel"),
+        ("kernel: {device: /dev/other}", "kernel"),
         ("containers: {parse: {format: JSON}}", "containers"),
         ("files: [{include: [/a], parse: {format: Regex, pattern: '(?P<a>b)'}}]", "files"),
         ("containers: {parse: {format: Logfmt, timestamp: {fields: [ts]}}}", "containers"),
@@ -256,8 +258,11 @@ fn files_make_an_edge_whose_positions_mean_that_lines_are_safe() {
     }
     for (receivers, exporter, said) in [
         ("containers: {}", ", acknowledge: AfterBuffering", "exporters.kafka.acknowledge: "),
-        ("containers: {}", ", topics: {traces: t}", "exporters.kafka.topics: files are read"),
+        ("containers: {}", ", topics: {traces: t}", "exporters.kafka.topics: files or the"),
         ("containers: {directory: var/log}", "", "receivers.containers.directory: `var/log` is no"),
+        ("kernel: {device: kmsg}", "", "receivers.kernel.device: `kmsg` is no absolute path"),
+        ("kernel: {}", ", topics: {traces: t}", "exporters.kafka.topics: files or the kernel's"),
+        ("kernel: {}", ", acknowledge: AfterBuffering", "exporters.kafka.acknowledge: "),
         ("files: [{}]", "", "receivers.files[0].include: no file is named"),
         ("files: [{include: ['*.log']}]", "", "receivers.files[0].include[0]: `*.log` is no"),
         ("files: [{include: [/a], multiline: {}}]", "", "receivers.files[0].multiline: write one"),

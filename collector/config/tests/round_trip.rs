@@ -5,10 +5,10 @@ use millrace_config::{
     Acknowledge, AcknowledgeInsert, Admin, Attributes, Batch, BootstrapServer, ByteSize,
     ClickHouseExporter, ClientTls, Compression, Config, ContainersReceiver, Credentials, Delivery,
     DiskBuffer, EnvName, Exporters, FilesReceiver, GroupId, GroupProtocol, GrpcListener,
-    HttpEndpoint, HttpListener, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver, Memory,
-    Multiline, OtlpLimits, OtlpReceiver, Parse, ParseFormat, PartitionBy, Positions, Receivers,
-    Sasl, SaslMechanism, SecretFile, ServerTls, Shutdown, StartAt, TimeFormat, Timestamp,
-    TopicName, Topics,
+    HttpEndpoint, HttpListener, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver,
+    KernelReceiver, Memory, Multiline, OtlpLimits, OtlpReceiver, Parse, ParseFormat, PartitionBy,
+    Positions, Receivers, Sasl, SaslMechanism, SecretFile, ServerTls, Shutdown, StartAt,
+    TimeFormat, Timestamp, TopicName, Topics,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -270,11 +270,17 @@ fn files() -> impl Strategy<Value = FilesReceiver> {
 
 fn config() -> impl Strategy<Value = Config> {
     let process = (any::<std::net::SocketAddr>(), option::of(size()), any::<(u8, u32, u32)>());
-    let read = (option::of(containers()), proptest::collection::vec(files(), 0..3));
-    let receivers =
-        (option::of(otlp().boxed()), option::of(kafka_receiver().boxed()), read).prop_map(
-            |(otlp, kafka, (containers, files))| Receivers { otlp, kafka, containers, files },
-        );
+    let kernel = "/[ -~]{0,30}".prop_map(|device| KernelReceiver { device: device.into() });
+    let files = proptest::collection::vec(files(), 0..3);
+    let read = (option::of(containers()), files, option::of(kernel));
+    let receivers = (option::of(otlp().boxed()), option::of(kafka_receiver().boxed()), read)
+        .prop_map(|(otlp, kafka, (containers, files, kernel))| Receivers {
+            otlp,
+            kafka,
+            containers,
+            files,
+            kernel,
+        });
     let exporters = (option::of(kafka_exporter().boxed()), option::of(clickhouse().boxed()))
         .prop_map(|(kafka, clickhouse)| Exporters { kafka, clickhouse });
     (process, "/[ -~]{0,30}", receivers, exporters).prop_map(

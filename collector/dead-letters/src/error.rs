@@ -1,4 +1,4 @@
-//! What can go wrong between a person and a dead-letter topic, and what to do about it.
+//! Errors of the dead-letter commands, and what to do about each.
 
 use std::io;
 

@@ -1,12 +1,12 @@
-//! Dead letters for people: [`list`] says which there are, [`show`] takes one apart, [`resend`]
-//! puts them back where they came from.
+//! The dead-letter commands: [`list`] lists them, [`show`] prints one, [`resend`] sends them back
+//! to their source topic.
 //!
 //! A dead letter is a record that a gateway could not store: the original bytes, key and headers,
-//! and behind them what [`millrace_pipeline::dead_letter`] writes. They are only ever read; that
-//! one was sent again is written behind it, into the same partition, as a mark (see [`Sent`]).
+//! and behind them the headers of [`millrace_pipeline::dead_letter`]. Dead letters are only read; a
+//! mark behind them in the same partition records that one was sent again (see [`Sent`]).
 //!
-//! This room reads topics from end to end, one message at a time, and never joins a consumer group.
-//! Whatever is in a topic is text for a terminal only after control characters are taken out.
+//! This crate reads topics from end to end, one message at a time, and never joins a consumer
+//! group. Control characters are removed from a topic's content before it is printed.
 
 mod error;
 mod hex;

@@ -1,6 +1,7 @@
-//! `list`: a line for each letter, and sums by reason.
+//! `list`: a line for each dead letter, and sums by reason.
 //!
-//! Memory: the newest letters that are shown, without their bytes, and one sum for each reason.
+//! Memory: the newest dead letters that are shown, without their bytes, and one sum for each
+//! reason.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::Write;

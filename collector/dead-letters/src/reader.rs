@@ -1,7 +1,7 @@
-//! Reads dead-letter topics from end to end, or one letter of them.
+//! Reads dead-letter topics from end to end, or one dead letter of them.
 //!
-//! What is read is what was there when the reading began. Nothing is committed, and no group is
-//! joined: the group's name is only what brokers with access rules ask for.
+//! It reads the messages that existed when the reading began. It commits nothing and joins no
+//! group: brokers with access rules only need the group's name.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

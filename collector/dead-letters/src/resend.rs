@@ -1,9 +1,9 @@
-//! `resend`: letters back to where they came from, each as it was, and a mark behind them.
+//! `resend`: sends dead letters back to their source, unchanged, and marks them.
 //!
-//! A letter goes out with its own key, headers, bytes and time, to the partition it was read from.
-//! After each [`BATCH`] the letters that Kafka has confirmed are marked, and marked letters are
-//! passed over, so that a command may be repeated: one that is killed sends at most [`BATCH`] of
-//! them a second time. Two of these commands at once on one topic don't see each other's marks.
+//! A dead letter is sent with its own key, headers, bytes and time, to the partition it was read
+//! from. After each [`BATCH`] the confirmed ones are marked, and marked ones are skipped, so that a
+//! command may be repeated: a killed one sends at most [`BATCH`] a second time. Two of these
+//! commands at once on one topic don't see each other's marks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;

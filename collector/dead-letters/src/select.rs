@@ -1,4 +1,4 @@
-//! Which letters are meant: by place, reason, time and signal. Pure.
+//! Which dead letters are selected: by place, reason, time and signal. Pure.
 
 use std::fmt;
 use std::str::FromStr;

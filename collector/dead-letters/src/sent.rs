@@ -1,9 +1,9 @@
-//! Which letters of a partition were sent again: ranges of offsets, and their text in marks.
+//! Which dead letters of a partition were sent again: ranges of offsets, and their text in marks.
 //!
-//! A mark is a message without a value behind the letters it speaks of, in the same partition, with
-//! the header [`HEADER`]. So marks live as long as their letters do, which the offsets of a
-//! consumer group don't: Kafka forgets those of an idle group after seven days. The text is
-//! `5-9,12`: first and last offset of each range, in decimal, in order.
+//! A mark is a message without a value behind the dead letters it names, in the same partition,
+//! with the header [`HEADER`]. So marks live as long as their dead letters, unlike the offsets of a
+//! consumer group: Kafka forgets those of an idle group after seven days. The text is `5-9,12`:
+//! first and last offset of each range, in decimal, in order.
 
 use std::fmt;
 use std::str::FromStr;

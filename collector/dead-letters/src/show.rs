@@ -1,4 +1,4 @@
-//! `show`: one letter taken apart.
+//! `show`: one dead letter in detail.
 
 use std::fmt::Write as _;
 use std::io::Write;

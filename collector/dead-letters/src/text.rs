@@ -1,4 +1,4 @@
-//! Text from strangers made fit for a terminal, and times made fit for people.
+//! Makes untrusted text safe for a terminal, and times readable.
 
 use jiff::Timestamp;
 

@@ -1,4 +1,4 @@
-//! Where records go out: Kafka and ClickHouse.
+//! Exporters: Kafka and ClickHouse.
 
 pub mod clickhouse;
 pub mod kafka;

@@ -1,4 +1,4 @@
-//! Offset ranges and assignment generations: the two values everything else here is made of.
+//! Offset ranges and assignment generations: the two basic values of this crate.
 
 use std::fmt;
 

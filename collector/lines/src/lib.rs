@@ -1,5 +1,5 @@
 //! Bytes of log files as records: lines, container formats, records of several lines; written as
-//! OTLP.
+//! OTLP. Likewise records of the kernel's log ([`KernelRecord`]).
 //!
 //! A [`Reader`] takes a file's bytes in order and writes whole records into a [`Request`]
 //! (`ExportLogsServiceRequest`), without a message tree and without an allocation per line. It has
@@ -28,6 +28,7 @@ mod container;
 mod docker;
 mod form;
 mod json_text;
+mod kernel;
 mod open;
 mod parse;
 mod reader;
@@ -36,6 +37,7 @@ mod text;
 mod time;
 
 pub use form::{Container, Form, LINE_OVERHEAD_BYTES, Multiline, PatternError, RECORD_BYTES_MAX};
+pub use kernel::{KERNEL_RECORD_BYTES_MAX, KernelMoment, KernelRecord, KernelWriter};
 pub use parse::{
     DEPTH_MAX, FIELDS_MAX, Layout, LayoutError, NAME_BYTES_MAX, NESTED_BYTES_MAX, Parse,
     ParseFault, Roles, TimeFormat,

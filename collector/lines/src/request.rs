@@ -26,7 +26,7 @@ const TIME: u8 = tag(1, FIXED64) as u8;
 const SEVERITY_NUMBER: u8 = tag(2, VARINT) as u8;
 const SEVERITY_TEXT: u8 = tag(3, LENGTH) as u8;
 const BODY: u8 = tag(5, LENGTH) as u8;
-const ATTRIBUTE: u8 = tag(6, LENGTH) as u8;
+pub(crate) const ATTRIBUTE: u8 = tag(6, LENGTH) as u8;
 const OBSERVED_TIME: u8 = tag(11, FIXED64) as u8;
 // Resource, KeyValue, AnyValue.
 const RESOURCE_ATTRIBUTE: u8 = tag(1, LENGTH) as u8;
@@ -110,13 +110,13 @@ impl Source {
     }
 }
 
-fn put_attribute(out: &mut Vec<u8>, tag: u8, key: &str, value: &str) {
+pub(crate) fn put_attribute(out: &mut Vec<u8>, tag: u8, key: &str, value: &str) {
     let mut inner = Vec::new();
     put_field(&mut inner, STRING, value.as_bytes());
     put_key_value(out, tag, key, &inner);
 }
 
-fn put_key_value(out: &mut Vec<u8>, tag: u8, key: &str, value: &[u8]) {
+pub(crate) fn put_key_value(out: &mut Vec<u8>, tag: u8, key: &str, value: &[u8]) {
     let mut inner = Vec::new();
     put_field(&mut inner, KEY, key.as_bytes());
     put_field(&mut inner, VALUE, value);
@@ -251,14 +251,14 @@ pub(crate) struct Record<'a> {
 
 /// What a record's text said.
 #[derive(Clone, Copy, Debug, Default)]
-struct More<'a> {
+pub(crate) struct More<'a> {
     /// 0 if unknown.
-    time_unix_nano: u64,
+    pub(crate) time_unix_nano: u64,
     /// Number and text: 0 and empty if there is none.
-    severity: (u8, &'a [u8]),
-    attributes: &'a [u8],
+    pub(crate) severity: (u8, &'a [u8]),
+    pub(crate) attributes: &'a [u8],
     /// What tables hold of it beside the record's own bytes.
-    nested_bytes: u64,
+    pub(crate) nested_bytes: u64,
 }
 
 /// What became of a record.
@@ -293,18 +293,25 @@ impl<'a> Records<'a> {
         if let Some(parser) = parser {
             return self.write_parsed(record, parser);
         }
+        let more = More { time_unix_nano: record.time_unix_nano, ..More::default() };
+        let is_text = self.write_plain(record, &more);
+        Written { is_text, fault: None, has_bad_time: false, has_bad_severity: false }
+    }
+
+    /// Writes a record whose body is its text. False if that isn't UTF-8 and was changed.
+    #[inline]
+    pub(crate) fn write_plain(&mut self, record: &Record<'_>, more: &More<'_>) -> bool {
         let is_text = is_text(record.body);
         let body_bytes = if is_text { record.body.len() } else { replaced_len(record.body) };
-        let more = More { time_unix_nano: record.time_unix_nano, ..More::default() };
-        self.begin(record, body_bytes, &more);
+        self.begin(record, body_bytes, more);
         let out = &mut self.request.bytes;
         if is_text {
             out.extend_from_slice(record.body);
         } else {
             put_replaced(out, record.body);
         }
-        self.end(record, &more);
-        Written { is_text, fault: None, has_bad_time: false, has_bad_severity: false }
+        self.end(record, more);
+        is_text
     }
 
     #[inline(never)]

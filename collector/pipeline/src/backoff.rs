@@ -1,7 +1,7 @@
-//! How long to wait before trying again: growing, capped, and jittered so that many that failed
-//! together don't come back together.
+//! Delays between attempts: growing, capped, and jittered so that many that failed together don't
+//! return together.
 //!
-//! Pure: no clock and no sleep, randomness from a seed the caller gives.
+//! Pure: no clock and no sleep, randomness from the caller's seed.
 
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
 //! When a batch is cut: a pure function of its size and age.
 //!
-//! It holds no clock: whoever asks says how old the batch is. It doesn't count either: sizes are
-//! the encoder's own.
+//! It has no clock: the caller gives the age. It doesn't count either: sizes are the encoder's.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! What a dead letter says about itself: headers behind the record's own, written by whoever keeps
-//! it and read by whoever looks at it or sends it again.
+//! A dead letter's own headers, behind the record's: written by the gateway, read by the
+//! dead-letter commands.
 //!
-//! Pure. Reading never fails: anybody who may write to the topic can have written anything, so what
-//! isn't as it should be is absent, and whoever needs it says so.
+//! Pure. Reading never fails: anybody with access to the topic can write anything, so an invalid
+//! value is absent, and the caller that needs it reports that.
 
 use millrace_wire::Signal;
 

@@ -1,9 +1,9 @@
-//! The end of the process: one signal and one deadline, seen alike by threads and by async tasks.
+//! The end of the process: one signal and one deadline, for threads and async tasks alike.
 //!
 //! Draining begins once and is never undone. It may be announced before it begins: the process is
-//! then no longer ready but goes on taking work, so that whoever routes to it can stop first; the
-//! deadline counts from the announcement. This module ends nothing by itself: each part stops
-//! taking work when it sees the signal, finishes what it has, and gives up at the deadline.
+//! then not ready but still takes work, so that load balancers can stop first; the deadline counts
+//! from the announcement. This module ends nothing itself: each part stops taking work at the
+//! signal, finishes what it has, and gives up at the deadline.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,8 @@
-//! Named points at which a test can end the process, as the system would in an accident.
+//! Named points at which a test can kill the process.
 //!
-//! Without the feature `failpoints` a point is nothing: no code, no look at the environment. With
-//! it, `MILLRACE_FAILPOINT=name:nth` aborts the process when it comes to that point for the nth
-//! time. The feature can't be built in release mode, so that nothing that is shipped can have it.
+//! Without the feature `failpoints` a point is nothing: no code, no read of the environment. With
+//! it, `MILLRACE_FAILPOINT=name:nth` aborts the process at its nth visit of that point. The feature
+//! can't be built in release mode, so no shipped binary can have it.
 
 #[cfg(all(feature = "failpoints", not(debug_assertions)))]
 compile_error!("the feature `failpoints` is for tests alone: build without --release");

@@ -1,7 +1,7 @@
-//! How a Kafka connection is told to librdkafka: one translation for consumers and producers.
+//! Connection settings as librdkafka properties: one translation for consumers and producers.
 //!
-//! No client lives here; receivers and exporters set these properties on theirs. Secrets pass
-//! through and are never kept, printed or logged.
+//! No client is here; receivers and exporters set these properties on theirs. Secrets pass through
+//! and are never kept, printed or logged.
 
 use millrace_config::{ClientTls, KafkaConnection, SecretError};
 

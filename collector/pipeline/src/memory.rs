@@ -1,8 +1,8 @@
 //! How much memory this process may use: from the settings, else from its cgroup, v2 or v1.
 //!
-//! Reads files under a root that tests replace. A limit that is not there, or not a number, counts
-//! as no limit. Whoever asks again sees an in-place resize; what then becomes of the budget is said
-//! at [`Budget::set_limit`](crate::budget::Budget::set_limit).
+//! Reads files under a root that tests replace. A missing or invalid limit counts as no limit. A
+//! later call sees an in-place resize; [`Budget::set_limit`](crate::budget::Budget::set_limit)
+//! describes its effect on the budget.
 
 use std::fs;
 use std::path::{Path, PathBuf};

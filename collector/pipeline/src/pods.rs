@@ -1,6 +1,6 @@
-//! The seam between a reader of containers' files and whatever knows the pods of this node.
+//! The interface between a reader of containers' files and the watch of this node's pods.
 //!
-//! The reader asks by what a file's path says, never waits here, and knows no Kubernetes client.
+//! The reader asks by a file's path, never waits here, and knows no Kubernetes client.
 
 use std::sync::Arc;
 

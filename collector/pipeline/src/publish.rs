@@ -1,13 +1,13 @@
-//! The seam between a receiver of requests and whatever publishes them.
+//! The interface between a receiver of requests and a publisher.
 //!
-//! A receiver hands over a request's bytes and gets a [`Delivery`] to wait on. A publisher never
-//! blocks and never waits: with no room it refuses at once, and the receiver tells its client when
-//! to come back. Every failure here is one of passing trouble but [`Refused::Unconfigured`]: a
-//! client must never be told to drop records for a fault on our side of the receiver.
+//! A receiver passes a request's bytes and gets a [`Delivery`] to wait on. A publisher never
+//! blocks: with no room it refuses at once, and the receiver gives its client a delay. Every
+//! failure here is temporary except [`Refused::Unconfigured`]: a client must never be asked to drop
+//! records for a fault behind the receiver.
 //!
-//! Accounting: the publisher counts records as buffered from the hand-over on, and as out or
-//! refused when their delivery ends, whether or not anyone still waits for it. What it refuses at
-//! the hand-over it has not counted.
+//! Accounting: the publisher counts records as buffered from the call on, and as out or refused
+//! when their delivery ends, whether or not anyone still waits for it. It doesn't count what it
+//! refuses in the call.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,9 +1,9 @@
-//! Whether the process can do its work, as one sentence for each part of it that cannot.
+//! Whether the process can do its work, with one sentence for each part that can't.
 //!
-//! A part is registered before it starts and counts as not ready until it says so; the process is
-//! ready when all its parts are. A part that works may have a note: something a person should look
-//! into although records flow. Reasons and notes are for people: no secrets, one line, bounded
-//! length.
+//! A part is registered before it starts and counts as not ready until it reports ready; the
+//! process is ready when all its parts are. A part that works may have a note: something a person
+//! should check although records flow. Reasons and notes are for people: no secrets, one line,
+//! bounded length.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

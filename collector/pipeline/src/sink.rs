@@ -1,12 +1,12 @@
-//! The seam between a source of messages and a sink of blocks.
+//! The interface between a source of messages and a sink of blocks.
 //!
-//! A source owns threads and offsets; a sink owns encoders and connections. They share no crate
-//! but this one. A source asks the [`Sink`] for an [`Encoder`] per open batch, appends messages to
-//! it as they come, cuts it into [`Block`]s, and submits each with a [`Completion`]. The sink
-//! answers by completing it; dropping it unanswered is an answer too ([`Outcome::Abandoned`]), so
-//! that a lost task can't strand a batch.
+//! A source owns threads and offsets; a sink owns encoders and connections. They share only this
+//! crate. A source asks the [`Sink`] for an [`Encoder`] per open batch, appends messages to it as
+//! they come, cuts it into [`Block`]s, and submits each with a [`Completion`]. The sink answers by
+//! completing it; dropping it unanswered is an answer too ([`Outcome::Abandoned`]), so that a lost
+//! task can't strand a batch.
 //!
-//! Nothing here blocks: a full sink hands the work back, and answers fit into their channel by
+//! Nothing here blocks: a full sink returns the work, and answers fit into their channel by
 //! construction (a source never has more unanswered than the channel's length).
 
 use std::fmt;

@@ -1,19 +1,20 @@
-//! What the process says about itself, under fixed names: one struct, registered once.
+//! The process's metrics, under fixed names: one struct, registered once.
 //!
-//! Labels take values from enums and from assigned partitions only, so the number of series is
-//! bounded: three signals, the variants below, and the partitions this process owns, whose series
-//! go when the partition does. Nothing from a record ever becomes a label.
+//! Labels take values only from enums and assigned partitions, so the number of series is bounded:
+//! three signals, the variants below, and the partitions this process owns, whose series go with
+//! the partition. Nothing from a record ever becomes a label.
 
 use std::time::Duration;
 
 use prometheus::{
     Counter, Gauge, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge,
-    IntGaugeVec, Opts, Registry, TextEncoder, core::Collector,
+    IntGaugeVec, Opts, Registry, TextEncoder, core::Collector, proto::MetricFamily,
 };
 
 use millrace_wire::Signal;
 
 use crate::budget::Budget;
+use crate::figures::Figures;
 use crate::process;
 
 /// Why a receiver refused a request.
@@ -368,6 +369,16 @@ impl Telemetry {
     /// # Errors
     /// When a part's own metric cannot be written.
     pub fn render(&self) -> Result<String, TelemetryError> {
+        Ok(TextEncoder::new().encode_to_string(&self.gather())?)
+    }
+
+    /// Everything, as plain numbers.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        Figures::of(&self.gather())
+    }
+
+    fn gather(&self) -> Vec<MetricFamily> {
         let used = i64::try_from(self.budget.used_bytes()).unwrap_or(i64::MAX);
         self.bytes_in_flight.set(used);
         self.budget_bytes.set(i64::try_from(self.budget.limit_bytes()).unwrap_or(i64::MAX));
@@ -376,7 +387,7 @@ impl Telemetry {
             self.resident_bytes.set(resident);
             self.cpu_seconds.inc_by((usage.cpu_seconds - self.cpu_seconds.get()).max(0.0));
         }
-        Ok(TextEncoder::new().encode_to_string(&self.registry.gather())?)
+        self.registry.gather()
     }
 }
 

@@ -1,7 +1,8 @@
-//! Where records come in: OTLP, Kafka and files.
+//! Where records come in: OTLP, Kafka, files and the kernel's log.
 
 pub mod files;
 pub mod kafka;
+pub mod kernel;
 pub mod listen;
 pub mod otlp;
 

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::{Fingerprint, hash};
@@ -245,15 +246,24 @@ fn unknown(tail: &Tail, inode: &Inode) -> Option<Text> {
 
 fn document(body: &Body) -> Vec<u8> {
     // Only maps with odd keys and failing writers make this fail; there are none here.
-    let body = serde_json::to_vec(body).unwrap_or_default();
-    let mut document = format!("{NAME} {VERSION} {:016x}\n", hash(&body)).into_bytes();
-    document.extend_from_slice(&body);
-    document
+    seal(NAME, &serde_json::to_vec(body).unwrap_or_default())
 }
 
 fn read(document: &[u8]) -> Result<Body, CheckpointError> {
+    content(unseal(NAME, document)?)
+}
+
+/// A document of this name, with its version and a checksum.
+pub(crate) fn seal(name: &str, body: &[u8]) -> Vec<u8> {
+    let mut document = format!("{name} {VERSION} {:016x}\n", hash(body)).into_bytes();
+    document.extend_from_slice(body);
+    document
+}
+
+/// What is in it, if it is whole.
+pub(crate) fn unseal<'a>(name: &str, document: &'a [u8]) -> Result<&'a [u8], CheckpointError> {
     let end = document.iter().position(|byte| *byte == b'\n').ok_or_else(|| {
-        if document.starts_with(NAME.as_bytes()) {
+        if document.starts_with(name.as_bytes()) {
             CheckpointError::Damaged
         } else {
             CheckpointError::Foreign
@@ -261,7 +271,7 @@ fn read(document: &[u8]) -> Result<Body, CheckpointError> {
     })?;
     let (head, body) = (&document[..end], &document[end + 1..]);
     let mut words = head.split(|byte| *byte == b' ');
-    if words.next() != Some(NAME.as_bytes()) {
+    if words.next() != Some(name.as_bytes()) {
         return Err(CheckpointError::Foreign);
     }
     let version = words.next().unwrap_or_default();
@@ -272,6 +282,11 @@ fn read(document: &[u8]) -> Result<Body, CheckpointError> {
     if checksum != format!("{:016x}", hash(body)).as_bytes() {
         return Err(CheckpointError::Damaged);
     }
+    Ok(body)
+}
+
+/// What a whole document says.
+pub(crate) fn content<T: DeserializeOwned>(body: &[u8]) -> Result<T, CheckpointError> {
     serde_json::from_slice(body).map_err(|error| CheckpointError::Content(error.to_string()))
 }
 

@@ -19,6 +19,8 @@
 //! - **Between looks** a file that was written is read on by a [`Glance`] alone. While nothing is
 //!   in doubt ([`Tail::is_settled`]) and no event says that something is new, no look is needed.
 //!
+//! [`KernelLog`] does the same for the kernel's log, which has numbers instead.
+//!
 //! Limits: texts that begin alike for as long as was seen of them are told apart by their files
 //! alone. What no look has seen isn't known.
 
@@ -27,6 +29,7 @@ mod fingerprint;
 mod glance;
 mod inode;
 mod judge;
+mod kernel;
 mod look;
 mod machine;
 mod names;
@@ -37,6 +40,7 @@ pub use checkpoint::{CheckpointError, Recalled, Resort, recall};
 pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
 pub use glance::Glance;
 pub use inode::{Identity, Seen};
+pub use kernel::{Begins, KernelLog, KernelPosition, KernelResort, Met, recall_kernel};
 pub use machine::{Action, Event, Opened, Settings, Source, Step, Tail, Totals};
 pub use position::{Position, STREAMS};
 pub use text::{FileId, Ticket};

@@ -9,16 +9,16 @@ use crate::names::{ImageRepository, Version};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CollectorSettings {
-    /// Collector version, for example 0.1.0. Default: the operator's own version when the pool is
-    /// made, and then the version it runs: upgrading the operator restarts no pod.
+    /// Collector version, for example 0.1.0. Default: the operator's version when the pool is made.
+    /// It then stays: upgrading the operator restarts no pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<Version>,
     /// Memory allocator the image is built with: system (the C library's; measured fastest and
     /// smallest), jemalloc or mimalloc. A change rolls the pods to another image.
     #[serde(default)]
     pub allocator: Allocator,
-    /// Image without a tag, for a registry of your own. Default: what the operator was installed
-    /// with (millrace/collector).
+    /// Image without a tag, for your own registry. Default: the operator's setting
+    /// (millrace/collector).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_repository: Option<ImageRepository>,
 }

@@ -69,8 +69,8 @@ impl CaRef {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KafkaConnection {
-    /// Brokers to ask first, each host:port; two or more survive the loss of one. The rest of the
-    /// cluster is found through them. 1 to 32.
+    /// Bootstrap brokers, each host:port, through which the rest of the cluster is found; two or
+    /// more survive the loss of one. 1 to 32.
     #[schemars(length(min = 1, max = 32))]
     pub bootstrap_servers: Vec<BootstrapServer>,
     /// Encrypts the connection. `{}` trusts the system's authorities. Default: not encrypted.
@@ -98,8 +98,7 @@ pub struct KafkaTls {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KafkaSasl {
-    /// PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. PLAIN shows the password to anyone on the way
-    /// unless tls is set.
+    /// PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. Without tls, PLAIN sends the password unencrypted.
     pub mechanism: SaslMechanism,
     /// The Secret with user name and password.
     pub credentials_secret_ref: CredentialsRef,
@@ -130,27 +129,26 @@ impl SaslMechanism {
     }
 }
 
-/// How to reach ClickHouse, and where in it the tables are.
+/// How to reach ClickHouse, and the place of the tables in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = clickhouse_rules)]
 pub struct ClickHouseTarget {
-    /// HTTP interfaces, http://host:8123 or https://host:8443. Each is taken for a full writer:
-    /// inserts go to one and move on to the next of its shard when it fails. With several shards
-    /// as many for each, shard by shard. 1 to 64.
+    /// HTTP interfaces, http://host:8123 or https://host:8443. Inserts go to one and, when it
+    /// fails, to the next of its shard. With several shards list the same number for each, shard by
+    /// shard. 1 to 64.
     #[schemars(length(min = 1, max = 64))]
     pub endpoints: Vec<ClickHouseEndpoint>,
-    /// Shards that the endpoints belong to. The rows of a Kafka partition go to one shard, always
-    /// the same; with another number of shards they go elsewhere from then on, and what was under
-    /// way just then may be stored on both. 1 to 64. Default: 1.
+    /// Number of shards that the endpoints belong to. The rows of a Kafka partition always go to
+    /// the same shard. Another number moves partitions; rows in flight at that moment may be stored
+    /// on both shards. 1 to 64. Default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 64))]
     pub shards: Option<u16>,
     /// Database of the tables, made if missing. Can't be changed afterwards. Default: otel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database: Option<DatabaseName>,
-    /// What table names start with: otel gives otel_traces. Can't be changed afterwards.
-    /// Default: otel.
+    /// Prefix of table names: otel gives otel_traces. Can't be changed afterwards. Default: otel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table_prefix: Option<TablePrefix>,
     /// Makes tables on every host of this cluster (ON CLUSTER). Default: on the endpoint asked.

@@ -20,7 +20,7 @@ use crate::amounts::MemoryQuantity;
 use crate::conditions::Condition;
 use crate::names::{StorageClassName, TopicName};
 
-/// A pool of collectors that take telemetry from clients and publish it to Kafka.
+/// A pool of collectors that receive telemetry and publish it to Kafka.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, JsonSchema)]
 #[kube(
     group = "millrace.dev",
@@ -33,7 +33,7 @@ use crate::names::{StorageClassName, TopicName};
     status = "EdgePoolStatus",
     derive = "PartialEq",
     doc = "A pool of collectors that take telemetry (OTLP) and publish it to Kafka. A pipeline \
-           makes one; it also works by itself.",
+           makes some; it also works by itself.",
     scale(
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.replicas",
@@ -59,7 +59,7 @@ use crate::names::{StorageClassName, TopicName};
 pub struct EdgePoolSpec {
     /// The Kafka that records go to.
     pub kafka: KafkaConnection,
-    /// The signals taken, and the topic of each. A signal left out is refused to clients.
+    /// The signals received, and the topic of each. Others are refused.
     pub signals: PerSignal<EdgeSignal>,
     /// Which collector image runs.
     #[serde(default)]
@@ -76,8 +76,8 @@ pub struct EdgePoolSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EdgeRolloutSettings {
-    /// Go back to what ran before when new pods don't come up or crash. If false, the change stops
-    /// there and waits for a person.
+    /// Roll back when new pods don't start or crash. If false, the change stops there and waits for
+    /// a person.
     #[serde(default = "yes")]
     pub auto_rollback: bool,
 }
@@ -112,28 +112,28 @@ pub struct EdgeSettings {
     #[serde(default)]
     pub mode: EdgeMode,
     /// Number of pods, 1 to 1000, in mode Deployment; `kubectl scale` and autoscalers write it.
-    /// Left out: 2, which the operator writes into the pool, as its own (millrace-operator/scale),
-    /// so that an autoscaler finds a number.
+    /// Default: 2, which the operator writes here, as field manager millrace-operator/scale, so
+    /// that autoscalers find a number.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000))]
     pub replicas: Option<u32>,
     /// What the pool listens for. Default: OTLP on both ports.
     #[serde(default)]
     pub receivers: Receivers,
-    /// When a client is told that its records are safe: AfterKafka (the broker has them) or
-    /// AfterBuffering (sooner, but records in memory are lost with the pod).
+    /// When a client gets its answer: AfterKafka (the broker has its records) or AfterBuffering
+    /// (sooner, but records in memory are lost with the pod).
     #[serde(default)]
     pub acknowledge: Acknowledge,
-    /// Which spans share a Kafka partition: Any (those that came together, the least work) or
-    /// TraceId (those of one trace: smaller messages, for readers that need whole traces).
+    /// Which spans share a Kafka partition: Any (those that came together; the least work) or
+    /// TraceId (those of one trace; smaller messages, for readers that need whole traces).
     #[serde(default)]
     pub partition_by: PartitionBy,
-    /// How Kafka messages are compressed: Zstd (about a fifth of the size) or Lz4 (about a third,
-    /// for less work).
+    /// Compression of Kafka messages: Zstd (to about a fifth) or Lz4 (to about a third, for less
+    /// work).
     #[serde(default)]
     pub compression: Compression,
-    /// A buffer on disk for when Kafka is away: records are taken and their clients answered, and
-    /// sent once Kafka is back. Default: none, and clients keep their records meanwhile.
+    /// A buffer on disk for records received while Kafka is away, which are sent once it is back.
+    /// Default: none; clients are asked to send again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer: Option<EdgeBuffer>,
     /// Memory and processor time of one pod.
@@ -148,13 +148,13 @@ pub struct EdgeSettings {
     /// How many pods may be evicted at once.
     #[serde(default)]
     pub disruption_budget: DisruptionBudgetSettings,
-    /// A part of a Kubernetes PodTemplateSpec, merged over the operator's own as server-side apply
-    /// merges: containers, volumes and environment by name, mounts by path. What the operator must
-    /// decide is refused by its path (SpecInvalid). A change is a rollout. Default: nothing.
+    /// A part of a Kubernetes PodTemplateSpec, merged over the operator's template like server-side
+    /// apply: containers, volumes and environment by name, mounts by path. Fields that the operator
+    /// owns are refused by their path (SpecInvalid). A change is a rollout. Default: nothing.
     #[serde(default)]
     pub pod_template: PodTemplate,
-    /// Longest time a pod takes to hand over what it has when it stops, 5 to 600 seconds. What
-    /// is not in Kafka by then was never acknowledged, and clients send it again.
+    /// Longest time a stopping pod takes to send its records, 5 to 600 seconds. Records not in
+    /// Kafka by then were never acknowledged, and clients send them again.
     #[serde(default = "default_drain_seconds")]
     #[schemars(range(min = 5, max = 600))]
     pub drain_seconds: u32,
@@ -214,17 +214,18 @@ fn edge_rules(schema: &mut Schema) {
          acknowledge: AfterKafka or remove buffer",
     );
     let reads = "has(self.receivers) && (has(self.receivers.containers) \
+                 || has(self.receivers.kernel) \
                  || (has(self.receivers.files) && self.receivers.files.size() > 0))";
     rules::rule(
         schema,
         &format!("!({reads}) || (has(self.mode) && self.mode == 'DaemonSet')"),
-        "containers and files are read by a pod on each node: write mode: DaemonSet",
+        "containers, files and kernel are read by a pod on each node: write mode: DaemonSet",
     );
     rules::rule(
         schema,
         &format!("!({reads}) || !has(self.buffer)"),
-        "what is read of files is kept in the files themselves: remove buffer, or take clients' \
-         records in a pool of their own",
+        "what is read on a node is kept there: remove buffer, or take clients' records in a pool \
+         of their own",
     );
     rules::rule(
         schema,
@@ -233,20 +234,19 @@ fn edge_rules(schema: &mut Schema) {
     );
 }
 
-/// A buffer on disk, one for each pod. It lives as long as its pod: records in it survive the end
-/// of the collector (a crash, a memory limit) and a restart of the node, and are lost when the pod
-/// is deleted before Kafka is back. A pod that is asked to stop sends them first, for as long as
-/// drainSeconds allow.
+/// A buffer on disk for each pod. Its records survive the end of the collector (a crash, a memory
+/// limit) and a restart of the node, and are lost when the pod is deleted before Kafka is back. A
+/// stopping pod sends them first, within drainSeconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = buffer_rules)]
 pub struct EdgeBuffer {
-    /// What the buffer of one pod may take, 16Mi to 1Ti; the volume is a little larger. Default:
-    /// 1Gi, about ten million records.
+    /// Size of one pod's buffer, 16Mi to 1Ti; the volume is a little larger. Default: 1Gi, about
+    /// ten million records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<MemoryQuantity>,
-    /// A StorageClass: each pod gets a claim of its own, deleted with it. Default: the node's own
-    /// disk (an emptyDir).
+    /// A StorageClass: each pod gets its own claim, deleted with the pod. Default: the node's disk
+    /// (an emptyDir).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage_class_name: Option<StorageClassName>,
 }
@@ -281,7 +281,7 @@ pub enum EdgeMode {
     DaemonSet,
 }
 
-/// When a client is told that its records are safe.
+/// When a client gets its answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Acknowledge {
     /// Once the broker has them.
@@ -410,14 +410,14 @@ pub enum IpFamilyPolicy {
     RequireDualStack,
 }
 
-/// What was observed of an edge pool.
+/// The observed state of an edge pool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EdgePoolStatus {
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Facts: Ready, Progressing, Stalled, PodsReady, SecretsFound, PasswordExposed.
+    /// Conditions: Ready, Progressing, Stalled, PodsReady, SecretsFound, PasswordExposed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),
@@ -430,7 +430,7 @@ pub struct EdgePoolStatus {
     /// Pods that are ready.
     #[serde(default)]
     pub ready_replicas: i32,
-    /// Ready pods of wanted pods, for people: 3/3.
+    /// Ready pods of wanted pods, as text: 3/3.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub pods: Option<String>,
@@ -451,8 +451,8 @@ pub struct EdgePoolStatus {
     pub pending_change: Option<PendingChange>,
 }
 
-/// A change of image or configuration that not all pods of the pool have: it is tried in a pod of
-/// its own first, and taken back when new pods fail.
+/// A change of image or configuration that not all pods of the pool have. A trial pod gets it
+/// first; it is rolled back when new pods fail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingChange {
@@ -464,16 +464,16 @@ pub struct PendingChange {
     /// Why, as one stable word.
     #[schemars(length(max = 63))]
     pub reason: String,
-    /// Why, for people.
+    /// Why, as a message.
     #[schemars(length(max = 1024))]
     pub message: String,
-    /// The image that pods are to run.
+    /// The new image.
     #[schemars(length(max = 512))]
     pub image: String,
-    /// The ConfigMap with the configuration they are to have.
+    /// The ConfigMap with the new configuration.
     #[schemars(length(max = 253))]
     pub config_map: String,
-    /// Tells one spec from another: another digest is another try.
+    /// Identifies the spec: another digest is another attempt.
     #[schemars(length(max = 64))]
     pub digest: String,
 }
@@ -481,12 +481,12 @@ pub struct PendingChange {
 /// How far a change has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PendingStage {
-    /// A pod of its own tries it.
+    /// A trial pod checks it.
     Trying,
-    /// The try failed: the pool's pods stay as they are.
+    /// The trial failed: the pool's pods stay.
     Refused,
     /// Pods get it, by their Deployment or DaemonSet.
     RollingOut,
-    /// A pod that got it failed: all pods run, or come to run, what they ran before.
+    /// A pod with it failed: all pods return, or have returned, to what they ran before.
     RolledBack,
 }

@@ -92,9 +92,9 @@ pub struct GatewayPoolSpec {
     /// How a change of image or configuration reaches the pods.
     #[serde(default)]
     pub rollout: RolloutSettings,
-    /// Others may have this consumer group too, if they say so as well. Otherwise the second is
-    /// refused, in another cluster too: two that don't know of each other mix their data. Default:
-    /// false.
+    /// Shares the consumer group with other pools that also set this. Otherwise the second pool is
+    /// refused, also one of another cluster, because two pools in one group mix their data.
+    /// Default: false.
     #[serde(default, skip_serializing_if = "is_not_set")]
     pub shared: bool,
     /// How the pool runs.
@@ -102,7 +102,7 @@ pub struct GatewayPoolSpec {
     pub settings: GatewaySettings,
 }
 
-/// Where one signal comes from, and how its tables look.
+/// One signal's topic and table format.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewaySignal {
@@ -119,10 +119,9 @@ pub struct GatewaySignal {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = gateway_rules)]
 pub struct GatewaySettings {
-    /// A fixed number of pods, 1 to 1000: sizing by lag is off while somebody sets it. `kubectl
-    /// scale` and other autoscalers write it. Default: sized by lag, and the operator writes the
-    /// size into the pool, as its own (millrace-operator/scale), so that an autoscaler finds a
-    /// number.
+    /// A fixed number of pods, 1 to 1000, which turns sizing by lag off. `kubectl scale` and other
+    /// autoscalers write it. Default: sized by lag; the operator writes the size here, as field
+    /// manager millrace-operator/scale, so that autoscalers find a number.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000))]
     pub replicas: Option<u32>,
@@ -132,23 +131,23 @@ pub struct GatewaySettings {
     /// Memory and processor time of one pod.
     #[serde(default)]
     pub resources: Resources,
-    /// EffectivelyOnce (rows sent again are recognised by ClickHouse and dropped; into tables that
-    /// can't, delivery is at least once and says so) or AtLeastOnce (after a crash some rows may be
+    /// EffectivelyOnce (ClickHouse recognises and drops rows sent again; tables that can't get
+    /// at-least-once delivery, which is reported) or AtLeastOnce (after a crash some rows may be
     /// written twice; some 3 % more throughput).
     #[serde(default)]
     pub delivery: Delivery,
-    /// Levels of key-value lists inside attribute values that become JSON paths of their own, 0 to
-    /// 30; deeper lists are stored as JSON text. Map attributes hold text always.
+    /// Levels of key-value lists inside attribute values that become JSON paths, 0 to 30; deeper
+    /// lists are stored as JSON text. Map attributes always hold text.
     #[serde(default = "default_nested_depth")]
     #[schemars(range(min = 0, max = 30))]
     pub nested_depth: u32,
-    /// Kafka consumer group. A new group reads everything Kafka still has. Default:
+    /// Kafka consumer group. A new group starts with the oldest messages. Default:
     /// `millrace.NAMESPACE.POOL`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consumer_group: Option<ConsumerGroup>,
-    /// How the group agrees on who reads what: Classic (any broker) or Consumer (KIP-848, brokers
-    /// from Kafka 4.0 on: the broker assigns, and pods that keep their partitions never wait). It
-    /// can't be changed later.
+    /// How partitions are assigned: Classic (by the members; any broker) or Consumer (KIP-848, by
+    /// the broker, Kafka 4.0 or later: pods that keep their partitions never wait). Can't be
+    /// changed later.
     #[serde(default)]
     pub group_protocol: GroupProtocol,
     /// Who may connect to the pods.
@@ -157,13 +156,13 @@ pub struct GatewaySettings {
     /// How many pods may be evicted at once.
     #[serde(default)]
     pub disruption_budget: DisruptionBudgetSettings,
-    /// A part of a Kubernetes PodTemplateSpec, merged over the operator's own as server-side apply
-    /// merges: containers, volumes and environment by name, mounts by path. What the operator must
-    /// decide is refused by its path (SpecInvalid). A change is a rollout. Default: nothing.
+    /// A part of a Kubernetes PodTemplateSpec, merged over the operator's template like server-side
+    /// apply: containers, volumes and environment by name, mounts by path. Fields that the operator
+    /// owns are refused by their path (SpecInvalid). A change is a rollout. Default: nothing.
     #[serde(default)]
     pub pod_template: PodTemplate,
-    /// Longest time a pod takes to finish inserts and commit when it stops, 5 to 600 seconds.
-    /// What is not committed by then is read again by another pod.
+    /// Longest time a stopping pod takes to finish inserts and commit, 5 to 600 seconds. Another
+    /// pod reads again what is not committed by then.
     #[serde(default = "default_drain_seconds")]
     #[schemars(range(min = 5, max = 600))]
     pub drain_seconds: u32,
@@ -245,13 +244,13 @@ fn gateway_rules(schema: &mut Schema) {
     }
 }
 
-/// How a consumer group agrees on who reads what.
+/// How a consumer group's partitions are assigned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum GroupProtocol {
-    /// Its members agree among themselves.
+    /// By its members.
     #[default]
     Classic,
-    /// The broker assigns.
+    /// By the broker.
     Consumer,
 }
 
@@ -264,38 +263,36 @@ pub struct Scaling {
     #[serde(default = "Scaling::default_min_replicas")]
     #[schemars(range(min = 1, max = 1_000))]
     pub min_replicas: u32,
-    /// Most pods, 1 to 1000. More pods than partitions would idle, so the number of partitions is
-    /// a ceiling too.
+    /// Most pods, 1 to 1000. The number of partitions is a limit too: more pods would idle.
     #[serde(default = "Scaling::default_max_replicas")]
     #[schemars(range(min = 1, max = 1_000))]
     pub max_replicas: u32,
-    /// Largest age of a message not yet in ClickHouse, 1 to 86400 seconds. Above it the pool is
-    /// not Ready and grows.
+    /// Bound of the lag, the age of the oldest message not yet in ClickHouse, 1 to 86400 seconds.
+    /// Above it the pool is not Ready and grows.
     #[serde(default = "Scaling::default_lag_bound_seconds")]
     #[schemars(range(min = 1, max = 86_400))]
     pub lag_bound_seconds: u32,
-    /// Time in which a backlog should be worked off, 10 to 86400 seconds: shorter means more pods
-    /// after an outage.
+    /// Time to work off a backlog, 10 to 86400 seconds: shorter means more pods after an outage.
     #[serde(default = "Scaling::default_catch_up_seconds")]
     #[schemars(range(min = 10, max = 86_400))]
     pub catch_up_seconds: u32,
-    /// How long one pod fewer of many must have sufficed before the pool shrinks to that, 30 to
-    /// 86400 seconds; half of the pods go after half of it, and nothing sooner than a sixth of it.
-    /// Shorter saves pods between peaks and costs rebalances.
+    /// How long a size one pod smaller must have sufficed before a large pool shrinks to it, 30 to
+    /// 86400 seconds. Half of the pods are removed after half of this time, none before a sixth of
+    /// it. A shorter time saves pods between peaks and costs rebalances.
     #[serde(default = "Scaling::default_shrink_after_seconds")]
     #[schemars(range(min = 30, max = 86_400))]
     pub shrink_after_seconds: u32,
-    /// Memory limit up to which pods may grow, for example 4Gi: when the memory they use comes
-    /// near their limit, or one was ended for it, the limit of the running pods is raised in
-    /// place, without a restart and without a rebalance; after six calm hours it goes back towards
-    /// resources.memory.max, where pods start. Default: pods stay as they start.
+    /// Memory limit up to which pods may grow, for example 4Gi. When their use comes near their
+    /// limit, or a pod was killed for it, running pods get a higher limit in place, without a
+    /// restart or a rebalance. After six calm hours it falls towards resources.memory.max, where
+    /// pods start. Default: no growth.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_max: Option<MemoryQuantity>,
-    /// Processor time up to which pods may grow, for example "4". With resources.cpu.max their
-    /// limit is raised in place, from there to this, while they use all of it and messages wait,
-    /// before there are more pods; pods then have a worker thread for each core they may grow to.
-    /// Without, what is requested for them follows what they use, from resources.cpu.min to this.
-    /// After six calm hours it goes back. Default: pods stay as they start.
+    /// Processor time up to which pods may grow, for example "4". With resources.cpu.max, which is
+    /// then the limit that pods start with, the limit rises in place before pods are added, while
+    /// pods use all of it and messages wait; pods have a worker thread for each core they may grow
+    /// to. Without it, the request follows the use, from resources.cpu.min to this. After six calm
+    /// hours it falls again. Default: no growth.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_max: Option<CpuQuantity>,
 }
@@ -359,14 +356,14 @@ pub enum Delivery {
     EffectivelyOnce,
 }
 
-/// What was observed of a gateway pool.
+/// The observed state of a gateway pool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayPoolStatus {
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Facts: Ready, Progressing, Stalled, PodsReady, SecretsFound, LagWithinBound, DataLost,
+    /// Conditions: Ready, Progressing, Stalled, PodsReady, SecretsFound, LagWithinBound, DataLost,
     /// DeadLettersKept, DeduplicationAtRisk, PasswordExposed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
@@ -380,7 +377,7 @@ pub struct GatewayPoolStatus {
     /// Pods that are ready.
     #[serde(default)]
     pub ready_replicas: i32,
-    /// Ready pods of wanted pods, for people: 3/3.
+    /// Ready pods of wanted pods, as text: 3/3.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub pods: Option<String>,
@@ -398,7 +395,7 @@ pub struct GatewayPoolStatus {
     /// Records kept as dead letters, by signal. Absent while there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_letters: Option<TallyStatus>,
-    /// The last decision about the pool's size, whole.
+    /// The last decision about the pool's size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sizing: Option<SizingStatus>,
     /// The image the pods run; while a change is under way, the one from before it.
@@ -410,20 +407,19 @@ pub struct GatewayPoolStatus {
     pub rollout: Option<RolloutStatus>,
 }
 
-/// A decision about a pool's size: what was seen, what was decided, and why.
+/// A decision about a pool's size: observation, result and reason.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SizingStatus {
     /// Pods decided on.
     pub replicas: i32,
-    /// Pods that would be wanted if nothing held the change back, or if this pool were not sized
-    /// by someone else.
+    /// Pods wanted if nothing held the change back, or if nobody else sized this pool.
     #[serde(default)]
     pub wanted: i32,
     /// Why, as one stable word.
     #[schemars(length(max = 63))]
     pub reason: String,
-    /// Why, for people, with the figures.
+    /// Why, as a message with the figures.
     #[schemars(length(max = 1024))]
     pub message: String,
     /// When it was decided.
@@ -436,8 +432,8 @@ pub struct SizingStatus {
     /// Partitions of all topics read, at that time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partitions: Option<i32>,
-    /// Who sets the size instead, such as HorizontalPodAutoscaler prod: this decision is then only
-    /// a recommendation, and wanted is what it would be.
+    /// Who sets the size instead, such as HorizontalPodAutoscaler prod. This decision is then only
+    /// a recommendation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 320))]
     pub sized_by: Option<String>,
@@ -454,31 +450,31 @@ pub struct SizingStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub cpu_limit: Option<String>,
-    /// The processor time decided to be requested for each pod, where scaling.cpuMax lets it grow.
+    /// The processor time requested for each pod, where scaling.cpuMax lets it grow.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub cpu_request: Option<String>,
-    /// Why memory or processor time were last changed, as one stable word.
+    /// Why memory or processor time last changed, as one stable word.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub resources_reason: Option<String>,
     /// How such changes reach the pods. Absent until there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resize: Option<ResizeStatus>,
-    /// What the pods said of themselves, at that time. Absent while none was asked.
+    /// Figures of the pods at that time. Absent before the first request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signals: Option<SizingSignals>,
-    /// What the decision rests on. Absent while arrivals or a pod's capacity are not known.
+    /// The terms of the decision. Absent while arrivals or a pod's capacity are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terms: Option<SizingTerms>,
     /// A partition that gets more than one pod can do: more pods can't help it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hot_partition: Option<HotPartition>,
-    /// Since when more pods have been needed without a break, if they are.
+    /// Since when more pods have been needed without a break.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub more_needed_since: Option<Time>,
-    /// Since when there has been next to no lag without a break, while capacity is not known.
+    /// Since when there has been almost no lag without a break, while capacity is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub idle_since: Option<Time>,
@@ -489,15 +485,15 @@ pub struct SizingStatus {
     /// Pods before that change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed_from: Option<i32>,
-    /// How often in a row the pool had to grow again soon after it shrank: each doubles the time
-    /// it waits before it shrinks.
+    /// How often in a row the pool had to grow soon after it shrank. Each doubles its wait before
+    /// it shrinks.
     #[serde(default)]
     pub regrets: i32,
     /// Until when the pool does not grow, because growing did not help twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub back_off_until: Option<Time>,
-    /// What one pod was seen to do, by image, allocator, configuration and resources; the newest
+    /// Measured capacity of one pod, by image, allocator, configuration and resources; the newest
     /// first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4))]
@@ -508,13 +504,13 @@ pub struct SizingStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResizeStatus {
-    /// InPlace (running pods are resized) or Rolling (pods are replaced one after another, because
-    /// they can't be).
+    /// InPlace (running pods are resized) or Rolling (pods that can't be resized are replaced one
+    /// by one).
     pub way: ResizeWay,
     /// Why, as one stable word: Resized, Pending; Refused, Infeasible, Deferred, NoNode.
     #[schemars(length(max = 63))]
     pub reason: String,
-    /// Why, for people.
+    /// Why, as a message.
     #[schemars(length(max = 1024))]
     pub message: String,
 }
@@ -528,7 +524,7 @@ pub enum ResizeWay {
     Rolling,
 }
 
-/// What a pool's pods said of themselves, none of it older than a minute.
+/// Figures of a pool's pods, at most a minute old.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SizingSignals {
@@ -548,7 +544,7 @@ pub struct SizingSignals {
     /// The processor time of the busiest pod, in thousandths of a core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_millicores: Option<i32>,
-    /// Inserts that ClickHouse did not take, in percent of those tried since the look before.
+    /// Inserts that ClickHouse did not take, in percent of those tried since the last observation.
     /// Absent when none was tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sink_refused_percent: Option<i32>,
@@ -558,25 +554,25 @@ pub struct SizingSignals {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SizingTerms {
-    /// What arrives.
+    /// Arrivals.
     pub arrival_per_second: i64,
-    /// What is expected to arrive by the time new pods would work.
+    /// Arrivals expected by the time that new pods would work.
     pub expected_per_second: i64,
-    /// Messages that wait beyond what is being written.
+    /// Messages that wait, without those being written.
     pub backlog_messages: i64,
-    /// What working that off within catchUpSeconds takes.
+    /// Rate that works these off within catchUpSeconds.
     pub backlog_per_second: i64,
-    /// What making up for one rebalance takes.
+    /// Rate that makes up for one rebalance.
     pub pause_per_second: i64,
-    /// All of it, with headroom.
+    /// The sum, with headroom.
     pub needed_per_second: i64,
-    /// What one pod can do.
+    /// Capacity of one pod.
     pub capacity_per_second: i64,
-    /// Whether that was measured with pods at work all the time; else it is an estimate.
+    /// Whether the capacity was measured with busy pods; else it is an estimate.
     pub capacity_measured: bool,
-    /// What the hottest partition gets.
+    /// Arrivals of the hottest partition.
     pub hottest_per_second: i64,
-    /// The smallest size that gives what is needed.
+    /// The smallest size with the needed capacity.
     pub size_needed: i32,
 }
 
@@ -589,13 +585,13 @@ pub struct HotPartition {
     pub topic: String,
     /// Its number.
     pub partition: i32,
-    /// What arrives there, in messages per second.
+    /// Its arrivals, in messages per second.
     pub arrival_per_second: i64,
     /// Partitions that would let one pod serve each, if the keys can be spread.
     pub partitions_advised: i32,
 }
 
-/// What one pod was seen to do.
+/// Measured capacity of one pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LearnedCapacity {
@@ -604,6 +600,6 @@ pub struct LearnedCapacity {
     pub key: String,
     /// Messages per second.
     pub messages_per_second: i64,
-    /// Looks at pods at work all the time that it rests on; 0 is an estimate.
+    /// Observations of busy pods behind it; 0 is an estimate.
     pub samples: i32,
 }

@@ -35,15 +35,16 @@ pub use gateway::{
 };
 pub use gateway::{ResizeStatus, ResizeWay};
 pub use pipeline::{
-    ChildStatus, PipelineSignal, TelemetryPipeline, TelemetryPipelineSpec, TelemetryPipelineStatus,
+    ChildStatus, PipelineEdge, PipelineEdgeStatus, PipelineSignal, TelemetryPipeline,
+    TelemetryPipelineSpec, TelemetryPipelineStatus,
 };
 pub use pods::{
     CpuRange, DisruptionBudgetSettings, ExtraMetadata, MemoryRange, NetworkPolicySettings,
     PodTemplate, Resources,
 };
 pub use receivers::{
-    ContainersReceiver, FilesReceiver, Multiline, OtlpReceiver, Parse, ParseFormat, Receivers,
-    ServerTls, StartAt, TimeFormat, Timestamp,
+    ContainersReceiver, FilesReceiver, KernelReceiver, Multiline, OtlpReceiver, Parse, ParseFormat,
+    Receivers, ServerTls, StartAt, TimeFormat, Timestamp,
 };
 pub use rollout::{
     CanarySettings, RolloutFigures, RolloutReport, RolloutSettings, RolloutStage, RolloutStatus,

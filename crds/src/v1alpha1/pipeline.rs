@@ -1,4 +1,4 @@
-//! TelemetryPipeline: what most users write. It owns one of each of the other kinds.
+//! TelemetryPipeline: what most users write. It owns objects of each of the other kinds.
 
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema};
@@ -10,13 +10,13 @@ use super::edge::{EdgeSettings, no_number_of_daemons};
 use super::gateway::{GatewaySettings, group_stays};
 use super::rollout::RolloutSettings;
 use super::rules;
-use super::signals::{PerSignal, Signal, TopicSettings, is_not_set, partitions};
+use super::signals::{DeletionPolicy, PerSignal, Signal, TopicSettings, is_not_set, partitions};
 use super::status::{LagStatus, PodCount};
 use super::table::{TableSettings, signal_table_rules, table_stays};
 use crate::conditions::Condition;
-use crate::names::TopicName;
+use crate::names::{EdgeName, TopicName};
 
-/// A way for telemetry from clients, through Kafka, into ClickHouse.
+/// A way for telemetry, through Kafka, into ClickHouse.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, JsonSchema)]
 #[kube(
     group = "millrace.dev",
@@ -28,8 +28,8 @@ use crate::names::TopicName;
     namespaced,
     status = "TelemetryPipelineStatus",
     derive = "PartialEq",
-    doc = "A way for telemetry from clients, through Kafka, into ClickHouse: topics, tables, an \
-           edge pool and a gateway pool, made and kept by the operator.",
+    doc = "A way for telemetry, through Kafka, into ClickHouse: topics, tables, edge pools and a \
+           gateway pool, made and kept by the operator.",
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -58,34 +58,58 @@ use crate::names::TopicName;
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = pipeline_rules)]
 pub struct TelemetryPipelineSpec {
-    /// The Kafka between edge and gateway.
+    /// The Kafka between edges and gateways.
     pub kafka: KafkaConnection,
     /// The ClickHouse that rows go to.
     pub clickhouse: ClickHouseTarget,
     /// The signals handled, with the topic and tables of each.
     #[schemars(transform = signals_fit)]
     pub signals: PerSignal<PipelineSignal>,
-    /// The pool that takes telemetry from clients.
-    #[serde(default)]
-    pub edge: EdgeSettings,
+    /// The pools that take telemetry, side by side: from clients, or on each node. At most 8. A
+    /// pool that is taken out is drained and deleted. Default: one, named clients.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 8),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub edges: Vec<PipelineEdge>,
     /// The pool that writes to ClickHouse.
     #[serde(default)]
     pub gateway: GatewaySettings,
-    /// Which collector image both pools run.
+    /// Which collector image all pools run.
     #[serde(default)]
     pub collector: CollectorSettings,
     /// How a change of image or configuration reaches the gateways' pods. Edge pods are replaced as
-    /// their Deployment or DaemonSet does it, without a canary; autoRollback is for both pools.
+    /// their Deployment or DaemonSet does it, without a canary; autoRollback is for all pools.
     #[serde(default)]
     pub rollout: RolloutSettings,
-    /// Others may have its topics, tables and consumer group too, if they say so as well. Otherwise
-    /// the second is refused, in another cluster too: two that don't know of each other mix their
-    /// data. Default: false.
+    /// What happens to topics and tables when this pipeline is deleted. Retain: they stay, with all
+    /// data. Delete: edge pools are deleted first, then the gateway pool, then topics and tables,
+    /// with records that gateways have not stored yet. The topics and tables of a removed signal
+    /// always stay.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
+    /// Shares topics, tables and consumer group with other pipelines that also set this. Otherwise
+    /// the second one is refused, also one of another cluster, because two would mix their data.
+    /// Default: false.
     #[serde(default, skip_serializing_if = "is_not_set")]
     pub shared: bool,
 }
 
-/// One signal's way: its topic and its tables.
+/// One edge pool of a pipeline. Its settings are those of an EdgePool.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = |schema: &mut Schema| no_number_of_daemons(schema, &[], true))]
+pub struct PipelineEdge {
+    /// Its name among the pipeline's edge pools. The EdgePool is named PIPELINE-NAME. Under another
+    /// name it is another pool, with its own Service, and reads log files from startAt.
+    pub name: EdgeName,
+    /// How it runs.
+    #[serde(flatten)]
+    pub settings: EdgeSettings,
+}
+
+/// One signal's topic and tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PipelineSignal {
@@ -93,7 +117,7 @@ pub struct PipelineSignal {
     /// otlp_metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic_name: Option<TopicName>,
-    /// The topic's shape.
+    /// The topic's settings.
     #[serde(default)]
     pub topic: TopicSettings,
     /// How the tables are made.
@@ -103,7 +127,6 @@ pub struct PipelineSignal {
 
 fn pipeline_rules(schema: &mut Schema) {
     group_stays(schema, &["gateway"]);
-    no_number_of_daemons(schema, &["edge"], true);
 }
 
 fn signals_fit(schema: &mut Schema) {
@@ -159,14 +182,25 @@ fn topics_differ(schema: &mut Schema) {
     );
 }
 
+impl TelemetryPipelineSpec {
+    /// The edge pools asked for: those written, or the one that is meant when none is.
+    #[must_use]
+    pub fn edge_pools(&self) -> Vec<PipelineEdge> {
+        match self.edges.is_empty() {
+            true => vec![PipelineEdge::default()],
+            false => self.edges.clone(),
+        }
+    }
+}
+
 /// What was observed of a pipeline: its children's status, summed up.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TelemetryPipelineStatus {
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Facts: Ready, Progressing, Stalled, TopicsReady, SchemaReady, EdgeReady, GatewayReady,
+    /// Conditions: Ready, Progressing, Stalled, TopicsReady, SchemaReady, EdgeReady, GatewayReady,
     /// LagWithinBound, SecretsFound, DataLost, DeadLettersKept, DeduplicationAtRisk,
     /// PasswordExposed, RowsSpread.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -178,13 +212,17 @@ pub struct TelemetryPipelineStatus {
     /// How far the gateway is behind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lag: Option<LagStatus>,
-    /// Ready pods of wanted pods over both pools, for people: 5/5.
+    /// Ready pods of wanted pods over all pools, for people: 5/5.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub pods: Option<String>,
-    /// Pods of the edge pool.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub edge: Option<PodCount>,
+    /// Each edge pool: its pods, and where clients reach it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 8),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub edges: Vec<PipelineEdgeStatus>,
     /// Pods of the gateway pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<PodCount>,
@@ -192,14 +230,32 @@ pub struct TelemetryPipelineStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub schema_revision: Option<String>,
+    /// Where clients inside the cluster send OTLP over gRPC: host:4317 (HTTP: port 4318). That of
+    /// the first edge pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 300))]
+    pub endpoint: Option<String>,
+    /// The objects this pipeline made, and how each one is: at most six topics, eight edge pools,
+    /// a schema and a gateway pool.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub children: Vec<ChildStatus>,
+}
+
+/// What was observed of one edge pool of a pipeline.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PipelineEdgeStatus {
+    /// Its name among the pipeline's edge pools.
+    #[schemars(length(max = 16))]
+    pub name: String,
+    /// Its pods.
+    #[serde(flatten)]
+    pub pods: PodCount,
     /// Where clients inside the cluster send OTLP over gRPC: host:4317 (HTTP: port 4318).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 300))]
     pub endpoint: Option<String>,
-    /// The objects this pipeline made, and how each one is.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 16))]
-    pub children: Vec<ChildStatus>,
 }
 
 /// One object that a pipeline made.

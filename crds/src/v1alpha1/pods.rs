@@ -18,7 +18,7 @@ use crate::amounts::{CpuQuantity, MemoryQuantity};
 #[serde(rename_all = "camelCase")]
 pub struct Resources {
     /// Memory of one pod. The collector's byte budget is a part of the limit, so more memory
-    /// buffers more; it is never exceeded. Default: 256Mi requested, 1Gi limit.
+    /// buffers more. Default: 256Mi requested, 1Gi limit.
     #[serde(default)]
     pub memory: MemoryRange,
     /// Processor time of one pod. Default: 250m requested, no limit.
@@ -35,8 +35,8 @@ pub struct MemoryRange {
     /// Default: 256Mi, or max when that is less.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<MemoryQuantity>,
-    /// Memory limit, for example 4Gi: a pod above it is ended by the kernel. Default: 1Gi, or min
-    /// when that is more.
+    /// Memory limit, for example 4Gi: the kernel kills a pod above it. Default: 1Gi, or min when
+    /// that is more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<MemoryQuantity>,
 }
@@ -70,8 +70,8 @@ pub struct CpuRange {
     /// Processor time requested, for example "1" or 500m. Default: 250m, or max when that is less.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<CpuQuantity>,
-    /// Processor time limit, for example "4": above it the pod is slowed down, not ended. It also
-    /// sets the number of worker threads. Default: no limit.
+    /// Processor time limit, for example "4": above it the pod is throttled. It also sets the
+    /// number of worker threads. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<CpuQuantity>,
 }
@@ -98,22 +98,22 @@ fn min_not_above_max(schema: &mut Schema) {
     );
 }
 
-/// What a pool's pods have beside what the operator gives them.
+/// Additions to the operator's pod template.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodTemplate {
     /// Labels and annotations of the pods.
     #[serde(default)]
     pub metadata: ExtraMetadata,
-    /// Any fields of a Kubernetes PodSpec. The collector's container is the one named collector; of
-    /// it env, envFrom, imagePullPolicy, securityContext and volumeMounts may be written, and any
-    /// other container may be added. Default: none.
+    /// Fields of a Kubernetes PodSpec. The collector's container is named collector; its env,
+    /// envFrom, imagePullPolicy, securityContext and volumeMounts may be set. Other containers may
+    /// be added. Default: none.
     #[serde(default)]
     #[schemars(schema_with = "any_fields")]
     pub spec: Map<String, Value>,
 }
 
-/// Labels and annotations that an object has beside the operator's own.
+/// Labels and annotations beside the operator's own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtraMetadata {
@@ -127,21 +127,21 @@ pub struct ExtraMetadata {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// With a PodSpec's own schema, twice, a pipeline's definition would nearly be what `kubectl apply`
-/// can keep, and that without descriptions: the operator checks the fields instead.
+/// With a PodSpec's own schema, twice, a pipeline's definition would nearly reach what `kubectl
+/// apply` can keep, even without descriptions: the operator checks the fields instead.
 fn any_fields(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
-/// How many pods of a pool may be evicted at once, as when nodes are drained.
+/// How many pods of a pool may be evicted at once, for example when nodes are drained.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DisruptionBudgetSettings {
     /// Whether the operator makes a PodDisruptionBudget. A pool in mode DaemonSet never has one:
-    /// evictions pass over its pods.
+    /// evictions ignore its pods.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// Pods that may be away at once, 1 to 1000.
+    /// Pods that may be unavailable at once, 1 to 1000.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1_000))]
     pub max_unavailable: u32,
@@ -157,7 +157,7 @@ impl Default for DisruptionBudgetSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkPolicySettings {
-    /// Whether the operator makes a NetworkPolicy that leaves open only the ports the pods need.
+    /// Whether the operator makes a NetworkPolicy that allows only the ports that the pods need.
     #[serde(default = "yes")]
     pub enabled: bool,
 }

@@ -1,4 +1,5 @@
-//! What an edge pool takes in: OTLP from clients, log files of its nodes; and how lines are parsed.
+//! What an edge pool takes in: OTLP from clients, log files of its nodes, their kernels' logs; and
+//! how lines are parsed.
 //!
 //! Each receiver is a block of its own, whose rules stand beside it.
 
@@ -26,14 +27,25 @@ pub struct Receivers {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub files: Vec<FilesReceiver>,
+    /// The kernel's log (/dev/kmsg) of each pod's node: an empty object. Needs mode DaemonSet, the
+    /// signal logs, and a namespace whose pod security level is privileged. The collector's
+    /// container is privileged then, since container runtimes open no device of the node to any
+    /// other: give it a pool of its own, to which no client sends. Default: not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelReceiver>,
 }
+
+/// The kernel's log. It has no settings: `kernel: {}`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KernelReceiver {}
 
 /// What containers write.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = containers_rules)]
 pub struct ContainersReceiver {
-    /// Where files are begun that were there before this pool first read: Beginning or End.
+    /// Where to begin files that existed before this pool first read: Beginning or End.
     #[serde(default)]
     pub start_at: StartAt,
     /// Namespaces whose pods are read, at most 64. Default: all.
@@ -45,12 +57,13 @@ pub struct ContainersReceiver {
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
     pub exclude_namespaces: Vec<String>,
     /// Watch the pods of each node, so that records have their labels, annotations, node and owner,
-    /// and pods may say `millrace.dev/logs: "off"`. The pool's account gets the right to list and
-    /// watch pods. If false, records have what a file's path says, and pods have no token.
+    /// and pods may set `millrace.dev/logs: "off"`. The pool's account gets the right to list and
+    /// watch pods. If false, records have only the attributes of a file's path, and pods have no
+    /// token.
     #[serde(default = "yes")]
     pub watch_pods: bool,
     /// Labels of pods that become attributes of the resource (k8s.pod.label.NAME): names, or
-    /// beginnings with a `*` behind them. Default: all (`*`).
+    /// prefixes that end in `*`. Default: all (`*`).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = 64),
@@ -65,7 +78,7 @@ pub struct ContainersReceiver {
         inner(length(min = 1, max = 317), regex(pattern = r"^[^*]*\*?$"))
     )]
     pub annotations: Vec<String>,
-    /// What of a line becomes fields of its record. Default: nothing; the line is the body.
+    /// Which parts of a line become fields of its record. Default: none; the line is the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parse: Option<Parse>,
 }
@@ -105,13 +118,13 @@ pub struct FilesReceiver {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(max = 255)))]
     pub exclude: Vec<String>,
-    /// Where files are begun that were there before this pool first read: Beginning or End.
+    /// Where to begin files that existed before this pool first read: Beginning or End.
     #[serde(default)]
     pub start_at: StartAt,
     /// Lines that are one record together. Default: each line is a record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multiline: Option<Multiline>,
-    /// What of a record's text becomes its fields. Default: nothing; the text is the body.
+    /// Which parts of a record's text become its fields. Default: none; the text is the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parse: Option<Parse>,
 }
@@ -121,7 +134,7 @@ pub struct FilesReceiver {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = multiline_rules)]
 pub struct Multiline {
-    /// A regular expression (RE2's syntax): a line in which it is found begins a record.
+    /// A regular expression (RE2's syntax): a line that contains a match begins a record.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub start: Option<String>,
@@ -130,15 +143,15 @@ pub struct Multiline {
     pub indented: bool,
 }
 
-/// What of a record's text becomes fields of the record. A text that doesn't have the format is a
-/// record as it stands, and counted. No field can take the place of an attribute that the collector
-/// writes: it is kept under its name behind `line.`.
+/// Which parts of a record's text become its fields. A text without the format is the body, and
+/// counted. A field with the name of an attribute that the collector writes gets the prefix
+/// `line.`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = parse_rules)]
 pub struct Parse {
-    /// What the text is taken for: None, JSON (an object; its members are fields), Logfmt
-    /// (name=value pairs) or Regex (the pattern's groups that have names).
+    /// The text's format: None, JSON (an object; its members are fields), Logfmt (name=value pairs)
+    /// or Regex (the pattern's named groups).
     #[serde(default)]
     pub format: ParseFormat,
     /// With Regex: a regular expression (RE2's syntax) with named groups, as in
@@ -181,7 +194,7 @@ pub struct Timestamp {
     pub layout: Option<String>,
 }
 
-/// What a record's text is taken for.
+/// The format of a record's text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ParseFormat {
     /// Nothing: it is the body.
@@ -192,7 +205,7 @@ pub enum ParseFormat {
     Json,
     /// Pairs of name=value.
     Logfmt,
-    /// Whatever a pattern says.
+    /// A pattern's named groups.
     Regex,
 }
 
@@ -215,7 +228,7 @@ pub enum TimeFormat {
     Layout,
 }
 
-/// Where a file is begun that isn't on record.
+/// Where to begin a file that has no position.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum StartAt {
     /// With its first byte.
@@ -230,6 +243,12 @@ impl Receivers {
     #[must_use]
     pub fn reads_files(&self) -> bool {
         self.containers.is_some() || !self.files.is_empty()
+    }
+
+    /// Whether the node's kernel log is read.
+    #[must_use]
+    pub fn reads_kernel(&self) -> bool {
+        self.kernel.is_some()
     }
 
     /// Whether pods of the node are watched.

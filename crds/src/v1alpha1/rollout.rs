@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutSettings {
-    /// Try the change on a few pods first and compare them with the others. Default: one pod after
-    /// the other, each of which must become ready; figures are not compared.
+    /// Try the change on a few pods first and compare them with the others. Default: pods are
+    /// replaced one by one, each of which must become ready, without a comparison.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub canary: Option<CanarySettings>,
-    /// Go back to what ran before when new pods don't come up, crash, or do worse. If false, the
-    /// rollout stops there and waits for a person.
+    /// Roll back when new pods don't start, crash, or perform worse. If false, the rollout stops
+    /// there and waits for a person.
     #[serde(default = "yes")]
     pub auto_rollback: bool,
 }
@@ -32,12 +32,12 @@ fn yes() -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CanarySettings {
-    /// Number of pods that get the change first, 1 to 100. In a pool that has no more pods, all of
-    /// them get it and are compared with what they did before.
+    /// Number of pods that get the change first, 1 to 100. In a pool without other pods, all get it
+    /// and are compared with their own past.
     #[serde(default = "CanarySettings::default_pods")]
     #[schemars(range(min = 1, max = 100))]
     pub pods: u32,
-    /// How long they are watched, 10 to 86400 seconds; up to three times that while they have taken
+    /// How long they are compared, 10 to 86400 seconds; up to three times that while they have
     /// fewer than 10000 records.
     #[serde(default = "CanarySettings::default_judge_seconds")]
     #[schemars(range(min = 10, max = 86_400))]
@@ -57,24 +57,24 @@ impl CanarySettings {
 /// How far a change has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RolloutStage {
-    /// Nothing is under way: all pods run, or come to run, what is asked for.
+    /// No rollout: all pods run, or will run, the spec's unit.
     Stable,
-    /// Not begun: the tables' revision, or a try of the configuration in a pod of its own, must
-    /// come first.
+    /// Not begun: waits for the tables' revision, or for the trial pod that checks the
+    /// configuration.
     Waiting,
     /// The first pods get the change.
     Canary,
-    /// They are watched.
+    /// They are compared.
     Judging,
     /// More pods get it.
     Promoting,
-    /// Held by annotation.
+    /// Paused by annotation.
     Paused,
-    /// All pods are brought back to what ran before.
+    /// All pods return to the earlier unit.
     RollingBack,
-    /// All pods are back; the change is not tried again until the spec changes.
+    /// All pods have the earlier unit; the change is not retried until the spec changes.
     RolledBack,
-    /// All pods are back because the annotation asked for it; not tried again either.
+    /// All pods have the earlier unit because of the annotation; not retried either.
     Aborted,
 }
 
@@ -101,7 +101,7 @@ impl RolloutStage {
 pub struct RolloutStatus {
     /// How far it has come.
     pub stage: RolloutStage,
-    /// The stage that is held, while it is paused.
+    /// The stage that is paused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused_at: Option<RolloutStage>,
     /// Since when.
@@ -110,29 +110,29 @@ pub struct RolloutStatus {
     /// Why, as one stable word.
     #[schemars(length(max = 63))]
     pub reason: String,
-    /// Why, for people.
+    /// Why, as a message.
     #[schemars(length(max = 1024))]
     pub message: String,
-    /// What ran before: what is gone back to.
+    /// The earlier unit, which a rollback restores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<RolloutUnit>,
-    /// What is on its way, or runs.
+    /// The new unit, or the one that runs.
     pub after: RolloutUnit,
     /// Pods that may have the change by now, from the highest number down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<i32>,
-    /// Tells one spec from another: another digest is another try.
+    /// Identifies the spec: another digest is another attempt.
     #[schemars(length(max = 64))]
     pub digest: String,
-    /// Tries since all pods last ran the same.
+    /// Attempts since all pods last ran the same unit.
     #[serde(default)]
     pub attempts: i32,
-    /// What new and old pods did.
+    /// Figures of new and old pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<RolloutReport>,
 }
 
-/// What pods run, taken as one.
+/// What pods run: a unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutUnit {
@@ -149,29 +149,28 @@ pub struct RolloutUnit {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub schema_revision: Option<String>,
-    /// The builds of the image that pods were seen to run, by digest. More than one: its tag was
-    /// moved under running pods.
+    /// Digests of the image that pods run. More than one: its tag moved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4), inner(length(max = 160)))]
     pub image_digests: Vec<String>,
 }
 
-/// What new and old pods did in the time they were watched.
+/// Figures of new and old pods during the comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutReport {
     /// Passed, TooFewRecords, NotCompared (there was no canary), or the fault's stable word.
     #[schemars(length(max = 63))]
     pub verdict: String,
-    /// Pods of what ran before. Absent when there was nothing to compare with.
+    /// Pods of the earlier unit. Absent when there was nothing to compare with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<RolloutFigures>,
-    /// Pods with the change. Absent when none was watched.
+    /// Pods with the change. Absent when none was compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<RolloutFigures>,
 }
 
-/// What pods did, put together.
+/// Sums of several pods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutFigures {
@@ -179,7 +178,7 @@ pub struct RolloutFigures {
     pub pods: i32,
     /// Records they took.
     pub records: i64,
-    /// Records per second of processor time. Absent when there were too few to tell.
+    /// Records per second of processor time. Absent when there were too few.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub records_per_cpu_second: Option<i64>,
     /// Processor time of one pod on average, in thousandths of a core.

@@ -10,8 +10,8 @@ use super::signals::{DeletionPolicy, PerSignal, Signal, is_not_set};
 use super::table::{TableSettings, signal_table_rules, table_stays};
 use crate::conditions::Condition;
 
-/// The ClickHouse tables of the signals. Made when missing, missing columns added, compared with
-/// what was asked for; kept when the object is deleted, unless asked otherwise.
+/// The ClickHouse tables of the signals. The operator makes them, adds missing columns and reports
+/// differences. Deleting the object keeps the tables by default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, JsonSchema)]
 #[kube(
     group = "millrace.dev",
@@ -23,9 +23,9 @@ use crate::conditions::Condition;
     namespaced,
     status = "TelemetrySchemaStatus",
     derive = "PartialEq",
-    doc = "The ClickHouse tables of the signals: made when missing, missing columns added, drift \
-           reported, kept on deletion unless asked otherwise. A pipeline makes one; it also works \
-           by itself.",
+    doc = "The ClickHouse tables of the signals. The operator makes them, adds missing columns and \
+           reports drift. Deletion keeps them by default. A pipeline makes one; it also works by \
+           itself.",
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -44,16 +44,16 @@ use crate::conditions::Condition;
 pub struct TelemetrySchemaSpec {
     /// The ClickHouse that has the tables.
     pub clickhouse: ClickHouseTarget,
-    /// The signals that get tables, and how each one's are made.
+    /// The signals that get tables, and how these are made.
     #[schemars(transform = tables_fit)]
     pub signals: PerSignal<TableSettings>,
     /// Retain keeps the tables and their rows when this object is deleted; Delete drops them (the
     /// database is kept).
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
-    /// Automatic runs what only adds, and waits with the rest; Manual waits with everything.
-    /// Either way the annotation millrace.dev/approve-plan naming status.planHash lets that very
-    /// plan run, but for what destroys something. Default: Automatic.
+    /// Automatic runs steps that only add; other steps wait. With Manual all steps wait. The
+    /// annotation millrace.dev/approve-plan with the value of status.planHash approves exactly that
+    /// plan, except for destructive steps. Default: Automatic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<ChangePolicy>,
     /// Objects that may be destroyed, as the plan names them, for example
@@ -69,25 +69,25 @@ pub struct TelemetrySchemaSpec {
         )
     )]
     pub consent: Vec<String>,
-    /// Others may have these tables too, if they say so as well. Otherwise the second is refused,
-    /// in another cluster too: two that don't know of each other mix their data. Default: false.
+    /// Shares the tables with other objects that also set this. Otherwise the second object is
+    /// refused, also one of another cluster, because two would mix their data. Default: false.
     #[serde(default, skip_serializing_if = "is_not_set")]
     pub shared: bool,
-    /// The most gateways that insert at once. The tables remember as many inserts as these make in
-    /// five minutes (five a second each, 10,000 at least and 100,000 at most), to drop one that is
-    /// sent again; a larger window of a live table is left as it is. Default: 6.
+    /// The most gateways that insert at once. The tables remember the inserts of five minutes (five
+    /// a second for each gateway; at least 10,000, at most 100,000) to drop repeated ones. A live
+    /// table's larger window stays. Default: 6.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub gateways_max: Option<u32>,
 }
 
-/// What is run without asking.
+/// Which steps run without approval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ChangePolicy {
-    /// What only adds.
+    /// Steps that only add.
     #[default]
     Automatic,
-    /// Nothing.
+    /// None.
     Manual,
 }
 
@@ -103,14 +103,14 @@ fn tables_fit(schema: &mut Schema) {
     }
 }
 
-/// What was observed of the tables.
+/// The observed state of the tables.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TelemetrySchemaStatus {
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Facts: Ready, Progressing, Stalled, SchemaReady, Planned, Applied, Drifted, Blocked,
+    /// Conditions: Ready, Progressing, Stalled, SchemaReady, Planned, Applied, Drifted, Blocked,
     /// SecretsFound, PasswordExposed, RowsSpread.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
@@ -122,13 +122,13 @@ pub struct TelemetrySchemaStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub database: Option<String>,
-    /// Revision of the schema that the tables are at: a digest of everything declared. Absent
-    /// until they have been verified.
+    /// Revision of the schema that the tables have: a digest of all declarations. Absent until they
+    /// are verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub revision: Option<String>,
-    /// The plan that waits, by name: what millrace.dev/approve-plan must say. Several, between
-    /// commas, where servers need different ones.
+    /// Hash of the waiting plan, the value for millrace.dev/approve-plan. Several, separated by
+    /// commas, where servers need different plans.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub plan_hash: Option<String>,
@@ -136,7 +136,7 @@ pub struct TelemetrySchemaStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(max = 256)))]
     pub plan_pending: Vec<String>,
-    /// Differences between what is declared and what is there. At most 32 are shown.
+    /// Differences between declared and live tables. At most 32 are shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub drift: Vec<SchemaDifference>,
@@ -149,7 +149,7 @@ pub struct SchemaDifference {
     /// Name of the table, with its database.
     #[schemars(length(max = 128))]
     pub table: String,
-    /// What differs, for people.
+    /// The difference, as a message.
     #[schemars(length(max = 256))]
     pub difference: String,
 }

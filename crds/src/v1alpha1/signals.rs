@@ -44,7 +44,7 @@ impl Signal {
     }
 }
 
-/// Something said for each signal in use. A signal that is left out is not handled.
+/// Settings for each signal in use. A signal that is left out is not handled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = at_least_one)]
@@ -61,7 +61,7 @@ pub struct PerSignal<T> {
 }
 
 impl<T> PerSignal<T> {
-    /// What is said for one signal.
+    /// The settings of one signal.
     pub fn get(&self, signal: Signal) -> Option<&T> {
         match signal {
             Signal::Traces => self.traces.as_ref(),
@@ -70,12 +70,12 @@ impl<T> PerSignal<T> {
         }
     }
 
-    /// The signals in use, with what is said for each.
+    /// The signals in use, with their settings.
     pub fn iter(&self) -> impl Iterator<Item = (Signal, &T)> {
         Signal::ALL.into_iter().filter_map(|signal| Some((signal, self.get(signal)?)))
     }
 
-    /// The same signals with something else said for each.
+    /// The same signals with other settings.
     pub fn map<U>(&self, mut make: impl FnMut(Signal, &T) -> U) -> PerSignal<U> {
         let mut one = |signal| self.get(signal).map(|value| make(signal, value));
         PerSignal {
@@ -94,7 +94,7 @@ fn at_least_one(schema: &mut Schema) {
     );
 }
 
-/// A topic's shape. What is left out keeps the value it has, or the broker's default when the
+/// A topic's settings. An omitted setting keeps its value, or gets the broker's default when the
 /// topic is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -105,8 +105,8 @@ pub struct TopicSettings {
     #[serde(default = "TopicSettings::default_partitions")]
     #[schemars(range(min = 1, max = 10_000))]
     pub partitions: u32,
-    /// Copies of each partition, 1 to 16; 3 survives the loss of a broker while writing goes on.
-    /// Used when the topic is made, not changed later. Default: the broker's default.
+    /// Copies of each partition, 1 to 16; with 3 writing continues after the loss of a broker. Used
+    /// when the topic is made, not changed later. Default: the broker's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 16))]
     pub replication_factor: Option<u16>,
@@ -114,10 +114,9 @@ pub struct TopicSettings {
     /// ClickHouse that loses nothing. Default: the broker's default (7d as shipped).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<Period>,
-    /// Other topic settings by Kafka's own names, for example {"min.insync.replicas": "2"}. Values
-    /// are text. At most 32; settings not named here are left alone. Only
-    /// message.timestamp.type is LogAppendTime unless named here: a sender's wrong clock matters
-    /// to nobody then.
+    /// Other topic settings by Kafka's names, for example {"min.insync.replicas": "2"}. Values are
+    /// text. At most 32; settings not named here stay, except message.timestamp.type: LogAppendTime
+    /// unless named here, so that senders' clocks don't matter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(transform = rules::map::<32, 1_024>)]
     pub settings: BTreeMap<String, String>,
@@ -172,7 +171,7 @@ pub(crate) fn partitions(owner: &str, steps: &[&str]) -> String {
     rules::deep_or(owner, &[steps, &["partitions"]].concat(), &default)
 }
 
-/// What becomes of something outside Kubernetes when its object is deleted.
+/// What happens to something outside Kubernetes when its object is deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DeletionPolicy {
     /// It stays, with all data.
@@ -182,7 +181,7 @@ pub enum DeletionPolicy {
     Delete,
 }
 
-/// What is not set is not written: objects that say nothing of it stay as they are.
+/// An unset value is not written: objects without it stay as they are.
 pub(crate) fn is_not_set(flag: &bool) -> bool {
     !flag
 }

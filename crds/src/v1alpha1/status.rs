@@ -8,37 +8,37 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LagStatus {
-    /// Messages in Kafka that are not committed yet, over all partitions. A message holds many
+    /// Messages in Kafka that are not committed yet, in all partitions. A message holds many
     /// records.
     pub messages: i64,
     /// Age of the oldest message not committed yet, in seconds; 0 when there is none. Absent when
-    /// it could not be found out.
+    /// unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<i64>,
     /// Whether every message older than the bound is committed.
     pub within_bound: bool,
-    /// The bound this was judged by, in seconds.
+    /// That bound, in seconds.
     pub bound_seconds: i64,
     /// When Kafka was asked.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub observed_at: Time,
 }
 
-/// A count that must not be forgotten, summed up over the pool's pods and their restarts. What a
-/// process counts after it was last asked and before it ends is missing in it.
+/// A count summed over the pool's pods and their restarts. It lacks what a process counts after the
+/// last observation before it ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TallyStatus {
-    /// All of them since the pool was made.
+    /// The total since the pool was made.
     pub total: i64,
-    /// When it was last seen to have grown.
+    /// When it last grew.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub grew_at: Time,
     /// The total by topic or signal, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub parts: Vec<TallyPart>,
-    /// What is in the total already of each process that counted some.
+    /// The part of the total that each process counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 300))]
     pub counted: Vec<TallyCounted>,
@@ -55,7 +55,7 @@ pub struct TallyPart {
     pub count: i64,
 }
 
-/// What one process had counted of one topic or signal when it was last added.
+/// One process's count of one topic or signal when it was last added.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TallyCounted {
@@ -65,7 +65,7 @@ pub struct TallyCounted {
     /// The topic, or the signal.
     #[schemars(length(max = 249))]
     pub name: String,
-    /// When the process began, in seconds since 1970, if it says so.
+    /// When the process began, in seconds since 1970, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<i64>,
     /// Its count.

@@ -27,18 +27,18 @@ pub struct TableSettings {
     /// merged) or Null (keeps nothing: for measuring). Can't be changed afterwards.
     #[serde(default)]
     pub engine: Engine,
-    /// How long rows are kept, by their own time, for example 30d. Default: for ever.
+    /// How long rows are kept, by their own time, for example 30d. Default: forever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Period>,
-    /// Where replicated tables meet in Keeper. Only with a replicated engine. Default: path
+    /// Path of replicated tables in Keeper. Only with a replicated engine. Default: path
     /// /clickhouse/tables/{shard} and replica {replica}.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replication: Option<Replication>,
     /// The disks rows lie on. Default: the server's default policy, rows stay where they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<Storage>,
-    /// How rows are cut, sorted, compressed and indexed, and what is kept beside them. None of it
-    /// changes what an insert carries.
+    /// How rows are partitioned, sorted, compressed and indexed, and which tables exist beside
+    /// them. None of it changes an insert's columns.
     #[serde(default)]
     pub layout: Layout,
 }
@@ -62,20 +62,20 @@ pub enum Engine {
     MergeTree,
     /// Replicas through Keeper.
     ReplicatedMergeTree,
-    /// One host; of spans with the same key one stays.
+    /// One host; keeps one of several spans with the same key.
     ReplacingMergeTree,
     /// The same, with replicas through Keeper.
     ReplicatedReplacingMergeTree,
-    /// Keeps nothing.
+    /// Stores nothing.
     Null,
 }
 
-/// Where the replicas of a table meet.
+/// Path of a table's replicas in Keeper.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Replication {
-    /// Keeper path above the tables, for example /clickhouse/tables/{shard}: the names of database
-    /// and table are added below it.
+    /// Keeper path of the tables, for example /clickhouse/tables/{shard}; the names of database and
+    /// table follow it.
     pub path: KeeperPath,
     /// This replica's name, usually the macro {replica}.
     pub replica: ReplicaName,
@@ -86,8 +86,8 @@ pub struct Replication {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = storage_rules)]
 pub struct Storage {
-    /// Storage policy of the server's configuration. A later one must have the volumes of the one
-    /// before. Default: the server's default.
+    /// Storage policy of the server's configuration. A new one must have the volumes of the old
+    /// one. Default: the server's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<StorageName>,
     /// Age, by a row's own time, at which it moves to moveTo; less than ttl. Default: never.
@@ -106,30 +106,30 @@ pub struct Layout {
     /// at once, as files unlinked. Can't be changed afterwards.
     #[serde(default)]
     pub partition_by: PartitionBy,
-    /// ServiceFirst sorts rows by service, then time: smallest, and serves what is asked most.
-    /// TimeFirst sorts by hour, then service: for searches over all services in a short time. Can't
-    /// be changed afterwards.
+    /// ServiceFirst sorts rows by service, then time: smallest, and best for the most frequent
+    /// queries. TimeFirst sorts by hour, then service: for searches over all services in a short
+    /// time. Can't be changed afterwards.
     #[serde(default)]
     pub order_by: OrderBy,
-    /// ZSTD (level 1), ZSTDHigher (level 3: 6 % smaller) or LZ4 (twice the size). A change holds
-    /// for new parts; older ones follow when they are merged.
+    /// ZSTD (level 1), ZSTDHigher (level 3: 6 % smaller) or LZ4 (twice the size). A change applies
+    /// to new parts; older ones follow when they are merged.
     #[serde(default)]
     pub compression: Compression,
-    /// Indexes; every insert pays for each. One that is left out later stays until spec.consent
-    /// names it.
+    /// Indexes; each costs time in every insert. One that is left out later stays until
+    /// spec.consent names it.
     #[serde(default)]
     pub indexes: Indexes,
-    /// Keep a table of trace ids and their times beside the spans, filled by a view: finds a trace
-    /// without a time range. Default: true. Traces only.
+    /// Keep a table of trace ids and their times, filled by a view, to find a trace without a time
+    /// range. Default: true. Traces only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace_lookup: Option<bool>,
     /// Keep a roll-up of attribute names (and a Map's values) per 15 minutes beside each table, for
     /// suggestions. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollup: Option<bool>,
-    /// Attributes stored as texts of their own inside JSON: inserts cost ClickHouse 4.6 times as
-    /// much; materialized is cheaper. Adding one to a table with rows writes them again, and waits
-    /// for approval. At most 32.
+    /// Attributes stored as typed texts inside JSON: inserts cost ClickHouse 4.6 times as much;
+    /// materialized is cheaper. Adding one to a table with rows rewrites them, and waits for
+    /// approval. At most 32.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -146,7 +146,7 @@ pub struct Layout {
     pub materialized: Vec<Materialized>,
 }
 
-/// How rows are cut into partitions.
+/// How rows are partitioned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PartitionBy {
     /// By day.

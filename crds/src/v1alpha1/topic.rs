@@ -10,8 +10,8 @@ use super::signals::{DeletionPolicy, TopicSettings, is_not_set, partitions_grow}
 use crate::conditions::Condition;
 use crate::names::TopicName;
 
-/// A Kafka topic. Made when missing, grown and adjusted when asked, never shrunk; kept when the
-/// object is deleted, unless asked otherwise.
+/// A Kafka topic. The operator makes it, adds partitions and adjusts settings, and never removes
+/// partitions. Deleting the object keeps the topic by default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, JsonSchema)]
 #[kube(
     group = "millrace.dev",
@@ -23,9 +23,9 @@ use crate::names::TopicName;
     namespaced,
     status = "TelemetryTopicStatus",
     derive = "PartialEq",
-    doc = "A Kafka topic: made when missing, grown and adjusted when asked, never shrunk, kept on \
-           deletion unless asked otherwise. A pipeline makes one per signal; it also works by \
-           itself.",
+    doc = "A Kafka topic. The operator makes it, adds partitions and adjusts settings, and never \
+           removes partitions. Deletion keeps it by default. A pipeline makes one per signal; it \
+           also works by itself.",
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -49,14 +49,14 @@ pub struct TelemetryTopicSpec {
     /// Name of the topic in Kafka. Can't be changed afterwards. Default: the object's own name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic_name: Option<TopicName>,
-    /// The topic's shape.
+    /// The topic's settings.
     #[serde(flatten)]
     pub settings: TopicSettings,
     /// Retain keeps the topic and its records when this object is deleted; Delete deletes them.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
-    /// Others may have this topic too, if they say so as well. Otherwise the second is refused, in
-    /// another cluster too: two that don't know of each other mix their data. Default: false.
+    /// Shares the topic with other objects that also set this. Otherwise the second object is
+    /// refused, also one of another cluster, because two would mix their data. Default: false.
     #[serde(default, skip_serializing_if = "is_not_set")]
     pub shared: bool,
 }
@@ -71,14 +71,14 @@ fn name_rules(schema: &mut Schema) {
     );
 }
 
-/// What was observed of a topic.
+/// The observed state of a topic.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TelemetryTopicStatus {
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Facts: Ready, Progressing, Stalled, TopicReady, SecretsFound, PasswordExposed.
+    /// Conditions: Ready, Progressing, Stalled, TopicReady, SecretsFound, PasswordExposed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),

@@ -2,7 +2,7 @@
 //! required fields, limits, enums, with messages worded as the API server words them, and the CEL
 //! rules through kube-cel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -88,6 +88,7 @@ fn structural(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>
             if schema["maxItems"].as_u64().is_some_and(|max| length > max) {
                 found.push(format!("{path}: must have at most {} items", schema["maxItems"]));
             }
+            keys_differ(schema, items, path, found);
             for (index, item) in items.iter().enumerate() {
                 structural(&schema["items"], item, &format!("{path}[{index}]"), found);
             }
@@ -107,6 +108,25 @@ fn structural(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>
             }
         }
         Value::Null | Value::Bool(_) => {}
+    }
+}
+
+/// In the words of server-side apply.
+fn keys_differ(schema: &Value, items: &[Value], path: &str, found: &mut Vec<String>) {
+    for key in schema["x-kubernetes-list-map-keys"].as_array().into_iter().flatten() {
+        let key = key.as_str().unwrap();
+        let mut seen = BTreeSet::new();
+        for item in items {
+            match item[key].as_str() {
+                None => {
+                    found.push(format!("{path}: an element that omits all key fields [{key:?}]"))
+                }
+                Some(value) if !seen.insert(value) => {
+                    found.push(format!("{path}: duplicate entries for key [{key}={value:?}]"));
+                }
+                Some(_) => {}
+            }
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Bytes of log files: any bytes, in any pieces, come to the same records and the same places to
-//! resume from; what is written is a request like any other; what is held is bounded.
+//! resume from; what is written is a request like any other; what is held is bounded. Likewise as a
+//! record of the kernel's log: one record, whatever they are.
 //!
 //! The first byte of an input chooses the form (its high half the parser), the second one the limit,
 //! the third one the length of the pieces; the rest is the file.
@@ -7,7 +8,8 @@
 use std::sync::{Arc, LazyLock};
 
 use millrace_lines::{
-    Container, End, Form, Multiline, Parse, Reader, Request, Resume, Roles, Source, TimeFormat,
+    Container, End, Form, KernelMoment, KernelRecord, KernelWriter, Multiline, Parse, Reader,
+    Request, Resume, Roles, Source, TimeFormat,
 };
 use millrace_wire::Signal;
 use millrace_wire::limits::Limits;
@@ -50,6 +52,7 @@ pub fn file(data: &[u8]) {
         max_record_bytes: 4 + usize::from(limit),
     });
     let source = Source::new(&[("service.name", "fuzz")], &[]);
+    kernel(&source, file);
     let mut once = Reader::new(Arc::clone(&form), 0);
     let whole = read(&mut once, &source, file, file.len().max(1), None);
 
@@ -64,6 +67,16 @@ pub fn file(data: &[u8]) {
         let rest = read(&mut resumed, &source, file, file.len().max(1), None);
         assert_eq!([&whole[..*before], &rest[..]].concat(), whole);
     }
+}
+
+/// A record of the kernel's log.
+fn kernel(source: &Source, record: &[u8]) {
+    let moment = KernelMoment { boot_id: "b", zero_unix_nano: NOW, now_unix_nano: NOW };
+    let mut request = Request::with_limit(1);
+    let record = KernelRecord::read(record);
+    KernelWriter::default().write(&record, &moment, &mut request.records(source));
+    assert_eq!(request.count(), 1);
+    keep(&mut request, &mut Vec::new());
 }
 
 /// Reads to the file's end, each record into a request of its own. Notes places to resume from,

@@ -15,6 +15,25 @@ use crate::{say, shell};
 const DEFAULT_ALLOCATOR: &str = "system";
 /// One image tag each.
 const ALLOCATORS: [&str; 3] = ["mimalloc", "jemalloc", DEFAULT_ALLOCATOR];
+
+/// Which collectors are built: each takes a link of the whole program more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum Collectors {
+    /// The one with the default allocator.
+    #[default]
+    Default,
+    /// One for each allocator.
+    All,
+}
+
+impl Collectors {
+    const fn allocators(self) -> &'static [&'static str] {
+        match self {
+            Self::Default => &[DEFAULT_ALLOCATOR],
+            Self::All => &ALLOCATORS,
+        }
+    }
+}
 /// The version of everything in this workspace.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -46,18 +65,18 @@ pub(crate) fn release(name: &str) -> PathBuf {
     target().join("release").join(name)
 }
 
-/// Release binaries, the collector once for each allocator.
-pub(crate) fn binaries() -> Result<()> {
+/// Release binaries.
+pub(crate) fn binaries(which: Collectors) -> Result<()> {
     let tools = ["-p", "millrace-operator", "-p", "millrace-ddl", "-p", "millrace-loadgen"];
     cargo_build(&tools)?;
-    collectors()
+    collectors(which)
 }
 
 /// What a benchmark runs: the harness, its tools, and the collector once for each allocator.
 pub(crate) fn benchmarks() -> Result<()> {
     cargo_build(&["-p", "millrace-bench", "-p", "millrace-ddl", "-p", "millrace-loadgen"])?;
     cargo_build(&["-p", "millrace-columns", "--example", "columns-bench"])?;
-    collectors()
+    collectors(Collectors::All)
 }
 
 /// What the operator's benchmark runs: the harness and the operator.
@@ -71,8 +90,8 @@ pub(crate) fn struck() -> Result<()> {
     collector(DEFAULT_ALLOCATOR)
 }
 
-fn collectors() -> Result<()> {
-    for allocator in ALLOCATORS {
+fn collectors(which: Collectors) -> Result<()> {
+    for allocator in which.allocators() {
         collector(allocator)?;
         let built = target().join("release/millrace-collector");
         let kept = target().join("dist").join(allocator);
@@ -104,15 +123,15 @@ pub(crate) enum Binaries {
 }
 
 /// Binaries, then an OCI archive of each image in `target/images`.
-pub(crate) fn images(from: Binaries) -> Result<Vec<Archive>> {
+pub(crate) fn images(from: Binaries, which: Collectors) -> Result<Vec<Archive>> {
     if from == Binaries::Built {
-        binaries()?;
+        binaries(which)?;
     }
     let folder = target().join("images");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let operator = target().join("release/millrace-operator");
     let mut archives = vec![archive(&folder, "operator", VERSION, &operator)?];
-    for allocator in ALLOCATORS {
+    for allocator in which.allocators() {
         let binary = target().join(format!("dist/{allocator}/millrace-collector"));
         let tag = format!("{VERSION}-{allocator}");
         archives.push(archive(&folder, "collector", &tag, &binary)?);
@@ -131,9 +150,9 @@ fn archive(folder: &Path, what: &str, tag: &str, binary: &Path) -> Result<Archiv
 }
 
 /// Put the images into the local cluster.
-pub(crate) fn load(stack: &Stack, from: Binaries) -> Result<Loaded> {
+pub(crate) fn load(stack: &Stack, archives: Vec<Archive>) -> Result<Loaded> {
     let mut loaded = Loaded::default();
-    for Archive { name, path, digest } in images(from)? {
+    for Archive { name, path, digest } in archives {
         let changed = stack.load_image(&path).with_context(|| format!("cannot import {name}"))?;
         if name.starts_with("millrace/operator:") {
             loaded.operator_digest = digest;

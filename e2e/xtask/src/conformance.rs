@@ -10,7 +10,7 @@ use crate::{build, say, shell};
 
 /// Builds all sides and compares.
 pub(crate) fn run() -> Result<()> {
-    build::binaries()?;
+    build::binaries(build::Collectors::Default)?;
     otelcol::build(&Paths::from_env()?, &say::progress())?;
     suite("conformance_otelcol")?;
     match rotel::agent() {

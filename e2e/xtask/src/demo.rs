@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use millrace_stack::Stack;
 use serde_json::Value;
 
-use crate::build::{self, Binaries};
+use crate::build::{self, Binaries, Collectors};
 use crate::{install, say, shell};
 use figures::{Seen, Watch};
 use load::Load;
@@ -30,11 +30,21 @@ const READY_LIMIT: Duration = Duration::from_secs(180);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Run it.
-pub(crate) fn run(from: Binaries) -> Result<()> {
+pub(crate) fn run(from: Binaries, collectors: Collectors) -> Result<()> {
     let started = Instant::now();
     let stack = Stack::open()?;
-    stack.up(&say::progress())?;
-    let loaded = build::load(&stack, from)?;
+    // Each of the two waits for links and fetches of its own.
+    let images = thread::scope(|scope| {
+        let images = scope.spawn(|| build::images(from, collectors));
+        let up = stack.up(&say::progress());
+        if let Err(error) = &up {
+            say::step(&format!("the local stack failed, the build still runs: {error:#}"));
+        }
+        let Ok(images) = images.join() else { bail!("the build of the images panicked") };
+        up?;
+        images
+    })?;
+    let loaded = build::load(&stack, images)?;
     install::charts(&stack, &loaded)?;
     say::step(&format!("applying manifests/samples/demo.yaml in namespace {NAMESPACE}"));
     world::apply(&stack, NAMESPACE)?;

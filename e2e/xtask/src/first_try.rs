@@ -74,6 +74,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     step(5, &format!("sending {SPANS} spans and one log record, and checking each row"));
     load(&binaries, &engine, &collector)?;
     let shown = one_log(&engine, &collector)?;
+    page(&collector)?;
     say::line("");
     say::line(&format!("  your log record, as a row     {shown}"));
     say::line(&format!("  from start to checked rows    {:.0} s", started.elapsed().as_secs_f64()));
@@ -221,6 +222,18 @@ fn one_log(engine: &Engine, collector: &Collector) -> Result<String> {
     }
 }
 
+/// The collector's page shows what was sent.
+fn page(collector: &Collector) -> Result<()> {
+    let answer = http::ask(collector.admin, "GET", "/", &[], b"", REQUEST_TIMEOUT)
+        .context("no answer from the collector's page")?;
+    let (page, thousands) = (answer.text(), SPANS / 1_000);
+    // Its thousands have commas.
+    if answer.status != 200 || !page.contains(&format!(">{thousands},000<")) {
+        bail!("the collector's page does not show {SPANS} spans ({}): {page}", answer.status);
+    }
+    Ok(())
+}
+
 /// What to do with it.
 fn guide(engine: &Engine, collector: &Collector) {
     let Collector { grpc, http, admin, .. } = collector;
@@ -233,6 +246,7 @@ fn guide(engine: &Engine, collector: &Collector) {
         format!("  OTLP/HTTP                 http://{http}    (protobuf and JSON)"),
         format!("  an SDK:                   export OTEL_EXPORTER_OTLP_ENDPOINT=http://{grpc}"),
         "Look at it:".to_owned(),
+        format!("  in a browser              http://{admin}/    (rates, refusals, what is held)"),
         format!("  metrics of the collector  curl -s http://{admin}/metrics"),
         format!("  rows by service           curl -s -u '{login}' '{url}/' --data-binary \\"),
         format!("      'select ServiceName, count() from {DATABASE}.otel_traces group by 1'"),

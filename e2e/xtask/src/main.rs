@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use build::Binaries;
+use build::{Binaries, Collectors};
 
 /// Millrace's developer tasks.
 #[derive(Debug, Parser)]
@@ -60,6 +60,9 @@ enum Task {
         /// Take the binaries of an earlier build.
         #[arg(long)]
         no_build: bool,
+        /// Which collectors are built.
+        #[arg(long, value_enum, default_value_t)]
+        collectors: Collectors,
     },
     /// One collector and an engine, from a bare machine to rows in a table.
     Try(first_try::Options),
@@ -112,14 +115,14 @@ fn main() -> ExitCode {
         Task::Check => check::run(),
         Task::Audit => check::audit(),
         Task::Structure => check::structure(),
-        Task::Build => build::binaries(),
-        Task::Images => build::images(Binaries::Built).map(drop),
+        Task::Build => build::binaries(Collectors::All),
+        Task::Images => build::images(Binaries::Built, Collectors::All).map(drop),
         Task::Codegen => check::codegen(),
         Task::Up => stack::up(),
         Task::Down => stack::down(),
         Task::Status => stack::status(),
-        Task::Demo { no_build: true } => demo::run(Binaries::AsTheyAre),
-        Task::Demo { no_build: false } => demo::run(Binaries::Built),
+        Task::Demo { no_build: true, collectors } => demo::run(Binaries::AsTheyAre, collectors),
+        Task::Demo { no_build: false, collectors } => demo::run(Binaries::Built, collectors),
         Task::Try(options) => first_try::run(&options),
         Task::Sim => sim::run(),
         Task::Chaos { no_build: true } => chaos::strike(),

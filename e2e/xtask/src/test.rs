@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use millrace_stack::Stack;
 use serde_json::Value;
 
-use crate::build::{self, Binaries};
+use crate::build::{self, Binaries, Collectors};
 use crate::tally::Tally;
 use crate::{chaos, check, first_try, install, say, shell};
 
@@ -74,7 +74,7 @@ impl Phase {
                 unit.extend(product.flat_map(Suite::arguments));
                 cargo_test(&unit, &[], tally)
             }
-            Self::Build => build::images(Binaries::Built).map(drop),
+            Self::Build => build::images(Binaries::Built, Collectors::All).map(drop),
             Self::Stack => {
                 let own =
                     |suite: &&Suite| suite.package == "millrace-stack" && suite.name != LIFECYCLE;
@@ -124,7 +124,8 @@ fn cluster(suites: &[Suite], tally: &mut Tally) -> Result<()> {
     stack.up(&say::progress())?;
     // The stack has built the Helm that renders it.
     shell::run("bash", &["manifests/render", "--check"])?;
-    let loaded = build::load(&stack, Binaries::AsTheyAre)?;
+    let archives = build::images(Binaries::AsTheyAre, Collectors::All)?;
+    let loaded = build::load(&stack, archives)?;
     install::charts(&stack, &loaded)?;
     let outcome = cargo_test(&of_class(suites, true), &["--test-threads=1"], tally);
     if was_up {

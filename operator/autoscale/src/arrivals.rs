@@ -1,8 +1,8 @@
-//! What arrives: smoothed twice, by partition, and remembered as the highest of each minute.
+//! Arrival rates: smoothed twice, by partition, and the highest of each minute.
 //!
 //! The fast mean follows a change within half a minute, the slow one within three; their difference
-//! is the trend. A step is believed once two looks in a row show it. A gap in the signals forgets
-//! the highs, so that nothing is given back for lack of news. Limits: highs of `MINUTES_MAX`.
+//! is the trend. A step counts once two observations in a row show it. A gap in the signals forgets
+//! the highs, so that no pod is removed for lack of data. Limits: highs of `MINUTES_MAX`.
 
 use std::collections::VecDeque;
 

@@ -1,11 +1,11 @@
-//! What one pod can do, learned from pods that worked as hard as they could.
+//! One pod's capacity, measured while pods are saturated.
 //!
 //! A pod counts as saturated while it is busy and messages wait in a partition it reads (in all of
-//! them, where it is not known how busy it is); its commit rate is then its capacity. Until that
-//! was seen, rate over busy share stands in, marked as provisional. While the sink holds pods back
-//! nothing is learned: that rate is the sink's. Capacity is kept for each key (image, allocator,
-//! configuration, resources); a new key starts from a lower bound of the one before. Limits: the
-//! last `KEYS_MAX` keys are kept.
+//! them, where its busy share is unknown); its commit rate is then its capacity. Before the first
+//! such measurement, rate over busy share is used and marked as provisional. While the sink limits
+//! pods nothing is learned: that rate is the sink's. Capacity is kept for each key (image,
+//! allocator, configuration, resources); a new key starts from a lower bound of the one before.
+//! Limits: the last `KEYS_MAX` keys are kept.
 
 use crate::observation::{Group, Pod};
 

@@ -1,9 +1,8 @@
-//! The rule: from an observation, a policy and what is remembered to a decision.
+//! The rule: from an observation, a policy and memory to a decision.
 //!
-//! The order is the argument: what is asked for outright; what is known; what is needed; what
-//! speaks against it; and only then a change. What a look teaches (capacity, whether the last
-//! growth helped) counts from the next look on, so that at any one look more lag never means fewer
-//! pods.
+//! Order: an explicit size; the known signals; the need; the holds; and only then a change. What an
+//! observation teaches (capacity, whether the last growth helped) counts from the next one on, so
+//! that within one observation more lag never means fewer pods.
 
 use crate::capacity::Capacity;
 use crate::decision::{Decision, HotPartition, Reason};

@@ -1,5 +1,5 @@
-//! A decision, whole: size, reason, terms, veto, and when the next change could come. It renders
-//! to a line for people and to fields for logs; nothing is decided here.
+//! A decision: size, reason, terms, veto, and the earliest time of the next change. It renders to a
+//! line for people and to fields for logs; nothing is decided here.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Memory of what did not help: growth without gain, and shrinking that was soon undone.
+//! Memory of changes that did not help: growth without gain, and shrinking that was soon undone.
 
 use crate::policy::Policy;
 use crate::state::{Change, REGRET_MAX, State, Step};

@@ -1,16 +1,15 @@
 //! How many gateways, how large each, and why: a pure function. No clock, no I/O.
 //!
-//! [`decide`] takes what was observed, the policy and what it remembered, and gives the size, the
-//! reason, the terms it rests on and what to remember. It sizes for what arrives, for the backlog
-//! within a catch-up time, and for the cost of the rebalance itself, by the capacity that saturated
-//! pods were seen to have. It grows within minutes, at once when the lag would break its bound, and
-//! shrinks only after long calm, the sooner the more is idle. A missing signal holds the size and
-//! never means zero. Sizes move in steps that lower (or raise) the largest number of partitions a
-//! pod reads: with 12 partitions 4 and 5 pods are as fast as each other, so 5 is never chosen.
+//! [`decide`] takes an observation, the policy and its memory, and returns the size, the reason,
+//! the terms of the calculation and the new memory. It sizes for arrivals, for the backlog within a
+//! catch-up time, and for the cost of the rebalance itself, by the measured capacity of saturated
+//! pods. It grows within minutes, at once when the lag would break its bound, and shrinks only
+//! after long calm, sooner when more is idle. A missing signal holds the size and never means zero.
+//! Sizes move in steps that lower (or raise) the largest number of partitions a pod reads: with 12
+//! partitions 4 and 5 pods are equally fast, so 5 is never chosen.
 //!
-//! The same observations give the same decisions: nothing else goes in. Time is handed in as
-//! seconds on the caller's clock. docs/autoscaling.md explains the rule and holds it against
-//! others.
+//! The same observations give the same decisions: nothing else goes in. Time comes in as seconds on
+//! the caller's clock. docs/autoscaling.md explains the rule and compares it with others.
 
 mod arrivals;
 mod capacity;

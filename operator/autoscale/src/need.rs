@@ -1,8 +1,8 @@
-//! How much is needed, and which size gives it.
+//! The need, and the size that meets it.
 //!
 //! A partition needs its arrivals over the utilisation, its backlog over the catch-up time, and
-//! what a rebalance holds up over the catch-up time. A size gives capacity times partitions over
-//! the partitions of its busiest pod, provided that pod can also hold the hottest partition beside
+//! what a rebalance delays over the catch-up time. A size gives capacity times partitions over the
+//! partitions of its busiest pod, provided that pod can also hold the hottest partition beside
 //! average others. A partition that needs more than one pod counts as one pod: more pods can't help
 //! it.
 

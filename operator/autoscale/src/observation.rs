@@ -1,8 +1,8 @@
-//! What is seen of a pool: the group's partitions, its pods and its sink, each with the time it was
-//! seen. Plain values; judges nothing.
+//! An observation of a pool: the group's partitions, its pods and its sink, each with its time.
+//! Plain values; judges nothing.
 //!
-//! Counts are in messages, as the broker counts them. What could not be seen is `None` or left out
-//! of its list, and never zero. Limits: partitions and pods are as many as the caller hands over.
+//! Counts are in messages, as the broker counts them. An unknown value is `None` or missing from
+//! its list, and never zero. Limits: partitions and pods are as many as the caller gives.
 
 /// A figure and when it was seen, in seconds on the caller's clock.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,7 @@
-//! What is asked for, and this crate's own windows. Plain values.
+//! The policy, and this crate's own windows. Plain values.
 //!
-//! Each default says where it comes from. The simulator (`millrace-sim`) plays them against other
-//! rules; docs/autoscaling.md has the table. Limits: see each field.
+//! Each default has its source. The simulator (`millrace-sim`) compares them with other rules;
+//! docs/autoscaling.md has the result. Limits: see each field.
 
 use crate::resources::Resources;
 

@@ -1,4 +1,4 @@
-//! Which sizes are worth having: bounds, and steps that change how many partitions a pod reads.
+//! Which sizes are useful: bounds, and steps that change how many partitions a pod reads.
 
 /// The smallest and largest size allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

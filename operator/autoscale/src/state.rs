@@ -1,7 +1,7 @@
-//! What is remembered between decisions. Plain values; kept by the caller.
+//! Memory between decisions. Plain values; kept by the caller.
 //!
-//! Losing it is safe: windows start again, capacity is learned again. The caller may keep only
-//! [`Memory`] for good, which changes seldom, and start the rest anew.
+//! Losing it is safe: windows restart, capacity is measured again. The caller may persist only
+//! [`Memory`], which changes seldom, and start the rest anew.
 
 use crate::arrivals::Arrivals;
 use crate::capacity::Capacities;

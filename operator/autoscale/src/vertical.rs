@@ -1,11 +1,11 @@
-//! Memory and processor time of one pod: from what was used and what was not enough.
+//! Memory and processor time of one pod, from its use.
 //!
 //! Memory grows at once (in place, no rebalance) when the highest use comes near the limit or a pod
-//! was ended for it. A limit of processor time grows while pods are at it with messages waiting:
-//! that is tried before more pods. Where pods have no such limit, what is requested follows what is
-//! used. All of it shrinks only after long calm, and nothing grows on while pods have not got what
-//! was decided before. What is requested keeps its written share of the limit, so that a pod's
-//! class of service stays. Limits: inside the policy's ranges.
+//! was killed for it. A limit of processor time grows while pods reach it with messages waiting:
+//! that is tried before more pods. Where pods have no such limit, the request follows the use. All
+//! of it shrinks only after long calm, and nothing grows further before pods have the last
+//! decision. A request keeps its written share of the limit, so that a pod's class of service
+//! stays. Limits: inside the policy's ranges.
 
 use crate::observation::Pod;
 use crate::policy::VerticalPolicy;

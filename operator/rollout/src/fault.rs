@@ -1,4 +1,4 @@
-//! Why a new unit is not good enough, in stable words; and what speaks against one of its pods.
+//! Why a new unit fails, in stable words; and the faults of one of its pods.
 
 use std::fmt;
 

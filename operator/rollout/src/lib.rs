@@ -1,12 +1,12 @@
 //! Rollouts, as pure functions. No clock, no I/O.
 //!
-//! [`step`] brings a new unit to a pool's pods in stages, judges it, and takes it back;
-//! [`judge`] says whether a workload is complete, moving or stuck.
+//! [`step`] brings a new unit to a pool's pods in stages, judges it, and rolls it back; [`judge`]
+//! decides whether a workload is complete, moving or stuck.
 //!
-//! The caller reads a Deployment, StatefulSet or DaemonSet and its pods, and hands the figures
-//! over; [`judge`] says what they mean. `Complete` is only ever said when every wanted pod runs the
-//! newest template, is available, no pod too many is left, and the workload's own controller has
-//! seen the newest generation. Numbers come before pod troubles: a pod of an old revision that
+//! The caller reads a Deployment, StatefulSet or DaemonSet and its pods, and passes the figures;
+//! [`judge`] interprets them. A workload is `Complete` only when every wanted pod runs the newest
+//! template and is available, no surplus pod is left, and the workload's own controller has
+//! observed the newest generation. Numbers come before pod faults: a pod of an old revision that
 //! crashes while it is replaced does not make a complete rollout incomplete.
 
 mod fault;

@@ -1,11 +1,11 @@
-//! The stages of a rollout and the steps between them: (last state, what is seen, policy) ->
-//! (state, plan). No clock: the time is part of what is seen. No I/O.
+//! The stages of a rollout and the steps between them: (last state, observation, policy) -> (state,
+//! plan). No clock: the observation has the time. No I/O.
 //!
-//! Pods of a StatefulSet are replaced from the highest ordinal down; how many may be is the plan.
-//! A step never lets more pods have the new unit while anything speaks against it, and once a unit
-//! was taken back it stays out until what is asked for changes. What is the nodes' or the broker's
-//! trouble takes nothing back: it is waited for, and told. Limits: sees the pods that the
-//! caller hands over; a unit that only gets worse after its last step is not taken back.
+//! Pods of a StatefulSet are replaced from the highest ordinal down; the plan has their number. A
+//! step never lets more pods have the new unit while any check fails, and a unit that was rolled
+//! back stays out until the spec changes. Trouble of the nodes or the broker rolls nothing back:
+//! the rollout waits and reports it. Limits: sees the pods that the caller gives; a unit that only
+//! gets worse after its last step is not rolled back.
 
 use crate::fault::{Fault, FaultKind, Member};
 use crate::pod::Trouble;

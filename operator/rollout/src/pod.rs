@@ -1,4 +1,4 @@
-//! What a pod's figures say about why it does not run.
+//! Why a pod does not run, from its figures.
 
 /// What was read of one pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

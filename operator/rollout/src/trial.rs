@@ -1,9 +1,9 @@
-//! Whether pods of a new unit do as well as those of the old one: a pure comparison of what both
-//! did in the same time.
+//! Whether pods of a new unit perform as well as those of the old one: a pure comparison of both
+//! over the same time.
 //!
 //! Two checks need no comparison (records that are not accounted for, inserts that fail where none
 //! did before); the others compare with the baseline and are left out when there is none, or when
-//! either side did too little to tell. Every threshold is a constant with its reason.
+//! either side did too little. Every threshold is a constant with its reason.
 
 use crate::fault::{Fault, FaultKind};
 

@@ -1,4 +1,4 @@
-//! What a rollout brings to the pods, taken as one: image, allocator, configuration, tables.
+//! A unit: image, allocator, configuration and tables, which a rollout brings to the pods together.
 
 /// What pods run. Two units that differ in what pods run differ in what records become.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

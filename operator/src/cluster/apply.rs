@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{
     Api, DeleteParams, GetParams, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy,
 };
+use kube::core::PartialObjectMeta;
 use kube::{Client, Resource, ResourceExt};
 use millrace_crds::Reason;
 use millrace_rollout::Observation;
@@ -200,7 +201,11 @@ impl<'a> Children<'a> {
         Some(Self {
             context,
             namespace: owner.namespace()?,
-            owner: owner.controller_owner_ref(&())?,
+            // An owner that is deleted in the foreground stays until they are gone.
+            owner: OwnerReference {
+                block_owner_deletion: Some(true),
+                ..owner.controller_owner_ref(&())?
+            },
             regarding: owner.object_ref(&()),
             look_only: is_paused(owner),
             written: Mutex::default(),
@@ -419,35 +424,65 @@ impl<'a> Children<'a> {
         if self.look_only {
             return Ok(Vec::new());
         }
-        let kind = K::kind(&()).into_owned();
+        let mut pruned = Vec::new();
+        for child in self.ours::<K>(labels).await? {
+            let name = child.name_any();
+            if !keep.contains(&name.as_str())
+                && self.delete(&child, PropagationPolicy::Background).await?
+            {
+                pruned.push(name);
+            }
+        }
+        Ok(pruned)
+    }
+
+    /// Our children of type `K` that carry `labels`, as the API server has them.
+    ///
+    /// # Errors
+    /// When the API server refuses or can't be reached.
+    pub async fn ours<K: Applicable>(
+        &self,
+        labels: &str,
+    ) -> Result<Vec<PartialObjectMeta<K>>, ApplyError> {
         let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.namespace);
         let listed = api
             .list_metadata(&ListParams::default().labels(labels))
             .await
-            .map_err(|source| self.failed("list", &kind, "", source))?;
-        let mut pruned = Vec::new();
-        for child in listed.items {
-            let name = child.name_any();
-            let ours = child.owner_references().iter().any(|owner| owner.uid == self.owner.uid);
-            if !ours || keep.contains(&name.as_str()) || child.meta().deletion_timestamp.is_some() {
-                continue;
-            }
-            let params = DeleteParams {
-                propagation_policy: Some(PropagationPolicy::Background),
-                preconditions: Some(Preconditions { uid: child.uid(), resource_version: None }),
-                ..DeleteParams::default()
-            };
-            match api.delete(&name, &params).await {
-                Ok(_) => {}
-                Err(kube::Error::Api(status)) if status.is_not_found() => continue,
-                Err(source) => return Err(self.failed("delete", &kind, &name, source)),
-            }
-            self.context.metrics.wrote(&kind, "prune");
-            tracing::info!(kind, name, namespace = %self.namespace, "unwanted child deleted");
-            self.note(format!("deleted {kind} {name}"));
-            pruned.push(name);
+            .map_err(|source| self.failed("list", &K::kind(&()), "", source))?;
+        let is_ours = |child: &PartialObjectMeta<K>| {
+            child.owner_references().iter().any(|owner| owner.uid == self.owner.uid)
+        };
+        Ok(listed.items.into_iter().filter(is_ours).collect())
+    }
+
+    /// Deletes a child, unless that was asked for before; tells whether it was there.
+    ///
+    /// # Errors
+    /// When the API server refuses or can't be reached.
+    pub async fn delete<K: Applicable>(
+        &self,
+        child: &PartialObjectMeta<K>,
+        propagation: PropagationPolicy,
+    ) -> Result<bool, ApplyError> {
+        if self.look_only || child.metadata.deletion_timestamp.is_some() {
+            return Ok(false);
         }
-        Ok(pruned)
+        let (kind, name) = (K::kind(&()).into_owned(), child.name_any());
+        let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.namespace);
+        let params = DeleteParams {
+            propagation_policy: Some(propagation),
+            preconditions: Some(Preconditions { uid: child.uid(), resource_version: None }),
+            ..DeleteParams::default()
+        };
+        match api.delete(&name, &params).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(false),
+            Err(source) => return Err(self.failed("delete", &kind, &name, source)),
+        }
+        self.context.metrics.wrote(&kind, "prune");
+        tracing::info!(kind, name, namespace = %self.namespace, "unwanted child deleted");
+        self.note(format!("deleted {kind} {name}"));
+        Ok(true)
     }
 
     /// Whether watches show more children of kind `C` than `wanted`: leftovers of an earlier spec

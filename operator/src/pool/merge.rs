@@ -291,9 +291,9 @@ fn check_context(at: &str, ours: &Value, theirs: &Value) -> Result<(), Invalid> 
             return refused(profile, RESTRICTED_ADVICE);
         }
     }
-    // Only a pool that reads files of its nodes runs as root.
+    // Only a pool that reads on its nodes runs as root.
     if ours["runAsNonRoot"] == false && differs(&&"runAsUser") {
-        return refused("runAsUser", "files of nodes are read as root: remove it");
+        return refused("runAsUser", "files and kernels of nodes are read as root: remove it");
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use millrace_rollout::{Fault, FaultKind, First};
 use super::member::member;
 use super::names::PoolNames;
 use super::secrets::SECRETS_VOLUME;
-use super::template::{CONFIG_VOLUME, collector_status};
+use super::template::{self, CONFIG_VOLUME, collector_status};
 use crate::cluster::hash_of;
 use crate::pods::CONTAINER;
 
@@ -171,6 +171,12 @@ fn pod_spec(template: &PodTemplateSpec) -> PodSpec {
             "validate".clone_into(first);
         }
         container.ports = None;
+        // What validates settings opens no device.
+        if let Some(context) = &mut container.security_context
+            && context.privileged.take().is_some()
+        {
+            template::restrict(context, None);
+        }
         (container.startup_probe, container.liveness_probe) = (None, None);
         container.readiness_probe = None;
         let mounts = container.volume_mounts.iter_mut();

@@ -50,21 +50,26 @@ const BUFFER_SPARE_SHARE: u64 = 8;
 const NODE_LOGS: &str = "/var/log";
 /// The volume with them.
 pub const NODE_LOGS_VOLUME: &str = "node-logs";
+/// A node's kernel log, where a pod finds it as well.
+const KMSG: &str = "/dev/kmsg";
+/// The volume that is this device.
+pub const KMSG_VOLUME: &str = "kmsg";
 /// Where a node keeps the position directories of all pools.
 const NODE_POSITIONS: &str = "/var/lib/millrace";
 /// Where a pod finds its pool's.
 pub const POSITIONS_FOLDER: &str = "/var/lib/millrace/positions";
 /// The volume with it.
 pub const POSITIONS_VOLUME: &str = "positions";
-/// The user that reads a node's files: container runtimes write logs for root alone.
+/// The user that reads a node's files and kernel log: container runtimes write logs for root alone,
+/// and the kernel may give its log to nobody else.
 const FILES_USER: i64 = 0;
 /// The one capability it keeps of root's: to read files, and search directories, of other owners.
 const FILES_CAPABILITY: &str = "DAC_READ_SEARCH";
 /// The volume with the configuration.
 pub const CONFIG_VOLUME: &str = "config";
 /// Volumes that no spec may name, whether a pool has them or not.
-pub const OUR_VOLUMES: [&str; 5] =
-    [CONFIG_VOLUME, SECRETS_VOLUME, BUFFER_VOLUME, NODE_LOGS_VOLUME, POSITIONS_VOLUME];
+pub const OUR_VOLUMES: [&str; 6] =
+    [CONFIG_VOLUME, SECRETS_VOLUME, BUFFER_VOLUME, NODE_LOGS_VOLUME, KMSG_VOLUME, POSITIONS_VOLUME];
 /// The configuration's file name in its ConfigMap.
 pub const CONFIG_KEY: &str = "collector.yaml";
 /// The environment variable with the pod's own name; a gateway's fixed name in its group.
@@ -101,6 +106,8 @@ pub struct PodPlan<'a> {
     pub buffer: Option<&'a EdgeBuffer>,
     /// Whether files of the node are read; an edge's only.
     pub reads_files: bool,
+    /// Whether the node's kernel log is read; an edge's only.
+    pub reads_kernel: bool,
     /// Whether pods of the node are watched; an edge's only.
     pub watches_pods: bool,
     /// How long a pod may drain.
@@ -231,11 +238,12 @@ fn pod_spec(plan: &PodPlan<'_>) -> PodSpec {
             ..VolumeMount::default()
         });
     }
-    if plan.reads_files {
-        volumes.extend(node_volumes(plan.names));
-        mounts.extend(node_mounts());
+    for (volume, mount) in node_volumes(plan) {
+        volumes.push(volume);
+        mounts.push(mount);
     }
-    let user = if plan.reads_files { Some(FILES_USER) } else { plan.user };
+    let reads_node = plan.reads_files || plan.reads_kernel;
+    let user = if reads_node { Some(FILES_USER) } else { plan.user };
     PodSpec {
         service_account_name: Some(plan.names.base.clone()),
         automount_service_account_token: Some(plan.watches_pods),
@@ -244,7 +252,7 @@ fn pod_spec(plan: &PodPlan<'_>) -> PodSpec {
             plan.drain_seconds + GRACE_BEYOND_DRAIN_SECONDS,
         )),
         security_context: Some(PodSecurityContext {
-            run_as_non_root: Some(!plan.reads_files),
+            run_as_non_root: Some(!reads_node),
             run_as_user: user,
             run_as_group: user,
             fs_group: user,
@@ -261,29 +269,30 @@ fn pod_spec(plan: &PodPlan<'_>) -> PodSpec {
     }
 }
 
-/// A node's logs, and the directory of this pool on the node: it outlives the pod, and its name is
-/// no other pool's, as names of namespaces have no dots.
-fn node_volumes(names: &PoolNames) -> [Volume; 2] {
-    let host = |name: &str, path: String, type_: &str| Volume {
-        name: name.into(),
-        host_path: Some(HostPathVolumeSource { path, type_: Some(type_.into()) }),
-        ..Volume::default()
+/// A node's logs and kernel log, as far as they are read, and where; with them the directory of
+/// this pool on the node: it outlives the pod, and its name is no other pool's, as names of
+/// namespaces have no dots.
+fn node_volumes(plan: &PodPlan<'_>) -> Vec<(Volume, VolumeMount)> {
+    let host = |name: &str, type_: &str, path: &str, (mount_path, read_only): (&str, _)| {
+        let source = HostPathVolumeSource { path: path.into(), type_: Some(type_.into()) };
+        let volume = Volume { name: name.into(), host_path: Some(source), ..Volume::default() };
+        let mount = VolumeMount {
+            name: name.into(),
+            mount_path: mount_path.into(),
+            read_only,
+            ..VolumeMount::default()
+        };
+        (volume, mount)
     };
+    let (names, read_only) = (plan.names, Some(true));
     let positions = format!("{NODE_POSITIONS}/{}.{}", names.namespace, names.base);
-    [
-        host(NODE_LOGS_VOLUME, NODE_LOGS.into(), "Directory"),
-        host(POSITIONS_VOLUME, positions, "DirectoryOrCreate"),
-    ]
-}
-
-fn node_mounts() -> [VolumeMount; 2] {
-    let mount = |name: &str, path: &str| VolumeMount {
-        name: name.into(),
-        mount_path: path.into(),
-        ..VolumeMount::default()
-    };
-    let logs = VolumeMount { read_only: Some(true), ..mount(NODE_LOGS_VOLUME, NODE_LOGS) };
-    [logs, mount(POSITIONS_VOLUME, POSITIONS_FOLDER)]
+    let logs = || host(NODE_LOGS_VOLUME, "Directory", NODE_LOGS, (NODE_LOGS, read_only));
+    let kmsg = || host(KMSG_VOLUME, "CharDevice", KMSG, (KMSG, read_only));
+    let kept = || host(POSITIONS_VOLUME, "DirectoryOrCreate", &positions, (POSITIONS_FOLDER, None));
+    let logs = plan.reads_files.then(logs);
+    let kmsg = plan.reads_kernel.then(kmsg);
+    let kept = (plan.reads_files || plan.reads_kernel).then(kept);
+    [logs, kmsg, kept].into_iter().flatten().collect()
 }
 
 /// A volume that lives as long as the pod. Pods of a Deployment or DaemonSet have no lasting names,
@@ -336,22 +345,39 @@ fn container(plan: &PodPlan<'_>, mounts: Vec<VolumeMount>) -> Container {
         startup_probe: Some(probe("/livez", 2, STARTUP_ATTEMPTS)),
         liveness_probe: Some(probe("/livez", 10, 3)),
         readiness_probe: Some(probe("/readyz", 3, 2)),
-        security_context: Some(SecurityContext {
-            allow_privilege_escalation: Some(false),
-            read_only_root_filesystem: Some(true),
-            capabilities: Some(Capabilities {
-                drop: Some(vec!["ALL".into()]),
-                add: plan.reads_files.then(|| vec![FILES_CAPABILITY.into()]),
-            }),
-            ..SecurityContext::default()
-        }),
+        security_context: Some(security(plan)),
         volume_mounts: Some(mounts),
         ..Container::default()
     }
 }
 
+/// As little as there can be. A device of the node opens in privileged containers alone: the device
+/// cgroup of any other forbids it, whatever is mounted and whichever capabilities it has. A
+/// privileged container has all capabilities, and the API server refuses to have one without
+/// escalation.
+fn security(plan: &PodPlan<'_>) -> SecurityContext {
+    let mut context =
+        SecurityContext { read_only_root_filesystem: Some(true), ..SecurityContext::default() };
+    if plan.reads_kernel {
+        context.privileged = Some(true);
+    } else {
+        restrict(&mut context, plan.reads_files.then_some(FILES_CAPABILITY));
+    }
+    context
+}
+
+/// No capability but one, and no way to more.
+pub fn restrict(context: &mut SecurityContext, capability: Option<&str>) {
+    context.allow_privilege_escalation = Some(false);
+    context.capabilities = Some(Capabilities {
+        drop: Some(vec!["ALL".into()]),
+        add: capability.map(|capability| vec![capability.to_owned()]),
+    });
+}
+
 fn environment(plan: &PodPlan<'_>) -> Vec<EnvVar> {
-    let node = plan.watches_pods.then_some((NODE_NAME_ENV, "spec.nodeName"));
+    let needs_node = plan.watches_pods || plan.reads_kernel;
+    let node = needs_node.then_some((NODE_NAME_ENV, "spec.nodeName"));
     let fields = [(POD_NAME_ENV, "metadata.name")].into_iter().chain(node);
     let variable = |(name, path): (&str, &str)| EnvVar {
         name: name.into(),

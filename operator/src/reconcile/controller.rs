@@ -231,7 +231,7 @@ async fn unparsable<R: Reconciler>(
         return Ok(Action::await_change());
     }
     // Until then, a release that can read it may return and clean up.
-    let left = finalizer::time_left(meta, context.clock.now());
+    let left = finalizer::time_left(meta, context.clock.now(), finalizer::CLEANING_MAX);
     if !left.is_zero() {
         return Ok(Action::requeue(left));
     }

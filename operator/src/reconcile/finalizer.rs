@@ -22,8 +22,8 @@ use crate::report::events::Notice;
 /// Owns the finalizer.
 const FINALIZER_MANAGER: &str = "millrace-operator/finalizer";
 
-/// How long cleaning up is retried: several back-offs of 30 s, and a short outage, but less than
-/// the patience of someone who deletes a namespace.
+/// How long cleaning up of one thing is retried: several back-offs of 30 s, and a short outage, but
+/// less than the patience of someone who deletes a namespace.
 pub const CLEANING_MAX: Duration = Duration::from_secs(300);
 
 /// Timeout of one attempt: half of a reconcile's, so that a hanging attempt fails before it is cut
@@ -52,9 +52,9 @@ pub async fn follow<'a, K: Applicable>(
     Ok(Cow::Owned(object))
 }
 
-/// Deletes an object: retries `clean`, if given, for a bounded time, then removes the finalizer,
-/// whatever the result. `remains` says what is left behind if it failed, or if another object
-/// stands for the same.
+/// Deletes an object: retries `clean`, if given, for as long as `patience`, then removes the
+/// finalizer, whatever the result. `remains` says what is left behind if it failed, or if another
+/// object stands for the same.
 ///
 /// # Errors
 /// When cleaning up failed and is retried, or the API server refuses or can't be reached.
@@ -63,6 +63,7 @@ pub async fn leave<K: Applicable>(
     object: &K,
     clean: Option<impl Future<Output = Result<(), StepError>>>,
     remains: &str,
+    patience: Duration,
 ) -> Result<Next, StepError> {
     if !is_held(object.meta()) {
         return Ok(Next::OnChange);
@@ -83,7 +84,7 @@ pub async fn leave<K: Applicable>(
         }),
     };
     if let Err(error) = cleaned {
-        if !time_left(object.meta(), context.clock.now()).is_zero() {
+        if !time_left(object.meta(), context.clock.now(), patience).is_zero() {
             return Err(error);
         }
         let notice = Notice::given_up(remains, &error);
@@ -111,12 +112,13 @@ pub fn is_held(meta: &ObjectMeta) -> bool {
     meta.finalizers.iter().flatten().any(|each| each == FINALIZER)
 }
 
-/// How much longer cleaning up may be retried; unlimited for an object that isn't being deleted.
+/// What is left of `patience`, by when deletion was asked for; all of it for an object that isn't
+/// being deleted.
 #[must_use]
-pub fn time_left(meta: &ObjectMeta, now: Timestamp) -> Duration {
+pub fn time_left(meta: &ObjectMeta, now: Timestamp, patience: Duration) -> Duration {
     let since = meta.deletion_timestamp.as_ref();
     let gone = since.map_or(Duration::ZERO, |since| now.duration_since(since.0).unsigned_abs());
-    CLEANING_MAX.saturating_sub(gone)
+    patience.saturating_sub(gone)
 }
 
 /// Writes the finalizer; returns the new metadata, or nothing if the object is gone.

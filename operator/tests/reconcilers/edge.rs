@@ -60,7 +60,10 @@ async fn a_new_pool_gets_its_objects_and_is_ready_only_with_its_pods() {
     world.reconcile::<EdgePools>(POOL).await.unwrap();
     let deployment = world.server.get(DEPLOYMENT).unwrap();
     assert_eq!(deployment["spec"]["replicas"], 3);
-    assert_eq!(deployment["metadata"]["ownerReferences"][0]["kind"], "EdgePool");
+    let owner = &deployment["metadata"]["ownerReferences"][0];
+    assert_eq!(owner["kind"], "EdgePool");
+    // A pipeline that deletes the pool waits for its pods by this.
+    assert_eq!(owner["blockOwnerDeletion"], true);
     assert!(!world.is_ready(POOL));
     world.finish_rollouts();
     world.reconcile::<EdgePools>(POOL).await.unwrap();
@@ -238,6 +241,62 @@ async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
         world.server.get(DEPLOYMENT).unwrap().to_string()
     };
     assert!(!plain.contains("hostPath") && !plain.contains("DAC_READ_SEARCH"), "{plain}");
+}
+
+/// Scenario: a pool on each node reads its kernel's log, alone. Guarantee: the collector is told
+/// so; the pod sees that device read-only, its pool's directory and its node's name; its container is
+/// privileged, as nothing less opens the device, and says nothing that the API server refuses
+/// beside that; a try of a change has neither device nor right.
+#[tokio::test]
+async fn a_pool_that_reads_a_nodes_kernel_is_privileged_and_its_tries_are_not() {
+    let world = world();
+    let mut wanted = reading(json!({}));
+    wanted["spec"]["receivers"] = json!({"kernel": {}});
+    world.server.put(POOL, wanted);
+    let daemon_set = DEPLOYMENT.replace("deployments", "daemonsets");
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    let paths = world.server.paths();
+    let path = paths.iter().find(|path| path.contains("/configmaps/")).unwrap();
+    let text = world.server.get(path).unwrap()["data"]["collector.yaml"].clone();
+    let settings = millrace_config::Config::load(text.as_str().unwrap()).unwrap();
+    let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
+    assert_eq!(sources.names(), "otlp, kernel");
+    let logs = sources.logs.unwrap();
+    let pod = world.server.get(&daemon_set).unwrap()["spec"]["template"]["spec"].clone();
+    let volumes = pod["volumes"].as_array().unwrap();
+    let host = |name: &str| {
+        let found = volumes.iter().find(|volume| volume["name"] == name);
+        found.map(|volume| volume["hostPath"].clone())
+    };
+    assert_eq!(host("kmsg"), Some(json!({"path": "/dev/kmsg", "type": "CharDevice"})));
+    assert_eq!(host("positions").unwrap()["path"], "/var/lib/millrace/telemetry.prod-edge");
+    assert_eq!(host("node-logs"), None);
+    let container = &pod["containers"][0];
+    let mounts = container["volumeMounts"].as_array().unwrap();
+    let mount = |name: &str| mounts.iter().find(|mount| mount["name"] == name).unwrap();
+    assert_eq!(mount("kmsg")["readOnly"], true);
+    assert_eq!(mount("kmsg")["mountPath"], logs.kernel.unwrap().device.to_str().unwrap());
+    assert_eq!(mount("positions")["mountPath"], logs.positions.directory.to_str().unwrap());
+    let rights = json!({"privileged": true, "readOnlyRootFilesystem": true});
+    assert_eq!(container["securityContext"], rights);
+    assert_eq!(container["env"][1]["name"], "NODE_NAME");
+    assert_eq!(pod["securityContext"]["runAsUser"], 0);
+    assert_eq!(pod["automountServiceAccountToken"], false);
+    world.server.edit(&daemon_set, |set| {
+        set["status"] = json!({"observedGeneration": 1, "desiredNumberScheduled": 1,
+            "currentNumberScheduled": 1, "updatedNumberScheduled": 1, "numberReady": 1,
+            "numberAvailable": 1, "numberMisscheduled": 0});
+    });
+    world.server.edit(POOL, |pool| pool["spec"]["compression"] = "Lz4".into());
+    for _ in 0..3 {
+        world.reconcile::<EdgePools>(POOL).await.unwrap();
+    }
+    let try_pod = world.server.paths().into_iter().find(|path| path.contains("-try-")).unwrap();
+    let tried = world.server.get(&try_pod).unwrap();
+    assert!(!tried.to_string().contains("hostPath"), "{tried}");
+    let rights = json!({"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+        "capabilities": {"drop": ["ALL"]}});
+    assert_eq!(tried["spec"]["containers"][0]["securityContext"], rights);
 }
 
 const BINDING: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/pod-access";

@@ -4,6 +4,7 @@
 mod brokers;
 mod claims;
 mod deduplication;
+mod deletion;
 mod edge;
 mod edge_change;
 mod gateway;

@@ -26,7 +26,8 @@ fn child(kind: &str) -> String {
             format!("{BASE}/telemetrytopics/prod-{kind}")
         }
         "schema" => format!("{BASE}/telemetryschemas/prod"),
-        "edge" => format!("{BASE}/edgepools/prod"),
+        "edge" => format!("{BASE}/edgepools/prod-clients"),
+        "nodes" => format!("{BASE}/edgepools/prod-nodes"),
         "gateway" => format!("{BASE}/gatewaypools/prod"),
         other => panic!("no child {other}"),
     }
@@ -52,8 +53,9 @@ fn fine(world: &World, kind: &str, older_by: i64) {
         "schema" => json!({"revision": "abc"}),
         "traces" | "logs" => json!({"partitions": 12}),
         "traces-dead-letter" | "logs-dead-letter" => json!({"partitions": 1}),
-        "edge" => {
-            json!({"replicas": 2, "readyReplicas": 2, "endpoint": "prod-edge.telemetry.svc:4317"})
+        "edge" | "nodes" => {
+            let endpoint = format!("prod-{kind}-edge.telemetry.svc:4317");
+            json!({"replicas": 2, "readyReplicas": 2, "endpoint": endpoint})
         }
         _ => json!({"replicas": 1, "readyReplicas": 1}),
     };
@@ -123,9 +125,9 @@ async fn a_converged_reconcile_writes_nothing() {
 async fn what_is_taken_out_of_a_spec_is_taken_out_of_its_children() {
     let world = ready().await;
     world.server.edit(PIPELINE, |pipeline| {
-        pipeline["spec"]["edge"] = json!({"podTemplate": {"metadata": {"labels": {"a": "b"}},
-            "spec": {"nodeSelector": {"a": "b"}}}, "receivers": {"otlp": {
-            "tls": {"certificateSecretRef": {"name": "c"}}}}});
+        pipeline["spec"]["edges"] = json!([{"name": "clients", "podTemplate": {
+            "metadata": {"labels": {"a": "b"}}, "spec": {"nodeSelector": {"a": "b"}}},
+            "receivers": {"otlp": {"tls": {"certificateSecretRef": {"name": "c"}}}}}]);
         pipeline["spec"]["gateway"] = json!({"resources": {"memory": {"max": "2Gi"}}});
     });
     reconcile(&world).await;
@@ -133,7 +135,7 @@ async fn what_is_taken_out_of_a_spec_is_taken_out_of_its_children() {
     assert_eq!(spec("edge")["receivers"]["otlp"]["tls"]["certificateSecretRef"]["name"], "c");
     assert_eq!(spec("gateway")["resources"]["memory"]["max"], "2Gi");
     world.server.edit(PIPELINE, |pipeline| {
-        pipeline["spec"]["edge"] = json!({});
+        pipeline["spec"]["edges"] = json!([{"name": "clients"}]);
         pipeline["spec"]["gateway"] = json!({});
     });
     reconcile(&world).await;
@@ -194,7 +196,9 @@ async fn ready_is_never_true_while_any_check_fails() {
 #[tokio::test]
 async fn a_changed_spec_is_not_ready_until_the_children_say_so() {
     let world = ready().await;
-    world.server.edit(PIPELINE, |it| it["spec"]["edge"] = json!({"replicas": 4}));
+    world.server.edit(PIPELINE, |it| {
+        it["spec"]["edges"] = json!([{"name": "clients", "replicas": 4}]);
+    });
     assert!(!world.is_ready(PIPELINE), "the old status is not about the new generation");
     reconcile(&world).await;
     assert!(!world.is_ready(PIPELINE));
@@ -267,6 +271,97 @@ async fn a_signal_taken_out_loses_its_topic_object() {
     assert!(world.server.get(&child("logs")).is_none());
     assert!(world.server.get(&child("logs-dead-letter")).is_none());
     assert!(world.server.get(&child("traces")).is_some());
+}
+
+/// A pool for clients and one on nodes.
+fn two_pools() -> Value {
+    json!([{"name": "clients", "replicas": 3},
+        {"name": "nodes", "mode": "DaemonSet", "receivers": {"containers": {}}}])
+}
+
+/// A world in which a pipeline with two edge pools is ready.
+async fn ready_with_two() -> World {
+    let world = ready().await;
+    world.server.edit(PIPELINE, |it| it["spec"]["edges"] = two_pools());
+    reconcile(&world).await;
+    for kind in ["edge", "nodes"] {
+        fine(&world, kind, 0);
+    }
+    reconcile(&world).await;
+    assert!(world.is_ready(PIPELINE), "{:?}", world.condition(PIPELINE, "Ready"));
+    world.server.take_writes();
+    world
+}
+
+/// Scenario: a pool on nodes is put beside that for clients. Guarantee: each has its own settings;
+/// the pipeline is ready once both are, names the one that isn't, and tells the pods and the
+/// endpoint of each; its own endpoint is the first pool's.
+#[tokio::test]
+async fn edge_pools_stand_side_by_side() {
+    let world = ready().await;
+    world.server.edit(PIPELINE, |it| it["spec"]["edges"] = two_pools());
+    reconcile(&world).await;
+    fine(&world, "edge", 0);
+    reconcile(&world).await;
+    let spec = |kind: &str| world.server.get(&child(kind)).unwrap()["spec"].clone();
+    assert_eq!(spec("edge")["mode"], "Deployment");
+    assert_eq!(spec("edge")["replicas"], 3);
+    assert_eq!(spec("nodes")["mode"], "DaemonSet");
+    assert!(spec("nodes")["receivers"]["containers"].is_object());
+    assert!(spec("edge")["receivers"]["containers"].is_null());
+    assert_eq!(says(&world, &["EdgeReady"]), [is("False", "NotObserved")]);
+    let conditions = world.server.get(PIPELINE).unwrap()["status"]["conditions"].to_string();
+    assert!(conditions.contains("EdgePool prod-nodes has not been looked at yet"), "{conditions}");
+    fine(&world, "nodes", 0);
+    reconcile(&world).await;
+    assert!(world.is_ready(PIPELINE));
+    let status = world.server.get(PIPELINE).unwrap()["status"].clone();
+    let pool = |name: &str, kind: &str| {
+        json!({"name": name, "wanted": 2, "ready": 2,
+            "endpoint": format!("prod-{kind}-edge.telemetry.svc:4317")})
+    };
+    assert_eq!(status["edges"], json!([pool("clients", "edge"), pool("nodes", "nodes")]));
+    assert_eq!(status["endpoint"], status["edges"][0]["endpoint"]);
+    assert_eq!(status["pods"], "5/5");
+}
+
+/// Scenario: an edge pool is taken out of a ready pipeline; of a paused one too. Guarantee: that
+/// pool goes, the other is not touched, and the pipeline tells nothing of it any more; of a paused
+/// pipeline nothing is deleted.
+#[tokio::test]
+async fn an_edge_pool_taken_out_is_deleted() {
+    let paused = ready_with_two().await;
+    paused.server.edit(PIPELINE, |it| {
+        it["metadata"]["annotations"] = json!({"millrace.dev/paused": "true"});
+        it["spec"]["edges"].as_array_mut().unwrap().pop();
+    });
+    reconcile(&paused).await;
+    assert!(paused.server.get(&child("nodes")).is_some());
+
+    let world = ready_with_two().await;
+    let before = world.server.get(&child("edge")).unwrap();
+    world.server.edit(PIPELINE, |it| {
+        it["spec"]["edges"].as_array_mut().unwrap().pop();
+    });
+    reconcile(&world).await;
+    assert!(world.server.get(&child("nodes")).is_none());
+    assert_eq!(world.server.get(&child("edge")).unwrap(), before);
+    let status = world.server.get(PIPELINE).unwrap()["status"].clone();
+    assert_eq!(status["edges"].as_array().unwrap().len(), 1);
+    assert!(!status["children"].to_string().contains("prod-nodes"), "{status}");
+}
+
+/// Scenario: the API server doesn't answer for the second of two edge pools. Guarantee: whether
+/// edges are ready is unknown, though the first is.
+#[tokio::test]
+async fn an_edge_pool_that_was_not_seen_is_unknown() {
+    let world = ready_with_two().await;
+    world.server.set_fault(Some(Box::new(|method, path| {
+        (*method == http::Method::GET && path.ends_with("/prod-nodes")).then_some(429)
+    })));
+    world.reconcile::<Pipelines>(PIPELINE).await.unwrap_err();
+    assert_eq!(says(&world, &["EdgeReady"]), [is("Unknown", "ApiServerFailed")]);
+    assert_eq!(says(&world, &["SchemaReady"]), [is("True", "AllReady")]);
 }
 
 /// Scenario: a user edits a child. Guarantee: what the pipeline says is put back; what it does not

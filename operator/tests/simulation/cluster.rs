@@ -170,6 +170,13 @@ fn edge(rng: &mut Rng) -> Value {
     edge
 }
 
+/// A pipeline's edge pools, which come and go; the one that is meant when none is named among them.
+fn edges(rng: &mut Rng) -> Value {
+    let lists: [&[&str]; 4] = [&[], &["clients"], &["nodes"], &["clients", "nodes"]];
+    let names = rng.pick(&lists).iter();
+    names.map(|name| join(json!({"name": name}), edge(rng))).collect()
+}
+
 fn gateway(rng: &mut Rng) -> Value {
     json!({
         "replicas": 1 + rng.below(4),
@@ -223,7 +230,8 @@ pub(crate) fn spec(plural: &str, rng: &mut Rng) -> Value {
             "signals": signals(rng, |_, rng| {
                 json!({"topic": {"partitions": 1 + rng.below(6)}, "table": table(rng)})
             }),
-            "edge": edge(rng), "gateway": gateway(rng),
+            "edges": edges(rng), "gateway": gateway(rng),
+            "deletionPolicy": *rng.pick(&["Retain", "Delete"]),
         }),
         other => panic!("no spec of {other}"),
     }

@@ -124,9 +124,14 @@ fn conditions(seen: &Seen<'_>, beyond: &Beyond, path: &str, value: &Value) -> Re
                 let topic = own_path("telemetrytopics", &format!("{name}-{signal}"));
                 [format!("{topic}-dead-letter"), topic]
             });
-            let others = ["telemetryschemas", "edgepools", "gatewaypools"];
+            let edges = spec["edges"].as_array().map_or(&[][..], Vec::as_slice);
+            let named = edges.iter().filter_map(|edge| edge["name"].as_str());
+            let meant = edges.is_empty().then_some("clients");
+            let edges = named.chain(meant);
+            let edges = edges.map(|edge| own_path("edgepools", &format!("{name}-{edge}")));
+            let others = ["telemetryschemas", "gatewaypools"];
             let others = others.map(|plural| own_path(plural, name));
-            for child in topics.chain(others) {
+            for child in topics.chain(edges).chain(others) {
                 if !seen.was(&child, says_ready) {
                     return Err(format!("{child} was not ready"));
                 }

@@ -1,9 +1,9 @@
-//! What a server's answer to an insert means, and so what to do next.
+//! The meaning of a server's answer to an insert, and so the next step.
 //!
-//! The codes are those of ClickHouse's `ErrorCodes.cpp`. Which are worth the same bytes again
-//! follows the Kafka Connect sink for ClickHouse as far as it says, and the names beyond that. A
-//! code that isn't listed is [`Class::Stop`]: the data stays in Kafka and a person is told, which
-//! can be undone; dropping and endless fast retries can't.
+//! The codes are those of ClickHouse's `ErrorCodes.cpp`. Which of them are worth a repetition
+//! follows the Kafka Connect sink for ClickHouse where it decides, and the names beyond that. An
+//! unlisted code is [`Class::Stop`]: the data stays in Kafka and a person is alarmed, which can be
+//! undone; dropping and endless fast retries can't.
 //!
 //! Pure: headers and the start of a body in, a value out.
 

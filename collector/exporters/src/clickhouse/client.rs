@@ -1,7 +1,7 @@
-//! One insert as one HTTP request, and the answer judged; questions of system tables beside them.
+//! Sends one insert as one HTTP request and classifies the answer; also queries system tables.
 //!
-//! Settings are explicit, so that a server's or a user's defaults can't change what an insert
-//! means: synchronous, deduplicated under our token in views too, answered only at its end.
+//! Settings are explicit, so that a server's or a user's defaults can't change an insert:
+//! synchronous, deduplicated under our token in views too, answered only at its end.
 
 use std::error::Error as _;
 use std::sync::{PoisonError, RwLock};

@@ -1,16 +1,16 @@
-//! One insert's way to its end: sent, sent again, moved to another endpoint, given back.
+//! Delivers one insert: sends it, repeats it, moves it to another endpoint, or gives it back.
 //!
 //! The same bytes go with the same token every time, so that an insert whose answer was lost is
 //! stored once. It ends when a server has it, when its rows are at fault, or at the process's
-//! deadline; anything else is tried again, however long it takes, with the data still in Kafka.
+//! deadline; otherwise it is retried indefinitely, with the data still in Kafka.
 //!
-//! An insert into a table that takes none for now, or keeps it waiting for long, waits aside
-//! ([`super::rest`]): it holds no place of the window, so that other tables' inserts go on. One
-//! insert of a table waits so and finds out when it takes inserts again. Others are given back to
-//! a source that can read them again, with the memory they hold.
+//! An insert into a table that takes none for now, or is very slow, waits outside the window
+//! ([`super::rest`]), so that other tables' inserts continue. One insert of a table waits like this
+//! and finds out when the table takes inserts again. Others are given back, with their memory, to a
+//! source that can read them again.
 //!
-//! An answer that may be about the table makes the sink look at it ([`super::look`]): columns that
-//! are gone are left out from the next try on, and rows refused by a changed type aren't bad rows.
+//! After an answer that may concern the table the sink checks it ([`super::look`]): missing columns
+//! are left out from the next attempt on, and rows refused by a changed type aren't bad rows.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::pin::pin;

@@ -1,8 +1,8 @@
 //! The encoder of this sink: OTLP bytes to Native blocks in LZ4 frames, by `millrace_columns`.
 //!
-//! A message may also be OTLP in JSON, as other writers of topics can be set to: a request, or the
-//! list of its groups alone, which is what Rotel writes. It is told by its first byte and becomes
-//! protobuf first. That way is for reading what others write, not for speed.
+//! A message may also be OTLP in JSON, as other producers can write it: a request, or only the list
+//! of its groups (Rotel's form). The first byte identifies it, and it becomes protobuf first. That
+//! path serves compatibility, not speed.
 
 use std::sync::Arc;
 

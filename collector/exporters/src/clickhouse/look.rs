@@ -1,8 +1,8 @@
-//! Looks at the live tables: when an answer may be about the table, and every now and then.
+//! Checks of the live tables: when an answer may concern the table, and periodically.
 //!
-//! A look is two short questions of system tables, for all tables of this sink at once. What it
-//! shows becomes [plans](super::plan); what of it a person should know becomes metrics, a log line
-//! per change, and a note beside readiness. A look that fails changes nothing.
+//! A check is two short queries of system tables, for all tables of this sink at once. Its result
+//! becomes [plans](super::plan); what a person should know becomes metrics, a log line per change,
+//! and a note beside readiness. A failed check changes nothing.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};

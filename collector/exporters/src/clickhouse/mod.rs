@@ -1,10 +1,10 @@
-//! ClickHouse as a sink: blocks in, synchronous inserts out, each answered for exactly once.
+//! ClickHouse as a sink: blocks in, synchronous inserts out, each answered exactly once.
 //!
 //! [`ClickHouseSink`] implements [`Sink`]: its encoders run on the source's threads, its inserts on
-//! a small async runtime, so many at once as configured. What an answer means is in [`answer`]; the
-//! same bytes with the same token are sent again until it is known that they are stored. SQL text
-//! comes from `millrace_ddl::render`. What the live tables look like is looked at ([`look`]), and
-//! columns that one lacks are passed over.
+//! a small async runtime, as many at once as configured. [`answer`] classifies answers; the same
+//! bytes with the same token are sent again until they are known to be stored. SQL text comes from
+//! `millrace_ddl::render`. The live tables are checked ([`look`]), and columns that one lacks are
+//! left out.
 //!
 //! Wiring: [`SinkSettings::new`], then [`ClickHouseSink::new`] with [`SinkParts`]; the sink is done
 //! when its source is: it keeps nothing of its own.

@@ -1,8 +1,8 @@
-//! How inserts go into each table of each endpoint, by what its live tables look like.
+//! How inserts go into each table of each endpoint, depending on its live columns.
 //!
-//! Until a table was looked at, inserts name every column. After that they name those that it has;
-//! the body stays as it is, and the server passes over what isn't named. So the bytes, the rows and
-//! the token of an insert don't depend on what was seen.
+//! Until a table was checked, inserts name every column. After that they name those that it has;
+//! the body stays the same, and the server skips what isn't named. So the bytes, the rows and the
+//! token of an insert don't depend on the check.
 
 use std::sync::{Arc, PoisonError, RwLock};
 

@@ -1,10 +1,10 @@
-//! Tables that rest: the server takes no inserts into them for now (too many parts, read-only,
+//! Resting tables: the server takes no inserts into them for now (too many parts, read-only,
 //! replicas missing), or doesn't answer them, while it may take others.
 //!
 //! An insert that waits for its table holds no place of the window, and while one waits the source
-//! is told to keep further ones back, so a resting table costs the others nothing. It is tried by
-//! one insert at a time, after each one's own wait; one that got through wakes the next. What a
-//! source can read again doesn't wait while another insert does.
+//! keeps further ones back, so a resting table costs the others nothing. One insert at a time tries
+//! it, after each one's own delay; a successful one wakes the next. What a source can read again
+//! doesn't wait while another insert does.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

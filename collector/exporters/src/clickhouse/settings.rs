@@ -1,4 +1,4 @@
-//! What this sink is told, resolved from the configuration.
+//! The settings of this sink, resolved from the configuration.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What this sink's state is, as readiness: reachable, and no table blocked.
+//! This sink's readiness: reachable, and no table blocked.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

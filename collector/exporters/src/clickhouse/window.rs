@@ -1,9 +1,9 @@
 //! How many inserts run at once: as many as configured, fewer while the server is overloaded.
 //!
-//! Additive increase, multiplicative decrease, as TCP does: an answer that says "too much" (too
-//! many parts, too many queries, no memory) or an insert that took very long halves the number,
-//! down to one; as many good answers as may run at once raise it by one. What caused a cut is known
-//! by when it started, so that inserts that fail together cut once.
+//! Additive increase, multiplicative decrease, as in TCP: an answer that means overload (too many
+//! parts, too many queries, no memory) or a very slow insert halves the number, down to one; as
+//! many good answers as may run at once raise it by one. Inserts that began before a cut don't cut
+//! again, so inserts that fail together cut once.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;

@@ -1,8 +1,8 @@
-//! The gateway's dead letters: records that can't be stored, kept in a topic as they were.
+//! The gateway's dead letters: records that can't be stored, kept in a topic unchanged.
 //!
-//! A letter is tried for as long as it takes, because its offset may only be committed when it is
-//! safe. The number of letters on their way is bounded; past it the caller keeps the rest. A letter
-//! that is too long for its topic goes without its bytes in the end: they lie where it says.
+//! A dead letter is retried indefinitely, because its offset may only be committed when it is safe.
+//! The number in flight is bounded; past it the caller keeps the rest. A dead letter that is too
+//! long for its topic is finally sent without its bytes: its headers say where they are.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
-//! What Kafka's errors mean for records: whether waiting can help, and what a person has to do.
+//! The meaning of Kafka's errors for records: whether waiting can help, and what a person has to
+//! do.
 
 use rdkafka::types::RDKafkaErrorCode as Code;
 

@@ -1,8 +1,7 @@
 //! One open message: requests of a signal appended one after the other until it is full or old.
 //!
 //! OTLP requests concatenate, so a message of many requests is itself a request, and is kept within
-//! what one request may be: who stores it refuses more, and would refuse all of it. Nothing is
-//! decoded.
+//! one request's limits: a gateway would refuse a larger one as a whole. Nothing is decoded.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;

@@ -1,7 +1,7 @@
-//! Watches whether Kafka can be reached and has our topics: the exporter's word on readiness.
+//! Watches whether Kafka can be reached and has our topics, for the exporter's readiness.
 //!
-//! One thread asks for the topics' metadata, often while something is wrong and seldom while all is
-//! well. A topic that should exist is asked for by name and never created by asking.
+//! One thread requests the topics' metadata, often while something is wrong and seldom otherwise. A
+//! topic that should exist is requested by name, which never creates it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

@@ -1,5 +1,5 @@
-//! The one way a producer is set up here: idempotent, all in-sync replicas, and telling us how each
-//! message ended.
+//! The one setup of a producer: idempotent, all in-sync replicas, and a report of how each message
+//! ended.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
 //! The edge's publisher: lanes for each signal, one idempotent producer, and a thread that sends
-//! off messages that have waited long enough.
+//! messages that have waited long enough.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};

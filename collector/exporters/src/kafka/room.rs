@@ -1,10 +1,10 @@
-//! How long a joined message may be: learned from what the topic refuses.
+//! How long a joined message may be: learned from the topic's refusals.
 //!
-//! A topic's `max.message.bytes` may be less than `maxMessageBytes`, and is of compressed batches,
-//! so that it can't be said beforehand what fits. A message that its topic refuses as too long is
-//! cut and sent again ([`super::way`]), and further ones are joined to half of its length. What
-//! fits raises that again, for the topic's limit and the data's compression may change: each
-//! message by 1/256, so that a doubling takes some 180 messages, of which one at most is cut again.
+//! A topic's `max.message.bytes` may be less than `maxMessageBytes`, and applies to compressed
+//! batches, so the fitting length isn't known beforehand. A message that its topic refuses as too
+//! long is cut and sent again ([`super::way`]), and further ones are joined to half of its length.
+//! Each message that fits raises that by 1/256, for the topic's limit and the data's compression
+//! may change: a doubling takes some 180 messages, of which at most one is cut again.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,7 +1,7 @@
 //! One request's claim to an answer, held by every message that carries a part of it.
 //!
-//! The answer is success only if each of its messages said so; a message that is lost without a
-//! word counts as failed.
+//! The answer is success only if each of its messages succeeded; a message dropped without an
+//! answer counts as failed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

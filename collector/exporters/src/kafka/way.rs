@@ -1,18 +1,18 @@
-//! A lane's closed messages, until Kafka has answered for them: a few of them with the client
-//! library, the others waiting here.
+//! A lane's closed messages, until Kafka has answered for them: a few in the client library, the
+//! others waiting here.
 //!
-//! The library is never left to give messages up by age. It would then begin a new epoch, and send
-//! whatever else was under way once more under it, stored or not, and Kafka couldn't know the copy
-//! (librdkafka's introduction, "message timeout considerations"): records stored twice of which
-//! nobody was told. So what has waited too long here was never sent, and its clients hear that it
-//! wasn't taken; what is overdue with the library is taken back from it, all at once, and its
-//! clients hear that nobody knows.
+//! The library must never time messages out. It would then begin a new epoch and resend everything
+//! else in flight under it, stored or not, and Kafka couldn't recognise the copies (librdkafka's
+//! introduction, "message timeout considerations"): records stored twice without a report. So a
+//! message that waited too long here was never sent, and its clients learn that it wasn't taken;
+//! overdue ones in the library are withdrawn together, and their clients learn that the outcome is
+//! unknown.
 //!
-//! What its topic refuses as too long is cut in two and sent again: a joined message between its
-//! requests, a single request between its records. Only a record that is too long by itself, or a
-//! group that can't be cut, is given back.
+//! A message that its topic refuses as too long is cut in two and sent again: a joined message
+//! between its requests, a single request between its records. Only a record that is too long by
+//! itself, or a group that can't be cut, is given back.
 //!
-//! Nothing here looks at a clock by itself or blocks.
+//! Nothing here reads a clock or blocks.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};

@@ -41,9 +41,11 @@ use finder::Finding;
 use labels::Labels;
 use open::Buffer;
 use outbox::{Outbox, REQUEST_BYTES, Way};
-use positions::{OTHER_MAX, Positions};
 use source::Source;
 use worker::Worker;
+
+pub(crate) use clock::now_unix_nanos;
+pub(crate) use positions::{OTHER_MAX, Positions};
 
 /// The most files that are open: 16,384 of some 2 KiB each are 32 MiB, and a node has some 110
 /// pods.

@@ -1,4 +1,5 @@
-//! Where it is kept how far files are read: a document and the one before it, replaced whole.
+//! Where it is kept how far files, or the kernel's log, are read: a document and the one before it,
+//! replaced whole.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write};
@@ -16,7 +17,7 @@ const LOCK: &str = "lock";
 
 /// How long another process is waited for: a pod that is replaced drains for up to 40 s with what
 /// the operator writes by default, and one that was deleted by force goes on as long.
-pub(super) const OTHER_MAX: Duration = Duration::from_secs(60);
+pub(crate) const OTHER_MAX: Duration = Duration::from_secs(60);
 
 /// How often the lock is tried meanwhile.
 const TRY_INTERVAL: Duration = Duration::from_millis(100);
@@ -26,7 +27,7 @@ const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 
 /// The directory of the documents.
 #[derive(Debug)]
-pub(super) struct Positions {
+pub(crate) struct Positions {
     folder: PathBuf,
     /// The present document can't be read: it must not replace the one before it.
     damaged: bool,
@@ -36,7 +37,7 @@ pub(super) struct Positions {
 impl Positions {
     /// Waits for another process that uses the directory, until `patience` is over or
     /// `is_given_up`.
-    pub(super) fn open(
+    pub(crate) fn open(
         folder: &Path,
         patience: Duration,
         is_given_up: impl Fn() -> bool,
@@ -68,10 +69,22 @@ impl Positions {
     }
 
     pub(super) fn recall(&mut self) -> io::Result<(Recalled, Option<Resort>)> {
-        let (present, previous) = (self.read(PRESENT)?, self.read(PREVIOUS)?);
+        let [present, previous] = self.documents()?;
         let (recalled, resort) = recall(present.as_deref(), previous.as_deref());
-        self.damaged = resort.is_some();
+        if resort.is_some() {
+            self.present_is_damaged();
+        }
         Ok((recalled, resort))
+    }
+
+    /// The present document and the one before it, as far as they are there.
+    pub(crate) fn documents(&self) -> io::Result<[Option<Vec<u8>>; 2]> {
+        Ok([self.read(PRESENT)?, self.read(PREVIOUS)?])
+    }
+
+    /// The present document can't be used: it doesn't replace the one before it.
+    pub(crate) fn present_is_damaged(&mut self) {
+        self.damaged = true;
     }
 
     fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
@@ -86,7 +99,7 @@ impl Positions {
     }
 
     /// Replaces the document: whoever reads at any moment, or after a crash, finds a whole one.
-    pub(super) fn write(&mut self, document: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&mut self, document: &[u8]) -> io::Result<()> {
         let path = |name: &str| self.folder.join(name);
         let mut next = File::create(path(NEXT))?;
         next.write_all(document)?;

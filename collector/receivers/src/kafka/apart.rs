@@ -1,14 +1,14 @@
-//! Parts of batches that were refused for their rows: when each is told apart, and what is on
-//! record of that before.
+//! Parts of batches that were refused for their rows: when each is salvaged, and what is recorded
+//! before that.
 //!
-//! A part is a batch's rows for one table and day. Pieces of it are stored under tokens of their
-//! own, so once a piece may have been sent nothing larger around it must ever be sent again,
-//! whatever the table would take by then. So a commit names the part, and the piece to go on with,
-//! before the halves of what was refused are sent ([`millrace_ledger::Apart`]). Pieces are sent in
-//! order, so one place says it all: nothing behind it was ever halved. One place is named, not a
-//! list: the refused parts of a batch are told apart one after the other in a fixed order, each
-//! when all parts before it are done. Whoever cuts the batch again leaves those out, has this one
-//! told apart at once, and sends the later ones whole, of which no piece was ever sent.
+//! A part is a batch's rows for one table and day. Its pieces are stored under their own tokens, so
+//! once a piece may have been sent, nothing larger that contains it may ever be sent again, even if
+//! the table would accept it by then. So a commit names the part, and the piece to continue with,
+//! before the halves of a refused piece are sent ([`millrace_ledger::Apart`]). Pieces are sent in
+//! order, so one place suffices: nothing behind it was ever halved. The refused parts of a batch
+//! are salvaged one after the other in a fixed order, so one part is named, not a list. Whoever
+//! cuts the batch again leaves out the parts before it, salvages this one at once, and sends the
+//! later ones whole, of which no piece was ever sent.
 
 use millrace_ledger::{Apart, OffsetRange, Ticket};
 use millrace_pipeline::sink::{Block, Origin, Rejection};
@@ -20,12 +20,12 @@ use super::parts::{OpenPart, Part, Refused};
 use super::session::Session;
 use super::settings::Delivery;
 
-/// Why a part is told apart that an earlier try was told apart in; each message that is refused
-/// again has its own reason.
+/// The reason for a part whose salvage an earlier attempt began; each message that is refused again
+/// has its own reason.
 const REFUSED_BEFORE: &str = "refused";
 
 impl<M: Member> Session<M> {
-    /// Has refused parts told apart whose time has come.
+    /// Salvages the refused parts whose turn it is.
     pub(super) fn tell_apart(&mut self) {
         self.put_on_record();
         let mut waiting = std::mem::take(&mut self.refused);
@@ -61,7 +61,7 @@ impl<M: Member> Session<M> {
         }
     }
 
-    /// Answers jobs that have come to another piece, once a commit has named it.
+    /// Answers jobs that reached another piece, once a commit has named it.
     fn put_on_record(&mut self) {
         self.to_record.extend(self.questions.1.try_iter());
         let free = self.shared.settings.delivery == Delivery::AtLeastOnce;
@@ -79,7 +79,7 @@ impl<M: Member> Session<M> {
         }
     }
 
-    /// A part that an earlier try has begun to tell apart goes on from there.
+    /// A part whose salvage an earlier attempt began continues from there.
     pub(super) fn refuse_again(&mut self, ticket: Ticket<Key>, block: &Block, origin: Origin) {
         let detail = "an earlier try was refused".to_owned();
         let rejection = Rejection { reason: REFUSED_BEFORE, detail };
@@ -87,7 +87,7 @@ impl<M: Member> Session<M> {
         self.refused.push(Refused { ticket, part, records: block.records, rejection });
     }
 
-    /// Where to begin to tell a part apart, once that it is told apart is on record.
+    /// Where the salvage of a part begins, once it is recorded.
     fn piece_on_record(&mut self, refused: &Refused) -> Option<OffsetRange> {
         let Refused { ticket, part, .. } = refused;
         // A single message's rows are refused or stored, but never in pieces.

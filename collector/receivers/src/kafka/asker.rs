@@ -1,6 +1,6 @@
-//! A client for questions about topics. It is in no group and reads nothing: on a connection of a
-//! consumer a question waits until the fetch before it is answered, which takes as long as a fetch
-//! may wait for messages. One for the whole source; the library is made for many threads.
+//! A client for requests about topics. It joins no group and reads nothing: on a consumer's
+//! connection a request waits for the fetch before it, which may wait long for messages. One client
+//! serves the whole source; the library supports many threads.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,12 +1,12 @@
-//! Commits without making the worker wait, and with an answer.
+//! Commits that don't block the worker, and return an answer.
 //!
 //! librdkafka's asynchronous commit answers through a callback that the event interface, which the
 //! client library polls, never serves (librdkafka 2.12, `rd_kafka_cgrp_propagate_commit_result`).
 //! So each worker has a thread that commits synchronously and posts the answer into the worker's
-//! mailbox. It sleeps but for about one round trip a second.
+//! mailbox. It is busy for about one round trip a second.
 //!
-//! With each commit it asks which topics the names mean, at the same time. That answer comes first:
-//! whatever was named in a commit is of the topic that was there after it was read.
+//! With each commit it also requests the topics' ids. That answer comes first: whatever a commit
+//! names belongs to the topic that existed when the ids were read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,10 +20,10 @@ use rdkafka::topic_partition_list::TopicPartitionList;
 use super::context::{Event, GroupConsumer};
 use super::topics::{Question, Topics};
 
-/// What the thread is to do.
+/// The thread's tasks.
 enum Task {
     Commit(TopicPartitionList),
-    /// Only ask for the topics' ids.
+    /// Only request the topics' ids.
     Look,
 }
 
@@ -67,13 +67,13 @@ impl Committer {
         Ok(Self { tasks, under_way, thread })
     }
 
-    /// Asks for a commit, to be answered by [`Event::Committed`]. False when one is in flight.
+    /// Requests a commit, answered by [`Event::Committed`]. False when one is in flight.
     pub(super) fn commit(&self, list: TopicPartitionList) -> bool {
         self.give(Task::Commit(list))
     }
 
-    /// Asks which topics there are, to be answered by [`Event::Topics`] if a broker does. Does
-    /// nothing when there is something in flight that does the same.
+    /// Requests the topics' ids, answered by [`Event::Topics`] if a broker gives them. Does nothing
+    /// when a request in flight does the same.
     pub(super) fn look(&self) {
         self.give(Task::Look);
     }
@@ -87,8 +87,8 @@ impl Committer {
         given
     }
 
-    /// Ends the thread. One that waits for a broker is left to itself: it ends with its answer or
-    /// with the process.
+    /// Ends the thread. One that waits for a broker isn't awaited: it ends with its answer or with
+    /// the process.
     pub(super) fn close(self) {
         let Self { tasks, under_way, thread } = self;
         drop(tasks);

@@ -1,11 +1,11 @@
-//! What librdkafka tells a consumer, kept for the worker to handle in its own time.
+//! Events from librdkafka to a consumer, kept until the worker handles them.
 //!
-//! librdkafka calls back from inside `poll`. Handling a revocation there would mean to drain
-//! inserts inside the callback; instead the event is only noted, and the worker calls `assign` or
-//! `unassign` when it is done: librdkafka waits for that call, and heartbeats go on meanwhile.
+//! librdkafka calls back from inside `poll`. Handling a revocation there would drain inserts inside
+//! the callback. Instead the event is only noted, and the worker calls `assign` or `unassign` when
+//! it is done: librdkafka waits for that call, and heartbeats continue meanwhile.
 //!
-//! The mailbox is short by nature: librdkafka sends the next rebalance only after the last was
-//! answered, and a worker has one commit and one question for topics in flight.
+//! The mailbox stays short: librdkafka sends the next rebalance only after the last was answered,
+//! and a worker has one commit and one request for topics in flight.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};

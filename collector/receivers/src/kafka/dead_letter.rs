@@ -1,4 +1,4 @@
-//! Messages that can't be stored, taken out of librdkafka's memory as they are.
+//! Copies messages that can't be stored out of librdkafka's memory, unchanged.
 
 use std::sync::Arc;
 

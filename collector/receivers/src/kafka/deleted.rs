@@ -1,10 +1,10 @@
 //! Batches to be repeated whose messages retention has deleted.
 //!
-//! Where messages come after them, the next of those tells: what was promised before it is dropped.
-//! Where none does, nobody would ever hear: the batch that is being repeated stays half full, and
-//! what was promised is named by every commit, at an offset that is gone. So the partition's
-//! beginning, which is asked for with its lag, is held against what is awaited. Those batches are
-//! done then, the commit passes them, and their messages are counted as lost with it.
+//! If messages follow them, the next one shows it, and promises before it are dropped. If none
+//! follows, nothing would show it: the repeated batch stays half full, and every commit names the
+//! promise at an offset that is gone. So the partition's beginning, which is requested with its
+//! lag, is compared with the awaited offset. Such batches are done, the commit passes them, and
+//! their messages are counted as lost with it.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use super::member::Member;
 use super::partition::Key;
 use super::session::Session;
 
-/// How long a message may be awaited that is deleted: it may have been fetched before that.
+/// How long a deleted message may be awaited: it may have been fetched before.
 const DELETED_AFTER: Duration = Duration::from_secs(10);
 
 impl<M: Member> Session<M> {
-    /// Passes over what was promised below the partition's beginning, once it is sure that nothing
-    /// of it comes any more.
+    /// Skips promises below the partition's beginning, once none of their messages can come any
+    /// more.
     pub(super) fn pass_deleted(&mut self, key: Key, low: i64) {
         let reads = self.has_turn(key) && !self.is_paused() && !self.shared.drain.is_begun();
         let now = self.now;
@@ -42,7 +42,7 @@ impl<M: Member> Session<M> {
             && repeats
             && open.range.next() <= low
         {
-            // What was read of it in time is all there is.
+            // All that was read of it in time.
             if !self.cut(key, CutReason::Repeat) {
                 return;
             }
@@ -53,7 +53,7 @@ impl<M: Member> Session<M> {
         }
     }
 
-    /// Reads on at `end`; what lay between is gone.
+    /// Continues at `end`; the messages before it are gone.
     fn pass_to(&mut self, key: Key, next: i64, end: i64) {
         let (Some(topic), Some(partition)) = (self.topic(key), self.partitions.get(&key)) else {
             return;
@@ -68,7 +68,7 @@ impl<M: Member> Session<M> {
         if let Some(partition) = self.partitions.get_mut(&key) {
             partition.next_offset = end;
         }
-        // Also throws away what was fetched of before.
+        // Also drops what was fetched before.
         self.go_to(key, Offset::Offset(end));
     }
 }

@@ -1,13 +1,12 @@
-//! How far the workers of a source are with the end of the process: whether all of them have
-//! committed, and what they had to leave behind.
+//! State of a source's workers at the end of the process: whether all have committed, and what they
+//! had to leave.
 //!
-//! While a group is rebalanced, a member's commits wait at the broker until every member has
-//! answered. So a worker that is done doesn't go: it serves the group until all workers of its
-//! process are done, because the others' last commits may wait for it. Who goes early may also be
-//! what begins the rebalance.
+//! During a rebalance the broker holds a member's commits until every member has answered. So a
+//! worker that is done serves the group until all workers of its process are done, because their
+//! last commits may wait for it. A worker that left early might even start the rebalance.
 //!
-//! Nothing here waits: workers look at it in the turns of their loops. What is left behind is kept
-//! by partition, so it is bounded by the topics' partitions.
+//! Nothing here waits: workers check it in their loops. What is left is kept by partition, so the
+//! topics' partitions bound it.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! Batches to answers: handing parts to the sink, hearing how they ended, and going back when one
-//! was given up.
+//! Batches to answers: hands parts to the sink, handles the results, and goes back when a part was
+//! given up.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use super::parts::{OpenPart, Part, Refused, Work};
 use super::session::Session;
 use super::settings::{Delivery, SourceTopic};
 
-/// How often work for blocked tables is looked at.
+/// Interval of checks for work of blocked tables.
 const UNBLOCK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Between tries to go to an offset.
+/// Delay between attempts to seek.
 pub(super) const SEEK_RETRY: Duration = Duration::from_millis(500);
 
 impl<M: Member> Session<M> {
-    /// Moves on what may be sent: at once, or once a confirmed commit has named it.
+    /// Releases what may be sent: at once, or once a confirmed commit has named it.
     pub(super) fn release_held(&mut self) {
         let free = self.shared.settings.delivery == Delivery::AtLeastOnce;
         for work in std::mem::take(&mut self.held) {
@@ -37,7 +37,7 @@ impl<M: Member> Session<M> {
         }
     }
 
-    /// Hands over as much as the sink and the dead-letter topic take.
+    /// Sends as much as the sink and the dead-letter topic take.
     pub(super) fn submit(&mut self) {
         while let Some(work) = self.outbox.pop_front() {
             if let Some(table) = self.blocked_table(&work) {
@@ -64,9 +64,9 @@ impl<M: Member> Session<M> {
         Some(insert.block.table).filter(|table| self.shared.sink.is_blocked(*table))
     }
 
-    /// Gives back the memory of a batch whose table takes nothing for now, and of those behind it:
-    /// the ledger keeps their offsets, and they are cut again exactly so once it does. What won't
-    /// be read again here waits as it is.
+    /// Releases the memory of a batch whose table takes nothing for now, and of those behind it:
+    /// the ledger keeps their offsets, and later they are cut again identically. What won't be read
+    /// again here keeps its memory and waits.
     fn wait_for(&mut self, table: TableIndex, work: Work) {
         let key = work.ticket().key;
         if !self.is_read_again(key) {
@@ -78,7 +78,7 @@ impl<M: Member> Session<M> {
         self.rewind(key);
     }
 
-    /// Whether a partition that goes back is read again by this session.
+    /// Whether this session reads a partition again that goes back.
     fn is_read_again(&self, key: Key) -> bool {
         let partition = self.partitions.get(&key);
         !self.shared.drain.is_begun() && partition.is_some_and(|partition| !partition.leaving)
@@ -119,7 +119,7 @@ impl<M: Member> Session<M> {
         true
     }
 
-    /// Takes work up again whose table is open.
+    /// Resumes work whose table takes inserts again.
     pub(super) fn look_at_blocked(&mut self) {
         let none = self.partitions.values().all(|partition| partition.kept_back.is_none());
         if self.now < self.next_unblock || (none && self.blocked.is_empty()) {
@@ -195,7 +195,7 @@ impl<M: Member> Session<M> {
         self.spare_completion.take().or_else(|| self.answers.open())
     }
 
-    /// One answer: the ledger moves, or the rows are told apart, or the partition goes back.
+    /// Handles one answer: the ledger moves, the rows are salvaged, or the partition goes back.
     pub(super) fn settle(&mut self, answer: Answer) {
         let Some(part) = self.parts.remove(&answer.part) else { return };
         match part {
@@ -236,7 +236,7 @@ impl<M: Member> Session<M> {
         }
     }
 
-    /// What is given back for its table isn't read again before that takes inserts.
+    /// What was released for its table isn't read again before that takes inserts.
     fn keep_back_if_blocked(&mut self, ticket: &Ticket<Key>, table: TableIndex) {
         let counts = self.ledger.open_parts(ticket).is_some() && self.is_read_again(ticket.key);
         if counts && self.shared.sink.is_blocked(table) {
@@ -283,8 +283,8 @@ impl<M: Member> Session<M> {
         self.go_to(key, rewound.resume_at.map_or(Offset::Beginning, Offset::Offset));
     }
 
-    /// Reads the partition from `offset` on. Until the client has gone there nothing of it is
-    /// taken: it would be behind a gap.
+    /// Reads the partition from `offset` on. Nothing of it is taken before the seek succeeded: it
+    /// would be behind a gap.
     pub(super) fn go_to(&mut self, key: Key, offset: Offset) {
         let Some(topic) = self.topic(key) else { return };
         let sought = self.member.seek(&topic.name, key.partition, offset);
@@ -300,7 +300,7 @@ impl<M: Member> Session<M> {
         }
     }
 
-    /// Tries again where the client could not go.
+    /// Retries failed seeks.
     pub(super) fn go_on_seeking(&mut self) {
         if self.now < self.next_seek {
             return;

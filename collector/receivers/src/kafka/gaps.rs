@@ -1,9 +1,9 @@
-//! Messages that were passed over: between the offset a worker wanted and the one that came.
+//! Messages that were skipped: between the offset a worker wanted and the one that came.
 //!
-//! Why they are missing is for whoever knows the partition's beginning. A gap is told once a commit
-//! has passed it: a partition that leaves before that has its gap met again by the next owner, and
-//! after that by nobody. Of several gaps at once the largest of a partition is kept: markers of
-//! transactions and compaction make many of one message, retention makes few and long ones.
+//! The reason is decided where the partition's beginning is known. A gap is reported once a commit
+//! has passed it: the next owner meets the gap of a partition that leaves before that; after the
+//! commit nobody would. Of several gaps the largest of a partition is kept: transaction markers and
+//! compaction make many of one message, retention makes few and long ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct Gap {
 pub(super) struct Gaps {
     /// Not passed by a commit yet.
     met: BTreeMap<Place, Gap>,
-    /// Passed, and still to be told.
+    /// Passed, and still to be reported.
     passed: BTreeMap<Place, Gap>,
 }
 
@@ -39,12 +39,12 @@ impl Gap {
 }
 
 impl Gaps {
-    /// A worker of this process came upon a gap.
+    /// A worker of this process met a gap.
     pub(super) fn met(&mut self, place: Place, gap: Gap) {
         keep_larger(&mut self.met, place, gap);
     }
 
-    /// Everything before `offset` is committed, or will be without anybody hearing of it.
+    /// Everything before `offset` is committed, or will be without an answer.
     pub(super) fn committed(&mut self, place: &Place, offset: i64) {
         if self.met.get(place).is_some_and(|gap| gap.wanted < offset)
             && let Some(gap) = self.met.remove(place)
@@ -58,12 +58,12 @@ impl Gaps {
         self.met.remove(place);
     }
 
-    /// Partitions with a gap to tell.
+    /// Partitions with a gap to report.
     pub(super) fn untold(&self) -> impl Iterator<Item = &Place> {
         self.passed.keys()
     }
 
-    /// The gap to tell of a partition, once.
+    /// The gap of a partition to report, once.
     pub(super) fn tell(&mut self, place: &Place) -> Option<Gap> {
         self.passed.remove(place)
     }

@@ -1,11 +1,11 @@
 //! Membership: taking partitions over, giving them up, and commits.
 //!
 //! A partition that is given up is first drained: nothing more is read from it, its open batch is
-//! cut, and it leaves once everything of it is stored and committed, or at the deadline. What
-//! isn't stored by then is the next owner's, which reads it again.
+//! cut, and it leaves once everything of it is stored and committed, or at the deadline. The next
+//! owner reads again what isn't stored by then.
 //!
-//! When the process drains, a worker that is done goes on answering the group, taking nothing new,
-//! until all workers of the process are ([`super::finish`]).
+//! When the process drains, a worker that is done continues to answer the group, taking nothing
+//! new, until all workers of the process are ([`super::finish`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,20 +25,20 @@ use super::partition::{Key, Partition};
 use super::session::{COMMIT_INTERVAL, Joining, Leaving, Session};
 use super::settings::Delivery;
 
-/// How long a partition that is given up may take to finish. The group waits for it: well under
+/// Longest time to finish a partition that is given up. The group waits for it: well under
 /// librdkafka's `max.poll.interval.ms` of 300 s, and longer than an insert usually takes.
 const LEAVE_DEADLINE: Duration = Duration::from_secs(10);
-/// What is left of the drain's time for leaving the group.
+/// The part of the drain's time that is kept for leaving the group.
 const CLOSE_MARGIN: Duration = Duration::from_millis(300);
-/// How long the broker may take to say what is committed.
+/// Time-out for committed offsets.
 const COMMITTED_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long an answer is doubted that lies below what this process has committed itself. A broker
-/// that was killed answers with all of its commits once it has read its own topic of them; within
-/// this it has, or somebody has committed less on purpose.
+/// How long an answer below this process's own commits is doubted. A restarted broker answers with
+/// all commits once it has read its own topic of them, which takes less than this; afterwards a
+/// lower offset was committed on purpose.
 const DOUBT_TIME: Duration = Duration::from_secs(10);
-/// Between a refused commit and the next.
+/// Delay after a refused commit.
 const COMMIT_RETRY: Duration = Duration::from_millis(500);
-/// Between questions for committed offsets that weren't answered.
+/// Delay between unanswered requests for committed offsets.
 const JOIN_BACKOFF: BackoffPolicy =
     BackoffPolicy { first: Duration::from_millis(200), longest: Duration::from_secs(10) };
 
@@ -62,7 +62,7 @@ impl<M: Member> Session<M> {
         }
     }
 
-    /// Asks what is committed, and begins there.
+    /// Requests the committed offsets, and begins there.
     pub(super) fn go_on_joining(&mut self) {
         let Some(joining) = self.joining.as_ref() else { return };
         if self.shared.drain.is_begun() {
@@ -116,8 +116,8 @@ impl<M: Member> Session<M> {
         }
     }
 
-    /// Answers an assignment at once, while the process drains: others wait for that answer. As
-    /// nothing will be read from it, nobody needs to be asked where it would begin.
+    /// Answers an assignment at once, while the process drains: others wait for that answer.
+    /// Nothing will be read from it, so no committed offsets are needed.
     fn join_unread(&mut self) {
         let Some(joining) = self.joining.take() else { return };
         let mut list = TopicPartitionList::new();
@@ -144,9 +144,9 @@ impl<M: Member> Session<M> {
         }
     }
 
-    /// Whether the answer has to be asked for again: it names less than the broker has named to
-    /// this session, or confirmed to it, before. Beginning at it would read again what is stored,
-    /// in other batches.
+    /// Whether to repeat the request: the answer is lower than one that the broker gave or
+    /// confirmed to this session before. Beginning there would read stored messages again, in other
+    /// batches.
     fn is_doubtful(&mut self, known: &[Committed]) -> bool {
         let below = known.iter().find_map(|entry| {
             let key = self.key_of(&entry.topic, entry.partition)?;
@@ -234,7 +234,7 @@ impl<M: Member> Session<M> {
         self.leaving = Some(Leaving { keys, deadline: self.now + LEAVE_DEADLINE });
     }
 
-    /// Lets go of what is drained, or of everything at the deadline.
+    /// Gives up what is drained, or everything at the deadline.
     pub(super) fn go_on_leaving(&mut self) {
         let Some(leaving) = self.leaving.as_ref() else { return };
         // A commit that was refused is due again: the next owner would repeat what it covers.
@@ -262,7 +262,7 @@ impl<M: Member> Session<M> {
     }
 
     /// The last commit of partitions that leave before everything was answered. librdkafka sends it
-    /// before it lets go of them; its answer would come too late for anybody.
+    /// before it gives them up; its answer would come too late.
     fn commit_and_forget(&self, commits: &[Commit<Key>]) {
         if commits.is_empty() {
             return;
@@ -393,15 +393,15 @@ impl<M: Member> Session<M> {
         self.release_held();
     }
 
-    /// What was passed over before it won't be met again.
+    /// Gaps before it won't be met again.
     fn note_committed(&self, commit: &Commit<Key>) {
         if let Some(topic) = self.topic(commit.key) {
             self.shared.lag.committed(&topic.name, commit.key.partition, commit.offset);
         }
     }
 
-    /// Notes what of the partition isn't safe, if the process is at its end: nobody here will see
-    /// to it any more.
+    /// Notes what of the partition isn't safe, if the process ends: nothing here will handle it any
+    /// more.
     pub(super) fn leave_behind(&self, key: Key, why: Why) {
         let (Some(topic), Some(now)) = (self.topic(key), self.ledger.snapshot(key)) else { return };
         let Some(point) = now.commit_point.filter(|_| self.shared.drain.is_begun()) else { return };
@@ -435,7 +435,7 @@ impl<M: Member> Session<M> {
         self.shared.finish.all_done() || self.is_deadline_near()
     }
 
-    /// Whether what isn't done by now won't be. Held against the member's clock.
+    /// Whether the deadline has passed, by the member's clock.
     fn is_deadline_near(&self) -> bool {
         let deadline = self.shared.drain.deadline();
         deadline.is_some_and(|at| at.saturating_duration_since(self.now) <= CLOSE_MARGIN)

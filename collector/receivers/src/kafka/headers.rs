@@ -1,8 +1,8 @@
 //! Reads a message's headers as bytes.
 //!
-//! The client library's own accessor panics on a header name that isn't UTF-8, and anybody who may
-//! write to the topic can send one: a gateway would end at it again and again. Here such a name is
-//! read with U+FFFD in place of what isn't text. Like `metadata`, this module is unsafe.
+//! The client library's accessor panics on a header name that isn't UTF-8, which any producer can
+//! send: a gateway would crash on it repeatedly. Here such a name is read with U+FFFD for invalid
+//! bytes. Like `metadata`, this module is unsafe.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;

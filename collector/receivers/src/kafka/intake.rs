@@ -1,4 +1,4 @@
-//! Messages to batches: appending straight from librdkafka's buffer, and cutting.
+//! Messages to batches: appends straight from librdkafka's buffer, and cuts.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -28,23 +28,23 @@ const RESERVATION_STEP_SHARE: u64 = 16;
 /// A batch smaller than this isn't cut to make room: many small inserts would cost more than they
 /// free.
 const MIN_CUT_FOR_ROOM_BYTES: usize = 1 << 20;
-/// Bytes of columns that a worker's open batches hold together: 32 MiB, four usual batches of
-/// 50,000 lean spans. With more, the largest goes early, so that memory doesn't grow with the
-/// number of partitions.
+/// Bytes of columns in all open batches of a worker: 32 MiB, four usual batches of 50,000 lean
+/// spans. Beyond that the largest is sent early, so that memory doesn't grow with the number of
+/// partitions.
 const MAX_OPEN_BYTES: usize = 32 << 20;
-/// How long a full budget may stand still before a batch isn't repeated as it was. Other workers'
+/// How long the budget may stay full before a batch isn't repeated unchanged. Other workers'
 /// batches are sent within seconds.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
-/// How long a partition that lacked room waits for the others' repeats. One whose leader is away
-/// must not hold the rest up.
+/// How long a partition without room waits for the others' repeats. One whose leader is away must
+/// not delay the rest.
 const REPEAT_WAIT: Duration = Duration::from_secs(5);
-/// The longest message that is decoded: 8 MiB, eight times what brokers take unless they are told
-/// otherwise. The same in every gateway and at any time, so that a second try makes the same rows
-/// of a message as the first: what is short of memory waits for it.
+/// The longest message that is decoded: 8 MiB, eight times the brokers' default. The same in every
+/// gateway and at any time, so that a second attempt makes the same rows of a message as the first:
+/// without memory it waits.
 const MAX_MESSAGE_BYTES: usize = 8 << 20;
-/// A longer message is a batch of its own, twice what brokers take unless they are told otherwise:
-/// it may make several inserts, and were one of them refused, its neighbours' rows in the others
-/// couldn't be told from those that are stored.
+/// A longer message is a batch of its own: twice the brokers' default. It may make several inserts,
+/// and if one of them were refused, it would be unknown which of its neighbours' rows in the others
+/// are stored.
 const ALONE_BYTES: usize = 2 << 20;
 /// What a byte of a message may become in memory: columns with ids in text, and bodies beside them.
 const GROWTH: u64 = 4;
@@ -107,8 +107,8 @@ impl<M: Member> Session<M> {
         }
     }
 
-    /// Whether messages before this one may have been left out because they were damaged on their
-    /// way: librdkafka says so, though not where, and goes on behind them. They are fetched again.
+    /// Whether messages before this one may be missing because they were damaged in transit:
+    /// librdkafka reports that, but not where, and continues behind them. They are fetched again.
     fn may_hide_damage(&mut self, key: Key, offset: i64) -> bool {
         if self.damaged_until.is_none_or(|until| until <= self.now) {
             return false;
@@ -131,8 +131,7 @@ impl<M: Member> Session<M> {
         true
     }
 
-    /// Messages may have been passed over. Whether they are lost is for who knows the partition's
-    /// beginning.
+    /// Messages may have been skipped. The partition's beginning decides whether they are lost.
     fn note_gap(&self, key: Key, got: i64) {
         let Some(partition) = self.partitions.get(&key) else { return };
         if got > partition.next_offset
@@ -170,8 +169,8 @@ impl<M: Member> Session<M> {
         false
     }
 
-    /// What a message's rows are written as, which may be far more than its bytes. One that is
-    /// written as more than is taken, or can't be read, isn't taken.
+    /// A message's written size, which may be far more than its bytes. One over the limit, or one
+    /// that can't be read, isn't taken.
     fn written_bytes(&self, key: Key, payload: &[u8]) -> u64 {
         let signal = self.topic(key).map(|topic| topic.signal);
         let written = signal.and_then(|signal| otlp::written_bytes(signal, payload).ok());
@@ -305,9 +304,9 @@ impl<M: Member> Session<M> {
         self.next_cut = self.partitions.values().filter_map(open).min();
     }
 
-    /// Ends the partition's batch: tracks its offsets and hands its parts on. False when a table of
-    /// it takes nothing for now: then it is put back, to be read again once that is over, so that
-    /// what waits for such a table has no memory.
+    /// Ends the partition's batch: tracks its offsets and passes its parts on. False when one of
+    /// its tables takes nothing for now: then it is put back, to be read again later, so that it
+    /// takes no memory while it waits.
     pub(super) fn cut(&mut self, key: Key, reason: CutReason) -> bool {
         let Some(signal) = self.topic(key).map(|topic| topic.signal) else { return true };
         let Some(partition) = self.partitions.get_mut(&key) else { return true };
@@ -397,7 +396,7 @@ impl<M: Member> Session<M> {
         }
     }
 
-    /// The budget is full: frees what is kept, else sends the largest batch early.
+    /// The budget is full: frees spare memory, else sends the largest batch early.
     pub(super) fn make_room(&mut self) {
         if self.spares.clear() {
             return;
@@ -440,8 +439,8 @@ impl<M: Member> Session<M> {
         self.put_back(last)
     }
 
-    /// Reads a partition again that lacked room for what it repeats: there is some, and no other
-    /// repeats anything, or hasn't got on with it for long.
+    /// Reads a partition again that had no room for its repeat: there is room now, and no other
+    /// repeats anything, or the others have made no progress for long.
     pub(super) fn go_on_repeating(&mut self) {
         let waits =
             |(_, p): &(&Key, &Partition)| p.lacks_room && p.kept_back.is_none() && !p.leaving;
@@ -463,7 +462,7 @@ impl<M: Member> Session<M> {
     }
 
     /// A batch that has to be repeated whole doesn't fit into the budget, which was larger when it
-    /// was first cut. Going on matters more than not doubling it.
+    /// was first cut. Progress matters more than avoiding a duplicate.
     fn repeat_no_longer(&mut self) {
         for (key, partition) in &mut self.partitions {
             let Some(open) = partition.open.as_mut() else { continue };

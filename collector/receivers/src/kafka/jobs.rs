@@ -1,9 +1,8 @@
-//! The salvage's jobs that wait, and the threads that work on them.
+//! Salvage jobs that wait, and the threads that work on them.
 //!
-//! A job whose table takes nothing for now isn't begun, and one that is under way then has another
-//! thread work in its place until it is done. So a table in trouble keeps its own jobs waiting and
-//! no other's: [`THREADS`] work for tables that take inserts, and at most as many more wait for
-//! each table that doesn't.
+//! A job whose table takes nothing for now isn't begun; if one is already running, another thread
+//! works in its place until it is done. So a table in trouble delays only its own jobs: [`THREADS`]
+//! work for tables that take inserts, and at most as many more wait for each table that doesn't.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
@@ -19,8 +18,8 @@ use super::partition::Key;
 /// Jobs of one table that may wait: each is one refused insert, and the sink has at most 64 in
 /// flight.
 const MAX_JOBS: usize = 64;
-/// Jobs worked on at once. One at a time, at 0.7 s each on a slow machine, held refused rows up for
-/// half a minute where 20 of them came a second.
+/// Jobs done at once. One at a time, at 0.7 s each on a slow machine, delayed refused rows for half
+/// a minute where 20 of them came a second.
 pub(super) const THREADS: usize = 4;
 
 /// A refused insert.
@@ -28,35 +27,35 @@ pub(super) struct Job {
     pub(super) origin: Origin,
     pub(super) table: TableIndex,
     pub(super) day: i32,
-    /// The piece of the range to begin with: what lies before it is done.
+    /// The piece of the range to begin with: those before it are done.
     pub(super) from: OffsetRange,
     pub(super) rejection: Rejection,
     pub(super) record: Record,
     pub(super) completion: Completion,
 }
 
-/// Where a job puts on record that a piece was refused, before it sends that one's halves.
+/// Where a job records that a piece was refused, before it sends that one's halves.
 pub(super) struct Record {
     pub(super) ticket: Ticket<Key>,
     pub(super) part: PartName,
-    /// The session's end: it holds one question of each job at most.
+    /// The session's end: it has at most one request of each job.
     pub(super) session: SyncSender<Question>,
 }
 
-/// A job's question whether it may go on with a piece.
+/// A job's request to continue with a piece.
 pub(super) struct Question {
     pub(super) ticket: Ticket<Key>,
     pub(super) apart: Apart,
-    /// Answered once that is on record; dropped when nobody waits for the job any more.
+    /// Answered once that is recorded; dropped when nobody waits for the job any more.
     pub(super) answer: SyncSender<()>,
 }
 
-/// What all workers and all threads of the salvage share.
+/// State shared by all workers and all threads of the salvage.
 #[derive(Default)]
 pub(super) struct Jobs {
     waiting: Mutex<VecDeque<Job>>,
     came: Condvar,
-    /// Threads that work in others' places.
+    /// Threads that replace waiting ones.
     reliefs: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -85,8 +84,8 @@ impl Jobs {
         })
     }
 
-    /// Starts a thread that does `work` in the place of one that waits for a table. False when it
-    /// can't be had.
+    /// Starts a thread that does `work` instead of one that waits for a table. False when it can't
+    /// be started.
     pub(super) fn relieve(&self, table: TableIndex, work: impl FnOnce() + Send + 'static) -> bool {
         match super::spawn(format!("kafka-salvage-for-{}", table.0), work) {
             Ok(thread) => {
@@ -103,7 +102,7 @@ impl Jobs {
         }
     }
 
-    /// A thread that was started in another's place, to wait for its end.
+    /// A thread that replaced another, to wait for its end.
     pub(super) fn relief(&self) -> Option<JoinHandle<()>> {
         self.reliefs.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }

@@ -1,13 +1,13 @@
-//! How far each partition is behind, measured from the broker's own numbers.
+//! Each partition's lag, measured from the broker's own numbers.
 //!
-//! Workers publish what is stored; one thread asks the brokers where each partition ends, with a
-//! client of its own, because a paused consumer hears nothing about the partitions it holds back:
-//! just when lag matters most.
+//! Workers publish what is stored; one thread asks the brokers where each partition ends, with its
+//! own client, because a paused consumer gets no news of its paused partitions, just when lag
+//! matters most.
 //!
-//! Where messages were passed over ([`super::gaps`]), the partition's beginning tells whether they
-//! were deleted unread: those are counted as lost to retention. Gaps behind the beginning are
-//! Kafka's own (markers of transactions, compaction) and mean nothing. A process that ends looks
-//! once more: nobody after it would tell.
+//! Where messages were skipped ([`super::gaps`]), the partition's beginning shows whether they were
+//! deleted unread: those are counted as lost to retention. Gaps behind the beginning are Kafka's
+//! own (transaction markers, compaction) and are ignored. At the end of the process this runs once
+//! more: nobody would report the gap afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,11 +21,11 @@ use super::Shared;
 use super::asker::Client;
 use super::gaps::{Gap, Gaps, Place};
 
-/// How often the ends are asked for. A sizing decision looks at minutes.
+/// Interval of requests for the ends. A sizing decision covers minutes.
 const LAG_INTERVAL: Duration = Duration::from_secs(3);
-/// How long one question may take. A broker that is away must not hide the others for long.
+/// Time-out of one request. A broker that is away must not hide the others for long.
 const ASK_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often the thread looks whether the process ends.
+/// Interval of checks whether the process ends.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What is known of one partition.
@@ -34,16 +34,16 @@ struct Point {
     commit_point: Option<i64>,
     oldest_millis: Option<i64>,
     since: SystemTime,
-    /// The partition's beginning as it was asked for last.
+    /// The partition's beginning at the last request.
     low: Option<i64>,
 }
 
-/// How long a loss stands beside readiness.
+/// How long `/readyz` shows a loss.
 const NOTE_TIME: Duration = Duration::from_secs(600);
 
 type Points = BTreeMap<Place, Point>;
 
-/// What the workers know, by partition.
+/// The workers' state, by partition.
 #[derive(Debug, Default)]
 pub(super) struct LagBoard {
     points: Mutex<Points>,
@@ -51,7 +51,7 @@ pub(super) struct LagBoard {
 }
 
 impl LagBoard {
-    /// Notes how far a worker is. The partition's beginning, if it was asked for.
+    /// Notes a worker's progress. Returns the partition's beginning, if known.
     pub(super) fn publish(
         &self,
         topic: &Arc<str>,
@@ -72,12 +72,12 @@ impl LagBoard {
         self.gaps().met((Arc::clone(topic), partition), Gap { wanted, got });
     }
 
-    /// A worker's partition is committed up to here, or will be without anybody hearing of it.
+    /// A worker's partition is committed up to here, or will be without an answer.
     pub(super) fn committed(&self, topic: &Arc<str>, partition: i32, offset: i64) {
         self.gaps().committed(&(Arc::clone(topic), partition), offset);
     }
 
-    /// Partitions with anything to look for.
+    /// Partitions to check.
     fn places(&self) -> BTreeSet<Place> {
         let points = self.points();
         let gaps = self.gaps();
@@ -113,7 +113,7 @@ impl LagBoard {
 }
 
 /// Messages not stored, and the age of the oldest of them. Without any time stamp, the time since
-/// the partition is ours is the best that can be said.
+/// this worker has the partition.
 fn lag(point: &Point, low: i64, high: i64, now: SystemTime) -> (u64, Duration) {
     let stored_to = point.commit_point.unwrap_or(low).max(low);
     let messages = u64::try_from(high - stored_to).unwrap_or(0);
@@ -127,7 +127,7 @@ fn lag(point: &Point, low: i64, high: i64, now: SystemTime) -> (u64, Duration) {
     (messages, now.duration_since(oldest).unwrap_or_default())
 }
 
-/// Counts and tells messages that were deleted unread. Until when that stays told.
+/// Counts and logs messages that were deleted unread. Returns until when that is shown.
 fn tell_lost(shared: &Shared, (topic, partition): &Place, messages: u64) -> Instant {
     tracing::error!(
         %topic, partition, messages,
@@ -139,7 +139,7 @@ fn tell_lost(shared: &Shared, (topic, partition): &Place, messages: u64) -> Inst
     Instant::now() + NOTE_TIME
 }
 
-/// Measures until the process drains, and tells what is left to tell when its workers are done.
+/// Measures until the process drains, and reports the rest when its workers are done.
 pub(super) fn measure(shared: &Shared) {
     let client = match shared.asker.client(&shared.settings) {
         Ok(client) => client,
@@ -174,8 +174,8 @@ pub(super) fn measure(shared: &Shared) {
     }
 }
 
-/// Asks for a partition's beginning and end, and tells what they mean. Until when a loss is noted
-/// beside readiness, if there is one.
+/// Requests a partition's beginning and end, and evaluates them. Returns until when a loss is shown
+/// in `/readyz`, if there is one.
 fn look(shared: &Shared, client: &Client, place: &Place) -> Option<Instant> {
     if shared.drain.remaining().is_zero() {
         return None;
@@ -193,7 +193,7 @@ fn look(shared: &Shared, client: &Client, place: &Place) -> Option<Instant> {
     }
 }
 
-/// Says so when the brokers answer again: the workers' own clients never do.
+/// Logs that the brokers answer again: the workers' clients never do.
 fn look_for_brokers(shared: &Shared, client: &Client) {
     if !shared.status.is_troubled() {
         return;

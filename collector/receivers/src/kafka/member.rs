@@ -1,9 +1,9 @@
-//! A worker's place in the consumer group, as the session needs it: messages, what happens to the
+//! A worker's place in the consumer group, as the session needs it: messages, changes of the
 //! assignment, commits, and the time.
 //!
-//! [`KafkaMember`] is librdkafka's consumer. The session's own rules are tried against a simulated
-//! group by the thousands (`simulation`), which is why they know no more of Kafka than this trait.
-//! No rule belongs here: an implementation does what it is asked and says what happened.
+//! [`KafkaMember`] is librdkafka's consumer. Thousands of simulated groups test the session's rules
+//! (`simulation`), so the session knows no more of Kafka than this trait. No rule belongs here: an
+//! implementation does what it is asked and reports what happened.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use super::topics::{Question, TopicIds, Topics};
 
 /// A message as it was fetched.
 pub(super) trait Fetched: Message {
-    /// Its headers, read without trusting their names to be text.
+    /// Its headers, whose names may not be text.
     fn raw_headers(&self) -> Vec<RawHeader>;
 }
 
@@ -38,12 +38,12 @@ impl Fetched for BorrowedMessage<'_> {
 
 /// A membership in the group.
 pub(super) trait Member {
-    /// A message, borrowed from where it was fetched to.
+    /// A message, borrowed from the client's buffer.
     type Message<'a>: Fetched
     where
         Self: 'a;
 
-    /// What the time is.
+    /// The time.
     fn now(&self) -> Instant;
 
     /// A message, waiting for it at most `wait`.
@@ -52,10 +52,10 @@ pub(super) trait Member {
     /// An answer of the sink, waiting for it at most `wait`.
     fn answer(&self, answers: &mut Answers, wait: Duration) -> Option<Answer>;
 
-    /// What happened and isn't handled yet.
+    /// Events not handled yet.
     fn event(&self) -> Option<Event>;
 
-    /// Whether the group has taken this member in.
+    /// Whether this member has joined the group.
     fn has_joined(&self) -> bool;
 
     /// Takes assigned partitions over, from the offsets in the list.
@@ -73,27 +73,27 @@ pub(super) trait Member {
     /// Reads a partition from another offset on; what was fetched may still come.
     fn seek(&self, topic: &str, partition: i32, offset: Offset) -> KafkaResult<()>;
 
-    /// What is committed for partitions, waiting for it at most `wait`.
+    /// The committed offsets of partitions, waiting for them at most `wait`.
     fn committed(&self, list: TopicPartitionList, wait: Duration) -> KafkaResult<Vec<Committed>>;
 
-    /// Asks for a commit, to be answered by [`Event::Committed`], and before it, if a broker says
-    /// so, by [`Event::Topics`]. False when one is in flight.
+    /// Requests a commit, answered by [`Event::Committed`], and before it, if a broker gives the
+    /// ids, by [`Event::Topics`]. False when one is in flight.
     fn commit(&self, list: TopicPartitionList) -> bool;
 
-    /// Which topics the names mean, waiting for seconds at most; `None` when no broker says.
+    /// The topics' ids, waiting for seconds at most; `None` when no broker gives them.
     fn topics(&self) -> Option<TopicIds>;
 
-    /// Asks the same without waiting, to be answered by [`Event::Topics`].
+    /// Requests the same without waiting, answered by [`Event::Topics`].
     fn look_at_topics(&self);
 
-    /// Asks for a commit that nobody waits for.
+    /// Requests a commit without waiting for its answer.
     fn commit_and_forget(&self, list: &TopicPartitionList) -> KafkaResult<()>;
 
     /// Before the end: rebalances are answered without the session from here on.
     fn close(&self);
 }
 
-/// Why a member can't ask to be let in.
+/// Why a member can't join.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum JoinError {
     #[error("cannot make a consumer: {0}")]

@@ -1,7 +1,7 @@
 //! Reads the metadata of committed offsets as bytes.
 //!
-//! The client library's own accessor panics on metadata that isn't UTF-8, and anybody with access
-//! to the group can have written that. Like `headers`, this module is unsafe.
+//! The client library's accessor panics on metadata that isn't UTF-8, which anybody with access to
+//! the group can write. Like `headers`, this module is unsafe.
 #![allow(unsafe_code)]
 
 use rdkafka::bindings::rd_kafka_topic_partition_t;

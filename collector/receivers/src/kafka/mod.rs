@@ -70,7 +70,7 @@ pub use settings::{Delivery, SourceSettings, SourceTopic};
 use status::Status;
 use turn::Ended;
 
-/// Between consumers that failed for good: wrong settings don't heal in milliseconds.
+/// Delay between consumers that failed for good: wrong settings don't change in milliseconds.
 const RESTART_BACKOFF: BackoffPolicy =
     BackoffPolicy { first: Duration::from_secs(1), longest: Duration::from_secs(60) };
 /// The part of the budget that all workers together may fetch ahead: the rest is for batches, which
@@ -79,10 +79,10 @@ const FETCH_SHARE: u64 = 4;
 /// The least a worker's client needs: half of it queued, and one answer of an eighth as sent that
 /// unpacks to about five times that while it is taken apart.
 const MIN_FETCH_QUEUE_BYTES: u64 = 4 << 20;
-/// How often a waiting worker looks whether the process ends.
+/// Interval of a waiting worker's checks whether the process ends.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a source works with.
+/// The parts that a source uses.
 pub struct SourceParts {
     /// Where batches go.
     pub sink: Arc<dyn Sink>,
@@ -135,8 +135,8 @@ struct Shared {
     salvage: Jobs,
 }
 
-/// What a source leaves behind, for whoever can't wait for its end: a worker says so before it lets
-/// go of its consumer, which may take longer than there is time.
+/// What a source leaves behind, for a caller that can't wait for its end: a worker reports it
+/// before it closes its consumer, which may take longer than the deadline allows.
 pub struct LastWords(Arc<Shared>);
 
 impl LastWords {

@@ -16,8 +16,8 @@ pub(super) struct Key {
     pub(super) partition: i32,
 }
 
-/// How far the clocks of producers may differ, in milliseconds. A partition that begins again with
-/// messages at least as new as those read last, but for this, was made anew; one with older ones is
+/// Largest difference of producers' clocks, in milliseconds. A partition that begins again with
+/// messages as new as those read last, within this difference, was made anew; with older ones it is
 /// being read again.
 const CLOCKS_DIFFER_MILLIS: i64 = 60_000;
 
@@ -31,8 +31,8 @@ pub(super) struct Partition {
     pub(super) last_timestamp_millis: Option<i64>,
     /// Messages below this were taken already.
     pub(super) next_offset: i64,
-    /// Whether that is known, so that a message behind it tells of a gap; it isn't where nothing
-    /// was ever committed or taken.
+    /// Whether that is known, so that a later message shows a gap; it isn't where nothing was ever
+    /// committed or taken.
     pub(super) is_placed: bool,
     /// It is being given up: nothing more is taken from it.
     pub(super) leaving: bool,
@@ -41,7 +41,7 @@ pub(super) struct Partition {
     /// The batch it repeats didn't fit into the budget beside others': it isn't read until there is
     /// room.
     pub(super) lacks_room: bool,
-    /// Where the client is to read on and could not be told yet. Nothing is taken meanwhile.
+    /// The target of a seek that hasn't succeeded yet. Nothing is taken meanwhile.
     pub(super) goes_to: Option<Offset>,
     /// The offset that is awaited though retention has deleted it, and since when.
     pub(super) awaits_deleted: Option<(i64, Instant)>,
@@ -72,7 +72,7 @@ impl Partition {
         }
     }
 
-    /// Forgets batches that are done, and says how old the oldest message is that isn't.
+    /// Forgets batches that are done, and returns the age of the oldest other message.
     pub(super) fn oldest_timestamp_millis(&mut self, commit_point: Option<i64>) -> Option<i64> {
         let done = |range: &OffsetRange| commit_point.is_some_and(|point| range.next() <= point);
         while self.flying.front().is_some_and(|(range, _)| done(range)) {
@@ -109,7 +109,7 @@ impl OpenBatch {
         matches!(self.cut, Cut::Exactly(_))
     }
 
-    /// What it stands for: exactly an earlier try, if it repeats one.
+    /// Its range: exactly an earlier attempt's, if it repeats one.
     pub(super) fn intent(&self) -> Option<Intent> {
         match self.cut {
             Cut::Exactly(intent) => Some(intent),

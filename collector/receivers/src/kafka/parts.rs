@@ -1,5 +1,5 @@
-//! The parts of batches: rows for a table and messages that can't be stored, before somebody takes
-//! them, while somebody works on them, and once they were refused.
+//! The parts of batches: rows for a table and messages that can't be stored, before they are taken,
+//! while they are in work, and once they were refused.
 
 use millrace_ledger::{PartName, Ticket};
 use millrace_pipeline::budget::Reservation;
@@ -31,14 +31,14 @@ impl Work {
     }
 }
 
-/// A part somebody works on.
+/// A part in work.
 pub(super) enum OpenPart {
     /// Rows for a table, and what is needed to find the bad ones among them.
     Insert { ticket: Ticket<Key>, part: Part, records: u64 },
     /// A message on its way to the dead-letter topic, which keeps it until it is there: what covers
     /// it is given back then.
     Letter { ticket: Ticket<Key>, signal: Signal, reason: &'static str, _cover: Reservation },
-    /// Rows that were refused as a whole and are being told apart.
+    /// Rows that were refused as a whole and are being salvaged.
     Salvage { ticket: Ticket<Key>, signal: Signal, records: u64 },
 }
 
@@ -57,7 +57,7 @@ impl Part {
     }
 }
 
-/// A part that waits to be told apart.
+/// A part that waits for its salvage.
 pub(super) struct Refused {
     pub(super) ticket: Ticket<Key>,
     pub(super) part: Part,

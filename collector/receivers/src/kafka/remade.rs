@@ -1,15 +1,15 @@
 //! Topics that are deleted and made again while they are read.
 //!
-//! Two things tell of it. A partition whose offsets begin again below what was taken of it: seen
-//! with its next message, if the new topic is shorter than the old one was. And the topic's id,
-//! which is asked for with every commit: a batch is named by a commit after its last message was
-//! taken, and sent once that commit and the ids are answered, so what is sent with effectively-once
-//! delivery is of the topic it was read for. Batches that wait then are of nobody knows which of
-//! the two topics: they are dropped, and the new one is read from its first message.
+//! Two signs show it. A partition's offsets begin again below what was taken of it: seen with its
+//! next message, if the new topic is shorter than the old one was. And the topic's id changes,
+//! which is requested with every commit: a commit names a batch after its last message was taken,
+//! and the batch is sent once that commit and the ids are answered, so with effectively-once
+//! delivery everything sent belongs to the topic it was read from. Batches that wait then may
+//! belong to either topic: they are dropped, and the new one is read from its first message.
 //!
 //! Limits: with at-least-once delivery, batches are sent before the answer, and what they held of
-//! the new topic is stored again. A broker whose metadata lag behind tells the old id for as long.
-//! A commit for the old topic that is taken for one of the new is replaced as soon as the id is
+//! the new topic is stored again. A broker whose metadata lag behind gives the old id for that
+//! long. A commit for the old topic taken for one of the new is replaced as soon as the id is
 //! known; a process killed between the two leaves it behind.
 
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
@@ -20,7 +20,7 @@ use super::session::Session;
 use super::topics::{LOOK_INTERVAL, TopicId};
 
 impl<M: Member> Session<M> {
-    /// Asks for the topics' ids, if no commit has for a while.
+    /// Requests the topics' ids, if no commit has for a while.
     pub(super) fn look_at_topics(&mut self) {
         if self.now < self.next_look || self.partitions.is_empty() {
             return;
@@ -31,7 +31,7 @@ impl<M: Member> Session<M> {
         }
     }
 
-    /// What the topics' names mean now.
+    /// Handles the topics' present ids.
     pub(super) fn topics_are(&mut self, ids: &[Option<TopicId>]) {
         self.next_look = self.now + LOOK_INTERVAL;
         for (topic, id) in (0_u16..).zip(ids) {
@@ -44,7 +44,7 @@ impl<M: Member> Session<M> {
     }
 
     fn topic_is_another(&mut self, topic: u16) {
-        // What is committed of the old one says nothing about the new one.
+        // The old one's commits mean nothing for the new one.
         self.confirmed.retain(|key, _| key.topic != topic);
         if !self.commits.in_flight.is_empty() {
             self.commits.outdated.insert(topic);
@@ -63,7 +63,7 @@ impl<M: Member> Session<M> {
         if beginnings.count() == 0 {
             return;
         }
-        // An offset of the old topic may have been committed, and taken for one of the new.
+        // An offset of the old topic may have been committed as one of the new.
         if let Err(error) = self.member.commit_and_forget(&beginnings) {
             tracing::warn!(worker = self.worker, %error, "cannot commit the beginning");
         }
@@ -77,9 +77,9 @@ impl<M: Member> Session<M> {
         }
     }
 
-    /// The partition begins again: its topic was deleted and made again, or what was committed is
-    /// of another one. What is open of the old one is forgotten: if it is stored, no offset tells
-    /// any more.
+    /// The partition begins again: its topic was deleted and made again, or the commit is of
+    /// another one. Open batches of the old one are forgotten: no offset shows any more whether
+    /// they are stored.
     pub(super) fn begin_anew(&mut self, key: Key, offset: i64) {
         self.discard_open(key);
         self.drop_work(key);

@@ -1,19 +1,19 @@
-//! Telling good rows from bad ones when ClickHouse refuses an insert for what is in it.
+//! Finds the bad rows when ClickHouse refuses an insert for its content.
 //!
-//! Messages aren't kept while their rows are in flight: that would cost every batch the memory that
-//! only a bad one needs. Instead the refused range is read again from Kafka, and halved until
-//! single messages are left: the good ones are stored, the bad ones go to the dead-letter topic. A
-//! few threads do this for all workers ([`super::jobs`]), so the neighbours go on; each job waits
-//! most of its time, for Kafka and for ClickHouse.
+//! Messages aren't kept while their rows are in flight: every batch would pay the memory that only
+//! a bad one needs. Instead the refused range is read again from Kafka and halved down to single
+//! messages: the good ones are stored, the bad ones go to the dead-letter topic. A few threads do
+//! this for all workers ([`super::jobs`]), so other batches continue; a job mostly waits for Kafka
+//! and ClickHouse.
 //!
-//! The pieces, and so the tokens, are a function of the range alone: its offsets are halved, not
-//! the messages found there. That a part or a piece was refused is on record with the offsets
-//! before its halves are sent (the session sees to that), so that a second try after a crash
-//! repeats the same pieces, even if the table would take a larger one by then. The first message's
-//! time, which is part of the tokens, is on record too.
+//! The pieces, and so the tokens, depend on the range alone: its offsets are halved, not the
+//! messages found there. A refused part or piece is recorded with the offsets before its halves are
+//! sent (by the session), so that a second attempt after a crash repeats the same pieces, even if
+//! the table would accept a larger one by then. The first message's time, which is part of the
+//! tokens, is recorded too.
 //!
-//! Messages that retention deletes meanwhile are lost: they are told to the lag board, which counts
-//! and names them as it does any other.
+//! Messages that retention deletes meanwhile are lost: the lag board counts and names them like any
+//! others.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,11 +36,11 @@ use super::jobs::{Job, Question, Record};
 /// the columns made of it, about three times this is in memory for each thread, 12 MiB in all and
 /// as much again for each table in trouble, outside of the budget: it is bounded and rare.
 const PIECE_BYTES: usize = 1 << 20;
-/// How long reading may take without a message.
+/// Time-out of reading without a message.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long asking for the partition's end may take.
+/// Time-out of requests for the partition's end.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long one look for a message or an answer takes.
+/// Time of one poll for a message or an answer.
 const WAIT: Duration = Duration::from_millis(50);
 
 /// Why a job couldn't be finished. Its partition is read again later.
@@ -58,7 +58,7 @@ enum SalvageError {
     Abandoned,
 }
 
-/// Works off jobs until the process drains. Jobs left then are answered as given up.
+/// Does jobs until the process drains. Jobs left then are answered as given up.
 pub(super) fn work(shared: &Arc<Shared>) {
     let mut is_relieved = false;
     while !shared.drain.is_begun() && !is_relieved {
@@ -115,7 +115,7 @@ struct Salvage<'a> {
     table: TableIndex,
     day: i32,
     answers: Answers,
-    /// Another thread works in the place of this one, which ends with its job.
+    /// Another thread works instead of this one, which ends with its job.
     is_relieved: bool,
     stored: u64,
     dead: u64,
@@ -124,7 +124,7 @@ struct Salvage<'a> {
 /// The messages of a range, read once from its first to its last.
 struct Messages {
     reader: BaseConsumer,
-    /// Read, and not done with.
+    /// Read, and not finished.
     ahead: VecDeque<DeadLetter>,
     bytes: usize,
     /// The offset after the last that was read.
@@ -208,7 +208,7 @@ impl Salvage<'_> {
         Ok(Messages { reader, ahead: VecDeque::new(), bytes: 0, next: from })
     }
 
-    /// Reads all messages of a piece. False when they are more than one at a time may be.
+    /// Reads all messages of a piece. False when they exceed a piece's limit.
     fn read(
         &self,
         messages: &mut Messages,
@@ -248,8 +248,8 @@ impl Salvage<'_> {
         Ok(true)
     }
 
-    /// The next message, or the partition's end, lies at `offset`: what lies before it and wasn't
-    /// read is gone. Why, is for who knows the partition's beginning.
+    /// The next message, or the partition's end, is at `offset`: unread messages before it are
+    /// gone. The partition's beginning decides why.
     fn went_to(&self, messages: &mut Messages, offset: i64) {
         let got = offset.min(self.origin.range.next());
         if got > messages.next {
@@ -259,8 +259,8 @@ impl Salvage<'_> {
         }
     }
 
-    /// Nothing more is there. That is believed only where the partition ends behind the range:
-    /// otherwise its end was lost, or isn't known to this broker yet.
+    /// No further message. That counts only where the partition ends behind the range: otherwise
+    /// its end was lost, or this broker doesn't know it yet.
     fn ended(&self, messages: &mut Messages) -> Result<(), SalvageError> {
         let Origin { topic, partition, range, .. } = &self.origin;
         let (_, end) = messages.reader.fetch_watermarks(topic, *partition, ASK_TIMEOUT)?;
@@ -271,7 +271,7 @@ impl Salvage<'_> {
         Ok(())
     }
 
-    /// Stores the rows these messages have in the table and day of the job. The reason when they
+    /// Stores the rows of these messages for the job's table and day. Returns the reason when they
     /// are refused.
     fn try_to_store(
         &mut self,
@@ -366,7 +366,7 @@ impl Salvage<'_> {
         }
     }
 
-    /// Lets another thread go on with other tables' jobs while the table of this one takes nothing.
+    /// Lets another thread do other tables' jobs while this one's table takes nothing.
     fn be_relieved(&mut self) {
         if !self.is_relieved && self.shared.sink.is_blocked(self.table) {
             let shared = Arc::clone(self.shared);

@@ -1,8 +1,7 @@
-//! What one worker's session in the group holds, from joining to leaving. No rule: those lie in the
-//! modules above, one for each thing that a session does: `turn` (its loop), `intake` (messages to
-//! batches), `flight` (batches to answers), `apart` (refused batches), `group` (assignment,
-//! revocation, commits), `deleted` (what retention took), `remade` (topics that were deleted and
-//! made again).
+//! The state of one worker's session in the group, from joining to leaving. The rules are in the
+//! modules above, one for each task: `turn` (the loop), `intake` (messages to batches), `flight`
+//! (batches to answers), `apart` (refused batches), `group` (assignment, revocation, commits),
+//! `deleted` (deleted by retention), `remade` (topics that were deleted and made again).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
@@ -27,9 +26,9 @@ use super::topics::{LOOK_INTERVAL, TopicIds};
 /// by the sink; this leaves room for a burst of dead letters. An answer takes about 100 bytes of
 /// channel: 100 KiB.
 const MAX_UNANSWERED: usize = 1024;
-/// How often the commit point is looked at.
+/// Interval of checks of the commit point.
 pub(super) const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
-/// What one message may add to an encoder before the budget is asked again: four times the usual
+/// Bytes that one message may add to an encoder before the next reservation: four times the usual
 /// broker limit of 1 MB a message, for columns with their identifiers in text.
 pub(super) const HEADROOM_BYTES: u64 = 4 << 20;
 
@@ -41,14 +40,14 @@ pub(super) enum Flow {
     Paused,
 }
 
-/// Commits between asking and answer.
+/// Commits between request and answer.
 #[derive(Debug)]
 pub(super) struct Commits {
-    /// Asked for and not answered.
+    /// Requested and not answered.
     pub(super) in_flight: Vec<Commit<Key>>,
-    /// Topics that were found to be others since: what is committed of them says nothing.
+    /// Topics whose ids changed since: their commits mean nothing.
     pub(super) outdated: BTreeSet<u16>,
-    /// When to look whether something changed.
+    /// When to check for changes.
     pub(super) next: Instant,
     /// After a refusal: not earlier than this.
     pub(super) not_before: Instant,
@@ -59,7 +58,7 @@ pub(super) struct Joining {
     pub(super) keys: Vec<Key>,
     pub(super) next_try: Instant,
     pub(super) backoff: Backoff,
-    /// Until when an answer that lies too low is asked for again.
+    /// Until when an answer that is too low is requested again.
     pub(super) doubted_until: Option<Instant>,
 }
 
@@ -73,7 +72,7 @@ pub(super) struct Leaving {
 pub(super) struct Session<M> {
     pub(super) shared: Arc<Shared>,
     pub(super) worker: u16,
-    /// Shared with nobody: messages are borrowed from it while the session changes.
+    /// Not shared: messages are borrowed from it while the session changes.
     pub(super) member: Rc<M>,
     pub(super) ledger: Ledger<Key>,
     pub(super) partitions: BTreeMap<Key, Partition>,
@@ -86,42 +85,42 @@ pub(super) struct Session<M> {
     /// Waiting for their table to take inserts again, though their partitions are given up or the
     /// process drains: others' batches are read again instead.
     pub(super) blocked: VecDeque<Work>,
-    /// When to look at those again.
+    /// When to check those again.
     pub(super) next_unblock: Instant,
     /// Waiting for the dead-letter topic.
     pub(super) letters: VecDeque<Work>,
     /// Parts that were refused for their rows, until all before them are done.
     pub(super) refused: Vec<Refused>,
-    /// What the salvage asks. A job whose question has no place in it waits for one.
+    /// The salvage's requests. A job whose request has no place waits for one.
     pub(super) questions: (SyncSender<Question>, Receiver<Question>),
-    /// Questions that wait for a commit.
+    /// Requests that wait for a commit.
     pub(super) to_record: Vec<Question>,
     /// Waiting for the salvage.
     pub(super) salvage: VecDeque<Job>,
     /// Handed back by a full sink, for the next try.
     pub(super) spare_completion: Option<Completion>,
     pub(super) spares: Spares,
-    /// Budget for the next message; none while there is none to be had.
+    /// Budget for the next message; none while the budget is full.
     pub(super) headroom: Option<Reservation>,
-    /// How much that has to be: more while a long message waits.
+    /// Its size: more while a long message waits.
     pub(super) headroom_bytes: u64,
     pub(super) commits: Commits,
-    /// What the broker has last named or confirmed as committed to this session, by partition,
-    /// whoever reads that now. Bounded by the topics' partitions.
+    /// The last commit that the broker named or confirmed to this session, by partition, whoever
+    /// reads it now. Bounded by the topics' partitions.
     pub(super) confirmed: BTreeMap<Key, i64>,
     /// The topics that are being read, in the order of the settings, as far as brokers have said.
     pub(super) topic_ids: TopicIds,
-    /// When to ask for them if no commit does.
+    /// When to request them if no commit does.
     pub(super) next_look: Instant,
     pub(super) joining: Option<Joining>,
     pub(super) leaving: Option<Leaving>,
-    /// When a partition that lacked room may be read again though others still repeat.
+    /// When a partition without room may be read again even if others still repeat.
     pub(super) next_repeat: Instant,
-    /// When to try again where the client could not go to an offset.
+    /// When to retry failed seeks.
     pub(super) next_seek: Instant,
-    /// Until when a gap may be messages that were damaged on their way.
+    /// Until when a gap may come from damaged messages.
     pub(super) damaged_until: Option<Instant>,
-    /// Since when the budget has had no room and nothing was in flight that could make some.
+    /// Since when the budget is full and nothing in flight could free some.
     pub(super) stuck_since: Option<Instant>,
     /// Bytes of columns in all open batches.
     pub(super) open_bytes: usize,
@@ -141,7 +140,7 @@ impl Session<KafkaMember> {
 }
 
 impl<M: Member> Session<M> {
-    /// The session of a member that has just asked to be let in.
+    /// The session of a member that has just asked to join.
     pub(super) fn of(shared: Arc<Shared>, worker: u16, member: M) -> Self {
         let now = member.now();
         let topics = shared.settings.topics.len();

@@ -1,5 +1,4 @@
-//! What a Kafka source is told, resolved from the configuration, and how that is told to
-//! librdkafka.
+//! The settings of a Kafka source, resolved from the configuration, and their form for librdkafka.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Whether the source works, as one sentence over all its workers.
+//! Whether the source works, as one sentence for all its workers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

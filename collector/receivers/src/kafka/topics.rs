@@ -1,10 +1,10 @@
-//! Which topics the names mean: the ids that brokers give topics when they are made.
+//! Topic ids: which topic a name means.
 //!
-//! A topic that is deleted and made again has its old name and another id. The client library goes
-//! on reading it where it was in the old one (librdkafka 2.12, `rd_kafka_topic_metadata_update`:
-//! "an offset reset must be triggered"), so if the new one has grown as far before the next fetch,
-//! its first messages are passed over without a word. The ids tell. The library's safe interface
-//! doesn't have them: like `headers`, this module is unsafe. It decides nothing.
+//! A topic that is deleted and made again has its old name and another id. The client library
+//! continues at the old position (librdkafka 2.12, `rd_kafka_topic_metadata_update`: "an offset
+//! reset must be triggered"), so if the new topic has grown that far before the next fetch, its
+//! first messages are skipped silently. The ids show it. The library's safe interface doesn't have
+//! them: like `headers`, this module is unsafe. It decides nothing.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char};

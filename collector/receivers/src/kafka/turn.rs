@@ -1,10 +1,10 @@
 //! The loop of a worker's session in the group, from joining to leaving.
 //!
-//! The loop serves what happened (answers, rebalances, commits), then either reads one message or
-//! waits. It reads only while everything cut so far was taken by the sink and the budget has room
-//! for another message; otherwise it holds, and when that lasts, pauses its partitions, so that
-//! lag grows and memory doesn't. Nothing in it blocks for longer than [`IDLE_WAIT`], but for
-//! asking the broker for committed offsets ([`super::group`]).
+//! The loop handles events (answers, rebalances, commits), then either reads one message or waits.
+//! It reads only while the sink has taken everything cut so far and the budget has room for another
+//! message; otherwise it waits, and when that lasts, pauses its partitions, so that lag grows and
+//! memory doesn't. Nothing in it blocks for longer than [`IDLE_WAIT`], except asking the broker for
+//! committed offsets ([`super::group`]).
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,18 +15,18 @@ use super::finish::Why;
 use super::member::Member;
 use super::session::{Flow, Session};
 
-/// Dead letters that may wait for their topic before reading stops. A letter is part of a batch of
-/// at most 256, so a few batches may be cut while the topic is away.
+/// Dead letters that may wait for their topic before reading stops. A batch has at most 256 of
+/// them, so a few batches may be cut while the topic is away.
 const MAX_WAITING_LETTERS: usize = 512;
 /// How long the loop waits when nothing is under way.
 const IDLE_WAIT: Duration = Duration::from_millis(100);
 /// How long it waits while inserts are in flight, whose answers don't wake it.
 const BUSY_WAIT: Duration = Duration::from_millis(10);
-/// How long it holds before partitions are paused. Pausing throws away what was fetched, so short
-/// waits for the sink are better sat out.
+/// How long it waits before it pauses partitions. Pausing drops what was fetched, so short waits
+/// for the sink don't pause.
 const PAUSE_AFTER: Duration = Duration::from_millis(500);
-/// How long after damaged messages a gap is looked at again. Damage on the way is over with the
-/// next fetch; damage on a broker's disk is told again within this, and its partition waits.
+/// How long after damaged messages a gap is fetched again. Damage in transit ends with the next
+/// fetch; damage on a broker's disk is reported again within this time, and its partition waits.
 const DAMAGE_TIME: Duration = Duration::from_secs(10);
 
 /// How a session ended.
@@ -34,7 +34,7 @@ const DAMAGE_TIME: Duration = Duration::from_secs(10);
 pub(super) enum Ended {
     /// The process ends; everything that could be finished is, by all its workers.
     Drained,
-    /// librdkafka can't go on with this consumer: a new one has to be made.
+    /// librdkafka can't use this consumer any more: a new one has to be made.
     Fatal(KafkaError),
 }
 
@@ -162,7 +162,7 @@ impl<M: Member> Session<M> {
         }
     }
 
-    /// Errors of polling are news about the connection, or the end of this consumer.
+    /// Errors of polling concern the connection, or end this consumer.
     fn poll_failed(&mut self, error: KafkaError) -> Option<KafkaError> {
         self.shared.status.trouble(self.worker, error.to_string());
         match error {
@@ -185,7 +185,7 @@ impl<M: Member> Session<M> {
         }
     }
 
-    /// Gives everything back and leaves the group (a static member keeps its place in it).
+    /// Gives all partitions up and leaves the group (a static member keeps its place in it).
     pub(super) fn close(mut self, ended: &Ended) {
         let why = match ended {
             Ended::Drained => Why::Deadline,

@@ -1,9 +1,9 @@
-//! Collecting a request's body: under a cap, and within the byte budget from the first byte on.
+//! Collects a request's body: under a cap, and within the byte budget from the first byte on.
 //!
-//! A length that a client declares is never trusted with memory: a buffer grows with what has come.
-//! Bodies that no worker has taken over yet have a share of the budget only. A worker copies what a
-//! body says to where it goes, and the allocator keeps the body's memory for further bodies:
-//! without the share, a burst could leave the budget's size in memory twice.
+//! A declared length never allocates memory: a buffer grows with the bytes that arrive. Bodies that
+//! no worker has taken over yet have only a share of the budget. A worker copies a body's content,
+//! and the allocator keeps the body's memory for further bodies: without the share, a burst could
+//! take the budget twice.
 
 use bytes::{Buf, Bytes};
 use http_body_util::BodyExt;

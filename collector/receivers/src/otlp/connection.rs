@@ -1,8 +1,7 @@
 //! One listener's connections: how many there are, how long each may be silent, and how they end.
 //!
 //! A connection is closed when its TLS handshake or its first request takes too long, when it has
-//! had no request for the idle time, and when the process drains: then it gets to finish what it
-//! has.
+//! had no request for the idle time, and when the process drains: then it may finish its requests.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -35,10 +34,10 @@ use super::service::Service;
 use super::tls::Tls;
 use super::{grpc, http as otlp_http};
 
-/// How long a connection that was told to end may take to do so.
+/// How long a connection may take to end.
 const CLOSING_TIME: Duration = Duration::from_secs(5);
 
-/// After an accept that failed, as when file handles run out, the next is tried this much later.
+/// Delay after a failed accept, as when file handles run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How much a client may send on one stream before it was read, in bytes: enough for a round trip
@@ -69,7 +68,7 @@ const FAULTY_STREAMS: usize = 100;
 /// A dead peer is found by a ping after this much silence, unanswered for half of it.
 const PING_PERIOD: Duration = Duration::from_secs(20);
 
-/// What is spoken on a listener.
+/// A listener's protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// gRPC, over HTTP/2 only.
@@ -104,8 +103,7 @@ pub(crate) struct Host {
 }
 
 impl Listener {
-    /// Accepts until the drain begins, then waits for the connections there are, until its
-    /// deadline.
+    /// Accepts until the drain begins, then waits for open connections, until its deadline.
     pub(crate) async fn serve(self) {
         let Self { socket, host } = self;
         let host = Arc::new(host);
@@ -289,7 +287,7 @@ impl Host {
         settings
     }
 
-    /// Drives a connection to its end, and brings the end about when it is due.
+    /// Drives a connection to its end, and ends it when that is due.
     async fn watch<C>(
         &self,
         connection: C,
@@ -320,7 +318,7 @@ impl Host {
     }
 }
 
-/// Why a connection was closed from here, if it was.
+/// Why the collector closed a connection, if it did.
 fn reason(error: &hyper::Error) -> Option<Closed> {
     let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
     match source.map(io::Error::kind) {
@@ -355,11 +353,11 @@ async fn finish<C: GracefulConnection>(
     timeout(time, drive(connection, turn)).await.unwrap_or(Ok(()))
 }
 
-/// What a request's head asks for.
+/// The target of a request's head.
 enum Asked {
     Grpc(grpc::Call, usize),
     Http(otlp_http::Call, usize),
-    /// Nothing that is here, which is the answer.
+    /// An unknown path: the answer says so.
     Nothing(Box<Response<Reply>>),
 }
 
@@ -395,7 +393,7 @@ impl Asked {
 /// Whether a client speaks HTTP/2 from the start: its preface begins with `PRI`, and no method that
 /// is taken here does. Reads nothing.
 async fn begins_as_http2(stream: &TcpStream) -> io::Result<bool> {
-    /// How soon to look again when only a `P` has come.
+    /// Delay before the next check when only a `P` has come.
     const PAUSE: Duration = Duration::from_millis(10);
     let mut start = [0; 2];
     loop {
@@ -407,7 +405,7 @@ async fn begins_as_http2(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-/// When a connection last had something to do.
+/// When a connection was last active.
 struct Activity {
     epoch: Instant,
     first_request_by: Instant,

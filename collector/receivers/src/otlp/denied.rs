@@ -1,8 +1,8 @@
-//! Why a request was not taken, before it is put into gRPC's or HTTP's words.
+//! Why a request was not taken, before gRPC or HTTP expresses it.
 //!
-//! The one place that decides whether a client may try again: passing trouble always carries a
-//! delay, a fault in the request never does. OTLP clients drop what a code without a way back
-//! answers, so a mistake here is data loss.
+//! The one place that decides whether a client may try again: a temporary failure always carries a
+//! delay, a fault in the request never does. OTLP clients drop data after a code that isn't
+//! retryable, so a mistake here is data loss.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -25,13 +25,13 @@ pub(crate) enum Kind {
     Malformed,
     /// Longer than the limit.
     TooLarge,
-    /// A compression or content type that isn't spoken.
+    /// An unsupported compression or content type.
     Unsupported,
-    /// A signal that goes nowhere here.
+    /// A signal that isn't configured here.
     Unconfigured,
-    /// No room; come back after the delay.
+    /// No room; retry after the delay.
     Full(Duration),
-    /// Not now; come back after the delay.
+    /// Temporary failure; retry after the delay.
     Unavailable(Duration),
 }
 
@@ -70,7 +70,7 @@ impl From<Refused> for Denied {
     }
 }
 
-/// The metric label of what a publisher refused.
+/// The metric label of a publisher's refusal.
 pub(crate) fn reason(refused: &Refused) -> Refusal {
     match refused {
         Refused::Unconfigured(_) => Refusal::Unconfigured,
@@ -80,8 +80,8 @@ pub(crate) fn reason(refused: &Refused) -> Refusal {
     }
 }
 
-/// When a client should come back: one to two seconds, spread so that clients refused together
-/// don't come back together.
+/// Delay before a client's retry: one to two seconds, spread so that clients refused together don't
+/// return together.
 fn retry_delay() -> Duration {
     static TURN: AtomicU64 = AtomicU64::new(0);
     // Steps of the golden ratio fill an interval evenly, whatever the number of steps.

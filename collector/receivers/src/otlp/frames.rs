@@ -1,7 +1,7 @@
-//! Follows HTTP/2 frames and the header blocks in them, byte by byte, and decodes nothing: where
-//! one block ends, how long it is, and whether it adds to the header table.
+//! Follows HTTP/2 frames and their header blocks byte by byte without decoding them: where a block
+//! ends, how long it is, and whether it adds to the header table.
 //!
-//! What is malformed is the library's to find; until it has, nothing here is believed but lengths.
+//! The library finds malformed input; until then only lengths are trusted here.
 
 use std::io;
 

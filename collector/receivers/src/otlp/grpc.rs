@@ -1,7 +1,7 @@
-//! OTLP over gRPC: the three `Export` calls, each unary, spoken directly over HTTP/2.
+//! OTLP over gRPC: the three `Export` calls, each unary, directly over HTTP/2.
 //!
-//! Written by hand because a request has to stay bytes, and because its compression has to be
-//! undone under a cap and off the I/O threads, which a generated server does not offer.
+//! Written by hand because a request has to stay bytes, and because it has to be decompressed under
+//! a cap and off the I/O threads, which a generated server does not offer.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;

@@ -1,9 +1,9 @@
 //! HTTP/2 as it comes off the socket, bounded before the library reads it.
 //!
-//! The library bounds what a header list says, not what it keeps: every unfinished block may have
-//! six frames, the entries of the header table hold on to the buffers that they were read into, and
-//! all that the socket has is read before one request is looked at. Here frames and header blocks
-//! are followed without being decoded, and held to [`BLOCK_FACTOR`], a [`TableRoom`] and a
+//! The library bounds a header list's content, not the memory that it keeps: every unfinished block
+//! may have six frames, the entries of the header table hold on to the buffers they were read into,
+//! and all that the socket has is read before one request is handled. Here frames and header blocks
+//! are followed without being decoded, and limited by [`BLOCK_FACTOR`], a [`TableRoom`] and a
 //! [`Turn`].
 
 use std::io;

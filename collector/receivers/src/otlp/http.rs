@@ -1,7 +1,7 @@
 //! OTLP over HTTP, with bodies in protobuf or JSON: `/v1/traces`, `/v1/logs`, `/v1/metrics`.
 //!
-//! An answer is written the way its request was. 500 is never answered, and 413 only for a request
-//! that is too large in itself: both tell an OTLP client to drop its data.
+//! An answer has its request's format. 500 is never answered, and 413 only for a request that is
+//! too large by itself: after both an OTLP client drops its data.
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};

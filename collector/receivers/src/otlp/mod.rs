@@ -1,10 +1,10 @@
-//! OTLP from clients: gRPC, and HTTP with bodies in protobuf or JSON; checked, counted and handed
+//! OTLP from clients: gRPC, and HTTP with bodies in protobuf or JSON; checked, counted and passed
 //! on as protobuf bytes.
 //!
-//! Sockets are served by the async runtime; compression and checks run on a few threads of their
-//! own. A client is answered when the publisher says that its records are safe. This module decodes
-//! nothing, keeps nothing, and never answers passing trouble with a code that makes a client drop
-//! its records. Its limits are [`millrace_config::OtlpLimits`].
+//! The async runtime serves sockets; a few threads of their own decompress and check. A client is
+//! answered when the publisher reports its records safe. This module decodes nothing, keeps
+//! nothing, and never answers a temporary failure with a code that makes a client drop its records.
+//! Its limits are [`millrace_config::OtlpLimits`].
 
 mod body;
 mod connection;

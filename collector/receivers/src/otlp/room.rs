@@ -1,8 +1,8 @@
-//! What connections take of the byte budget, besides the bodies of their requests.
+//! Bytes of the budget that connections take, besides the bodies of their requests.
 //!
-//! A connection finds room before anything is read from it, and what one holds at most is a named
-//! constant. All connections together have a share of the budget only, so that clients who say
-//! nothing leave room for those who send records. Whoever finds no room is hung up on at once.
+//! A connection reserves room before anything is read from it, and a named constant bounds each
+//! one. All connections together have only a share of the budget, so that idle clients leave room
+//! for those who send records. A connection without room is closed at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -61,15 +61,15 @@ pub(crate) const HEADS_PER_TURN: usize = 8;
 /// its last.
 const HEADS_PER_THREAD: u64 = 2 * HEADS_PER_TURN as u64;
 
-/// Where connections and requests find room.
+/// The room of connections and requests.
 pub(crate) struct Rooms {
     budget: Budget,
     connections: Budget,
     connection_bytes: u64,
     busy_bytes: u64,
     streams_bytes: u64,
-    /// Header lists that have been read and not yet been looked at. A thread has those of one
-    /// connection at a time, and no others: see [`Turn`](super::guard::Turn).
+    /// Header lists that have been read and not yet handled. A thread has only those of one
+    /// connection at a time: see [`Turn`](super::guard::Turn).
     heads_bytes: u64,
     heads: Mutex<Weak<Reservation>>,
 }
@@ -137,10 +137,10 @@ impl Rooms {
         }
     }
 
-    /// What there must be for one connection, with TLS and HTTP/2.
+    /// Checks that one connection, with TLS and HTTP/2, has room.
     ///
     /// # Errors
-    /// The least that the budget would have to have, where it has less.
+    /// The smallest budget that suffices, if this one is smaller.
     pub(crate) fn suffice(&self) -> Result<(), u64> {
         let http2_bytes = IDLE_BYTES + self.busy_bytes + self.streams_bytes;
         let connection_bytes = TLS_BYTES + http2_bytes.max(self.connection_bytes);
@@ -193,7 +193,7 @@ impl Rooms {
 }
 
 impl Http2Room {
-    /// Covers so many open streams; false when there is no room for all of them.
+    /// Reserves room for this many open streams; false when there is not enough for all.
     pub(crate) fn follow(&mut self, streams: usize) -> bool {
         if streams != self.streams {
             let busy_bytes = if streams > 0 { self.busy_bytes } else { 0 };
@@ -207,7 +207,7 @@ impl Http2Room {
         !is_short
     }
 
-    /// Whether so many streams are few enough to be refused one by one.
+    /// Whether this many streams can be refused one by one.
     pub(crate) fn bears(&self, streams: usize) -> bool {
         streams <= self.streams + SHORT_STREAMS
     }

@@ -1,5 +1,4 @@
-//! A worker's buffer: reused from request to request, and covered by the byte budget before it
-//! grows.
+//! A worker's buffer, reused from request to request. The byte budget covers it before it grows.
 
 use millrace_pipeline::budget::{Budget, Reservation};
 use millrace_pipeline::telemetry::Refusal;

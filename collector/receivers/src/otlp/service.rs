@@ -1,7 +1,6 @@
-//! What gRPC and HTTP have in common: a request goes in, and it is delivered, or denied for a
-//! reason.
+//! The common part of gRPC and HTTP: a request is delivered, or denied with a reason.
 //!
-//! Everything a client can make wait is under one deadline per request.
+//! One deadline per request covers everything a client can make wait.
 
 use std::sync::Arc;
 use std::time::Duration;

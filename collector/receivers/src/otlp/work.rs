@@ -1,8 +1,8 @@
-//! The threads that undo compression and JSON, check requests and hand them on: off the I/O
+//! The threads that decompress, translate JSON, check requests and pass them on: off the I/O
 //! threads, few, and with a bounded queue.
 //!
-//! Each thread owns one decompressor and its buffers, all reused, so in steady state a request
-//! costs no allocation here. The buffers are covered by the byte budget like everything else.
+//! Each thread owns one decompressor and its reused buffers, so after warm-up a request costs no
+//! allocation here. The byte budget covers the buffers.
 
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};

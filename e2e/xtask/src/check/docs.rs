@@ -14,6 +14,8 @@ use crate::shell;
 const COLLECTOR_METRICS: &str = "collector/pipeline/src/telemetry.rs";
 /// Likewise those of a reader of files.
 const FILE_METRICS: &str = "collector/pipeline/src/file_metrics.rs";
+/// Likewise those of a reader of the kernel's log.
+const KERNEL_METRICS: &str = "collector/pipeline/src/kernel_metrics.rs";
 /// Likewise those of a watch of pods.
 const POD_METRICS: &str = "collector/pods/src/watch.rs";
 /// Where the operator's are, without `OPERATOR_PREFIX`.
@@ -101,7 +103,7 @@ impl Tree {
                 tree.crates.extend(name.map(|name| name.trim_end_matches('"').to_owned()));
             }
             match path.as_str() {
-                COLLECTOR_METRICS | FILE_METRICS | POD_METRICS => {
+                COLLECTOR_METRICS | FILE_METRICS | KERNEL_METRICS | POD_METRICS => {
                     tree.metrics.extend(quoted(text).map(str::to_owned))
                 }
                 OPERATOR_METRICS => {

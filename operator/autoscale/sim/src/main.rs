@@ -1,5 +1,5 @@
 //! `millrace-sim [DOCS]`: plays all rules on all traces, prints the table, and writes plots and
-//! tables into the given folder: `autoscaling/*.svg`, and `autoscaling.md` between its markers.
+//! tables into the given folder: `autoscaling/*.svg` and `autoscaling/results.md`.
 //! Without a folder it only prints. `--seeds N` sets how many seeds each protocol is played with,
 //! `--trace NAME` plays one trace alone and prints our changes of size.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -13,8 +13,9 @@ use millrace_sim::{plot, report, trace};
 
 /// Seeds for each protocol and trace where none are asked for.
 const SEEDS: u64 = 1;
-const BEGIN: &str = "<!-- tables: written by `make sim` -->";
-const END: &str = "<!-- end of tables -->";
+/// The page's head.
+const HEAD: &str = "# Sizing rules compared: the results\n\n\
+    Written by `make sim`. [What is compared, and how](../autoscaling.md#against-other-rules).\n\n";
 
 fn main() -> ExitCode {
     match work(env::args().skip(1).collect()) {
@@ -64,33 +65,7 @@ fn work(mut args: Vec<String>) -> Result<(), String> {
         fs::write(&path, plot::svg(sheet))
             .map_err(|error| told(&path.display().to_string(), error))?;
     }
-    let page = docs.join("autoscaling.md");
-    let name = page.display().to_string();
-    let text = fs::read_to_string(&page).map_err(|error| told(&name, error))?;
-    let text = put_between(&text, &report::markdown(&sheets))
-        .ok_or_else(|| format!("{name}: lacks the line {BEGIN} or {END}"))?;
-    fs::write(&page, text).map_err(|error| told(&name, error))
-}
-
-/// The page with new tables between its markers.
-fn put_between(text: &str, tables: &str) -> Option<String> {
-    let (before, rest) = text.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n\n{tables}\n{END}{after}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Scenario: a page with markers, and one without. Guarantee: only what is between them
-    /// changes.
-    #[test]
-    fn tables_replace_what_is_between_the_markers() {
-        let page = format!("head\n{BEGIN}\nold\n{END}\nfoot\n");
-        let new = put_between(&page, "new\n").unwrap();
-        assert!(new.starts_with("head\n") && new.ends_with("\nfoot\n"));
-        assert!(new.contains("new") && !new.contains("old"));
-        assert_eq!(put_between("head", "new"), None);
-    }
+    let page = plots.join("results.md");
+    fs::write(&page, format!("{HEAD}{}", report::markdown(&sheets)))
+        .map_err(|error| told(&page.display().to_string(), error))
 }

@@ -135,7 +135,7 @@ pub fn markdown(sheets: &[Sheet]) -> String {
 fn table(out: &mut String, sheet: &Sheet) {
     let Sheet { trace, lines } = sheet;
     let _ = writeln!(out, "### {}\n\n{}\n", trace.name, trace.about);
-    let _ = writeln!(out, "![{}](autoscaling/{}.svg)\n", trace.name, file_name(trace.name));
+    let _ = writeln!(out, "![{}]({}.svg)\n", trace.name, file_name(trace.name));
     let _ = writeln!(out, "| rule | {} |", AXES.join(" | "));
     let _ = writeln!(out, "| --- |{}", " ---: |".repeat(AXES.len()));
     for Line { rule, score, .. } in lines {

@@ -4,7 +4,8 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use millrace_config as config;
 use millrace_crds::v1alpha1::{
     Acknowledge, Compression, ContainersReceiver, EdgeMode, EdgePool, EdgeSettings, FilesReceiver,
-    Multiline, Parse, ParseFormat, PartitionBy, Receivers, StartAt, TimeFormat, Timestamp,
+    KernelReceiver, Multiline, Parse, ParseFormat, PartitionBy, Receivers, StartAt, TimeFormat,
+    Timestamp,
 };
 
 use super::build::PORTS;
@@ -86,6 +87,7 @@ pub(super) fn draft(pool: &EdgePool, images: &Images) -> Result<Draft, Invalid> 
         secrets: &secrets,
         buffer: settings.buffer.as_ref(),
         reads_files: settings.receivers.reads_files(),
+        reads_kernel: settings.receivers.reads_kernel(),
         watches_pods: settings.receivers.watches_pods(),
         drain_seconds: settings.drain_seconds,
         ports: PORTS,
@@ -98,7 +100,7 @@ pub(super) fn draft(pool: &EdgePool, images: &Images) -> Result<Draft, Invalid> 
 /// The collector's settings for the pool.
 fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config, Invalid> {
     let EdgeSettings {
-        receivers: Receivers { otlp, containers, files },
+        receivers: Receivers { otlp, containers, files, kernel },
         acknowledge,
         partition_by,
         compression,
@@ -150,6 +152,7 @@ fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config,
             kafka: None,
             containers: containers.as_ref().map(containers_receiver),
             files: files.iter().map(files_receiver).collect(),
+            kernel: kernel.as_ref().map(|KernelReceiver {}| config::KernelReceiver::default()),
         },
         exporters: config::Exporters { kafka: Some(exporter), clickhouse: None },
         ..config::Config::default()

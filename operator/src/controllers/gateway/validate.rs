@@ -125,6 +125,7 @@ pub(super) fn draft(pool: &GatewayPool, images: &Images) -> Result<Draft, Invali
         secrets: &secrets,
         buffer: None,
         reads_files: false,
+        reads_kernel: false,
         watches_pods: false,
         drain_seconds: settings.drain_seconds,
         ports: &[],

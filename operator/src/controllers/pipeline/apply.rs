@@ -1,6 +1,6 @@
 //! Writes a pipeline's children in order and reads them back.
 //!
-//! Topics and schema are always applied. The edge pool is created after the topics exist, so that
+//! Topics and schema are always applied. An edge pool is created after the topics exist, so that
 //! no broker creates one with defaults. The gateway pool is created or changed only while topics
 //! exist and the tables have the desired revision.
 
@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use millrace_crds::v1alpha1::{
     EdgePool, EdgePoolStatus, GatewayPoolStatus, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
 };
-use millrace_crds::{ConditionType, is_true};
+use millrace_crds::{ConditionType, EdgeName, is_true};
 
 use super::build::Prepared;
 use super::child::{Child, Held};
@@ -25,12 +25,21 @@ pub(super) struct Applied {
     pub(super) topics: Vec<Child>,
     pub(super) schema: Option<Child>,
     pub(super) schema_revision: Option<String>,
-    pub(super) edge: Option<Child>,
-    pub(super) edge_status: EdgePoolStatus,
+    pub(super) edges: Vec<Edge>,
+    pub(super) edges_wanted: usize,
     pub(super) gateway: Option<Child>,
     pub(super) gateway_status: GatewayPoolStatus,
     /// What ended it part of the way.
     pub(super) failure: Option<StepError>,
+}
+
+/// An edge pool after applying.
+#[derive(Debug)]
+pub(super) struct Edge {
+    /// Its name in the pipeline.
+    pub(super) name: EdgeName,
+    pub(super) child: Child,
+    pub(super) status: EdgePoolStatus,
 }
 
 /// Writes what differs. Failures become part of the outcome, so that the status can report them
@@ -52,11 +61,13 @@ async fn write(
     prepared: Prepared,
     applied: &mut Applied,
 ) -> Result<(), StepError> {
-    let Prepared { topics, schema, edge, gateway, labels } = prepared;
+    let Prepared { topics, schema, edges, gateway, labels } = prepared;
+    applied.edges_wanted = edges.len();
     let children = Children::of(context, pipeline)
         .ok_or_else(|| ApplyError::not_stored("TelemetryPipeline"))?;
     let paused = is_paused(pipeline);
     let names: Vec<String> = topics.iter().map(ResourceExt::name_any).collect();
+    let pools: Vec<String> = edges.iter().map(|(_, edge)| edge.name_any()).collect();
 
     let mut missing: Vec<String> = Vec::new();
     for topic in topics {
@@ -78,16 +89,19 @@ async fn write(
     applied.schema_revision = live.status.and_then(|status| status.revision);
     let gateway_gate = (!missing.is_empty()).then(|| missing.join(", "));
 
-    let (live, held) = ensure_edge(&children, edge, paused, edge_gate).await?;
-    applied.edge = Some(Child::of(&live, held));
-    applied.edge_status = live.status.unwrap_or_default();
+    for (name, edge) in edges {
+        let (live, held) = ensure_edge(&children, edge, paused, edge_gate.clone()).await?;
+        let child = Child::of(&live, held);
+        applied.edges.push(Edge { name, child, status: live.status.unwrap_or_default() });
+    }
     let (live, held) = match gateway_gate {
         None => ensure(&children, gateway, paused).await?,
         Some(first) => withhold(&children, gateway, first).await?,
     };
     applied.gateway = Some(Child::of(&live, held));
     applied.gateway_status = live.status.unwrap_or_default();
-    prune(&children, pipeline, &labels, &names).await?;
+    prune::<TelemetryTopic>(&children, pipeline, &labels, &names).await?;
+    prune::<EdgePool>(&children, pipeline, &labels, &pools).await?;
     children.finish().await;
     Ok(())
 }
@@ -103,7 +117,7 @@ async fn withhold<K: Applicable>(
     Ok((ensured.object, held))
 }
 
-/// Writes the edge pool, unless it would be created before its topics. An existing one is always
+/// Writes an edge pool, unless it would be created before its topics. An existing one is always
 /// reconciled: clients depend on it.
 async fn ensure_edge(
     children: &Children<'_>,
@@ -141,21 +155,22 @@ fn tables_are_there(schema: &TelemetrySchema) -> bool {
     is_true(conditions, ConditionType::Ready, generation) || is_at_revision(schema)
 }
 
-/// Deletes the topic objects of signals that were removed (the topics in Kafka stay). Skipped for a
-/// pipeline that was ready at this generation and for which watches show no leftovers.
-async fn prune(
+/// Deletes the topic objects of signals that were removed (the topics in Kafka stay), or edge pools
+/// that were removed (their pods hand over what they have). Skipped for a pipeline that was ready
+/// at this generation and for which watches show no leftovers.
+async fn prune<K: Applicable>(
     children: &Children<'_>,
     pipeline: &TelemetryPipeline,
     labels: &str,
-    topics: &[String],
+    names: &[String],
 ) -> Result<(), ApplyError> {
     let generation = pipeline.metadata.generation.unwrap_or(0);
     let conditions = pipeline.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    let surplus = children.has_more_than::<TelemetryPipeline, TelemetryTopic>(topics.len());
+    let surplus = children.has_more_than::<TelemetryPipeline, K>(names.len());
     if is_true(conditions, ConditionType::Ready, generation) && !surplus {
         return Ok(());
     }
-    let keep: Vec<&str> = topics.iter().map(String::as_str).collect();
-    children.prune::<TelemetryTopic>(labels, &keep).await?;
+    let keep: Vec<&str> = names.iter().map(String::as_str).collect();
+    children.prune::<K>(labels, &keep).await?;
     Ok(())
 }

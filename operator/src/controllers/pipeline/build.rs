@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use kube::api::ObjectMeta;
 use millrace_crds::v1alpha1::{
     DeletionPolicy, EdgePool, EdgePoolSpec, EdgeRolloutSettings, EdgeSignal, GatewayPool,
-    GatewayPoolSpec, GatewaySignal, PipelineSignal, TelemetryPipelineSpec, TelemetrySchema,
-    TelemetrySchemaSpec, TelemetryTopic, TelemetryTopicSpec, TopicSettings,
+    GatewayPoolSpec, GatewaySignal, PipelineEdge, PipelineSignal, TelemetryPipelineSpec,
+    TelemetrySchema, TelemetrySchemaSpec, TelemetryTopic, TelemetryTopicSpec, TopicSettings,
 };
-use millrace_crds::{MANAGED_BY, TopicName};
+use millrace_crds::{EdgeName, MANAGED_BY, TopicName};
 
 use super::validate::Validated;
 
@@ -20,7 +20,8 @@ use super::validate::Validated;
 pub(super) struct Prepared {
     pub(super) topics: Vec<TelemetryTopic>,
     pub(super) schema: TelemetrySchema,
-    pub(super) edge: EdgePool,
+    /// Never empty; each beside its name in the pipeline.
+    pub(super) edges: Vec<(EdgeName, EdgePool)>,
     pub(super) gateway: GatewayPool,
     /// Selects the children of this pipeline.
     pub(super) labels: String,
@@ -32,10 +33,12 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
         kafka,
         clickhouse,
         signals,
-        edge,
+        edges: _,
         gateway,
         collector,
         rollout,
+        // Children have it once the pipeline is deleted.
+        deletion_policy: _,
         shared,
     } = &validated.pipeline.spec;
     let shared = *shared;
@@ -56,17 +59,7 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
             },
             status: None,
         },
-        edge: EdgePool {
-            metadata: metadata(name, name),
-            spec: EdgePoolSpec {
-                kafka: kafka.clone(),
-                signals: signals.map(|_, is| EdgeSignal { topic_name: is.topic_name.clone() }),
-                collector: collector.clone(),
-                rollout: EdgeRolloutSettings { auto_rollback: rollout.auto_rollback },
-                settings: edge.clone(),
-            },
-            status: None,
-        },
+        edges: edges(validated),
         gateway: GatewayPool {
             metadata: metadata(name, name),
             spec: GatewayPoolSpec {
@@ -85,6 +78,26 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
         },
         labels: format!("{COMPONENT_LABEL}={COMPONENT},{INSTANCE_LABEL}={name}"),
     }
+}
+
+/// The edge pools, in the order of the spec.
+fn edges(validated: &Validated<'_>) -> Vec<(EdgeName, EdgePool)> {
+    let spec = &validated.pipeline.spec;
+    let pool = |PipelineEdge { name, settings }: PipelineEdge| {
+        let pool = EdgePool {
+            metadata: metadata(validated.name, &validated.edge(&name)),
+            spec: EdgePoolSpec {
+                kafka: spec.kafka.clone(),
+                signals: spec.signals.map(|_, is| EdgeSignal { topic_name: is.topic_name.clone() }),
+                collector: spec.collector.clone(),
+                rollout: EdgeRolloutSettings { auto_rollback: spec.rollout.auto_rollback },
+                settings,
+            },
+            status: None,
+        };
+        (name, pool)
+    };
+    spec.edge_pools().into_iter().map(pool).collect()
 }
 
 /// The topic and dead-letter topic of each signal.

@@ -4,10 +4,12 @@
 //! newest spec, and `Ready` needs all of them.
 
 use kube::Resource;
-use millrace_crds::v1alpha1::{PodCount, TelemetryPipeline, TelemetryPipelineStatus};
+use millrace_crds::v1alpha1::{
+    PipelineEdgeStatus, PodCount, TelemetryPipeline, TelemetryPipelineStatus,
+};
 use millrace_crds::{ConditionStatus, ConditionType, Reason};
 
-use super::apply::Applied;
+use super::apply::{Applied, Edge};
 use super::child::{Child, Fact};
 use crate::cluster::{is_paused, patch_status};
 use crate::context::Context;
@@ -23,6 +25,8 @@ pub(super) enum Outcome {
     Invalid(Invalid),
     /// The children, as far as applying got.
     Applied(Box<Applied>),
+    /// It is being deleted, and this child must be gone before more can be.
+    Leaving(String),
 }
 
 /// The conditions that make a pipeline ready, in the order in which they come true.
@@ -55,6 +59,14 @@ pub(super) async fn report(
         Outcome::Invalid(invalid) => {
             state_all_false(&mut conditions, invalid.reason, &invalid.message);
         }
+        Outcome::Leaving(first) => {
+            let message = format!(
+                "it is being deleted, and {first} must be gone first; deletionPolicy: Retain ends \
+                 this: topics and tables that are not being deleted yet stay"
+            );
+            state_all_false(&mut conditions, Reason::Waiting, &message);
+            conditions.holds(ConditionType::Progressing, Reason::Waiting, message);
+        }
         Outcome::Applied(applied) => {
             state_facts(&mut conditions, applied);
             // Children that were not reached keep their last report.
@@ -78,7 +90,7 @@ pub(super) async fn report(
     Ok(())
 }
 
-/// Nothing is known to hold: children don't have the spec yet.
+/// Nothing is known to hold: children don't have the spec yet, or are going.
 fn state_all_false(conditions: &mut Conditions, reason: Reason, message: &str) {
     for type_ in REQUIRED {
         conditions.fails(*type_, reason, message);
@@ -92,9 +104,9 @@ fn state_all_false(conditions: &mut Conditions, reason: Reason, message: &str) {
 }
 
 fn state_facts(conditions: &mut Conditions, applied: &Applied) {
-    let Applied { topics, schema, edge, gateway, failure, .. } = applied;
+    let Applied { topics, schema, edges, gateway, failure, .. } = applied;
     let failure = failure.as_ref();
-    let all: Vec<&Child> = topics.iter().chain(schema).chain(edge).chain(gateway).collect();
+    let all: Vec<&Child> = children(applied).collect();
     let ready = ConditionType::Ready;
     let says = |child: &Option<Child>, type_| {
         child.as_ref().map_or_else(|| unseen(failure), |child| child.fact(type_))
@@ -102,6 +114,8 @@ fn state_facts(conditions: &mut Conditions, applied: &Applied) {
     // The schema is come to after all topics.
     let rest = schema.is_none().then(|| unseen(failure));
     let topics = topics.iter().map(|topic| topic.fact(ready)).chain(rest);
+    let rest = (edges.len() < applied.edges_wanted).then(|| unseen(failure));
+    let edges = edges.iter().map(|edge| edge.child.fact(ready)).chain(rest);
     let pods = says(gateway, ConditionType::PodsReady);
     let lag = says(gateway, ConditionType::LagWithinBound);
     let unseen_secrets = failure.filter(|_| gateway.is_none()).map(|it| unseen(Some(it)));
@@ -113,7 +127,7 @@ fn state_facts(conditions: &mut Conditions, applied: &Applied) {
             says(schema, ready),
             "the tables are at the revision asked for",
         ),
-        (ConditionType::EdgeReady, says(edge, ready), "all edge pods are updated and available"),
+        (ConditionType::EdgeReady, first_failing(edges), "all edge pods are updated and available"),
         (ConditionType::GatewayReady, pods, "all gateway pods are updated and available"),
         (ConditionType::LagWithinBound, lag, "lag is within its bound"),
     ];
@@ -212,32 +226,34 @@ fn first_failing(conditions: impl Iterator<Item = Fact>) -> Fact {
     last.unwrap_or(Fact {
         status: ConditionStatus::Unknown,
         reason: Reason::NotObserved,
-        message: "no signal is handled".into(),
+        message: "nothing is asked for".into(),
     })
 }
 
 fn fill(status: &mut TelemetryPipelineStatus, applied: &Applied) {
-    let Applied {
-        topics,
-        schema,
-        schema_revision,
-        edge,
-        edge_status,
-        gateway,
-        gateway_status,
-        failure: _,
-    } = applied;
+    let gateway = &applied.gateway_status;
     let count = |wanted, ready| PodCount { wanted, ready };
-    let at_edge = count(edge_status.replicas, edge_status.ready_replicas);
-    let at_gateway = count(gateway_status.replicas, gateway_status.ready_replicas);
-    let ready = at_edge.ready.saturating_add(at_gateway.ready);
-    let wanted = at_edge.wanted.saturating_add(at_gateway.wanted);
-    status.pods = Some(format!("{ready}/{wanted}"));
-    status.edge = Some(at_edge);
+    let at_gateway = count(gateway.replicas, gateway.ready_replicas);
+    let edges = applied.edges.iter().map(|Edge { name, child: _, status }| PipelineEdgeStatus {
+        name: name.as_str().to_owned(),
+        pods: count(status.replicas, status.ready_replicas),
+        endpoint: status.endpoint.clone(),
+    });
+    status.edges = edges.collect();
+    let pods = status.edges.iter().map(|edge| &edge.pods).chain([&at_gateway]);
+    let sum = pods.fold(PodCount::default(), |sum, pods| {
+        count(sum.wanted.saturating_add(pods.wanted), sum.ready.saturating_add(pods.ready))
+    });
+    status.pods = Some(format!("{}/{}", sum.ready, sum.wanted));
     status.gateway = Some(at_gateway);
-    status.lag.clone_from(&gateway_status.lag);
-    status.schema_revision.clone_from(schema_revision);
-    status.endpoint.clone_from(&edge_status.endpoint);
-    let all = topics.iter().chain(schema).chain(edge).chain(gateway);
-    status.children = all.map(Child::line).collect();
+    status.lag.clone_from(&gateway.lag);
+    status.schema_revision.clone_from(&applied.schema_revision);
+    status.endpoint = status.edges.first().and_then(|edge| edge.endpoint.clone());
+    status.children = children(applied).map(Child::line).collect();
+}
+
+/// All children that were reached.
+fn children(applied: &Applied) -> impl Iterator<Item = &Child> {
+    let Applied { topics, schema, edges, gateway, .. } = applied;
+    topics.iter().chain(schema).chain(edges.iter().map(|edge| &edge.child)).chain(gateway)
 }

@@ -1,6 +1,7 @@
 //! From a pipeline's spec to checked values. Pure: no client. Whatever only a child can check (its
 //! configuration, its Secrets), its own controller checks.
 
+use millrace_crds::EdgeName;
 use millrace_crds::v1alpha1::{Signal, TelemetryPipeline};
 
 use crate::error::Invalid;
@@ -11,11 +12,16 @@ use crate::pool::names::{PoolNames, Role};
 pub(super) struct Validated<'a> {
     /// The pipeline.
     pub(super) pipeline: &'a TelemetryPipeline,
-    /// The name of the pools and the schema: the pipeline's own.
+    /// The name of the gateway pool and the schema: the pipeline's own.
     pub(super) name: &'a str,
 }
 
 impl Validated<'_> {
+    /// The name of an EdgePool.
+    pub(super) fn edge(&self, edge: &EdgeName) -> String {
+        format!("{}-{edge}", self.name)
+    }
+
     /// The name of a signal's TelemetryTopic.
     pub(super) fn topic(&self, signal: Signal) -> String {
         format!("{}-{}", self.name, signal.as_str())
@@ -34,7 +40,10 @@ impl Validated<'_> {
 pub(super) fn validate(pipeline: &TelemetryPipeline) -> Result<Validated<'_>, Invalid> {
     let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
     let name = pipeline.metadata.name.as_deref().unwrap_or_default();
-    // The gateway's names are the longest.
     PoolNames::new(namespace, name, Role::Gateway)?;
-    Ok(Validated { pipeline, name })
+    let validated = Validated { pipeline, name };
+    for edge in pipeline.spec.edge_pools() {
+        PoolNames::new(namespace, &validated.edge(&edge.name), Role::Edge)?;
+    }
+    Ok(validated)
 }

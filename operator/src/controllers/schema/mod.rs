@@ -92,5 +92,5 @@ async fn bring_about(
 async fn leave(context: &Context, schema: &TelemetrySchema) -> Result<Next, StepError> {
     let asked = schema.spec.deletion_policy == DeletionPolicy::Delete;
     let clean = asked.then(|| apply::delete(context, schema));
-    finalizer::leave(context, schema, clean, REMAINS).await
+    finalizer::leave(context, schema, clean, REMAINS, finalizer::CLEANING_MAX).await
 }

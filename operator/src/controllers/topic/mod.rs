@@ -98,5 +98,5 @@ async fn bring_about(
 async fn leave(context: &Context, topic: &TelemetryTopic) -> Result<Next, StepError> {
     let asked = topic.spec.deletion_policy == DeletionPolicy::Delete;
     let clean = asked.then(|| apply::delete(context, topic));
-    finalizer::leave(context, topic, clean, REMAINS).await
+    finalizer::leave(context, topic, clean, REMAINS, finalizer::CLEANING_MAX).await
 }

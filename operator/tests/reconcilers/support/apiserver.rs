@@ -355,6 +355,10 @@ impl State {
     fn patch(&mut self, path: &str, query: &str, body: Value) -> Result<Value, u16> {
         self.writes.push(Write { method: "PATCH".into(), path: path.into() });
         let manager = parameter(query, "fieldManager").ok_or(400u16)?;
+        // An apply that names the object it is about makes no other.
+        if !body["metadata"]["uid"].is_null() && !self.objects.contains_key(path) {
+            return Err(409);
+        }
         let (old, mut applied) = match self.objects.remove(path) {
             Some(stored) => (Some(stored.value), stored.applied),
             None => (None, BTreeMap::new()),

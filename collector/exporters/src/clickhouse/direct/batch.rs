@@ -1,4 +1,4 @@
-//! A cut batch: its requests, kept until every block made of them is answered for.
+//! A cut batch: its requests, kept until every block of them is answered.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};

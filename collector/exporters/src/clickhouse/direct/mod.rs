@@ -1,14 +1,14 @@
 //! OTLP straight into ClickHouse: requests are encoded as they come, batched by rows, bytes and age
 //! across clients, inserted, and answered.
 //!
-//! The small installation's way, with the columns and the inserts of a gateway and no Kafka. A
-//! request is appended to an open batch of its signal on the receiver's own thread; a batch that is
-//! full or old is cut into blocks, which the [`Sink`] stores under a token of their own. By default
-//! a client is answered after that.
+//! This is the small installation's mode, with the columns and the inserts of a gateway and no
+//! Kafka. A request is appended to an open batch of its signal on the receiver's own thread; a
+//! batch that is full or old is cut into blocks, which the [`Sink`] stores under a token of their
+//! own. By default a client is answered after that.
 //!
-//! Bounded: by the byte budget (a request without room is refused with a delay), and by
+//! Bounded by the byte budget (a request without room is refused with a delay), and by
 //! [`MAX_UNFINISHED`] batches per signal, so that a table that takes nothing can't fill the budget
-//! for the others. What nobody waits for any more isn't sent: the client sends it again.
+//! for the others. A request whose client has gone isn't sent: the client sends it again.
 //!
 //! At least once: a client whose answer is lost sends again. Inside the process the same bytes go
 //! with the same token, so ClickHouse's own retries double nothing.

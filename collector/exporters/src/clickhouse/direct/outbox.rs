@@ -1,4 +1,4 @@
-//! Blocks that wait for the sink, and the clock that the publisher's thread sleeps by.
+//! Blocks that wait for the sink, and the timer of the publisher's thread.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

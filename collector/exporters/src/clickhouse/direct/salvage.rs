@@ -1,10 +1,10 @@
-//! Telling good requests from bad ones when ClickHouse refuses an insert for what is in it, and
-//! making inserts smaller that are too much for its memory.
+//! Finds the bad requests when ClickHouse refuses an insert for its content, and splits inserts
+//! that need too much of its memory.
 //!
-//! The refused block's requests are halved and stored part by part until single requests are left;
-//! the good ones are stored, the clients of the others are told how many of their records were not.
-//! One thread does it, for one batch after the other; the neighbours go on meanwhile. The Kafka
-//! receiver halves ranges of offsets and keeps its place in commits: the two share no rule.
+//! The refused block's requests are halved and stored part by part down to single requests; the
+//! good ones are stored, the clients of the others learn how many of their records were not. One
+//! thread does it, for one batch after the other; other batches continue meanwhile. The Kafka
+//! receiver halves ranges of offsets and records its place in commits: the two share no rule.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The thread that owns the disk: what comes is written and synced together, and between two such
-//! batches the sender is given its turn.
+//! The thread that owns the disk: it writes and syncs incoming records together, and runs the
+//! sender between two such batches.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,10 +1,10 @@
 //! The edge's publisher with a buffer on disk for when Kafka is away.
 //!
 //! While Kafka is reached, requests go straight to it. While it isn't, they go to the disk, and
-//! their clients are answered once they are safe there. What is on disk goes to Kafka in the order
-//! in which it came as soon as Kafka is back, beside what comes then, and is acknowledged record by
-//! record: a crash repeats at most what was under way. Nothing waits without bound: the way to the
-//! disk has a limit, the disk has one, and past them clients are told to come back.
+//! their clients are answered once they are synced. When Kafka is back, the disk's records go to it
+//! in order, beside new ones, and are acknowledged one by one: a crash repeats at most those in
+//! flight. Nothing waits without bound: the queue to the disk and the disk have limits, and past
+//! them clients are asked to retry.
 
 mod keeper;
 mod sender;

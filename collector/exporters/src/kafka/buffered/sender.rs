@@ -1,8 +1,7 @@
-//! What is on disk, on its way to Kafka: a window of requests in order, acknowledged from its
-//! front.
+//! Sends the disk's records to Kafka: a window of requests in order, acknowledged from its front.
 //!
 //! Never blocks. When one of them fails, those behind it that arrived are remembered, so that they
-//! are not sent again when reading begins anew at the front.
+//! are not sent again when reading restarts at the front.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;

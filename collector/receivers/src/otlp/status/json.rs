@@ -1,4 +1,4 @@
-//! The same messages in JSON, for clients that speak it: 64-bit numbers are strings there.
+//! The same messages in JSON, where 64-bit numbers are strings.
 
 use millrace_pipeline::publish::Delivered;
 use millrace_wire::Signal;

@@ -1,0 +1,291 @@
+//! A log that gives a record for each read, and a receiver on it.
+//!
+//! The stand-in is a pair of sockets: each datagram is a record. Unlike the kernel it never says
+//! "overwritten": numbers that are missing show it, and `worker.rs` has tests of its own for that.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use millrace_config::Positions;
+use millrace_pipeline::budget::{Budget, Reservation};
+use millrace_pipeline::drain::Drain;
+use millrace_pipeline::publish::{Delivered, Delivery, DeliverySender, Publish, Refused, Request};
+use millrace_pipeline::telemetry::Telemetry;
+use millrace_receivers::kernel::{Log, Machine, Parts, StartError, start};
+use millrace_wire::Signal;
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use prost::Message;
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+
+pub(crate) const BOOT: &str = "8a39e962-6b20-4db4-ad07-2adf3549c91b";
+
+/// Longer than any wait here should take, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the publisher does with requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Script {
+    Deliver,
+    Refuse,
+    /// Takes it and says that it failed.
+    Fail,
+    /// Takes it and doesn't answer.
+    Hold,
+}
+
+/// A record that arrived.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Came {
+    pub(crate) text: String,
+    pub(crate) severity: (i32, String),
+    pub(crate) time_unix_nano: u64,
+    pub(crate) resource: Vec<(String, String)>,
+    attributes: Vec<(String, String)>,
+}
+
+impl Came {
+    pub(crate) fn attribute(&self, key: &str) -> Option<&String> {
+        self.attributes.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+}
+
+#[derive(Debug)]
+struct FakePublisher {
+    script: Mutex<Script>,
+    came: Mutex<Vec<Came>>,
+    held: Mutex<Vec<(DeliverySender, Reservation)>>,
+    tries: Mutex<u64>,
+}
+
+impl Publish for FakePublisher {
+    fn publish(&self, request: Request<'_>) -> Result<Delivery, Refused> {
+        assert_eq!(request.signal, Signal::Logs);
+        assert_eq!(request.reservation.bytes(), request.bytes.len() as u64);
+        *self.tries.lock().unwrap() += 1;
+        let (sender, delivery) = Delivery::pair();
+        match *self.script.lock().unwrap() {
+            Script::Refuse => return Err(Refused::Full),
+            Script::Fail => sender.finish(Err(Refused::Unavailable("told so".into()))),
+            Script::Deliver => {
+                self.came.lock().unwrap().extend(decoded(request.bytes));
+                sender.finish(Ok(Delivered::default()));
+            }
+            Script::Hold => {
+                *self.tries.lock().unwrap() += 1;
+                self.came.lock().unwrap().extend(decoded(request.bytes));
+                self.held.lock().unwrap().push((sender, request.reservation));
+            }
+        }
+        Ok(delivery)
+    }
+
+    fn takes(&self, _: Signal) -> bool {
+        true
+    }
+}
+
+fn decoded(bytes: &[u8]) -> Vec<Came> {
+    let request = ExportLogsServiceRequest::decode(bytes).unwrap();
+    let mut came = Vec::new();
+    for group in request.resource_logs {
+        let resource = attributes(&group.resource.unwrap_or_default().attributes);
+        let records = group.scope_logs.into_iter().flat_map(|scope| scope.log_records);
+        came.extend(records.map(|record| Came {
+            text: text(record.body.as_ref()),
+            severity: (record.severity_number, record.severity_text.clone()),
+            time_unix_nano: record.time_unix_nano,
+            resource: resource.clone(),
+            attributes: attributes(&record.attributes),
+        }));
+    }
+    came
+}
+
+fn attributes(from: &[KeyValue]) -> Vec<(String, String)> {
+    from.iter().map(|one| (one.key.clone(), text(one.value.as_ref()))).collect()
+}
+
+fn text(value: Option<&AnyValue>) -> String {
+    match value.and_then(|value| value.value.as_ref()) {
+        Some(Value::StringValue(text)) => text.clone(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// What the kernel has, and who has it open.
+#[derive(Debug, Default)]
+struct Ring {
+    records: VecDeque<(u64, Vec<u8>)>,
+    reader: Option<UnixDatagram>,
+}
+
+impl Ring {
+    /// All that there is, then whatever comes. A pair holds some 200 records of these tests.
+    fn open(&mut self) -> io::Result<OwnedFd> {
+        let (reads, writes) = UnixDatagram::pair()?;
+        reads.set_nonblocking(true)?;
+        for (_, record) in &self.records {
+            writes.send(record)?;
+        }
+        self.reader = Some(writes);
+        Ok(reads.into())
+    }
+
+    fn write(&mut self, number: u64, record: Vec<u8>) {
+        if let Some(reader) = &self.reader {
+            reader.send(&record).unwrap();
+        }
+        self.records.push_back((number, record));
+    }
+}
+
+pub(crate) struct Rig {
+    folder: TempDir,
+    ring: Arc<Mutex<Ring>>,
+    publisher: Arc<FakePublisher>,
+    telemetry: Arc<Telemetry>,
+    budget: Budget,
+    drain: Drain,
+    running: Option<JoinHandle<bool>>,
+}
+
+impl Rig {
+    pub(crate) fn new() -> Self {
+        let budget = Budget::new(8 << 20);
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            ring: Arc::default(),
+            publisher: Arc::new(FakePublisher {
+                script: Mutex::new(Script::Deliver),
+                came: Mutex::default(),
+                held: Mutex::default(),
+                tries: Mutex::default(),
+            }),
+            telemetry: Arc::new(Telemetry::new(budget.clone(), "0", "system").unwrap()),
+            budget,
+            drain: Drain::new(PATIENCE),
+            running: None,
+        }
+    }
+
+    pub(crate) fn positions(&self) -> PathBuf {
+        self.folder.path().join("positions")
+    }
+
+    pub(crate) fn start(&mut self, boot: &str) -> Result<(), StartError> {
+        let ring = Arc::clone(&self.ring);
+        let log = Log::new("a stand-in", boot, move || ring.lock().unwrap().open());
+        self.start_with(log, Machine::Node("node-1".into()))
+    }
+
+    pub(crate) fn start_with(&mut self, log: Log, machine: Machine) -> Result<(), StartError> {
+        self.telemetry = Arc::new(Telemetry::new(self.budget.clone(), "0", "system").unwrap());
+        self.drain = Drain::new(PATIENCE);
+        *self.publisher.tries.lock().unwrap() = 0;
+        let kernel = start(Parts {
+            log,
+            machine,
+            positions: Positions { directory: self.positions() },
+            budget: self.budget.clone(),
+            drain: self.drain.clone(),
+            telemetry: Arc::clone(&self.telemetry),
+            publisher: Arc::clone(&self.publisher) as _,
+        })?;
+        self.running = Some(tokio::spawn(kernel.run()));
+        Ok(())
+    }
+
+    /// Drains: in order, or with a deadline that has passed. It says that all was confirmed in the
+    /// first case alone.
+    pub(crate) async fn stop(&mut self, in_order: bool) {
+        if in_order {
+            self.drain.begin();
+        } else {
+            self.drain.begin_by(Instant::now());
+        }
+        assert_eq!(self.running.take().unwrap().await.unwrap(), in_order);
+        self.publisher.held.lock().unwrap().clear();
+        assert_eq!(self.budget.used_bytes(), 0, "the budget is given back");
+        self.ring.lock().unwrap().reader = None;
+    }
+
+    /// Records of these numbers.
+    pub(crate) fn write(&self, numbers: impl IntoIterator<Item = u64>) {
+        for number in numbers {
+            let micros = number * 1_000_000;
+            let record = format!("4,{number},{micros},-;record {number}\n DEVICE=+pci:{number}\n");
+            self.write_raw(number, record.into_bytes());
+        }
+    }
+
+    pub(crate) fn write_raw(&self, number: u64, record: Vec<u8>) {
+        self.ring.lock().unwrap().write(number, record);
+    }
+
+    /// Records before this one are gone.
+    pub(crate) fn overwrite(&self, before: u64) {
+        self.ring.lock().unwrap().records.retain(|(number, _)| *number >= before);
+    }
+
+    /// The next read says that the log has ended, which the kernel's never does.
+    pub(crate) fn fail(&self) {
+        let mut ring = self.ring.lock().unwrap();
+        ring.reader.as_ref().unwrap().send(&[]).unwrap();
+        ring.reader = None;
+    }
+
+    pub(crate) fn script(&self, script: Script) {
+        *self.publisher.script.lock().unwrap() = script;
+        *self.publisher.tries.lock().unwrap() = 0;
+    }
+
+    pub(crate) fn tries(&self) -> u64 {
+        *self.publisher.tries.lock().unwrap()
+    }
+
+    pub(crate) fn came(&self) -> Vec<Came> {
+        self.publisher.came.lock().unwrap().clone()
+    }
+
+    /// Of what came, the first are kept in mind.
+    pub(crate) fn forget_after(&self, kept: usize) {
+        self.publisher.came.lock().unwrap().truncate(kept);
+    }
+
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let text = self.telemetry.render().unwrap();
+        let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    }
+
+    pub(crate) async fn until(&self, holds: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !holds(self) {
+            let came = self.came().len();
+            assert!(Instant::now() < deadline, "{came} records, {} tries", self.tries());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits until exactly the records of these numbers came, in this order.
+    pub(crate) async fn until_texts(&self, numbers: impl IntoIterator<Item = u64>) {
+        let texts: Vec<String> = numbers.into_iter().map(|n| format!("record {n}")).collect();
+        self.until(|rig| rig.came().len() >= texts.len()).await;
+        let came: Vec<String> = self.came().into_iter().map(|record| record.text).collect();
+        assert_eq!(came, texts);
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.drain.begin_by(Instant::now());
+    }
+}

@@ -1,0 +1,121 @@
+//! Tests of `kernel.rs`: what is passed by, taken, and counted as lost.
+
+use super::*;
+
+const BOOT: &str = "8a39e962-6b20-4db4-ad07-2adf3549c91b";
+
+fn at(next: u64) -> KernelPosition {
+    KernelPosition { boot: BOOT.into(), next }
+}
+
+/// Numbers that are taken of those that a log has, and how many are lost.
+fn read(log: &mut KernelLog, numbers: impl IntoIterator<Item = u64>) -> (Vec<u64>, u64) {
+    let (mut taken, mut sum) = (Vec::new(), 0);
+    for number in numbers {
+        if let Met::New { lost } = log.met(number) {
+            taken.push(number);
+            sum += lost;
+        }
+    }
+    (taken, sum)
+}
+
+/// Scenario: a first start; the log's first records are overwritten already. Guarantee: all that
+/// there is is taken from the oldest, and nothing is called lost.
+#[test]
+fn a_first_start_takes_everything_from_the_oldest() {
+    let (mut log, begins) = KernelLog::new(BOOT, None);
+    assert_eq!((begins, log.position()), (Begins::Oldest, None));
+    assert!(log.drained(), "an empty log is no contradiction");
+    assert_eq!(read(&mut log, 700..705), ((700..705).collect(), 0));
+    assert_eq!(log.position(), Some(at(705)));
+}
+
+/// Scenario: a start with a position, of which the log has records before and after, none after,
+/// or none before any more. Guarantee: what is on record is passed by, the rest is taken once, and
+/// what was overwritten between is counted by its numbers.
+#[test]
+fn a_restart_goes_on_behind_the_position_and_counts_what_is_missing() {
+    for (has, taken, lost) in
+        [(0..12, 10..12, 0), (4..10, 10..10, 0), (10..12, 10..12, 0), (15..17, 15..17, 5)]
+    {
+        let (mut log, begins) = KernelLog::new(BOOT, Some(at(10)));
+        assert_eq!(begins, Begins::At(10));
+        assert_eq!(read(&mut log, has.clone()), (taken.collect(), lost), "{has:?}");
+        assert!(log.drained());
+        assert_eq!(log.position(), Some(at(has.end)));
+    }
+}
+
+/// Scenario: while a log is read, records are overwritten: its numbers jump, twice. Guarantee: each
+/// jump counts for as many as are missing.
+#[test]
+fn a_jump_of_the_numbers_is_so_many_lost() {
+    let (mut log, _) = KernelLog::new(BOOT, None);
+    assert_eq!(read(&mut log, [3, 4, 9, 10, 12]), (vec![3, 4, 9, 10, 12], 5));
+    log.met_unnumbered();
+    assert_eq!(read(&mut log, [14, 15]), (vec![14, 15], 0), "a record without one had 13");
+}
+
+/// Scenario: the position is of another boot, and the log's first two records are overwritten.
+/// Guarantee: reading begins with the oldest, and the two are counted.
+#[test]
+fn another_boot_begins_at_its_oldest_record() {
+    let other = KernelPosition { boot: "another".into(), next: 4000 };
+    let (mut log, begins) = KernelLog::new(BOOT, Some(other));
+    assert_eq!(begins, Begins::AnotherBoot);
+    assert_eq!(read(&mut log, 2..5), (vec![2, 3, 4], 2));
+    assert_eq!(log.position(), Some(at(5)));
+}
+
+/// Scenario: a position of this boot that lies beyond all that the log has. Guarantee: it is told,
+/// and once opened again the log is read from its oldest record: nothing is skipped.
+#[test]
+fn a_position_beyond_the_log_is_not_believed() {
+    let (mut log, _) = KernelLog::new(BOOT, Some(at(100)));
+    assert_eq!(read(&mut log, 5..9), (vec![], 0));
+    assert!(!log.drained());
+    log.reopened();
+    assert_eq!(read(&mut log, 5..9), (vec![5, 6, 7, 8], 0));
+    assert!(log.drained());
+}
+
+/// Scenario: a log is opened again after some was taken, and after none was. Guarantee: what was
+/// taken is passed by.
+#[test]
+fn a_log_that_is_opened_again_repeats_nothing() {
+    let (mut log, _) = KernelLog::new(BOOT, None);
+    log.reopened();
+    assert_eq!(read(&mut log, 0..4), (vec![0, 1, 2, 3], 0));
+    log.reopened();
+    assert_eq!(read(&mut log, 1..6), (vec![4, 5], 0));
+    assert_eq!(read(&mut log, [2]), (vec![2], 0), "a number that goes back is not skipped");
+}
+
+/// Scenario: a document is cut at every length, and has every byte changed; there is one before it,
+/// or none, or a torn one. Guarantee: none of them is used; what is said names what is done.
+#[test]
+fn a_torn_or_changed_position_is_never_used() {
+    let (whole, before) = (at(700).document(), at(300).document());
+    let mut bad: Vec<Vec<u8>> = (0..whole.len()).map(|cut| whole[..cut].to_vec()).collect();
+    bad.extend((0..whole.len()).map(|at| {
+        let mut changed = whole.clone();
+        changed[at] ^= 0x20;
+        changed
+    }));
+    for bad in bad {
+        let (position, resort) = recall_kernel(Some(&bad), Some(&before));
+        assert_eq!(position, Some(at(300)));
+        let said = resort.unwrap().to_string();
+        assert!(said.contains("written before it is used"), "{said}");
+        for previous in [None, Some(&bad[..])] {
+            let (position, resort) = recall_kernel(Some(&bad), previous);
+            assert_eq!(position, None);
+            let said = resort.unwrap().to_string();
+            assert!(said.contains("begins with the oldest"), "{said}");
+        }
+    }
+    assert_eq!(recall_kernel(Some(&whole), Some(&before)), (Some(at(700)), None));
+    assert_eq!(recall_kernel(None, Some(&before)), (Some(at(300)), None));
+    assert_eq!(recall_kernel(None, None), (None, None));
+}
