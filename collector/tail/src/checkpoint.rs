@@ -167,19 +167,46 @@ impl Recalled {
 /// if the present one can't be used.
 #[must_use]
 pub fn recall(present: Option<&[u8]>, previous: Option<&[u8]>) -> (Recalled, Option<Resort>) {
-    let previous = previous.map(read);
-    let error = match present.map(read) {
-        Some(Ok(body)) => return (Recalled { body, all: false }, None),
+    match newest(present, previous, read) {
+        Newest::Present(body) => (Recalled { body, all: false }, None),
+        Newest::Previous(body, error) => {
+            (Recalled { body, all: false }, error.map(Resort::Previous))
+        }
+        Newest::Unreadable(error) => {
+            (Recalled { body: Body::default(), all: true }, Some(Resort::Beginning(error)))
+        }
+        Newest::Absent => (Recalled::nothing(), None),
+    }
+}
+
+/// The newest of two documents that can be read, and what was wrong with the present one.
+pub(crate) enum Newest<T> {
+    /// The present one is whole.
+    Present(T),
+    /// The one before it is used. Without an error there is no present one: a process that ends
+    /// between two renames leaves none.
+    Previous(T, Option<CheckpointError>),
+    /// There are some, and none can be read.
+    Unreadable(CheckpointError),
+    /// There is none.
+    Absent,
+}
+
+/// Reads the present document, or the one before it if that can't be.
+pub(crate) fn newest<T>(
+    present: Option<&[u8]>,
+    previous: Option<&[u8]>,
+    read: impl Fn(&[u8]) -> Result<T, CheckpointError>,
+) -> Newest<T> {
+    let error = match present.map(&read) {
+        Some(Ok(whole)) => return Newest::Present(whole),
         Some(Err(error)) => Some(error),
         None => None,
     };
-    match (previous, error) {
-        // A process that ends between two renames leaves no present one, and the previous is whole.
-        (Some(Ok(body)), error) => (Recalled { body, all: false }, error.map(Resort::Previous)),
-        (_, Some(error)) | (Some(Err(error)), None) => {
-            (Recalled { body: Body::default(), all: true }, Some(Resort::Beginning(error)))
-        }
-        (None, None) => (Recalled::nothing(), None),
+    match (previous.map(read), error) {
+        (Some(Ok(whole)), error) => Newest::Previous(whole, error),
+        (_, Some(error)) | (Some(Err(error)), None) => Newest::Unreadable(error),
+        (None, None) => Newest::Absent,
     }
 }
 
@@ -292,4 +319,4 @@ pub(crate) fn content<T: DeserializeOwned>(body: &[u8]) -> Result<T, CheckpointE
 
 #[cfg(test)]
 #[path = "../tests/unit/checkpoint.rs"]
-mod tests;
+pub(crate) mod tests;

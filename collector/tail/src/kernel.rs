@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::{CheckpointError, content, seal, unseal};
+use crate::checkpoint::{CheckpointError, Newest, content, newest, seal, unseal};
 
 /// The first word of a document.
 const NAME: &str = "millrace-kernel-position";
@@ -60,17 +60,11 @@ pub fn recall_kernel(
     present: Option<&[u8]>,
     previous: Option<&[u8]>,
 ) -> (Option<KernelPosition>, Option<KernelResort>) {
-    let previous = previous.map(KernelPosition::read);
-    let error = match present.map(KernelPosition::read) {
-        Some(Ok(position)) => return (Some(position), None),
-        Some(Err(error)) => Some(error),
-        None => None,
-    };
-    match (previous, error) {
-        // A process that ends between two renames leaves no present one, and the previous is whole.
-        (Some(Ok(position)), error) => (Some(position), error.map(KernelResort::Previous)),
-        (_, Some(error)) | (Some(Err(error)), None) => (None, Some(KernelResort::Oldest(error))),
-        (None, None) => (None, None),
+    match newest(present, previous, KernelPosition::read) {
+        Newest::Present(position) => (Some(position), None),
+        Newest::Previous(position, error) => (Some(position), error.map(KernelResort::Previous)),
+        Newest::Unreadable(error) => (None, Some(KernelResort::Oldest(error))),
+        Newest::Absent => (None, None),
     }
 }
 

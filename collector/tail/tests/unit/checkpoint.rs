@@ -21,6 +21,16 @@ fn document(offset: u64) -> Vec<u8> {
     written(Position::at(offset))
 }
 
+/// A document cut at every length, and with every byte changed.
+pub(crate) fn torn_or_changed(whole: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let torn = (0..whole.len()).map(|cut| whole[..cut].to_vec());
+    torn.chain((0..whole.len()).map(|at| {
+        let mut changed = whole.to_vec();
+        changed[at] ^= 0x20;
+        changed
+    }))
+}
+
 fn committed(recalled: Recalled) -> Vec<Position> {
     let texts = recalled.into_texts(|_| Some(0), &mut Names::default());
     texts.iter().map(|text| text.committed).collect()
@@ -35,13 +45,7 @@ fn offsets(recalled: Recalled) -> Vec<u64> {
 #[test]
 fn a_torn_or_changed_document_is_never_used() {
     let (whole, before) = (document(700), document(300));
-    let mut bad: Vec<Vec<u8>> = (0..whole.len()).map(|cut| whole[..cut].to_vec()).collect();
-    bad.extend((0..whole.len()).map(|at| {
-        let mut changed = whole.clone();
-        changed[at] ^= 0x20;
-        changed
-    }));
-    for bad in bad {
+    for bad in torn_or_changed(&whole) {
         let (recalled, resort) = recall(Some(&bad), Some(&before));
         let said = resort.unwrap().to_string();
         assert!(said.contains("written before them are used"), "{said}");

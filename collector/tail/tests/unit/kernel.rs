@@ -1,6 +1,7 @@
 //! Tests of `kernel.rs`: what is passed by, taken, and counted as lost.
 
 use super::*;
+use crate::checkpoint::tests::torn_or_changed;
 
 const BOOT: &str = "8a39e962-6b20-4db4-ad07-2adf3549c91b";
 
@@ -97,13 +98,7 @@ fn a_log_that_is_opened_again_repeats_nothing() {
 #[test]
 fn a_torn_or_changed_position_is_never_used() {
     let (whole, before) = (at(700).document(), at(300).document());
-    let mut bad: Vec<Vec<u8>> = (0..whole.len()).map(|cut| whole[..cut].to_vec()).collect();
-    bad.extend((0..whole.len()).map(|at| {
-        let mut changed = whole.clone();
-        changed[at] ^= 0x20;
-        changed
-    }));
-    for bad in bad {
+    for bad in torn_or_changed(&whole) {
         let (position, resort) = recall_kernel(Some(&bad), Some(&before));
         assert_eq!(position, Some(at(300)));
         let said = resort.unwrap().to_string();
