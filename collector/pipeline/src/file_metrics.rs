@@ -46,16 +46,8 @@ impl FileMetrics {
     /// # Errors
     /// When a name is taken.
     pub fn register(telemetry: &Telemetry) -> Result<Self, TelemetryError> {
-        let gauge = |name: &str, help: &str| -> Result<IntGauge, TelemetryError> {
-            let metric = IntGauge::new(name, help)?;
-            telemetry.register(Box::new(metric.clone()))?;
-            Ok(metric)
-        };
-        let counter = |name: &str, help: &str| -> Result<IntCounter, TelemetryError> {
-            let metric = IntCounter::new(name, help)?;
-            telemetry.register(Box::new(metric.clone()))?;
-            Ok(metric)
-        };
+        let gauge = |name, help| telemetry.gauge(name, help);
+        let counter = |name, help| telemetry.counter(name, help);
         let parse_failed = IntCounterVec::new(
             Opts::new(
                 "millrace_files_parse_failed_total",

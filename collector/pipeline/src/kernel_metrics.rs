@@ -25,11 +25,7 @@ impl KernelMetrics {
     /// # Errors
     /// When a name is taken.
     pub fn register(telemetry: &Telemetry) -> Result<Self, TelemetryError> {
-        let counter = |name: &str, help: &str| -> Result<IntCounter, TelemetryError> {
-            let metric = IntCounter::new(name, help)?;
-            telemetry.register(Box::new(metric.clone()))?;
-            Ok(metric)
-        };
+        let counter = |name, help| telemetry.counter(name, help);
         Ok(Self {
             records: counter("millrace_kernel_records_total", "Records of the kernel's log read.")?,
             lost: counter(

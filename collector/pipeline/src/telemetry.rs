@@ -364,6 +364,26 @@ impl Telemetry {
         Ok(self.registry.register(collector)?)
     }
 
+    /// Makes and adds a part's own counter.
+    ///
+    /// # Errors
+    /// When its name is taken.
+    pub fn counter(&self, name: &str, help: &str) -> Result<IntCounter, TelemetryError> {
+        let metric = IntCounter::new(name, help)?;
+        self.register(Box::new(metric.clone()))?;
+        Ok(metric)
+    }
+
+    /// Makes and adds a part's own gauge.
+    ///
+    /// # Errors
+    /// When its name is taken.
+    pub fn gauge(&self, name: &str, help: &str) -> Result<IntGauge, TelemetryError> {
+        let metric = IntGauge::new(name, help)?;
+        self.register(Box::new(metric.clone()))?;
+        Ok(metric)
+    }
+
     /// Everything, in the Prometheus text format.
     ///
     /// # Errors

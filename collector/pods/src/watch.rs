@@ -184,24 +184,20 @@ fn known(number: usize) -> i64 {
 
 impl Metrics {
     fn register(telemetry: &Telemetry) -> Result<Self, TelemetryError> {
-        let metrics = Self {
-            known: IntGauge::new(
+        Ok(Self {
+            known: telemetry.gauge(
                 "millrace_pods_known",
                 "Pods of this node whose labels are known, with those gone a short while ago.",
             )?,
-            failed: IntCounter::new(
+            failed: telemetry.counter(
                 "millrace_pods_watch_failed_total",
                 "Times that the API server could not be asked about pods, or told what can't be \
                  read.",
             )?,
-            left_out: IntCounter::new(
+            left_out: telemetry.counter(
                 "millrace_pods_left_out_total",
                 "Labels and annotations, and pods, for which there was no room.",
             )?,
-        };
-        telemetry.register(Box::new(metrics.known.clone()))?;
-        telemetry.register(Box::new(metrics.failed.clone()))?;
-        telemetry.register(Box::new(metrics.left_out.clone()))?;
-        Ok(metrics)
+        })
     }
 }
