@@ -161,8 +161,8 @@ impl Worker {
             return;
         }
         self.listened_at = Some(now);
-        self.finder.watch.listen(now);
         if !is_over(self.looked_at, self.look_interval) {
+            self.finder.watch.listen(now);
             return;
         }
         let looked = self.look_if_needed(now);
