@@ -129,10 +129,7 @@ async fn a_buffer_has_a_volume_that_holds_it() {
         }
         world.server.put(POOL, wanted);
         settle(&world).await;
-        let paths = world.server.paths();
-        let path = paths.iter().find(|path| path.contains("/configmaps/")).unwrap();
-        let text = world.server.get(path).unwrap()["data"]["collector.yaml"].clone();
-        let settings = millrace_config::Config::load(text.as_str().unwrap()).unwrap();
+        let settings = collector_settings(&world);
         let millrace_config::Mode::Edge { kafka, .. } = settings.mode else { panic!("no edge") };
         let buffer = kafka.buffer.unwrap();
         assert_eq!((buffer.max_bytes.get(), buffer.drain), (2 << 30, true));
@@ -175,10 +172,7 @@ async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
     world.server.put(POOL, wanted);
     let daemon_set = DEPLOYMENT.replace("deployments", "daemonsets");
     world.reconcile::<EdgePools>(POOL).await.unwrap();
-    let paths = world.server.paths();
-    let path = paths.iter().find(|path| path.contains("/configmaps/")).unwrap();
-    let text = world.server.get(path).unwrap()["data"]["collector.yaml"].clone();
-    let settings = millrace_config::Config::load(text.as_str().unwrap()).unwrap();
+    let settings = collector_settings(&world);
     let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
     assert_eq!(sources.names(), "otlp, containers, files");
     let logs = sources.logs.unwrap();
@@ -255,10 +249,7 @@ async fn a_pool_that_reads_a_nodes_kernel_is_privileged_and_its_tries_are_not() 
     world.server.put(POOL, wanted);
     let daemon_set = DEPLOYMENT.replace("deployments", "daemonsets");
     world.reconcile::<EdgePools>(POOL).await.unwrap();
-    let paths = world.server.paths();
-    let path = paths.iter().find(|path| path.contains("/configmaps/")).unwrap();
-    let text = world.server.get(path).unwrap()["data"]["collector.yaml"].clone();
-    let settings = millrace_config::Config::load(text.as_str().unwrap()).unwrap();
+    let settings = collector_settings(&world);
     let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
     assert_eq!(sources.names(), "otlp, kernel");
     let logs = sources.logs.unwrap();
