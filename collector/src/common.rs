@@ -108,7 +108,7 @@ pub(crate) struct Common {
     pub(crate) drain: Drain,
     pub(crate) readiness: Readiness,
     /// Ready once every other part is registered: probes are answered before that, and a process
-    /// without parts would have nothing that speaks against its being ready.
+    /// without parts would be ready at once.
     pub(crate) starting: Part,
     pub(crate) telemetry: Arc<Telemetry>,
 }

@@ -99,7 +99,7 @@ impl Signals {
 pub(crate) async fn end_past_deadline(drain: Drain) {
     drain.begun().await;
     let limit = drain.remaining() + PAST_DEADLINE;
-    // A thread of its own: what hangs may be what would wake a task.
+    // A thread of its own: the runtime itself may hang.
     let waits = thread::Builder::new().name("deadline".to_owned()).spawn(move || {
         thread::sleep(limit);
         tracing::error!("a part has not ended at the deadline: ending the process without it");

@@ -94,7 +94,7 @@ pub(crate) fn run(path: &Path) -> ExitCode {
     }
 }
 
-/// Reads and judges the settings, and says all that is wrong with them.
+/// Reads and checks the settings, and reports all that is wrong with them.
 pub(crate) fn load(path: &Path) -> Result<Checked, ExitCode> {
     let complain = |problems: &[String]| {
         for problem in problems {

@@ -1,5 +1,5 @@
 //! Where an edge's records come from: starts each source that the settings give, and ends them with
-//! the drain. It knows no exporter: sources hand over to whatever publishes.
+//! the drain. It knows no exporter: sources hand requests to any publisher.
 
 use std::env;
 use std::fs;

@@ -52,7 +52,7 @@ pub trait Disk {
     /// Returns when all that was appended to the file is safe.
     ///
     /// # Errors
-    /// When that can't be said. Some of it may never be safe then, whatever is tried.
+    /// When that isn't known. Some of it may then never be safe, whatever is tried.
     fn sync(&mut self, file: u64) -> io::Result<()>;
 
     /// Returns when all that was made and removed is so after a crash too.

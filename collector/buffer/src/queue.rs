@@ -18,7 +18,7 @@ struct Segment {
     dirty: bool,
 }
 
-/// Where reading goes on.
+/// Where reading continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cursor {
     file: u64,
@@ -62,7 +62,7 @@ pub struct Queue<D> {
     damaged_records: u64,
 }
 
-/// What lies at a place of a segment.
+/// What is at a place of a segment.
 enum Step {
     Frame(Header),
     /// The end, or bytes that are no frame.
@@ -100,7 +100,7 @@ impl<D: Disk> Queue<D> {
         let mut recovery = Recovery::default();
         let mut files = self.disk.list()?;
         files.sort_unstable();
-        // Headers alone first: an acknowledgement may lie anywhere behind what it speaks of.
+        // Headers alone first: an acknowledgement may be anywhere behind its record.
         for file in files {
             let end = self.disk.length(file)?;
             let mut segment = Segment { file, length: 0, next_number: 0, dirty: false };
@@ -346,7 +346,7 @@ impl<D: Disk> Queue<D> {
     }
 
     fn write_ack(&mut self) -> io::Result<()> {
-        // With nothing left a long segment goes early, so that an idle queue is a small one.
+        // With nothing left a long segment is removed early, so that an idle queue is small.
         let nothing_left = self.head == self.next_number;
         let share = if nothing_left { 4 } else { 1 };
         let full = |segment: &Segment| segment.length >= self.limits.segment_bytes / share;
@@ -480,7 +480,7 @@ impl<D: Disk> Queue<D> {
         }
     }
 
-    /// What lies at `offset` of a segment that ends at `end`.
+    /// What is at `offset` of a segment that ends at `end`.
     fn step(&mut self, file: u64, offset: u64, end: u64) -> io::Result<Step> {
         if offset + HEADER_BYTES as u64 > end {
             return Ok(Step::End);

@@ -61,7 +61,7 @@ pub(crate) struct Before {
     pub(crate) written_bytes: u64,
 }
 
-/// Numbers that tell groups apart within a set, ever increasing; 0 is none.
+/// Serial numbers of groups within a set, increasing; 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Serials {
     pub(crate) resource: u64,

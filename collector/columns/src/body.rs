@@ -17,7 +17,7 @@ pub enum Compression {
     Lz4,
 }
 
-/// A piece of this size or more is compressed where it lies. Below it, a frame of its own would
+/// A piece of this size or more is compressed in place. Below it, a frame of its own would
 /// cost more in headers and lost context than copying it does.
 const DIRECT_BYTES: usize = 64 * 1024;
 

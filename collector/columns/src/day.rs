@@ -13,7 +13,7 @@ impl Day {
         Self((ticks / NANOS_PER_DAY) as u16)
     }
 
-    /// The day as `toDate(toDateTime(...))` gives it: by way of seconds in 32 bits.
+    /// The day as `toDate(toDateTime(...))` gives it: through seconds in 32 bits.
     #[inline]
     pub(crate) fn by_seconds(ticks: i64) -> Self {
         Self(((ticks / NANOS_PER_SECOND) as u32 / SECONDS_PER_DAY) as u16)

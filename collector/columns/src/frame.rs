@@ -90,7 +90,7 @@ pub fn checksum(bytes: &[u8]) -> [u8; 16] {
 mod tests {
     use super::*;
 
-    /// Sums that the server's own implementation gives (by way of its Python binding).
+    /// Sums that the server's own implementation gives (through its Python binding).
     #[test]
     fn checksums_are_the_servers() {
         let numbers: Vec<u8> = (0..200).collect();

@@ -4,7 +4,7 @@
 use millrace_wire::otlp::{AnyValue, KeyValue, Repeated};
 use millrace_wire::protobuf::Fault;
 
-/// Deepest nesting written out; what lies deeper is written as `null`. The edge refuses such
+/// Deepest nesting written out; what is deeper is written as `null`. The edge refuses such
 /// requests at the same depth, so this only guards the stack against what others wrote to Kafka.
 const MAX_DEPTH: u32 = millrace_wire::limits::NESTING_DEPTH;
 

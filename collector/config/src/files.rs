@@ -73,7 +73,7 @@ section! {
 
 section! {
     /// What of a record's text becomes fields of the record. A text that doesn't have the format is
-    /// a record as it stands, and counted.
+    /// a record as it is, and counted.
     pub struct Parse {
         /// What the text is taken for.
         pub format: ParseFormat = ParseFormat::None,

@@ -1,4 +1,4 @@
-//! Where each field of a document stands, so that a rule over several fields can name a line.
+//! Where each field of a document is, so that a rule over several fields can name a line.
 //!
 //! Reads the text a second time, as events. It builds nothing from them but positions, and a text
 //! it cannot read has no positions: the first reading has then already said what is wrong.
@@ -74,7 +74,7 @@ impl Lines {
         }
     }
 
-    /// Where a field stands, or, when it is not written, where its nearest written parent does.
+    /// Where a field is, or, when it is not written, where its nearest written parent is.
     pub(crate) fn position(&self, field: &str) -> Option<(usize, usize)> {
         let mut path = field;
         loop {

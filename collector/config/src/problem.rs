@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Problem {
     /// The field's path, such as `receivers.otlp.grpc.address`; empty for the document as a whole.
     pub field: String,
-    /// The line it stands on, from 1, and the column, from 1; none where the document has no text
+    /// Its line, from 1, and the column, from 1; none where the document has no text
     /// or the field is not written in it.
     pub position: Option<(usize, usize)>,
     /// What is wrong and what to write instead.

@@ -48,7 +48,7 @@ pub enum DeadLetterError {
         /// How long was waited.
         seconds: u64,
     },
-    /// No letter lies there.
+    /// There is no letter at this place.
     #[error("topic {topic} has no letter at {place}; `list` says which it has")]
     Absent {
         /// The topic.
@@ -66,7 +66,7 @@ pub enum DeadLetterError {
         from: TopicName,
         /// The letter.
         place: Place,
-        /// Where it should have gone.
+        /// Its destination.
         to: TopicName,
         /// Why.
         code: Code,

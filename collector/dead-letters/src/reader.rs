@@ -26,7 +26,7 @@ use crate::sent::{self, Sent};
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long messages that are there may fail to come.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How long one look for a message takes.
+/// How long one poll for a message takes.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Where letters lie and how to get there.
@@ -54,7 +54,7 @@ pub struct DeadLetterTopic {
 /// A letter, whole.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// Where it lies.
+    /// Its place.
     pub place: Place,
     /// The record's own time, in milliseconds since 1970.
     pub at_millis: Option<i64>,
@@ -68,7 +68,7 @@ pub struct Found {
     pub payload: Vec<u8>,
 }
 
-/// What lies in a dead-letter topic.
+/// What a dead-letter topic holds.
 pub(crate) enum Item {
     Letter(Box<Found>),
     /// Letters of this partition that were sent again.
@@ -143,7 +143,7 @@ impl Reader {
         self.read(topic, &starts, ends, each)
     }
 
-    /// Reads one letter. None when no letter lies there.
+    /// Reads one letter. None when there is none at its place.
     pub(crate) fn read_one(
         &self,
         topic: &DeadLetterTopic,
@@ -241,7 +241,7 @@ impl Reader {
     }
 }
 
-/// Whether the client library goes on by itself.
+/// Whether the client library continues by itself.
 fn passes(error: &KafkaError) -> bool {
     matches!(
         error.rdkafka_error_code(),

@@ -169,7 +169,7 @@ impl Run<'_> {
     }
 
     /// The topic a letter comes from, if that is the one it should come from: a letter is text that
-    /// others may have written, and must not choose where it goes.
+    /// others may have written, and must not choose its destination.
     fn source(&self, found: &Found) -> Option<TopicName> {
         let known = self.topic.source.as_ref()?;
         (found.letter.source_topic.as_deref() == Some(known.as_str())).then(|| known.clone())

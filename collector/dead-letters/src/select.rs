@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use millrace_pipeline::dead_letter::Letter;
 use millrace_wire::Signal;
 
-/// Where a letter lies in its topic.
+/// A letter's place in its topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The partition, 0 or more.

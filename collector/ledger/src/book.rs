@@ -97,7 +97,7 @@ impl<K: Copy + Ord> Ledger<K> {
 
     /// Notes batches that were cut before this assignment and end at `low` or before as done: their
     /// messages are deleted, and nothing will ever come for them. Where the last of them ended,
-    /// which is where reading goes on.
+    /// which is where reading continues.
     pub fn pass_deleted(&mut self, key: K, low: i64) -> Option<i64> {
         self.partitions.get_mut(&key)?.pass_deleted(low)
     }
@@ -220,7 +220,7 @@ impl<K: Copy + Ord> Ledger<K> {
         }
     }
 
-    /// Whether a confirmed commit has named the ticket's range, and how far it is told apart: its
+    /// Whether a confirmed commit has named the ticket's range, and how far it is salvaged: its
     /// inserts may be sent.
     #[must_use]
     pub fn is_announced(&self, ticket: &Ticket<K>) -> bool {
@@ -234,13 +234,13 @@ impl<K: Copy + Ord> Ledger<K> {
         self.of(ticket)?.open_parts(ticket.range)
     }
 
-    /// How far the ticket's range is told apart, here or in an earlier try.
+    /// How far the ticket's range is salvaged, here or in an earlier try.
     #[must_use]
     pub fn apart(&self, ticket: &Ticket<K>) -> Option<Apart> {
         self.of(ticket)?.apart(ticket.range)
     }
 
-    /// Notes how far the ticket's range is told apart, to be named by the next commit. False when
+    /// Records how far the ticket's range is salvaged, to be named by the next commit. False when
     /// there is no room for that now.
     #[must_use]
     pub fn tell_apart(&mut self, ticket: &Ticket<K>, apart: Apart) -> bool {

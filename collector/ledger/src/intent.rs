@@ -7,7 +7,7 @@
 //! The text is `millrace:2:` and then `<first>+<span>@<time>` per batch, joined by commas: `first`
 //! counted from the end of the batch before (from the committed offset at the start), `time` that
 //! of its first message, which is part of its tokens; numbers in hexadecimal. A batch with a
-//! refused part also has `!<table>.<day>.<first>.<span>`: the part that is being told apart and the
+//! refused part also has `!<table>.<day>.<first>.<span>`: the part that is being salvaged and the
 //! piece it has come to, `first` counted from the batch's. Text that isn't ours, is torn, or comes
 //! from another version is an error that the caller answers by reading at least once from the
 //! committed offset.
@@ -20,7 +20,7 @@ use crate::range::OffsetRange;
 /// Ranges of one partition that may be open at once. Their list must fit into the metadata of a
 /// Kafka commit (see [`crate::MAX_METADATA_BYTES`]): each takes at most 51 bytes there (three
 /// numbers of 16 hexadecimal digits and three separators), and one more than these may be named:
-/// 11 + 65 x 51 = 3,326. The rest, 770, is for ranges that are told apart.
+/// 11 + 65 x 51 = 3,326. The rest, 770, is for ranges that are salvaged.
 pub const MAX_OPEN_RANGES: usize = 64;
 
 /// The longest metadata a broker takes by default (`offset.metadata.max.bytes`).
@@ -28,7 +28,7 @@ pub const MAX_METADATA_BYTES: usize = 4096;
 
 const HEADER: &str = "millrace:2:";
 
-/// A part of a batch: its rows for one table and day. Parts are told apart in this order.
+/// A part of a batch: its rows for one table and day. Parts are salvaged in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PartName {
     /// The table, by a number made of its name.
@@ -55,7 +55,7 @@ pub struct Intent {
     /// The time of its first message when it was first cut, in milliseconds: that message may be
     /// deleted by the time it is cut again.
     pub first_millis: i64,
-    /// How far its refused parts are told apart, if it has any.
+    /// How far its refused parts are salvaged, if it has any.
     pub apart: Option<Apart>,
 }
 
@@ -178,12 +178,12 @@ fn digits(text: &str) -> Option<u64> {
 pub enum Cut {
     /// No open range is ahead: cut by rows, bytes and age.
     Free,
-    /// The message lies before an open range: cut freely, but no batch may reach `limit`.
+    /// The message is before an open range: cut freely, but no batch may reach `limit`.
     Before {
         /// The first offset of the open range ahead.
         limit: i64,
     },
-    /// The message lies inside an open range: its batch is exactly that one.
+    /// The message is inside an open range: its batch is exactly that one.
     Exactly(Intent),
 }
 

@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 use crate::intent::{Apart, Cut, CutPlan, Intent, MAX_OPEN_RANGES};
 use crate::range::{Generation, OffsetRange};
 
-/// Ranges of one partition that may be told apart at once, beside the first open one, without which
+/// Ranges of one partition that may be salvaged at once, beside the first open one, without which
 /// none of them could ever leave. How far each is takes at most 52 bytes (a table and a day of 8
 /// digits, two numbers of 16, four separators): 13 x 52 = 676.
 pub(crate) const MAX_APART: usize = 12;
@@ -226,7 +226,7 @@ impl PartitionLedger {
         }
     }
 
-    /// Whether a confirmed commit names the range as it is now, with how far it is told apart.
+    /// Whether a confirmed commit names the range as it is now, with how far it is salvaged.
     pub(crate) fn is_announced(&self, range: OffsetRange) -> bool {
         let entry = self.place(range).and_then(|at| self.entries.get(at));
         entry.is_some_and(Entry::is_announced)
@@ -243,7 +243,7 @@ impl PartitionLedger {
         self.place(range).and_then(|at| self.entries.get(at))?.intent.apart
     }
 
-    /// Notes how far a range is told apart. False when there is no room to name it: then some other
+    /// Records how far a range is salvaged. False when there is no room to name it: then some other
     /// has to be committed first.
     pub(crate) fn tell_apart(&mut self, range: OffsetRange, apart: Apart) -> bool {
         let Some(at) = self.place(range) else { return false };

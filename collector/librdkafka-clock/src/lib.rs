@@ -2,13 +2,13 @@
 //!
 //! Every thread of librdkafka waits for work with `cnd_timedwait` of C11, until a wall time that it
 //! reckons right before. When the clock goes back an hour meanwhile, the wait takes an hour longer
-//! unless work comes: timers and heartbeats stand still, and joining a producer's thread hangs.
+//! unless work comes: timers and heartbeats stop, and joining a producer's thread hangs.
 //! A program that links this crate has its own `cnd_timedwait`, which the linker takes before the C
 //! library's: it turns the wall time into a length at once, and waits by the monotonic clock.
 //! Seen with the fault `clock_step` (docs/reliability.md).
 //!
 //! Limits: Linux with glibc 2.30 or later, as the images have; elsewhere it is empty. It must hold
-//! nothing else: it stands in for a function of the C library in the whole process.
+//! nothing else: it replaces a function of the C library in the whole process.
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod wait;

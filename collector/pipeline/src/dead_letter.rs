@@ -44,7 +44,7 @@ pub fn written(letter: &DeadLetter, version: &str) -> [(&'static str, String); 7
     ]
 }
 
-/// A dead letter's headers, told apart.
+/// A dead letter's headers, parsed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Letter {
     /// Why it wasn't stored, in a word.

@@ -52,7 +52,7 @@ impl Drain {
     }
 
     /// Gives the signal with this deadline, for whoever has a clock of its own. Changes nothing
-    /// about a deadline that stands.
+    /// about a deadline that is set.
     pub fn begin_by(&self, deadline: Instant) {
         self.advance(true, || deadline);
     }

@@ -37,7 +37,7 @@ mod armed {
         static ARMED: OnceLock<Option<Armed>> = OnceLock::new();
         let Some(armed) = ARMED.get_or_init(read).as_ref() else { return };
         if armed.name == name && armed.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // Nothing is flushed and nobody is told: what SIGKILL at this very line would leave.
+            // Nothing is flushed or reported: what SIGKILL at this line would leave.
             std::process::abort();
         }
     }

@@ -47,7 +47,7 @@ pub trait Publish: Send + Sync {
 /// Why a request was not taken or not delivered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// This signal goes nowhere here: not passing trouble but a matter of settings.
+    /// This signal has no destination: a matter of settings, which doesn't pass.
     #[error("{0} are not collected here: the settings give them nowhere to go")]
     Unconfigured(Signal),
     /// No room: the client should come back soon.
@@ -93,7 +93,7 @@ impl Delivery {
 }
 
 impl DeliverySender {
-    /// Whether nobody waits any more: the client is gone, or was told to send again.
+    /// Whether nobody waits any more: the client is gone, or was asked to send again.
     #[must_use]
     pub fn is_given_up(&self) -> bool {
         self.0.is_closed()
@@ -119,7 +119,7 @@ impl Future for Delivery {
 mod tests {
     use super::{Delivered, Delivery, Refused};
 
-    /// Scenario: a publisher loses a request. Guarantee: whoever waits is told to send again.
+    /// Scenario: a publisher loses a request. Guarantee: whoever waits is asked to send again.
     #[tokio::test]
     async fn a_lost_delivery_is_an_answer_that_asks_for_another_try() {
         let (sender, delivery) = Delivery::pair();

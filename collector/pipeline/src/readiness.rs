@@ -21,11 +21,11 @@ struct PartState {
     name: &'static str,
     /// Why it is not ready; none when it is.
     reason: Option<String>,
-    /// What to look into although it works.
+    /// What needs attention although it works.
     note: Option<String>,
 }
 
-/// One part's handle. Dropping it leaves the last word standing.
+/// One part's handle. Dropping it keeps the last state.
 #[derive(Debug, Clone)]
 pub struct Part {
     readiness: Readiness,
@@ -50,7 +50,7 @@ impl Readiness {
             .collect()
     }
 
-    /// What to look into although the process works, as `part: note`.
+    /// What needs attention although the process works, as `part: note`.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let parts = self.lock();
@@ -81,8 +81,8 @@ impl Part {
         self.set(Some(kept(&reason.to_string())))
     }
 
-    /// Says what to look into although the part works; `None`: nothing any more. It has no say in
-    /// readiness. True when that is news.
+    /// Sets what needs attention although the part works; `None`: nothing any more. Readiness
+    /// ignores it. True when it changed.
     pub fn note(&self, note: Option<String>) -> bool {
         let note = note.as_deref().map(kept);
         let mut parts = self.readiness.lock();

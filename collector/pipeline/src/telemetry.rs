@@ -30,7 +30,7 @@ pub enum Refusal {
     Unconfigured,
     /// No room in the byte budget or in a queue.
     Full,
-    /// What lies behind the receiver did not take it.
+    /// What is behind the receiver did not take it.
     Unavailable,
     /// The process is shutting down.
     Draining,
@@ -296,7 +296,7 @@ impl Telemetry {
         self.commit_metadata_ignored.inc();
     }
 
-    /// Notes how long an insert took, whatever its answer.
+    /// Records how long an insert took, whatever its answer.
     pub fn insert_took(&self, time: Duration) {
         self.insert_seconds.observe(time.as_secs_f64());
     }
@@ -316,7 +316,7 @@ impl Telemetry {
         self.tables.inserts_unverified.with_label_values(&[cause.as_str()]).inc();
     }
 
-    /// States what a look at a live table showed: how many columns of ours it lacks, and whether it
+    /// Sets what a check of a live table found: how many columns of ours it lacks, and whether it
     /// recognises repeated inserts. `table` is one of the sink's own tables.
     pub fn table_seen(&self, table: &str, columns_missing: usize, deduplicates: bool) {
         let missing = i64::try_from(columns_missing).unwrap_or(i64::MAX);

@@ -37,7 +37,7 @@ const MESSAGE_CHARACTERS_MAX: usize = 300;
 const METADATA: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
 
-/// Where the API server is, and how to sign in. Files are read anew for each request, since they
+/// Where the API server is, and how to sign in. Files are read again for each request, since they
 /// are renewed under a running process.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
@@ -94,12 +94,12 @@ pub enum ApiError {
     Broken(String),
 }
 
-/// What the API server tells.
+/// An event of the API server.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A pod is there, or has changed.
     Is(Metadata),
-    /// A pod is gone.
+    /// A pod was deleted.
     Gone(Metadata),
     /// Nothing has changed up to here.
     Mark(Metadata),
@@ -122,7 +122,7 @@ struct Object {
     message: String,
 }
 
-/// An answer that goes on.
+/// An answer that continues.
 pub(crate) struct Answer {
     body: Incoming,
     line: Vec<u8>,
@@ -249,7 +249,7 @@ impl Answer {
     }
 }
 
-/// What a line tells; nothing if it is empty.
+/// The event of a line; none if it is empty.
 fn event(line: &[u8]) -> Result<Option<Event>, ApiError> {
     if line.trim_ascii().is_empty() {
         return Ok(None);

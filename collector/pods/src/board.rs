@@ -10,7 +10,7 @@ use millrace_pipeline::pods::{Pod, Pods};
 
 use crate::metadata::{Metadata, Rules};
 
-/// Pods that are known at most, with those that are gone: a node has 110 by default and rarely over
+/// Most pods known, deleted ones included: a node has 110 by default and rarely over
 /// 500. With 8 KiB each they take 8 MiB.
 pub const PODS_MAX: usize = 1024;
 
@@ -70,7 +70,7 @@ impl Board {
         Some(left_out)
     }
 
-    /// A pod is gone. It stays known for [`GONE_KEPT`].
+    /// A pod was deleted. It stays known for [`GONE_KEPT`].
     pub fn gone(&self, metadata: &Metadata, now: Instant) {
         let (uid, is_mirror) = metadata.path_uid();
         if let Some(entry) = self.lock().get_mut(uid).filter(|entry| entry.is_mirror == is_mirror) {
@@ -78,14 +78,14 @@ impl Board {
         }
     }
 
-    /// All pods are about to be told anew: those that aren't are gone.
+    /// A full list begins: pods that it lacks are deleted.
     pub fn begin_anew(&self, now: Instant) {
         for entry in self.lock().values_mut() {
             entry.gone_at.get_or_insert(now);
         }
     }
 
-    /// Forgets those that are gone for long. How many are known.
+    /// Forgets those deleted long ago; returns how many are known.
     pub fn sweep(&self, now: Instant) -> usize {
         let mut pods = self.lock();
         forget(&mut pods, now);
@@ -104,7 +104,7 @@ fn forget(pods: &mut HashMap<String, Entry>, now: Instant) {
     });
 }
 
-/// Forgets the pod that is gone for longest. Whether there was one.
+/// Forgets the pod deleted longest ago; returns whether there was one.
 fn make_room(pods: &mut HashMap<String, Entry>, now: Instant) -> bool {
     forget(pods, now);
     let gone = pods.iter().filter_map(|(uid, entry)| Some((entry.gone_at?, uid)));

@@ -1,9 +1,9 @@
 //! What is known of this node's pods: labels, annotations, owners, from a watch at the API server.
 //!
-//! One request that stays open asks for the pods of one node, metadata alone. It begins with the
-//! pods that are there (`resourceVersion=0`, which the API server answers from its memory), goes on
-//! with changes, and is continued where it was left. Nobody waits for it: while the API server is
-//! away, what is known stays, and new pods are unknown.
+//! One open request watches the pods of one node, metadata alone. It begins with the pods that
+//! exist (`resourceVersion=0`, which the API server answers from its memory) and continues with
+//! changes; the next request continues where it ended. Nobody waits for it: while the API server is
+//! away, known pods stay known, and new ones are unknown.
 //!
 //! This is no general client of Kubernetes. It is small because it asks one thing: linking one
 //! would add the types of all kinds to every collector, and answers of any length. Here an event is

@@ -1,6 +1,6 @@
 //! Who made a pod, by its controlling owner reference. Pure.
 //!
-//! Two owners' owners aren't in a pod's metadata, and are told by the names that Kubernetes'
+//! Two owners' owners aren't in a pod's metadata, and are known by the names that Kubernetes'
 //! controllers give: a Deployment's ReplicaSet is called as the Deployment and the pod's
 //! `pod-template-hash`, a CronJob's Job as the CronJob and a minute.
 
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// The label by which a Deployment tells its ReplicaSets' pods apart.
+/// The label by which a Deployment distinguishes its ReplicaSets' pods.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// Minutes since 1970 at the beginning of 2020. A number of eight digits below it is no minute in

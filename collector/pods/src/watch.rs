@@ -20,10 +20,10 @@ const WATCH: Duration = Duration::from_secs(300);
 /// A watch that the server doesn't end in this time beyond its duration is dead.
 const WATCH_SLACK: Duration = Duration::from_secs(30);
 
-/// A watch that ends sooner, without having told anything, isn't continued at once.
+/// A watch that ends sooner, without an event, isn't continued at once.
 const WATCH_LEAST: Duration = Duration::from_secs(1);
 
-/// How often those that are gone for long are forgotten.
+/// How often pods deleted long ago are forgotten.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Waits between tries: an API server that comes back is found within half a minute.
@@ -41,7 +41,7 @@ struct Watch {
     rules: Rules,
     board: Arc<Board>,
     metrics: Metrics,
-    /// From where the next watch goes on.
+    /// From where the next watch continues.
     version: String,
     has_told: bool,
     /// The fault that was named last.
@@ -74,7 +74,7 @@ pub fn start(
     Ok(board)
 }
 
-/// The version from which the pods that are there are told first.
+/// The version from which a watch begins with the pods that exist.
 const BEGINNING: &str = "0";
 
 impl Watch {

@@ -37,7 +37,7 @@ impl TableKind {
         Self::MetricsSummary,
     ];
 
-    /// What stands after `<prefix>_` in the table's name.
+    /// What follows `<prefix>_` in the table's name.
     #[must_use]
     pub const fn suffix(self) -> &'static str {
         match self {

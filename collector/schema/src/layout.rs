@@ -1,5 +1,5 @@
 //! How a signal's tables lie on disk: partitions, order, compression, indexes, columns of a user's
-//! own. Data and checks only; what each choice costs was measured and stands in `docs/schema.md`.
+//! own. Data and checks only; `docs/schema.md` has what each choice costs.
 //!
 //! No choice changes what an insert carries: the columns and types a writer sees are the same in
 //! every layout, so that released collectors, Rotel and the OpenTelemetry Collector fit each one.

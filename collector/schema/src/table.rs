@@ -67,7 +67,7 @@ pub enum Origin {
     Default(Expr),
 }
 
-/// One column. A Nested column stands here as its parts, named `Nested.part`, each an array: that
+/// One column. A Nested column is here as its parts, named `Nested.part`, each an array: that
 /// is how the server stores and describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Column {

@@ -25,7 +25,7 @@ impl Attributes {
 }
 
 /// The type of a column. [`fmt::Display`] gives ClickHouse's own spelling, which is also what
-/// stands in a Native block's header and in `system.columns`.
+/// is in a Native block's header and in `system.columns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ColumnType {
     /// `UInt8`

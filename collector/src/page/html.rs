@@ -16,7 +16,7 @@ const RELOAD_SECONDS: u32 = 2;
 /// Partitions shown, those with the oldest records first.
 const PARTITIONS_MAX: usize = 20;
 
-/// Counters that are zero in a process without trouble, and what they mean.
+/// Counters that are zero in a healthy process, and what they mean.
 const TROUBLES: [(&str, &str); 10] = [
     ("millrace_records_refused_total", "records answered with an error; their clients know"),
     ("millrace_records_dead_lettered_total", "records kept in the dead-letter topic"),

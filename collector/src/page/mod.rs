@@ -62,7 +62,7 @@ impl RecordPath {
 /// Whether the process does its work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
-    /// It does; what to look into nevertheless.
+    /// It does; what needs attention nevertheless.
     Ready(Vec<String>),
     /// It does not, and why.
     NotReady(Vec<String>),

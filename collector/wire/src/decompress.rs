@@ -1,7 +1,7 @@
 //! Undoing gzip and zstd under a cap: the only raw decompressors in the tree.
 //!
 //! A [`Decompressor`] is reused: zstd's context is allocated once, on first use; gzip's state is
-//! made anew for each member, since it can't be reset to a gzip header. Output goes into the
+//! made again for each member, since it can't be reset to a gzip header. Output goes into the
 //! caller's buffer, which never grows past the cap, so that a few bytes can't become gigabytes: the
 //! cap is checked before memory is taken, not after.
 

@@ -115,7 +115,7 @@ pub struct WireError {
 }
 
 impl WireError {
-    /// Places `fault` inside `request`: its byte offset, and the field it lies in.
+    /// Places `fault` inside `request`: its byte offset, and its field.
     #[cold]
     #[must_use]
     pub fn locate(signal: Signal, request: &[u8], fault: Fault) -> Self {

@@ -3,7 +3,7 @@
 //! A [`Cursor`] is the rest of a message. Every read checks its bounds and moves forward, so any
 //! input ends in finite time: either at the end of the slice or with a [`Fault`].
 //! Groups are refused. Field order, repetition and unknown fields are the caller's to handle;
-//! [`Cursor::skip`] passes over whatever it doesn't know.
+//! [`Cursor::skip`] skips what it doesn't know.
 
 pub use crate::error::Fault;
 use crate::error::WireErrorKind;
@@ -17,7 +17,7 @@ pub const LENGTH: u32 = 2;
 /// Wire type of 4-byte values.
 pub const FIXED32: u32 = 5;
 
-/// A field's tag: its number and wire type as they stand on the wire.
+/// A field's tag: its number and wire type.
 #[must_use]
 pub const fn tag(field: u32, wire_type: u32) -> u32 {
     field << 3 | wire_type

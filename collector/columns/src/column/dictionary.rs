@@ -178,7 +178,7 @@ impl Column for Dictionary {
         reuse::clear(&mut self.keys.places);
         let Self { table, .. } = self;
         if reuse::is_wasteful(table.capacity() * size_of::<u32>(), table.len() * size_of::<u32>()) {
-            // An outlier's table: made anew at the size of the next batch.
+            // An outlier's table: made again at the size of the next batch.
             *table = HashTable::new();
         }
         table.clear();

@@ -1,4 +1,4 @@
-//! `LowCardinality(String)` with a dictionary known beforehand: enumerations written as text.
+//! `LowCardinality(String)` with a fixed dictionary: enumerations written as text.
 
 use crate::body::BodyWriter;
 use crate::column::dictionary::{HAS_ADDITIONAL_KEYS, KEYS_VERSION};
@@ -14,7 +14,7 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    /// `keys` in the order of the enumeration's numbers; the last one stands for all other numbers.
+    /// `keys` in the order of the enumeration's numbers; the last one is for all other numbers.
     pub(crate) const fn new(keys: &'static [&'static str]) -> Self {
         assert!(!keys.is_empty() && keys.len() <= 256);
         Self { keys, indexes: Vec::new() }

@@ -39,7 +39,7 @@ pub(crate) trait Column {
     fn names_bytes(&self) -> usize {
         0
     }
-    /// Writes what stands before the values of a column: format versions, and for JSON its paths.
+    /// Writes what precedes the values of a column: format versions, and for JSON its paths.
     fn write_prefix(&self, body: &mut BodyWriter);
     /// Writes the values.
     fn write_values(&self, shape: Shape<'_>, body: &mut BodyWriter);

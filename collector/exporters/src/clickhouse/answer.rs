@@ -24,7 +24,7 @@ pub enum Class {
     /// The same, but the server is overloaded: wait longer.
     SlowDown,
     /// The table isn't what the block was made for: a column is missing, or the bytes were read
-    /// as other columns. The same bytes again once the table was mended; told apart by row if that
+    /// as other columns. The same bytes again once the table was repaired; salvaged if that
     /// doesn't help.
     RefreshSchema,
     /// Some of the rows can never be stored.
@@ -239,9 +239,9 @@ fn judge_try(
 
 /// A success must say nothing in its body and not have stored fewer rows than were sent.
 ///
-/// No rows at all is what a server says of an insert that it recognised as a repetition. To the
-/// first insert of a token it can also mean that nothing was stored; the same bytes again tell:
-/// whatever was stored the first time is recognised the second time, and the rest is stored.
+/// A server answers an insert that it recognised as a repetition with no rows. To the first insert
+/// of a token this can also mean that nothing was stored; the same bytes again show which: what was
+/// stored the first time is recognised the second time, and the rest is stored.
 fn judge_success(headers: &HeaderMap, text: &str, sent_rows: u64, first: bool) -> Verdict {
     if !text.trim().is_empty() {
         let message = format!("unexpected text behind a success: {text}");

@@ -34,7 +34,7 @@ use super::state::{Blocked, State};
 use super::tables::{TableEntry, Tables};
 use super::window::{Place, Window};
 
-/// Waits for passing trouble.
+/// Waits after temporary failures.
 const RETRY: BackoffPolicy =
     BackoffPolicy { first: Duration::from_millis(100), longest: Duration::from_secs(30) };
 /// Waits for an overloaded server: merging a table's parts takes seconds.
@@ -72,7 +72,7 @@ pub(super) struct Delivery {
     pub(super) plans: Plans,
     /// When each endpoint's tables were last looked at.
     pub(super) looks: Vec<tokio::sync::Mutex<Option<Instant>>>,
-    /// Wakes who looks regularly when a look in between showed something new.
+    /// Wakes the regular check when another one found something new.
     pub(super) changed: tokio::sync::Notify,
     /// Endpoints whose answers never say how many rows were written: a proxy takes that out.
     pub(super) silent: Vec<AtomicBool>,
@@ -165,7 +165,7 @@ impl Delivery {
             let is_blocked = matches!(verdict.class, Class::Stop | Class::RefreshSchema);
             if !is_blocked || seen.parameters() != plan.parameters() {
                 drop((hold.take(), rest.take()));
-                // What was in the way is gone: no need to wait for it.
+                // The obstacle is gone: no need to wait.
                 tokio::time::sleep(if is_blocked { RETRY.first } else { wait }).await;
                 continue;
             }
@@ -361,7 +361,7 @@ impl Delivery {
         }
     }
 
-    /// Keeps the state of the servers known while no insert tells it: one of each shard must
+    /// Keeps the state of the servers known while no insert shows it: one of each shard must
     /// answer.
     pub(super) async fn watch(&self, interval: Duration) {
         let (endpoints, replicas) = (self.client.endpoints(), self.client.replicas());
@@ -434,7 +434,7 @@ fn blocking_reason(verdict: &Verdict, plan: &Plan) -> String {
     }
 }
 
-/// How often an insert was tried, and where it goes next.
+/// How often an insert was tried, and its next endpoint.
 struct Tries {
     count: u32,
     endpoint: usize,

@@ -57,7 +57,7 @@ impl ColumnsEncoder {
         Ok(Taken { records: taken.appended.rows, refused })
     }
 
-    /// Appends a message in JSON by way of its protobuf form.
+    /// Appends a message in JSON through its protobuf form.
     #[cold]
     fn append_json<T>(
         &mut self,

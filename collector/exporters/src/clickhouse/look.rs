@@ -17,15 +17,15 @@ use super::deliver::Delivery;
 use super::plan::Plan;
 use super::tables::TableEntry;
 
-/// Between looks while every table is as declared: a dropped column is met by the next insert at
+/// Between checks while every table is as declared: a dropped column is met by the next insert at
 /// once, so this is for what inserts don't show.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
-/// Between looks while some table lacks something, so that a repair is used soon.
+/// Between checks while some table lacks something, so that a repair is used soon.
 const REPAIR_INTERVAL: Duration = Duration::from_secs(10);
-/// Before the first look succeeded.
+/// Before the first check succeeded.
 const FIRST_INTERVAL: Duration = Duration::from_secs(2);
 
-/// One table, as `system.tables` tells it.
+/// One table, as in `system.tables`.
 #[derive(Deserialize)]
 struct TableRow {
     name: String,
@@ -34,7 +34,7 @@ struct TableRow {
     partition_key: String,
 }
 
-/// One column, as `system.columns` tells it.
+/// One column, as in `system.columns`.
 #[derive(Deserialize)]
 struct ColumnRow {
     table: String,
@@ -73,7 +73,7 @@ impl Delivery {
     /// asked.
     pub(super) async fn look(&self, endpoint: usize, since: Instant) -> bool {
         let Some(last) = self.looks.get(endpoint) else { return false };
-        // Inserts that fail together look once.
+        // Inserts that fail together cause one check.
         let mut last = last.lock().await;
         if last.is_some_and(|last| last >= since) {
             return true;
@@ -160,7 +160,7 @@ fn rows<T: DeserializeOwned>(answer: &[u8]) -> Result<Vec<T>, String> {
     rows.collect::<Result<_, _>>().map_err(|error| format!("an answer that isn't rows: {error}"))
 }
 
-/// One line per change, and none for a table that is as it should be from the first look on.
+/// One line per change, and none for a table that is right from the first check on.
 fn tell_change(endpoint: &str, table: &TableEntry, before: &Plan, now: &Plan) {
     let table = table.name.as_ref();
     if now.left_out() != before.left_out() {

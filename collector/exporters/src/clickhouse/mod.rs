@@ -72,7 +72,7 @@ pub struct ClickHouseSink {
 }
 
 impl ClickHouseSink {
-    /// Makes the sink and begins to look for its servers. Secret files are read now.
+    /// Makes the sink and begins to contact its servers. Secret files are read now.
     ///
     /// # Errors
     /// When a secret, certificate or key can't be used.

@@ -26,7 +26,7 @@ pub(super) struct Plan {
     left_out: Vec<&'static str>,
     /// Columns that are missing and named all the same: without them there is no row.
     lost: Vec<&'static str>,
-    /// What the last look showed; none before.
+    /// What the last check found; none before.
     fit: Option<Fit>,
 }
 
@@ -115,7 +115,7 @@ impl Plans {
         plans.get(usize::from(table.0)).cloned()
     }
 
-    /// Takes in what a look at a live table showed: the plan before and the one from now on, where
+    /// Takes in what a check of a live table found: the plan before and the one from now on, where
     /// they differ.
     pub(super) fn learn(
         &self,

@@ -27,7 +27,7 @@ pub(super) struct Rests {
     tables: Vec<Table>,
 }
 
-/// An insert that waits for its table. The table rests until all of them are gone.
+/// An insert that waits for its table. The table rests until none is left.
 #[derive(Debug)]
 pub(super) struct Rest<'a>(&'a Table);
 

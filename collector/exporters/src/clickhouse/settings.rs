@@ -7,7 +7,7 @@ use millrace_config::{ClickHouseExporter, ClientTls, Credentials, HttpEndpoint, 
 use millrace_ddl::Tls;
 use millrace_schema::{Attributes, Identifier};
 
-/// Everything the sink is told.
+/// All settings of the sink.
 #[derive(Clone, Debug)]
 pub struct SinkSettings {
     /// Shard by shard, as many for each.
@@ -31,7 +31,7 @@ pub enum SinkError {
     /// A certificate or key can't be used.
     #[error("clickhouse tls: {0}")]
     Tls(#[from] millrace_ddl::ClientError),
-    /// A user name or password that can't stand in an HTTP header.
+    /// A user name or password that can't be in an HTTP header.
     #[error("clickhouse credentials hold characters that HTTP headers can't carry")]
     Header(#[from] http::header::InvalidHeaderValue),
     /// A name the tables can't have.

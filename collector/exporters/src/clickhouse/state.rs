@@ -48,12 +48,12 @@ impl State {
         self.lock().blocked.contains_key(table)
     }
 
-    /// What to look into although inserts are taken.
+    /// What needs attention although inserts are taken.
     pub(super) fn note(&self, note: Option<String>) {
         self.part.note(note);
     }
 
-    /// Ends when a table may take inserts again, which only a try can tell.
+    /// Ends when a table may take inserts again, which only an attempt can show.
     pub(super) async fn unblocked(&self) {
         self.unblocked.notified().await;
     }
@@ -95,7 +95,7 @@ impl State {
 }
 
 /// One insert that waits for its table. When it ends, however it does, the table counts as open
-/// again: the next insert will tell.
+/// again: the next insert will show.
 #[derive(Debug)]
 pub(super) struct Blocked<'a> {
     state: &'a State,

@@ -30,7 +30,7 @@ const MAX_LETTERS: usize = 1000;
 /// Bytes of letters on their way at once: one message of the greatest length that is read, 64 MiB.
 const MAX_LETTER_BYTES: usize = 64 * 1024 * 1024;
 
-/// Waits between tries of one letter.
+/// Waits between attempts for one letter.
 const BACKOFF: BackoffPolicy =
     BackoffPolicy { first: Duration::from_millis(200), longest: Duration::from_secs(10) };
 

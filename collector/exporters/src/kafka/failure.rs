@@ -69,7 +69,7 @@ impl Class {
 mod tests {
     use super::{Class, Code};
 
-    /// Scenario: codes of each kind. Guarantee: only what a person must mend is told apart.
+    /// Scenario: codes of each kind. Guarantee: only what a person must repair is distinguished.
     #[test]
     fn codes_fall_into_their_classes() {
         let passing = [

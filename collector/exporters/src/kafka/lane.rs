@@ -103,7 +103,7 @@ impl Lane {
         &self.course
     }
 
-    /// Sends the open message off if it has waited long enough, and says when to look again.
+    /// Sends the open message if it has waited long enough; returns when to check again.
     pub(crate) fn ship_if_due(&self, now: Instant) -> Due {
         let mut open = self.lock();
         match open.since.map(|since| since + self.course.linger) {
@@ -116,7 +116,7 @@ impl Lane {
         }
     }
 
-    /// Sends the open message off, whatever its age.
+    /// Sends the open message, whatever its age.
     pub(crate) fn ship_now(&self) {
         self.ship_open(&mut self.lock());
     }

@@ -28,7 +28,7 @@ pub(crate) struct ByTrace {
     lanes: RwLock<Vec<Arc<Lane>>>,
 }
 
-/// A part of a request and the lane it goes by.
+/// A part of a request and its lane.
 pub(crate) struct Ride {
     pub(crate) lane: Arc<Lane>,
     pub(crate) part: Part,
@@ -78,7 +78,7 @@ impl ByTrace {
     /// Sorts a checked request into `partitions` lanes, in requests of any length.
     ///
     /// # Errors
-    /// It isn't well-formed, so it was not checked: nothing of it goes anywhere.
+    /// It isn't well-formed, so it was not checked: nothing of it is sent.
     pub(crate) fn sort(&self, request: &[u8], partitions: u32) -> Result<Vec<Ride>, Refused> {
         let lanes = self.first(partitions.clamp(1, MAX_LANES));
         let buckets = otlp::split_by_trace(request, lanes.len() as u32)

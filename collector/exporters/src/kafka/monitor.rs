@@ -125,7 +125,7 @@ impl<S: Shipment> Watch<S> {
         let mut asked = topics.iter().zip(partitions);
         match asked.try_for_each(|(topic, partitions)| self.ask_for(topic, partitions)) {
             Ok(()) => {
-                // First: whoever is told that it is ready may send at once.
+                // First: whoever sees it ready may send at once.
                 self.shared.reachable.store(true, Ordering::Release);
                 if self.part.ready() {
                     tracing::info!("kafka is reached and has the topics");

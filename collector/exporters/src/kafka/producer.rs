@@ -40,7 +40,7 @@ pub trait Shipment: Send + Sync + 'static {
 /// of its own threaded producer 0.01. An end waits for it.
 const POLL: Duration = Duration::from_millis(500);
 
-/// A producer of shipments, with a thread that tells each how it ended. Clones are the same one.
+/// A producer of shipments, with a thread that reports each one's outcome. Clones share it.
 pub struct Producer<S: Shipment> {
     inner: Arc<BaseProducer<Context<S>>>,
     thread: Arc<Deliveries>,
@@ -182,7 +182,7 @@ pub fn create<S: Shipment>(
 /// Marks which shipments a context ends, without owning one.
 type PhantomShipment<S> = std::marker::PhantomData<fn(S)>;
 
-/// What the client library tells us.
+/// What the client library reports.
 pub struct Context<S> {
     /// The newest error that concerned the whole client, for whoever asks why nothing moves.
     last_error: Mutex<Option<(Instant, String)>>,

@@ -27,7 +27,7 @@ use super::room::Room;
 use super::ticket::Ticket;
 use super::way::{Batch, Course};
 
-/// What sorting by trace may take while it goes on, as a multiple of a request: one copy, and what
+/// What sorting by trace may take meanwhile, as a multiple of a request: one copy, and what
 /// is repeated around its spans, at most twice the request. What it really took is known then.
 const SORTED_FACTOR: u64 = 3;
 
@@ -146,7 +146,7 @@ impl KafkaPublisher {
 
     /// Sends off what is open and waits until Kafka has confirmed everything, at most for `time`.
     /// Nothing is taken afterwards. False when something was not confirmed in time; those clients
-    /// are told to send again.
+    /// are asked to send again.
     #[must_use]
     pub fn flush(&self, time: Duration) -> bool {
         failpoint::hit("in-drain");
@@ -166,7 +166,7 @@ impl KafkaPublisher {
         self.max_message_bytes
     }
 
-    /// Where a signal goes.
+    /// A signal's destination.
     fn lanes(&self, signal: Signal) -> Option<&Lanes> {
         self.shared.lanes[signal.index()].as_ref()
     }
@@ -190,7 +190,7 @@ impl KafkaPublisher {
             }
         }
         let Load { messages, rejected_records, .. } = load;
-        // Parts repeat what lies around their records.
+        // Parts repeat what surrounds their records.
         let bytes: u64 = messages.iter().map(|message| message.bytes.len() as u64).sum();
         if !reservation.try_resize(bytes * KEPT_QUARTERS / 4) {
             return Err(Refused::Full);
@@ -274,7 +274,7 @@ pub(crate) struct Pieces<'a> {
 /// Cuts a checked request between records if it is too long for one message.
 ///
 /// # Errors
-/// It isn't well-formed, so it was not checked: nothing of it goes anywhere.
+/// It isn't well-formed, so it was not checked: nothing of it is sent.
 pub(crate) fn pieces(
     signal: Signal,
     bytes: Cow<'_, [u8]>,

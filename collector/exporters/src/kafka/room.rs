@@ -1,7 +1,7 @@
 //! How long a joined message may be: learned from the topic's refusals.
 //!
 //! A topic's `max.message.bytes` may be less than `maxMessageBytes`, and applies to compressed
-//! batches, so the fitting length isn't known beforehand. A message that its topic refuses as too
+//! batches, so the length that fits isn't known before. A message that its topic refuses as too
 //! long is cut and sent again ([`super::way`]), and further ones are joined to half of its length.
 //! Each message that fits raises that by 1/256, for the topic's limit and the data's compression
 //! may change: a doubling takes some 180 messages, of which at most one is cut again.

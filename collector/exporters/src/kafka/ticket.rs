@@ -73,7 +73,7 @@ impl Ticket {
         self.claim.delivered.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Other shares stand for this one's part of the request.
+    /// Other shares replace this one's part of the request.
     pub(crate) fn replaced(self) {
         self.claim.shares.fetch_sub(1, Ordering::AcqRel);
     }

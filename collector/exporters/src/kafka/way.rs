@@ -39,7 +39,7 @@ const UNDER_WAY_TOPIC: usize = 8;
 /// Those of one partition, of which a topic has many: one on its way while another is answered.
 const UNDER_WAY_PARTITION: usize = 2;
 
-/// Where a lane leads and how it goes there: the same for all lanes of a signal.
+/// A lane's destination and settings: the same for all lanes of a signal.
 #[derive(Clone)]
 pub(crate) struct Course {
     pub(crate) signal: Signal,

@@ -1,7 +1,7 @@
 //! Sorting spans by trace: one request becomes one for each bucket, with all spans of a trace in
 //! the bucket that its id names.
 //!
-//! What lies around a span is repeated in each bucket that has spans of that group. Groups without
+//! What surrounds a span is repeated in each bucket that has spans of that group. Groups without
 //! spans are left out.
 
 use crate::error::{Fault, WireError};
@@ -158,7 +158,7 @@ impl Sorter {
     }
 }
 
-/// A span's trace id: its first field, as every encoder writes it, or wherever it is.
+/// A span's trace id: its first field, as every encoder writes it, or any later one.
 fn trace_id(span: &[u8]) -> Result<&[u8], Fault> {
     const TRACE_ID: u32 = tag(1, LENGTH);
     let mut cursor = Cursor::new(span);

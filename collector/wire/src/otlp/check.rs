@@ -22,7 +22,7 @@ const CACHE_LINE_BYTES: usize = 64;
 ///
 /// Bytes that pass can be read by any protobuf implementation and by the views beside this
 /// function, and stored by the columns made of them: nothing is refused there that passes here.
-/// What is found goes on with the request: nobody behind the check counts again.
+/// The result stays with the request: nothing behind the check counts again.
 ///
 /// # Errors
 /// The first fault found, with its offset and path.
@@ -111,7 +111,7 @@ struct Surroundings<'a> {
     attribute: &'a [u8],
     /// The length of its key, once it was asked for.
     key_bytes: Option<u64>,
-    /// Keys of the lists around it, which stand before its own in the name of its path.
+    /// Keys of the lists around it, which precede its own in the name of its path.
     names_bytes: u64,
 }
 

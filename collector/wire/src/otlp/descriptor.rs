@@ -20,7 +20,7 @@ pub(crate) struct Field {
 /// The type of a field, as far as checking needs it.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
-    /// No such field: passed over whatever it holds.
+    /// No such field: skipped.
     Unknown,
     /// Any integer, enum or bool on one varint.
     Varint,

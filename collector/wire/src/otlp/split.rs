@@ -1,6 +1,6 @@
 //! Cutting a request at record boundaries.
 //!
-//! What lies around a record (its resource, its scope, a metric's name) is repeated in each
+//! What surrounds a record (its resource, its scope, a metric's name) is repeated in each
 //! part that holds records of that group. Groups without records are left out.
 
 use crate::error::{Fault, WireError};

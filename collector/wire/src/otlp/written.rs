@@ -9,7 +9,7 @@
 pub const ROW_BYTES: u64 = 32;
 
 /// Shared bytes up to this length count a part only: half of what LZ4 looks back, so that a repeat
-/// is found whatever lies between.
+/// is found whatever is between.
 const FOLDED_BYTES: u64 = 32 * 1024;
 
 /// That part: an eighth. LZ4 makes less than a twentieth of such repeats; the rest stands for the
@@ -26,7 +26,7 @@ pub const fn repeated_bytes(shared_bytes: u64) -> u64 {
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const SECONDS_PER_DAY: u64 = 86_400;
 const NANOS_PER_DAY: u64 = NANOS_PER_SECOND * SECONDS_PER_DAY;
-/// Where seconds no longer fit into 32 bits, and days by seconds begin anew: in February 2106.
+/// Where seconds no longer fit into 32 bits, and days by seconds start again: in February 2106.
 const SECONDS_END_NANOS: u64 = (1 << 32) * NANOS_PER_SECOND;
 
 /// The days of records, each once.

@@ -85,7 +85,7 @@ impl Elements {
         Ok(())
     }
 
-    /// Appends the default that stands under a NULL of type `kind`.
+    /// Appends the default under a NULL of type `kind`.
     fn push_default(&mut self, kind: Kind) {
         match kind {
             Kind::Int64 => self.int64s.extend_from_slice(&[0; 8]),

@@ -283,7 +283,7 @@ impl Json {
         index
     }
 
-    /// The paths of this block by name: their order must not tell of the blocks before it.
+    /// The paths of this block by name: their order must not depend on the blocks before it.
     fn used_paths(&self) -> Vec<&Path> {
         let mut paths: Vec<&Path> = self.paths.iter().filter(|path| !path.is_unused()).collect();
         paths.sort_unstable_by_key(|path| path.name());

@@ -32,9 +32,9 @@ pub(super) struct RefusedPart {
 pub(super) struct Batch {
     pub(super) signal: Signal,
     pub(super) records: u64,
-    /// All requests one after the other: what is needed to tell bad ones from good ones.
+    /// All requests in sequence: needed to separate bad ones from good ones.
     bytes: Vec<u8>,
-    /// Where each request lies in them.
+    /// Where each request is in them.
     ends: Vec<usize>,
     state: Mutex<State>,
     /// Covers the bytes.

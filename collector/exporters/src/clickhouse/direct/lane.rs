@@ -216,7 +216,7 @@ impl Shard {
 }
 
 impl Open {
-    /// Keeps the reservation over what is held, as far as the budget goes: it was made larger by
+    /// Keeps the reservation over what is held, as far as the budget allows: it was made larger by
     /// [`GROWTH`] times the request before.
     fn cover(&mut self) {
         let memory = self.encoder.memory_bytes() as u64;

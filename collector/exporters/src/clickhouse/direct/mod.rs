@@ -40,7 +40,7 @@ use lane::Lane;
 use outbox::{Outbox, Part};
 
 /// Batches of one signal that may be cut and not yet stored. Each is at most
-/// `batch.maxRows` and one request; beyond it clients of that signal are told to come back.
+/// `batch.maxRows` and one request; beyond it clients of that signal are asked to send again.
 const MAX_UNFINISHED: usize = 16;
 /// How long the clock's thread sleeps at most while something is open or waits: a drain doesn't
 /// wake it.
@@ -90,7 +90,7 @@ struct Series {
 }
 
 impl DirectPublisher {
-    /// Starts the threads that cut old batches and that tell bad requests from good ones.
+    /// Starts the threads that cut old batches and that separate bad requests from good ones.
     ///
     /// # Errors
     /// When the system gives no thread.
@@ -124,7 +124,7 @@ impl DirectPublisher {
 
     /// Cuts what is open and waits until everything taken is stored and answered, at most for
     /// `time`. Nothing is taken afterwards. False when something was not stored in time; those
-    /// clients are told to send again.
+    /// clients are asked to send again.
     #[must_use]
     pub fn flush(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
@@ -240,7 +240,7 @@ impl Shared {
     }
 
     /// Everything that can be stored is: answers all, with the requests that can't named in `bad`.
-    /// Counts first: whoever is answered may look at the figures at once.
+    /// Counts first: whoever is answered may read the figures at once.
     fn answer(&self, batch: &Batch, bad: &[usize]) {
         let rejected_of = |index, held: &Held| if bad.contains(&index) { held.records } else { 0 };
         let requests = batch.take_requests();

@@ -61,7 +61,7 @@ impl Outbox {
         self.wake.notify_one();
     }
 
-    /// Makes the thread look again.
+    /// Makes the thread check again.
     pub(super) fn wake(&self) {
         self.lock().event = true;
         self.wake.notify_one();

@@ -18,7 +18,7 @@ use super::batch::{Batch, RefusedPart};
 
 /// Refused batches that may wait. More of them are answered with a request to send again.
 pub(super) const MAX_JOBS: usize = 16;
-/// How long one look for a job, an answer or room takes.
+/// How long one poll for a job, an answer or room takes.
 const WAIT: Duration = Duration::from_millis(50);
 
 /// A batch of which all blocks are answered and some were refused.

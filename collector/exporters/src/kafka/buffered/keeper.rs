@@ -45,7 +45,7 @@ impl Job {
     }
 }
 
-/// How the thread is told to begin nothing new, and says that nothing is under way any more.
+/// Asks the thread to begin nothing new; the thread reports when nothing is under way.
 #[derive(Default)]
 pub(super) struct Stop {
     asked: AtomicBool,
@@ -136,11 +136,11 @@ impl<D: Disk> Keeper<D> {
             let wait = if self.sender.is_busy() { BUSY } else { IDLE };
             match waiting.recv_timeout(wait) {
                 Ok(job) => {
-                    // Before anybody is answered, who may then ask whether all is gone.
+                    // Before anybody is answered, who may then ask whether all is sent.
                     stop.say_empty(false);
                     self.keep(job, waiting);
                 }
-                // Everybody who could send a job is gone, and whatever is under way stays on disk.
+                // Nobody can send a job any more; what is under way stays on disk.
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
             }

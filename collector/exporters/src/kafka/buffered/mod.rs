@@ -69,12 +69,12 @@ pub struct BufferedParts {
 /// Publishes to Kafka, or to the disk. Everything it started ends when it is dropped.
 pub struct BufferedPublisher {
     kafka: KafkaPublisher,
-    /// The way from the disk: a producer of its own, with more patience. What takes too long is
+    /// The way from the disk: a producer of its own, with a longer time-out. What takes too long is
     /// taken back from a producer with all that it has under way, so with one for both a request
     /// that is given up would have the disk's messages sent twice.
     from_disk: Arc<KafkaPublisher>,
     telemetry: Arc<Telemetry>,
-    /// None once the thread was told to end.
+    /// None once the thread was asked to end.
     jobs: Option<SyncSender<Job>>,
     thread: Option<JoinHandle<()>>,
     stop: Arc<Stop>,

@@ -14,7 +14,7 @@ pub enum JsonErrorKind {
     /// The text ends inside a value.
     #[error("the text ends where {0} should be")]
     Truncated(&'static str),
-    /// Something else stands where this should.
+    /// Something else is where this should be.
     #[error("expected {0}")]
     Expected(&'static str),
     /// Something follows the request.

@@ -6,7 +6,7 @@
 //! written as it is read. What comes out is checked like any other request by [`super::check`].
 //!
 //! The mapping is protobuf's JSON with OTLP's changes (opentelemetry-proto, `specification.md`):
-//! ids are hex, enums are numbers. Read besides: enum names, base64 in either alphabet, 64-bit
+//! ids are hex, enums are numbers. Also read: enum names, base64 in either alphabet, 64-bit
 //! numbers as numbers or strings, field names in snake case, `null` for a field not given. Keys
 //! that OTLP doesn't know are passed over. A lone surrogate in a string becomes U+FFFD, because no
 //! UTF-8 can hold it. Not read: comments, trailing commas, `null` inside a list.

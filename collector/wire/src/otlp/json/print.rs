@@ -40,7 +40,7 @@ struct Printer {
     depth: usize,
 }
 
-/// A field's value as it lies on the wire.
+/// A field's value as it is on the wire.
 #[derive(Clone, Copy)]
 enum Raw<'a> {
     Number(u64),

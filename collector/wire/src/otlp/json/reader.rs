@@ -11,7 +11,7 @@ pub(super) struct Reader<'a> {
     at: usize,
 }
 
-/// A number, bool or string, as it stands in the text.
+/// A number, bool or string, as written.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     /// The characters of a number, of the right grammar.
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What an escape stands for; its backslash is read.
+    /// The character of an escape, whose backslash is read.
     fn escape(&mut self) -> Read<char> {
         let Some(&kind) = self.text.get(self.at) else {
             return Err(self.unexpected("the end of a string"));

@@ -19,7 +19,7 @@ pub(super) enum Value {
 type Read<T> = Result<T, JsonErrorKind>;
 
 impl Scalar {
-    /// What a token stands for in a field of this type.
+    /// What a token means in a field of this type.
     pub(super) fn read(self, token: &Token<'_>) -> Read<Value> {
         const U32: &str = "a whole number of 32 bits";
         const U64: &str = "a whole number of 64 bits without a sign";
@@ -49,7 +49,7 @@ impl Scalar {
     }
 }
 
-/// The text of a number, whether it stands in quotes or not.
+/// The text of a number, in quotes or not.
 fn number_text<'t>(token: &'t Token<'_>, what: &'static str) -> Read<&'t str> {
     let text = match token {
         Token::Number(text) => text,

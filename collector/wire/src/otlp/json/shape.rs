@@ -7,7 +7,7 @@ use crate::otlp::descriptor::{Kind, Message};
 pub(super) struct Shape {
     pub(super) kind: Kind,
     pub(super) repeated: bool,
-    /// Repeated numbers that stand behind one tag.
+    /// Repeated numbers behind one tag.
     pub(super) packed: bool,
     /// Meant for kinds that hold a scalar.
     pub(super) scalar: Scalar,
