@@ -22,7 +22,7 @@ pub(crate) fn start_log() {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .try_init();
-    // It fails only if there is a log already, and then that one will do.
+    // It fails only if there is a log already, which will do.
     let _ = log;
 }
 

@@ -1,5 +1,5 @@
-//! The commands: settings are read and judged first, then everything is put together, run until the
-//! drain, and taken apart in order.
+//! The commands: settings are read and checked first, then everything is started, run until the
+//! drain, and ended in order.
 
 use std::fs::File;
 use std::io::Read;
@@ -30,13 +30,13 @@ use crate::{admin, allocator, direct, edge, gateway, output, process, sources};
 /// Settings that cannot be used, as sysexits.h numbers a wrong usage.
 pub(crate) const EXIT_SETTINGS: u8 = 64;
 
-/// Something failed on the way.
+/// Something failed.
 pub(crate) const EXIT_FAILED: u8 = 1;
 
 /// The most threads for sockets: they only move bytes.
 const MAX_IO_THREADS: usize = 2;
 
-/// How often the memory limit is looked at: two small files, and a resize is rare.
+/// How often the memory limit is read: two small files, and a resize is rare.
 const MEMORY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// `version`.
@@ -147,7 +147,7 @@ fn start(checked: Checked) -> Result<(), RunError> {
     runtime.spawn(follow_memory(memory, limit, common.budget.clone()));
     let announce = Duration::from_secs(u64::from(shutdown.announce_seconds));
     let result = runtime.block_on(serve(admin, announce, mode, common, cores));
-    // Whatever is left is past its deadline.
+    // What is left is past its deadline.
     runtime.shutdown_timeout(Duration::from_millis(100));
     result
 }

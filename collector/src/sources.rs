@@ -23,7 +23,7 @@ use crate::pods;
 /// A mebibyte.
 const MIB: u64 = 1 << 20;
 
-/// The name that a machine calls itself.
+/// The machine's own name.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// What sources work with.
@@ -37,7 +37,7 @@ pub(crate) struct Parts {
     pub(crate) threads: usize,
 }
 
-/// What has to be well before clients come: registered before the process says that it has started.
+/// What has to be ready before clients come: registered before the process reports its start.
 pub(crate) struct Ready {
     listeners: Option<Part>,
     files: Option<Part>,
@@ -166,7 +166,7 @@ async fn read_kernel(
     Ok(reading.run().await)
 }
 
-/// Whose kernel it is: in a pod the node's, which the pod's own name says nothing of.
+/// Whose kernel it is: in a pod the node's, whose name the pod's doesn't show.
 fn machine() -> Machine {
     match env::var(pods::NODE).ok().filter(|name| !name.is_empty()) {
         Some(node) => Machine::Node(node),

@@ -36,7 +36,7 @@ pub struct Commit<K> {
 /// What a revoked partition leaves behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revoked<K> {
-    /// The last commit, when it is news to the broker.
+    /// The last commit, if the broker lacks it.
     pub final_commit: Option<Commit<K>>,
     /// Ranges without an answer: the next owner reads them again.
     pub open: Vec<Intent>,

@@ -43,7 +43,7 @@ pub struct PartName {
 pub struct Apart {
     /// The part that was refused.
     pub part: PartName,
-    /// The piece of it to go on with. No larger one around it may be sent.
+    /// The piece of it to continue with. No larger one around it may be sent.
     pub piece: OffsetRange,
 }
 
@@ -73,7 +73,7 @@ pub enum IntentError {
     /// Another program, or another version of this one, wrote it.
     #[error("the commit metadata does not begin with {HEADER:?}")]
     Foreign,
-    /// It begins like ours and then isn't.
+    /// It begins like ours and is damaged.
     #[error("the commit metadata is damaged at byte {at}")]
     Damaged {
         /// Where, counted from its start.

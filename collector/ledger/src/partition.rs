@@ -97,7 +97,7 @@ pub(crate) struct PartitionLedger {
     committed: Option<i64>,
     /// Asked for and not yet answered, or answered well.
     requested: Option<i64>,
-    /// A part was nacked: nothing of this assignment may finish any more.
+    /// A part was given up: nothing of this assignment may finish any more.
     failed: bool,
 }
 
@@ -193,8 +193,8 @@ impl PartitionLedger {
         self.promised.at(offset)
     }
 
-    /// The point to commit now, if it is news to the broker; `announce` counts unannounced ranges
-    /// as news.
+    /// The point to commit now, if the broker lacks it; `announce` counts unannounced ranges
+    /// as a change.
     pub(crate) fn commit_due(&mut self, announce: bool) -> Option<i64> {
         let point = self.commit_point()?;
         let moved = self.has_commit_due();
@@ -207,7 +207,7 @@ impl PartitionLedger {
     }
 
     pub(crate) fn has_commit_due(&self) -> bool {
-        // Before anything is done there is nothing to say: the group begins where it would anyway.
+        // Before anything is done there is nothing to commit.
         self.done_to.is_some()
             && self.commit_point().is_some_and(|point| self.requested.is_none_or(|r| r < point))
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// One assignment of one partition to this worker. A later assignment has a greater number, so
-/// that whatever still carries the older one can be told apart and ignored.
+/// that answers with the older one can be recognised and ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub(crate) u64);
 
@@ -75,7 +75,7 @@ impl OffsetRange {
         self.next - self.first
     }
 
-    /// Its two halves, in order; none when it has one offset only. What is told apart by halving
+    /// Its two halves, in order; none when it has one offset only. What salvage halves
     /// depends on the offsets alone, not on which messages are still there.
     #[must_use]
     pub fn halves(self) -> Option<(Self, Self)> {
@@ -113,7 +113,7 @@ impl OffsetRange {
         false
     }
 
-    /// Whether `offset` lies inside.
+    /// Whether `offset` is inside.
     #[must_use]
     pub fn contains(self, offset: i64) -> bool {
         self.first <= offset && offset < self.next

@@ -1,7 +1,7 @@
 //! Timed waits of librdkafka that a step of the wall clock doesn't lengthen.
 //!
 //! Every thread of librdkafka waits for work with `cnd_timedwait` of C11, until a wall time that it
-//! reckons right before. When the clock goes back an hour meanwhile, the wait takes an hour longer
+//! computes right before. When the clock goes back an hour meanwhile, the wait takes an hour longer
 //! unless work comes: timers and heartbeats stop, and joining a producer's thread hangs.
 //! A program that links this crate has its own `cnd_timedwait`, which the linker takes before the C
 //! library's: it turns the wall time into a length at once, and waits by the monotonic clock.

@@ -14,7 +14,7 @@ const NANOS: i128 = 1_000_000_000;
 
 type TimedWait =
     unsafe extern "C" fn(*mut pthread_cond_t, *mut pthread_mutex_t, *const timespec) -> c_int;
-/// Whoever holds this has the function in the program.
+/// Its holder has the function in the program.
 pub(crate) const KEPT: TimedWait = cnd_timedwait;
 
 unsafe extern "C" {

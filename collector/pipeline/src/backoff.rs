@@ -14,7 +14,7 @@ pub struct BackoffPolicy {
     pub longest: Duration,
 }
 
-/// The waits of one thing that is tried again and again.
+/// The waits of one thing that is retried.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     policy: BackoffPolicy,

@@ -10,7 +10,7 @@ use crate::sink::DeadLetter;
 
 /// One of a small set of words, as in the metric.
 pub const REASON: &str = "millrace-reason";
-/// What exactly, for people.
+/// Details, for people.
 pub const DETAIL: &str = "millrace-detail";
 /// Traces, logs or metrics.
 pub const SIGNAL: &str = "millrace-signal";
@@ -66,8 +66,8 @@ pub struct Letter {
 }
 
 impl Letter {
-    /// Tells a letter's headers apart. Ours are the last of each name: a record whose own header
-    /// bears one of our names keeps it.
+    /// Parses a letter's headers. Ours are the last of each name: a record whose own header
+    /// has one of our names keeps it.
     #[must_use]
     pub fn read(headers: Vec<Header>) -> Self {
         let mut letter = Self::default();

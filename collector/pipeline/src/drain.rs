@@ -41,7 +41,7 @@ impl Drain {
         Self { shared: Arc::new(Shared { allowed, begun: AtomicBool::new(false), state }) }
     }
 
-    /// Sets the deadline and says that the signal will be given soon. Later calls change nothing.
+    /// Sets the deadline and announces the signal. Later calls change nothing.
     pub fn announce(&self) {
         self.advance(false, || Instant::now() + self.shared.allowed);
     }

@@ -1,4 +1,4 @@
-//! What the metrics say at one moment, as plain numbers for a page. It asks nothing and keeps
+//! The metrics at one moment, as plain numbers for a page. It asks nothing and keeps
 //! nothing; a histogram shows as its `_sum` and `_count`, without buckets.
 
 use prometheus::proto::{LabelPair, Metric, MetricFamily, MetricType};
@@ -15,7 +15,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// A label's value; empty when there is none of that name.
+    /// A label's value; empty without that label.
     #[must_use]
     pub fn label(&self, name: &str) -> &str {
         let label = self.labels.iter().find(|(known, _)| known == name);

@@ -25,7 +25,7 @@ pub fn properties(connection: &KafkaConnection) -> Result<Vec<Property>, SecretE
         ("bootstrap.servers", servers.join(",")),
         ("security.protocol", protocol.to_owned()),
         ("client.id", "millrace".to_owned()),
-        // A broker that is away is tried again soon, but not in a tight loop.
+        // A broker that is away is retried soon, but not in a tight loop.
         ("reconnect.backoff.ms", "100".to_owned()),
         ("reconnect.backoff.max.ms", "5000".to_owned()),
     ];

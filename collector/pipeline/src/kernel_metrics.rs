@@ -1,4 +1,4 @@
-//! What a reader of the kernel's log says about itself.
+//! Metrics of a reader of the kernel's log.
 
 use prometheus::IntCounter;
 

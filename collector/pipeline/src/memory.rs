@@ -32,7 +32,7 @@ pub enum LimitSource {
 pub struct MemoryLimit {
     /// In bytes.
     pub limit_bytes: u64,
-    /// Who said so.
+    /// Its source.
     pub source: LimitSource,
 }
 

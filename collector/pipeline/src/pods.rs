@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-/// What is known of a pod. Never changed: a change makes another one.
+/// What is known of a pod. Immutable: a change makes another one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pod {
     /// Attributes of the resource, their names all below `k8s.`: labels, annotations, node, owner.
@@ -13,7 +13,7 @@ pub struct Pod {
     pub is_off: bool,
 }
 
-/// Knows pods. Answers from memory.
+/// Finds pods. Answers from memory.
 pub trait Pods: Send + Sync {
     /// Another number after each change of what [`Pods::find`] may answer.
     fn version(&self) -> u64;

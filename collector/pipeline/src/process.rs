@@ -1,4 +1,4 @@
-//! What the kernel counts for this process: processor time and resident memory; and when it began.
+//! This process's processor time, resident memory and start, as the kernel counts them.
 //!
 //! Two small reads of `/proc` per scrape; absent where there is no `/proc`.
 

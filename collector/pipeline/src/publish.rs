@@ -40,7 +40,7 @@ pub trait Publish: Send + Sync {
     /// Why nothing of it was taken.
     fn publish(&self, request: Request<'_>) -> Result<Delivery, Refused>;
 
-    /// Whether a signal has somewhere to go.
+    /// Whether a signal has a destination.
     fn takes(&self, signal: Signal) -> bool;
 }
 
@@ -50,7 +50,7 @@ pub enum Refused {
     /// This signal has no destination: a matter of settings, which doesn't pass.
     #[error("{0} are not collected here: the settings give them nowhere to go")]
     Unconfigured(Signal),
-    /// No room: the client should come back soon.
+    /// No room: the client should send again soon.
     #[error("the collector holds as much as it may; send again later")]
     Full,
     /// The next system does not take records now.
@@ -74,7 +74,7 @@ pub struct Delivered {
     pub rejected_records: u64,
 }
 
-/// The end of a request's way, to be waited for.
+/// The outcome of a request, to be waited for.
 #[derive(Debug)]
 pub struct Delivery(oneshot::Receiver<Result<Delivered, Refused>>);
 
@@ -99,7 +99,7 @@ impl DeliverySender {
         self.0.is_closed()
     }
 
-    /// Says how it ended. Nobody may be waiting any more, and that is all right.
+    /// Reports the outcome. Nobody may be waiting any more.
     pub fn finish(self, result: Result<Delivered, Refused>) {
         let _ = self.0.send(result);
     }

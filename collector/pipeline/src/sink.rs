@@ -20,7 +20,7 @@ use millrace_wire::Signal;
 
 use crate::budget::Reservation;
 
-/// Where messages end up: ClickHouse, or a test's stand-in.
+/// Where messages are stored: ClickHouse, or a fake in tests.
 pub trait Sink: Send + Sync {
     /// A new, empty encoder. It is used on one thread, and again after each cut.
     fn encoder(&self, signal: Signal) -> Box<dyn Encoder>;
@@ -122,7 +122,7 @@ pub struct Refused {
 pub struct Rejection {
     /// One of a small fixed set, for metric labels and dead-letter headers.
     pub reason: &'static str,
-    /// What exactly, for people. Free of record contents.
+    /// Details, for people, without record contents.
     pub detail: String,
 }
 

@@ -37,7 +37,7 @@ const MESSAGE_CHARACTERS_MAX: usize = 300;
 const METADATA: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
 
-/// Where the API server is, and how to sign in. Files are read again for each request, since they
+/// The API server's address and log-in. Files are read again for each request, since they
 /// are renewed under a running process.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
@@ -78,7 +78,7 @@ pub enum ApiError {
         /// What it said.
         message: String,
     },
-    /// What it was asked from is no longer kept.
+    /// The version it was asked from is no longer kept.
     #[error("the API server no longer keeps changes since then")]
     Expired,
     /// Another answer than a watch.
@@ -101,7 +101,7 @@ pub(crate) enum Event {
     Is(Metadata),
     /// A pod was deleted.
     Gone(Metadata),
-    /// Nothing has changed up to here.
+    /// A bookmark: no change up to here.
     Mark(Metadata),
     /// An event longer than may be, or one that isn't known.
     Unreadable,

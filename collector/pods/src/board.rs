@@ -35,7 +35,7 @@ pub struct Board {
 }
 
 impl Board {
-    /// Takes in what a pod is now. How many of its attributes had no room; none if the pod itself
+    /// Stores a pod as it is now. Returns how many attributes had no room; none if the pod itself
     /// had none.
     pub fn put(&self, metadata: &Metadata, rules: &Rules, now: Instant) -> Option<u64> {
         let (uid, is_mirror) = metadata.path_uid();
@@ -43,7 +43,7 @@ impl Board {
         let mut pods = self.lock();
         let before = pods.get_mut(uid);
         if let Some(before) = before {
-            // Who may name a pod's uid in an annotation isn't that pod.
+            // A pod that names another pod's uid in an annotation isn't that pod.
             if is_mirror && !before.is_mirror {
                 return Some(0);
             }

@@ -163,7 +163,7 @@ impl Watch {
         self.metrics.known.set(known(self.board.sweep(Instant::now())));
     }
 
-    /// Says a fault once, until it is another one.
+    /// Logs a fault once, until it is another one.
     fn fail(&mut self, error: &ApiError) {
         self.metrics.failed.inc();
         if matches!(error, ApiError::Expired) {

@@ -98,7 +98,7 @@ fn state(text: &mut String, state: &State) {
     text.push_str("</div>\n");
 }
 
-/// Three boxes with what flows between them.
+/// Three boxes, with the rates between them.
 fn path(text: &mut String, view: &View<'_>) {
     let View { path, now, .. } = view;
     let flow = |name: &str| match view.rate(name) {

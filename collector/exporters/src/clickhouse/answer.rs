@@ -19,7 +19,7 @@ const PUSHING_TO_VIEW: &str = "while pushing to view";
 pub enum Class {
     /// The rows are stored.
     Done,
-    /// Something passing, or an outcome nobody knows: the same bytes with the same token again.
+    /// A temporary failure, or an unknown outcome: the same bytes with the same token again.
     RetrySame,
     /// The same, but the server is overloaded: wait longer.
     SlowDown,
@@ -48,7 +48,7 @@ impl Class {
     }
 }
 
-/// What an answer says of the number of rows written.
+/// The number of rows written, by an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Count {
     /// Nothing.
@@ -59,14 +59,14 @@ pub enum Count {
     Short,
 }
 
-/// An answer, judged.
+/// A classified answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// What to do.
     pub class: Class,
     /// ClickHouse's code, if it gave one.
     pub code: Option<u32>,
-    /// What it says of the number of rows written.
+    /// The number of rows written.
     pub count: Count,
     /// Whether it was a materialized view that failed: the table itself has the rows by then.
     pub is_of_view: bool,

@@ -47,7 +47,7 @@ const INSERT_SETTINGS: &str = "decompress=1&async_insert=0&wait_end_of_query=1\
 const USER: HeaderName = HeaderName::from_static("x-clickhouse-user");
 const KEY: HeaderName = HeaderName::from_static("x-clickhouse-key");
 
-/// Speaks HTTP with all endpoints.
+/// HTTP with all endpoints.
 pub(super) struct HttpClient {
     http: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     settings: SinkSettings,
@@ -100,7 +100,7 @@ impl HttpClient {
         self.settings.endpoints.get(endpoint).map_or("?", |endpoint| endpoint.authority())
     }
 
-    /// Sends an insert to an endpoint as a plan says. Trouble of any kind is a verdict.
+    /// Sends an insert to an endpoint by a plan. Any failure is a verdict.
     pub(super) async fn insert(
         &self,
         endpoint: usize,

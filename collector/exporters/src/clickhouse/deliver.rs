@@ -70,7 +70,7 @@ pub(super) struct Delivery {
     pub(super) tables: Arc<Tables>,
     /// How inserts go into each table of each endpoint.
     pub(super) plans: Plans,
-    /// When each endpoint's tables were last looked at.
+    /// When each endpoint's tables were last checked.
     pub(super) looks: Vec<tokio::sync::Mutex<Option<Instant>>>,
     /// Wakes the regular check when another one found something new.
     pub(super) changed: tokio::sync::Notify,
@@ -94,7 +94,7 @@ enum Next {
 
 impl Delivery {
     /// Sends an insert until it has ended. `place` is for the first try; an insert that waits for
-    /// its table gives it back, so that other tables' inserts go on.
+    /// its table gives it back, so that other tables' inserts continue.
     pub(super) async fn run(&self, insert: Insert, completion: Completion, place: Place) {
         let Some(table) = self.tables.of_index(insert.block.table) else {
             let detail = "a block for a table that this sink doesn't have".to_owned();
@@ -179,7 +179,7 @@ impl Delivery {
             self.refresh_login_after(&verdict);
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                // Another insert got through: no need to sleep it out. A pause all the same, lest
+                // Another insert succeeded: no need to wait longer. A pause all the same, lest
                 // two that fail wake each other without end.
                 () = self.state.unblocked() => tokio::time::sleep(RETRY.first).await,
             }
@@ -330,7 +330,7 @@ impl Delivery {
         let now = Instant::now();
         let slow = now - started > self.client.insert_timeout() / SLOW_SHARE;
         match verdict.class {
-            // Nothing about the server: its other tables may bear as much as before.
+            // Not about the server: its other tables may take as much as before.
             _ if verdict.code.is_some_and(is_of_table) => return,
             Class::SlowDown => self.window.too_much(started, now),
             _ if slow => self.window.too_much(started, now),
@@ -444,7 +444,7 @@ struct Tries {
     of_table: u32,
     /// The last one asked for time, and another replica would too: they share their parts.
     is_slow: bool,
-    /// Whether it was sent again only to hear how many rows are there.
+    /// Whether it was sent again only to learn how many rows are there.
     asked_again: bool,
     /// Answers that counted fewer rows than were sent.
     short: u32,

@@ -44,7 +44,7 @@ struct ColumnRow {
 }
 
 impl Delivery {
-    /// Looks every now and then, until the process drains.
+    /// Checks periodically, until the process drains.
     pub(super) async fn keep_looking(&self) {
         // Many collectors started together don't ask together.
         let jitter = RandomState::new();
@@ -69,7 +69,7 @@ impl Delivery {
         }
     }
 
-    /// Looks at an endpoint's tables, unless that was done since `since`. False when it can't be
+    /// Checks an endpoint's tables, unless that was done since `since`. False when it can't be
     /// asked.
     pub(super) async fn look(&self, endpoint: usize, since: Instant) -> bool {
         let Some(last) = self.looks.get(endpoint) else { return false };
@@ -192,7 +192,7 @@ fn tell_change(endpoint: &str, table: &TableEntry, before: &Plan, now: &Plan) {
     }
 }
 
-/// What a person should know of a table that takes inserts.
+/// The note for a table that takes inserts.
 fn note(table: &TableEntry, plan: &Plan) -> Option<String> {
     let mut notes = Vec::new();
     if !plan.left_out().is_empty() {

@@ -48,7 +48,7 @@ use state::State;
 use tables::Tables;
 use window::Window;
 
-/// How often the servers are asked whether they are there.
+/// How often servers are pinged.
 const WATCH_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What a sink works with.

@@ -24,7 +24,7 @@ pub(super) struct Plan {
     parameters: String,
     /// Columns that aren't named.
     left_out: Vec<&'static str>,
-    /// Columns that are missing and named all the same: without them there is no row.
+    /// Missing columns that are named all the same: without them there is no row.
     lost: Vec<&'static str>,
     /// What the last check found; none before.
     fit: Option<Fit>,
@@ -87,7 +87,7 @@ impl Plan {
         self.fit.as_ref().is_some_and(|fit| !fit.differing.is_empty())
     }
 
-    /// What of the live table may keep inserts out.
+    /// What in the live table may keep inserts out.
     pub(super) fn obstacle(&self) -> Option<String> {
         let lost = self.lost.iter().map(|column| format!("column {column} is missing"));
         let differing = self.fit.iter().flat_map(|fit| &fit.differing).map(ToString::to_string);

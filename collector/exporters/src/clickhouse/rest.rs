@@ -56,7 +56,7 @@ impl<'a> Rest<'a> {
         if self.0.waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, others).is_err() {
             return Some(self);
         }
-        // It has left, and got through no more than they did: nobody is woken.
+        // It has left without success: nobody is woken.
         std::mem::forget(self);
         None
     }
@@ -66,7 +66,7 @@ impl<'a> Rest<'a> {
         self.0.turn.lock().await
     }
 
-    /// Ends when another insert got through: one of those that wait hears of it.
+    /// Ends when another insert succeeded: it wakes one of those that wait.
     pub(super) async fn next(&self) {
         self.0.next.notified().await;
     }
@@ -74,7 +74,7 @@ impl<'a> Rest<'a> {
 
 impl Drop for Rest<'_> {
     fn drop(&mut self) {
-        // The last one leaves nobody to wake, nor a wake-up for whoever waits some other day.
+        // The last one leaves nobody to wake, and no wake-up for later ones.
         if self.0.waiting.fetch_sub(1, Ordering::AcqRel) > 1 {
             self.0.next.notify_one();
         }

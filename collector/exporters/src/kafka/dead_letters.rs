@@ -74,13 +74,13 @@ struct Letter {
     backoff: Backoff,
     /// Times that its topic said it is too long.
     too_large: u32,
-    /// What it counts for among the bytes on their way.
+    /// Its part of the bytes on their way.
     bytes: usize,
     shared: Arc<Shared>,
 }
 
 impl KafkaDeadLetters {
-    /// Sets the producer up. `topics` has a dead-letter topic for each signal that is read, and
+    /// Makes the producer. `topics` has a dead-letter topic for each signal that is read, and
     /// `version` is the collector's, for a header.
     ///
     /// # Errors
@@ -245,7 +245,7 @@ impl Letter {
         }
         let mut waiting = shared.waiting();
         if waiting.stop {
-            // Nobody would try it any more. Unlock first: dropping it may come back here.
+            // Nobody would retry it. Unlock first: dropping it may call back.
             return drop(waiting);
         }
         waiting.letters.push_back((Instant::now() + wait, self));

@@ -8,15 +8,15 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 pub(crate) enum Class {
     /// Brokers are away, slow or moving: waiting helps.
     Passing,
-    /// Nothing was wrong but the queue is full: waiting helps, soon.
+    /// Only the queue is full: waiting helps, soon.
     Full,
     /// The message is longer than the topic takes.
     TooLarge,
-    /// Kafka knows us not, or does not let us.
+    /// Kafka refuses our log-in or rights.
     Denied,
     /// The topic does not exist.
     NoTopic,
-    /// The client library can't go on; only a new process can.
+    /// The client library can't continue; only a new process can.
     Fatal,
 }
 
@@ -53,7 +53,7 @@ impl Class {
         }
     }
 
-    /// What to do about it; nothing for what passes.
+    /// What to do about it; none for what passes.
     pub(crate) const fn advice(self) -> &'static str {
         match self {
             Self::Passing | Self::Full => "it passes by itself; senders are told to come back",

@@ -28,7 +28,7 @@ struct Open {
     records: u64,
     tickets: Vec<Ticket>,
     since: Option<Instant>,
-    /// What its requests come to.
+    /// The sum of its requests' outlines.
     joined: Joined,
 }
 
@@ -39,7 +39,7 @@ impl Open {
     }
 }
 
-/// When an open message has to go.
+/// When an open message has to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
     /// There is none.
@@ -79,7 +79,7 @@ impl Lane {
         }
         let alone = open.buffer.is_empty();
         if alone && (linger.is_zero() || bytes.len() > room_bytes / 2 || !admitted) {
-            // Little would fit beside it: no need to copy it here first.
+            // Little would fit beside it: it needs no copy here.
             open.joined.clear();
             drop(open);
             self.way.send(bytes, records, vec![ticket]);
@@ -133,7 +133,7 @@ impl Lane {
             open.buffer.clear();
             open.joined.clear();
             if self.is_of_partition {
-                // One of many lanes: what all of them kept would be memory that nobody counts.
+                // One of many lanes: their kept memory would not be counted.
                 open.buffer = Vec::new();
             }
         }

@@ -20,7 +20,7 @@ use super::producer::{Producer, Shipment, code_of};
 /// How often to ask while something is wrong.
 const PERIOD_WHILE_NOT_READY: Duration = Duration::from_secs(1);
 
-/// How often to ask while all is well: often enough to notice a deleted topic soon.
+/// How often to ask otherwise: often enough to notice a deleted topic soon.
 const PERIOD_WHILE_READY: Duration = Duration::from_secs(10);
 
 /// How long one question may take. It also bounds how long the end of the thread is waited for.
@@ -82,7 +82,7 @@ impl Drop for Monitor {
         *self.shared.stop.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.shared.wake.notify_all();
         if let Some(thread) = self.thread.take() {
-            // It can only have panicked, which ends the process anyway.
+            // It can only have panicked, which ends the process.
             let _ = thread.join();
         }
     }

@@ -19,7 +19,7 @@ use rdkafka::types::RDKafkaErrorCode;
 
 use super::failure::Class;
 
-/// Something on its way that wants to know how it ended.
+/// A message under way, which learns its outcome.
 pub trait Shipment: Send + Sync + 'static {
     /// Called once, from the producer's thread. Must not block.
     fn ended(self, result: Result<(), RDKafkaErrorCode>);
@@ -104,7 +104,7 @@ pub enum ProducerError {
     Threads(#[from] std::io::Error),
 }
 
-/// How a producer differs from others.
+/// The settings in which producers differ.
 #[derive(Debug)]
 pub struct Traits {
     /// How messages are compressed.
@@ -184,7 +184,7 @@ type PhantomShipment<S> = std::marker::PhantomData<fn(S)>;
 
 /// What the client library reports.
 pub struct Context<S> {
-    /// The newest error that concerned the whole client, for whoever asks why nothing moves.
+    /// The newest error of the whole client, as the reason why nothing is sent.
     last_error: Mutex<Option<(Instant, String)>>,
     _shipments: PhantomShipment<S>,
 }
@@ -215,7 +215,7 @@ impl<S: Shipment> ClientContext for Context<S> {
     fn error(&self, error: KafkaError, reason: &str) {
         let advice = error.rdkafka_error_code().map_or("", |code| Class::of(code).advice());
         tracing::debug!(%error, reason, "kafka client error");
-        // "All brokers down" only sums up what was said before it.
+        // "All brokers down" only sums up earlier errors.
         if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown) {
             return;
         }

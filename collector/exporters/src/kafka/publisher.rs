@@ -62,7 +62,7 @@ struct Shared {
     closed: AtomicBool,
 }
 
-/// Wakes the thread that sends off old messages.
+/// Wakes the thread that sends old messages.
 #[derive(Default)]
 struct Clock {
     state: Mutex<ClockState>,
@@ -71,7 +71,7 @@ struct Clock {
 
 #[derive(Default)]
 struct ClockState {
-    /// A message was opened since the thread last looked.
+    /// A message was opened since the thread's last check.
     opened: bool,
     stop: bool,
 }
@@ -103,7 +103,7 @@ impl KafkaPublisher {
         let delivery_timeout = Duration::from_secs(u64::from(*delivery_timeout_seconds));
         let patience = match acknowledge {
             Acknowledge::AfterKafka => Some(delivery_timeout),
-            // Nobody will send it again, so it is never given up.
+            // Nobody else will send it again, so it is never given up.
             Acknowledge::AfterBuffering => None,
         };
         let traits = Traits {
@@ -225,7 +225,7 @@ impl KafkaPublisher {
     }
 }
 
-/// What a request comes to: messages for lanes, and records that no message can hold.
+/// The parts of a request: messages for lanes, and records that no message can hold.
 struct Load<'a> {
     signal: Signal,
     max_message_bytes: usize,
@@ -355,7 +355,7 @@ impl Shared {
         let overdue = self.all_lanes().fold(false, |overdue, lane| lane.way().tend(now) | overdue);
         if overdue {
             tracing::warn!("kafka does not confirm messages in time; all under way are given up");
-            // Without waiting: the library's threads may be busy, and this one has other work.
+            // Without waiting: the library's threads may be busy.
             self.producer.purge(PurgeConfig::default().queue().inflight().non_blocking());
         }
     }

@@ -84,7 +84,7 @@ impl Lane {
             shared.telemetry.refused(self.signal, Refusal::Malformed, records);
             open.cover();
             if open.requests.is_empty() {
-                // An open batch has a request: who opens one wakes the clock for it.
+                // An open batch has a request: its opener wakes the clock.
                 shard.cut(self.signal, shared);
             }
             drop(shard);
@@ -140,7 +140,7 @@ impl Lane {
     /// Frees the memory kept for later batches and sends batches that are worth an insert.
     pub(super) fn make_room(&self, shared: &Arc<Shared>) {
         for shard in &self.shards {
-            // One that is in use is about to be cut or refused by its own user.
+            // One in use is about to be cut or refused by its own thread.
             let Ok(mut shard) = shard.try_lock() else { continue };
             shard.spare = None;
             let open = shard.open.as_ref();

@@ -227,7 +227,7 @@ impl Shared {
         if let Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) =
             self.salvage.try_send(job)
         {
-            // So many refused batches wait already that this one's clients had better send again.
+            // Too many refused batches wait: this one's clients send again.
             self.give_up(&job.batch);
         }
     }
@@ -260,7 +260,7 @@ impl Shared {
         self.outbox.done(batch.signal);
     }
 
-    /// Whether the rows are stored isn't known, and nobody tries any more: clients send again.
+    /// Whether the rows are stored isn't known, and nobody retries: clients send again.
     fn give_up(&self, batch: &Batch) {
         self.telemetry.refused(batch.signal, Refusal::Unavailable, batch.records);
         self.telemetry.buffered(batch.signal, -(batch.records as i64));

@@ -16,7 +16,7 @@ pub(super) struct Part {
     pub(super) completion: Completion,
 }
 
-/// The queue, bounded by the batches that may be unfinished, and what wakes whom.
+/// The queue, bounded by the batches that may be unfinished, and its wake-ups.
 #[derive(Default)]
 pub(super) struct Outbox {
     state: Mutex<State>,

@@ -30,7 +30,7 @@ pub(super) struct Job {
 /// A part was given up, or the process ends: nothing is known of the rest.
 struct GivenUp;
 
-/// Works off jobs until the publisher stops.
+/// Does jobs until the publisher stops.
 pub(super) fn work(shared: &Arc<Shared>, jobs: &Receiver<Job>) {
     loop {
         let job = match jobs.recv_timeout(WAIT) {

@@ -37,7 +37,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// First the room, then the answer: whoever is answered may come back at once.
+    /// First the room, then the answer: who is answered may send again at once.
     fn finish(self, result: Result<(), Refused>) {
         let Self { result: delivered, answer, reservation, .. } = self;
         drop(reservation);
@@ -95,7 +95,7 @@ pub(super) struct Keeper<D> {
     sender: Sender,
     telemetry: Arc<Telemetry>,
     part: Part,
-    /// What the way to Kafka says of itself.
+    /// The readiness of the way to Kafka.
     behind: Readiness,
     /// Why the last request was not taken, if it wasn't.
     trouble: Option<String>,

@@ -60,7 +60,7 @@ pub struct BufferedParts {
     pub budget: Budget,
     /// Where everything is counted.
     pub telemetry: Arc<Telemetry>,
-    /// The exporter's word on readiness.
+    /// The exporter's readiness.
     pub part: Part,
     /// When to stop.
     pub drain: Drain,
@@ -102,7 +102,7 @@ impl BufferedPublisher {
             bytes = queue.stats().file_bytes, unreadable_bytes = recovery.unreadable_bytes,
             damaged_messages = recovery.damaged_records, "the buffer on disk is open"
         );
-        // Kafka being away is what the buffer is for: it has its own word on readiness.
+        // Kafka may be away: the buffer has its own readiness.
         let behind = Readiness::default();
         let reached = behind.part("kafka");
         let kafka = KafkaPublisher::start(settings, &telemetry, reached, &drain)?;
@@ -192,7 +192,7 @@ impl Drop for BufferedPublisher {
         self.stop.ask();
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // It can only have panicked, which ends the process anyway.
+            // It can only have panicked, which ends the process.
             let _ = thread.join();
         }
     }
