@@ -208,47 +208,5 @@ impl LagSource for LagBoard {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::AtomicUsize;
-
-    /// A source that never answers its first question and counts them all.
-    #[derive(Default)]
-    struct Hanging {
-        asked: AtomicUsize,
-    }
-
-    impl LagSource for Hanging {
-        fn observe<'a>(
-            &'a self,
-            _query: &'a LagQuery,
-        ) -> BoxFuture<'a, Result<LagObservation, StepError>> {
-            self.asked.fetch_add(1, Ordering::SeqCst);
-            futures::future::pending().boxed()
-        }
-    }
-
-    fn query() -> LagQuery {
-        LagQuery {
-            namespace: "ns".into(),
-            kafka: serde_json::from_str(r#"{"bootstrapServers":["k:9092"]}"#).unwrap(),
-            group: "g".into(),
-            topics: vec!["otlp_traces".into()],
-            bound: Duration::from_secs(60),
-        }
-    }
-
-    /// Scenario: a broker that hangs. Guarantee: a reconcile goes on without it after two seconds,
-    /// the lag is unknown and not zero, and the broker is not asked again at once.
-    #[tokio::test(start_paused = true)]
-    async fn a_broker_that_hangs_does_not_hold_a_pool_up() {
-        let source = Arc::new(Hanging::default());
-        let board = LagBoard::new(source.clone());
-        let start = tokio::time::Instant::now();
-        let error = board.observe(&query()).await.unwrap_err();
-        assert_eq!(error.reason, Reason::LagUnknown);
-        assert_eq!(start.elapsed(), FIRST_ANSWER_MAX);
-        assert!(board.observe(&query()).await.is_err());
-        assert_eq!(source.asked.load(Ordering::SeqCst), 1);
-    }
-}
+#[path = "../../tests/unit/kafka/lag_board.rs"]
+mod tests;

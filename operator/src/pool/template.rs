@@ -468,55 +468,5 @@ fn spread(plan: &PodPlan<'_>) -> Vec<TopologySpreadConstraint> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Scenario: a spec without a version, for a new pool and for pools that run something.
-    /// Guarantee: the version that runs is kept, by whichever repository and allocator; a version
-    /// that is written counts.
-    #[test]
-    fn a_version_left_out_is_the_one_that_runs() {
-        let images = Images {
-            collector_repository: "millrace/collector".into(),
-            collector_version_default: "0.2.0".into(),
-            user: Some(65_532),
-        };
-        let mut collector = CollectorSettings::default();
-        let asked = |collector: &_, running| image(collector, &images, running);
-        assert_eq!(asked(&collector, None), "millrace/collector:0.2.0-system");
-        let running = Some("host:5000/c:0.1.0-rc.1-mimalloc");
-        assert_eq!(asked(&collector, running), "millrace/collector:0.1.0-rc.1-system");
-        assert_eq!(asked(&collector, Some("host:5000/c")), "millrace/collector:0.2.0-system");
-        collector.version = "0.3.0".parse().ok();
-        assert_eq!(asked(&collector, running), "millrace/collector:0.3.0-system");
-    }
-
-    /// Scenario: amounts as users write them. Guarantee: written as the API server would, so that
-    /// reading them back shows no drift.
-    #[test]
-    fn amounts_are_written_as_the_api_server_would() {
-        assert_eq!(memory_text(1 << 30), "1Gi");
-        assert_eq!(memory_text(1536 << 20), "1536Mi");
-        assert_eq!(memory_text(1_000_000_000), "1000000000");
-        assert_eq!(cpu_text(2000), "2");
-        assert_eq!(cpu_text(250), "250m");
-    }
-
-    /// Scenario: pods as admission leaves them, another container first or last. Guarantee: what
-    /// the collector runs is read; of a pod without one, nothing.
-    #[test]
-    fn what_a_pod_runs_is_read_from_the_collectors_container() {
-        let pod = |names: &[&str]| -> PodSpec {
-            let containers: Vec<_> = names
-                .iter()
-                .map(|name| serde_json::json!({"name": name, "image": format!("{name}:1")}))
-                .collect();
-            serde_json::from_value(serde_json::json!({"containers": containers,
-                "volumes": [{"name": CONFIG_VOLUME, "configMap": {"name": "m"}}]}))
-            .unwrap()
-        };
-        assert_eq!(runs(&pod(&["proxy", "collector"])), Some(("collector:1", "m")));
-        assert_eq!(runs(&pod(&["collector", "proxy"])), Some(("collector:1", "m")));
-        assert_eq!(runs(&pod(&["proxy"])), None);
-    }
-}
+#[path = "../../tests/unit/pool/template.rs"]
+mod tests;

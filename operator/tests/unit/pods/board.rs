@@ -1,0 +1,67 @@
+//! Tests of what `pods/board.rs` keeps to itself.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use tokio::sync::Notify;
+
+use super::*;
+
+/// Answers when told to.
+#[derive(Default)]
+struct Slow {
+    go: Notify,
+    asked: Mutex<usize>,
+}
+
+impl PodSource for Slow {
+    fn look<'a>(&'a self, targets: &'a [Target], now: Timestamp) -> BoxFuture<'a, Look> {
+        *self.asked.lock().unwrap() += targets.len();
+        async move {
+            self.go.notified().await;
+            let sample = Sample { at: now.as_second(), ..Sample::default() };
+            targets.iter().map(|it| (it.pod.clone(), Ok(sample.clone()))).collect()
+        }
+        .boxed()
+    }
+}
+
+/// Scenario: a pod that is slow to answer, looked at three times meanwhile. Guarantee: no look
+/// waits for it, it is asked once, and its answer is there when it has come.
+#[tokio::test]
+async fn nobody_waits_for_a_pod_and_it_is_asked_once() {
+    let slow = Arc::new(Slow::default());
+    let board = PodBoard::new(slow.clone());
+    let targets = [Target { pod: "a-0".into(), address: IpAddr::V4(Ipv4Addr::LOCALHOST) }];
+    let now = Timestamp::from_second(7).unwrap();
+    for _ in 0..3 {
+        assert!(board.look(&targets, now).await.is_empty());
+        tokio::task::yield_now().await;
+    }
+    slow.go.notify_one();
+    let look = loop {
+        let look = board.look(&targets, now).await;
+        if !look.is_empty() {
+            break look;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(look["a-0"].as_ref().map(|sample| sample.at), Ok(7));
+    assert_eq!(*slow.asked.lock().unwrap(), 1);
+}
+
+/// Scenario: a pool of more pods than one look asks at once. Guarantee: each of them is asked
+/// once, and all their answers are there in the end.
+#[tokio::test]
+async fn all_pods_of_a_large_pool_are_asked() {
+    let slow = Arc::new(Slow::default());
+    let board = PodBoard::new(slow.clone());
+    let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let target = |at| Target { pod: format!("a-{at}"), address };
+    let targets: Vec<_> = (0..PODS_MAX * 2 + 1).map(target).collect();
+    let now = Timestamp::from_second(7).unwrap();
+    while board.look(&targets, now).await.len() < targets.len() {
+        slow.go.notify_waiters();
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(*slow.asked.lock().unwrap(), targets.len());
+}

@@ -1,0 +1,108 @@
+//! Tests of what `pods/http.rs` keeps to itself.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::*;
+
+const HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+fn target(pod: &str) -> Target {
+    Target { pod: pod.to_owned(), address: HOST }
+}
+
+/// Scenario: a pod that answers, then one that takes the connection and says nothing.
+/// Guarantee:
+/// figures of the first; of the second an error that names it, after the time of one look.
+#[tokio::test]
+async fn a_pod_that_hangs_costs_one_look_and_is_named() {
+    let listener = TcpListener::bind((HOST, 0)).await.unwrap();
+    let pods = HttpPods::new(listener.local_addr().unwrap().port());
+    let serve = tokio::spawn(async move {
+        let (mut first, _) = listener.accept().await.unwrap();
+        let mut request = [0; 1024];
+        let read = first.read(&mut request).await.unwrap();
+        assert!(request[..read].starts_with(b"GET /metrics HTTP/1.1\r\n"));
+        let body = "millrace_budget_bytes 7\n";
+        let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}", 24);
+        first.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).await.unwrap();
+        drop(first);
+        // Held open, and never answered.
+        let (second, _) = listener.accept().await.unwrap();
+        std::future::pending::<()>().await;
+        drop(second);
+    });
+    let now = Timestamp::from_second(5).unwrap();
+    let look = pods.look(&[target("a-0")], now).await;
+    let sample = look["a-0"].as_ref().unwrap();
+    assert_eq!((sample.at, sample.budget_bytes), (5, Some(7)));
+    let look = pods.look(&[target("a-1")], now).await;
+    let error = look["a-1"].as_ref().unwrap_err().to_string();
+    assert!(error.contains("pod a-1 at 127.0.0.1") && error.contains("no answer"), "{error}");
+    serve.abort();
+}
+
+/// Scenario: other answers hold the whole budget, and then don't. Guarantee: a pod's answer
+/// waits for it, no longer than a look takes; it is taken then, and what it took is given back.
+#[tokio::test]
+async fn answers_wait_for_the_shared_budget() {
+    let listener = TcpListener::bind((HOST, 0)).await.unwrap();
+    let budget = Budget::new(24);
+    let pods = HttpPods::new(listener.local_addr().unwrap().port()).sharing(budget.clone());
+    let serve = tokio::spawn(async move {
+        loop {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut request = [0; 1024];
+            let _ = socket.read(&mut request).await.unwrap();
+            let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 24";
+            let body = "millrace_budget_bytes 7\n";
+            socket.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).await.unwrap();
+        }
+    });
+    let others = budget.take(24).await.unwrap();
+    let now = Timestamp::from_second(5).unwrap();
+    let look = pods.look(&[target("a-0")], now).await;
+    assert!(matches!(look["a-0"], Err(ScrapeError::Unreachable { .. })), "{look:?}");
+    drop(others);
+    let look = pods.look(&[target("a-0"), target("a-1")], now).await;
+    assert!(look.values().all(Result::is_ok), "{look:?}");
+    assert_eq!(budget.left(), 24);
+    serve.abort();
+}
+
+/// Scenario: nobody listens. Guarantee: an error, at once.
+#[tokio::test]
+async fn a_pod_that_is_away_is_told() {
+    let port = {
+        let listener = TcpListener::bind((HOST, 0)).await.unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let look = HttpPods::new(port).look(&[target("a-0")], Timestamp::UNIX_EPOCH).await;
+    assert!(matches!(look["a-0"], Err(ScrapeError::Unreachable { .. })), "{look:?}");
+}
+
+/// Scenario: a pool of more pods than are asked at once. Guarantee: every one of them is asked.
+#[tokio::test]
+async fn all_pods_of_a_large_pool_are_asked() {
+    let listener = TcpListener::bind((HOST, 0)).await.unwrap();
+    let pods = HttpPods::new(listener.local_addr().unwrap().port());
+    let serve = tokio::spawn(async move {
+        loop {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let mut request = [0; 1024];
+                let _ = socket.read(&mut request).await;
+                let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 24";
+                let answer = format!("{head}\r\n\r\nmillrace_budget_bytes 7\n");
+                let _ = socket.write_all(answer.as_bytes()).await;
+            });
+        }
+    });
+    let targets: Vec<_> = (0..PODS_MAX * 2 + 1).map(|at| target(&format!("a-{at}"))).collect();
+    let look = pods.look(&targets, Timestamp::UNIX_EPOCH).await;
+    assert_eq!(look.len(), targets.len());
+    assert!(look.values().all(Result::is_ok), "{look:?}");
+    serve.abort();
+}

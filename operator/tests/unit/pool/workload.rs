@@ -1,0 +1,97 @@
+//! Tests of what `pool/workload.rs` keeps to itself.
+
+use super::*;
+use millrace_rollout::{Verdict, judge};
+use serde_json::json;
+
+/// Scenario: a Deployment as the API server gives it after a complete rollout. Guarantee:
+/// complete; one field less available and it is not.
+#[test]
+fn a_deployment_as_the_api_server_gives_it_is_judged_right() {
+    let mut value = json!({
+        "metadata": {"generation": 3}, "spec": {"replicas": 2, "selector": {}, "template": {}},
+        "status": {"observedGeneration": 3, "replicas": 2, "updatedReplicas": 2,
+            "readyReplicas": 2, "availableReplicas": 2}});
+    let live: Deployment = serde_json::from_value(value.clone()).unwrap();
+    assert_eq!(judge(&deployment(&live)), Verdict::Complete);
+    value["status"]["availableReplicas"] = json!(1);
+    let live: Deployment = serde_json::from_value(value).unwrap();
+    assert_ne!(judge(&deployment(&live)), Verdict::Complete);
+}
+
+/// Scenario: a workload that was only just written: no status at all. Guarantee: not complete.
+#[test]
+fn a_workload_without_a_status_is_never_complete() {
+    assert_ne!(judge(&deployment(&Deployment::default())), Verdict::Complete);
+    assert_ne!(judge(&stateful_set(&StatefulSet::default())), Verdict::Complete);
+    assert_ne!(judge(&daemon_set(&DaemonSet::default())), Verdict::Complete);
+}
+
+/// Scenario: a pod whose image cannot be pulled. Guarantee: its trouble is read.
+#[test]
+fn a_pods_trouble_is_read_from_its_container() {
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "p"},
+        "status": {"containerStatuses": [{"name": "collector", "ready": false, "image": "x",
+            "imageID": "", "restartCount": 0,
+            "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}]}
+    }))
+    .unwrap();
+    let figures = pod_figures(&pod, Timestamp::UNIX_EPOCH);
+    assert_eq!(figures.trouble(), Some(millrace_rollout::Trouble::ImagePull));
+    assert_eq!(figures.message, "not found");
+}
+
+/// Scenario: a pod with another container before and one after the collector, both in trouble;
+/// a StatefulSet with one. Guarantee: only what the collector's own container says counts.
+#[test]
+fn what_runs_beside_the_collector_says_nothing_about_it() {
+    let other = |name: &str| {
+        json!({"name": name, "ready": false, "image": "x", "imageID": "", "restartCount": 9,
+            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "proxy"}},
+            "lastState": {"terminated": {"exitCode": 64, "reason": "OOMKilled"}}})
+    };
+    let own = json!({"name": "collector", "ready": true, "image": "x", "imageID": "",
+        "restartCount": 1, "state": {"running": {}}});
+    let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "p"},
+        "status": {"containerStatuses": [other("istio-proxy"), own, other("a-last-one")]}}))
+    .unwrap();
+    let expected = PodFigures { name: "p".into(), ..PodFigures::default() };
+    assert_eq!(pod_figures(&pod, Timestamp::UNIX_EPOCH), expected);
+    let member = crate::pool::member::member(&pod, None, Timestamp::UNIX_EPOCH);
+    assert_eq!((member.restarts, member.exit_code), (1, None));
+    let set: StatefulSet = serde_json::from_value(json!({"metadata": {}, "spec": {
+        "selector": {}, "template": {"spec": {"containers": [
+            {"name": "istio-proxy", "image": "theirs:9"},
+            {"name": "collector", "image": "c:1-system"}]}}}}))
+    .unwrap();
+    assert_eq!(image(&set), Some("c:1-system"));
+}
+
+/// Scenario: a pod whose node is gone since a minute, two, and three; one whose container isn't
+/// ready, one with a readiness gate of somebody else's, and one that is to end, for as long.
+/// Guarantee: a lost node is told from a pod that isn't ready by itself, after two minutes.
+#[test]
+fn a_lost_node_is_told_from_a_pod_that_is_not_ready() {
+    let lost = |metadata: serde_json::Value, ready: serde_json::Value, containers: &str| {
+        let mut ready = ready;
+        ready["type"] = "Ready".into();
+        ready["lastTransitionTime"] = "1970-01-01T00:00:00Z".into();
+        let pod: Pod = serde_json::from_value(json!({"metadata": metadata,
+            "spec": {"nodeName": "n", "containers": []},
+            "status": {"conditions": [ready,
+                {"type": "ContainersReady", "status": containers}]}}))
+        .unwrap();
+        let at = |second| pod_figures(&pod, Timestamp::from_second(second).unwrap());
+        [60, 120, 180].map(|second| at(second).trouble())
+    };
+    let gone = Some(millrace_rollout::Trouble::NodeLost);
+    let not = json!({"status": "False"});
+    assert_eq!(lost(json!({}), not.clone(), "True"), [None, gone, gone]);
+    assert_eq!(lost(json!({}), not, "False"), [None; 3]);
+    let gate = json!({"status": "False", "reason": "ReadinessGatesNotReady"});
+    assert_eq!(lost(json!({}), gate, "True"), [None; 3]);
+    assert_eq!(lost(json!({}), json!({"status": "True"}), "True"), [None; 3]);
+    let ends = json!({"deletionTimestamp": "1970-01-01T00:00:00Z"});
+    assert_eq!(lost(ends, json!({"status": "True"}), "True"), [None, gone, gone]);
+}

@@ -1,0 +1,79 @@
+//! Tests of what `telemetry/admin.rs` keeps to itself.
+
+use super::*;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+async fn get(address: std::net::SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    // Closing a connection with unread bytes resets it after the answer.
+    let _ = timeout(HEADER_TIME, stream.read_to_end(&mut answer)).await.expect("the end");
+    String::from_utf8(answer).unwrap()
+}
+
+/// Scenario: every address of IPv4 is asked for, and one alone. Guarantee: the first is reached
+/// by IPv4 and, where the machine has it, by IPv6; the second is just that one.
+#[tokio::test]
+async fn every_address_is_one_of_ipv6_too() {
+    let every = bind("0.0.0.0:0".parse().unwrap()).await.unwrap();
+    let port = every.local_addr().unwrap().port();
+    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+    if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).await.is_ok() {
+        TcpStream::connect((Ipv6Addr::LOCALHOST, port)).await.unwrap();
+    }
+    let one = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    assert_eq!(one.local_addr().unwrap().ip(), Ipv4Addr::LOCALHOST);
+}
+
+/// Scenario: far more connections than there are places, each in the midst of its head.
+/// Guarantee: probes and scrapes are answered at once, one to a connection; the oldest are
+/// closed before their time; no head longer than the limit is taken.
+#[tokio::test]
+async fn probes_are_answered_beside_connections_that_stand_still() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let stopped = async move { drop(stopped.await) };
+    let served = tokio::spawn(serve(listener, Health::default(), Metrics::new().unwrap(), stopped));
+    let mut slow = Vec::new();
+    for _ in 0..10 * CONNECTIONS {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /livez HTTP/1.1\r\nslow: ").await.unwrap();
+        slow.push(stream);
+    }
+    assert!(get(address, "/livez").await.starts_with("HTTP/1.1 200 "));
+    let closed = timeout(HEADER_TIME / 2, slow[0].read(&mut [0; 1])).await;
+    assert!(matches!(closed, Ok(Ok(0) | Err(_))), "{closed:?}");
+    let answer = get(address, "/readyz").await;
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    let metrics = get(address, "/metrics").await;
+    assert!(metrics.contains("millrace_operator_resident_memory_bytes"), "{metrics}");
+    assert!(get(address, "/secret").await.starts_with("HTTP/1.1 404 "));
+    let flood = format!("/livez HTTP/1.1\r\nx: {}", "y".repeat(HEADER_BYTES));
+    assert!(get(address, &flood).await.starts_with("HTTP/1.1 431 "));
+    drop(stop);
+    served.await.unwrap();
+}
+
+/// Scenario: start, CRDs appear, stop. Guarantee: ready only in between, and never because of
+/// the lease.
+#[test]
+fn readiness_follows_the_kinds_and_the_shutdown() {
+    let health = Health::default();
+    assert!(health.ready().is_err());
+    health.crds_served();
+    assert!(health.ready().is_ok());
+    health.stopping();
+    assert_eq!(health.ready(), Err("stopping"));
+    assert!(health.live().is_ok());
+}
+
+/// Scenario: a controller ends on its own. Guarantee: the probe asks for a restart.
+#[test]
+fn a_controller_that_ended_makes_the_replica_not_live() {
+    let health = Health::default();
+    health.broken();
+    assert!(health.live().is_err());
+}
