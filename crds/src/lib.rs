@@ -34,7 +34,8 @@ pub const CATEGORY: &str = "millrace";
 /// Value of the label `app.kubernetes.io/managed-by` on everything the operator makes.
 pub const MANAGED_BY: &str = "millrace-operator";
 
-/// Annotation that pauses an object: no write but to its status while it is `"true"`.
+/// Annotation that pauses an object: no write but to its status while it is `"true"`. It doesn't
+/// hold up the object's deletion.
 pub const PAUSED_ANNOTATION: &str = "millrace.dev/paused";
 
 /// Annotation on a GatewayPool or EdgePool that holds or takes back its rollout: `pause`, `resume`

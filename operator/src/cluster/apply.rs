@@ -207,7 +207,8 @@ impl<'a> Children<'a> {
                 ..owner.controller_owner_ref(&())?
             },
             regarding: owner.object_ref(&()),
-            look_only: is_paused(owner),
+            // Deletion isn't paused.
+            look_only: is_paused(owner) && owner.meta().deletion_timestamp.is_none(),
             written: Mutex::default(),
         })
     }

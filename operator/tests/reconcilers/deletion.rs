@@ -96,6 +96,28 @@ async fn edges_go_before_gateways_and_those_before_data() {
     assert!(world.server.get(PIPELINE).is_none());
 }
 
+/// Scenario: a paused pipeline that says Delete goes. Guarantee: its steps are taken as if it were
+/// not paused: the pools, then topics and tables, which delete what they stand for.
+#[tokio::test]
+async fn a_pause_does_not_hold_up_deletion() {
+    let world = going("Delete").await;
+    world.server.edit(PIPELINE, |it| {
+        it["metadata"]["annotations"] = json!({"millrace.dev/paused": "true"});
+    });
+    for pool in [EDGE, GATEWAY] {
+        reconcile(&world).await;
+        assert!(is_going(&world, pool));
+        world.server.delete(&format!("{BASE}/{pool}"));
+    }
+    reconcile(&world).await;
+    assert!(KEPT.iter().all(|path| policy(&world, path) == "Delete"));
+    for path in KEPT {
+        hold(&world, path, "millrace.dev/external");
+    }
+    reconcile(&world).await;
+    assert!(KEPT.iter().all(|path| is_going(&world, path)));
+}
+
 /// Scenario: a pipeline goes that says Retain, or nothing; or that said Delete, and Retain when its
 /// topics had been told. Guarantee: it waits for nothing, deletes no child itself, and its topics
 /// and schema keep their data.

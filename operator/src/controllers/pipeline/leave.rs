@@ -6,8 +6,8 @@
 //! in Kafka: the tables go next. Topics and schema have the policy `Retain` until their step, so
 //! that an object that goes in another way (with its signal or its namespace) deletes no data.
 //!
-//! Makes no child. After a bounded time the pipeline is released: children whose step has not come
-//! keep their data.
+//! Makes no child. A pause doesn't hold it up. After a bounded time the pipeline is released:
+//! children whose step has not come keep their data.
 
 use std::time::Duration;
 
