@@ -65,10 +65,9 @@ pub(crate) fn release(name: &str) -> PathBuf {
     target().join("release").join(name)
 }
 
-/// Release binaries.
+/// Release binaries of the product and its tools.
 pub(crate) fn binaries(which: Collectors) -> Result<()> {
-    let tools = ["-p", "millrace-operator", "-p", "millrace-ddl", "-p", "millrace-loadgen"];
-    cargo_build(&tools)?;
+    cargo_build(&["-p", "millrace-operator", "-p", "millrace-ddl", "-p", "millrace-loadgen"])?;
     collectors(which)
 }
 
@@ -122,10 +121,12 @@ pub(crate) enum Binaries {
     AsTheyAre,
 }
 
-/// Binaries, then an OCI archive of each image in `target/images`.
+/// An OCI archive of each image in `target/images`; before that their binaries, and the load
+/// generator, which what runs them needs.
 pub(crate) fn images(from: Binaries, which: Collectors) -> Result<Vec<Archive>> {
     if from == Binaries::Built {
-        binaries(which)?;
+        cargo_build(&["-p", "millrace-operator", "-p", "millrace-loadgen"])?;
+        collectors(which)?;
     }
     let folder = target().join("images");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;

@@ -74,7 +74,10 @@ impl Phase {
                 unit.extend(product.flat_map(Suite::arguments));
                 cargo_test(&unit, &[], tally)
             }
-            Self::Build => build::images(Binaries::Built, Collectors::All).map(drop),
+            Self::Build => {
+                build::binaries(Collectors::All)?;
+                build::images(Binaries::AsTheyAre, Collectors::All).map(drop)
+            }
             Self::Stack => {
                 let own =
                     |suite: &&Suite| suite.package == "millrace-stack" && suite.name != LIFECYCLE;
