@@ -129,7 +129,7 @@ async fn a_buffer_has_a_volume_that_holds_it() {
         }
         world.server.put(POOL, wanted);
         settle(&world).await;
-        let settings = collector_settings(&world);
+        let settings = world.collector_settings();
         let millrace_config::Mode::Edge { kafka, .. } = settings.mode else { panic!("no edge") };
         let buffer = kafka.buffer.unwrap();
         assert_eq!((buffer.max_bytes.get(), buffer.drain), (2 << 30, true));
@@ -172,7 +172,7 @@ async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
     world.server.put(POOL, wanted);
     let daemon_set = DEPLOYMENT.replace("deployments", "daemonsets");
     world.reconcile::<EdgePools>(POOL).await.unwrap();
-    let settings = collector_settings(&world);
+    let settings = world.collector_settings();
     let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
     assert_eq!(sources.names(), "otlp, containers, files");
     let logs = sources.logs.unwrap();
@@ -249,7 +249,7 @@ async fn a_pool_that_reads_a_nodes_kernel_is_privileged_and_its_tries_are_not() 
     world.server.put(POOL, wanted);
     let daemon_set = DEPLOYMENT.replace("deployments", "daemonsets");
     world.reconcile::<EdgePools>(POOL).await.unwrap();
-    let settings = collector_settings(&world);
+    let settings = world.collector_settings();
     let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
     assert_eq!(sources.names(), "otlp, kernel");
     let logs = sources.logs.unwrap();
@@ -334,11 +334,9 @@ async fn a_pool_that_watches_pods_has_a_token_and_the_right_to_it() {
     let node = &pod()["containers"][0]["env"][1];
     assert_eq!(node["name"], "NODE_NAME");
     assert_eq!(node["valueFrom"]["fieldRef"]["fieldPath"], "spec.nodeName");
-    let paths = world.server.paths();
-    let path = paths.iter().find(|path| path.contains("/configmaps/")).unwrap();
-    let text = world.server.get(path).unwrap()["data"]["collector.yaml"].clone();
+    let text = world.settings_text();
     for line in ["watchPods: true", "- app", "- a/*", "- shop"] {
-        assert!(text.as_str().unwrap().contains(line), "{text}");
+        assert!(text.contains(line), "{text}");
     }
     world.server.take_writes();
     world.reconcile::<EdgePools>(POOL).await.unwrap();
@@ -612,14 +610,6 @@ async fn every_crash_point_ends_in_the_same_state() {
     }
 }
 
-/// The collector's settings of the pool, as written into its newest ConfigMap.
-fn collector_settings(world: &World) -> millrace_config::Checked {
-    let paths = world.server.paths();
-    let map = paths.iter().find(|path| path.contains("/configmaps/")).unwrap();
-    let text = world.server.get(map).unwrap()["data"]["collector.yaml"].clone();
-    millrace_config::Config::load(text.as_str().unwrap()).unwrap()
-}
-
 /// Scenario: pools of each allocator, with room and with little. Guarantee: records have half of the
 /// limit, with `mimalloc` less than a third of it and room for the longest requests; a limit that
 /// can't hold them is refused with one that can.
@@ -642,7 +632,7 @@ async fn what_records_may_take_goes_by_the_allocator() {
         world.reconcile::<EdgePools>(POOL).await.unwrap();
         match percent {
             Some(percent) => {
-                let settings = collector_settings(&world);
+                let settings = world.collector_settings();
                 assert_eq!(settings.memory.budget_percent, percent, "{allocator} {limit}");
             }
             None => assert_eq!(world.condition(POOL, "Ready").unwrap().1, "SpecInvalid"),

@@ -69,11 +69,8 @@ async fn a_new_pool_gets_a_stateful_set_with_fixed_members() {
     assert_eq!(pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"], true);
     let drain = pool()["spec"]["drainSeconds"].as_i64().unwrap_or(60);
     assert!(pod["terminationGracePeriodSeconds"].as_i64().unwrap() > drain);
-    let paths = world.server.paths();
-    let map = paths.iter().find(|path| path.contains("/configmaps/")).unwrap();
-    let map = world.server.get(map).unwrap();
-    let text = map["data"]["collector.yaml"].as_str().unwrap();
-    millrace_config::Config::load(text).unwrap();
+    world.collector_settings();
+    let text = world.settings_text();
     assert!(text.contains("groupInstanceIdEnv: POD_NAME"), "{text}");
     assert!(!text.contains("AtLeastOnce"), "{text}");
     assert!(text.contains("groupProtocol: Consumer"), "{text}");
@@ -443,11 +440,7 @@ async fn a_pools_shards_reach_its_collectors() {
     pool["spec"]["clickhouse"] = json!({"endpoints": servers, "shards": 2});
     world.server.put(POOL, pool);
     world.reconcile::<GatewayPools>(POOL).await.unwrap();
-    let paths = world.server.paths();
-    let map = paths.iter().find(|path| path.contains("/configmaps/")).unwrap();
-    let text = world.server.get(map).unwrap()["data"]["collector.yaml"].clone();
-    let settings = millrace_config::Config::load(text.as_str().unwrap()).unwrap();
-    let millrace_config::Mode::Gateway { clickhouse, .. } = settings.mode else {
+    let millrace_config::Mode::Gateway { clickhouse, .. } = world.collector_settings().mode else {
         panic!("no gateway")
     };
     assert_eq!((clickhouse.shards, clickhouse.endpoints.len()), (2, 4));

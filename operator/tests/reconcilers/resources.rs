@@ -120,10 +120,7 @@ async fn processor_time_grows_in_place_before_there_are_more_pods() {
     let count = r#"millrace_operator_resource_decisions_total{reason="CpuAtLimit"} 2"#;
     assert!(metrics.contains(count), "{metrics}");
     assert_eq!(pods.template()["limits"]["cpu"], "1");
-    let paths = pods.world.server.paths();
-    let map = paths.iter().find(|path| path.contains("/configmaps/")).unwrap();
-    let map = pods.world.server.get(map).unwrap();
-    assert!(map["data"]["collector.yaml"].as_str().unwrap().contains("workers: 2"));
+    assert!(pods.world.settings_text().contains("workers: 2"));
 }
 
 /// Scenario: pods without a limit of processor time use three times what is requested, for a

@@ -202,6 +202,19 @@ impl World {
         };
     }
 
+    /// The collector's settings of the only pool, as its ConfigMap has them.
+    pub(crate) fn settings_text(&self) -> String {
+        let paths = self.server.paths();
+        let map = paths.iter().find(|path| path.contains("/configmaps/")).unwrap();
+        let map = self.server.get(map).unwrap();
+        map["data"]["collector.yaml"].as_str().unwrap().to_owned()
+    }
+
+    /// The same as the collector reads them.
+    pub(crate) fn collector_settings(&self) -> millrace_config::Checked {
+        millrace_config::Config::load(&self.settings_text()).unwrap()
+    }
+
     /// Reconciles the object at `path` once, as the controller would.
     pub(crate) async fn reconcile<R: Reconciler>(&self, path: &str) -> Result<Action, StepError> {
         let object = self.server.get(path).unwrap_or_else(|| panic!("{path} does not exist"));
