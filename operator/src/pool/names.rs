@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use kube::Resource;
+use kube::api::ObjectMeta;
 use millrace_crds::MANAGED_BY;
 
 use crate::error::Invalid;
@@ -68,6 +70,19 @@ impl PoolNames {
             ));
         }
         Ok(Self { namespace: namespace.to_owned(), pool: pool.to_owned(), role, base })
+    }
+
+    /// The same for a stored pool.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of<K: Resource>(pool: &K, role: Role) -> Result<Self, Invalid> {
+        let ObjectMeta { namespace, name, .. } = pool.meta();
+        Self::new(
+            namespace.as_deref().unwrap_or_default(),
+            name.as_deref().unwrap_or_default(),
+            role,
+        )
     }
 
     /// The immutable ConfigMap that holds the configuration with this hash.

@@ -98,8 +98,6 @@ pub struct PodPlan<'a> {
     pub theirs: &'a PodTemplate,
     /// No two of the pods share a node.
     pub per_node: bool,
-    /// The ConfigMap's name.
-    pub config_map: &'a str,
     /// Secrets to mount.
     pub secrets: &'a SecretUses,
     /// A buffer on disk; an edge's only.
@@ -177,13 +175,14 @@ pub fn kept<K: Resource>(live: &K) -> Option<(String, PodTemplateSpec)> {
     Some((text.clone(), serde_json::from_str(text).ok()?))
 }
 
-/// The pod template, with what the spec adds to it.
+/// The pod template, with what the spec adds to it. Its configuration is in `config_map`.
 ///
 /// # Errors
 /// When the spec's part can't be merged into it.
-pub fn pod_template(plan: &PodPlan<'_>) -> Result<PodTemplateSpec, Invalid> {
+pub fn pod_template(plan: &PodPlan<'_>, config_map: &str) -> Result<PodTemplateSpec, Invalid> {
     let metadata = ObjectMeta { labels: Some(plan.names.labels()), ..ObjectMeta::default() };
-    let built = PodTemplateSpec { metadata: Some(metadata), spec: Some(pod_spec(plan)) };
+    let spec = Some(pod_spec(plan, config_map));
+    let built = PodTemplateSpec { metadata: Some(metadata), spec };
     merge::merged(built, plan.theirs, plan.per_node)
 }
 
@@ -211,11 +210,11 @@ pub fn unit_hash(config: &str, theirs: &PodTemplate) -> String {
     hash_of(&merge::written(theirs).map_or_else(|| config.into(), |theirs| json!([config, theirs])))
 }
 
-fn pod_spec(plan: &PodPlan<'_>) -> PodSpec {
+fn pod_spec(plan: &PodPlan<'_>, config_map: &str) -> PodSpec {
     let mut volumes = vec![Volume {
         name: CONFIG_VOLUME.into(),
         config_map: Some(ConfigMapVolumeSource {
-            name: plan.config_map.into(),
+            name: config_map.into(),
             ..ConfigMapVolumeSource::default()
         }),
         ..Volume::default()

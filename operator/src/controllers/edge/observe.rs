@@ -4,10 +4,11 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use millrace_crds::v1alpha1::{EdgeMode, EdgePool};
 use millrace_rollout::Observation;
 
-use super::validate::{Draft, Observed};
+use super::validate::Observed;
 use crate::cluster::api;
 use crate::context::Context;
 use crate::error::{Step, StepError};
+use crate::pool::draft::Draft;
 use crate::pool::{observe, workload as figures};
 
 /// Reads the Secrets the draft refers to.

@@ -1,6 +1,5 @@
 //! From a spec to checked values. Pure: no client.
 
-use k8s_openapi::api::core::v1::PodTemplateSpec;
 use millrace_config as config;
 use millrace_crds::v1alpha1::{
     Acknowledge, Compression, ContainersReceiver, EdgeMode, EdgePool, EdgeSettings, FilesReceiver,
@@ -11,6 +10,7 @@ use millrace_crds::v1alpha1::{
 use super::build::PORTS;
 use crate::context::Images;
 use crate::error::Invalid;
+use crate::pool::draft::{self, Draft};
 use crate::pool::names::{PoolNames, Role};
 use crate::pool::secrets::{SecretUses, SecretsSeen};
 use crate::pool::template::{self, PodPlan};
@@ -23,23 +23,6 @@ const ANNOUNCE_SECONDS: u32 = 5;
 /// The longest requests that an edge must have room for: one being read, and one on its way to
 /// Kafka. The collector's own rule.
 const REQUESTS_HELD: u64 = 2;
-
-/// What the spec alone says.
-#[derive(Clone, Debug)]
-pub(super) struct Draft {
-    /// Checked names.
-    pub(super) names: PoolNames,
-    /// The image pods run.
-    pub(super) image: String,
-    /// The collector's configuration, as YAML.
-    pub(super) config: String,
-    /// The name of the ConfigMap with it.
-    pub(super) config_map: String,
-    /// The pods' template, but for the digest of their Secrets.
-    pub(super) template: PodTemplateSpec,
-    /// The Secrets it refers to.
-    pub(super) secrets: SecretUses,
-}
 
 /// A draft, and the Secrets it refers to.
 #[derive(Clone, Debug)]
@@ -67,23 +50,18 @@ pub(super) struct Validated<'a> {
 /// When the spec cannot work as written.
 pub(super) fn draft(pool: &EdgePool, images: &Images) -> Result<Draft, Invalid> {
     let running = pool.status.as_ref().and_then(|status| status.image.as_deref());
-    let namespace = pool.metadata.namespace.as_deref().unwrap_or_default();
-    let name = pool.metadata.name.as_deref().unwrap_or_default();
-    let names = PoolNames::new(namespace, name, Role::Edge)?;
+    let names = PoolNames::of(pool, Role::Edge)?;
     let mut secrets = SecretUses::default();
-    let config = connection::render(settings(pool, &mut secrets)?)?;
+    let config = settings(pool, &mut secrets)?;
     let settings = &pool.spec.settings;
-    let config_map = names.config_map(&template::unit_hash(&config, &settings.pod_template));
-    let image = template::image(&pool.spec.collector, images, running);
     let is_deployment = settings.mode == EdgeMode::Deployment;
-    let template = template::pod_template(&PodPlan {
+    let plan = PodPlan {
         names: &names,
-        image: &image,
+        image: &template::image(&pool.spec.collector, images, running),
         user: images.user,
         resources: template::written(&settings.resources),
         theirs: &settings.pod_template,
         per_node: !is_deployment,
-        config_map: &config_map,
         secrets: &secrets,
         buffer: settings.buffer.as_ref(),
         reads_files: settings.receivers.reads_files(),
@@ -92,9 +70,10 @@ pub(super) fn draft(pool: &EdgePool, images: &Images) -> Result<Draft, Invalid> 
         drain_seconds: settings.drain_seconds,
         ports: PORTS,
         revision_label: is_deployment.then_some("pod-template-hash"),
-    })?;
+    };
+    let draft = draft::draft(config, &plan)?;
     merge::check_metadata("service", &settings.service.metadata, Some(&names.labels()))?;
-    Ok(Draft { names, image, config, config_map, template, secrets })
+    Ok(draft)
 }
 
 /// The collector's settings for the pool.

@@ -41,7 +41,7 @@ pub(super) fn build<'a>(validated: &'a Validated<'a>) -> Prepared<'a> {
     let draft = &observed.draft;
     let settings = &pool.spec.settings;
     let names = &draft.names;
-    let mut template = draft.pods.clone();
+    let mut template = draft.template.clone();
     give(&mut template, resources);
     note_secrets(&mut template, secrets_digest.as_deref());
     let tries = rollout::tries(pool, draft, &observed.watched.tries, rollout, &template);

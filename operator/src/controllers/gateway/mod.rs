@@ -79,7 +79,7 @@ impl Reconciler for GatewayPools {
                 losses = observed.losses.clone();
                 let held = match context.claims.refused(pool) {
                     Some(held) => Some(held),
-                    None => Box::pin(holders::of_pool(context, pool, &observed.draft.lag)).await,
+                    None => Box::pin(holders::of_pool(context, pool, &observed.lag_query)).await,
                 };
                 match held.map_or_else(|| validate::validate(pool, &observed), Err) {
                     Ok(validated) => {

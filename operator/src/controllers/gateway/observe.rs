@@ -8,7 +8,7 @@ use millrace_crds::v1alpha1::GatewayPool;
 
 use super::retention_loss::Losses;
 use super::rollout::{self, Watch, Watched};
-use super::validate::{Draft, Observed};
+use super::validate::{self, Observed};
 use crate::cache::baseline;
 use crate::cache::sizing::{SCALER_FRESH, Sizing};
 use crate::clickhouse::migrations::Place;
@@ -17,6 +17,7 @@ use crate::context::Context;
 use crate::controllers::schema::tables;
 use crate::error::{Step, StepError};
 use crate::pods::{self, Look, MeteredPods, PodRates, PodState};
+use crate::pool::draft::Draft;
 use crate::pool::names::PoolNames;
 use crate::pool::secrets::SecretUses;
 use crate::pool::{observe, preflight, scale, template};
@@ -47,7 +48,8 @@ pub(super) async fn observe(
     let holds = live.as_ref().and_then(|live| live.spec.as_ref()).map(|spec| &spec.template);
     let templates = holds.into_iter().chain(&kept).map(SecretUses::of).collect();
     let current = observe::current_secrets(context, namespace, salt, known, templates).await?;
-    let lag = context.lag.observe(&draft.lag).await;
+    let lag_query = validate::lag_query(pool, &draft.names);
+    let lag = context.lag.observe(&lag_query).await;
     let now = context.clock.now();
     let pods = match &live {
         Some(_) => observe::pods(context, namespace, &draft.names.selector()).await?,
@@ -70,7 +72,19 @@ pub(super) async fn observe(
         false => (kept.pods, kept.scaler) = (PodRates::default(), None),
     }
     let migrates = context.migrations.is_under_way(&Place::of(pool, &pool.spec.clickhouse), now);
-    Ok(Observed { draft, found, current, live, lag, losses, watched, migrates, kept, now })
+    Ok(Observed {
+        draft,
+        found,
+        current,
+        live,
+        lag_query,
+        lag,
+        losses,
+        watched,
+        migrates,
+        kept,
+        now,
+    })
 }
 
 /// Scrapes the pods that will stay. A silent one is part of the observation.

@@ -24,10 +24,11 @@ use millrace_rollout::{
 
 pub(super) use report::{condition, is_settled, notices};
 
-use super::validate::{Draft, Observed};
+use super::validate::Observed;
 use crate::cache::baseline::Baseline;
 use crate::cluster::{hash_of, is_paused};
 use crate::controllers::schema::Tables;
+use crate::pool::draft::Draft;
 use crate::pool::preflight::{self, Tries};
 use crate::pool::secrets::{with_secrets, without_secrets};
 use crate::pool::template::{config_map, kept as kept_by};

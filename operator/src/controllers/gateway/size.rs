@@ -316,7 +316,7 @@ fn message(decision: &rule::Decision, observed: &Observed) -> String {
             lag.messages,
             lag.partitions,
             if lag.within_bound { "within" } else { "above" },
-            observed.draft.lag.bound.as_secs()
+            observed.lag_query.bound.as_secs()
         ),
         Err(_) => "lag unknown".to_owned(),
     };

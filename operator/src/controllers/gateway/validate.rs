@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::PodTemplateSpec;
 use millrace_config as config;
 use millrace_crds::v1alpha1::{Attributes, Delivery, GatewayPool, GroupProtocol, SizingStatus};
 use millrace_rollout::Observation;
@@ -19,6 +18,7 @@ use crate::cache::sizing::Sizing;
 use crate::context::Images;
 use crate::error::{Invalid, StepError};
 use crate::kafka::lag_board::{LagObservation, LagQuery};
+use crate::pool::draft::{self, Draft};
 use crate::pool::names::{PoolNames, Role};
 use crate::pool::secrets::{CurrentSecrets, SecretUses, SecretsSeen};
 use crate::pool::template::{self, PodPlan};
@@ -29,25 +29,6 @@ const WORKERS_MAX: u64 = 256;
 /// Least share of the record budget per worker: 4 MiB of fetches, which are at most a quarter of
 /// it.
 const WORKER_BYTES: u64 = 16 << 20;
-
-/// What the spec alone says.
-#[derive(Clone, Debug)]
-pub(super) struct Draft {
-    /// Checked names.
-    pub(super) names: PoolNames,
-    /// The image pods run.
-    pub(super) image: String,
-    /// The collector's configuration, as YAML.
-    pub(super) config: String,
-    /// The name of the ConfigMap with it.
-    pub(super) config_map: String,
-    /// The pods' template, with the spec's resources and without the digest of their Secrets.
-    pub(super) pods: PodTemplateSpec,
-    /// The Secrets it refers to.
-    pub(super) secrets: SecretUses,
-    /// Whose lag counts.
-    pub(super) lag: LagQuery,
-}
 
 /// A draft, and what was observed for it.
 #[derive(Debug)]
@@ -60,6 +41,8 @@ pub(super) struct Observed {
     pub(super) current: CurrentSecrets,
     /// The StatefulSet as it is, if it exists.
     pub(super) live: Option<StatefulSet>,
+    /// Whose lag counts.
+    pub(super) lag_query: LagQuery,
     /// The lag, or why it is not known.
     pub(super) lag: Result<LagObservation, StepError>,
     /// What its pods lost so far.
@@ -106,56 +89,50 @@ pub(super) struct Validated<'a> {
 /// When the spec cannot work as written.
 pub(super) fn draft(pool: &GatewayPool, images: &Images) -> Result<Draft, Invalid> {
     let running = pool.status.as_ref().and_then(|status| status.image.as_deref());
-    let namespace = pool.metadata.namespace.as_deref().unwrap_or_default();
-    let name = pool.metadata.name.as_deref().unwrap_or_default();
-    let names = PoolNames::new(namespace, name, Role::Gateway)?;
+    let names = PoolNames::of(pool, Role::Gateway)?;
     let mut secrets = SecretUses::default();
-    let config = connection::render(settings(pool, &names, &mut secrets)?)?;
+    let config = settings(pool, &names, &mut secrets)?;
     let settings = &pool.spec.settings;
-    let config_map = names.config_map(&template::unit_hash(&config, &settings.pod_template));
-    let image = template::image(&pool.spec.collector, images, running);
-    let pods = template::pod_template(&PodPlan {
-        names: &names,
-        image: &image,
-        user: images.user,
-        resources: template::written(&settings.resources),
-        theirs: &settings.pod_template,
-        per_node: false,
-        config_map: &config_map,
-        secrets: &secrets,
-        buffer: None,
-        reads_files: false,
-        reads_kernel: false,
-        watches_pods: false,
-        drain_seconds: settings.drain_seconds,
-        ports: &[],
-        revision_label: None,
-    })?;
-    let lag = LagQuery {
+    draft::draft(
+        config,
+        &PodPlan {
+            names: &names,
+            image: &template::image(&pool.spec.collector, images, running),
+            user: images.user,
+            resources: template::written(&settings.resources),
+            theirs: &settings.pod_template,
+            per_node: false,
+            secrets: &secrets,
+            buffer: None,
+            reads_files: false,
+            reads_kernel: false,
+            watches_pods: false,
+            drain_seconds: settings.drain_seconds,
+            ports: &[],
+            revision_label: None,
+        },
+    )
+}
+
+/// Whose lag counts.
+pub(super) fn lag_query(pool: &GatewayPool, names: &PoolNames) -> LagQuery {
+    let signals = pool.spec.signals.iter();
+    let topics = signals.map(|(signal, is)| {
+        is.topic_name.as_ref().map_or(signal.default_topic(), |name| name.as_str()).to_owned()
+    });
+    let bound_seconds = pool.spec.settings.scaling.lag_bound_seconds;
+    LagQuery {
         namespace: names.namespace.clone(),
         kafka: pool.spec.kafka.clone(),
-        group: consumer_group(pool, &names),
-        topics: pool
-            .spec
-            .signals
-            .iter()
-            .map(|(signal, is)| {
-                is.topic_name
-                    .as_ref()
-                    .map_or(signal.default_topic(), |name| name.as_str())
-                    .to_owned()
-            })
-            .collect(),
-        bound: Duration::from_secs(u64::from(settings.scaling.lag_bound_seconds)),
-    };
-    Ok(Draft { names, image, config, config_map, pods, secrets, lag })
+        group: consumer_group(pool, names),
+        topics: topics.collect(),
+        bound: Duration::from_secs(u64::from(bound_seconds)),
+    }
 }
 
 /// What a pool claims in Kafka.
 pub(super) fn claim(pool: &GatewayPool) -> Option<Claim> {
-    let namespace = pool.metadata.namespace.as_deref().unwrap_or_default();
-    let name = pool.metadata.name.as_deref().unwrap_or_default();
-    let group = consumer_group(pool, &PoolNames::new(namespace, name, Role::Gateway).ok()?);
+    let group = consumer_group(pool, &PoolNames::of(pool, Role::Gateway).ok()?);
     let servers = pool.spec.kafka.bootstrap_servers.iter();
     let things = servers.map(|server| format!("consumer group {group} on {}", server.as_str()));
     let advice = "another consumerGroup (in a new pool)";
