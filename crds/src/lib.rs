@@ -28,9 +28,6 @@ pub const GROUP: &str = "millrace.dev";
 /// The only version served so far.
 pub const VERSION: &str = "v1alpha1";
 
-/// The category that lists everything: `kubectl get millrace`.
-pub const CATEGORY: &str = "millrace";
-
 /// Value of the label `app.kubernetes.io/managed-by` on everything the operator makes.
 pub const MANAGED_BY: &str = "millrace-operator";
 

@@ -67,14 +67,6 @@ impl Identifier {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-
-    /// This name with `_suffix` after it, if the whole is still short enough.
-    ///
-    /// # Errors
-    /// [`IdentifierError::TooLong`] if it isn't, and as [`Identifier::new`] for odd suffixes.
-    pub fn suffixed(&self, suffix: &str) -> Result<Self, IdentifierError> {
-        Self::new(format!("{}_{suffix}", self.0))
-    }
 }
 
 impl fmt::Display for Identifier {

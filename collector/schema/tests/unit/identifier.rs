@@ -23,14 +23,6 @@ fn odd_names_are_refused_with_the_reason() {
     }
 }
 
-/// A suffix that makes the name too long is refused, not cut.
-#[test]
-fn a_suffix_is_checked_with_the_whole_name() {
-    let prefix = Identifier::new("a".repeat(60)).unwrap();
-    assert_eq!(prefix.suffixed("bc").unwrap().as_str().len(), 63);
-    assert_eq!(prefix.suffixed("bcd"), Err(IdentifierError::TooLong { length: 64 }));
-}
-
 proptest! {
     /// Whatever is accepted holds only characters that can't end a quoted name.
     #[test]
