@@ -57,7 +57,7 @@ fn write(rig: &Rig, text: &str) {
 
 /// Lines that came, each with the label of its pod.
 fn labeled(rig: &Rig) -> Vec<(String, Option<String>)> {
-    let lines = rig.publisher.lines.lock().unwrap();
+    let lines = rig.publisher.records.lock().unwrap();
     let label = |resource: &[(String, String)]| {
         resource.iter().find(|(name, _)| name == LABEL).map(|(_, value)| value.clone())
     };
@@ -115,7 +115,7 @@ fn a_record_goes_without_labels_after_a_second() {
     until_labeled(&rig, &[("one", None)]);
     assert!(began.elapsed() >= Duration::from_secs(1));
     let name = ("k8s.pod.name".to_owned(), "cart".to_owned());
-    assert!(rig.publisher.lines.lock().unwrap()[0].resource.contains(&name));
+    assert!(rig.publisher.records.lock().unwrap()[0].resource.contains(&name));
     rig.until_metric(UNLABELED, |count| count == 1);
     told.tell("1", "a", false);
     write(&rig, "two");
@@ -162,8 +162,8 @@ fn no_line_can_set_its_pods_labels() {
     write(&rig, &format!(r#"{{"message": "m", "{LABEL}": "forged", "k8s.node.name": "n"}}"#));
     rig.start();
     until_labeled(&rig, &[("m", Some("a"))]);
-    let lines = rig.publisher.lines.lock().unwrap();
-    let names: Vec<_> = lines[0].record.iter().map(|(name, _)| name.as_str()).collect();
+    let lines = rig.publisher.records.lock().unwrap();
+    let names: Vec<_> = lines[0].attributes.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, [&format!("line.{LABEL}"), "line.k8s.node.name", "log.iostream"]);
 }
 

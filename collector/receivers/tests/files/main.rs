@@ -10,6 +10,8 @@
 mod labels;
 mod model;
 mod odd;
+#[path = "../publisher/mod.rs"]
+mod publisher;
 mod rig;
 mod rotation;
 mod sending;

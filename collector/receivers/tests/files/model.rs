@@ -5,7 +5,8 @@ use std::fs;
 
 use millrace_config::StartAt;
 
-use crate::rig::{Rig, Script, numbered, text_of};
+use crate::publisher::Script;
+use crate::rig::{Rig, numbered, text_of};
 
 /// Steele's splitmix64.
 struct Random(u64);
@@ -49,7 +50,7 @@ fn walk(seed: u64, actions: usize) {
                 fs::copy(rig.path(&name), rig.path(&format!("a{file}.log.{action}"))).unwrap();
                 fs::File::create(rig.path(&name)).unwrap();
             }
-            88..92 => rig.script(Script::RefuseAll),
+            88..92 => rig.script(Script::Refuse),
             92..94 => rig.script(Script::Fail),
             94..98 => {
                 rig.script(Script::Deliver);

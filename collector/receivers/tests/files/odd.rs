@@ -6,7 +6,8 @@ use std::os::unix::fs::symlink;
 use millrace_config::{ContainersReceiver, FilesReceiver, Multiline, StartAt};
 use millrace_receivers::files::SourceSettings;
 
-use crate::rig::{Rig, Script, numbered, text_of};
+use crate::publisher::Script;
+use crate::rig::{Rig, numbered, text_of};
 use crate::rotation::gzip;
 
 /// A reader of containers' files, and the directory of one.
@@ -33,7 +34,7 @@ fn containers_lines_have_their_pods_attributes() {
     rig.append(&format!("{place}/2.log.20261125-030000.gz"), "not text");
     rig.start();
     rig.until_exactly(vec!["first".into(), "second".into()]);
-    for line in rig.publisher.lines.lock().unwrap().iter() {
+    for line in rig.publisher.records.lock().unwrap().iter() {
         for (name, value) in [
             ("k8s.namespace.name", "shop"),
             ("k8s.pod.name", "cart-7f"),
@@ -64,7 +65,7 @@ fn the_rest_of_a_containers_compressed_file_has_its_pods_attributes() {
     rig.append(&name, &line("third"));
     rig.start();
     rig.until_exactly(vec!["first".into(), "second".into(), "third".into()]);
-    for line in rig.publisher.lines.lock().unwrap().iter() {
+    for line in rig.publisher.records.lock().unwrap().iter() {
         assert!(line.resource.contains(&("k8s.pod.name".into(), "cart-7f".into())), "{line:?}");
     }
     rig.stop();
@@ -89,8 +90,8 @@ fn what_is_no_log_is_refused_and_links_are_followed() {
     fs::hard_link(rig.path("one.log"), rig.path("two.log")).unwrap();
     rig.start();
     rig.until_exactly([numbered("e", 0, 5), numbered("o", 0, 5)].concat());
-    for line in rig.publisher.lines.lock().unwrap().iter() {
-        let of = |name: &str| &line.record.iter().find(|(key, _)| key == name).unwrap().1;
+    for line in rig.publisher.records.lock().unwrap().iter() {
+        let of = |name: &str| &line.attributes.iter().find(|(key, _)| key == name).unwrap().1;
         assert!(of("log.file.path").ends_with(of("log.file.name")), "{line:?}");
     }
     rig.stop();
@@ -109,9 +110,11 @@ fn a_line_over_the_limit_is_cut_and_the_next_ones_come() {
     rig.until_each(&numbered("a", 0, 10));
     rig.until_metric("millrace_files_cut_total", |cut| cut == 2);
     rig.until("all is read", || rig.texts().len() == 12);
-    let lines = rig.publisher.lines.lock().unwrap();
+    let lines = rig.publisher.records.lock().unwrap();
     let cut: Vec<_> = lines.iter().filter(|line| line.text.len() > 1000).collect();
-    assert!(cut.iter().all(|line| line.record.iter().any(|(name, _)| name.contains("truncated"))));
+    assert!(
+        cut.iter().all(|line| line.attributes.iter().any(|(name, _)| name.contains("truncated")))
+    );
     assert!(cut.iter().any(|line| line.text.bytes().all(|byte| byte == 0)));
     drop(lines);
     rig.stop();
@@ -162,10 +165,10 @@ fn lines_that_belong_together_come_as_one_after_the_time_out() {
 #[test]
 fn a_drain_that_leaves_lines_unconfirmed_says_so_and_they_come_later() {
     let mut rig = Rig::new(&["*.log"], StartAt::Beginning);
-    rig.script(Script::RefuseAll);
+    rig.script(Script::Refuse);
     rig.append("a.log", &text_of("a", 0, 5));
     rig.start();
-    rig.until("a try", || *rig.publisher.tries.lock().unwrap() >= 1);
+    rig.until("a try", || rig.publisher.tries() >= 1);
     assert!(!rig.stop_now());
     rig.script(Script::Deliver);
     rig.start();

@@ -1,118 +1,31 @@
 //! A receiver on a real file system, with a publisher that does as it is told.
 
-use std::collections::VecDeque;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millrace_config::{FilesReceiver, Positions, StartAt};
-use millrace_pipeline::budget::{Budget, Reservation};
+use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::pods::Pods;
-use millrace_pipeline::publish::{Delivered, Delivery, DeliverySender, Publish, Refused, Request};
+use millrace_pipeline::publish::Delivered;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_receivers::files::{Files, Parts, SourceSettings, start};
-use millrace_wire::Signal;
-use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
-use prost::Message;
 use tempfile::TempDir;
+
+use crate::publisher::{FakePublisher, Record, Reserved, Script};
 
 /// Longer than any wait here should take, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What the publisher does with requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Script {
-    Deliver,
-    RefuseAll,
-    /// Takes it and says that it failed.
-    Fail,
-    /// Takes it and doesn't answer.
-    Hold,
-    /// The process is as good as dead: nothing arrives.
-    Dead,
-}
-
-/// A record that arrived.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Line {
-    pub(crate) text: String,
-    pub(crate) resource: Vec<(String, String)>,
-    pub(crate) record: Vec<(String, String)>,
-}
-
-pub(crate) struct FakePublisher {
-    pub(crate) script: Mutex<Script>,
-    pub(crate) lines: Mutex<Vec<Line>>,
-    pub(crate) held: Mutex<VecDeque<(DeliverySender, Reservation)>>,
-    pub(crate) tries: Mutex<u64>,
-}
-
-impl Publish for FakePublisher {
-    fn publish(&self, request: Request<'_>) -> Result<Delivery, Refused> {
-        assert_eq!(request.signal, Signal::Logs);
-        assert!(request.reservation.bytes() >= request.bytes.len() as u64);
-        *self.tries.lock().unwrap() += 1;
-        let script = *self.script.lock().unwrap();
-        let (sender, delivery) = Delivery::pair();
-        match script {
-            Script::RefuseAll => return Err(Refused::Full),
-            Script::Dead => self.held.lock().unwrap().push_back((sender, request.reservation)),
-            Script::Fail => sender.finish(Err(Refused::Unavailable("told so".into()))),
-            Script::Deliver => {
-                self.lines.lock().unwrap().extend(lines(request.bytes));
-                sender.finish(Ok(Delivered::default()));
-            }
-            Script::Hold => {
-                self.lines.lock().unwrap().extend(lines(request.bytes));
-                self.held.lock().unwrap().push_back((sender, request.reservation));
-            }
-        }
-        Ok(delivery)
-    }
-
-    fn takes(&self, _: Signal) -> bool {
-        true
-    }
-}
-
-fn attributes(from: &[KeyValue]) -> Vec<(String, String)> {
-    from.iter().map(|one| (one.key.clone(), text(one.value.as_ref()))).collect()
-}
-
-fn text(value: Option<&AnyValue>) -> String {
-    match value.and_then(|value| value.value.as_ref()) {
-        Some(Value::StringValue(text)) => text.clone(),
-        other => format!("{other:?}"),
-    }
-}
-
-fn lines(bytes: &[u8]) -> Vec<Line> {
-    let request = ExportLogsServiceRequest::decode(bytes).unwrap();
-    let mut lines = Vec::new();
-    for group in request.resource_logs {
-        let resource = attributes(&group.resource.unwrap_or_default().attributes);
-        for scope in group.scope_logs {
-            lines.extend(scope.log_records.iter().map(|record| Line {
-                text: text(record.body.as_ref()),
-                resource: resource.clone(),
-                record: attributes(&record.attributes),
-            }));
-        }
-    }
-    lines
-}
 
 /// A directory of logs, and receivers on it one after another.
 pub(crate) struct Rig {
     pub(crate) folder: TempDir,
     pub(crate) publisher: Arc<FakePublisher>,
     /// What publishers before the present one took.
-    pub(crate) before: Vec<Line>,
+    pub(crate) before: Vec<Record>,
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) budget: Budget,
     drain: Drain,
@@ -138,7 +51,7 @@ impl Rig {
         let telemetry = Arc::new(Telemetry::new(budget.clone(), "0", "system").unwrap());
         Self {
             folder,
-            publisher: publisher(Script::Deliver),
+            publisher: publisher(),
             before: Vec::new(),
             telemetry,
             budget,
@@ -207,8 +120,8 @@ impl Rig {
         let _ = self.files.take().unwrap().join();
         fs::remove_dir_all(self.positions()).unwrap();
         fs::rename(saved, self.positions()).unwrap();
-        self.before.extend(self.publisher.lines.lock().unwrap().drain(..));
-        self.publisher = publisher(Script::Deliver);
+        self.before.extend(self.publisher.records.lock().unwrap().drain(..));
+        self.publisher = publisher();
     }
 
     pub(crate) fn script(&self, script: Script) {
@@ -233,7 +146,7 @@ impl Rig {
     }
 
     pub(crate) fn texts(&self) -> Vec<String> {
-        let lines = self.publisher.lines.lock().unwrap();
+        let lines = self.publisher.records.lock().unwrap();
         self.before.iter().chain(lines.iter()).map(|line| line.text.clone()).collect()
     }
 
@@ -284,13 +197,8 @@ impl Drop for Rig {
     }
 }
 
-fn publisher(script: Script) -> Arc<FakePublisher> {
-    Arc::new(FakePublisher {
-        script: Mutex::new(script),
-        lines: Mutex::default(),
-        held: Mutex::default(),
-        tries: Mutex::default(),
-    })
+fn publisher() -> Arc<FakePublisher> {
+    Arc::new(FakePublisher::new(Reserved::AtLeast))
 }
 
 /// Lines `from..to` of a file: told apart by file and number.

@@ -11,7 +11,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use millrace_config::StartAt;
 
-use crate::rig::{Rig, Script, numbered, text_of};
+use crate::publisher::Script;
+use crate::rig::{Rig, numbered, text_of};
 
 /// What is done to `app.log` so that it begins anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,7 +239,7 @@ fn each_case_of_the_table_of_rotations_brings_each_line_once() {
 #[test]
 fn a_file_deleted_while_behind_is_read_to_its_end() {
     let mut rig = Rig::new(&["app.log"], StartAt::Beginning);
-    rig.script(Script::RefuseAll);
+    rig.script(Script::Refuse);
     let expected = numbered("a", 0, 200_000);
     rig.append("app.log", &text_of("a", 0, 200_000));
     rig.start();
@@ -254,7 +255,7 @@ fn a_file_deleted_while_behind_is_read_to_its_end() {
 #[test]
 fn what_a_truncation_without_a_copy_takes_away_is_counted() {
     let mut rig = Rig::new(&["app.log"], StartAt::Beginning);
-    rig.script(Script::RefuseAll);
+    rig.script(Script::Refuse);
     rig.append("app.log", &text_of("a", 0, 400_000));
     rig.start();
     rig.until_metric("millrace_files_behind_bytes", |bytes| bytes > 20_000_000);

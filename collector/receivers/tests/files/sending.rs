@@ -4,17 +4,18 @@ use std::fs;
 
 use millrace_config::StartAt;
 
-use crate::rig::{Rig, Script, numbered, text_of};
+use crate::publisher::Script;
+use crate::rig::{Rig, numbered, text_of};
 
 /// Scenario: the publisher refuses everything for a while. Guarantee: what is read meanwhile is
 /// bounded, nothing is thrown away, and each line comes once.
 #[test]
 fn while_refused_reading_stops_and_nothing_is_thrown_away() {
     let mut rig = Rig::new(&["*.log"], StartAt::Beginning);
-    rig.script(Script::RefuseAll);
+    rig.script(Script::Refuse);
     rig.append("a.log", &text_of("a", 0, 400_000));
     rig.start();
-    rig.until("several tries", || *rig.publisher.tries.lock().unwrap() >= 4);
+    rig.until("several tries", || rig.publisher.tries() >= 4);
     rig.until_metric("millrace_files_behind_bytes", |bytes| bytes > 20_000_000);
     rig.until_metric("millrace_files_read_bytes_total", |bytes| bytes < 12 << 20);
     rig.script(Script::Deliver);
@@ -30,7 +31,7 @@ fn what_fails_is_sent_again_in_order() {
     rig.script(Script::Fail);
     rig.append("a.log", &text_of("a", 0, 60_000));
     rig.start();
-    rig.until("some failures", || *rig.publisher.tries.lock().unwrap() >= 12);
+    rig.until("some failures", || rig.publisher.tries() >= 12);
     rig.script(Script::Deliver);
     rig.until_exactly(numbered("a", 0, 60_000));
     assert_eq!(rig.texts(), numbered("a", 0, 60_000));

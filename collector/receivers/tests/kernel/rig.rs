@@ -12,113 +12,19 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use millrace_config::Positions;
-use millrace_pipeline::budget::{Budget, Reservation};
+use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
-use millrace_pipeline::publish::{Delivered, Delivery, DeliverySender, Publish, Refused, Request};
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_receivers::kernel::{Log, Machine, Parts, StartError, start};
-use millrace_wire::Signal;
-use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
-use prost::Message;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
+
+use crate::publisher::{FakePublisher, Record, Reserved, Script};
 
 pub(crate) const BOOT: &str = "8a39e962-6b20-4db4-ad07-2adf3549c91b";
 
 /// Longer than any wait here should take, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What the publisher does with requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Script {
-    Deliver,
-    Refuse,
-    /// Takes it and says that it failed.
-    Fail,
-    /// Takes it and doesn't answer.
-    Hold,
-}
-
-/// A record that arrived.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Came {
-    pub(crate) text: String,
-    pub(crate) severity: (i32, String),
-    pub(crate) time_unix_nano: u64,
-    pub(crate) resource: Vec<(String, String)>,
-    attributes: Vec<(String, String)>,
-}
-
-impl Came {
-    pub(crate) fn attribute(&self, key: &str) -> Option<&String> {
-        self.attributes.iter().find(|(name, _)| name == key).map(|(_, value)| value)
-    }
-}
-
-#[derive(Debug)]
-struct FakePublisher {
-    script: Mutex<Script>,
-    came: Mutex<Vec<Came>>,
-    held: Mutex<Vec<(DeliverySender, Reservation)>>,
-    tries: Mutex<u64>,
-}
-
-impl Publish for FakePublisher {
-    fn publish(&self, request: Request<'_>) -> Result<Delivery, Refused> {
-        assert_eq!(request.signal, Signal::Logs);
-        assert_eq!(request.reservation.bytes(), request.bytes.len() as u64);
-        *self.tries.lock().unwrap() += 1;
-        let (sender, delivery) = Delivery::pair();
-        match *self.script.lock().unwrap() {
-            Script::Refuse => return Err(Refused::Full),
-            Script::Fail => sender.finish(Err(Refused::Unavailable("told so".into()))),
-            Script::Deliver => {
-                self.came.lock().unwrap().extend(decoded(request.bytes));
-                sender.finish(Ok(Delivered::default()));
-            }
-            Script::Hold => {
-                *self.tries.lock().unwrap() += 1;
-                self.came.lock().unwrap().extend(decoded(request.bytes));
-                self.held.lock().unwrap().push((sender, request.reservation));
-            }
-        }
-        Ok(delivery)
-    }
-
-    fn takes(&self, _: Signal) -> bool {
-        true
-    }
-}
-
-fn decoded(bytes: &[u8]) -> Vec<Came> {
-    let request = ExportLogsServiceRequest::decode(bytes).unwrap();
-    let mut came = Vec::new();
-    for group in request.resource_logs {
-        let resource = attributes(&group.resource.unwrap_or_default().attributes);
-        let records = group.scope_logs.into_iter().flat_map(|scope| scope.log_records);
-        came.extend(records.map(|record| Came {
-            text: text(record.body.as_ref()),
-            severity: (record.severity_number, record.severity_text.clone()),
-            time_unix_nano: record.time_unix_nano,
-            resource: resource.clone(),
-            attributes: attributes(&record.attributes),
-        }));
-    }
-    came
-}
-
-fn attributes(from: &[KeyValue]) -> Vec<(String, String)> {
-    from.iter().map(|one| (one.key.clone(), text(one.value.as_ref()))).collect()
-}
-
-fn text(value: Option<&AnyValue>) -> String {
-    match value.and_then(|value| value.value.as_ref()) {
-        Some(Value::StringValue(text)) => text.clone(),
-        other => format!("{other:?}"),
-    }
-}
 
 /// What the kernel has, and who has it open.
 #[derive(Debug, Default)]
@@ -163,12 +69,7 @@ impl Rig {
         Self {
             folder: tempfile::tempdir().unwrap(),
             ring: Arc::default(),
-            publisher: Arc::new(FakePublisher {
-                script: Mutex::new(Script::Deliver),
-                came: Mutex::default(),
-                held: Mutex::default(),
-                tries: Mutex::default(),
-            }),
+            publisher: Arc::new(FakePublisher::new(Reserved::Exactly)),
             telemetry: Arc::new(Telemetry::new(budget.clone(), "0", "system").unwrap()),
             budget,
             drain: Drain::new(PATIENCE),
@@ -248,16 +149,16 @@ impl Rig {
     }
 
     pub(crate) fn tries(&self) -> u64 {
-        *self.publisher.tries.lock().unwrap()
+        self.publisher.tries()
     }
 
-    pub(crate) fn came(&self) -> Vec<Came> {
-        self.publisher.came.lock().unwrap().clone()
+    pub(crate) fn came(&self) -> Vec<Record> {
+        self.publisher.records.lock().unwrap().clone()
     }
 
     /// Of what came, the first are kept in mind.
     pub(crate) fn forget_after(&self, kept: usize) {
-        self.publisher.came.lock().unwrap().truncate(kept);
+        self.publisher.records.lock().unwrap().truncate(kept);
     }
 
     pub(crate) fn metric(&self, name: &str) -> u64 {
