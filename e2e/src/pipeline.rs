@@ -133,6 +133,8 @@ impl<'c> Pipeline<'c> {
     fn document(&self) -> String {
         let Wish { kafka, clickhouse, signal, partitions, allocator, version, .. } = &self.wish;
         let database = self.database();
+        // Pods of several tests at once find room on one small node.
+        let resources = json!({"cpu": {"min": "100m"}});
         let mut document = json!({
             "apiVersion": "millrace.dev/v1alpha1",
             "kind": "TelemetryPipeline",
@@ -152,8 +154,8 @@ impl<'c> Pipeline<'c> {
                     "topicName": format!("{database}_{signal}"),
                     "topic": {"partitions": partitions, "replicationFactor": 1},
                 }},
-                "edges": [{"name": "clients", "replicas": 1}],
-                "gateway": {"scaling": {"minReplicas": 1, "maxReplicas": 2}},
+                "edges": [{"name": "clients", "replicas": 1, "resources": resources}],
+                "gateway": {"scaling": {"minReplicas": 1, "maxReplicas": 2}, "resources": resources},
                 "collector": {"allocator": allocator},
                 "deletionPolicy": self.wish.deletion_policy,
             },

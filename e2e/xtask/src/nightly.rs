@@ -41,15 +41,7 @@ const STEPS: [Step; 9] = [
     Step {
         name: "10,000 topics",
         program: "cargo",
-        arguments: &[
-            "test",
-            "--locked",
-            "--workspace",
-            "--test",
-            "operator_sessions",
-            "--",
-            "--ignored",
-        ],
+        arguments: &["test", "--locked", "--workspace", "--test", "operator", "--", "--ignored"],
     },
     Step { name: "faults", program: "make", arguments: &["chaos", "BUDGET=nightly"] },
     Step { name: "benchmarks", program: "make", arguments: &["bench"] },

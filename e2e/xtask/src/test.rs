@@ -16,6 +16,10 @@ use crate::{chaos, check, first_try, install, say, shell};
 /// The stack's test of its own life cycle: it needs root and the stack down.
 const LIFECYCLE: &str = "lifecycle";
 
+/// The e2e files for a cluster.
+const CLUSTER: &str = "cluster";
+const CLUSTER_ALONE: &str = "cluster_alone";
+
 /// A file of tests.
 #[derive(Debug)]
 struct Suite {
@@ -87,9 +91,9 @@ impl Phase {
                 first_try::run(&first_try::Options::of_a_test())
             }
             // Most of a test is waiting for a broker or an engine of its own.
-            Self::Integration => cargo_test(&of_class(suites, false), &["--test-threads=2"], tally),
+            Self::Integration => cargo_test(&integration(suites), &["--test-threads=2"], tally),
             Self::Faults => chaos::test(),
-            Self::Cluster => cluster(suites, tally),
+            Self::Cluster => cluster(tally),
         }
     }
 }
@@ -118,7 +122,7 @@ pub(crate) fn run(from: Phase) -> Result<()> {
 /// Cluster tests run on the local stack. One that wasn't up before is removed again, and its own
 /// life cycle is then tested too. What a run left that was ended in the middle is removed first:
 /// the cluster would start with that run's objects, and its pods would take the node's processors.
-fn cluster(suites: &[Suite], tally: &mut Tally) -> Result<()> {
+fn cluster(tally: &mut Tally) -> Result<()> {
     let stack = Stack::open()?;
     let was_up = stack.status().is_up();
     if !was_up {
@@ -130,7 +134,7 @@ fn cluster(suites: &[Suite], tally: &mut Tally) -> Result<()> {
     let archives = build::images(Binaries::AsTheyAre, Collectors::All)?;
     let loaded = build::load(&stack, archives)?;
     install::charts(&stack, &loaded)?;
-    let outcome = cargo_test(&of_class(suites, true), &["--test-threads=1"], tally);
+    let outcome = cluster_tests(tally);
     if was_up {
         return outcome;
     }
@@ -138,6 +142,13 @@ fn cluster(suites: &[Suite], tally: &mut Tally) -> Result<()> {
     outcome?;
     let lifecycle = strings(&["--test", LIFECYCLE]);
     cargo_test(&lifecycle, &["--ignored", "--test-threads=1"], tally)
+}
+
+/// One file of tests that mostly wait, side by side, and one of tests that need the cluster alone.
+fn cluster_tests(tally: &mut Tally) -> Result<()> {
+    let side_by_side = cargo_test(&strings(&["--test", CLUSTER]), &["--test-threads=2"], tally);
+    let alone = cargo_test(&strings(&["--test", CLUSTER_ALONE]), &["--test-threads=1"], tally);
+    side_by_side.and(alone)
 }
 
 /// Every test file of the workspace. All phases select from the whole workspace, so that cargo
@@ -158,14 +169,15 @@ fn suites() -> Result<Vec<Suite>> {
     Ok(suites)
 }
 
-/// The e2e files for a cluster, or the others: the prefix of a file's name is its class. What is
-/// compared with others' programs has a task of its own (`xtask conformance`).
-fn of_class(suites: &[Suite], cluster: bool) -> Vec<String> {
-    let e2e = suites
-        .iter()
-        .filter(|suite| suite.package == "millrace-e2e" && !suite.name.starts_with("conformance_"));
-    let class = e2e.filter(|suite| suite.name.starts_with("cluster_") == cluster);
-    class.flat_map(Suite::arguments).collect()
+/// The e2e files that need no cluster. What is compared with others' programs has a task of its own
+/// (`xtask conformance`).
+fn integration(suites: &[Suite]) -> Vec<String> {
+    let others = suites.iter().filter(|suite| {
+        suite.package == "millrace-e2e"
+            && !suite.name.starts_with("conformance_")
+            && !matches!(&*suite.name, CLUSTER | CLUSTER_ALONE)
+    });
+    others.flat_map(Suite::arguments).collect()
 }
 
 impl Suite {

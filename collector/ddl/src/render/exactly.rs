@@ -1,6 +1,6 @@
 //! What a server describes that has exactly the declared tables: for tests of plans, here and of
 //! those that call this crate (feature `testing`). No server was asked; `columns_tables` and
-//! `ddl_engine` compare with a real one.
+//! `tables/ddl_engine.rs` compare with a real one.
 
 use crate::declared::{Declared, DeclaredTable};
 use crate::observe::{Observed, ObservedColumn, ObservedTable};

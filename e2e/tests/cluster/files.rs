@@ -1,0 +1,171 @@
+//! Log files of a real node: a pod writes numbered lines, the real kubelet rotates and compresses
+//! them, and an edge pool on the node, beside one for clients, reads them into ClickHouse.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use millrace_e2e::cluster::Cluster;
+use millrace_e2e::pipeline::{EDGE, Pipeline, Wish};
+use millrace_e2e::wait;
+use millrace_stack::Stack;
+use millrace_stack::node::NODE_NAME;
+use serde_json::{Value, json};
+
+/// Lines that the pod writes, in bursts: half a minute, some 20 MB, 10 rotations at the stack's
+/// size.
+const LINES: u64 = 80_000;
+const BURST: u64 = 1_000;
+const PAUSE_SECONDS: &str = "0.3";
+/// For the last line to be stored once all are written.
+const LIMIT: Duration = Duration::from_secs(120);
+/// What may be sent again after a kill (docs/files.md): 8 requests in flight and the one being
+/// filled, 1 MiB each, and what was confirmed since positions were last written, a second's. A
+/// record of these lines takes more than 200 bytes, and 4 bursts are written within a second.
+const REPEATS_MAX: u64 = 9 * (1 << 20) / 200 + 4 * BURST;
+/// Lines that may be there without the pod's label: a file waits a second for it, at three starts,
+/// and the API server of a busy machine may take longer once.
+const UNLABELED_MAX: u64 = LINES / 10;
+
+/// The pod that writes. The collector's image has no shell, so it takes the node's.
+fn writer(image: &str) -> Value {
+    let script = format!(
+        "i=0; while [ $i -lt {LINES} ]; do printf 'line %07d {pad}\\n' $i; i=$((i+1)); \
+         [ $((i % {BURST})) -ne 0 ] || /node/sleep {PAUSE_SECONDS}; done; exec /node/sleep 600",
+        pad = "x".repeat(200),
+    );
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "writer", "labels": {"purpose": "numbers"}},
+        "spec": {
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{
+                "name": "numbers", "image": image, "imagePullPolicy": "Never",
+                "command": ["/node/dash", "-c", script],
+                "securityContext": {"runAsUser": 0},
+                "volumeMounts": [
+                    {"name": "node", "mountPath": "/node", "readOnly": true},
+                    {"name": "logs", "mountPath": "/logs", "readOnly": true},
+                ],
+            }],
+            "volumes": [
+                {"name": "node", "hostPath": {"path": "/usr/bin"}},
+                {"name": "logs", "hostPath": {"path": "/var/log/pods"}},
+            ],
+        },
+    })
+}
+
+/// The EdgePool on nodes.
+const ON_NODES: &str = "p-nodes";
+
+/// The pod of the edge pool on nodes.
+fn agent(cluster: &Cluster, namespace: &str) -> Result<Value> {
+    let mut pods = cluster.edge_pods(namespace, ON_NODES)?;
+    ensure!(pods.len() == 1, "{} pods", pods.len());
+    Ok(pods.remove(0))
+}
+
+/// Log files of the writer that the kubelet keeps: the one being written and rotated ones.
+fn kept(cluster: &Cluster, namespace: &str) -> Vec<String> {
+    let list = format!("echo /logs/{namespace}_writer_*/numbers/*");
+    let list = ["-n", namespace, "exec", "writer", "--", "/node/dash", "-c", &list];
+    cluster.kubectl(&list).unwrap().split_whitespace().map(str::to_owned).collect()
+}
+
+/// Lines of the writer that are in the table.
+#[derive(Debug, Clone, Copy)]
+struct Stored {
+    /// Different ones.
+    different: u64,
+    /// Of these, with the pod's label and the node.
+    labeled: u64,
+    rows: u64,
+}
+
+fn stored(stack: &Stack, pipeline: &Pipeline<'_>) -> Result<Stored> {
+    let namespace = &pipeline.namespace.name;
+    let query = format!(
+        "SELECT uniqExact(Body), \
+         uniqExactIf(Body, ResourceAttributes.`k8s.pod.label.purpose`::String = 'numbers' AND \
+         ResourceAttributes.`k8s.node.name`::String = '{NODE_NAME}'), count() \
+         FROM DATABASE.otel_logs \
+         WHERE ResourceAttributes.`k8s.pod.name`::String = 'writer' \
+         AND ResourceAttributes.`k8s.namespace.name`::String = '{namespace}' \
+         AND ResourceAttributes.`k8s.container.name`::String = 'numbers' \
+         AND match(Body, '^line [0-9]{{7}} x{{200}}$')"
+    );
+    let text = pipeline.query(stack, &query)?;
+    let mut numbers = text.split_whitespace().map(str::parse);
+    let mut next = || numbers.next().unwrap_or_else(|| "none".parse());
+    Ok(Stored { different: next()?, labeled: next()?, rows: next()? })
+}
+
+fn reached(stack: &Stack, pipeline: &Pipeline<'_>, lines: u64) -> Stored {
+    wait::until(&format!("{lines} lines to be stored"), LIMIT, || {
+        let now = stored(stack, pipeline)?;
+        ensure!(now.different >= lines, "{now:?}");
+        Ok(now)
+    })
+    .unwrap()
+}
+
+/// Scenario: a pod writes numbered lines that the kubelet rotates every few seconds; meanwhile the
+/// reading pod is killed, and later replaced by another allocator's. Guarantee: every line is in
+/// the table, unaltered, with its pod's name, namespace and container, and with its label and node
+/// but for those of a second after a start; repeats stay within what docs/files.md states. In the
+/// end the pool on nodes is taken out: it goes with its pods, and that for clients stays.
+#[test]
+fn lines_rotated_by_the_kubelet_outlive_a_kill_and_a_rollout() {
+    let stack = Stack::open().unwrap();
+    let cluster = Cluster::of(&stack).unwrap();
+    let clients = json!({"name": "clients", "replicas": 1});
+    let nodes = json!({"name": "nodes", "mode": "DaemonSet",
+        "receivers": {"containers": {"startAt": "Beginning"}}});
+    let wish = Wish {
+        signal: "logs",
+        level: "privileged",
+        edges: Some(json!([clients, nodes])),
+        gateways: Some(1),
+        ..Wish::usual(&stack)
+    };
+    let mut pipeline = Pipeline::apply(&stack, &cluster, "files", wish).unwrap();
+    let namespace = pipeline.namespace.name.clone();
+    pipeline.ready().unwrap();
+    let first = agent(&cluster, &namespace).unwrap();
+    let image = first["spec"]["containers"][0]["image"].as_str().unwrap();
+    cluster.apply(&namespace, &writer(image).to_string()).unwrap();
+
+    reached(&stack, &pipeline, LINES / 8);
+    let killed = first["metadata"]["name"].as_str().unwrap();
+    let kill = ["-n", &namespace, "delete", "pod", killed, "--grace-period=0", "--force"];
+    cluster.kubectl(&kill).unwrap();
+    reached(&stack, &pipeline, LINES / 3);
+    pipeline.change(|wish| wish.allocator = "mimalloc").unwrap();
+    let Stored { different, labeled, rows } = reached(&stack, &pipeline, LINES);
+
+    assert_eq!(different, LINES);
+    assert!(labeled >= LINES - UNLABELED_MAX, "{labeled} of {LINES} lines with the pod's label");
+    let kept = kept(&cluster, &namespace);
+    assert!(kept.len() > 2, "it was not rotated twice: {kept:?}");
+    assert!(kept.iter().any(|file| file.ends_with(".gz")), "nothing was compressed: {kept:?}");
+    println!("{} of {LINES} lines twice", rows - different);
+    assert!(rows - different <= REPEATS_MAX, "{rows} rows of {LINES} lines");
+    wait::until("the other allocator's pod", LIMIT, || {
+        let now = agent(&cluster, &namespace)?;
+        let image = now["spec"]["containers"][0]["image"].as_str().unwrap_or_default();
+        ensure!(image.ends_with("-mimalloc"), "{image}");
+        Ok(())
+    })
+    .unwrap();
+    pipeline.ready().unwrap();
+
+    pipeline.change(|wish| wish.edges = Some(json!([clients]))).unwrap();
+    wait::until("the pool on nodes to go", LIMIT, || {
+        let left = cluster.edge_pods(&namespace, ON_NODES)?.len();
+        ensure!(left == 0 && cluster.get(&namespace, "edgepool", ON_NODES).is_err(), "{left} pods");
+        Ok(())
+    })
+    .unwrap();
+    pipeline.ready().unwrap();
+    assert_eq!(cluster.edge_pods(&namespace, EDGE).unwrap().len(), 1);
+}

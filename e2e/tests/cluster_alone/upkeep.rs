@@ -1,0 +1,140 @@
+//! What a platform team does to a cluster, on a real one under load: the operator is upgraded and
+//! rolled back by Helm, the API server restarts, the node is drained. Gateways are touched by the
+//! drain alone, the operator goes on by itself, and no acknowledged span is missing.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use millrace_e2e::cluster::{Cluster, OPERATOR_NAMESPACE};
+use millrace_e2e::pipeline::{NAME, Pipeline, Wish};
+use millrace_e2e::wait;
+use millrace_stack::{Component, Stack};
+use serde_json::Value;
+
+/// Spans of the load and their rate: up to three minutes; it is ended when all was done.
+const RATE: u64 = 10_000;
+const SPANS: u64 = RATE * 180;
+/// For a load to be stored and looked up, and for anything to come back.
+const LIMIT: Duration = Duration::from_secs(300);
+/// Watches that broke are begun anew with a growing delay, and the operator's lease may pass to
+/// another replica meanwhile.
+const REPAIR_LIMIT: Duration = Duration::from_secs(60);
+const GATEWAYS: &str = "app.kubernetes.io/component=gateway";
+
+/// Each collector's pod and how often it was started again, and the generations of what they are
+/// made from.
+fn lives(cluster: &Cluster, pipeline: &Pipeline<'_>) -> Vec<(Value, Value)> {
+    let namespace = &pipeline.namespace.name;
+    let ours = "app.kubernetes.io/managed-by=millrace-operator";
+    let pods = cluster.list(namespace, "pods", ours).unwrap();
+    let pods = pods.iter().map(|pod| {
+        let restarts = &pod["status"]["containerStatuses"][0]["restartCount"];
+        (pod["metadata"]["uid"].clone(), restarts.clone())
+    });
+    let sets = cluster.list(namespace, "deployments,statefulsets", ours).unwrap();
+    let sets = sets.iter().map(|set| {
+        let metadata = &set["metadata"];
+        (metadata["name"].clone(), metadata["generation"].clone())
+    });
+    pods.chain(sets).collect()
+}
+
+fn helm(stack: &Stack, args: &[&str]) {
+    let output = stack.helm(args).unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "helm {}: {said}", args.join(" "));
+}
+
+/// The operator looks after things: a Service that is deleted comes back. After how many seconds.
+fn a_deleted_service_comes_back(cluster: &Cluster, pipeline: &Pipeline<'_>) -> f64 {
+    let namespace = &pipeline.namespace.name;
+    let service = |cluster: &Cluster| cluster.get(namespace, "service", "p-gateway");
+    let uid = service(cluster).unwrap()["metadata"]["uid"].clone();
+    cluster.kubectl(&["-n", namespace, "delete", "service", "p-gateway"]).unwrap();
+    let deleted = Instant::now();
+    wait::until("the gateways' Service to be back", REPAIR_LIMIT, || {
+        ensure!(service(cluster)?["metadata"]["uid"] != uid, "it is the old one");
+        Ok(())
+    })
+    .unwrap();
+    deleted.elapsed().as_secs_f64()
+}
+
+/// A node that is drained takes no pods until this is dropped.
+struct Cordoned<'c> {
+    cluster: &'c Cluster,
+    node: String,
+}
+
+impl<'c> Cordoned<'c> {
+    fn drain(cluster: &'c Cluster, selector: &str) -> Result<Self> {
+        let node =
+            cluster.kubectl(&["get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"])?;
+        let this = Self { cluster, node };
+        let selector = format!("--pod-selector={selector}");
+        cluster.kubectl(&["drain", &this.node, &selector, "--timeout=120s"])?;
+        Ok(this)
+    }
+}
+
+impl Drop for Cordoned<'_> {
+    fn drop(&mut self) {
+        let _ = self.cluster.kubectl(&["uncordon", &self.node]);
+    }
+}
+
+/// Scenario: under load the operator is upgraded by Helm and rolled back; the API server restarts;
+/// the only node is drained of its gateways and takes pods again. Guarantee: neither upgrade nor
+/// restart touches a pod or what pods are made from; the operator repairs after each by itself; the
+/// budget lets the drain end; missing=0 and nothing doubled.
+#[test]
+fn upgrades_restarts_and_drains_cost_nothing() {
+    let stack = Stack::open().unwrap();
+    let cluster = Cluster::of(&stack).unwrap();
+    let wish = Wish { gateways: Some(1), ..Wish::usual(&stack) };
+    let pipeline = Pipeline::apply(&stack, &cluster, "upkeep", wish).unwrap();
+    pipeline.ready().unwrap();
+    let before = lives(&cluster, &pipeline);
+    let folder = tempfile::tempdir().unwrap();
+    let load = pipeline.load(&stack, 81, SPANS, Some(RATE)).unwrap();
+    let mut running = load.start(folder.path()).unwrap();
+    running.reached(SPANS / 20, LIMIT).unwrap();
+
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/millrace");
+    let chart = chart.to_string_lossy();
+    let release = ["--namespace", OPERATOR_NAMESPACE, "--wait", "--timeout", "3m"];
+    let upgraded = ["--reuse-values", "--set-string", "podAnnotations.upgraded=yes"];
+    helm(&stack, &[&["upgrade", "millrace", &*chart][..], &release, &upgraded].concat());
+    let upgraded_s = a_deleted_service_comes_back(&cluster, &pipeline);
+    helm(&stack, &[&["rollback", "millrace"][..], &release].concat());
+    let rolled_back_s = a_deleted_service_comes_back(&cluster, &pipeline);
+    assert_eq!(lives(&cluster, &pipeline), before);
+
+    stack.restart(Component::ApiServer).unwrap();
+    let restarted_s = a_deleted_service_comes_back(&cluster, &pipeline);
+    println!(
+        "a deleted Service is back after {upgraded_s:.1} s with the operator upgraded, \
+         {rolled_back_s:.1} s rolled back, {restarted_s:.1} s after the API server's restart"
+    );
+    assert_eq!(lives(&cluster, &pipeline), before);
+
+    let ours = format!("{GATEWAYS},app.kubernetes.io/instance={NAME}");
+    drop(Cordoned::drain(&cluster, &ours).unwrap());
+    let namespace = &pipeline.namespace.name;
+    wait::until("a gateway to be there again", LIMIT, || {
+        let pods = cluster.list(namespace, "pods", GATEWAYS)?;
+        let ready = |pod: &&Value| pod["status"]["containerStatuses"][0]["ready"] == true;
+        let uid = |pod: &Value| pod["metadata"]["uid"].clone();
+        let new = pods.iter().filter(ready).filter(|pod| !before.iter().any(|it| it.0 == uid(pod)));
+        ensure!(new.count() == 1, "{} pods", pods.len());
+        Ok(())
+    })
+    .unwrap();
+    running.stop_sending().unwrap();
+    let verdict = running.verdict(LIMIT).unwrap();
+    assert_eq!((verdict.missing, verdict.altered), (0, 0), "{}", verdict.line);
+    assert_eq!(verdict.duplicated, 0, "{}", verdict.line);
+    assert!(verdict.sent >= SPANS / 20, "{}", verdict.line);
+    pipeline.ready().unwrap();
+}

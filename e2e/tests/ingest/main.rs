@@ -1,0 +1,12 @@
+//! The path of records, all parts real: the collector's binary, a broker and an engine.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod buffer;
+mod dead_letters;
+mod direct;
+mod faults;
+mod loadgen;
+mod memory;
+mod path;
+mod tables;
+mod topics;
