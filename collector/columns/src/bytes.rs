@@ -1,6 +1,6 @@
 //! Short pieces of bytes: appended and compared without a call into the C library.
 //!
-//! Telemetry is made of texts of 4 to 32 bytes; for those the call to `memcpy` or `memcmp` costs
+//! Most texts have 4 to 32 bytes; for those the call to `memcpy` or `memcmp` costs
 //! more than the work. Measured on rich spans: a fifth of the time of appending. This is the one
 //! module of the crate with unsafe code; what it needs is that room is reserved before it is
 //! written, which every function here does itself.

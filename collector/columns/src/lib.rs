@@ -22,28 +22,7 @@
 //! # Ok::<(), millrace_columns::AppendError>(())
 //! ```
 //!
-//! # What is stored
-//! Names, types and spellings are those of the OpenTelemetry Collector's ClickHouse exporter
-//! (`SpanKind` is `Server`, `StatusCode` is `Unset`/`Ok`/`Error`; unknown numbers are empty); ids
-//! are lower-case hex, an id of zeros is empty; times past 2262 are stored as the last instant that
-//! `DateTime64(9)` holds; `Duration` of a span that ends before it starts is 0.
-//!
-//! Attribute values in the JSON variant:
-//! - text, integers, doubles and truth values are `String`, `Int64`, `Float64` and `Bool`; bytes
-//!   are a `String` of standard base64;
-//! - arrays of one of those types are `Array(Nullable(T))`; arrays of several types, or with arrays
-//!   or lists in them, are `Array(Dynamic)`, the inner arrays and lists as JSON text;
-//! - a key-value list becomes one path per member, joined by dots, down to
-//!   [`Options::nested_depth`]; deeper lists are JSON text; an empty list and an empty value store
-//!   nothing;
-//! - a key is a path as it is: dots in it are not escaped, so `a.b` and `a` holding `b` are one
-//!   path; an empty key is the path with the empty name;
-//! - of two values for one path in one row the last wins;
-//! - bytes that aren't UTF-8 are kept as they are.
-//!
-//! In the Map variant every value is text: doubles as the Collector writes them (`2`, `1e+21`,
-//! `NaN`, `+Inf`), bytes as base64, arrays and lists as JSON text, an empty value as empty text;
-//! keys that occur twice are both kept.
+//! What is stored of which value, and what becomes of odd ones: `docs/signals.md`.
 //!
 //! No clock, no I/O; all memory is in buffers that are reused.
 

@@ -107,7 +107,7 @@ impl Config {
         check::check(config, &Lines::of(text))
     }
 
-    /// Reads a document without judging it as a whole: types, names and unknown fields only.
+    /// Reads a document without checking it as a whole: types, names and unknown fields only.
     ///
     /// # Errors
     /// The first thing that is not a settings document: broken YAML, an unknown field, a value of
@@ -126,7 +126,7 @@ impl Config {
         serde_norway::from_str(text).map_err(|error| ConfigError::one(Problem::of_yaml(&error)))
     }
 
-    /// Judges the document as a whole and decides the mode. Used where there is no text, as in the
+    /// Checks the document as a whole and decides the mode. Used where there is no text, as in the
     /// operator: problems name fields but no lines.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl Config {
     /// The document as YAML, without fields that equal their defaults.
     ///
     /// # Errors
-    /// When the YAML writer fails, which a `Config` gives it no cause for.
+    /// When the YAML writer fails, which it shouldn't for a `Config`.
     pub fn render(&self) -> Result<String, ConfigError> {
         serde_norway::to_string(self)
             .map_err(|error| ConfigError::one(Problem::whole(error.to_string())))

@@ -1,7 +1,7 @@
 //! Where each field of a document is, so that a rule over several fields can name a line.
 //!
 //! Reads the text a second time, as events. It builds nothing from them but positions, and a text
-//! it cannot read has no positions: the first reading has then already said what is wrong.
+//! it cannot read has no positions: the first reading has reported what is wrong.
 
 use std::collections::HashMap;
 

@@ -50,8 +50,8 @@ impl Budget {
 
     /// Changes the size of the budget.
     ///
-    /// A larger one is there at once. Under a smaller one, what is reserved stays reserved, and
-    /// nothing more is given out until as much of it was given back.
+    /// A larger one counts at once. Under a smaller one, what is reserved stays reserved, and
+    /// nothing more is given out until enough of it was given back.
     pub fn set_limit(&self, limit_bytes: u64) {
         self.shared.limit_bytes.store(limit_bytes, Ordering::Relaxed);
     }

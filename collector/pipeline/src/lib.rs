@@ -1,6 +1,6 @@
 //! Bounded flow between a source and a sink: budget, batches, retries, drain.
 //!
-//! What every data path shares and no single one owns. This crate opens no sockets and holds no
+//! What all data paths share. This crate opens no sockets and holds no
 //! client: receivers and exporters do, against the types here.
 
 pub mod backoff;

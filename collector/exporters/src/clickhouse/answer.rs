@@ -237,7 +237,7 @@ fn judge_try(
     Verdict::without_code(class, &format!("http status {status}: {text}"))
 }
 
-/// A success must say nothing in its body and not have stored fewer rows than were sent.
+/// A success must have an empty body and no fewer rows than were sent.
 ///
 /// A server answers an insert that it recognised as a repetition with no rows. To the first insert
 /// of a token this can also mean that nothing was stored; the same bytes again show which: what was

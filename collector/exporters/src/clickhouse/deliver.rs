@@ -48,8 +48,8 @@ const STOPPED: BackoffPolicy =
 const UNREADABLE_TRIES: u32 = 3;
 /// Tries after which an insert that the server has too little memory for is given back, to be
 /// stored in smaller ones: after two waits of seconds, in which other queries may have given memory
-/// back. An insert of one message can't be made smaller: it is tried for ever, as nothing is wrong
-/// with its rows.
+/// back. An insert of one message can't be made smaller: it is retried indefinitely, as its rows
+/// are good.
 const MEMORY_TRIES: u32 = 3;
 /// An insert that takes longer than this part of its time-out shows that the server is overloaded.
 const SLOW_SHARE: u32 = 2;

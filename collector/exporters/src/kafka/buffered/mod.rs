@@ -83,7 +83,7 @@ pub struct BufferedPublisher {
 }
 
 impl BufferedPublisher {
-    /// Opens the buffer, reads through what is in it, and sets the way to Kafka up.
+    /// Opens the buffer, reads what is in it, and makes the way to Kafka.
     ///
     /// # Errors
     /// When the folder can't be used, or one of the parts not be set up.

@@ -85,7 +85,7 @@ impl Sender {
     /// acknowledged.
     ///
     /// # Errors
-    /// When the disk fails; nothing is lost by that, and another step may do better.
+    /// When the disk fails; nothing is lost, and another step may succeed.
     pub(super) fn step<D: Disk>(&mut self, queue: &mut Queue<D>, more: bool) -> io::Result<bool> {
         let acknowledged = self.settle(queue)?;
         let failed = self.window.iter().any(|sent| matches!(sent.state, State::Failed));
