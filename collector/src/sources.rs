@@ -1,5 +1,5 @@
 //! Where an edge's records come from: starts each source that the settings give, and ends them with
-//! the drain. It knows no exporter: sources hand requests to any publisher.
+//! the drain. It knows no exporter: sources hand over to whatever publishes.
 
 use std::env;
 use std::fs;
@@ -23,7 +23,7 @@ use crate::pods;
 /// A mebibyte.
 const MIB: u64 = 1 << 20;
 
-/// The machine's own name.
+/// The name that a machine calls itself.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// What sources work with.
@@ -37,7 +37,7 @@ pub(crate) struct Parts {
     pub(crate) threads: usize,
 }
 
-/// What has to be ready before clients come: registered before the process reports its start.
+/// What has to be well before clients come: registered before the process says that it has started.
 pub(crate) struct Ready {
     listeners: Option<Part>,
     files: Option<Part>,
@@ -166,7 +166,7 @@ async fn read_kernel(
     Ok(reading.run().await)
 }
 
-/// Whose kernel it is: in a pod the node's, whose name the pod's doesn't show.
+/// Whose kernel it is: in a pod the node's, which the pod's own name says nothing of.
 fn machine() -> Machine {
     match env::var(pods::NODE).ok().filter(|name| !name.is_empty()) {
         Some(node) => Machine::Node(node),

@@ -1,4 +1,4 @@
-//! Metrics of a reader of files: a few sums, none by file, since names are unbounded.
+//! What a reader of files says about itself: a few sums, none by file, since names are unbounded.
 
 use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts};
 
@@ -11,7 +11,7 @@ pub struct FileMetrics {
     pub open: IntGauge,
     /// Files that are known.
     pub known: IntGauge,
-    /// Bytes in the files that aren't confirmed.
+    /// Bytes that are there and not yet safe.
     pub behind_bytes: IntGauge,
     /// Bytes read, with those read again.
     pub read_bytes: IntCounter,
@@ -28,9 +28,9 @@ pub struct FileMetrics {
     pub parse_failed: IntCounterVec,
     /// Records of containers that went without their pod's labels, which nobody knew in time.
     pub unlabeled: IntCounter,
-    /// Bytes seen, but gone before they were read.
+    /// Bytes that were known to be there and went before they were read.
     pub lost_bytes: IntCounter,
-    /// Attempts to read compressed files that are torn, damaged, or not complete.
+    /// Tries at compressed files that are torn, damaged, or not whole yet.
     pub damaged: IntCounter,
     /// Directories that aren't watched, so that all are walked.
     pub unwatched: IntGauge,
