@@ -2,6 +2,7 @@
 
 use regex::bytes::{Regex, RegexBuilder};
 
+use crate::encoding::Encoding;
 use crate::parse::{FIELDS_MAX, Parse};
 
 /// The longest record, whatever is asked for: 2 MiB, twice what brokers take in one message. Three
@@ -27,6 +28,8 @@ pub(crate) const PATTERN_BYTES_MAX: usize = 1024 * 1024;
 pub struct Form {
     /// What the container runtime puts around each line.
     pub container: Container,
+    /// How the bytes of a file without a container's format are text.
+    pub encoding: Encoding,
     /// Which lines are one record together; each is one when absent.
     pub multiline: Option<Multiline>,
     /// What a record's text is taken for; it is the body and nothing else when absent.
@@ -103,6 +106,11 @@ impl Form {
             None => self.record_bytes(),
             Some(_) => 2 * self.record_bytes() + FIELDS_MAX * VALUE_OVERHEAD_BYTES,
         }
+    }
+
+    /// How lines are decoded: containers' are UTF-8.
+    pub(crate) fn encoding(&self) -> Encoding {
+        if self.container == Container::None { self.encoding } else { Encoding::Utf8 }
     }
 
     /// The longest record's text.

@@ -17,6 +17,9 @@
 //!   the line begins another: nothing is lost. Streams don't mix.
 //! - A container line without the container's format is a record of its own, as it stands, without
 //!   time and stream, and counted.
+//! - A plain file may have another [`Encoding`]. Each line is decoded by itself. The limit holds for
+//!   its bytes in the file and for its text in UTF-8. Half of a surrogate pair, or of a UTF-16 unit
+//!   at the file's end, is no text.
 //! - OTLP's strings are UTF-8: each sequence of bytes that isn't is replaced by U+FFFD (so such a
 //!   body may be up to three times as long as the limit), and the record is counted.
 //! - Where a [`Parse`] is given, what a record's text says becomes its attributes, body, time and
@@ -26,6 +29,7 @@
 
 mod container;
 mod docker;
+mod encoding;
 mod form;
 mod json_text;
 mod kernel;
@@ -36,6 +40,7 @@ mod request;
 mod text;
 mod time;
 
+pub use encoding::Encoding;
 pub use form::{Container, Form, LINE_OVERHEAD_BYTES, Multiline, PatternError, RECORD_BYTES_MAX};
 pub use kernel::{KERNEL_RECORD_BYTES_MAX, KernelMoment, KernelRecord, KernelWriter};
 pub use parse::{

@@ -9,14 +9,12 @@ use memchr::memchr;
 
 use crate::container::{Part, STREAMS, Stream, cri};
 use crate::docker;
+use crate::encoding::Encoding;
 use crate::form::{Container, Form, Multiline};
 use crate::open::{Open, Whole, joined_len};
 use crate::parse::{ParseFault, Parser};
 use crate::request::{Record, Records};
 use crate::text::{cut, whole_characters, without_cr, without_empty_lines};
-
-/// Memory for unescaping that is kept for the next line.
-const SCRATCH_KEPT_BYTES: usize = 4 * 1024;
 
 /// What was read, and what was changed on the way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,6 +110,8 @@ pub struct Resume {
 #[derive(Debug)]
 pub struct Reader {
     form: Arc<Form>,
+    /// The form's, or what the file's byte order mark says.
+    encoding: Encoding,
     offset: u64,
     /// Where the line starts whose rest is passed over.
     passing: Option<u64>,
@@ -120,8 +120,6 @@ pub struct Reader {
     written: [u64; STREAMS],
     counts: Counts,
     parser: Option<Parser>,
-    /// For text that is unescaped.
-    scratch: Vec<u8>,
 }
 
 /// A line in the bytes at hand.
@@ -153,14 +151,21 @@ impl Reader {
     pub fn resumed(form: Arc<Form>, from: Resume) -> Self {
         Self {
             parser: Parser::new(&form),
+            encoding: form.encoding(),
             form,
             offset: from.offset,
             passing: None,
             open: Default::default(),
             written: from.written,
             counts: Counts::default(),
-            scratch: Vec::new(),
         }
+    }
+
+    /// Reads a file that begins with `head`: a byte order mark in it decides. A reader that begins
+    /// at offset 0 finds it itself.
+    #[must_use]
+    pub fn of_file(self, head: &[u8]) -> Self {
+        Self { encoding: self.encoding.of_file(head), ..self }
     }
 
     /// Reads from `offset` on, where no line starts: what is left of that line is passed over.
@@ -176,6 +181,9 @@ impl Reader {
     /// being taken.
     pub fn take(&mut self, bytes: &[u8], now_unix_nanos: u64, out: &mut Records<'_>) -> usize {
         let at = self.pass_over(bytes);
+        if self.encoding != Encoding::Utf8 {
+            return self.take_encoded(bytes, at, now_unix_nanos, out);
+        }
         let form = Arc::clone(&self.form);
         match (form.container, &form.multiline) {
             (Container::None, None) => self.take_lines(bytes, at, now_unix_nanos, out),
@@ -189,10 +197,10 @@ impl Reader {
         let is_end = matches!(end, End::File { .. });
         if let End::File { rest } = end {
             let at = self.pass_over(rest);
-            self.passing = None;
-            if at < rest.len() {
-                let start = self.offset;
-                self.offset += (rest.len() - at) as u64;
+            let start = self.offset;
+            self.offset += (rest.len() - at) as u64;
+            // Half a unit behind a line that is passed over goes with it.
+            if self.passing.take().is_none() && at < rest.len() {
                 self.last_line(&rest[at..], start, now_unix_nanos, out);
             }
         }
@@ -253,6 +261,13 @@ impl Reader {
         self.open.iter().map(Open::held_bytes).sum()
     }
 
+    /// Whether a line ends in `bytes`, which follow those taken.
+    #[must_use]
+    pub fn has_line(&self, bytes: &[u8]) -> bool {
+        let lead = self.encoding.lead_bytes(self.offset, bytes);
+        self.encoding.line_feed(&bytes[lead..]).is_some()
+    }
+
     /// What was counted since the last call.
     pub fn take_counts(&mut self) -> Counts {
         std::mem::take(&mut self.counts)
@@ -272,11 +287,14 @@ impl Reader {
         if self.passing.is_none() {
             return 0;
         }
-        let end = memchr(b'\n', bytes);
+        let lead = self.encoding.lead_bytes(self.offset, bytes);
+        let (units, unit_bytes) = (&bytes[lead..], self.encoding.unit_bytes());
+        let end = self.encoding.line_feed(units);
         if end.is_some() {
             self.passing = None;
         }
-        let passed = end.map_or(bytes.len(), |end| end + 1);
+        let whole_bytes = units.len() - units.len() % unit_bytes;
+        let passed = lead + end.map_or(whole_bytes, |end| end + unit_bytes);
         self.offset += passed as u64;
         passed
     }
@@ -310,6 +328,42 @@ impl Reader {
                 let whole = Whole { body: line.text, time_unix_nano: 0, is_cut: line.is_cut };
                 self.counts.put(self.parser.as_mut(), out, Stream::Unknown, now_unix_nanos, whole);
             }
+        }
+        at
+    }
+
+    /// Lines of a plain file that isn't UTF-8.
+    fn take_encoded(
+        &mut self,
+        bytes: &[u8],
+        mut at: usize,
+        now_unix_nanos: u64,
+        out: &mut Records<'_>,
+    ) -> usize {
+        let limit = self.form.line_bytes();
+        while !out.is_full() {
+            let rest = &bytes[at..];
+            if self.offset == 0 {
+                self.encoding = self.encoding.of_file(rest);
+            }
+            let unit_bytes = self.encoding.unit_bytes();
+            let lead = self.encoding.lead_bytes(self.offset, rest);
+            let units = &rest[lead..];
+            let end = self.encoding.line_feed(units);
+            // The last unit may be a CR that isn't part of the line.
+            if end.is_none() && units.len() < limit + 2 * unit_bytes {
+                break;
+            }
+            let whole_bytes = units.len() - units.len() % unit_bytes;
+            let line = Line {
+                text: &units[..end.unwrap_or(whole_bytes)],
+                is_cut: end.is_none(),
+                next: at + lead + end.map_or(whole_bytes, |end| end + unit_bytes),
+                goes_on: end.is_none(),
+            };
+            let start = self.move_behind(&line, at);
+            at = line.next;
+            self.put_encoded(line.text, start, now_unix_nanos, out);
         }
         at
     }
@@ -438,7 +492,7 @@ impl Reader {
                 None => self.put_unparsed(line, is_cut, start, now_unix_nanos, out),
             };
         }
-        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut scratch = out.lend_scratch();
         let part = if is_cut {
             docker::parse_cut(line, &mut scratch)
         } else {
@@ -451,24 +505,46 @@ impl Reader {
             Some(part) => self.put_part(&part, start, now_unix_nanos, out),
             None => self.put_unparsed(line, is_cut, start, now_unix_nanos, out),
         }
-        if scratch.capacity() <= SCRATCH_KEPT_BYTES {
-            self.scratch = scratch;
-        }
+        out.return_scratch(scratch);
     }
 
     /// The unfinished line at a file's end.
     fn last_line(&mut self, text: &[u8], start: u64, now_unix_nanos: u64, out: &mut Records<'_>) {
+        if self.encoding != Encoding::Utf8 {
+            let lead = self.encoding.lead_bytes(start, text);
+            return self.put_encoded(&text[lead..], start, now_unix_nanos, out);
+        }
         let is_plain = self.form.container == Container::None;
         let text = if is_plain { without_cr(text) } else { text };
         let (text, is_cut) = cut(text, self.form.line_bytes());
         if !is_plain {
             return self.container_line(text, is_cut, start, now_unix_nanos, out);
         }
-        let part = plain_part(text, is_cut);
+        self.put_plain(&plain_part(text, is_cut), start, now_unix_nanos, out);
+    }
+
+    /// A line that isn't UTF-8, without its end.
+    fn put_encoded(&mut self, text: &[u8], start: u64, now_unix_nanos: u64, out: &mut Records<'_>) {
+        let text = self.encoding.without_cr(text);
+        let (text, is_cut) = self.encoding.cut(text, self.form.line_bytes());
+        let mut scratch = out.lend_scratch();
+        self.encoding.decode(text, &mut scratch);
+        self.put_plain(&plain_part(&scratch, is_cut), start, now_unix_nanos, out);
+        out.return_scratch(scratch);
+    }
+
+    /// A line of a plain file.
+    fn put_plain(
+        &mut self,
+        part: &Part<'_>,
+        start: u64,
+        now_unix_nanos: u64,
+        out: &mut Records<'_>,
+    ) {
         if self.form.multiline.is_some() {
-            self.put_part(&part, start, now_unix_nanos, out);
-        } else if !text.is_empty() {
-            self.put_alone(&part, start, now_unix_nanos, out);
+            self.put_part(part, start, now_unix_nanos, out);
+        } else if !part.text.is_empty() {
+            self.put_alone(part, start, now_unix_nanos, out);
         }
     }
 

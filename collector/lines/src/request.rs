@@ -42,7 +42,7 @@ const GROUP_LEN_BYTES: usize = 4;
 /// severity of 32 bytes.
 const HEAD_BYTES_MAX: usize = 96;
 
-/// Memory for texts that aren't UTF-8 that is kept for the next one.
+/// Memory for a text that is unescaped, decoded or replaced that is kept for the next one.
 const KEPT_BYTES: usize = 64 * 1024;
 
 /// Days of records at which a request is full: half of what one may have, since behind 2106 a day
@@ -149,6 +149,8 @@ pub struct Request {
     buffers: Buffers,
     /// For texts that aren't UTF-8.
     replaced: Vec<u8>,
+    /// For a line that is unescaped or decoded.
+    scratch: Vec<u8>,
 }
 
 impl Request {
@@ -164,6 +166,7 @@ impl Request {
             days: Days::default(),
             buffers: Buffers::default(),
             replaced: Vec::new(),
+            scratch: Vec::new(),
         }
     }
 
@@ -285,6 +288,20 @@ impl<'a> Records<'a> {
     #[inline]
     pub(crate) const fn is_passed_over(&self) -> bool {
         self.source.is_passed_over
+    }
+
+    /// Memory for a line that is unescaped or decoded, empty. All files share it.
+    #[inline]
+    pub(crate) fn lend_scratch(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.request.scratch)
+    }
+
+    /// Takes it back.
+    #[inline]
+    pub(crate) fn return_scratch(&mut self, mut scratch: Vec<u8>) {
+        scratch.clear();
+        scratch.shrink_to(KEPT_BYTES);
+        self.request.scratch = scratch;
     }
 
     /// Writes a record, with what `parser` finds in its body.

@@ -8,7 +8,7 @@ use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use millrace_lines::{End, ParseFault, Reader, Resume};
+use millrace_lines::{Encoding, End, ParseFault, Reader, Resume};
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::file_metrics::FileMetrics;
@@ -424,12 +424,18 @@ impl Worker {
         let (file, Position { offset, written }) = match opened {
             Opened::Unread => return None,
             Opened::From(file, position) => (file, position),
-            Opened::FromEnd(file, position) if content.is_line_start(position.offset) => {
+            Opened::FromEnd(file, position)
+                if content.is_line_start(position.offset, rules.form.encoding) =>
+            {
                 (file, position)
             }
             Opened::FromEnd(file, _) => (file, self.tail.begins_within_line(file)),
         };
         let reader = Reader::resumed(Arc::clone(&rules.form), Resume { offset, written });
+        let reader = match rules.form.encoding {
+            Encoding::Utf8 | Encoding::Latin1 => reader,
+            Encoding::Utf16Le | Encoding::Utf16Be => reader.of_file(&content.mark()),
+        };
         // The name that its text had.
         let path = match &content {
             Content::Plain(_) => path.to_owned(),
@@ -501,7 +507,7 @@ impl Worker {
         let taken = open.reader.take(slice.bytes, nanos, &mut records);
         let rest = &slice.bytes[taken..];
         // Lines that came since the look, and for which there is no room.
-        let has_more = rest.contains(&b'\n');
+        let has_more = open.reader.has_line(rest);
         if !has_more {
             open.reader.flush(End::File { rest }, nanos, &mut records);
         }
