@@ -16,6 +16,9 @@ pub(crate) enum Stream {
 pub(crate) const STREAMS: usize = 3;
 
 impl Stream {
+    /// All of them, in order.
+    pub(crate) const ALL: [Self; STREAMS] = [Self::Stdout, Self::Stderr, Self::Unknown];
+
     pub(crate) fn named(name: &[u8]) -> Option<Self> {
         match name {
             b"stdout" => Some(Self::Stdout),

@@ -1,5 +1,6 @@
 //! A record that isn't whole yet: lines and parts of lines, put together up to a limit.
 
+use crate::container::{STREAMS, Stream};
 use crate::text::whole_characters;
 
 /// Memory that is kept for the next record: longer ones are rare enough to be allocated each time,
@@ -32,10 +33,47 @@ pub(crate) struct Whole<'a> {
     pub(crate) is_cut: bool,
 }
 
+/// The open records of a file, one for each stream. Most files have none, and then it takes no
+/// memory.
+#[derive(Debug, Default)]
+pub(crate) struct OpenRecords(Option<Box<[Open; STREAMS]>>);
+
+impl OpenRecords {
+    /// Those that are open.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Stream, &Open)> {
+        let all = self.0.iter().flat_map(|all| Stream::ALL.into_iter().zip(all.iter()));
+        all.filter(|(_, open)| open.is_open)
+    }
+
+    /// Whether a stream has an open record.
+    #[inline]
+    pub(crate) fn has(&self, stream: Stream) -> bool {
+        self.0.as_ref().is_some_and(|all| all[stream as usize].is_open)
+    }
+
+    /// Whether the last line of a stream's open record goes on.
+    #[inline]
+    pub(crate) fn is_in_line(&self, stream: Stream) -> bool {
+        self.0.as_ref().is_some_and(|all| all[stream as usize].is_in_line)
+    }
+
+    /// A stream's place for an open record.
+    pub(crate) fn of(&mut self, stream: Stream) -> &mut Open {
+        &mut self.0.get_or_insert_default()[stream as usize]
+    }
+
+    /// Frees the memory if no record is open.
+    pub(crate) fn release(&mut self) {
+        if self.iter().next().is_none() {
+            self.0 = None;
+        }
+    }
+}
+
 impl Open {
     /// Memory that it takes.
     pub(crate) fn held_bytes(&self) -> usize {
-        if self.is_open { self.body.capacity() } else { 0 }
+        self.body.capacity()
     }
 
     /// Begins a record with a line, or a part of one. None may be open.

@@ -11,7 +11,7 @@ use crate::container::{Part, STREAMS, Stream, cri};
 use crate::docker;
 use crate::encoding::Encoding;
 use crate::form::{Container, Form, Multiline};
-use crate::open::{Open, Whole, joined_len};
+use crate::open::{OpenRecords, Whole, joined_len};
 use crate::parse::{ParseFault, Parser};
 use crate::request::{Record, Records};
 use crate::text::{cut, whole_characters, without_cr, without_empty_lines};
@@ -115,11 +115,11 @@ pub struct Reader {
     offset: u64,
     /// Where the line starts whose rest is passed over.
     passing: Option<u64>,
-    open: [Open; STREAMS],
+    open: OpenRecords,
     /// Lines before these were written by an earlier reader.
     written: [u64; STREAMS],
     counts: Counts,
-    parser: Option<Parser>,
+    parser: Option<Box<Parser>>,
 }
 
 /// A line in the bytes at hand.
@@ -150,12 +150,12 @@ impl Reader {
     #[must_use]
     pub fn resumed(form: Arc<Form>, from: Resume) -> Self {
         Self {
-            parser: Parser::new(&form),
+            parser: Parser::new(&form).map(Box::new),
             encoding: form.encoding(),
             form,
             offset: from.offset,
             passing: None,
-            open: Default::default(),
+            open: OpenRecords::default(),
             written: from.written,
             counts: Counts::default(),
         }
@@ -206,20 +206,16 @@ impl Reader {
         }
         let is_joined = self.form.multiline.is_some();
         while let Some(stream) = self.first_open(is_end) {
-            let open = &mut self.open[stream as usize];
+            let open = self.open.of(stream);
+            let parser = self.parser.as_deref_mut();
             if is_joined {
-                self.counts.put_lines(
-                    self.parser.as_mut(),
-                    out,
-                    stream,
-                    now_unix_nanos,
-                    open.whole(),
-                );
+                self.counts.put_lines(parser, out, stream, now_unix_nanos, open.whole());
             } else {
-                self.counts.put(self.parser.as_mut(), out, stream, now_unix_nanos, open.whole());
+                self.counts.put(parser, out, stream, now_unix_nanos, open.whole());
             }
             open.close();
         }
+        self.open.release();
     }
 
     /// From where a restart has to read so that no record is lost: the start of the first line that
@@ -232,13 +228,11 @@ impl Reader {
     /// From where a restart has to read so that no record is lost and none is repeated.
     #[must_use]
     pub fn resume(&self) -> Resume {
-        let starts = self.open.iter().filter(|open| open.is_open).map(|open| open.start);
+        let starts = self.open.iter().map(|(_, open)| open.start);
         let offset = starts.chain(self.passing).fold(self.offset, u64::min);
         let mut written = self.written.map(|written| written.max(self.offset));
-        for (written, open) in written.iter_mut().zip(&self.open) {
-            if open.is_open {
-                *written = open.start;
-            }
+        for (stream, open) in self.open.iter() {
+            written[stream as usize] = open.start;
         }
         Resume { offset, written }
     }
@@ -258,7 +252,7 @@ impl Reader {
     /// Memory of what is held: at most the longest record for each stream.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.open.iter().map(Open::held_bytes).sum()
+        self.open.iter().map(|(_, open)| open.held_bytes()).sum()
     }
 
     /// Whether a line ends in `bytes`, which follow those taken.
@@ -275,11 +269,8 @@ impl Reader {
 
     /// The open record that starts first; of those with a whole last line if not all.
     fn first_open(&self, all: bool) -> Option<Stream> {
-        let streams = [Stream::Stdout, Stream::Stderr, Stream::Unknown].into_iter();
-        let of = |stream: &Stream| &self.open[*stream as usize];
-        streams
-            .filter(|stream| of(stream).is_open && (all || !of(stream).is_in_line))
-            .min_by_key(|stream| of(stream).start)
+        let open = self.open.iter().filter(|(_, open)| all || !open.is_in_line);
+        open.min_by_key(|(_, open)| open.start).map(|(stream, _)| stream)
     }
 
     /// Passes over the rest of a long line. Where the next one begins.
@@ -326,7 +317,13 @@ impl Reader {
             let is_written = start < self.written[Stream::Unknown as usize];
             if !line.text.is_empty() && !is_written {
                 let whole = Whole { body: line.text, time_unix_nano: 0, is_cut: line.is_cut };
-                self.counts.put(self.parser.as_mut(), out, Stream::Unknown, now_unix_nanos, whole);
+                self.counts.put(
+                    self.parser.as_deref_mut(),
+                    out,
+                    Stream::Unknown,
+                    now_unix_nanos,
+                    whole,
+                );
             }
         }
         at
@@ -377,7 +374,7 @@ impl Reader {
         now_unix_nanos: u64,
         out: &mut Records<'_>,
     ) -> usize {
-        const PLAIN: usize = Stream::Unknown as usize;
+        const PLAIN: Stream = Stream::Unknown;
         let limit = self.form.line_bytes();
         let mut here: Option<Here> = None;
         while !out.is_full() {
@@ -385,12 +382,12 @@ impl Reader {
             let from = at;
             let start = self.move_behind(&line, at);
             at = line.next;
-            if start < self.written[PLAIN] {
+            if start < self.written[PLAIN as usize] {
                 continue;
             }
             let begins = rule.begins(line.text);
             let is_apart = begins || line.is_cut;
-            let is_open = here.is_some() || self.open[PLAIN].is_open;
+            let is_open = here.is_some() || self.open.has(PLAIN);
             match &mut here {
                 Some(here) if !is_apart && here.has_room(from, line.text, limit) => {
                     here.add(from, line.text, start);
@@ -416,7 +413,7 @@ impl Reader {
     fn hold(&mut self, here: Option<Here>, bytes: &[u8]) {
         if let Some(here) = here {
             let limit = self.form.record_bytes();
-            let open = &mut self.open[Stream::Unknown as usize];
+            let open = self.open.of(Stream::Unknown);
             open.begin(here.start, 0, limit, &bytes[here.from..here.to]);
         }
     }
@@ -429,25 +426,15 @@ impl Reader {
         now_unix_nanos: u64,
         out: &mut Records<'_>,
     ) {
-        let open = &mut self.open[Stream::Unknown as usize];
+        const PLAIN: Stream = Stream::Unknown;
+        let parser = self.parser.as_deref_mut();
         if let Some(here) = here {
             let body = &bytes[here.from..here.to];
             let whole = Whole { body, time_unix_nano: 0, is_cut: false };
-            self.counts.put_lines(
-                self.parser.as_mut(),
-                out,
-                Stream::Unknown,
-                now_unix_nanos,
-                whole,
-            );
-        } else if open.is_open {
-            self.counts.put_lines(
-                self.parser.as_mut(),
-                out,
-                Stream::Unknown,
-                now_unix_nanos,
-                open.whole(),
-            );
+            self.counts.put_lines(parser, out, PLAIN, now_unix_nanos, whole);
+        } else if self.open.has(PLAIN) {
+            let open = self.open.of(PLAIN);
+            self.counts.put_lines(parser, out, PLAIN, now_unix_nanos, open.whole());
             open.close();
         }
     }
@@ -583,7 +570,7 @@ impl Reader {
         let (body, is_cut) = cut(part.text, self.form.record_bytes());
         let is_cut = is_cut || part.is_cut;
         let whole = Whole { body, time_unix_nano: part.time_unix_nano, is_cut };
-        self.counts.put(self.parser.as_mut(), out, part.stream, now_unix_nanos, whole);
+        self.counts.put(self.parser.as_deref_mut(), out, part.stream, now_unix_nanos, whole);
     }
 
     /// A line, or a part of one, that may be one of several of its record.
@@ -597,21 +584,25 @@ impl Reader {
     ) {
         let stream = part.stream;
         let is_joined = self.form.multiline.is_some();
-        if part.is_last && !is_joined && !self.open[stream as usize].is_in_line {
+        if part.is_last && !is_joined && !self.open.is_in_line(stream) {
             return self.put_alone(part, start, now_unix_nanos, out);
         }
         if start < self.written[stream as usize] {
             return;
         }
         self.add_part(part, start, now_unix_nanos, out);
-        let open = &mut self.open[stream as usize];
-        if open.is_open && part.is_cut {
+        if !self.open.has(stream) {
+            return;
+        }
+        let open = self.open.of(stream);
+        if part.is_cut {
             open.mark_cut();
         }
         open.is_in_line = !part.is_last;
         if part.is_last && !is_joined {
-            self.counts.put(self.parser.as_mut(), out, stream, now_unix_nanos, open.whole());
+            self.counts.put(self.parser.as_deref_mut(), out, stream, now_unix_nanos, open.whole());
             open.close();
+            self.open.release();
         }
     }
 
@@ -624,11 +615,11 @@ impl Reader {
     ) {
         let &Part { stream, time_unix_nano, text, .. } = part;
         let limit = self.form.record_bytes();
-        let open = &mut self.open[stream as usize];
+        let open = self.open.of(stream);
         if open.is_in_line {
             if open.has_to_split(text, limit) {
                 self.counts.put_lines(
-                    self.parser.as_mut(),
+                    self.parser.as_deref_mut(),
                     out,
                     stream,
                     now_unix_nanos,
@@ -646,7 +637,7 @@ impl Reader {
             let whole = open.whole();
             let is_cut = whole.is_cut || !begins;
             self.counts.put_lines(
-                self.parser.as_mut(),
+                self.parser.as_deref_mut(),
                 out,
                 stream,
                 now_unix_nanos,

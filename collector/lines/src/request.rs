@@ -59,14 +59,13 @@ const ATTRIBUTE_BYTES: usize = 16;
 const NANOS_PER_DAY: u64 = 86_400 * 1_000_000_000;
 
 /// What all records of a file have: resource attributes, and attributes of each record (such as
-/// `log.file.path`), encoded once.
+/// `log.file.path`), encoded once. Each open file has one.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// The field `resource`.
-    resource: Vec<u8>,
-    /// Attributes of a record, by stream.
-    attributes: [Vec<u8>; STREAMS],
-    truncated: Vec<u8>,
+    resource: Box<[u8]>,
+    /// Attributes of each record.
+    attributes: Box<[u8]>,
     /// Names that no field of a line may have.
     reserved: Reserved,
     /// What tables hold beside a record's own bytes.
@@ -85,22 +84,15 @@ impl Source {
         }
         let mut field = Vec::new();
         put_field(&mut field, RESOURCE, &inner);
-        let attributes = [Some("stdout"), Some("stderr"), None].map(|stream| {
-            let mut out = Vec::new();
-            if let Some(stream) = stream {
-                put_attribute(&mut out, ATTRIBUTE, STREAM, stream);
-            }
-            for (key, value) in record {
-                put_attribute(&mut out, ATTRIBUTE, key, value);
-            }
-            out
-        });
-        let mut truncated = Vec::new();
-        put_key_value(&mut truncated, ATTRIBUTE, TRUNCATED, &[BOOL, 1]);
+        let mut attributes = Vec::new();
+        for (key, value) in record {
+            put_attribute(&mut attributes, ATTRIBUTE, key, value);
+        }
         let shared = field.len() + ATTRIBUTE_BYTES * resource.len();
         let row_bytes = ROW_BYTES + repeated_bytes(shared as u64);
         let reserved = Reserved::new(resource.iter().chain(record).map(|(key, _)| *key));
-        Self { resource: field, attributes, truncated, reserved, row_bytes, is_passed_over: false }
+        let (resource, attributes) = (field.into(), attributes.into());
+        Self { resource, attributes, reserved, row_bytes, is_passed_over: false }
     }
 
     /// The same, of a file that is read on without any record being made of it.
@@ -145,6 +137,10 @@ pub struct Request {
     count: u64,
     written_bytes: u64,
     days: Days,
+    /// The attribute of a record's stream, by stream.
+    streams: [Vec<u8>; STREAMS],
+    /// The attribute of a record that was cut.
+    truncated: Vec<u8>,
     /// For what is found in a record's text.
     buffers: Buffers,
     /// For texts that aren't UTF-8.
@@ -157,6 +153,15 @@ impl Request {
     /// An empty one, full at `limit_bytes`, which count at most 16 MiB.
     #[must_use]
     pub fn with_limit(limit_bytes: usize) -> Self {
+        let streams = [Some("stdout"), Some("stderr"), None].map(|stream| {
+            let mut out = Vec::new();
+            if let Some(stream) = stream {
+                put_attribute(&mut out, ATTRIBUTE, STREAM, stream);
+            }
+            out
+        });
+        let mut truncated = Vec::new();
+        put_key_value(&mut truncated, ATTRIBUTE, TRUNCATED, &[BOOL, 1]);
         Self {
             bytes: Vec::new(),
             limit_bytes: limit_bytes.clamp(1, WRITTEN_BYTES_FULL as usize),
@@ -164,6 +169,8 @@ impl Request {
             count: 0,
             written_bytes: 0,
             days: Days::default(),
+            streams,
+            truncated,
             buffers: Buffers::default(),
             replaced: Vec::new(),
             scratch: Vec::new(),
@@ -388,7 +395,7 @@ impl<'a> Records<'a> {
             + word_bytes
             + (1 + varint_len(value_bytes as u64) + value_bytes)
             + more.attributes.len()
-            + self.own_attributes(record).iter().map(|bytes| bytes.len()).sum::<usize>();
+            + self.own_bytes(record);
         let mut head = Head::default();
         head.integer(LOG_RECORD, record_bytes as u64);
         if more.time_unix_nano != 0 {
@@ -414,11 +421,13 @@ impl<'a> Records<'a> {
     /// Writes what stands behind the body. The receiver's own attributes are the last ones.
     #[inline]
     fn end(&mut self, record: &Record<'_>, more: &More<'_>) {
-        let [shared, tail] = self.own_attributes(record);
-        let out = &mut self.request.bytes;
+        let Request { bytes: out, streams, truncated, .. } = &mut *self.request;
         out.extend_from_slice(more.attributes);
-        out.extend_from_slice(shared);
-        out.extend_from_slice(tail);
+        out.extend_from_slice(&streams[record.stream as usize]);
+        out.extend_from_slice(&self.source.attributes);
+        if record.is_cut {
+            out.extend_from_slice(truncated);
+        }
 
         self.request.record_end = self.request.bytes.len();
         self.request.count += 1;
@@ -430,11 +439,13 @@ impl<'a> Records<'a> {
         self.request.days.note(time);
     }
 
-    /// What the receiver says of the record.
+    /// Bytes of what the receiver says of the record.
     #[inline]
-    fn own_attributes(&self, record: &Record<'_>) -> [&'a [u8]; 2] {
-        let tail = if record.is_cut { &self.source.truncated[..] } else { &[] };
-        [&self.source.attributes[record.stream as usize], tail]
+    fn own_bytes(&self, record: &Record<'_>) -> usize {
+        let cut_bytes = if record.is_cut { self.request.truncated.len() } else { 0 };
+        self.request.streams[record.stream as usize].len()
+            + self.source.attributes.len()
+            + cut_bytes
     }
 }
 

@@ -1,8 +1,10 @@
 //! Positions on disk: a small document with a version and a checksum, and what is done when it
 //! can't be read. Never is a position taken from a document that isn't whole.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -21,22 +23,22 @@ const NAME: &str = "millrace-positions";
 const VERSION: &str = "1";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Body {
+struct Body<'p> {
     /// The sources' names, and whether the files of their first start are on record.
     sources: Vec<(String, bool)>,
-    files: Vec<Entry>,
+    files: Vec<Entry<'p>>,
     /// Compressed files, which earlier releases pass by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    packed: Vec<(Entry, Packed)>,
+    packed: Vec<(Entry<'p>, Packed)>,
     /// Names without a text: path, source, stamp. Earlier releases forget them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    names: Vec<(String, usize, u64)>,
+    names: Vec<(Cow<'p, str>, usize, u64)>,
 }
 
 /// One text, or a file whose text isn't known: then nothing of it is read. Keys are short since a
 /// node has thousands.
 #[derive(Debug, Serialize, Deserialize)]
-struct Entry {
+struct Entry<'p> {
     #[serde(rename = "d")]
     device: u64,
     #[serde(rename = "i")]
@@ -52,11 +54,11 @@ struct Entry {
     #[serde(rename = "s")]
     source: usize,
     #[serde(rename = "p")]
-    path: String,
+    path: Cow<'p, str>,
     /// The name that is read and that it had, if that is another: rotated names are derived from
     /// it.
     #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
-    base: Option<String>,
+    base: Option<Cow<'p, str>>,
 }
 
 /// What is known of a text's compressed file.
@@ -108,7 +110,7 @@ pub enum Resort {
 /// What is on record.
 #[derive(Debug)]
 pub struct Recalled {
-    body: Body,
+    body: Body<'static>,
     /// All sources count as begun, so that nothing is skipped.
     all: bool,
 }
@@ -135,8 +137,9 @@ impl Recalled {
         let source = |source: usize| indices.get(source).copied().flatten();
         for (path, of, stamp) in others {
             if let Some(of) = source(of) {
-                names.meet(Path::new(&path), of);
-                names.advance(Path::new(&path), stamp);
+                let path = shared(path);
+                names.meet(&path, of);
+                names.advance(&path, stamp);
             }
         }
         let packed = packed.into_iter().map(|(entry, packed)| (entry, Some(packed)));
@@ -145,12 +148,12 @@ impl Recalled {
         for (entry, packed) in files {
             let Some(source) = source(entry.source) else { continue };
             let was = (entry.device, entry.inode);
-            let mut text = Text::new(source, entry.path.into(), was, entry.position.into());
+            let mut text = Text::new(source, shared(entry.path), was, entry.position.into());
             text.fingerprint = entry.fingerprint;
             text.recalled = true;
             text.patience_looks = LOOKS_RECALLED;
             if let Some(base) = entry.base {
-                text.base = base.into();
+                text.base = shared(base);
             }
             if let Some(Packed { end, seen }) = packed {
                 (text.end, text.packed) = (end, Some(seen));
@@ -210,6 +213,11 @@ pub(crate) fn newest<T>(
     }
 }
 
+/// A path of a document, to be shared by all who know the file.
+fn shared(path: Cow<'_, str>) -> Arc<Path> {
+    PathBuf::from(path.into_owned()).into()
+}
+
 /// Writes what is known.
 pub(crate) fn write(tail: &Tail) -> Vec<u8> {
     let sources = tail.settings.sources.iter().zip(&tail.begun);
@@ -217,28 +225,18 @@ pub(crate) fn write(tail: &Tail) -> Vec<u8> {
         sources: sources.map(|(source, begun)| (source.name.clone(), *begun)).collect(),
         ..Body::default()
     };
-    let name = |path: &Path| path.to_string_lossy().into_owned();
-    let mut bases: HashSet<PathBuf> = HashSet::new();
-    let mut entry = |text: &Text, (device, inode): Identity| {
-        bases.insert(text.base.clone());
-        Entry {
-            device,
-            inode,
-            fingerprint: text.fingerprint,
-            position: text.committed.noted(),
-            stamp: tail.names.stamp(&text.base),
-            source: text.source,
-            path: name(&text.path),
-            base: (text.base != text.path).then(|| name(&text.base)),
-        }
-    };
+    let unknown = tail.inodes.iter();
+    let unknown =
+        unknown.filter_map(|(identity, inode)| Some((unknown_in(tail, inode)?, *identity)));
+    let unknown: Vec<(Text, Identity)> = unknown.collect();
+    body.files.reserve_exact(tail.texts.len() + unknown.len());
     for text in tail.texts.values() {
         let inode = text.inode.and_then(|identity| tail.inodes.get(&identity));
         let is_packed = match inode {
             Some(inode) => inode.seen.is_packed() && inode.text.is_some(),
             None => text.packed.is_some(),
         };
-        let of = entry(text, text.inode.unwrap_or(text.was));
+        let of = entry(tail, text, text.inode.unwrap_or(text.was));
         if is_packed {
             let seen = text.packed.unwrap_or_default();
             body.packed.push((of, Packed { end: text.end, seen }));
@@ -246,44 +244,56 @@ pub(crate) fn write(tail: &Tail) -> Vec<u8> {
             body.files.push(of);
         }
     }
-    for (identity, inode) in &tail.inodes {
-        if let Some(text) = unknown(tail, inode) {
-            body.files.push(entry(&text, *identity));
-        }
-    }
-    let others = tail.names.iter().filter(|(path, _)| !bases.contains(*path));
-    body.names = others.map(|(path, of)| (name(path), of.source, of.stamp)).collect();
+    body.files.extend(unknown.iter().map(|(text, identity)| entry(tail, text, *identity)));
+    let texts = tail.texts.values().chain(unknown.iter().map(|(text, _)| text));
+    let bases: HashSet<&Path> = texts.map(|text| &*text.base).collect();
+    let others = tail.names.iter().filter(|(path, _)| !bases.contains(&***path));
+    body.names = others.map(|(path, of)| (path.to_string_lossy(), of.source, of.stamp)).collect();
     body.files.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     body.packed.sort_unstable_by(|(one, _), (other, _)| one.path.cmp(&other.path));
     body.names.sort_unstable();
-    document(&body)
+    seal(NAME, &body)
+}
+
+fn entry<'t>(tail: &Tail, text: &'t Text, (device, inode): Identity) -> Entry<'t> {
+    Entry {
+        device,
+        inode,
+        fingerprint: text.fingerprint,
+        position: text.committed.noted(),
+        stamp: tail.names.stamp(&text.base),
+        source: text.source,
+        path: text.path.to_string_lossy(),
+        base: (text.base != text.path).then(|| text.base.to_string_lossy()),
+    }
 }
 
 /// What stands for the text of a file that was seen under a name that is read, and isn't judged
 /// since: all of it is to be read, whatever it is called later.
-fn unknown(tail: &Tail, inode: &Inode) -> Option<Text> {
+fn unknown_in(tail: &Tail, inode: &Inode) -> Option<Text> {
     let (source, path) = inode.called.as_ref()?;
     let mut had = inode.claims.iter().chain(&inode.text);
     if had.any(|id| tail.texts.get(id).is_some_and(Text::is_blank)) {
         return None;
     }
     let from = Position::at(inode.at_end.unwrap_or_default());
-    Some(Text::new(*source, path.clone(), inode.seen.identity(), from))
+    Some(Text::new(*source, Arc::clone(path), inode.seen.identity(), from))
 }
 
-fn document(body: &Body) -> Vec<u8> {
-    // Only maps with odd keys and failing writers make this fail; there are none here.
-    seal(NAME, &serde_json::to_vec(body).unwrap_or_default())
-}
-
-fn read(document: &[u8]) -> Result<Body, CheckpointError> {
+fn read(document: &[u8]) -> Result<Body<'static>, CheckpointError> {
     content(unseal(NAME, document)?)
 }
 
-/// A document of this name, with its version and a checksum.
-pub(crate) fn seal(name: &str, body: &[u8]) -> Vec<u8> {
-    let mut document = format!("{name} {VERSION} {:016x}\n", hash(body)).into_bytes();
-    document.extend_from_slice(body);
+/// A document of this name, with its version and a checksum. It is written in place: with thousands
+/// of files it is some megabytes.
+pub(crate) fn seal(name: &str, body: &impl Serialize) -> Vec<u8> {
+    let head = |checksum: u64| format!("{name} {VERSION} {checksum:016x}\n").into_bytes();
+    let mut document = head(0);
+    let start = document.len();
+    // Only maps with odd keys and failing writers make this fail; there are none here.
+    let _ = serde_json::to_writer(&mut document, body);
+    let checksum = hash(&document[start..]);
+    document[..start].copy_from_slice(&head(checksum));
     document
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::inode::{Identity, View};
 use crate::judge::LOOKS_AT_END;
@@ -45,7 +46,7 @@ impl Tail {
         (inode.seen.size, inode.seen.modified) = stamps;
         inode.unread = true;
         if inode.called.is_none() {
-            inode.called = Some((inode.seen.source, inode.seen.path.clone()));
+            inode.called = Some((inode.seen.source, Arc::clone(&inode.seen.path)));
             self.dirty = true;
         }
         if stamps.0 >= text.read {
@@ -93,7 +94,8 @@ impl Tail {
     #[must_use]
     pub fn is_stranger(&self, file: Identity, path: &Path) -> bool {
         let may_be = |text: &crate::text::Text| {
-            text.inode.is_none() && (text.was == file || text.was.1 == file.1 && text.path == *path)
+            text.inode.is_none()
+                && (text.was == file || text.was.1 == file.1 && *text.path == *path)
         };
         !self.inodes.contains_key(&file)
             && nearest(&self.names.by_folder(), path).is_none()

@@ -1,6 +1,7 @@
 //! A file as looks show it: names, size, stamp, and which text is believed to be in it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use crate::names::is_packed;
 use crate::text::FileId;
@@ -12,7 +13,7 @@ pub type Identity = (u64, u64);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// Its name.
-    pub path: PathBuf,
+    pub path: Arc<Path>,
     /// The index of the source that reads this directory.
     pub source: usize,
     /// Whether the source reads files of this name. The others are told since a file may have got
@@ -60,7 +61,7 @@ pub(crate) struct Inode {
     /// As the last look found it.
     pub(crate) seen: Seen,
     /// The name that is read and from which its own is made.
-    pub(crate) base: Option<PathBuf>,
+    pub(crate) base: Option<Arc<Path>>,
     /// The text that was found in it.
     pub(crate) text: Option<FileId>,
     /// Texts that it had before it was away, or by the record.
@@ -75,7 +76,7 @@ pub(crate) struct Inode {
     pub(crate) young: bool,
     /// The name that is read under which it was seen since it was judged, with the source: what it
     /// has is to be read under any other name as well.
-    pub(crate) called: Option<(usize, PathBuf)>,
+    pub(crate) called: Option<(usize, Arc<Path>)>,
     /// It is open, has changed or gone, and wasn't read since: another text may be in it.
     pub(crate) unread: bool,
     /// Where the first reading of it begins, if that is its end.
@@ -91,9 +92,9 @@ impl Inode {
     }
 
     /// The names that are read and that its text may be of.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &Path> {
-        let called = self.called.as_ref().map(|(_, path)| path.as_path());
-        self.base.as_deref().into_iter().chain(called)
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<Path>> {
+        let called = self.called.as_ref().map(|(_, path)| path);
+        self.base.iter().chain(called)
     }
 
     /// Whether the text in it isn't known.

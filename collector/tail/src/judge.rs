@@ -12,6 +12,7 @@
 
 use std::cmp::Reverse;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::fingerprint::Fingerprint;
 use crate::inode::{Identity, Inode, View};
@@ -116,7 +117,7 @@ impl Tail {
             seen.is_packed() || is_copy || size >= text.read
         };
         let had = had.iter().copied().filter(|(_, text)| has_still(text));
-        let name = if seen.is_packed() { unpacked(&seen.path) } else { seen.path.clone() };
+        let name = if seen.is_packed() { unpacked(&seen.path) } else { seen.path.to_path_buf() };
         let all = (!seen.inside).then(|| self.texts.iter().map(|(id, text)| (*id, text)));
         let kin = all
             .into_iter()
@@ -135,7 +136,7 @@ impl Tail {
             *other != identity
                 && !inode.seen.is_packed()
                 && (inode.called.is_some() || inode.unread || packed && inode.is_unsure())
-                && inode.names().any(|name| name == base)
+                && inode.names().any(|name| **name == *base)
         })
     }
 
@@ -144,7 +145,7 @@ impl Tail {
         let Some(inode) = self.inodes.get_mut(&identity) else { return self.next_id() };
         let at_end = inode.at_end.take().filter(|offset| size >= *offset);
         let from = Position::at(at_end.unwrap_or_default());
-        let (source, path) = (inode.seen.source, inode.seen.path.clone());
+        let (source, path) = (inode.seen.source, Arc::clone(&inode.seen.path));
         let mut text = Text::new(source, path, identity, from);
         text.at_end = at_end.is_some_and(|offset| offset > 0);
         if !inode.seen.inside {
@@ -183,7 +184,7 @@ impl Tail {
             text.inode = Some(identity);
         }
         if has_begun_again && text.is_blank() {
-            self.events.push(Event::BeganAgain { path: seen.path.clone() });
+            self.events.push(Event::BeganAgain { path: seen.path.to_path_buf() });
         }
         if text.inode != Some(identity) {
             return;
@@ -193,7 +194,7 @@ impl Tail {
         text.state = if text.state == State::Open { State::Open } else { State::Closed };
         if let (true, Some(base)) = (text.is_blank(), &base) {
             // What was expected in it had another name, maybe.
-            (text.source, text.base) = (seen.source, base.clone());
+            (text.source, text.base) = (seen.source, Arc::clone(base));
         }
         text.name(&seen);
         if seen.is_packed() {

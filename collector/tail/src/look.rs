@@ -1,7 +1,8 @@
 //! A look: what the directories show, against what is known.
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use crate::inode::{Identity, Inode, Seen, View};
 use crate::judge::LOOKS_AT_END;
@@ -16,13 +17,13 @@ pub(crate) const LOOKS_RECALLED: u32 = 2_400;
 /// A file under a name that isn't read: the name that is read from which its own is made, and
 /// whether it is younger than what is known of that.
 struct Placed {
-    base: Option<PathBuf>,
+    base: Option<Arc<Path>>,
     young: bool,
 }
 
 /// Texts that no file has, by the file that had them, and by inode and path: a device's number may
 /// be another after the machine has started again.
-type Lost = (HashMap<Identity, Vec<FileId>>, HashMap<(u64, PathBuf), Vec<FileId>>);
+type Lost = (HashMap<Identity, Vec<FileId>>, HashMap<(u64, Arc<Path>), Vec<FileId>>);
 
 impl Tail {
     /// Takes what all directories show. `complete` says that none of them could not be read: only
@@ -75,13 +76,13 @@ impl Tail {
 
     /// Names of which a file has a text that isn't known: others of the name, written later, don't
     /// count as the youngest meanwhile.
-    pub(crate) fn held(&self) -> HashSet<PathBuf> {
+    pub(crate) fn held(&self) -> HashSet<Arc<Path>> {
         let unsure = self.inodes.values().filter(|inode| inode.is_unsure());
-        unsure.flat_map(Inode::names).map(Path::to_owned).collect()
+        unsure.flat_map(Inode::names).cloned().collect()
     }
 
     /// What the last look saw of a text, and was read, is the youngest known of its name.
-    pub(crate) fn verify(&mut self, held: &HashSet<PathBuf>) {
+    pub(crate) fn verify(&mut self, held: &HashSet<Arc<Path>>) {
         for (identity, inode) in &self.inodes {
             let text = inode.text.and_then(|id| self.texts.get(&id));
             let Some(text) = text.filter(|text| text.inode == Some(*identity)) else { continue };
@@ -97,7 +98,7 @@ impl Tail {
         let (mut by_identity, mut by_place) = Lost::default();
         for (id, text) in self.texts.iter().filter(|(_, text)| text.inode.is_none()) {
             by_identity.entry(text.was).or_default().push(*id);
-            by_place.entry((text.was.1, text.path.clone())).or_default().push(*id);
+            by_place.entry((text.was.1, Arc::clone(&text.path))).or_default().push(*id);
         }
         (by_identity, by_place)
     }
@@ -129,7 +130,7 @@ impl Tail {
             let may_be_rest =
                 base.is_some() && seen.path.parent().is_some_and(|it| bereft.contains(it));
             if known.is_some() || young || may_be_rest || is_lost(lost, seen) {
-                let base = base.map(|(base, _)| base.to_owned());
+                let base = base.map(|(base, _)| Arc::clone(base));
                 placed.insert(identity, Placed { base, young });
             } else {
                 passed.insert(identity, seen.stamps());
@@ -143,7 +144,7 @@ impl Tail {
     fn meet(&mut self, seen: &Seen, lost: &Lost) -> bool {
         if self.inodes.len() >= self.settings.known_files {
             if !std::mem::replace(&mut self.said_too_many, true) {
-                self.events.push(Event::TooMany { path: seen.path.clone() });
+                self.events.push(Event::TooMany { path: seen.path.to_path_buf() });
             }
             return false;
         }
@@ -153,7 +154,7 @@ impl Tail {
         let first_start = self.begun.get(seen.source).is_some_and(|begun| !begun);
         let at_end = (seen.inside && from_end && first_start).then_some(seen.size);
         let mut inode = Inode {
-            seen: seen.clone(),
+            seen: Seen { path: self.names.shared(&seen.path), ..seen.clone() },
             base: None,
             text: None,
             claims: Vec::new(),
@@ -167,7 +168,7 @@ impl Tail {
             present: true,
         };
         let had = lost.0.get(&identity);
-        let had = had.or_else(|| lost.1.get(&(seen.inode, seen.path.clone())));
+        let had = had.or_else(|| lost.1.get(&(seen.inode, Arc::clone(&seen.path))));
         for id in had.into_iter().flatten() {
             let Some(text) = self.texts.get_mut(id).filter(|text| text.inode.is_none()) else {
                 continue;
@@ -195,10 +196,11 @@ impl Tail {
         inode.changed |= is_new;
         inode.check = inode.changed || before;
         inode.present = true;
-        inode.seen = seen.clone();
+        let path = if moved { self.names.shared(&seen.path) } else { Arc::clone(&inode.seen.path) };
+        inode.seen = Seen { path: Arc::clone(&path), ..seen.clone() };
         if seen.inside {
-            inode.base = Some(seen.path.clone());
-            self.dirty |= self.names.meet(&seen.path, seen.source);
+            self.dirty |= self.names.meet(&path, seen.source);
+            inode.base = Some(path);
         } else if let Some(Placed { base, young }) = place {
             inode.base.clone_from(base);
             inode.young = *young;
@@ -213,12 +215,12 @@ impl Tail {
         }
         inode.unread |= is_open && inode.changed;
         if seen.inside && (inode.view == View::Doubtful || inode.unread) {
-            inode.called = Some((seen.source, seen.path.clone()));
+            inode.called = Some((seen.source, Arc::clone(&inode.seen.path)));
             self.dirty |= is_new || moved || !before;
         }
         if let Some(text) = own.as_mut().filter(|_| inode.view == View::Judged) {
             if moved {
-                text.name(seen);
+                text.name(&inode.seen);
                 self.dirty = true;
             }
             text.recalled = false;
@@ -256,14 +258,11 @@ impl Tail {
     /// them were judged.
     fn age(&mut self) {
         let doubtful = self.inodes.values().filter(|inode| inode.view == View::Doubtful);
-        let held: HashSet<&Path> = doubtful.flat_map(Inode::names).collect();
+        let held: HashSet<&Path> = doubtful.flat_map(Inode::names).map(|name| &**name).collect();
         let skipped = std::mem::take(&mut self.skipped_looks);
         let mut over = Vec::new();
         for (id, text) in &mut self.texts {
-            if text.inode.is_some()
-                || text.state == State::Over
-                || held.contains(text.base.as_path())
-            {
+            if text.inode.is_some() || text.state == State::Over || held.contains(&*text.base) {
                 continue;
             }
             // Looks that were left out don't count for the last ones.
@@ -279,7 +278,7 @@ impl Tail {
             self.forget_if_over(id);
         }
         let bases = self.inodes.values().filter_map(|inode| inode.base.as_deref());
-        let used = bases.chain(self.texts.values().map(|text| text.base.as_path())).collect();
+        let used = bases.chain(self.texts.values().map(|text| &*text.base)).collect();
         self.names.forget(&used, 1 + skipped, self.settings.known_files);
     }
 
@@ -308,7 +307,7 @@ impl Tail {
         // Files under names that are read first, compressed ones last: others may be made of them.
         opens.sort_by_cached_key(|identity| {
             let seen = self.inodes.get(identity).map(|inode| &inode.seen);
-            seen.map(|seen| (seen.is_packed(), !seen.inside, seen.path.clone()))
+            seen.map(|seen| (seen.is_packed(), !seen.inside, Arc::clone(&seen.path)))
         });
         self.make_room(&mut opens, &mut actions);
         actions.extend(opens.iter().filter_map(|identity| self.open_action(*identity)));
@@ -317,7 +316,7 @@ impl Tail {
 
     fn open_action(&self, identity: Identity) -> Option<Action> {
         let Inode { seen, .. } = self.inodes.get(&identity)?;
-        let (path, source) = (seen.path.clone(), seen.source);
+        let (path, source) = (Arc::clone(&seen.path), seen.source);
         Some(Action::Open { file: identity, path, source, packed: seen.is_packed() })
     }
 
@@ -362,7 +361,7 @@ impl Tail {
 
 fn is_lost((by_identity, by_place): &Lost, seen: &Seen) -> bool {
     by_identity.contains_key(&seen.identity())
-        || by_place.contains_key(&(seen.inode, seen.path.clone()))
+        || by_place.contains_key(&(seen.inode, Arc::clone(&seen.path)))
 }
 
 /// An open file: whether it is to be read, or has rested long enough to be finished.

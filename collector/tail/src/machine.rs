@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::checkpoint::{self, Recalled};
 use crate::inode::{Identity, Inode, View};
@@ -39,7 +40,7 @@ pub enum Action {
         /// The file that is meant.
         file: Identity,
         /// Where it was seen.
-        path: PathBuf,
+        path: Arc<Path>,
         /// Its source's index.
         source: usize,
         /// Whether it is compressed: size and head are then those of its text.
@@ -285,7 +286,7 @@ impl Tail {
         let Some(text) = self.texts.get_mut(&id) else { return };
         let lost_bytes = text.unread_bytes();
         if lost_bytes > 0 || text.recalled && !text.is_ended() {
-            self.events.push(Event::Gone { path: text.path.clone(), lost_bytes });
+            self.events.push(Event::Gone { path: text.path.to_path_buf(), lost_bytes });
         }
         text.size = text.read;
     }
@@ -301,7 +302,7 @@ impl Tail {
     /// Where a text's file was seen last.
     #[must_use]
     pub fn path(&self, id: FileId) -> Option<&Path> {
-        self.texts.get(&id).map(|text| text.path.as_path())
+        self.texts.get(&id).map(|text| &*text.path)
     }
 
     /// What happened since the last call.
@@ -324,7 +325,7 @@ impl Tail {
     #[must_use]
     pub fn positions(&self) -> Vec<(&Path, u64)> {
         let mut positions: Vec<_> =
-            self.texts.values().map(|text| (text.path.as_path(), text.committed.offset)).collect();
+            self.texts.values().map(|text| (&*text.path, text.committed.offset)).collect();
         positions.sort_unstable();
         positions
     }

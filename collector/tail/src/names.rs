@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Looks for which a name that no file has stays known: 2,400 of 250 ms are 10 minutes.
 const LOOKS_KNOWN: u32 = 2_400;
@@ -27,19 +28,24 @@ pub(crate) struct Name {
 
 /// All names that are read.
 #[derive(Debug, Default)]
-pub(crate) struct Names(HashMap<PathBuf, Name>);
+pub(crate) struct Names(HashMap<Arc<Path>, Name>);
 
 /// Names by directory.
-pub(crate) type Folders<'n> = HashMap<&'n Path, Vec<(&'n Path, u64)>>;
+pub(crate) type Folders<'n> = HashMap<&'n Path, Vec<(&'n Arc<Path>, u64)>>;
 
 impl Names {
     /// A file has this name. Whether the name is new.
-    pub(crate) fn meet(&mut self, path: &Path, source: usize) -> bool {
+    pub(crate) fn meet(&mut self, path: &Arc<Path>, source: usize) -> bool {
         if self.0.contains_key(path) {
             return false;
         }
-        self.0.insert(path.to_owned(), Name { source, stamp: 0, unseen_looks: 0 });
+        self.0.insert(Arc::clone(path), Name { source, stamp: 0, unseen_looks: 0 });
         true
+    }
+
+    /// The same path, shared with the name if that is known.
+    pub(crate) fn shared(&self, path: &Arc<Path>) -> Arc<Path> {
+        Arc::clone(self.0.get_key_value(path).map_or(path, |(known, _)| known))
     }
 
     /// Texts of this name that were written by then are known. Whether that is news.
@@ -58,13 +64,13 @@ impl Names {
         let patience = if self.0.len() > limit { 0 } else { LOOKS_KNOWN };
         self.0.retain(|path, name| {
             let unseen = name.unseen_looks.saturating_add(looks);
-            name.unseen_looks = if used.contains(path.as_path()) { 0 } else { unseen };
+            name.unseen_looks = if used.contains(&**path) { 0 } else { unseen };
             name.unseen_looks <= patience
         });
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Path, Name)> {
-        self.0.iter().map(|(path, name)| (path.as_path(), *name))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<Path>, Name)> {
+        self.0.iter().map(|(path, name)| (path, *name))
     }
 
     pub(crate) fn by_folder(&self) -> Folders<'_> {
@@ -90,7 +96,7 @@ pub(crate) fn unpacked(path: &Path) -> PathBuf {
 
 /// The name of which rotation made `path`, with its stamp: if there are several, one that is the
 /// beginning of it (`app.log` of `app.log.1`), the shortest of those, or else the longest.
-pub(crate) fn nearest<'n>(folders: &Folders<'n>, path: &Path) -> Option<(&'n Path, u64)> {
+pub(crate) fn nearest<'n>(folders: &Folders<'n>, path: &Path) -> Option<(&'n Arc<Path>, u64)> {
     let name = unpacked(path);
     let names = folders.get(name.parent()?)?;
     if is_no_text(&name) {

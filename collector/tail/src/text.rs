@@ -1,7 +1,8 @@
 //! A text: what a file says from its beginning to its end or truncation, and how far it is read.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::Path;
+use std::sync::Arc;
 
 use crate::fingerprint::Fingerprint;
 use crate::inode::{Identity, Seen};
@@ -45,9 +46,9 @@ struct Flight {
 pub(crate) struct Text {
     pub(crate) source: usize,
     /// The name under which its file was judged last.
-    pub(crate) path: PathBuf,
+    pub(crate) path: Arc<Path>,
     /// The last name of it that is read: what rotated names are derived from.
-    pub(crate) base: PathBuf,
+    pub(crate) base: Arc<Path>,
     pub(crate) fingerprint: Fingerprint,
     /// Everything before it is acknowledged.
     pub(crate) committed: Position,
@@ -79,10 +80,10 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    pub(crate) fn new(source: usize, path: PathBuf, was: Identity, from: Position) -> Self {
+    pub(crate) fn new(source: usize, path: Arc<Path>, was: Identity, from: Position) -> Self {
         Self {
             source,
-            base: path.clone(),
+            base: Arc::clone(&path),
             path,
             fingerprint: Fingerprint::default(),
             committed: from,
@@ -105,9 +106,9 @@ impl Text {
 
     /// Its file was found under this name.
     pub(crate) fn name(&mut self, seen: &Seen) {
-        self.path.clone_from(&seen.path);
+        self.path = Arc::clone(&seen.path);
         if seen.inside {
-            self.base.clone_from(&seen.path);
+            self.base = Arc::clone(&seen.path);
             self.source = seen.source;
         }
     }
@@ -145,6 +146,10 @@ impl Text {
     pub(crate) fn send(&mut self, file: FileId, up_to: Position) -> Ticket {
         let number = self.next_number;
         self.next_number += 1;
+        if self.flights.is_empty() {
+            // Most files have one, and thousands may have it at once.
+            self.flights.reserve_exact(1);
+        }
         self.flights.push_back(Flight { number, up_to, done: false });
         Ticket { file, number }
     }
@@ -160,6 +165,9 @@ impl Text {
             if let Some(flight) = self.flights.pop_front() {
                 self.committed = flight.up_to;
             }
+        }
+        if self.flights.is_empty() {
+            self.flights = VecDeque::new();
         }
         self.committed != before
     }

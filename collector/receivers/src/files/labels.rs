@@ -4,7 +4,7 @@
 //! A file whose pod isn't known yet waits for it, a second at most; then its records go without.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ const WAIT: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct Label {
     /// The name of the file's text. None for a file of no pod.
-    path: Option<PathBuf>,
+    path: Option<Arc<Path>>,
     pod: Option<Arc<Pod>>,
     /// Until when it isn't read if its pod stays unknown.
     waits_until: Option<Instant>,
@@ -50,7 +50,7 @@ impl Labels {
     pub(super) fn begin(
         &self,
         source: &Source,
-        path: PathBuf,
+        path: Arc<Path>,
         now: Instant,
     ) -> (Label, Attributes) {
         let Some(pods) = self.pods.as_ref().filter(|_| source.has_pods()) else {

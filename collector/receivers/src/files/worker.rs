@@ -71,7 +71,7 @@ pub(super) struct Worker {
     metrics: FileMetrics,
     labels: Labels,
     finder: Finder,
-    open: HashMap<FileId, Open>,
+    open: HashMap<FileId, Box<Open>>,
     ready: VecDeque<FileId>,
     buffer: Buffer,
     looked_at: Option<Instant>,
@@ -269,7 +269,7 @@ impl Worker {
 
     #[cfg(test)]
     pub(super) fn open_inodes(&self) -> std::collections::HashSet<u64> {
-        self.open.values().filter_map(Open::inode).collect()
+        self.open.values().filter_map(|open| open.inode()).collect()
     }
 
     pub(super) fn send(&mut self, now: Instant, ending: bool) -> bool {
@@ -313,7 +313,9 @@ impl Worker {
         self.strangers.clear();
         self.denied.clear();
         let look = self.finder.walk(&self.sources, now);
-        for action in self.tail.look(&look.seen, look.complete) {
+        let actions = self.tail.look(&look.seen, look.complete);
+        drop(look);
+        for action in actions {
             match action {
                 Action::Open { file, path, source, packed: false } => {
                     self.open(file, &path, source, now);
@@ -386,7 +388,7 @@ impl Worker {
         }
     }
 
-    fn open(&mut self, file: Identity, path: &Path, source: usize, now: Instant) {
+    fn open(&mut self, file: Identity, path: &Arc<Path>, source: usize, now: Instant) {
         let Some(found) = self.find(file, path, source) else { return };
         let Ok(head) = open::head(&found.file, &mut self.buffer) else {
             return self.tail.not_opened(file);
@@ -417,7 +419,7 @@ impl Worker {
         &mut self,
         opened: Opened,
         content: Content,
-        (path, source): (&Path, usize),
+        (path, source): (&Arc<Path>, usize),
         now: Instant,
     ) -> Option<FileId> {
         let rules = self.sources.get(source)?;
@@ -438,17 +440,17 @@ impl Worker {
         };
         // The name that its text had.
         let path = match &content {
-            Content::Plain(_) => path.to_owned(),
-            Content::Packed(_) => path.with_extension(""),
+            Content::Plain(_) => Arc::clone(path),
+            Content::Packed(_) => path.with_extension("").into(),
         };
         let labeled = self.labels.begin(rules, path, now);
-        self.open.insert(file, Open::new(content, reader, labeled, source, now));
+        self.open.insert(file, Box::new(Open::new(content, reader, labeled, source, now)));
         self.queue(file);
         Some(file)
     }
 
     /// Opens a compressed file, if there is room for its text.
-    fn open_packed(&mut self, file: Identity, path: &Path, source: usize, now: Instant) {
+    fn open_packed(&mut self, file: Identity, path: &Arc<Path>, source: usize, now: Instant) {
         let longest = self.sources.get(source).map_or(0, |it| it.form.max_record_bytes);
         let bytes = (Buffer::bytes_for(longest) + UNPACK_BYTES) as u64;
         let are_open = self.open.values().filter(|open| open.is_packed()).count();
