@@ -167,7 +167,12 @@ impl Tail {
         inode.view = View::Judged;
         (inode.called, inode.unread) = (None, false);
         inode.at_end = None;
-        let before = std::mem::take(&mut inode.claims).into_iter().chain(inode.text.replace(id));
+        let text = inode.text.replace(id);
+        let before = std::mem::take(&mut inode.claims).into_iter().chain(text);
+        if let Some(text) = text {
+            self.carriers.remove(&(text, identity));
+        }
+        self.carriers.insert((id, identity));
         let (seen, base) = (inode.seen.clone(), inode.base.clone());
         let mut has_begun_again = false;
         for other in before.filter(|other| *other != id).collect::<Vec<_>>() {
@@ -238,7 +243,7 @@ impl Tail {
 
     /// A file is of no concern until it changes.
     fn pass(&mut self, identity: Identity) {
-        let Some(inode) = self.inodes.remove(&identity) else { return };
+        let Some(inode) = self.forget_file(identity) else { return };
         for id in inode.claims.into_iter().chain(inode.text) {
             if self.texts.get(&id).is_some_and(|text| text.inode == Some(identity)) {
                 self.release(id, LOOKS_FOR_COPY);
@@ -271,10 +276,13 @@ impl Tail {
     /// Another file that has a text: rather one that isn't compressed.
     pub(crate) fn twin(&self, id: FileId) -> Option<Identity> {
         let inode = self.texts.get(&id)?.inode;
-        let others = self.inodes.iter().filter(|(identity, other)| {
-            other.text == Some(id) && other.view != View::Torn && Some(**identity) != inode
+        let files = self.carriers.range((id, NOWHERE)..=(id, (u64::MAX, u64::MAX)));
+        let others = files.filter_map(|(_, identity)| {
+            let other = self.inodes.get(identity)?;
+            let is_other = other.view != View::Torn && Some(*identity) != inode;
+            is_other.then(|| (other.seen.is_packed(), *identity))
         });
-        others.map(|(identity, other)| (other.seen.is_packed(), *identity)).min().map(|it| it.1)
+        others.min().map(|(_, identity)| identity)
     }
 
     /// `bytes` were read at `from`, and after that the file began with `head` and had `size` bytes.

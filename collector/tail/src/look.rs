@@ -52,6 +52,11 @@ impl Tail {
         }
         // Also after an incomplete look: what it didn't show counts as new, and nothing is skipped.
         self.begun.fill(true);
+        debug_assert_eq!(
+            self.carriers.len(),
+            self.inodes.values().filter(|inode| inode.text.is_some()).count(),
+            "the index of files by text"
+        );
         self.plan()
     }
 
@@ -182,6 +187,7 @@ impl Tail {
         }
         if inode.view == View::Judged {
             inode.text = inode.claims.pop();
+            self.carriers.extend(inode.text.map(|id| (id, identity)));
         }
         self.inodes.insert(identity, inode);
         true
@@ -246,7 +252,9 @@ impl Tail {
         if gone.is_empty() {
             return;
         }
-        self.inodes.retain(|identity, _| !gone.contains(identity));
+        for identity in &gone {
+            self.forget_file(*identity);
+        }
         let of = |text: &Text| text.inode.is_some_and(|inode| gone.contains(&inode));
         let bereft = self.texts.iter().filter(|(_, text)| of(text)).map(|(id, _)| *id);
         for id in bereft.collect::<Vec<_>>() {

@@ -1,6 +1,6 @@
 //! The state machine of all files: what was observed comes in, what to do comes out.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -134,6 +134,8 @@ pub struct Tail {
     pub(crate) settings: Settings,
     pub(crate) texts: HashMap<FileId, Text>,
     pub(crate) inodes: HashMap<Identity, Inode>,
+    /// Which files have a text: an index of their `text`.
+    pub(crate) carriers: BTreeSet<(FileId, Identity)>,
     pub(crate) names: Names,
     /// Files beside those that are read that are of no concern until they change, with size and
     /// stamp.
@@ -160,6 +162,7 @@ impl Tail {
             settings,
             texts: HashMap::new(),
             inodes: HashMap::new(),
+            carriers: BTreeSet::new(),
             names: Names::default(),
             passed: HashMap::new(),
             begun,
@@ -206,7 +209,11 @@ impl Tail {
         let Some(inode) = self.inodes.get_mut(&file) else { return };
         inode.view = View::Torn;
         // What it was believed to have may be in another.
-        let had = std::mem::take(&mut inode.claims).into_iter().chain(inode.text.take());
+        let text = inode.text.take();
+        let had = std::mem::take(&mut inode.claims).into_iter().chain(text);
+        if let Some(id) = text {
+            self.carriers.remove(&(id, file));
+        }
         for id in had.collect::<Vec<_>>() {
             let text = self.texts.get(&id).filter(|text| text.inode == Some(file));
             if let Some(recalled) = text.map(|text| text.recalled) {
@@ -272,13 +279,22 @@ impl Tail {
         if !inode.seen.is_packed() {
             text.end = Some(position.offset);
         }
-        self.inodes.remove(&identity);
+        self.forget_file(identity);
         self.release(id, LOOKS_AT_END);
         if let Some(text) = self.texts.get_mut(&id).filter(|text| text.inode.is_none()) {
             text.state = State::Over;
             self.say_lost(id);
             self.forget_if_over(id);
         }
+    }
+
+    /// A file is gone, or of no concern.
+    pub(crate) fn forget_file(&mut self, identity: Identity) -> Option<Inode> {
+        let inode = self.inodes.remove(&identity)?;
+        if let Some(id) = inode.text {
+            self.carriers.remove(&(id, identity));
+        }
+        Some(inode)
     }
 
     /// Says what is lost of a text that is over. Once.
