@@ -1,7 +1,7 @@
 //! Reads a file's bytes in order and writes whole records.
 //!
-//! An unfinished line is not held: the caller keeps its bytes and gives them again with more behind
-//! them. What is held are parts of a container's line, and lines of an open record.
+//! The caller keeps an unfinished line and passes it again with more behind it. The reader holds
+//! parts of a container's line, and lines of an open record.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use crate::parse::{ParseFault, Parser};
 use crate::request::{Record, Records};
 use crate::text::{cut, whole_characters, without_cr, without_empty_lines};
 
-/// What was read, and what was changed on the way.
+/// What was written, and how much of it was changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Records written.
     pub records: u64,
-    /// Of them, those of which something was passed over, or that go on in the next one.
+    /// Of them: cut, or continued in the next record.
     pub cut: u64,
-    /// Of them, those with bytes that aren't UTF-8.
+    /// Of them: with bytes that aren't UTF-8.
     pub invalid_utf8: u64,
-    /// Of them, lines of containers that don't have the container's format.
+    /// Of them: container lines without the container's format.
     pub unparsed: u64,
-    /// Of them, those whose text, time or severity can't be read as the source's [`crate::Parse`]
-    /// says, in the order of [`ParseFault::ALL`].
+    /// Of them: text, time or severity doesn't fit the source's [`crate::Parse`], in the order of
+    /// [`ParseFault::ALL`].
     pub parse_faults: [u64; ParseFault::ALL.len()],
 }
 
@@ -79,30 +79,30 @@ impl Counts {
     }
 }
 
-/// Why what is held is written.
+/// Why open records are written.
 #[derive(Clone, Copy, Debug)]
 pub enum End<'a> {
-    /// Nothing came for some time: an open record of several lines is whole. What isn't a whole
-    /// line stays.
+    /// Nothing came for some time: an open record of several lines is complete. An unfinished line
+    /// stays.
     Idle,
     /// No more bytes will come.
     File {
-        /// The unfinished line behind what was taken: it is whole.
+        /// The unfinished last line. It counts as complete.
         rest: &'a [u8],
     },
 }
 
-/// From where a restart reads on.
+/// Where a restart reads on.
 ///
-/// Records of a container's two streams may overlap in the file. A restart by `offset` alone loses
-/// nothing; it repeats records that end behind it, and those that begin before it without their
-/// beginning. With the rest, nothing is repeated.
+/// Records of a container's two streams overlap. A restart from `offset` alone loses nothing, but
+/// repeats records that end behind it, some without their beginning. With `written`, nothing is
+/// repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resume {
     /// The start of the first line that isn't in a written record.
     pub offset: u64,
-    /// Lines that start before these are in written records: those of the standard output, of the
-    /// standard error, and those that are of neither.
+    /// Lines that start before these are in written records: of standard output, standard error,
+    /// and neither.
     pub written: [u64; STREAMS],
 }
 
@@ -110,10 +110,10 @@ pub struct Resume {
 #[derive(Debug)]
 pub struct Reader {
     form: Arc<Form>,
-    /// The form's, or what the file's byte order mark says.
+    /// The form's, or the order of the file's byte order mark.
     encoding: Encoding,
     offset: u64,
-    /// Where the line starts whose rest is passed over.
+    /// The start of the line whose rest is skipped.
     passing: Option<u64>,
     open: OpenRecords,
     /// Lines before these were written by an earlier reader.
@@ -122,17 +122,17 @@ pub struct Reader {
     parser: Option<Box<Parser>>,
 }
 
-/// A line in the bytes at hand.
+/// A line in the caller's bytes.
 struct Line<'a> {
     text: &'a [u8],
     is_cut: bool,
-    /// Where the next one begins.
+    /// Where the next line begins.
     next: usize,
-    /// Whether the line's end isn't in the bytes.
+    /// Whether the line goes on behind the bytes.
     goes_on: bool,
 }
 
-/// The lines of an open record, where they lie one behind the other in the bytes at hand.
+/// An open record whose lines lie in sequence in the caller's bytes.
 struct Here {
     from: usize,
     to: usize,
@@ -146,7 +146,7 @@ impl Reader {
         Self::resumed(form, Resume { offset, written: [offset; STREAMS] })
     }
 
-    /// Reads on where another reader of the file was.
+    /// Continues where another reader of the file was.
     #[must_use]
     pub fn resumed(form: Arc<Form>, from: Resume) -> Self {
         Self {
@@ -161,24 +161,23 @@ impl Reader {
         }
     }
 
-    /// Reads a file that begins with `head`: a byte order mark in it decides. A reader that begins
-    /// at offset 0 finds it itself.
+    /// The file begins with `head`: a byte order mark in it decides. A reader from offset 0 finds
+    /// it itself.
     #[must_use]
     pub fn of_file(self, head: &[u8]) -> Self {
         Self { encoding: self.encoding.of_file(head), ..self }
     }
 
-    /// Reads from `offset` on, where no line starts: what is left of that line is passed over.
+    /// Reads from `offset` on, within a line, whose rest is skipped.
     #[must_use]
     pub fn within_line(form: Arc<Form>, offset: u64) -> Self {
         Self { passing: Some(offset), ..Self::new(form, offset) }
     }
 
-    /// Takes bytes that follow those taken before. Whole records are written to `out`. How many
-    /// bytes were taken: fewer than given where the rest is an unfinished line, or `out` is full.
+    /// Takes bytes that follow those taken before, and writes whole records to `out`. Returns how
+    /// many were taken: fewer than given if the rest is an unfinished line, or `out` is full.
     ///
-    /// A line is never longer than `max_record_bytes` and [`crate::LINE_OVERHEAD_BYTES`] without
-    /// being taken.
+    /// A line longer than `max_record_bytes` and [`crate::LINE_OVERHEAD_BYTES`] is always taken.
     pub fn take(&mut self, bytes: &[u8], now_unix_nanos: u64, out: &mut Records<'_>) -> usize {
         let at = self.pass_over(bytes);
         if self.encoding != Encoding::Utf8 {
@@ -192,14 +191,14 @@ impl Reader {
         }
     }
 
-    /// Writes what is held open, also to a request that is full.
+    /// Writes open records, also to a full request.
     pub fn flush(&mut self, end: End<'_>, now_unix_nanos: u64, out: &mut Records<'_>) {
         let is_end = matches!(end, End::File { .. });
         if let End::File { rest } = end {
             let at = self.pass_over(rest);
             let start = self.offset;
             self.offset += (rest.len() - at) as u64;
-            // Half a unit behind a line that is passed over goes with it.
+            // Half a unit behind a skipped line goes with it.
             if self.passing.take().is_none() && at < rest.len() {
                 self.last_line(&rest[at..], start, now_unix_nanos, out);
             }
@@ -218,14 +217,14 @@ impl Reader {
         self.open.release();
     }
 
-    /// From where a restart has to read so that no record is lost: the start of the first line that
-    /// isn't in a written record.
+    /// Where a restart reads on without losing a record: the start of the first line that isn't in
+    /// a written record.
     #[must_use]
     pub fn resume_offset(&self) -> u64 {
         self.resume().offset
     }
 
-    /// From where a restart has to read so that no record is lost and none is repeated.
+    /// Where a restart reads on without losing or repeating a record.
     #[must_use]
     pub fn resume(&self) -> Resume {
         let starts = self.open.iter().map(|(_, open)| open.start);
@@ -237,19 +236,19 @@ impl Reader {
         Resume { offset, written }
     }
 
-    /// Up to where bytes were taken.
+    /// The end of the bytes taken.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Whether there is an open record that [`End::Idle`] would write.
+    /// Whether [`End::Idle`] would write an open record.
     #[must_use]
     pub fn holds_open(&self) -> bool {
         self.first_open(false).is_some()
     }
 
-    /// Memory of what is held: at most the longest record for each stream.
+    /// Memory of open records: at most the longest record for each stream.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.open.iter().map(|(_, open)| open.held_bytes()).sum()
@@ -267,13 +266,13 @@ impl Reader {
         std::mem::take(&mut self.counts)
     }
 
-    /// The open record that starts first; of those with a whole last line if not all.
+    /// The open record that starts first; unless `all`, of those whose last line is complete.
     fn first_open(&self, all: bool) -> Option<Stream> {
         let open = self.open.iter().filter(|(_, open)| all || !open.is_in_line);
         open.min_by_key(|(_, open)| open.start).map(|(stream, _)| stream)
     }
 
-    /// Passes over the rest of a long line. Where the next one begins.
+    /// Skips the rest of a long line. Returns where the next one begins.
     fn pass_over(&mut self, bytes: &[u8]) -> usize {
         if self.passing.is_none() {
             return 0;
@@ -290,7 +289,7 @@ impl Reader {
         passed
     }
 
-    /// Moves behind a line. Where it started.
+    /// Moves behind a line. Returns its start.
     #[inline]
     fn move_behind(&mut self, line: &Line<'_>, at: usize) -> u64 {
         let start = self.offset;
@@ -365,7 +364,7 @@ impl Reader {
         at
     }
 
-    /// Lines of which several are a record. They are copied only where the bytes at hand end.
+    /// Lines of which several are a record. Only what is open at the end of `bytes` is copied.
     fn take_groups(
         &mut self,
         rule: &Multiline,
@@ -409,7 +408,7 @@ impl Reader {
         at
     }
 
-    /// Keeps an open record that lies in the bytes at hand.
+    /// Copies an open record that lies in `bytes`.
     fn hold(&mut self, here: Option<Here>, bytes: &[u8]) {
         if let Some(here) = here {
             let limit = self.form.record_bytes();
@@ -573,7 +572,7 @@ impl Reader {
         self.counts.put(self.parser.as_deref_mut(), out, part.stream, now_unix_nanos, whole);
     }
 
-    /// A line, or a part of one, that may be one of several of its record.
+    /// A line or a part of one, which may be one of several of its record.
     #[inline]
     fn put_part(
         &mut self,
@@ -652,7 +651,7 @@ impl Reader {
 }
 
 impl Here {
-    /// Whether a line that begins at `from` lies behind it, and has room.
+    /// Whether the line at `from` follows it, and has room.
     #[inline]
     fn has_room(&self, from: usize, line: &[u8], limit: usize) -> bool {
         self.to + 1 == from && joined_len(self.to - self.from, line.len()) <= limit
@@ -672,7 +671,7 @@ fn plain_part(text: &[u8], is_cut: bool) -> Part<'_> {
     Part { stream: Stream::Unknown, time_unix_nano: 0, text, is_last: true, is_cut }
 }
 
-/// The line at `at`, without its end. None if it has none yet and may still be short enough.
+/// The line at `at`, without its end. None if its end isn't there and it may still be short enough.
 #[inline]
 fn plain_line(bytes: &[u8], at: usize, limit: usize) -> Option<Line<'_>> {
     line(bytes, at, limit, true)

@@ -1,5 +1,5 @@
-//! Positions on disk: a small document with a version and a checksum, and what is done when it
-//! can't be read. Never is a position taken from a document that isn't whole.
+//! Positions on disk: a document with a version and a checksum, and what happens when it can't be
+//! read. No position comes from a document that isn't whole.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -19,24 +19,24 @@ use crate::text::Text;
 
 /// The first word of a document.
 const NAME: &str = "millrace-positions";
-/// The form below. Another number is refused: what it means isn't known here.
+/// The version of the fields below. Any other is refused.
 const VERSION: &str = "1";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Body<'p> {
-    /// The sources' names, and whether the files of their first start are on record.
+    /// Each source's name, and whether the files of its first start are on record.
     sources: Vec<(String, bool)>,
     files: Vec<Entry<'p>>,
-    /// Compressed files, which earlier releases pass by.
+    /// Compressed files. Earlier releases ignore them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     packed: Vec<(Entry<'p>, Packed)>,
-    /// Names without a text: path, source, stamp. Earlier releases forget them.
+    /// Names without a text: path, source, stamp. Earlier releases drop them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     names: Vec<(Cow<'p, str>, usize, u64)>,
 }
 
-/// One text, or a file whose text isn't known: then nothing of it is read. Keys are short since a
-/// node has thousands.
+/// A text, or a file whose text isn't known, of which nothing is read yet. Keys are short: a node
+/// has thousands.
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry<'p> {
     #[serde(rename = "d")]
@@ -47,7 +47,7 @@ struct Entry<'p> {
     fingerprint: Fingerprint,
     #[serde(flatten)]
     position: Noted,
-    /// The stamp of its name that is read.
+    /// The stamp of `base`.
     #[serde(rename = "m")]
     stamp: u64,
     /// An index into the sources.
@@ -55,7 +55,7 @@ struct Entry<'p> {
     source: usize,
     #[serde(rename = "p")]
     path: Cow<'p, str>,
-    /// The name that is read and that it had, if that is another: rotated names are derived from
+    /// The text's last name that a source reads, if that isn't `path`. Rotated names derive from
     /// it.
     #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
     base: Option<Cow<'p, str>>,
@@ -64,10 +64,10 @@ struct Entry<'p> {
 /// What is known of a text's compressed file.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Packed {
-    /// The text's length, once it was read to its end.
+    /// The text's length, known once it was read to its end.
     #[serde(rename = "e")]
     end: Option<u64>,
-    /// The file's bytes and stamp. Releases that didn't keep them make it be opened once.
+    /// The file's size and stamp. A record without them has the file opened once.
     #[serde(rename = "z", default)]
     seen: (u64, u64),
 }
@@ -75,30 +75,30 @@ struct Packed {
 /// Why a document can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointError {
-    /// It doesn't begin as one.
+    /// It has another first word.
     #[error("it is not a document of positions")]
     Foreign,
-    /// It was written by a release that writes them otherwise.
+    /// It has another version.
     #[error("it has version {0}, and this release reads version 1")]
     Version(String),
-    /// Some of it is missing, or bytes have changed.
+    /// It is cut or changed.
     #[error("it is torn or damaged: its checksum does not match")]
     Damaged,
-    /// The checksum is right and the content isn't.
+    /// The checksum is right, but the content isn't.
     #[error("it has a right checksum and can't be read: {0}")]
     Content(String),
 }
 
-/// What is done since the positions couldn't be read.
+/// What happens when the positions can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Resort {
-    /// The one before is used.
+    /// The previous document is used.
     #[error(
         "the positions can't be read: {0}; the ones written before them are used: what was read \
          since is read and sent again, nothing is skipped"
     )]
     Previous(CheckpointError),
-    /// There is none that can be read.
+    /// No document can be read.
     #[error(
         "the positions can't be read: {0}; no earlier ones can be either: every file is read from \
          its beginning, whatever startAt says: what was sent before is sent again, nothing is \
@@ -111,12 +111,12 @@ pub enum Resort {
 #[derive(Debug)]
 pub struct Recalled {
     body: Body<'static>,
-    /// All sources count as begun, so that nothing is skipped.
+    /// All sources count as begun: nothing is skipped.
     all: bool,
 }
 
 impl Recalled {
-    /// Of a first start.
+    /// What a first start has.
     #[must_use]
     pub fn nothing() -> Self {
         Self { body: Body::default(), all: false }
@@ -126,7 +126,7 @@ impl Recalled {
         self.all || self.body.sources.iter().any(|(name, begun)| *begun && name == source)
     }
 
-    /// The texts of sources that there still are, by `index` of a source's name.
+    /// The texts of the sources that still exist. `index` finds a source by name.
     pub(crate) fn into_texts(
         self,
         index: impl Fn(&str) -> Option<usize>,
@@ -166,8 +166,7 @@ impl Recalled {
     }
 }
 
-/// Reads the present document and the one before it, as far as they are there. Says what was wrong
-/// if the present one can't be used.
+/// Reads the newest document that is whole, and says what was wrong with the present one.
 #[must_use]
 pub fn recall(present: Option<&[u8]>, previous: Option<&[u8]>) -> (Recalled, Option<Resort>) {
     match newest(present, previous, read) {
@@ -182,20 +181,20 @@ pub fn recall(present: Option<&[u8]>, previous: Option<&[u8]>) -> (Recalled, Opt
     }
 }
 
-/// The newest of two documents that can be read, and what was wrong with the present one.
+/// The newest document that is whole, and what was wrong with the present one.
 pub(crate) enum Newest<T> {
-    /// The present one is whole.
+    /// The present one.
     Present(T),
-    /// The one before it is used. Without an error there is no present one: a process that ends
-    /// between two renames leaves none.
+    /// The previous one. Without an error there is no present one: a process that ends between two
+    /// renames leaves none.
     Previous(T, Option<CheckpointError>),
-    /// There are some, and none can be read.
+    /// Neither can be read.
     Unreadable(CheckpointError),
     /// There is none.
     Absent,
 }
 
-/// Reads the present document, or the one before it if that can't be.
+/// Reads the present document, else the previous one.
 pub(crate) fn newest<T>(
     present: Option<&[u8]>,
     previous: Option<&[u8]>,
@@ -213,7 +212,7 @@ pub(crate) fn newest<T>(
     }
 }
 
-/// A path of a document, to be shared by all who know the file.
+/// A path from a document. All who know the file share it.
 fn shared(path: Cow<'_, str>) -> Arc<Path> {
     PathBuf::from(path.into_owned()).into()
 }
@@ -268,8 +267,8 @@ fn entry<'t>(tail: &Tail, text: &'t Text, (device, inode): Identity) -> Entry<'t
     }
 }
 
-/// What stands for the text of a file that was seen under a name that is read, and isn't judged
-/// since: all of it is to be read, whatever it is called later.
+/// An entry for a file that was seen under a name that is read, and not judged since: all of it
+/// must be read, under any later name.
 fn unknown_in(tail: &Tail, inode: &Inode) -> Option<Text> {
     let (source, path) = inode.called.as_ref()?;
     let mut had = inode.claims.iter().chain(&inode.text);
@@ -284,20 +283,20 @@ fn read(document: &[u8]) -> Result<Body<'static>, CheckpointError> {
     content(unseal(NAME, document)?)
 }
 
-/// A document of this name, with its version and a checksum. It is written in place: with thousands
-/// of files it is some megabytes.
+/// A document with this name, a version and a checksum. It is written in place: thousands of files
+/// make some megabytes.
 pub(crate) fn seal(name: &str, body: &impl Serialize) -> Vec<u8> {
     let head = |checksum: u64| format!("{name} {VERSION} {checksum:016x}\n").into_bytes();
     let mut document = head(0);
     let start = document.len();
-    // Only maps with odd keys and failing writers make this fail; there are none here.
+    // Only maps with odd keys or failing writers fail here. There are none.
     let _ = serde_json::to_writer(&mut document, body);
     let checksum = hash(&document[start..]);
     document[..start].copy_from_slice(&head(checksum));
     document
 }
 
-/// What is in it, if it is whole.
+/// The content of a whole document.
 pub(crate) fn unseal<'a>(name: &str, document: &'a [u8]) -> Result<&'a [u8], CheckpointError> {
     let end = document.iter().position(|byte| *byte == b'\n').ok_or_else(|| {
         if document.starts_with(name.as_bytes()) {
@@ -322,7 +321,7 @@ pub(crate) fn unseal<'a>(name: &str, document: &'a [u8]) -> Result<&'a [u8], Che
     Ok(body)
 }
 
-/// What a whole document says.
+/// Parses the content of a whole document.
 pub(crate) fn content<T: DeserializeOwned>(body: &[u8]) -> Result<T, CheckpointError> {
     serde_json::from_slice(body).map_err(|error| CheckpointError::Content(error.to_string()))
 }

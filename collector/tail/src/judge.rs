@@ -1,14 +1,14 @@
-//! Which text a file has: answered here alone, when the file is open and its beginning is known.
+//! Decides which text an open file has, by its beginning. Nothing else decides that.
 //!
 //! In this order:
-//! 1. The known text with the longest fingerprint that fits: one that the file had, or, for a file
-//!    under a name that isn't read, one of the names from which its own may be made. A file that is
-//!    shorter than what was read of it has begun again.
-//! 2. A file in which nothing was found before has the text that was expected in it.
-//! 3. Under a name that is read it has a new text. Under another, if it came there by rotation.
+//! 1. The known text whose fingerprint fits, the longest first: one that the file had or, for a
+//!    file under a name that isn't read, one whose name its own may derive from. A file shorter
+//!    than what was read of it has begun again.
+//! 2. A file that was empty so far has the text expected in it.
+//! 3. Under a name that is read, a new text. Under another name too, if rotation made it.
 //!
-//! A text that another file has as well is read from that one. When that one is gone or has another
-//! text, a file with the same is read on from the same position, whether copied or compressed.
+//! If several files have a text, one is read. When that one goes or has another text, the next is
+//! read from the same position, compressed or not.
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -21,29 +21,28 @@ use crate::names::{is_kin, unpacked};
 use crate::position::Position;
 use crate::text::{FileId, NOWHERE, State, Text};
 
-/// Looks after which no copy is expected of a text whose file has another one now: it was there
-/// before. The next look finds it, and another one the rest of a head that wasn't written yet.
+/// Looks that wait for a copy of a text whose file has another one. A copy was made before that:
+/// the next look finds it, one more finds a head that wasn't complete.
 pub(crate) const LOOKS_FOR_COPY: u32 = 3;
 
-/// Looks after which a text is over that no file has, and an open file that is gone or left its
-/// names: 20 looks of 250 ms are the 5 s in which a writer that was told to reopen its file still
-/// writes to the old one.
+/// Looks after which a text without a file is over, and an open file that is gone or lost its name:
+/// 20 of 250 ms are the 5 s in which a writer told to reopen still writes to the old file.
 pub(crate) const LOOKS_AT_END: u32 = 20;
 
 enum Verdict {
     /// It has this text.
     Has(FileId),
-    /// It has a text that isn't known.
+    /// It has a new text.
     New,
-    /// It is of no concern.
+    /// It doesn't matter.
     Nothing,
-    /// Others are to be judged first.
+    /// Others must be judged first.
     Later,
 }
 
 impl Tail {
-    /// A file that was `meant` was opened: it is `found`, has `size` bytes and begins with `head`;
-    /// of a compressed one those of its text.
+    /// The file `meant` was opened as `found`, with `size` bytes and this `head`: of a compressed
+    /// one, those of its text.
     pub fn opened(&mut self, meant: Identity, found: Identity, size: u64, head: &[u8]) -> Opened {
         let verdict = match meant == found {
             true => self.judge(meant, size, head),
@@ -95,13 +94,13 @@ impl Tail {
         if self.has_unjudged_original(identity, inode.seen.is_packed(), base) {
             return Verdict::Later;
         }
-        // An inode that had another text is that of a file made since.
+        // An inode that had another text is a newer file's.
         let was_made_since = had.iter().any(|(_, text)| !text.is_blank());
         if inode.young || was_made_since { Verdict::New } else { Verdict::Nothing }
     }
 
-    /// The known text that a file has by its beginning: the one of which most was seen, rather one
-    /// that it had, rather one that no other file has.
+    /// The known text that fits a file's beginning: the longest, then one the file had, then one
+    /// without another file.
     fn known<'t>(
         &'t self,
         identity: Identity,
@@ -130,7 +129,7 @@ impl Tail {
         })
     }
 
-    /// Whether there is a file of which a new one may be made, and its text isn't known yet.
+    /// Whether a file isn't judged yet of which this one may be the copy.
     fn has_unjudged_original(&self, identity: Identity, packed: bool, base: &Path) -> bool {
         self.inodes.iter().any(|(other, inode)| {
             *other != identity
@@ -140,7 +139,7 @@ impl Tail {
         })
     }
 
-    /// A file has a text that isn't known yet.
+    /// A file has a new text.
     fn begin(&mut self, identity: Identity, size: u64) -> FileId {
         let Some(inode) = self.inodes.get_mut(&identity) else { return self.next_id() };
         let at_end = inode.at_end.take().filter(|offset| size >= *offset);
@@ -160,7 +159,7 @@ impl Tail {
         id
     }
 
-    /// A file was found to have this text.
+    /// A file has this text.
     pub(crate) fn carry(&mut self, identity: Identity, id: FileId) {
         self.dirty = true;
         let Some(inode) = self.inodes.get_mut(&identity) else { return };
@@ -198,7 +197,7 @@ impl Tail {
         text.recalled = false;
         text.state = if text.state == State::Open { State::Open } else { State::Closed };
         if let (true, Some(base)) = (text.is_blank(), &base) {
-            // What was expected in it had another name, maybe.
+            // The text expected in it may have had another name.
             (text.source, text.base) = (seen.source, Arc::clone(base));
         }
         text.name(&seen);
@@ -210,7 +209,7 @@ impl Tail {
         }
     }
 
-    /// Begins to read a text from a file that has it, if anything is to be read and there is room.
+    /// Begins to read a text from this file, if there is something to read and room.
     fn read_from(&mut self, identity: Identity, id: FileId, size: u64, head: &[u8]) -> Opened {
         let has_room = self.open < self.settings.open_files;
         let Some(inode) = self.inodes.get_mut(&identity) else { return Opened::Unread };
@@ -241,7 +240,7 @@ impl Tail {
         }
     }
 
-    /// A file is of no concern until it changes.
+    /// A file doesn't matter until it changes.
     fn pass(&mut self, identity: Identity) {
         let Some(inode) = self.forget_file(identity) else { return };
         for id in inode.claims.into_iter().chain(inode.text) {
@@ -252,8 +251,8 @@ impl Tail {
         self.passed.insert(identity, inode.seen.stamps());
     }
 
-    /// The file from which a text was read hasn't got it any more, or is gone: it is read from
-    /// another that has it, or one is looked for.
+    /// A text's file is gone or has another text: the text is read from another file, or one is
+    /// awaited.
     pub(crate) fn release(&mut self, id: FileId, patience_looks: u32) {
         self.dirty = true;
         let twin = self.twin(id);
@@ -266,14 +265,14 @@ impl Tail {
             return;
         }
         text.patience_looks = patience_looks;
-        // What was passed by may be a copy of it, or the rest of it, compressed.
+        // A file that didn't matter may be its copy or its compressed rest.
         self.passed.clear();
         if text.is_blank() && text.is_safe() && text.unread_bytes() == 0 {
             self.texts.remove(&id);
         }
     }
 
-    /// Another file that has a text: rather one that isn't compressed.
+    /// Another file with this text, preferably not compressed.
     pub(crate) fn twin(&self, id: FileId) -> Option<Identity> {
         let inode = self.texts.get(&id)?.inode;
         let files = self.carriers.range((id, NOWHERE)..=(id, (u64::MAX, u64::MAX)));
@@ -285,9 +284,8 @@ impl Tail {
         others.min().map(|(_, identity)| identity)
     }
 
-    /// `bytes` were read at `from`, and after that the file began with `head` and had `size` bytes.
-    /// The order matters: a head that fits after the read proves what was read. An unfinished line
-    /// may be read again with more behind it.
+    /// `bytes` were read at `from`; after that, the file had `size` bytes and this `head`. In this
+    /// order, a head that fits proves what was read. An unfinished line may be read again.
     pub fn has_read(&mut self, id: FileId, from: u64, bytes: u64, size: u64, head: &[u8]) -> Step {
         let Some(text) = self.texts.get_mut(&id) else { return Step::AtEnd };
         let end = text.read.max(from + bytes);

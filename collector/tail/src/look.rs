@@ -1,4 +1,4 @@
-//! A look: what the directories show, against what is known.
+//! A look: compares what the directories show with what is known.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -10,24 +10,24 @@ use crate::machine::{Action, Event, Tail};
 use crate::names::nearest;
 use crate::text::{FileId, State, Text};
 
-/// Looks after which a text on record whose file wasn't seen since the start is forgotten: 2,400
-/// looks of 250 ms are 10 minutes in which a volume may be mounted late.
+/// Looks after which a recorded text without a file is forgotten: 2,400 of 250 ms are the 10
+/// minutes in which a volume may be mounted late.
 pub(crate) const LOOKS_RECALLED: u32 = 2_400;
 
-/// A file under a name that isn't read: the name that is read from which its own is made, and
-/// whether it is younger than what is known of that.
+/// A file under a name that isn't read: the name that is read of which it derives, and whether the
+/// file is younger than what is known of that.
 struct Placed {
     base: Option<Arc<Path>>,
     young: bool,
 }
 
-/// Texts that no file has, by the file that had them, and by inode and path: a device's number may
-/// be another after the machine has started again.
+/// Texts without a file, by the file that had them, and by inode and path: a device's number may
+/// change at a boot.
 type Lost = (HashMap<Identity, Vec<FileId>>, HashMap<(u64, Arc<Path>), Vec<FileId>>);
 
 impl Tail {
-    /// Takes what all directories show. `complete` says that none of them could not be read: only
-    /// then does it mean something that a file isn't there.
+    /// Takes what all directories show. Only if `complete`, when every directory could be read, is
+    /// a file gone that isn't in `seen`.
     pub fn look(&mut self, seen: &[Seen], complete: bool) -> Vec<Action> {
         let chosen = self.one_name_each(seen);
         let held = self.held();
@@ -50,7 +50,7 @@ impl Tail {
             self.miss(&present);
             self.age();
         }
-        // Also after an incomplete look: what it didn't show counts as new, and nothing is skipped.
+        // Also after an incomplete look: what it missed counts as new, so nothing is skipped.
         self.begun.fill(true);
         debug_assert_eq!(
             self.carriers.len(),
@@ -60,7 +60,7 @@ impl Tail {
         self.plan()
     }
 
-    /// One name of each file: a name that is read before others, the known one before others.
+    /// One name for each file: preferably one that is read, then the known one.
     fn one_name_each<'s>(&self, seen: &'s [Seen]) -> Vec<&'s Seen> {
         let mut chosen: Vec<&Seen> = Vec::with_capacity(seen.len());
         let mut at: HashMap<Identity, usize> = HashMap::with_capacity(seen.len());
@@ -79,14 +79,14 @@ impl Tail {
         chosen
     }
 
-    /// Names of which a file has a text that isn't known: others of the name, written later, don't
-    /// count as the youngest meanwhile.
+    /// Names with a file whose text isn't known. Later files of the name aren't its youngest known
+    /// meanwhile.
     pub(crate) fn held(&self) -> HashSet<Arc<Path>> {
         let unsure = self.inodes.values().filter(|inode| inode.is_unsure());
         unsure.flat_map(Inode::names).cloned().collect()
     }
 
-    /// What the last look saw of a text, and was read, is the youngest known of its name.
+    /// A text that is read as far as the last look saw is the youngest known of its name.
     pub(crate) fn verify(&mut self, held: &HashSet<Arc<Path>>) {
         for (identity, inode) in &self.inodes {
             let text = inode.text.and_then(|id| self.texts.get(&id));
@@ -108,9 +108,9 @@ impl Tail {
         (by_identity, by_place)
     }
 
-    /// Files under names that aren't read: those that are known, or have come there by rotation and
-    /// are younger than all that is known of the name they had, or may have the text of a file that
-    /// is missing. So several rotations between two looks, or while nobody looked, are all read.
+    /// Files under names that aren't read and that matter: known ones; those that rotation made and
+    /// that are younger than what is known of the name; those that may have a lost text. So several
+    /// rotations between two looks, or while the process was off, are all read.
     fn placed(&mut self, chosen: &[&Seen], lost: &Lost) -> HashMap<Identity, Placed> {
         let is_passed = |seen: &Seen| {
             self.passed.get(&seen.identity()).is_some_and(|stamps| *stamps == seen.stamps())
@@ -145,7 +145,7 @@ impl Tail {
         placed
     }
 
-    /// A file that isn't known. False if there is no room for it.
+    /// Adds an unknown file. False if there is no room.
     fn meet(&mut self, seen: &Seen, lost: &Lost) -> bool {
         if self.inodes.len() >= self.settings.known_files {
             if !std::mem::replace(&mut self.said_too_many, true) {
@@ -193,7 +193,7 @@ impl Tail {
         true
     }
 
-    /// A file was seen.
+    /// Takes what a look shows of a known file.
     fn update(&mut self, seen: &Seen, place: Option<&Placed>, is_new: bool) {
         let identity = seen.identity();
         let Some(inode) = self.inodes.get_mut(&identity) else { return };
@@ -236,12 +236,12 @@ impl Tail {
         }
     }
 
-    /// The files that a complete look didn't find.
+    /// Takes which files a complete look didn't find.
     fn miss(&mut self, present: &HashSet<Identity>) {
         let mut gone = HashSet::new();
         for (identity, inode) in &mut self.inodes {
             let was_present = std::mem::replace(&mut inode.present, present.contains(identity));
-            // It may have been written since, before it went.
+            // It may have been written before it went.
             inode.unread |= was_present && !inode.present;
             let text = inode.text.and_then(|id| self.texts.get(&id));
             let is_open = |text: &Text| text.state == State::Open && text.inode == Some(*identity);
@@ -262,8 +262,7 @@ impl Tail {
         }
     }
 
-    /// Texts that no file has: each look that found none leaves less hope, if all that may have
-    /// them were judged.
+    /// Ages texts without a file, unless a file that isn't judged may have them.
     fn age(&mut self) {
         let doubtful = self.inodes.values().filter(|inode| inode.view == View::Doubtful);
         let held: HashSet<&Path> = doubtful.flat_map(Inode::names).map(|name| &**name).collect();
@@ -273,7 +272,7 @@ impl Tail {
             if text.inode.is_some() || text.state == State::Over || held.contains(&*text.base) {
                 continue;
             }
-            // Looks that were left out don't count for the last ones.
+            // Skipped looks don't count for the last ones.
             let long = text.patience_looks.saturating_sub(LOOKS_AT_END + 1);
             text.patience_looks = text.patience_looks.saturating_sub(1 + skipped.min(long));
             if text.patience_looks == 0 {
@@ -290,7 +289,7 @@ impl Tail {
         self.names.forget(&used, 1 + skipped, self.settings.known_files);
     }
 
-    /// What is to be done with the files that are there.
+    /// What to do with the files that are there.
     fn plan(&mut self) -> Vec<Action> {
         let (mut rests, mut opens) = (Vec::new(), Vec::new());
         for (identity, inode) in &self.inodes {
@@ -312,7 +311,8 @@ impl Tail {
         }
         rests.sort_unstable_by_key(|(id, _)| *id);
         let mut actions = rests.into_iter().map(|(_, action)| action).collect();
-        // Files under names that are read first, compressed ones last: others may be made of them.
+        // Files under names that are read first, compressed ones last: those may be made of the
+        // others.
         opens.sort_by_cached_key(|identity| {
             let seen = self.inodes.get(identity).map(|inode| &inode.seen);
             seen.map(|seen| (seen.is_packed(), !seen.inside, Arc::clone(&seen.path)))
@@ -328,8 +328,8 @@ impl Tail {
         Some(Action::Open { file: identity, path, source, packed: seen.is_packed() })
     }
 
-    /// Lets idle files be closed when more are to be opened than may be. What is to be read and has
-    /// no room is opened at a later look; what is to be judged needs none.
+    /// Closes idle files when more must be opened than may be. What has no room is opened at a
+    /// later look; what must only be judged needs none.
     fn make_room(&self, opens: &mut Vec<Identity>, actions: &mut Vec<Action>) {
         let is_known = |identity: &&Identity| {
             self.inodes.get(identity).is_some_and(|inode| {
@@ -372,7 +372,7 @@ fn is_lost((by_identity, by_place): &Lost, seen: &Seen) -> bool {
         || by_place.contains_key(&(seen.inode, Arc::clone(&seen.path)))
 }
 
-/// An open file: whether it is to be read, or has rested long enough to be finished.
+/// What to do with an open file: read it, finish it after a rest, or nothing.
 fn rest(id: FileId, text: &mut Text, inode: &Inode) -> Option<Action> {
     let at_end = text.unread_bytes() == 0;
     if at_end {
