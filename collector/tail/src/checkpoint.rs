@@ -244,8 +244,8 @@ pub(crate) fn write(tail: &Tail) -> Vec<u8> {
         }
     }
     body.files.extend(unknown.iter().map(|(text, identity)| entry(tail, text, *identity)));
-    let texts = tail.texts.values().chain(unknown.iter().map(|(text, _)| text));
-    let bases: HashSet<&Path> = texts.map(|text| &*text.base).collect();
+    let mut bases: HashSet<&Path> = unknown.iter().map(|(text, _)| &*text.base).collect();
+    bases.extend(tail.texts.values().map(|text| &*text.base));
     let others = tail.names.iter().filter(|(path, _)| !bases.contains(&***path));
     body.names = others.map(|(path, of)| (path.to_string_lossy(), of.source, of.stamp)).collect();
     body.files.sort_unstable_by(|one, other| one.path.cmp(&other.path));
@@ -272,7 +272,7 @@ fn entry<'t>(tail: &Tail, text: &'t Text, (device, inode): Identity) -> Entry<'t
 fn unknown_in(tail: &Tail, inode: &Inode) -> Option<Text> {
     let (source, path) = inode.called.as_ref()?;
     let mut had = inode.claims.iter().chain(&inode.text);
-    if had.any(|id| tail.texts.get(id).is_some_and(Text::is_blank)) {
+    if had.any(|id| tail.texts.get(id).is_some_and(|text| text.is_blank())) {
         return None;
     }
     let from = Position::at(inode.at_end.unwrap_or_default());

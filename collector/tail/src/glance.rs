@@ -11,7 +11,7 @@ use crate::inode::{Identity, View};
 use crate::judge::LOOKS_AT_END;
 use crate::machine::Tail;
 use crate::names::nearest;
-use crate::text::{FileId, State};
+use crate::text::{FileId, State, Text};
 
 /// What to do about a single file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,12 +92,12 @@ impl Tail {
     /// can't have made its name of one that is read.
     #[must_use]
     pub fn is_stranger(&self, file: Identity, path: &Path) -> bool {
-        let may_be = |text: &crate::text::Text| {
+        let may_be = |text: &Text| {
             text.inode.is_none()
                 && (text.was == file || text.was.1 == file.1 && *text.path == *path)
         };
         !self.inodes.contains_key(&file)
             && nearest(&self.names.by_folder(), path).is_none()
-            && !self.texts.values().any(may_be)
+            && !self.texts.values().any(|text| may_be(text))
     }
 }

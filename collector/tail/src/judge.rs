@@ -66,7 +66,7 @@ impl Tail {
 
     fn judge(&self, identity: Identity, size: u64, head: &[u8]) -> Verdict {
         let Some(inode) = self.inodes.get(&identity) else { return Verdict::Nothing };
-        let of = |id: &FileId| self.texts.get(id).map(|text| (*id, text));
+        let of = |id: &FileId| self.texts.get(id).map(|text| (*id, &**text));
         let had: Vec<_> = inode.claims.iter().chain(&inode.text).filter_map(of).collect();
         if let Some((id, text)) = self.known(identity, inode, &had, size, head) {
             let other = text.inode.filter(|other| *other != identity);
@@ -117,7 +117,7 @@ impl Tail {
         };
         let had = had.iter().copied().filter(|(_, text)| has_still(text));
         let name = if seen.is_packed() { unpacked(&seen.path) } else { seen.path.to_path_buf() };
-        let all = (!seen.inside).then(|| self.texts.iter().map(|(id, text)| (*id, text)));
+        let all = (!seen.inside).then(|| self.texts.iter().map(|(id, text)| (*id, &**text)));
         let kin = all
             .into_iter()
             .flatten()
@@ -155,7 +155,7 @@ impl Tail {
             }
         }
         let id = self.next_id();
-        self.texts.insert(id, text);
+        self.texts.insert(id, Box::new(text));
         id
     }
 

@@ -244,8 +244,9 @@ impl Tail {
             // It may have been written before it went.
             inode.unread |= was_present && !inode.present;
             let text = inode.text.and_then(|id| self.texts.get(&id));
-            let is_open = |text: &Text| text.state == State::Open && text.inode == Some(*identity);
-            if !inode.present && !text.is_some_and(is_open) {
+            let is_open =
+                text.is_some_and(|text| text.state == State::Open && text.inode == Some(*identity));
+            if !inode.present && !is_open {
                 gone.insert(*identity);
             }
         }

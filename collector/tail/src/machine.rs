@@ -131,7 +131,8 @@ pub struct Totals {
 #[derive(Debug)]
 pub struct Tail {
     pub(crate) settings: Settings,
-    pub(crate) texts: HashMap<FileId, Text>,
+    /// Boxed, as a table has half as many places again.
+    pub(crate) texts: HashMap<FileId, Box<Text>>,
     pub(crate) inodes: HashMap<Identity, Inode>,
     /// Which files have a text: an index of their `text`.
     pub(crate) carriers: BTreeSet<(FileId, Identity)>,
@@ -174,7 +175,7 @@ impl Tail {
         let index = |name: &str| sources.iter().position(|one| one == name);
         for text in recalled.into_texts(index, &mut tail.names) {
             let id = tail.next_id();
-            tail.texts.insert(id, text);
+            tail.texts.insert(id, Box::new(text));
         }
         tail
     }
@@ -306,8 +307,8 @@ impl Tail {
     }
 
     pub(crate) fn forget_if_over(&mut self, id: FileId) {
-        let is_done = |text: &Text| text.state == State::Over && text.is_safe();
-        if self.texts.get(&id).is_some_and(is_done) {
+        let text = self.texts.get(&id);
+        if text.is_some_and(|text| text.state == State::Over && text.is_safe()) {
             self.texts.remove(&id);
             self.dirty = true;
         }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Instant;
 
-use millrace_lines::{Encoding, LINE_OVERHEAD_BYTES, Reader, Resume, Source as Attributes};
+use millrace_lines::{Encoding, LINE_OVERHEAD_BYTES, Reader, Resume};
 use millrace_tail::{FINGERPRINT_BYTES, Position};
 use rustix::fs::OFlags;
 
@@ -53,8 +53,7 @@ impl Content {
 pub(super) struct Open {
     content: Content,
     pub(super) reader: Reader,
-    pub(super) attributes: Attributes,
-    /// What is known of the pod that writes it.
+    /// Its name, and what is known of the pod that writes it.
     pub(super) label: Label,
     pub(super) source: usize,
     /// When something was last taken from it.
@@ -139,14 +138,13 @@ impl Open {
     pub(super) fn new(
         content: Content,
         reader: Reader,
-        (label, attributes): (Label, Attributes),
+        label: Label,
         source: usize,
         now: Instant,
     ) -> Self {
         Self {
             content,
             reader,
-            attributes,
             label,
             source,
             taken_at: now,

@@ -351,7 +351,7 @@ impl Worker {
         let files = self.open.iter().filter(|(_, open)| differs(open));
         for file in files.map(|(file, _)| *file).collect::<Vec<_>>() {
             if let Some(open) = self.open.get_mut(&file) {
-                self.labels.renew(open, &self.sources);
+                self.labels.renew(file, open, &self.sources);
             }
         }
     }
@@ -443,8 +443,8 @@ impl Worker {
             Content::Plain(_) => Arc::clone(path),
             Content::Packed(_) => path.with_extension("").into(),
         };
-        let labeled = self.labels.begin(rules, path, now);
-        self.open.insert(file, Box::new(Open::new(content, reader, labeled, source, now)));
+        let label = self.labels.begin(rules, path, now);
+        self.open.insert(file, Box::new(Open::new(content, reader, label, source, now)));
         self.queue(file);
         Some(file)
     }
@@ -491,6 +491,7 @@ impl Worker {
 
     fn close(&mut self, file: FileId) {
         self.is_settled = false;
+        self.labels.forget(file);
         if let Some(open) = self.open.remove(&file) {
             let _ = self.held.try_resize(self.held.bytes().saturating_sub(open.held_bytes));
             self.tail.closed(file, open.position());
@@ -504,7 +505,8 @@ impl Worker {
         let Some(lines) = self.outbox.filling().filter(|lines| !lines.is_full()) else { return };
         open.wide = true;
         let Ok(slice) = open.read(&mut self.buffer) else { return };
-        let mut records = lines.records(&open.attributes);
+        let Some(source) = self.sources.get(open.source) else { return };
+        let mut records = lines.records(self.labels.attributes(file, &open.label, source));
         let nanos = now_unix_nanos();
         let taken = open.reader.take(slice.bytes, nanos, &mut records);
         let rest = &slice.bytes[taken..];
@@ -546,7 +548,9 @@ impl Worker {
     fn flush_open(&mut self, file: FileId, now: Instant) {
         let Some(open) = self.open.get_mut(&file) else { return };
         let Some(lines) = self.outbox.filling().filter(|lines| !lines.is_full()) else { return };
-        open.reader.flush(End::Idle, now_unix_nanos(), &mut lines.records(&open.attributes));
+        let Some(source) = self.sources.get(open.source) else { return };
+        let attributes = self.labels.attributes(file, &open.label, source);
+        open.reader.flush(End::Idle, now_unix_nanos(), &mut lines.records(attributes));
         self.note(file, now);
     }
 
@@ -578,7 +582,8 @@ impl Worker {
             return true;
         }
         let Some(lines) = self.outbox.filling() else { return true };
-        let mut records = lines.records(&open.attributes);
+        let Some(source) = self.sources.get(open.source) else { return true };
+        let mut records = lines.records(self.labels.attributes(file, &open.label, source));
         let taken = open.reader.take(slice.bytes, now_unix_nanos(), &mut records);
         let full = records.is_full();
         drop(records);
@@ -638,11 +643,14 @@ impl Worker {
         self.is_settled = false;
         // There was room for a slice, so there is for what is held.
         if let Some(open) = self.open.get_mut(&file)
+            && let Some(source) = self.sources.get(open.source)
             && let Some(lines) = self.outbox.filling()
         {
-            open.reader.flush(End::Idle, now_unix_nanos(), &mut lines.records(&open.attributes));
+            let attributes = self.labels.attributes(file, &open.label, source);
+            open.reader.flush(End::Idle, now_unix_nanos(), &mut lines.records(attributes));
         }
         self.note(file, now);
+        self.labels.forget(file);
         let Some(mut open) = self.open.remove(&file) else { return };
         if let Some(source) = self.sources.get(open.source) {
             open.reader = Reader::new(Arc::clone(&source.form), 0);
