@@ -355,8 +355,15 @@ impl Judge<'_> {
     }
 
     fn files(&mut self, field: &str, files: &FilesReceiver) {
-        let FilesReceiver { include, exclude, start_at: _, multiline, parse, max_line_bytes } =
-            files;
+        let FilesReceiver {
+            include,
+            exclude,
+            start_at: _,
+            encoding: _,
+            multiline,
+            parse,
+            max_line_bytes,
+        } = files;
         self.parse(&format!("{field}.parse"), parse);
         if include.is_empty() {
             let example = "no file is named: write one pattern at least, as in [/var/log/*.log]";

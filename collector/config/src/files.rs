@@ -42,6 +42,8 @@ section! {
         pub exclude: Vec<String> = Vec::new(),
         /// Where a file is begun that isn't on record.
         pub start_at: StartAt = StartAt::End,
+        /// How their bytes are text.
+        pub encoding: Encoding = Encoding::Utf8,
         /// Lines that are one record together; each line is one when absent.
         pub multiline: Option<Multiline> = None,
         /// What of a record's text becomes its fields.
@@ -49,6 +51,23 @@ section! {
         /// The longest record; what is beyond is cut, marked and counted.
         pub max_line_bytes: ByteSize = ByteSize::kib(256),
     }
+}
+
+/// How the bytes of a file are text. A byte order mark decides the order of UTF-16's bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Encoding {
+    /// UTF-8.
+    #[serde(rename = "utf-8")]
+    Utf8,
+    /// UTF-16, low bytes first.
+    #[serde(rename = "utf-16le")]
+    Utf16Le,
+    /// UTF-16, high bytes first.
+    #[serde(rename = "utf-16be")]
+    Utf16Be,
+    /// ISO 8859-1.
+    #[serde(rename = "latin-1")]
+    Latin1,
 }
 
 section! {

@@ -28,8 +28,8 @@ mod units;
 pub use check::{Checked, LogSources, Mode, Sources};
 pub use clickhouse::{AcknowledgeInsert, Attributes, Batch, ClickHouseExporter, Credentials};
 pub use files::{
-    ContainersReceiver, FilesReceiver, KernelReceiver, Multiline, Parse, ParseFormat, Positions,
-    StartAt, TimeFormat, Timestamp,
+    ContainersReceiver, Encoding, FilesReceiver, KernelReceiver, Multiline, Parse, ParseFormat,
+    Positions, StartAt, TimeFormat, Timestamp,
 };
 pub use kafka::{
     Acknowledge, Compression, Delivery, DiskBuffer, GroupProtocol, KafkaConnection, KafkaExporter,

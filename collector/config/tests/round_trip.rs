@@ -4,7 +4,7 @@
 use millrace_config::{
     Acknowledge, AcknowledgeInsert, Admin, Attributes, Batch, BootstrapServer, ByteSize,
     ClickHouseExporter, ClientTls, Compression, Config, ContainersReceiver, Credentials, Delivery,
-    DiskBuffer, EnvName, Exporters, FilesReceiver, GroupId, GroupProtocol, GrpcListener,
+    DiskBuffer, Encoding, EnvName, Exporters, FilesReceiver, GroupId, GroupProtocol, GrpcListener,
     HttpEndpoint, HttpListener, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver,
     KernelReceiver, Memory, Multiline, OtlpLimits, OtlpReceiver, Parse, ParseFormat, PartitionBy,
     Positions, Receivers, Sasl, SaslMechanism, SecretFile, ServerTls, Shutdown, StartAt,
@@ -256,14 +256,11 @@ fn files() -> impl Strategy<Value = FilesReceiver> {
     let multiline = (option::of("[ -~]{0,20}"), any::<bool>(), any::<u32>()).prop_map(
         |(start, indented, timeout_millis)| Multiline { start, indented, timeout_millis },
     );
-    (patterns(), patterns(), start_at(), option::of(multiline), parse(), size()).prop_map(
-        |(include, exclude, start_at, multiline, parse, max_line_bytes)| FilesReceiver {
-            include,
-            exclude,
-            start_at,
-            multiline,
-            parse,
-            max_line_bytes,
+    let encodings = [Encoding::Utf8, Encoding::Utf16Le, Encoding::Utf16Be, Encoding::Latin1];
+    let begin = (start_at(), proptest::sample::select(encodings.to_vec()));
+    (patterns(), patterns(), begin, option::of(multiline), parse(), size()).prop_map(
+        |(include, exclude, (start_at, encoding), multiline, parse, max_line_bytes)| {
+            FilesReceiver { include, exclude, start_at, encoding, multiline, parse, max_line_bytes }
         },
     )
 }

@@ -1,14 +1,14 @@
-//! The format of containerd and CRI-O, and what a line of any container is: a part of a stream.
+//! The format of containerd and CRI-O; and a container's line in general: a part of a stream.
 
 use crate::text::without_cr;
 use crate::time;
 
-/// Where a line comes from. Records of each are put together on their own.
+/// Where a line comes from. Each stream has records of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     Stdout = 0,
     Stderr = 1,
-    /// A plain file; a container's line that doesn't have the format.
+    /// A plain file, or a container's line without the format.
     Unknown = 2,
 }
 
@@ -16,6 +16,9 @@ pub(crate) enum Stream {
 pub(crate) const STREAMS: usize = 3;
 
 impl Stream {
+    /// All of them, in order.
+    pub(crate) const ALL: [Self; STREAMS] = [Self::Stdout, Self::Stderr, Self::Unknown];
+
     pub(crate) fn named(name: &[u8]) -> Option<Self> {
         match name {
             b"stdout" => Some(Self::Stdout),
@@ -32,13 +35,13 @@ pub(crate) struct Part<'a> {
     /// Nanoseconds since 1970; 0 if unknown.
     pub(crate) time_unix_nano: u64,
     pub(crate) text: &'a [u8],
-    /// Whether the line ends with it.
+    /// Whether the line ends here.
     pub(crate) is_last: bool,
-    /// Whether more of it was passed over.
+    /// Whether its rest was skipped.
     pub(crate) is_cut: bool,
 }
 
-/// Reads `TIME STREAM TAGS TEXT`. None if it doesn't have that form.
+/// Reads `TIME STREAM TAGS TEXT`. None if the line has another form.
 #[inline]
 pub(crate) fn cri(line: &[u8]) -> Option<Part<'_>> {
     let (time_unix_nano, rest) = time::parse(line)?;
@@ -54,7 +57,7 @@ pub(crate) fn cri(line: &[u8]) -> Option<Part<'_>> {
         },
         _ => return None,
     };
-    // Further tags may follow behind a colon.
+    // Further tags may follow a colon.
     let is_last = match tags {
         [b'F'] | [b'F', b':', ..] => true,
         [b'P'] | [b'P', b':', ..] => false,

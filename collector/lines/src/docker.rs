@@ -1,6 +1,6 @@
 //! The format of Docker's json-file: an object per line, with the text as a JSON string.
 //!
-//! Docker splits long lines at 16 KiB; the parts but the last have no line feed at their end.
+//! Docker splits lines at 16 KiB. Only the last part ends with a line feed.
 
 use memchr::memchr2;
 
@@ -9,7 +9,7 @@ use crate::json_text::{Raw, space, string, unescape};
 use crate::text::without_cr;
 use crate::time;
 
-/// Reads a line. Text with escapes is unescaped into `scratch`. None if it isn't such an object.
+/// Reads a line. Text with escapes goes unescaped to `scratch`. None if the line is no such object.
 pub(crate) fn parse<'a>(line: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<Part<'a>> {
     let mut rest = space(line.strip_prefix(b"{")?);
     let (mut log, mut stream, mut time_unix_nano) = (None, None, None);
@@ -41,8 +41,7 @@ pub(crate) fn parse<'a>(line: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<Part
     Some(Part { stream: stream?, time_unix_nano: time_unix_nano?, text, is_last, is_cut: false })
 }
 
-/// The text of a line that was cut: as far as it goes, without time and stream, which are behind
-/// it. None if it isn't such a line.
+/// The text of a line that was cut. Time and stream stood behind it. None if it isn't such a line.
 pub(crate) fn parse_cut<'a>(line: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<Part<'a>> {
     let text = line.strip_prefix(b"{\"log\":\"")?;
     let text = match memchr2(b'"', b'\\', text) {
@@ -59,7 +58,7 @@ pub(crate) fn parse_cut<'a>(line: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<
 fn unescaped<'a>(raw: Raw<'a>, scratch: &'a mut Vec<u8>) -> Option<(&'a [u8], bool)> {
     let text = match raw.first_escape {
         None => return Some((raw.text, false)),
-        // Nearly all: nothing but the line's end is escaped.
+        // Nearly all: only the line's end is escaped.
         Some(at) if raw.text[at..] == *b"\\n" => return Some((&raw.text[..at], true)),
         Some(_) => {
             scratch.clear();
@@ -75,7 +74,7 @@ fn unescaped<'a>(raw: Raw<'a>, scratch: &'a mut Vec<u8>) -> Option<(&'a [u8], bo
     })
 }
 
-/// What is behind a value that isn't a string.
+/// What follows a value that isn't a string.
 fn skip(mut text: &[u8]) -> Option<&[u8]> {
     let mut depth = 0_usize;
     loop {

@@ -2,57 +2,59 @@
 
 use regex::bytes::{Regex, RegexBuilder};
 
+use crate::encoding::Encoding;
 use crate::parse::{FIELDS_MAX, Parse};
 
-/// The longest record, whatever is asked for: 2 MiB, twice what brokers take in one message. Three
-/// of them (both streams and the last line), each replaced by U+FFFD throughout, and written twice
-/// (as the body and as attributes), are 36 MiB on top of a full request: within the 64 MiB that one
-/// request may be.
+/// The longest record that can be set: 2 MiB, twice what brokers take in a message. Three of them
+/// (both streams and the last line), each replaced by U+FFFD and written twice (as body and
+/// attributes), are 36 MiB on top of a full request: within the 64 MiB of one request.
 pub const RECORD_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// The shortest limit: one character, so that a line that is cut is never cut to nothing.
+/// The shortest limit: one character, so that no cut leaves nothing.
 const RECORD_BYTES_MIN: usize = 4;
 
-/// What a container's line may be longer than the text in it. Heads of CRI lines take about 50
-/// bytes, the other members of Docker's lines about 80. A buffer of the longest record, this and
-/// two bytes is always enough to go on.
+/// How much longer a container's line may be than its text. CRI's heads take about 50 bytes, the
+/// other members of Docker's lines about 80. A buffer of the longest record, this and two bytes
+/// always suffices.
 pub const LINE_OVERHEAD_BYTES: usize = 256;
 
-/// A compiled pattern's memory: 1 MiB, a tenth of what the library allows. Patterns of log lines
-/// take some kilobytes.
+/// A compiled pattern's memory: 1 MiB, a tenth of the library's limit. Patterns of log lines take
+/// some KiB.
 pub(crate) const PATTERN_BYTES_MAX: usize = 1024 * 1024;
 
 /// How a file's bytes become records.
 #[derive(Clone, Debug)]
 pub struct Form {
-    /// What the container runtime puts around each line.
+    /// The container runtime's frame around each line.
     pub container: Container,
-    /// Which lines are one record together; each is one when absent.
+    /// The encoding of a file without a container's format.
+    pub encoding: Encoding,
+    /// Which lines are one record. Absent: each is.
     pub multiline: Option<Multiline>,
-    /// What a record's text is taken for; it is the body and nothing else when absent.
+    /// Which fields a record's text has. Absent: it is the body alone.
     pub parse: Option<Parse>,
     /// The longest record's text, at most [`RECORD_BYTES_MAX`].
     pub max_record_bytes: usize,
 }
 
-/// What the container runtime puts around each line.
+/// The container runtime's frame around each line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Container {
-    /// Nothing: each line is what was written.
+    /// None.
     None,
     /// containerd and CRI-O: `TIME STREAM P|F TEXT`.
     Cri,
     /// Docker's json-file: `{"log":TEXT,"stream":STREAM,"time":TIME}`.
     DockerJson,
-    /// One of both: lines of `DockerJson` begin with `{`, and none of `Cri` does. Each line tells,
-    /// so that reading may begin anywhere.
+    /// Either, by line, so that reading may begin anywhere: `DockerJson` begins with `{`, `Cri`
+    /// never does.
     Detect,
 }
 
-/// Which lines are one record together.
+/// Which lines are one record.
 #[derive(Clone, Debug)]
 pub enum Multiline {
-    /// A line in which it is found begins a record. Of a line in parts (`P ... F`) the first part
+    /// A line that contains a match begins a record. Of a line in parts (`P ... F`), the first part
     /// decides.
     Start(Regex),
     /// A line that begins with a space or tab, or is empty, belongs to the record before it.
@@ -65,13 +67,13 @@ pub enum PatternError {
     /// It is no regular expression, or takes too much memory.
     #[error("not a usable regular expression: {0}")]
     Regex(#[from] regex::Error),
-    /// It is to find fields, and none of its groups has a name.
+    /// No group has a name, so it finds no field.
     #[error("no group has a name: write one at least, as in `(?P<level>[A-Z]+)`")]
     NoName,
 }
 
 impl Multiline {
-    /// By a regular expression for the lines that begin a record.
+    /// By a regular expression that lines match which begin a record.
     ///
     /// # Errors
     /// It is malformed, or larger than a mebibyte when compiled.
@@ -90,19 +92,24 @@ impl Multiline {
     }
 }
 
-/// What a parsed value takes beside its text: tags and lengths of an attribute, and an integer of
-/// ten bytes for one digit.
+/// What a parsed value takes beside its text: tags and lengths of an attribute, an integer of ten
+/// bytes for one digit.
 const VALUE_OVERHEAD_BYTES: usize = 24;
 
 impl Form {
-    /// The longest record that is written of text in UTF-8, but for what all records of its file
-    /// have: of a parsed one the text may be both the body and attributes.
+    /// The longest record as written, from text in UTF-8 and without what all records of its file
+    /// have. A parsed text may be both body and attributes.
     #[must_use]
     pub fn written_bytes(&self) -> usize {
         match self.parse {
             None => self.record_bytes(),
             Some(_) => 2 * self.record_bytes() + FIELDS_MAX * VALUE_OVERHEAD_BYTES,
         }
+    }
+
+    /// How lines are decoded. Containers' are UTF-8.
+    pub(crate) fn encoding(&self) -> Encoding {
+        if self.container == Container::None { self.encoding } else { Encoding::Utf8 }
     }
 
     /// The longest record's text.

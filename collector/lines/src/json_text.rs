@@ -1,21 +1,21 @@
-//! Strings of JSON: where they end, and what their escapes mean.
+//! JSON strings: where they end, and what their escapes mean.
 //!
-//! Control characters in a string are taken as they stand, although JSON wants them escaped:
-//! nothing is gained by refusing them. Half of a surrogate pair is replaced by U+FFFD.
+//! Control characters are accepted unescaped, although JSON forbids it: refusing them helps nobody.
+//! U+FFFD replaces half of a surrogate pair.
 
 use memchr::memchr2;
 
 use crate::text::REPLACEMENT;
 
-/// A string as it stands, without its quotes.
+/// A string between its quotes, not unescaped.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Raw<'a> {
     pub(crate) text: &'a [u8],
     pub(crate) first_escape: Option<usize>,
 }
 
-/// Appends the text that is meant. False at an escape that JSON doesn't know or that is cut off, or
-/// at the string's end; what is before it was appended then.
+/// Appends the unescaped text. False at an unknown or incomplete escape, or a quote; the text
+/// before it is appended.
 pub(crate) fn unescape(text: &[u8], out: &mut Vec<u8>) -> bool {
     let mut rest = text;
     while let Some(at) = memchr2(b'"', b'\\', rest) {
@@ -52,7 +52,7 @@ fn put(out: &mut Vec<u8>, character: Option<char>) {
     }
 }
 
-/// The character behind `\u`, with a second `\u` if it takes two; None in it for half a character.
+/// The character after `\u`, or after two of them. None in it for half of a surrogate pair.
 fn code(text: &[u8]) -> Option<(Option<char>, &[u8])> {
     let (first, rest) = four_digits(text)?;
     if !(0xd800..0xdc00).contains(&first) {
@@ -76,7 +76,7 @@ fn four_digits(text: &[u8]) -> Option<(u32, &[u8])> {
     Some((value, rest))
 }
 
-/// A string and what is behind it.
+/// A string, and what follows it.
 #[inline]
 pub(crate) fn string(text: &[u8]) -> Option<(Raw<'_>, &[u8])> {
     let text = text.strip_prefix(b"\"")?;
@@ -92,8 +92,8 @@ pub(crate) fn string(text: &[u8]) -> Option<(Raw<'_>, &[u8])> {
     }
 }
 
-/// Where the next quote or backslash is. Most strings are short: eight bytes are looked at at once,
-/// and only what is longer is left to `memchr`, which takes longer to begin.
+/// Where the next quote or backslash is. Most strings are short, and `memchr` is slow to begin:
+/// eight bytes at a time come first.
 #[inline]
 fn mark(text: &[u8], from: usize) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -106,7 +106,7 @@ fn mark(text: &[u8], from: usize) -> Option<usize> {
         let Some(chunk) = text.get(at..).and_then(<[u8]>::first_chunk::<8>) else { break };
         let word = u64::from_le_bytes(*chunk);
         let (quote, backslash) = (word ^ QUOTES, word ^ BACKSLASHES);
-        // The lowest mark is at the first byte that became zero.
+        // The lowest mark is at the first byte that is zero.
         let zeros = quote.wrapping_sub(ONES) & !quote | backslash.wrapping_sub(ONES) & !backslash;
         let marks = zeros & HIGHS;
         if marks != 0 {

@@ -1,18 +1,18 @@
-//! Records of the kernel's log, as `/dev/kmsg` gives them (one for each read), written as OTLP.
-//! Pure: no clock, no I/O.
+//! Records of the kernel's log, as `/dev/kmsg` gives them (one for each read), written as OTLP. No
+//! clock, no I/O.
 //!
 //! A record is `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS[,NAME=VALUE...];TEXT`, a line feed, and lines
 //! of a space and `KEY=VALUE`. Bytes that aren't printable ASCII, and `\`, are written `\xNN`.
 //!
 //! # Rules
-//! - The text is the body; escapes are undone in it and in values. A `\` that begins none stays.
-//! - The priority becomes the severity, the facility `syslog.facility`, both by their names.
-//! - `KEY=VALUE` becomes the attribute `kernel.key`, in lower case, if the key has capital letters,
-//!   digits and `_` alone. Any other line, and a key that is there already, goes to the body behind
-//!   a line feed, so that nothing is lost.
-//! - A record whose head can't be read is a record as it stands, without a time and a severity.
-//! - Fields of the head that aren't known are passed over, as the kernel's documentation asks.
-//! - Bytes that aren't UTF-8 are replaced by U+FFFD.
+//! - The text is the body. Its escapes and those of values are undone; any other `\` stays.
+//! - The priority becomes the severity, the facility `syslog.facility`, both by name.
+//! - `KEY=VALUE` becomes the attribute `kernel.key`, in lower case, if the key has only capital
+//!   letters, digits and `_`. Any other line, and a repeated key, is added to the body after a line
+//!   feed: nothing is lost.
+//! - A record without a readable head is a record as it stands, without time and severity.
+//! - Unknown fields of the head are skipped, as the kernel's documentation asks.
+//! - U+FFFD replaces bytes that aren't UTF-8.
 
 use millrace_wire::protobuf::{VARINT, put_varint, tag};
 
@@ -23,8 +23,8 @@ use crate::text::is_text;
 /// The longest record that is read: the kernel writes at most 8 KiB with its escapes.
 pub const KERNEL_RECORD_BYTES_MAX: usize = 16 * 1024;
 
-/// Fields of a record that become attributes: the kernel writes two. What is beyond stays in the
-/// body, so that the comparison of names is bounded.
+/// The most fields of a record that become attributes; the kernel writes two. Others stay in the
+/// body, so that comparing names is bounded.
 const FIELDS_MAX: usize = 16;
 
 /// The longest key: `SUBSYSTEM` has nine characters.
@@ -35,13 +35,13 @@ const FACILITY: &str = "syslog.facility";
 const SEQUENCE: &str = "kernel.sequence";
 const CALLER: &str = "kernel.caller";
 const FRAGMENT: &str = "kernel.fragment";
-/// What the names of fields stand behind.
+/// The prefix of fields' names.
 const PREFIX: &str = "kernel.";
 
 /// `AnyValue.int_value`.
 const INT: u8 = tag(3, VARINT) as u8;
 
-/// Names and OpenTelemetry's numbers of syslog's severities, from 0.
+/// Syslog's severities from 0: name and OpenTelemetry's number.
 const SEVERITIES: [(&str, u8); 8] = [
     ("emerg", 21),
     ("alert", 19),
@@ -53,18 +53,18 @@ const SEVERITIES: [(&str, u8); 8] = [
     ("debug", 5),
 ];
 
-/// Names of syslog's facilities, from 0. Others are written as their number.
+/// Syslog's facilities from 0. Others are written as numbers.
 const FACILITIES: [&str; 24] = [
     "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv",
     "ftp", "ntp", "audit", "alert", "clock", "local0", "local1", "local2", "local3", "local4",
     "local5", "local6", "local7",
 ];
 
-/// A record, its head read.
+/// A record with its head read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelRecord<'a> {
     head: Option<Head<'a>>,
-    /// What is behind the head; all of it if there is none.
+    /// What follows the head; everything if there is none.
     content: &'a [u8],
 }
 
@@ -73,19 +73,19 @@ struct Head<'a> {
     priority: u32,
     sequence: u64,
     micros: u64,
-    /// `-`; in older kernels `c` and `+` where a line came in pieces.
+    /// `-`; in older kernels `c` and `+` for a line in pieces.
     flags: &'a [u8],
     caller: Option<&'a [u8]>,
 }
 
-/// What records that are read together have.
+/// What records that are read together share.
 #[derive(Debug, Clone, Copy)]
 pub struct KernelMoment<'a> {
-    /// Of the boot: with the sequence number it names a record for ever.
+    /// The boot's id. With the sequence number it names a record for ever.
     pub boot_id: &'a str,
-    /// When the kernel's clock was at 0, in nanoseconds since 1970.
+    /// When the kernel's clock was 0, in nanoseconds since 1970.
     pub zero_unix_nano: u64,
-    /// When they are read, likewise.
+    /// When they were read, likewise.
     pub now_unix_nano: u64,
 }
 
@@ -114,13 +114,13 @@ impl<'a> Head<'a> {
         let mut fields = head.split(|byte| *byte == b',');
         let priority = u32::try_from(number(fields.next()?)?).ok()?;
         let (sequence, micros) = (number(fields.next()?)?, number(fields.next()?)?);
-        // Linux 3.5 had no flags.
+        // Linux 3.5 has no flags.
         let flags = fields.next().unwrap_or_default();
         let caller = fields.find_map(|field| field.strip_prefix(b"caller="));
         Some(Self { priority, sequence, micros, flags, caller })
     }
 
-    /// Nanoseconds since 1970. 0, which is unknown, beyond what tables hold.
+    /// Nanoseconds since 1970. 0, which means unknown, beyond what tables hold.
     fn time_unix_nano(&self, zero_unix_nano: u64) -> u64 {
         let nanos = self.micros.checked_mul(1000);
         let time = nanos.and_then(|nanos| nanos.checked_add(zero_unix_nano));
@@ -128,7 +128,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Decimal digits alone.
+/// A number of decimal digits alone.
 fn number(text: &[u8]) -> Option<u64> {
     if !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -136,18 +136,18 @@ fn number(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Writes records. Its buffers are used for each again.
+/// Writes records, with buffers that are used again.
 #[derive(Debug, Default)]
 pub struct KernelWriter {
     body: Vec<u8>,
     value: Vec<u8>,
     attributes: Vec<u8>,
-    /// Names of the fields that were written.
+    /// Names of fields written.
     names: Vec<String>,
 }
 
 impl KernelWriter {
-    /// Writes a record. False if bytes of its text weren't UTF-8 and were replaced.
+    /// Writes a record. False if U+FFFD replaced some of its bytes.
     pub fn write(
         &mut self,
         record: &KernelRecord<'_>,
@@ -203,7 +203,7 @@ impl KernelWriter {
         }
     }
 
-    /// Writes a line behind the text: a field, or more of the body. False if a value isn't UTF-8.
+    /// Writes a line after the text: a field, or more of the body. False if a value isn't UTF-8.
     fn put_line(&mut self, line: &[u8]) -> bool {
         let Some((name, value)) = field(line).filter(|(name, _)| self.is_free(name)) else {
             self.body.push(b'\n');
@@ -229,7 +229,7 @@ impl KernelWriter {
     }
 }
 
-/// The attribute's name and the value of a line, if it is a field.
+/// A field's name and value, if the line is one.
 fn field(line: &[u8]) -> Option<(String, &[u8])> {
     let line = line.strip_prefix(b" ")?;
     let end = memchr::memchr(b'=', line)?;
@@ -242,7 +242,7 @@ fn field(line: &[u8]) -> Option<(String, &[u8])> {
     Some((format!("{PREFIX}{key}"), value))
 }
 
-/// Appends `text` with its escapes undone.
+/// Appends `text` unescaped.
 fn unescape(mut text: &[u8], out: &mut Vec<u8>) {
     while let Some(at) = memchr::memchr(b'\\', text) {
         out.extend_from_slice(&text[..at]);

@@ -1,30 +1,31 @@
-//! A record that isn't whole yet: lines and parts of lines, put together up to a limit.
+//! Open records: lines and parts of lines, joined up to a limit.
 
+use crate::container::{STREAMS, Stream};
 use crate::text::whole_characters;
 
-/// Memory that is kept for the next record: longer ones are rare enough to be allocated each time,
-/// and there may be ten thousand files.
+/// Memory kept for the next record. Longer ones are rare enough for an allocation each, and there
+/// may be ten thousand files.
 const KEPT_BYTES: usize = 4 * 1024;
 
-/// A record of one stream that isn't whole yet, or none.
+/// A stream's open record, or none.
 #[derive(Debug, Default)]
 pub(crate) struct Open {
     body: Vec<u8>,
     pub(crate) is_open: bool,
-    /// Whether the last line in it goes on.
+    /// Whether its last line goes on.
     pub(crate) is_in_line: bool,
-    /// Whether some of it was passed over.
+    /// Whether some of it was skipped.
     is_cut: bool,
-    /// Of the first line: where it starts in the file, and its time.
+    /// The first line's start in the file, and its time.
     pub(crate) start: u64,
     pub(crate) time_unix_nano: u64,
-    /// Of the last line: where it starts in `body`, in the file, and its time.
+    /// The last line's start in `body` and in the file, and its time.
     line_at: usize,
     line_start: u64,
     line_time: u64,
 }
 
-/// What is written of it.
+/// What is written of a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Whole<'a> {
     pub(crate) body: &'a [u8],
@@ -32,13 +33,49 @@ pub(crate) struct Whole<'a> {
     pub(crate) is_cut: bool,
 }
 
+/// A file's open records, one for each stream. Most files have none, which takes no memory.
+#[derive(Debug, Default)]
+pub(crate) struct OpenRecords(Option<Box<[Open; STREAMS]>>);
+
+impl OpenRecords {
+    /// The records that are open.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Stream, &Open)> {
+        let all = self.0.iter().flat_map(|all| Stream::ALL.into_iter().zip(all.iter()));
+        all.filter(|(_, open)| open.is_open)
+    }
+
+    /// Whether a stream has an open record.
+    #[inline]
+    pub(crate) fn has(&self, stream: Stream) -> bool {
+        self.0.as_ref().is_some_and(|all| all[stream as usize].is_open)
+    }
+
+    /// Whether the last line of a stream's open record goes on.
+    #[inline]
+    pub(crate) fn is_in_line(&self, stream: Stream) -> bool {
+        self.0.as_ref().is_some_and(|all| all[stream as usize].is_in_line)
+    }
+
+    /// A stream's place for an open record.
+    pub(crate) fn of(&mut self, stream: Stream) -> &mut Open {
+        &mut self.0.get_or_insert_default()[stream as usize]
+    }
+
+    /// Frees the memory if no record is open.
+    pub(crate) fn release(&mut self) {
+        if self.iter().next().is_none() {
+            self.0 = None;
+        }
+    }
+}
+
 impl Open {
     /// Memory that it takes.
     pub(crate) fn held_bytes(&self) -> usize {
-        if self.is_open { self.body.capacity() } else { 0 }
+        self.body.capacity()
     }
 
-    /// Begins a record with a line, or a part of one. None may be open.
+    /// Begins a record with a line or the first part of one. None may be open.
     pub(crate) fn begin(&mut self, start: u64, time_unix_nano: u64, limit: usize, text: &[u8]) {
         self.is_open = true;
         self.is_cut = false;
@@ -63,7 +100,7 @@ impl Open {
         self.extend(text, limit);
     }
 
-    /// Whether there are lines before the last one, which would have to go for `text` to be added.
+    /// Whether the lines before the last one must go so that `text` fits.
     pub(crate) fn has_to_split(&self, text: &[u8], limit: usize) -> bool {
         !self.is_cut && self.line_at > 0 && self.body.len() + text.len() > limit
     }
@@ -74,13 +111,13 @@ impl Open {
         Whole { body, time_unix_nano: self.time_unix_nano, is_cut: true }
     }
 
-    /// Removes them: the last line is a record's first.
+    /// Removes them: the last line begins a record.
     pub(crate) fn split(&mut self) {
         self.body.drain(..self.line_at);
         (self.line_at, self.start, self.time_unix_nano) = (0, self.line_start, self.line_time);
     }
 
-    /// Adds to the last line as much as has room.
+    /// Adds to the last line what fits.
     pub(crate) fn extend(&mut self, text: &[u8], limit: usize) {
         if self.is_cut {
             return;
@@ -88,7 +125,7 @@ impl Open {
         let room = limit - self.body.len().min(limit);
         let needed = self.body.len() + text.len().min(room);
         if needed > self.body.capacity() {
-            // Twice as much each time, but never more than a record may have.
+            // Doubled each time, up to the limit.
             let capacity = needed.max(2 * self.body.capacity()).min(limit);
             self.body.reserve_exact(capacity - self.body.len());
         }
@@ -100,17 +137,17 @@ impl Open {
         }
     }
 
-    /// Marks it: more of its last line was passed over.
+    /// Notes that more of its last line was skipped.
     pub(crate) fn mark_cut(&mut self) {
         self.is_cut = true;
     }
 
-    /// What is to be written.
+    /// What is written of it.
     pub(crate) fn whole(&self) -> Whole<'_> {
         Whole { body: &self.body, time_unix_nano: self.time_unix_nano, is_cut: self.is_cut }
     }
 
-    /// Removes everything.
+    /// Ends the record.
     pub(crate) fn close(&mut self) {
         self.is_open = false;
         self.is_in_line = false;
@@ -121,7 +158,7 @@ impl Open {
     }
 }
 
-/// How long a record is with another line. Empty lines at the beginning aren't kept.
+/// A record's length with another line. Empty lines at the beginning aren't kept.
 #[inline]
 pub(crate) fn joined_len(body_bytes: usize, line_bytes: usize) -> usize {
     if body_bytes == 0 { line_bytes } else { body_bytes + 1 + line_bytes }

@@ -1,7 +1,7 @@
 //! Reads a file's bytes in order and writes whole records.
 //!
-//! An unfinished line is not held: the caller keeps its bytes and gives them again with more behind
-//! them. What is held are parts of a container's line, and lines of an open record.
+//! The caller keeps an unfinished line and passes it again with more behind it. The reader holds
+//! parts of a container's line, and lines of an open record.
 
 use std::sync::Arc;
 
@@ -9,28 +9,26 @@ use memchr::memchr;
 
 use crate::container::{Part, STREAMS, Stream, cri};
 use crate::docker;
+use crate::encoding::Encoding;
 use crate::form::{Container, Form, Multiline};
-use crate::open::{Open, Whole, joined_len};
+use crate::open::{OpenRecords, Whole, joined_len};
 use crate::parse::{ParseFault, Parser};
 use crate::request::{Record, Records};
 use crate::text::{cut, whole_characters, without_cr, without_empty_lines};
 
-/// Memory for unescaping that is kept for the next line.
-const SCRATCH_KEPT_BYTES: usize = 4 * 1024;
-
-/// What was read, and what was changed on the way.
+/// What was written, and how much of it was changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Records written.
     pub records: u64,
-    /// Of them, those of which something was passed over, or that go on in the next one.
+    /// Of them: cut, or continued in the next record.
     pub cut: u64,
-    /// Of them, those with bytes that aren't UTF-8.
+    /// Of them: with bytes that aren't UTF-8.
     pub invalid_utf8: u64,
-    /// Of them, lines of containers that don't have the container's format.
+    /// Of them: container lines without the container's format.
     pub unparsed: u64,
-    /// Of them, those whose text, time or severity can't be read as the source's [`crate::Parse`]
-    /// says, in the order of [`ParseFault::ALL`].
+    /// Of them: text, time or severity doesn't fit the source's [`crate::Parse`], in the order of
+    /// [`ParseFault::ALL`].
     pub parse_faults: [u64; ParseFault::ALL.len()],
 }
 
@@ -81,30 +79,30 @@ impl Counts {
     }
 }
 
-/// Why what is held is written.
+/// Why open records are written.
 #[derive(Clone, Copy, Debug)]
 pub enum End<'a> {
-    /// Nothing came for some time: an open record of several lines is whole. What isn't a whole
-    /// line stays.
+    /// Nothing came for some time: an open record of several lines is complete. An unfinished line
+    /// stays.
     Idle,
     /// No more bytes will come.
     File {
-        /// The unfinished line behind what was taken: it is whole.
+        /// The unfinished last line. It counts as complete.
         rest: &'a [u8],
     },
 }
 
-/// From where a restart reads on.
+/// Where a restart reads on.
 ///
-/// Records of a container's two streams may overlap in the file. A restart by `offset` alone loses
-/// nothing; it repeats records that end behind it, and those that begin before it without their
-/// beginning. With the rest, nothing is repeated.
+/// Records of a container's two streams overlap. A restart from `offset` alone loses nothing, but
+/// repeats records that end behind it, some without their beginning. With `written`, nothing is
+/// repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resume {
     /// The start of the first line that isn't in a written record.
     pub offset: u64,
-    /// Lines that start before these are in written records: those of the standard output, of the
-    /// standard error, and those that are of neither.
+    /// Lines that start before these are in written records: of standard output, standard error,
+    /// and neither.
     pub written: [u64; STREAMS],
 }
 
@@ -112,29 +110,29 @@ pub struct Resume {
 #[derive(Debug)]
 pub struct Reader {
     form: Arc<Form>,
+    /// The form's, or the order of the file's byte order mark.
+    encoding: Encoding,
     offset: u64,
-    /// Where the line starts whose rest is passed over.
+    /// The start of the line whose rest is skipped.
     passing: Option<u64>,
-    open: [Open; STREAMS],
+    open: OpenRecords,
     /// Lines before these were written by an earlier reader.
     written: [u64; STREAMS],
     counts: Counts,
-    parser: Option<Parser>,
-    /// For text that is unescaped.
-    scratch: Vec<u8>,
+    parser: Option<Box<Parser>>,
 }
 
-/// A line in the bytes at hand.
+/// A line in the caller's bytes.
 struct Line<'a> {
     text: &'a [u8],
     is_cut: bool,
-    /// Where the next one begins.
+    /// Where the next line begins.
     next: usize,
-    /// Whether the line's end isn't in the bytes.
+    /// Whether the line goes on behind the bytes.
     goes_on: bool,
 }
 
-/// The lines of an open record, where they lie one behind the other in the bytes at hand.
+/// An open record whose lines lie in sequence in the caller's bytes.
 struct Here {
     from: usize,
     to: usize,
@@ -148,34 +146,43 @@ impl Reader {
         Self::resumed(form, Resume { offset, written: [offset; STREAMS] })
     }
 
-    /// Reads on where another reader of the file was.
+    /// Continues where another reader of the file was.
     #[must_use]
     pub fn resumed(form: Arc<Form>, from: Resume) -> Self {
         Self {
-            parser: Parser::new(&form),
+            parser: Parser::new(&form).map(Box::new),
+            encoding: form.encoding(),
             form,
             offset: from.offset,
             passing: None,
-            open: Default::default(),
+            open: OpenRecords::default(),
             written: from.written,
             counts: Counts::default(),
-            scratch: Vec::new(),
         }
     }
 
-    /// Reads from `offset` on, where no line starts: what is left of that line is passed over.
+    /// The file begins with `head`: a byte order mark in it decides. A reader from offset 0 finds
+    /// it itself.
+    #[must_use]
+    pub fn of_file(self, head: &[u8]) -> Self {
+        Self { encoding: self.encoding.of_file(head), ..self }
+    }
+
+    /// Reads from `offset` on, within a line, whose rest is skipped.
     #[must_use]
     pub fn within_line(form: Arc<Form>, offset: u64) -> Self {
         Self { passing: Some(offset), ..Self::new(form, offset) }
     }
 
-    /// Takes bytes that follow those taken before. Whole records are written to `out`. How many
-    /// bytes were taken: fewer than given where the rest is an unfinished line, or `out` is full.
+    /// Takes bytes that follow those taken before, and writes whole records to `out`. Returns how
+    /// many were taken: fewer than given if the rest is an unfinished line, or `out` is full.
     ///
-    /// A line is never longer than `max_record_bytes` and [`crate::LINE_OVERHEAD_BYTES`] without
-    /// being taken.
+    /// A line longer than `max_record_bytes` and [`crate::LINE_OVERHEAD_BYTES`] is always taken.
     pub fn take(&mut self, bytes: &[u8], now_unix_nanos: u64, out: &mut Records<'_>) -> usize {
         let at = self.pass_over(bytes);
+        if self.encoding != Encoding::Utf8 {
+            return self.take_encoded(bytes, at, now_unix_nanos, out);
+        }
         let form = Arc::clone(&self.form);
         match (form.container, &form.multiline) {
             (Container::None, None) => self.take_lines(bytes, at, now_unix_nanos, out),
@@ -184,73 +191,74 @@ impl Reader {
         }
     }
 
-    /// Writes what is held open, also to a request that is full.
+    /// Writes open records, also to a full request.
     pub fn flush(&mut self, end: End<'_>, now_unix_nanos: u64, out: &mut Records<'_>) {
         let is_end = matches!(end, End::File { .. });
         if let End::File { rest } = end {
             let at = self.pass_over(rest);
-            self.passing = None;
-            if at < rest.len() {
-                let start = self.offset;
-                self.offset += (rest.len() - at) as u64;
+            let start = self.offset;
+            self.offset += (rest.len() - at) as u64;
+            // Half a unit behind a skipped line goes with it.
+            if self.passing.take().is_none() && at < rest.len() {
                 self.last_line(&rest[at..], start, now_unix_nanos, out);
             }
         }
         let is_joined = self.form.multiline.is_some();
         while let Some(stream) = self.first_open(is_end) {
-            let open = &mut self.open[stream as usize];
+            let open = self.open.of(stream);
+            let parser = self.parser.as_deref_mut();
             if is_joined {
-                self.counts.put_lines(
-                    self.parser.as_mut(),
-                    out,
-                    stream,
-                    now_unix_nanos,
-                    open.whole(),
-                );
+                self.counts.put_lines(parser, out, stream, now_unix_nanos, open.whole());
             } else {
-                self.counts.put(self.parser.as_mut(), out, stream, now_unix_nanos, open.whole());
+                self.counts.put(parser, out, stream, now_unix_nanos, open.whole());
             }
             open.close();
         }
+        self.open.release();
     }
 
-    /// From where a restart has to read so that no record is lost: the start of the first line that
-    /// isn't in a written record.
+    /// Where a restart reads on without losing a record: the start of the first line that isn't in
+    /// a written record.
     #[must_use]
     pub fn resume_offset(&self) -> u64 {
         self.resume().offset
     }
 
-    /// From where a restart has to read so that no record is lost and none is repeated.
+    /// Where a restart reads on without losing or repeating a record.
     #[must_use]
     pub fn resume(&self) -> Resume {
-        let starts = self.open.iter().filter(|open| open.is_open).map(|open| open.start);
+        let starts = self.open.iter().map(|(_, open)| open.start);
         let offset = starts.chain(self.passing).fold(self.offset, u64::min);
         let mut written = self.written.map(|written| written.max(self.offset));
-        for (written, open) in written.iter_mut().zip(&self.open) {
-            if open.is_open {
-                *written = open.start;
-            }
+        for (stream, open) in self.open.iter() {
+            written[stream as usize] = open.start;
         }
         Resume { offset, written }
     }
 
-    /// Up to where bytes were taken.
+    /// The end of the bytes taken.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Whether there is an open record that [`End::Idle`] would write.
+    /// Whether [`End::Idle`] would write an open record.
     #[must_use]
     pub fn holds_open(&self) -> bool {
         self.first_open(false).is_some()
     }
 
-    /// Memory of what is held: at most the longest record for each stream.
+    /// Memory of open records: at most the longest record for each stream.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.open.iter().map(Open::held_bytes).sum()
+        self.open.iter().map(|(_, open)| open.held_bytes()).sum()
+    }
+
+    /// Whether a line ends in `bytes`, which follow those taken.
+    #[must_use]
+    pub fn has_line(&self, bytes: &[u8]) -> bool {
+        let lead = self.encoding.lead_bytes(self.offset, bytes);
+        self.encoding.line_feed(&bytes[lead..]).is_some()
     }
 
     /// What was counted since the last call.
@@ -258,30 +266,30 @@ impl Reader {
         std::mem::take(&mut self.counts)
     }
 
-    /// The open record that starts first; of those with a whole last line if not all.
+    /// The open record that starts first; unless `all`, of those whose last line is complete.
     fn first_open(&self, all: bool) -> Option<Stream> {
-        let streams = [Stream::Stdout, Stream::Stderr, Stream::Unknown].into_iter();
-        let of = |stream: &Stream| &self.open[*stream as usize];
-        streams
-            .filter(|stream| of(stream).is_open && (all || !of(stream).is_in_line))
-            .min_by_key(|stream| of(stream).start)
+        let open = self.open.iter().filter(|(_, open)| all || !open.is_in_line);
+        open.min_by_key(|(_, open)| open.start).map(|(stream, _)| stream)
     }
 
-    /// Passes over the rest of a long line. Where the next one begins.
+    /// Skips the rest of a long line. Returns where the next one begins.
     fn pass_over(&mut self, bytes: &[u8]) -> usize {
         if self.passing.is_none() {
             return 0;
         }
-        let end = memchr(b'\n', bytes);
+        let lead = self.encoding.lead_bytes(self.offset, bytes);
+        let (units, unit_bytes) = (&bytes[lead..], self.encoding.unit_bytes());
+        let end = self.encoding.line_feed(units);
         if end.is_some() {
             self.passing = None;
         }
-        let passed = end.map_or(bytes.len(), |end| end + 1);
+        let whole_bytes = units.len() - units.len() % unit_bytes;
+        let passed = lead + end.map_or(whole_bytes, |end| end + unit_bytes);
         self.offset += passed as u64;
         passed
     }
 
-    /// Moves behind a line. Where it started.
+    /// Moves behind a line. Returns its start.
     #[inline]
     fn move_behind(&mut self, line: &Line<'_>, at: usize) -> u64 {
         let start = self.offset;
@@ -308,13 +316,55 @@ impl Reader {
             let is_written = start < self.written[Stream::Unknown as usize];
             if !line.text.is_empty() && !is_written {
                 let whole = Whole { body: line.text, time_unix_nano: 0, is_cut: line.is_cut };
-                self.counts.put(self.parser.as_mut(), out, Stream::Unknown, now_unix_nanos, whole);
+                self.counts.put(
+                    self.parser.as_deref_mut(),
+                    out,
+                    Stream::Unknown,
+                    now_unix_nanos,
+                    whole,
+                );
             }
         }
         at
     }
 
-    /// Lines of which several are a record. They are copied only where the bytes at hand end.
+    /// Lines of a plain file that isn't UTF-8.
+    fn take_encoded(
+        &mut self,
+        bytes: &[u8],
+        mut at: usize,
+        now_unix_nanos: u64,
+        out: &mut Records<'_>,
+    ) -> usize {
+        let limit = self.form.line_bytes();
+        while !out.is_full() {
+            let rest = &bytes[at..];
+            if self.offset == 0 {
+                self.encoding = self.encoding.of_file(rest);
+            }
+            let unit_bytes = self.encoding.unit_bytes();
+            let lead = self.encoding.lead_bytes(self.offset, rest);
+            let units = &rest[lead..];
+            let end = self.encoding.line_feed(units);
+            // The last unit may be a CR that isn't part of the line.
+            if end.is_none() && units.len() < limit + 2 * unit_bytes {
+                break;
+            }
+            let whole_bytes = units.len() - units.len() % unit_bytes;
+            let line = Line {
+                text: &units[..end.unwrap_or(whole_bytes)],
+                is_cut: end.is_none(),
+                next: at + lead + end.map_or(whole_bytes, |end| end + unit_bytes),
+                goes_on: end.is_none(),
+            };
+            let start = self.move_behind(&line, at);
+            at = line.next;
+            self.put_encoded(line.text, start, now_unix_nanos, out);
+        }
+        at
+    }
+
+    /// Lines of which several are a record. Only what is open at the end of `bytes` is copied.
     fn take_groups(
         &mut self,
         rule: &Multiline,
@@ -323,7 +373,7 @@ impl Reader {
         now_unix_nanos: u64,
         out: &mut Records<'_>,
     ) -> usize {
-        const PLAIN: usize = Stream::Unknown as usize;
+        const PLAIN: Stream = Stream::Unknown;
         let limit = self.form.line_bytes();
         let mut here: Option<Here> = None;
         while !out.is_full() {
@@ -331,12 +381,12 @@ impl Reader {
             let from = at;
             let start = self.move_behind(&line, at);
             at = line.next;
-            if start < self.written[PLAIN] {
+            if start < self.written[PLAIN as usize] {
                 continue;
             }
             let begins = rule.begins(line.text);
             let is_apart = begins || line.is_cut;
-            let is_open = here.is_some() || self.open[PLAIN].is_open;
+            let is_open = here.is_some() || self.open.has(PLAIN);
             match &mut here {
                 Some(here) if !is_apart && here.has_room(from, line.text, limit) => {
                     here.add(from, line.text, start);
@@ -358,11 +408,11 @@ impl Reader {
         at
     }
 
-    /// Keeps an open record that lies in the bytes at hand.
+    /// Copies an open record that lies in `bytes`.
     fn hold(&mut self, here: Option<Here>, bytes: &[u8]) {
         if let Some(here) = here {
             let limit = self.form.record_bytes();
-            let open = &mut self.open[Stream::Unknown as usize];
+            let open = self.open.of(Stream::Unknown);
             open.begin(here.start, 0, limit, &bytes[here.from..here.to]);
         }
     }
@@ -375,25 +425,15 @@ impl Reader {
         now_unix_nanos: u64,
         out: &mut Records<'_>,
     ) {
-        let open = &mut self.open[Stream::Unknown as usize];
+        const PLAIN: Stream = Stream::Unknown;
+        let parser = self.parser.as_deref_mut();
         if let Some(here) = here {
             let body = &bytes[here.from..here.to];
             let whole = Whole { body, time_unix_nano: 0, is_cut: false };
-            self.counts.put_lines(
-                self.parser.as_mut(),
-                out,
-                Stream::Unknown,
-                now_unix_nanos,
-                whole,
-            );
-        } else if open.is_open {
-            self.counts.put_lines(
-                self.parser.as_mut(),
-                out,
-                Stream::Unknown,
-                now_unix_nanos,
-                open.whole(),
-            );
+            self.counts.put_lines(parser, out, PLAIN, now_unix_nanos, whole);
+        } else if self.open.has(PLAIN) {
+            let open = self.open.of(PLAIN);
+            self.counts.put_lines(parser, out, PLAIN, now_unix_nanos, open.whole());
             open.close();
         }
     }
@@ -438,7 +478,7 @@ impl Reader {
                 None => self.put_unparsed(line, is_cut, start, now_unix_nanos, out),
             };
         }
-        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut scratch = out.lend_scratch();
         let part = if is_cut {
             docker::parse_cut(line, &mut scratch)
         } else {
@@ -451,24 +491,46 @@ impl Reader {
             Some(part) => self.put_part(&part, start, now_unix_nanos, out),
             None => self.put_unparsed(line, is_cut, start, now_unix_nanos, out),
         }
-        if scratch.capacity() <= SCRATCH_KEPT_BYTES {
-            self.scratch = scratch;
-        }
+        out.return_scratch(scratch);
     }
 
     /// The unfinished line at a file's end.
     fn last_line(&mut self, text: &[u8], start: u64, now_unix_nanos: u64, out: &mut Records<'_>) {
+        if self.encoding != Encoding::Utf8 {
+            let lead = self.encoding.lead_bytes(start, text);
+            return self.put_encoded(&text[lead..], start, now_unix_nanos, out);
+        }
         let is_plain = self.form.container == Container::None;
         let text = if is_plain { without_cr(text) } else { text };
         let (text, is_cut) = cut(text, self.form.line_bytes());
         if !is_plain {
             return self.container_line(text, is_cut, start, now_unix_nanos, out);
         }
-        let part = plain_part(text, is_cut);
+        self.put_plain(&plain_part(text, is_cut), start, now_unix_nanos, out);
+    }
+
+    /// A line that isn't UTF-8, without its end.
+    fn put_encoded(&mut self, text: &[u8], start: u64, now_unix_nanos: u64, out: &mut Records<'_>) {
+        let text = self.encoding.without_cr(text);
+        let (text, is_cut) = self.encoding.cut(text, self.form.line_bytes());
+        let mut scratch = out.lend_scratch();
+        self.encoding.decode(text, &mut scratch);
+        self.put_plain(&plain_part(&scratch, is_cut), start, now_unix_nanos, out);
+        out.return_scratch(scratch);
+    }
+
+    /// A line of a plain file.
+    fn put_plain(
+        &mut self,
+        part: &Part<'_>,
+        start: u64,
+        now_unix_nanos: u64,
+        out: &mut Records<'_>,
+    ) {
         if self.form.multiline.is_some() {
-            self.put_part(&part, start, now_unix_nanos, out);
-        } else if !text.is_empty() {
-            self.put_alone(&part, start, now_unix_nanos, out);
+            self.put_part(part, start, now_unix_nanos, out);
+        } else if !part.text.is_empty() {
+            self.put_alone(part, start, now_unix_nanos, out);
         }
     }
 
@@ -507,10 +569,10 @@ impl Reader {
         let (body, is_cut) = cut(part.text, self.form.record_bytes());
         let is_cut = is_cut || part.is_cut;
         let whole = Whole { body, time_unix_nano: part.time_unix_nano, is_cut };
-        self.counts.put(self.parser.as_mut(), out, part.stream, now_unix_nanos, whole);
+        self.counts.put(self.parser.as_deref_mut(), out, part.stream, now_unix_nanos, whole);
     }
 
-    /// A line, or a part of one, that may be one of several of its record.
+    /// A line or a part of one, which may be one of several of its record.
     #[inline]
     fn put_part(
         &mut self,
@@ -521,21 +583,25 @@ impl Reader {
     ) {
         let stream = part.stream;
         let is_joined = self.form.multiline.is_some();
-        if part.is_last && !is_joined && !self.open[stream as usize].is_in_line {
+        if part.is_last && !is_joined && !self.open.is_in_line(stream) {
             return self.put_alone(part, start, now_unix_nanos, out);
         }
         if start < self.written[stream as usize] {
             return;
         }
         self.add_part(part, start, now_unix_nanos, out);
-        let open = &mut self.open[stream as usize];
-        if open.is_open && part.is_cut {
+        if !self.open.has(stream) {
+            return;
+        }
+        let open = self.open.of(stream);
+        if part.is_cut {
             open.mark_cut();
         }
         open.is_in_line = !part.is_last;
         if part.is_last && !is_joined {
-            self.counts.put(self.parser.as_mut(), out, stream, now_unix_nanos, open.whole());
+            self.counts.put(self.parser.as_deref_mut(), out, stream, now_unix_nanos, open.whole());
             open.close();
+            self.open.release();
         }
     }
 
@@ -548,11 +614,11 @@ impl Reader {
     ) {
         let &Part { stream, time_unix_nano, text, .. } = part;
         let limit = self.form.record_bytes();
-        let open = &mut self.open[stream as usize];
+        let open = self.open.of(stream);
         if open.is_in_line {
             if open.has_to_split(text, limit) {
                 self.counts.put_lines(
-                    self.parser.as_mut(),
+                    self.parser.as_deref_mut(),
                     out,
                     stream,
                     now_unix_nanos,
@@ -570,7 +636,7 @@ impl Reader {
             let whole = open.whole();
             let is_cut = whole.is_cut || !begins;
             self.counts.put_lines(
-                self.parser.as_mut(),
+                self.parser.as_deref_mut(),
                 out,
                 stream,
                 now_unix_nanos,
@@ -585,7 +651,7 @@ impl Reader {
 }
 
 impl Here {
-    /// Whether a line that begins at `from` lies behind it, and has room.
+    /// Whether the line at `from` follows it, and has room.
     #[inline]
     fn has_room(&self, from: usize, line: &[u8], limit: usize) -> bool {
         self.to + 1 == from && joined_len(self.to - self.from, line.len()) <= limit
@@ -605,7 +671,7 @@ fn plain_part(text: &[u8], is_cut: bool) -> Part<'_> {
     Part { stream: Stream::Unknown, time_unix_nano: 0, text, is_last: true, is_cut }
 }
 
-/// The line at `at`, without its end. None if it has none yet and may still be short enough.
+/// The line at `at`, without its end. None if its end isn't there and it may still be short enough.
 #[inline]
 fn plain_line(bytes: &[u8], at: usize, limit: usize) -> Option<Line<'_>> {
     line(bytes, at, limit, true)

@@ -1,8 +1,7 @@
-//! One `ExportLogsServiceRequest` that is being written, and what the records of a file share.
+//! An `ExportLogsServiceRequest` while it is written, and what the records of a file share.
 //!
-//! A record's length is known before it is written. The lengths of its group aren't: they take four
-//! bytes, filled in at the group's end. Protobuf allows integers with leading zeros, and every
-//! reader takes them.
+//! A record's length is known before it is written. A group's isn't: it takes four bytes, filled in
+//! at the group's end. Protobuf allows integers with leading zeros, and every reader takes them.
 
 use millrace_wire::limits::{DAYS, WRITTEN_BYTES};
 use millrace_wire::otlp::{ROW_BYTES, repeated_bytes};
@@ -12,7 +11,7 @@ use crate::container::{STREAMS, Stream};
 use crate::parse::{Body, Buffers, Found, ParseFault, Parser, Reserved};
 use crate::text::{is_text, put_replaced, replaced_len};
 
-/// The attribute of a record of which something was passed over, or which goes on in the next one.
+/// The attribute of a record that was cut, or that the next one continues.
 pub const TRUNCATED: &str = "log.record.truncated";
 const STREAM: &str = "log.iostream";
 
@@ -38,45 +37,44 @@ const BOOL: u8 = tag(2, VARINT) as u8;
 /// Bytes of a group's length: 28 bits, four times the longest request.
 const GROUP_LEN_BYTES: usize = 4;
 
-/// Longest head of a record: its tag and length, two times, tags and lengths of the body, and a
+/// The longest head of a record: its tag and length, two times, tags and lengths of the body, and a
 /// severity of 32 bytes.
 const HEAD_BYTES_MAX: usize = 96;
 
-/// Memory for texts that aren't UTF-8 that is kept for the next one.
+/// Memory kept for the next text that is unescaped, decoded or replaced.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// Days of records at which a request is full: half of what one may have, since behind 2106 a day
-/// may count as two, less the four records by which a request may go over.
+/// A request is full at this many days: half of its limit, since behind 2106 a day may count as
+/// two, less the four records by which it may go over.
 const DAYS_FULL: usize = DAYS / 2 - 4;
 
-/// What records are written as in tables, at which a request is full: a quarter of what one may
-/// come to. The rest is for the records by which a request may go over.
+/// A request is full at this written size: a quarter of its limit. The rest is for the records by
+/// which it may go over.
 const WRITTEN_BYTES_FULL: u64 = WRITTEN_BYTES / 4;
 
-/// What an attribute may come to beside its bytes, by the measure of `wire`.
+/// What an attribute adds to its bytes, as `wire` counts.
 const ATTRIBUTE_BYTES: usize = 16;
 
 const NANOS_PER_DAY: u64 = 86_400 * 1_000_000_000;
 
-/// What all records of a file have: resource attributes, and attributes of each record (such as
-/// `log.file.path`), encoded once.
+/// What all records of a file share, encoded once: resource attributes, and attributes of each
+/// record (such as `log.file.path`). Each open file has one.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// The field `resource`.
-    resource: Vec<u8>,
-    /// Attributes of a record, by stream.
-    attributes: [Vec<u8>; STREAMS],
-    truncated: Vec<u8>,
+    resource: Box<[u8]>,
+    /// Attributes of each record.
+    attributes: Box<[u8]>,
     /// Names that no field of a line may have.
     reserved: Reserved,
     /// What tables hold beside a record's own bytes.
     row_bytes: u64,
-    /// Whether its records are passed over.
+    /// Whether its lines become no records.
     is_passed_over: bool,
 }
 
 impl Source {
-    /// Attributes with text values: of the resource, and of each record.
+    /// Attributes with text values, of the resource and of each record.
     #[must_use]
     pub fn new(resource: &[(&str, &str)], record: &[(&str, &str)]) -> Self {
         let mut inner = Vec::new();
@@ -85,25 +83,18 @@ impl Source {
         }
         let mut field = Vec::new();
         put_field(&mut field, RESOURCE, &inner);
-        let attributes = [Some("stdout"), Some("stderr"), None].map(|stream| {
-            let mut out = Vec::new();
-            if let Some(stream) = stream {
-                put_attribute(&mut out, ATTRIBUTE, STREAM, stream);
-            }
-            for (key, value) in record {
-                put_attribute(&mut out, ATTRIBUTE, key, value);
-            }
-            out
-        });
-        let mut truncated = Vec::new();
-        put_key_value(&mut truncated, ATTRIBUTE, TRUNCATED, &[BOOL, 1]);
+        let mut attributes = Vec::new();
+        for (key, value) in record {
+            put_attribute(&mut attributes, ATTRIBUTE, key, value);
+        }
         let shared = field.len() + ATTRIBUTE_BYTES * resource.len();
         let row_bytes = ROW_BYTES + repeated_bytes(shared as u64);
         let reserved = Reserved::new(resource.iter().chain(record).map(|(key, _)| *key));
-        Self { resource: field, attributes, truncated, reserved, row_bytes, is_passed_over: false }
+        let (resource, attributes) = (field.into(), attributes.into());
+        Self { resource, attributes, reserved, row_bytes, is_passed_over: false }
     }
 
-    /// The same, of a file that is read on without any record being made of it.
+    /// The same for a file whose lines become no records.
     #[must_use]
     pub fn passed_over(self) -> Self {
         Self { is_passed_over: true, ..self }
@@ -129,32 +120,46 @@ fn put_field(out: &mut Vec<u8>, tag: u8, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// One request that is being written: records of several files behind each other, each file's in a
-/// group of their own. Its buffer is used again after [`Request::clear`].
+/// A request while it is written: records of several files, in a group for each. [`Request::clear`]
+/// keeps its buffer.
 ///
-/// It is full at its limit, and earlier when its records would lie on more days, or be written as
-/// more bytes in tables, than one request may. A record always fits: the limit is passed by one
-/// record, or by three when a file is flushed.
+/// It is full at its limit, or earlier by the days or the written size of its records. A record
+/// always fits: one record may exceed the limit, or three when a file is flushed.
 #[derive(Debug)]
 pub struct Request {
     bytes: Vec<u8>,
     limit_bytes: usize,
-    /// Length after the last record. The head of a group alone makes a request no longer: one that
-    /// isn't full takes a record of any source.
+    /// The length after the last record. A group's head alone doesn't count: a request that isn't
+    /// full takes a record of any source.
     record_end: usize,
     count: u64,
     written_bytes: u64,
     days: Days,
-    /// For what is found in a record's text.
+    /// A stream's attribute, by stream.
+    streams: [Vec<u8>; STREAMS],
+    /// The attribute of a record that was cut.
+    truncated: Vec<u8>,
+    /// For fields of a record's text.
     buffers: Buffers,
     /// For texts that aren't UTF-8.
     replaced: Vec<u8>,
+    /// For a line that is unescaped or decoded.
+    scratch: Vec<u8>,
 }
 
 impl Request {
-    /// An empty one, full at `limit_bytes`, which count at most 16 MiB.
+    /// An empty request, full at `limit_bytes`, at most 16 MiB.
     #[must_use]
     pub fn with_limit(limit_bytes: usize) -> Self {
+        let streams = [Some("stdout"), Some("stderr"), None].map(|stream| {
+            let mut out = Vec::new();
+            if let Some(stream) = stream {
+                put_attribute(&mut out, ATTRIBUTE, STREAM, stream);
+            }
+            out
+        });
+        let mut truncated = Vec::new();
+        put_key_value(&mut truncated, ATTRIBUTE, TRUNCATED, &[BOOL, 1]);
         Self {
             bytes: Vec::new(),
             limit_bytes: limit_bytes.clamp(1, WRITTEN_BYTES_FULL as usize),
@@ -162,12 +167,15 @@ impl Request {
             count: 0,
             written_bytes: 0,
             days: Days::default(),
+            streams,
+            truncated,
             buffers: Buffers::default(),
             replaced: Vec::new(),
+            scratch: Vec::new(),
         }
     }
 
-    /// Begins records of one source. Dropping what it returns ends them.
+    /// Begins a source's records. Dropping the result ends them.
     pub fn records<'a>(&'a mut self, source: &'a Source) -> Records<'a> {
         let start = self.bytes.len();
         self.bytes.push(RESOURCE_LOGS);
@@ -178,25 +186,25 @@ impl Request {
         Records { request: self, source, start, groups: [outer, inner] }
     }
 
-    /// What was written.
+    /// The bytes written.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// How many records that are.
+    /// The records written.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// Whether there is no record in it.
+    /// Whether it has no record.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Whether it is to be sent before more is written.
+    /// Whether it must be sent before more is written.
     #[inline]
     #[must_use]
     pub const fn is_full(&self) -> bool {
@@ -214,7 +222,7 @@ impl Request {
         self.days = Days::default();
     }
 
-    /// Leaves room for the length of a message. Where its content begins.
+    /// Leaves room for a message's length. Returns where its content begins.
     fn begin_group(&mut self) -> usize {
         self.bytes.extend_from_slice(&[0; GROUP_LEN_BYTES]);
         self.bytes.len()
@@ -264,30 +272,44 @@ pub(crate) struct More<'a> {
 /// What became of a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
-    /// False if its body isn't UTF-8 and was changed.
+    /// False if U+FFFD replaced bytes of its body.
     pub(crate) is_text: bool,
-    /// Why it wasn't parsed, if it was to be.
+    /// Why its parser couldn't read it.
     pub(crate) fault: Option<ParseFault>,
-    /// Whether its field for the time, or for the severity, can't be read.
+    /// Whether its time's or severity's field can't be read.
     pub(crate) has_bad_time: bool,
     pub(crate) has_bad_severity: bool,
 }
 
 impl<'a> Records<'a> {
-    /// Whether the request is to be sent before more is written.
+    /// Whether the request must be sent before more is written.
     #[inline]
     #[must_use]
     pub const fn is_full(&self) -> bool {
         self.request.is_full()
     }
 
-    /// Whether records of this source are passed over.
+    /// Whether this source's lines become no records.
     #[inline]
     pub(crate) const fn is_passed_over(&self) -> bool {
         self.source.is_passed_over
     }
 
-    /// Writes a record, with what `parser` finds in its body.
+    /// Empty memory for a line that is unescaped or decoded. All files share it.
+    #[inline]
+    pub(crate) fn lend_scratch(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.request.scratch)
+    }
+
+    /// Takes it back.
+    #[inline]
+    pub(crate) fn return_scratch(&mut self, mut scratch: Vec<u8>) {
+        scratch.clear();
+        scratch.shrink_to(KEPT_BYTES);
+        self.request.scratch = scratch;
+    }
+
+    /// Writes a record, with the fields that `parser` finds.
     #[inline]
     pub(crate) fn write(&mut self, record: &Record<'_>, parser: Option<&mut Parser>) -> Written {
         if let Some(parser) = parser {
@@ -298,7 +320,7 @@ impl<'a> Records<'a> {
         Written { is_text, fault: None, has_bad_time: false, has_bad_severity: false }
     }
 
-    /// Writes a record whose body is its text. False if that isn't UTF-8 and was changed.
+    /// Writes a record whose body is its text. False if U+FFFD replaced some of it.
     #[inline]
     pub(crate) fn write_plain(&mut self, record: &Record<'_>, more: &More<'_>) -> bool {
         let is_text = is_text(record.body);
@@ -357,7 +379,7 @@ impl<'a> Records<'a> {
         written
     }
 
-    /// Writes what stands before the body, whose bytes are to follow.
+    /// Writes what precedes the body.
     #[inline]
     fn begin(&mut self, record: &Record<'_>, body_bytes: usize, more: &More<'_>) {
         let (number, word) = more.severity;
@@ -371,7 +393,7 @@ impl<'a> Records<'a> {
             + word_bytes
             + (1 + varint_len(value_bytes as u64) + value_bytes)
             + more.attributes.len()
-            + self.own_attributes(record).iter().map(|bytes| bytes.len()).sum::<usize>();
+            + self.own_bytes(record);
         let mut head = Head::default();
         head.integer(LOG_RECORD, record_bytes as u64);
         if more.time_unix_nano != 0 {
@@ -394,14 +416,16 @@ impl<'a> Records<'a> {
         out.extend_from_slice(&head.bytes[..head.length]);
     }
 
-    /// Writes what stands behind the body. The receiver's own attributes are the last ones.
+    /// Writes what follows the body. The receiver's own attributes come last.
     #[inline]
     fn end(&mut self, record: &Record<'_>, more: &More<'_>) {
-        let [shared, tail] = self.own_attributes(record);
-        let out = &mut self.request.bytes;
+        let Request { bytes: out, streams, truncated, .. } = &mut *self.request;
         out.extend_from_slice(more.attributes);
-        out.extend_from_slice(shared);
-        out.extend_from_slice(tail);
+        out.extend_from_slice(&streams[record.stream as usize]);
+        out.extend_from_slice(&self.source.attributes);
+        if record.is_cut {
+            out.extend_from_slice(truncated);
+        }
 
         self.request.record_end = self.request.bytes.len();
         self.request.count += 1;
@@ -413,16 +437,18 @@ impl<'a> Records<'a> {
         self.request.days.note(time);
     }
 
-    /// What the receiver says of the record.
+    /// Bytes of the receiver's own attributes.
     #[inline]
-    fn own_attributes(&self, record: &Record<'_>) -> [&'a [u8]; 2] {
-        let tail = if record.is_cut { &self.source.truncated[..] } else { &[] };
-        [&self.source.attributes[record.stream as usize], tail]
+    fn own_bytes(&self, record: &Record<'_>) -> usize {
+        let cut_bytes = if record.is_cut { self.request.truncated.len() } else { 0 };
+        self.request.streams[record.stream as usize].len()
+            + self.source.attributes.len()
+            + cut_bytes
     }
 }
 
 impl Drop for Records<'_> {
-    /// Fills in the lengths, or removes a group without records.
+    /// Fills in the lengths, or removes an empty group.
     fn drop(&mut self) {
         let [outer, inner] = self.groups;
         if self.request.bytes.len() == inner {
@@ -434,7 +460,7 @@ impl Drop for Records<'_> {
     }
 }
 
-/// What stands before a record's body: put together here, copied at once.
+/// What precedes a record's body: assembled here, copied at once.
 struct Head {
     bytes: [u8; HEAD_BYTES_MAX],
     length: usize,

@@ -1,15 +1,15 @@
-//! UTF-8: what is, what replaces what isn't, and where text may be cut.
+//! UTF-8: what is, what replaces other bytes, and where text may be cut.
 
-/// Stands for a sequence of bytes that isn't UTF-8.
+/// Replaces a sequence of bytes that isn't UTF-8.
 pub(crate) const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();
 
-/// Whether `bytes` are UTF-8. Nearly all lines are ASCII, which is found at twice the speed.
+/// Whether `bytes` are UTF-8. ASCII, which nearly all lines are, is found twice as fast.
 #[inline]
 pub(crate) fn is_text(bytes: &[u8]) -> bool {
     bytes.is_ascii() || std::str::from_utf8(bytes).is_ok()
 }
 
-/// How long `bytes` are with each bad sequence replaced.
+/// The length of `bytes` with each bad sequence replaced.
 pub(crate) fn replaced_len(bytes: &[u8]) -> usize {
     let lengths = bytes.utf8_chunks().map(|chunk| {
         chunk.valid().len() + if chunk.invalid().is_empty() { 0 } else { REPLACEMENT.len() }
@@ -27,16 +27,16 @@ pub(crate) fn put_replaced(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// The beginning of `text` that is at most `limit` bytes long and ends with a whole character, and
-/// whether anything was cut.
+/// The longest beginning of `text` with whole characters and at most `limit` bytes, and whether
+/// anything was cut.
 #[inline]
 pub(crate) fn cut(text: &[u8], limit: usize) -> (&[u8], bool) {
     if text.len() <= limit { (text, false) } else { (whole_characters(&text[..limit]), true) }
 }
 
-/// Without a character at the end that isn't whole.
+/// Without an incomplete character at the end.
 pub(crate) fn whole_characters(text: &[u8]) -> &[u8] {
-    // A character's first byte is at most three before the end, if it isn't whole.
+    // An incomplete character begins at most three bytes before the end.
     for back in 1..=text.len().min(3) {
         let at = text.len() - back;
         let length = match text[at] {
@@ -51,7 +51,7 @@ pub(crate) fn whole_characters(text: &[u8]) -> &[u8] {
     text
 }
 
-/// Without the CR that a line may end with.
+/// Without a CR at the end.
 #[inline]
 pub(crate) fn without_cr(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)

@@ -1,19 +1,19 @@
-//! Times as container runtimes write them: RFC 3339 with up to nine digits of a second. And as
-//! applications do: with less care, or as a number.
+//! Times as container runtimes write them (RFC 3339 with up to nine digits of a second), and as
+//! applications do (with less care, or as numbers).
 
 const SECONDS_PER_DAY: u64 = 86_400;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// Days from the first of March of year 0 to the first day of 1970.
 const DAYS_TO_1970: u64 = 719_468;
-/// Years that fit into nanoseconds since 1970 with a sign: readers take them for signed.
+/// Years that fit into signed nanoseconds since 1970, as readers take them.
 const YEARS: std::ops::Range<u64> = 1970..2262;
 /// Where those years end: the first of January of 2262, behind 106,651 days.
 const NANOS_END: u64 = 106_651 * SECONDS_PER_DAY * NANOS_PER_SECOND;
 /// `YYYY-MM-DDTHH:MM:SS`.
 const SECONDS_END: usize = 19;
 
-/// Reads a time at the beginning of `text`: nanoseconds since 1970, and what is behind it. None if
-/// there is none, or none within 1970 to 2261.
+/// Reads a time at the beginning of `text`: nanoseconds since 1970, and what follows. None outside
+/// 1970 to 2261.
 #[inline]
 pub(crate) fn parse(text: &[u8]) -> Option<(u64, &[u8])> {
     let (head, rest) = text.split_first_chunk::<SECONDS_END>()?;
@@ -26,8 +26,8 @@ pub(crate) fn parse(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((nanoseconds(seconds, offset_seconds, nanos)?, rest))
 }
 
-/// Reads a whole text: the same, also with a space for the `T`, a comma for the point, an offset
-/// without colon or behind a space, or none, which is UTC.
+/// Reads a whole text, also with a space for the `T`, a comma for the point, and an offset without
+/// colon, after a space, or absent (UTC).
 pub(crate) fn parse_lenient(text: &[u8]) -> Option<u64> {
     let (head, rest) = text.split_first_chunk::<SECONDS_END>()?;
     if !matches!(head[10], b'T' | b't' | b' ') {
@@ -48,7 +48,7 @@ pub(crate) fn parse_lenient(text: &[u8]) -> Option<u64> {
     nanoseconds(seconds, offset_seconds, nanos)
 }
 
-/// An offset with or without a colon, and what is behind it.
+/// An offset with or without a colon, and what follows.
 pub(crate) fn any_offset(text: &[u8]) -> Option<(i64, &[u8])> {
     match text {
         [sign @ (b'+' | b'-'), h1, h2, m1, m2, rest @ ..] if *m1 != b':' => {
@@ -59,8 +59,7 @@ pub(crate) fn any_offset(text: &[u8]) -> Option<(i64, &[u8])> {
     }
 }
 
-/// Reads a whole text: a number with up to `digits` behind the point, of units that have 10 to the
-/// power of `digits` nanoseconds.
+/// Reads a whole text: a number with up to `digits` decimals, of units of 10^`digits` nanoseconds.
 pub(crate) fn parse_number(text: &[u8], digits: usize) -> Option<u64> {
     let (whole, fraction) = match text.iter().position(|byte| *byte == b'.') {
         Some(point) => (&text[..point], &text[point + 1..]),

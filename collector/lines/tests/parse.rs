@@ -271,8 +271,7 @@ fn a_fields_time_is_the_records() {
         (TimeFormat::UnixMillis, "{}", 0),
     ] {
         let parse = Parse::json(Roles { time_format, ..roles() });
-        let (container, multiline, max_record_bytes) = (Container::Cri, None, 1000);
-        let form = Arc::new(Form { container, multiline, parse: Some(parse), max_record_bytes });
+        let form = Arc::new(Form { container: Container::Cri, ..Form::clone(&parsed(parse)) });
         let file = format!("2020-01-01T00:00:00Z stdout F {{\"time\":{value},\"msg\":\"m\"}}\n");
         let (records, counts) = read(&form, file.as_bytes());
         let own = 1_577_836_800_000_000_000;
@@ -397,9 +396,8 @@ fn bytes_that_are_no_text_are_replaced_before_a_line_is_parsed() {
 /// Guarantee: it is a record as it stands; nothing in it is a field.
 #[test]
 fn a_container_line_without_its_format_is_not_parsed() {
-    let (container, multiline, max_record_bytes) = (Container::Detect, None, 1000);
-    let parse = Some(Parse::json(roles()));
-    let form = Arc::new(Form { container, multiline, parse, max_record_bytes });
+    let plain = Form::clone(&parsed(Parse::json(roles())));
+    let form = Arc::new(Form { container: Container::Detect, ..plain });
     let (records, counts) = read(&form, b"{\"msg\":\"m\",\"a\":1}\n");
     assert_eq!(records, [record("{\"msg\":\"m\",\"a\":1}", &[])]);
     assert_eq!(counts, Counts { records: 1, unparsed: 1, ..Counts::default() });

@@ -1,8 +1,10 @@
-//! Positions on disk: a small document with a version and a checksum, and what is done when it
-//! can't be read. Never is a position taken from a document that isn't whole.
+//! Positions on disk: a document with a version and a checksum, and what happens when it can't be
+//! read. No position comes from a document that isn't whole.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -17,26 +19,26 @@ use crate::text::Text;
 
 /// The first word of a document.
 const NAME: &str = "millrace-positions";
-/// The form below. Another number is refused: what it means isn't known here.
+/// The version of the fields below. Any other is refused.
 const VERSION: &str = "1";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Body {
-    /// The sources' names, and whether the files of their first start are on record.
+struct Body<'p> {
+    /// Each source's name, and whether the files of its first start are on record.
     sources: Vec<(String, bool)>,
-    files: Vec<Entry>,
-    /// Compressed files, which earlier releases pass by.
+    files: Vec<Entry<'p>>,
+    /// Compressed files. Earlier releases ignore them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    packed: Vec<(Entry, Packed)>,
-    /// Names without a text: path, source, stamp. Earlier releases forget them.
+    packed: Vec<(Entry<'p>, Packed)>,
+    /// Names without a text: path, source, stamp. Earlier releases drop them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    names: Vec<(String, usize, u64)>,
+    names: Vec<(Cow<'p, str>, usize, u64)>,
 }
 
-/// One text, or a file whose text isn't known: then nothing of it is read. Keys are short since a
-/// node has thousands.
+/// A text, or a file whose text isn't known, of which nothing is read yet. Keys are short: a node
+/// has thousands.
 #[derive(Debug, Serialize, Deserialize)]
-struct Entry {
+struct Entry<'p> {
     #[serde(rename = "d")]
     device: u64,
     #[serde(rename = "i")]
@@ -45,27 +47,27 @@ struct Entry {
     fingerprint: Fingerprint,
     #[serde(flatten)]
     position: Noted,
-    /// The stamp of its name that is read.
+    /// The stamp of `base`.
     #[serde(rename = "m")]
     stamp: u64,
     /// An index into the sources.
     #[serde(rename = "s")]
     source: usize,
     #[serde(rename = "p")]
-    path: String,
-    /// The name that is read and that it had, if that is another: rotated names are derived from
+    path: Cow<'p, str>,
+    /// The text's last name that a source reads, if that isn't `path`. Rotated names derive from
     /// it.
     #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
-    base: Option<String>,
+    base: Option<Cow<'p, str>>,
 }
 
 /// What is known of a text's compressed file.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Packed {
-    /// The text's length, once it was read to its end.
+    /// The text's length, known once it was read to its end.
     #[serde(rename = "e")]
     end: Option<u64>,
-    /// The file's bytes and stamp. Releases that didn't keep them make it be opened once.
+    /// The file's size and stamp. A record without them has the file opened once.
     #[serde(rename = "z", default)]
     seen: (u64, u64),
 }
@@ -73,30 +75,30 @@ struct Packed {
 /// Why a document can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointError {
-    /// It doesn't begin as one.
+    /// It has another first word.
     #[error("it is not a document of positions")]
     Foreign,
-    /// It was written by a release that writes them otherwise.
+    /// It has another version.
     #[error("it has version {0}, and this release reads version 1")]
     Version(String),
-    /// Some of it is missing, or bytes have changed.
+    /// It is cut or changed.
     #[error("it is torn or damaged: its checksum does not match")]
     Damaged,
-    /// The checksum is right and the content isn't.
+    /// The checksum is right, but the content isn't.
     #[error("it has a right checksum and can't be read: {0}")]
     Content(String),
 }
 
-/// What is done since the positions couldn't be read.
+/// What happens when the positions can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Resort {
-    /// The one before is used.
+    /// The previous document is used.
     #[error(
         "the positions can't be read: {0}; the ones written before them are used: what was read \
          since is read and sent again, nothing is skipped"
     )]
     Previous(CheckpointError),
-    /// There is none that can be read.
+    /// No document can be read.
     #[error(
         "the positions can't be read: {0}; no earlier ones can be either: every file is read from \
          its beginning, whatever startAt says: what was sent before is sent again, nothing is \
@@ -108,13 +110,13 @@ pub enum Resort {
 /// What is on record.
 #[derive(Debug)]
 pub struct Recalled {
-    body: Body,
-    /// All sources count as begun, so that nothing is skipped.
+    body: Body<'static>,
+    /// All sources count as begun: nothing is skipped.
     all: bool,
 }
 
 impl Recalled {
-    /// Of a first start.
+    /// What a first start has.
     #[must_use]
     pub fn nothing() -> Self {
         Self { body: Body::default(), all: false }
@@ -124,7 +126,7 @@ impl Recalled {
         self.all || self.body.sources.iter().any(|(name, begun)| *begun && name == source)
     }
 
-    /// The texts of sources that there still are, by `index` of a source's name.
+    /// The texts of the sources that still exist. `index` finds a source by name.
     pub(crate) fn into_texts(
         self,
         index: impl Fn(&str) -> Option<usize>,
@@ -135,8 +137,9 @@ impl Recalled {
         let source = |source: usize| indices.get(source).copied().flatten();
         for (path, of, stamp) in others {
             if let Some(of) = source(of) {
-                names.meet(Path::new(&path), of);
-                names.advance(Path::new(&path), stamp);
+                let path = shared(path);
+                names.meet(&path, of);
+                names.advance(&path, stamp);
             }
         }
         let packed = packed.into_iter().map(|(entry, packed)| (entry, Some(packed)));
@@ -145,12 +148,12 @@ impl Recalled {
         for (entry, packed) in files {
             let Some(source) = source(entry.source) else { continue };
             let was = (entry.device, entry.inode);
-            let mut text = Text::new(source, entry.path.into(), was, entry.position.into());
+            let mut text = Text::new(source, shared(entry.path), was, entry.position.into());
             text.fingerprint = entry.fingerprint;
             text.recalled = true;
             text.patience_looks = LOOKS_RECALLED;
             if let Some(base) = entry.base {
-                text.base = base.into();
+                text.base = shared(base);
             }
             if let Some(Packed { end, seen }) = packed {
                 (text.end, text.packed) = (end, Some(seen));
@@ -163,8 +166,7 @@ impl Recalled {
     }
 }
 
-/// Reads the present document and the one before it, as far as they are there. Says what was wrong
-/// if the present one can't be used.
+/// Reads the newest document that is whole, and says what was wrong with the present one.
 #[must_use]
 pub fn recall(present: Option<&[u8]>, previous: Option<&[u8]>) -> (Recalled, Option<Resort>) {
     match newest(present, previous, read) {
@@ -179,20 +181,20 @@ pub fn recall(present: Option<&[u8]>, previous: Option<&[u8]>) -> (Recalled, Opt
     }
 }
 
-/// The newest of two documents that can be read, and what was wrong with the present one.
+/// The newest document that is whole, and what was wrong with the present one.
 pub(crate) enum Newest<T> {
-    /// The present one is whole.
+    /// The present one.
     Present(T),
-    /// The one before it is used. Without an error there is no present one: a process that ends
-    /// between two renames leaves none.
+    /// The previous one. Without an error there is no present one: a process that ends between two
+    /// renames leaves none.
     Previous(T, Option<CheckpointError>),
-    /// There are some, and none can be read.
+    /// Neither can be read.
     Unreadable(CheckpointError),
     /// There is none.
     Absent,
 }
 
-/// Reads the present document, or the one before it if that can't be.
+/// Reads the present document, else the previous one.
 pub(crate) fn newest<T>(
     present: Option<&[u8]>,
     previous: Option<&[u8]>,
@@ -210,6 +212,11 @@ pub(crate) fn newest<T>(
     }
 }
 
+/// A path from a document. All who know the file share it.
+fn shared(path: Cow<'_, str>) -> Arc<Path> {
+    PathBuf::from(path.into_owned()).into()
+}
+
 /// Writes what is known.
 pub(crate) fn write(tail: &Tail) -> Vec<u8> {
     let sources = tail.settings.sources.iter().zip(&tail.begun);
@@ -217,28 +224,18 @@ pub(crate) fn write(tail: &Tail) -> Vec<u8> {
         sources: sources.map(|(source, begun)| (source.name.clone(), *begun)).collect(),
         ..Body::default()
     };
-    let name = |path: &Path| path.to_string_lossy().into_owned();
-    let mut bases: HashSet<PathBuf> = HashSet::new();
-    let mut entry = |text: &Text, (device, inode): Identity| {
-        bases.insert(text.base.clone());
-        Entry {
-            device,
-            inode,
-            fingerprint: text.fingerprint,
-            position: text.committed.noted(),
-            stamp: tail.names.stamp(&text.base),
-            source: text.source,
-            path: name(&text.path),
-            base: (text.base != text.path).then(|| name(&text.base)),
-        }
-    };
+    let unknown = tail.inodes.iter();
+    let unknown =
+        unknown.filter_map(|(identity, inode)| Some((unknown_in(tail, inode)?, *identity)));
+    let unknown: Vec<(Text, Identity)> = unknown.collect();
+    body.files.reserve_exact(tail.texts.len() + unknown.len());
     for text in tail.texts.values() {
         let inode = text.inode.and_then(|identity| tail.inodes.get(&identity));
         let is_packed = match inode {
             Some(inode) => inode.seen.is_packed() && inode.text.is_some(),
             None => text.packed.is_some(),
         };
-        let of = entry(text, text.inode.unwrap_or(text.was));
+        let of = entry(tail, text, text.inode.unwrap_or(text.was));
         if is_packed {
             let seen = text.packed.unwrap_or_default();
             body.packed.push((of, Packed { end: text.end, seen }));
@@ -246,48 +243,60 @@ pub(crate) fn write(tail: &Tail) -> Vec<u8> {
             body.files.push(of);
         }
     }
-    for (identity, inode) in &tail.inodes {
-        if let Some(text) = unknown(tail, inode) {
-            body.files.push(entry(&text, *identity));
-        }
-    }
-    let others = tail.names.iter().filter(|(path, _)| !bases.contains(*path));
-    body.names = others.map(|(path, of)| (name(path), of.source, of.stamp)).collect();
+    body.files.extend(unknown.iter().map(|(text, identity)| entry(tail, text, *identity)));
+    let mut bases: HashSet<&Path> = unknown.iter().map(|(text, _)| &*text.base).collect();
+    bases.extend(tail.texts.values().map(|text| &*text.base));
+    let others = tail.names.iter().filter(|(path, _)| !bases.contains(&***path));
+    body.names = others.map(|(path, of)| (path.to_string_lossy(), of.source, of.stamp)).collect();
     body.files.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     body.packed.sort_unstable_by(|(one, _), (other, _)| one.path.cmp(&other.path));
     body.names.sort_unstable();
-    document(&body)
+    seal(NAME, &body)
 }
 
-/// What stands for the text of a file that was seen under a name that is read, and isn't judged
-/// since: all of it is to be read, whatever it is called later.
-fn unknown(tail: &Tail, inode: &Inode) -> Option<Text> {
+fn entry<'t>(tail: &Tail, text: &'t Text, (device, inode): Identity) -> Entry<'t> {
+    Entry {
+        device,
+        inode,
+        fingerprint: text.fingerprint,
+        position: text.committed.noted(),
+        stamp: tail.names.stamp(&text.base),
+        source: text.source,
+        path: text.path.to_string_lossy(),
+        base: (text.base != text.path).then(|| text.base.to_string_lossy()),
+    }
+}
+
+/// An entry for a file that was seen under a name that is read, and not judged since: all of it
+/// must be read, under any later name.
+fn unknown_in(tail: &Tail, inode: &Inode) -> Option<Text> {
     let (source, path) = inode.called.as_ref()?;
     let mut had = inode.claims.iter().chain(&inode.text);
-    if had.any(|id| tail.texts.get(id).is_some_and(Text::is_blank)) {
+    if had.any(|id| tail.texts.get(id).is_some_and(|text| text.is_blank())) {
         return None;
     }
     let from = Position::at(inode.at_end.unwrap_or_default());
-    Some(Text::new(*source, path.clone(), inode.seen.identity(), from))
+    Some(Text::new(*source, Arc::clone(path), inode.seen.identity(), from))
 }
 
-fn document(body: &Body) -> Vec<u8> {
-    // Only maps with odd keys and failing writers make this fail; there are none here.
-    seal(NAME, &serde_json::to_vec(body).unwrap_or_default())
-}
-
-fn read(document: &[u8]) -> Result<Body, CheckpointError> {
+fn read(document: &[u8]) -> Result<Body<'static>, CheckpointError> {
     content(unseal(NAME, document)?)
 }
 
-/// A document of this name, with its version and a checksum.
-pub(crate) fn seal(name: &str, body: &[u8]) -> Vec<u8> {
-    let mut document = format!("{name} {VERSION} {:016x}\n", hash(body)).into_bytes();
-    document.extend_from_slice(body);
+/// A document with this name, a version and a checksum. It is written in place: thousands of files
+/// make some megabytes.
+pub(crate) fn seal(name: &str, body: &impl Serialize) -> Vec<u8> {
+    let head = |checksum: u64| format!("{name} {VERSION} {checksum:016x}\n").into_bytes();
+    let mut document = head(0);
+    let start = document.len();
+    // Only maps with odd keys or failing writers fail here. There are none.
+    let _ = serde_json::to_writer(&mut document, body);
+    let checksum = hash(&document[start..]);
+    document[..start].copy_from_slice(&head(checksum));
     document
 }
 
-/// What is in it, if it is whole.
+/// The content of a whole document.
 pub(crate) fn unseal<'a>(name: &str, document: &'a [u8]) -> Result<&'a [u8], CheckpointError> {
     let end = document.iter().position(|byte| *byte == b'\n').ok_or_else(|| {
         if document.starts_with(name.as_bytes()) {
@@ -312,7 +321,7 @@ pub(crate) fn unseal<'a>(name: &str, document: &'a [u8]) -> Result<&'a [u8], Che
     Ok(body)
 }
 
-/// What a whole document says.
+/// Parses the content of a whole document.
 pub(crate) fn content<T: DeserializeOwned>(body: &[u8]) -> Result<T, CheckpointError> {
     serde_json::from_slice(body).map_err(|error| CheckpointError::Content(error.to_string()))
 }

@@ -1,12 +1,12 @@
-//! A short proof that a file is still the one that was read: a hash of its first bytes.
+//! A short proof that a file is the one that was read: a hash of its first bytes.
 
 use serde::{Deserialize, Serialize};
 
-/// The most bytes that a fingerprint covers: 1 KiB holds a first line with a time in nearly every
-/// log, and is one read from one page.
+/// The most bytes that a fingerprint covers. 1 KiB holds a first line with a time in nearly every
+/// log, in one page.
 pub const FINGERPRINT_BYTES: usize = 1024;
 
-/// A hash of a file's first bytes, and of how many. It grows while the file is shorter than
+/// A hash of a file's first bytes, and their number. It grows with the file up to
 /// [`FINGERPRINT_BYTES`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
@@ -19,22 +19,22 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Of a file's beginning; what is beyond [`FINGERPRINT_BYTES`] counts for nothing.
+    /// Of a file's beginning. Bytes beyond [`FINGERPRINT_BYTES`] don't count.
     #[must_use]
     pub fn of(head: &[u8]) -> Self {
         let head = &head[..head.len().min(FINGERPRINT_BYTES)];
         Self { length: head.len() as u16, hash: hash(head) }
     }
 
-    /// Whether a file that begins with `head` can be the file this was taken from. Anything can
-    /// while it covers no byte.
+    /// Whether a file that begins with `head` may be this one. Any may while the fingerprint covers
+    /// no byte.
     #[must_use]
     pub fn fits(&self, head: &[u8]) -> bool {
         self.length == 0
             || head.get(..usize::from(self.length)).is_some_and(|head| hash(head) == self.hash)
     }
 
-    /// Covers more of the same file once there is more of it.
+    /// Covers more of the file once there is more.
     pub fn grow(&mut self, head: &[u8]) {
         let longest = head.len().min(FINGERPRINT_BYTES);
         if longest > usize::from(self.length) {
@@ -49,8 +49,7 @@ impl Fingerprint {
     }
 }
 
-/// FNV-1a, 64 bits: the same in every release, as positions on disk need it. Also the checksum of
-/// those.
+/// FNV-1a, 64 bits: positions on disk need the same hash in every release. Also their checksum.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

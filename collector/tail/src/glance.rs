@@ -1,31 +1,32 @@
-//! Between two looks: single files that were written, and whether a look is needed at all.
+//! Between two looks: single files that were written, and whether a look is needed.
 //!
-//! A file that is open, under a name that is read, and of which nothing but size and stamp is new,
-//! is read on without a look. All else (files that are new, moved, gone or closed) needs one.
+//! An open file with a name that is read, and of which only size and stamp are new, is read on
+//! without a look. Files that are new, moved, gone or closed need one.
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::inode::{Identity, View};
 use crate::judge::LOOKS_AT_END;
 use crate::machine::Tail;
 use crate::names::nearest;
-use crate::text::{FileId, State};
+use crate::text::{FileId, State, Text};
 
-/// What is to be done about a single file.
+/// What to do about a single file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Glance {
     /// Nothing is new.
     Nothing,
     /// As [`crate::Action::Read`].
     Read(FileId),
-    /// It takes a look at the directories.
+    /// The directories must be looked at.
     Look,
 }
 
 impl Tail {
-    /// A single file was seen with this size and stamp. `told` says that it was written since it
-    /// was seen last, whatever those are: stamps have the coarse grain of the system's tick.
+    /// A single file was seen with this size and stamp. `told` says that it was written since, even
+    /// if neither shows it: stamps are as coarse as the system's tick.
     pub fn glance(&mut self, file: Identity, stamps: (u64, u64), told: bool) -> Glance {
         let Some(inode) = self.inodes.get_mut(&file) else {
             let is_passed = self.passed.get(&file) == Some(&stamps);
@@ -45,7 +46,7 @@ impl Tail {
         (inode.seen.size, inode.seen.modified) = stamps;
         inode.unread = true;
         if inode.called.is_none() {
-            inode.called = Some((inode.seen.source, inode.seen.path.clone()));
+            inode.called = Some((inode.seen.source, Arc::clone(&inode.seen.path)));
             self.dirty = true;
         }
         if stamps.0 >= text.read {
@@ -54,9 +55,8 @@ impl Tail {
         Glance::Read(id)
     }
 
-    /// Whether a look would only find again what the last one found, unless a file is new, moved,
-    /// gone or written since, and somebody would tell. What was asked to be read doesn't count, nor
-    /// do `denied` files, which may not be opened.
+    /// Whether a look would find nothing new unless an event tells of it. Files that are to be read
+    /// don't count, nor do `denied` ones, which may not be opened.
     #[must_use]
     pub fn is_settled(&self, denied: &HashSet<Identity>) -> bool {
         let is_sought = self.texts.values().any(|text| {
@@ -82,21 +82,22 @@ impl Tail {
             })
     }
 
-    /// So many looks were left out before the next one, since they would have found nothing. They
-    /// count as looks for what is forgotten after long; the last ones before that are real.
+    /// `count` looks were skipped, since they would have found nothing. They count for what is
+    /// forgotten after long; the last looks before that are real.
     pub fn skip_looks(&mut self, count: u32) {
         self.skipped_looks = self.skipped_looks.saturating_add(count);
     }
 
-    /// Whether a file under a name that isn't read is of no concern however it changes: neither is
-    /// it known, nor may rotation have made its name of one that is read.
+    /// Whether a file under a name that isn't read never matters: it isn't known, and rotation
+    /// can't have made its name of one that is read.
     #[must_use]
     pub fn is_stranger(&self, file: Identity, path: &Path) -> bool {
-        let may_be = |text: &crate::text::Text| {
-            text.inode.is_none() && (text.was == file || text.was.1 == file.1 && text.path == *path)
+        let may_be = |text: &Text| {
+            text.inode.is_none()
+                && (text.was == file || text.was.1 == file.1 && *text.path == *path)
         };
         !self.inodes.contains_key(&file)
             && nearest(&self.names.by_folder(), path).is_none()
-            && !self.texts.values().any(may_be)
+            && !self.texts.values().any(|text| may_be(text))
     }
 }

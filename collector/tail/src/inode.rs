@@ -1,6 +1,7 @@
-//! A file as looks show it: names, size, stamp, and which text is believed to be in it.
+//! A file as looks show it: name, size, stamp, and the text it is believed to have.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use crate::names::is_packed;
 use crate::text::FileId;
@@ -12,11 +13,10 @@ pub type Identity = (u64, u64);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// Its name.
-    pub path: PathBuf,
-    /// The index of the source that reads this directory.
+    pub path: Arc<Path>,
+    /// The index of the source that reads its directory.
     pub source: usize,
-    /// Whether the source reads files of this name. The others are told since a file may have got
-    /// such a name by rotation.
+    /// Whether the source reads files of this name. Others may have their name by rotation.
     pub inside: bool,
     /// The device it is on.
     pub device: u64,
@@ -24,7 +24,7 @@ pub struct Seen {
     pub inode: u64,
     /// Its bytes.
     pub size: u64,
-    /// A stamp that changes when it is written, and grows.
+    /// A stamp that grows when it is written.
     pub modified: u64,
 }
 
@@ -46,57 +46,57 @@ impl Seen {
 /// What is known of the text in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
-    /// Any text may be in it: it is to be opened.
+    /// Any text may be in it: it must be opened.
     Doubtful,
-    /// A compressed file whose text can't be read before it changes.
+    /// A compressed file that can't be read until it changes.
     Torn,
-    /// Since it was opened nothing speaks against what was found.
+    /// Nothing has changed since it was opened.
     Judged,
 }
 
-/// A file that has a known text, or may have one that is to be read.
+/// A file that has a known text, or one that may have to be read.
 #[derive(Debug)]
 pub(crate) struct Inode {
     /// As the last look found it.
     pub(crate) seen: Seen,
-    /// The name that is read and from which its own is made.
-    pub(crate) base: Option<PathBuf>,
-    /// The text that was found in it.
+    /// The name that is read, of which its own derives.
+    pub(crate) base: Option<Arc<Path>>,
+    /// The text found in it.
     pub(crate) text: Option<FileId>,
-    /// Texts that it had before it was away, or by the record.
+    /// Texts it had before it was away, or by the positions on disk.
     pub(crate) claims: Vec<FileId>,
     pub(crate) view: View,
-    /// The last look found it changed.
+    /// Changed in the last look.
     pub(crate) changed: bool,
-    /// That, or the one before: stamps have the coarse grain of the system's tick, so that a second
-    /// write may not show, and it is checked again at the next look.
+    /// Changed in one of the last two looks. Stamps are as coarse as the system's tick: a second
+    /// write may not show, so the next look checks again.
     pub(crate) check: bool,
-    /// It is read if it has no known text.
+    /// Younger than what is known of its name: read if its text isn't known.
     pub(crate) young: bool,
-    /// The name that is read under which it was seen since it was judged, with the source: what it
-    /// has is to be read under any other name as well.
-    pub(crate) called: Option<(usize, PathBuf)>,
-    /// It is open, has changed or gone, and wasn't read since: another text may be in it.
+    /// The source and name under which it was seen and is read, since it was judged: its text must
+    /// be read under any other name too.
+    pub(crate) called: Option<(usize, Arc<Path>)>,
+    /// Open, changed or gone, and not read since: it may have another text.
     pub(crate) unread: bool,
-    /// Where the first reading of it begins, if that is its end.
+    /// Its end, if that is where its first reading begins.
     pub(crate) at_end: Option<u64>,
-    /// Whether the last look found it. One that is open lasts without a name.
+    /// Whether the last look found it. An open one stays without a name.
     pub(crate) present: bool,
 }
 
 impl Inode {
-    /// Whether it may still have a text that it had.
+    /// Whether it may still have this text.
     pub(crate) fn may_have(&self, id: FileId) -> bool {
         self.text == Some(id) || self.claims.contains(&id)
     }
 
-    /// The names that are read and that its text may be of.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &Path> {
-        let called = self.called.as_ref().map(|(_, path)| path.as_path());
-        self.base.as_deref().into_iter().chain(called)
+    /// The names that are read to which its text may belong.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<Path>> {
+        let called = self.called.as_ref().map(|(_, path)| path);
+        self.base.iter().chain(called)
     }
 
-    /// Whether the text in it isn't known.
+    /// Whether its text isn't known.
     pub(crate) fn is_unsure(&self) -> bool {
         self.view != View::Judged || self.unread || self.called.is_some()
     }

@@ -1,17 +1,18 @@
-//! Which text a file has: answered here alone, when the file is open and its beginning is known.
+//! Decides which text an open file has, by its beginning. Nothing else decides that.
 //!
 //! In this order:
-//! 1. The known text with the longest fingerprint that fits: one that the file had, or, for a file
-//!    under a name that isn't read, one of the names from which its own may be made. A file that is
-//!    shorter than what was read of it has begun again.
-//! 2. A file in which nothing was found before has the text that was expected in it.
-//! 3. Under a name that is read it has a new text. Under another, if it came there by rotation.
+//! 1. The known text whose fingerprint fits, the longest first: one that the file had or, for a
+//!    file under a name that isn't read, one whose name its own may derive from. A file shorter
+//!    than what was read of it has begun again.
+//! 2. A file that was empty so far has the text expected in it.
+//! 3. Under a name that is read, a new text. Under another name too, if rotation made it.
 //!
-//! A text that another file has as well is read from that one. When that one is gone or has another
-//! text, a file with the same is read on from the same position, whether copied or compressed.
+//! If several files have a text, one is read. When that one goes or has another text, the next is
+//! read from the same position, compressed or not.
 
 use std::cmp::Reverse;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::fingerprint::Fingerprint;
 use crate::inode::{Identity, Inode, View};
@@ -20,29 +21,28 @@ use crate::names::{is_kin, unpacked};
 use crate::position::Position;
 use crate::text::{FileId, NOWHERE, State, Text};
 
-/// Looks after which no copy is expected of a text whose file has another one now: it was there
-/// before. The next look finds it, and another one the rest of a head that wasn't written yet.
+/// Looks that wait for a copy of a text whose file has another one. A copy was made before that:
+/// the next look finds it, one more finds a head that wasn't complete.
 pub(crate) const LOOKS_FOR_COPY: u32 = 3;
 
-/// Looks after which a text is over that no file has, and an open file that is gone or left its
-/// names: 20 looks of 250 ms are the 5 s in which a writer that was told to reopen its file still
-/// writes to the old one.
+/// Looks after which a text without a file is over, and an open file that is gone or lost its name:
+/// 20 of 250 ms are the 5 s in which a writer told to reopen still writes to the old file.
 pub(crate) const LOOKS_AT_END: u32 = 20;
 
 enum Verdict {
     /// It has this text.
     Has(FileId),
-    /// It has a text that isn't known.
+    /// It has a new text.
     New,
-    /// It is of no concern.
+    /// It doesn't matter.
     Nothing,
-    /// Others are to be judged first.
+    /// Others must be judged first.
     Later,
 }
 
 impl Tail {
-    /// A file that was `meant` was opened: it is `found`, has `size` bytes and begins with `head`;
-    /// of a compressed one those of its text.
+    /// The file `meant` was opened as `found`, with `size` bytes and this `head`: of a compressed
+    /// one, those of its text.
     pub fn opened(&mut self, meant: Identity, found: Identity, size: u64, head: &[u8]) -> Opened {
         let verdict = match meant == found {
             true => self.judge(meant, size, head),
@@ -66,7 +66,7 @@ impl Tail {
 
     fn judge(&self, identity: Identity, size: u64, head: &[u8]) -> Verdict {
         let Some(inode) = self.inodes.get(&identity) else { return Verdict::Nothing };
-        let of = |id: &FileId| self.texts.get(id).map(|text| (*id, text));
+        let of = |id: &FileId| self.texts.get(id).map(|text| (*id, &**text));
         let had: Vec<_> = inode.claims.iter().chain(&inode.text).filter_map(of).collect();
         if let Some((id, text)) = self.known(identity, inode, &had, size, head) {
             let other = text.inode.filter(|other| *other != identity);
@@ -94,13 +94,13 @@ impl Tail {
         if self.has_unjudged_original(identity, inode.seen.is_packed(), base) {
             return Verdict::Later;
         }
-        // An inode that had another text is that of a file made since.
+        // An inode that had another text is a newer file's.
         let was_made_since = had.iter().any(|(_, text)| !text.is_blank());
         if inode.young || was_made_since { Verdict::New } else { Verdict::Nothing }
     }
 
-    /// The known text that a file has by its beginning: the one of which most was seen, rather one
-    /// that it had, rather one that no other file has.
+    /// The known text that fits a file's beginning: the longest, then one the file had, then one
+    /// without another file.
     fn known<'t>(
         &'t self,
         identity: Identity,
@@ -116,8 +116,8 @@ impl Tail {
             seen.is_packed() || is_copy || size >= text.read
         };
         let had = had.iter().copied().filter(|(_, text)| has_still(text));
-        let name = if seen.is_packed() { unpacked(&seen.path) } else { seen.path.clone() };
-        let all = (!seen.inside).then(|| self.texts.iter().map(|(id, text)| (*id, text)));
+        let name = if seen.is_packed() { unpacked(&seen.path) } else { seen.path.to_path_buf() };
+        let all = (!seen.inside).then(|| self.texts.iter().map(|(id, text)| (*id, &**text)));
         let kin = all
             .into_iter()
             .flatten()
@@ -129,22 +129,22 @@ impl Tail {
         })
     }
 
-    /// Whether there is a file of which a new one may be made, and its text isn't known yet.
+    /// Whether a file isn't judged yet of which this one may be the copy.
     fn has_unjudged_original(&self, identity: Identity, packed: bool, base: &Path) -> bool {
         self.inodes.iter().any(|(other, inode)| {
             *other != identity
                 && !inode.seen.is_packed()
                 && (inode.called.is_some() || inode.unread || packed && inode.is_unsure())
-                && inode.names().any(|name| name == base)
+                && inode.names().any(|name| **name == *base)
         })
     }
 
-    /// A file has a text that isn't known yet.
+    /// A file has a new text.
     fn begin(&mut self, identity: Identity, size: u64) -> FileId {
         let Some(inode) = self.inodes.get_mut(&identity) else { return self.next_id() };
         let at_end = inode.at_end.take().filter(|offset| size >= *offset);
         let from = Position::at(at_end.unwrap_or_default());
-        let (source, path) = (inode.seen.source, inode.seen.path.clone());
+        let (source, path) = (inode.seen.source, Arc::clone(&inode.seen.path));
         let mut text = Text::new(source, path, identity, from);
         text.at_end = at_end.is_some_and(|offset| offset > 0);
         if !inode.seen.inside {
@@ -155,18 +155,23 @@ impl Tail {
             }
         }
         let id = self.next_id();
-        self.texts.insert(id, text);
+        self.texts.insert(id, Box::new(text));
         id
     }
 
-    /// A file was found to have this text.
+    /// A file has this text.
     pub(crate) fn carry(&mut self, identity: Identity, id: FileId) {
         self.dirty = true;
         let Some(inode) = self.inodes.get_mut(&identity) else { return };
         inode.view = View::Judged;
         (inode.called, inode.unread) = (None, false);
         inode.at_end = None;
-        let before = std::mem::take(&mut inode.claims).into_iter().chain(inode.text.replace(id));
+        let text = inode.text.replace(id);
+        let before = std::mem::take(&mut inode.claims).into_iter().chain(text);
+        if let Some(text) = text {
+            self.carriers.remove(&(text, identity));
+        }
+        self.carriers.insert((id, identity));
         let (seen, base) = (inode.seen.clone(), inode.base.clone());
         let mut has_begun_again = false;
         for other in before.filter(|other| *other != id).collect::<Vec<_>>() {
@@ -183,7 +188,7 @@ impl Tail {
             text.inode = Some(identity);
         }
         if has_begun_again && text.is_blank() {
-            self.events.push(Event::BeganAgain { path: seen.path.clone() });
+            self.events.push(Event::BeganAgain { path: seen.path.to_path_buf() });
         }
         if text.inode != Some(identity) {
             return;
@@ -192,8 +197,8 @@ impl Tail {
         text.recalled = false;
         text.state = if text.state == State::Open { State::Open } else { State::Closed };
         if let (true, Some(base)) = (text.is_blank(), &base) {
-            // What was expected in it had another name, maybe.
-            (text.source, text.base) = (seen.source, base.clone());
+            // The text expected in it may have had another name.
+            (text.source, text.base) = (seen.source, Arc::clone(base));
         }
         text.name(&seen);
         if seen.is_packed() {
@@ -204,7 +209,7 @@ impl Tail {
         }
     }
 
-    /// Begins to read a text from a file that has it, if anything is to be read and there is room.
+    /// Begins to read a text from this file, if there is something to read and room.
     fn read_from(&mut self, identity: Identity, id: FileId, size: u64, head: &[u8]) -> Opened {
         let has_room = self.open < self.settings.open_files;
         let Some(inode) = self.inodes.get_mut(&identity) else { return Opened::Unread };
@@ -235,9 +240,9 @@ impl Tail {
         }
     }
 
-    /// A file is of no concern until it changes.
+    /// A file doesn't matter until it changes.
     fn pass(&mut self, identity: Identity) {
-        let Some(inode) = self.inodes.remove(&identity) else { return };
+        let Some(inode) = self.forget_file(identity) else { return };
         for id in inode.claims.into_iter().chain(inode.text) {
             if self.texts.get(&id).is_some_and(|text| text.inode == Some(identity)) {
                 self.release(id, LOOKS_FOR_COPY);
@@ -246,8 +251,8 @@ impl Tail {
         self.passed.insert(identity, inode.seen.stamps());
     }
 
-    /// The file from which a text was read hasn't got it any more, or is gone: it is read from
-    /// another that has it, or one is looked for.
+    /// A text's file is gone or has another text: the text is read from another file, or one is
+    /// awaited.
     pub(crate) fn release(&mut self, id: FileId, patience_looks: u32) {
         self.dirty = true;
         let twin = self.twin(id);
@@ -260,25 +265,27 @@ impl Tail {
             return;
         }
         text.patience_looks = patience_looks;
-        // What was passed by may be a copy of it, or the rest of it, compressed.
+        // A file that didn't matter may be its copy or its compressed rest.
         self.passed.clear();
         if text.is_blank() && text.is_safe() && text.unread_bytes() == 0 {
             self.texts.remove(&id);
         }
     }
 
-    /// Another file that has a text: rather one that isn't compressed.
+    /// Another file with this text, preferably not compressed.
     pub(crate) fn twin(&self, id: FileId) -> Option<Identity> {
         let inode = self.texts.get(&id)?.inode;
-        let others = self.inodes.iter().filter(|(identity, other)| {
-            other.text == Some(id) && other.view != View::Torn && Some(**identity) != inode
+        let files = self.carriers.range((id, NOWHERE)..=(id, (u64::MAX, u64::MAX)));
+        let others = files.filter_map(|(_, identity)| {
+            let other = self.inodes.get(identity)?;
+            let is_other = other.view != View::Torn && Some(*identity) != inode;
+            is_other.then(|| (other.seen.is_packed(), *identity))
         });
-        others.map(|(identity, other)| (other.seen.is_packed(), *identity)).min().map(|it| it.1)
+        others.min().map(|(_, identity)| identity)
     }
 
-    /// `bytes` were read at `from`, and after that the file began with `head` and had `size` bytes.
-    /// The order matters: a head that fits after the read proves what was read. An unfinished line
-    /// may be read again with more behind it.
+    /// `bytes` were read at `from`; after that, the file had `size` bytes and this `head`. In this
+    /// order, a head that fits proves what was read. An unfinished line may be read again.
     pub fn has_read(&mut self, id: FileId, from: u64, bytes: u64, size: u64, head: &[u8]) -> Step {
         let Some(text) = self.texts.get_mut(&id) else { return Step::AtEnd };
         let end = text.read.max(from + bytes);

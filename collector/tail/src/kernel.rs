@@ -1,10 +1,11 @@
-//! How far the kernel's log is read: the boot, and the number of the next record; a state machine.
+//! How far the kernel's log is read: the boot's id and the next record's number. A state machine
+//! without clock and I/O.
 //!
-//! Whoever opens the log gets its oldest record first. What was sent before is passed by; a number
-//! that is missing is a record that was overwritten, and counted. No clock, no I/O.
+//! Reading begins with the oldest record. Records on record are skipped. A missing number is a
+//! record overwritten unread, and counted.
 //!
-//! Limits: what a boot wrote after it was last read, and what was overwritten before the first
-//! start, can't be counted: nobody knows the numbers.
+//! Limits: what an earlier boot wrote after the last read, and what was overwritten before the
+//! first start, has no known number and isn't counted.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +19,7 @@ const NAME: &str = "millrace-kernel-position";
 pub struct KernelPosition {
     /// The boot's id.
     pub boot: String,
-    /// The number of the first record that isn't on record.
+    /// The number of the first record not on record.
     pub next: u64,
 }
 
@@ -26,8 +27,7 @@ impl KernelPosition {
     /// The position as a document.
     #[must_use]
     pub fn document(&self) -> Vec<u8> {
-        // Text and a number can always be written.
-        seal(NAME, &serde_json::to_vec(self).unwrap_or_default())
+        seal(NAME, self)
     }
 
     fn read(document: &[u8]) -> Result<Self, CheckpointError> {
@@ -35,16 +35,16 @@ impl KernelPosition {
     }
 }
 
-/// What is done since the position couldn't be read.
+/// What happens when the position can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KernelResort {
-    /// The one before is used.
+    /// The previous document is used.
     #[error(
         "the position in the kernel's log can't be read: {0}; the one written before it is used: \
          what was read since is sent again, nothing is skipped"
     )]
     Previous(CheckpointError),
-    /// There is none that can be read.
+    /// No document can be read.
     #[error(
         "the position in the kernel's log can't be read: {0}; no earlier one can be either: \
          reading begins with the oldest record that the kernel has: what was sent before is sent \
@@ -53,8 +53,7 @@ pub enum KernelResort {
     Oldest(CheckpointError),
 }
 
-/// Reads the present document and the one before it, as far as they are there. Says what was wrong
-/// if the present one can't be used.
+/// Reads the newest document that is whole, and says what was wrong with the present one.
 #[must_use]
 pub fn recall_kernel(
     present: Option<&[u8]>,
@@ -75,18 +74,18 @@ pub enum Begins {
     Oldest,
     /// With this number.
     At(u64),
-    /// With the oldest record of another boot than the one on record.
+    /// With the oldest record: the recorded boot is another.
     AnotherBoot,
 }
 
 /// What a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Met {
-    /// It is on record, or was read already.
+    /// On record, or read before.
     Known,
-    /// It is to be taken. So many before it were overwritten unread.
+    /// To be taken.
     New {
-        /// How many.
+        /// Records before it that were overwritten unread.
         lost: u64,
     },
 }
@@ -95,14 +94,14 @@ pub enum Met {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelLog {
     boot: String,
-    /// The number that follows the last record that was taken. None until there is one.
+    /// The number after the last record taken. None before the first.
     next: Option<u64>,
-    /// Records are passed by until there is one that wasn't read.
+    /// Records are skipped until one wasn't read.
     is_resuming: bool,
 }
 
 impl KernelLog {
-    /// Of this boot, with what is on record.
+    /// Starts in this boot, with what is on record.
     #[must_use]
     pub fn new(boot: &str, recalled: Option<KernelPosition>) -> (Self, Begins) {
         let (next, begins) = match recalled {
@@ -125,25 +124,25 @@ impl KernelLog {
             return Met::New { lost: 0 };
         };
         if self.is_resuming && sequence < next {
-            // The one before the next shows that the position is of this log.
+            // The record just before the next proves that the position is of this log.
             self.is_resuming = following != next;
             return Met::Known;
         }
         self.is_resuming = false;
-        // A number that goes back is none of the kernel's: it is taken, nothing is skipped.
+        // The kernel never goes back: such a record is taken, nothing is skipped.
         self.next = Some(following);
         Met::New { lost: sequence.saturating_sub(next) }
     }
 
-    /// A record without a number was taken: it has the next one.
+    /// A record without a number was taken. It counts as the next one.
     pub fn met_unnumbered(&mut self) {
         if !self.is_resuming {
             self.next = self.next.map(|next| next.saturating_add(1));
         }
     }
 
-    /// The log was read to its end. False if all of it lies before the position, which can't be of
-    /// this log then: everything is read from the oldest record once it is opened again.
+    /// The log was read to its end. False if all of it lies before the position, which is then of
+    /// another log: reopened, it is read from its oldest record.
     pub fn drained(&mut self) -> bool {
         if !self.is_resuming {
             return true;
@@ -152,12 +151,12 @@ impl KernelLog {
         false
     }
 
-    /// The log is opened again, which begins with its oldest record.
+    /// The log is opened again, from its oldest record.
     pub fn reopened(&mut self) {
         self.is_resuming = self.next.is_some_and(|next| next > 0);
     }
 
-    /// Behind what was taken, if anything was.
+    /// The position after what was taken.
     #[must_use]
     pub fn position(&self) -> Option<KernelPosition> {
         self.next.map(|next| KernelPosition { boot: self.boot.clone(), next })

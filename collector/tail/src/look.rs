@@ -1,7 +1,8 @@
-//! A look: what the directories show, against what is known.
+//! A look: compares what the directories show with what is known.
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use crate::inode::{Identity, Inode, Seen, View};
 use crate::judge::LOOKS_AT_END;
@@ -9,24 +10,24 @@ use crate::machine::{Action, Event, Tail};
 use crate::names::nearest;
 use crate::text::{FileId, State, Text};
 
-/// Looks after which a text on record whose file wasn't seen since the start is forgotten: 2,400
-/// looks of 250 ms are 10 minutes in which a volume may be mounted late.
+/// Looks after which a recorded text without a file is forgotten: 2,400 of 250 ms are the 10
+/// minutes in which a volume may be mounted late.
 pub(crate) const LOOKS_RECALLED: u32 = 2_400;
 
-/// A file under a name that isn't read: the name that is read from which its own is made, and
-/// whether it is younger than what is known of that.
+/// A file under a name that isn't read: the name that is read of which it derives, and whether the
+/// file is younger than what is known of that.
 struct Placed {
-    base: Option<PathBuf>,
+    base: Option<Arc<Path>>,
     young: bool,
 }
 
-/// Texts that no file has, by the file that had them, and by inode and path: a device's number may
-/// be another after the machine has started again.
-type Lost = (HashMap<Identity, Vec<FileId>>, HashMap<(u64, PathBuf), Vec<FileId>>);
+/// Texts without a file, by the file that had them, and by inode and path: a device's number may
+/// change at a boot.
+type Lost = (HashMap<Identity, Vec<FileId>>, HashMap<(u64, Arc<Path>), Vec<FileId>>);
 
 impl Tail {
-    /// Takes what all directories show. `complete` says that none of them could not be read: only
-    /// then does it mean something that a file isn't there.
+    /// Takes what all directories show. Only if `complete`, when every directory could be read, is
+    /// a file gone that isn't in `seen`.
     pub fn look(&mut self, seen: &[Seen], complete: bool) -> Vec<Action> {
         let chosen = self.one_name_each(seen);
         let held = self.held();
@@ -49,12 +50,17 @@ impl Tail {
             self.miss(&present);
             self.age();
         }
-        // Also after an incomplete look: what it didn't show counts as new, and nothing is skipped.
+        // Also after an incomplete look: what it missed counts as new, so nothing is skipped.
         self.begun.fill(true);
+        debug_assert_eq!(
+            self.carriers.len(),
+            self.inodes.values().filter(|inode| inode.text.is_some()).count(),
+            "the index of files by text"
+        );
         self.plan()
     }
 
-    /// One name of each file: a name that is read before others, the known one before others.
+    /// One name for each file: preferably one that is read, then the known one.
     fn one_name_each<'s>(&self, seen: &'s [Seen]) -> Vec<&'s Seen> {
         let mut chosen: Vec<&Seen> = Vec::with_capacity(seen.len());
         let mut at: HashMap<Identity, usize> = HashMap::with_capacity(seen.len());
@@ -73,15 +79,15 @@ impl Tail {
         chosen
     }
 
-    /// Names of which a file has a text that isn't known: others of the name, written later, don't
-    /// count as the youngest meanwhile.
-    pub(crate) fn held(&self) -> HashSet<PathBuf> {
+    /// Names with a file whose text isn't known. Later files of the name aren't its youngest known
+    /// meanwhile.
+    pub(crate) fn held(&self) -> HashSet<Arc<Path>> {
         let unsure = self.inodes.values().filter(|inode| inode.is_unsure());
-        unsure.flat_map(Inode::names).map(Path::to_owned).collect()
+        unsure.flat_map(Inode::names).cloned().collect()
     }
 
-    /// What the last look saw of a text, and was read, is the youngest known of its name.
-    pub(crate) fn verify(&mut self, held: &HashSet<PathBuf>) {
+    /// A text that is read as far as the last look saw is the youngest known of its name.
+    pub(crate) fn verify(&mut self, held: &HashSet<Arc<Path>>) {
         for (identity, inode) in &self.inodes {
             let text = inode.text.and_then(|id| self.texts.get(&id));
             let Some(text) = text.filter(|text| text.inode == Some(*identity)) else { continue };
@@ -97,14 +103,14 @@ impl Tail {
         let (mut by_identity, mut by_place) = Lost::default();
         for (id, text) in self.texts.iter().filter(|(_, text)| text.inode.is_none()) {
             by_identity.entry(text.was).or_default().push(*id);
-            by_place.entry((text.was.1, text.path.clone())).or_default().push(*id);
+            by_place.entry((text.was.1, Arc::clone(&text.path))).or_default().push(*id);
         }
         (by_identity, by_place)
     }
 
-    /// Files under names that aren't read: those that are known, or have come there by rotation and
-    /// are younger than all that is known of the name they had, or may have the text of a file that
-    /// is missing. So several rotations between two looks, or while nobody looked, are all read.
+    /// Files under names that aren't read and that matter: known ones; those that rotation made and
+    /// that are younger than what is known of the name; those that may have a lost text. So several
+    /// rotations between two looks, or while the process was off, are all read.
     fn placed(&mut self, chosen: &[&Seen], lost: &Lost) -> HashMap<Identity, Placed> {
         let is_passed = |seen: &Seen| {
             self.passed.get(&seen.identity()).is_some_and(|stamps| *stamps == seen.stamps())
@@ -129,7 +135,7 @@ impl Tail {
             let may_be_rest =
                 base.is_some() && seen.path.parent().is_some_and(|it| bereft.contains(it));
             if known.is_some() || young || may_be_rest || is_lost(lost, seen) {
-                let base = base.map(|(base, _)| base.to_owned());
+                let base = base.map(|(base, _)| Arc::clone(base));
                 placed.insert(identity, Placed { base, young });
             } else {
                 passed.insert(identity, seen.stamps());
@@ -139,11 +145,11 @@ impl Tail {
         placed
     }
 
-    /// A file that isn't known. False if there is no room for it.
+    /// Adds an unknown file. False if there is no room.
     fn meet(&mut self, seen: &Seen, lost: &Lost) -> bool {
         if self.inodes.len() >= self.settings.known_files {
             if !std::mem::replace(&mut self.said_too_many, true) {
-                self.events.push(Event::TooMany { path: seen.path.clone() });
+                self.events.push(Event::TooMany { path: seen.path.to_path_buf() });
             }
             return false;
         }
@@ -153,7 +159,7 @@ impl Tail {
         let first_start = self.begun.get(seen.source).is_some_and(|begun| !begun);
         let at_end = (seen.inside && from_end && first_start).then_some(seen.size);
         let mut inode = Inode {
-            seen: seen.clone(),
+            seen: Seen { path: self.names.shared(&seen.path), ..seen.clone() },
             base: None,
             text: None,
             claims: Vec::new(),
@@ -167,7 +173,7 @@ impl Tail {
             present: true,
         };
         let had = lost.0.get(&identity);
-        let had = had.or_else(|| lost.1.get(&(seen.inode, seen.path.clone())));
+        let had = had.or_else(|| lost.1.get(&(seen.inode, Arc::clone(&seen.path))));
         for id in had.into_iter().flatten() {
             let Some(text) = self.texts.get_mut(id).filter(|text| text.inode.is_none()) else {
                 continue;
@@ -181,12 +187,13 @@ impl Tail {
         }
         if inode.view == View::Judged {
             inode.text = inode.claims.pop();
+            self.carriers.extend(inode.text.map(|id| (id, identity)));
         }
         self.inodes.insert(identity, inode);
         true
     }
 
-    /// A file was seen.
+    /// Takes what a look shows of a known file.
     fn update(&mut self, seen: &Seen, place: Option<&Placed>, is_new: bool) {
         let identity = seen.identity();
         let Some(inode) = self.inodes.get_mut(&identity) else { return };
@@ -195,10 +202,11 @@ impl Tail {
         inode.changed |= is_new;
         inode.check = inode.changed || before;
         inode.present = true;
-        inode.seen = seen.clone();
+        let path = if moved { self.names.shared(&seen.path) } else { Arc::clone(&inode.seen.path) };
+        inode.seen = Seen { path: Arc::clone(&path), ..seen.clone() };
         if seen.inside {
-            inode.base = Some(seen.path.clone());
-            self.dirty |= self.names.meet(&seen.path, seen.source);
+            self.dirty |= self.names.meet(&path, seen.source);
+            inode.base = Some(path);
         } else if let Some(Placed { base, young }) = place {
             inode.base.clone_from(base);
             inode.young = *young;
@@ -213,12 +221,12 @@ impl Tail {
         }
         inode.unread |= is_open && inode.changed;
         if seen.inside && (inode.view == View::Doubtful || inode.unread) {
-            inode.called = Some((seen.source, seen.path.clone()));
+            inode.called = Some((seen.source, Arc::clone(&inode.seen.path)));
             self.dirty |= is_new || moved || !before;
         }
         if let Some(text) = own.as_mut().filter(|_| inode.view == View::Judged) {
             if moved {
-                text.name(seen);
+                text.name(&inode.seen);
                 self.dirty = true;
             }
             text.recalled = false;
@@ -228,23 +236,26 @@ impl Tail {
         }
     }
 
-    /// The files that a complete look didn't find.
+    /// Takes which files a complete look didn't find.
     fn miss(&mut self, present: &HashSet<Identity>) {
         let mut gone = HashSet::new();
         for (identity, inode) in &mut self.inodes {
             let was_present = std::mem::replace(&mut inode.present, present.contains(identity));
-            // It may have been written since, before it went.
+            // It may have been written before it went.
             inode.unread |= was_present && !inode.present;
             let text = inode.text.and_then(|id| self.texts.get(&id));
-            let is_open = |text: &Text| text.state == State::Open && text.inode == Some(*identity);
-            if !inode.present && !text.is_some_and(is_open) {
+            let is_open =
+                text.is_some_and(|text| text.state == State::Open && text.inode == Some(*identity));
+            if !inode.present && !is_open {
                 gone.insert(*identity);
             }
         }
         if gone.is_empty() {
             return;
         }
-        self.inodes.retain(|identity, _| !gone.contains(identity));
+        for identity in &gone {
+            self.forget_file(*identity);
+        }
         let of = |text: &Text| text.inode.is_some_and(|inode| gone.contains(&inode));
         let bereft = self.texts.iter().filter(|(_, text)| of(text)).map(|(id, _)| *id);
         for id in bereft.collect::<Vec<_>>() {
@@ -252,21 +263,17 @@ impl Tail {
         }
     }
 
-    /// Texts that no file has: each look that found none leaves less hope, if all that may have
-    /// them were judged.
+    /// Ages texts without a file, unless a file that isn't judged may have them.
     fn age(&mut self) {
         let doubtful = self.inodes.values().filter(|inode| inode.view == View::Doubtful);
-        let held: HashSet<&Path> = doubtful.flat_map(Inode::names).collect();
+        let held: HashSet<&Path> = doubtful.flat_map(Inode::names).map(|name| &**name).collect();
         let skipped = std::mem::take(&mut self.skipped_looks);
         let mut over = Vec::new();
         for (id, text) in &mut self.texts {
-            if text.inode.is_some()
-                || text.state == State::Over
-                || held.contains(text.base.as_path())
-            {
+            if text.inode.is_some() || text.state == State::Over || held.contains(&*text.base) {
                 continue;
             }
-            // Looks that were left out don't count for the last ones.
+            // Skipped looks don't count for the last ones.
             let long = text.patience_looks.saturating_sub(LOOKS_AT_END + 1);
             text.patience_looks = text.patience_looks.saturating_sub(1 + skipped.min(long));
             if text.patience_looks == 0 {
@@ -279,11 +286,11 @@ impl Tail {
             self.forget_if_over(id);
         }
         let bases = self.inodes.values().filter_map(|inode| inode.base.as_deref());
-        let used = bases.chain(self.texts.values().map(|text| text.base.as_path())).collect();
+        let used = bases.chain(self.texts.values().map(|text| &*text.base)).collect();
         self.names.forget(&used, 1 + skipped, self.settings.known_files);
     }
 
-    /// What is to be done with the files that are there.
+    /// What to do with the files that are there.
     fn plan(&mut self) -> Vec<Action> {
         let (mut rests, mut opens) = (Vec::new(), Vec::new());
         for (identity, inode) in &self.inodes {
@@ -305,10 +312,11 @@ impl Tail {
         }
         rests.sort_unstable_by_key(|(id, _)| *id);
         let mut actions = rests.into_iter().map(|(_, action)| action).collect();
-        // Files under names that are read first, compressed ones last: others may be made of them.
+        // Files under names that are read first, compressed ones last: those may be made of the
+        // others.
         opens.sort_by_cached_key(|identity| {
             let seen = self.inodes.get(identity).map(|inode| &inode.seen);
-            seen.map(|seen| (seen.is_packed(), !seen.inside, seen.path.clone()))
+            seen.map(|seen| (seen.is_packed(), !seen.inside, Arc::clone(&seen.path)))
         });
         self.make_room(&mut opens, &mut actions);
         actions.extend(opens.iter().filter_map(|identity| self.open_action(*identity)));
@@ -317,12 +325,12 @@ impl Tail {
 
     fn open_action(&self, identity: Identity) -> Option<Action> {
         let Inode { seen, .. } = self.inodes.get(&identity)?;
-        let (path, source) = (seen.path.clone(), seen.source);
+        let (path, source) = (Arc::clone(&seen.path), seen.source);
         Some(Action::Open { file: identity, path, source, packed: seen.is_packed() })
     }
 
-    /// Lets idle files be closed when more are to be opened than may be. What is to be read and has
-    /// no room is opened at a later look; what is to be judged needs none.
+    /// Closes idle files when more must be opened than may be. What has no room is opened at a
+    /// later look; what must only be judged needs none.
     fn make_room(&self, opens: &mut Vec<Identity>, actions: &mut Vec<Action>) {
         let is_known = |identity: &&Identity| {
             self.inodes.get(identity).is_some_and(|inode| {
@@ -362,10 +370,10 @@ impl Tail {
 
 fn is_lost((by_identity, by_place): &Lost, seen: &Seen) -> bool {
     by_identity.contains_key(&seen.identity())
-        || by_place.contains_key(&(seen.inode, seen.path.clone()))
+        || by_place.contains_key(&(seen.inode, Arc::clone(&seen.path)))
 }
 
-/// An open file: whether it is to be read, or has rested long enough to be finished.
+/// What to do with an open file: read it, finish it after a rest, or nothing.
 fn rest(id: FileId, text: &mut Text, inode: &Inode) -> Option<Action> {
     let at_end = text.unread_bytes() == 0;
     if at_end {

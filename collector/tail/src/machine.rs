@@ -1,7 +1,8 @@
-//! The state machine of all files: what was observed comes in, what to do comes out.
+//! The state machine of all files: observations in, actions out.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::checkpoint::{self, Recalled};
 use crate::inode::{Identity, Inode, View};
@@ -11,52 +12,51 @@ use crate::names::Names;
 use crate::position::Position;
 use crate::text::{FileId, State, Text, Ticket};
 
-/// Some files that are read by the same rules.
+/// Files that are read by the same rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// What it is called on record: a source of another name is new, and its files unknown.
+    /// Its name on record. A source with another name is new, and its files are unknown.
     pub name: String,
-    /// Whether files that are there at its first start are read from their end.
+    /// Whether files that exist at its first start are read from their end.
     pub from_end: bool,
 }
 
-/// What a [`Tail`] goes by.
+/// The settings of a [`Tail`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The sources; files name them by index.
     pub sources: Vec<Source>,
     /// The most files that are open at once.
     pub open_files: usize,
-    /// The most files that are known at once; the others aren't read.
+    /// The most files that are known at once. Others aren't read.
     pub known_files: usize,
 }
 
-/// What is to be done.
+/// What to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Open this path, then say so with [`Tail::opened`], [`Tail::not_opened`] or [`Tail::torn`].
+    /// Open this path, then call [`Tail::opened`], [`Tail::not_opened`] or [`Tail::torn`].
     Open {
-        /// The file that is meant.
+        /// The file that should be there.
         file: Identity,
         /// Where it was seen.
-        path: PathBuf,
+        path: Arc<Path>,
         /// Its source's index.
         source: usize,
-        /// Whether it is compressed: size and head are then those of its text.
+        /// Whether it is compressed. Size and head are then those of its text.
         packed: bool,
     },
-    /// The open file may have more: read from where it was left, and say what came of it with
-    /// [`Tail::has_read`], until that is its end.
+    /// The open file may have more: read on, and call [`Tail::has_read`] each time, to its end.
     Read {
         /// Its text.
         file: FileId,
     },
-    /// Close the open file, and say from where it is continued with [`Tail::closed`].
+    /// Close the open file, and call [`Tail::closed`] with where to continue.
     Close {
         /// Its text.
         file: FileId,
     },
-    /// The open file ends here: take its last, unfinished line as it is, then as [`Action::Close`].
+    /// The open file has ended: take its unfinished last line as it is, then as [`Action::Close`].
     Finish {
         /// Its text.
         file: FileId,
@@ -69,23 +69,23 @@ impl Action {
     }
 }
 
-/// Something that users want to know.
+/// What users should know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A file begins again at 0: it was truncated, or its inode is another file's now. What was
-    /// there before may be in a copy; if none is found, [`Event::Gone`] follows.
+    /// A file begins again at 0: truncated, or a new file with the same inode. The former content
+    /// may be in a copy; if none appears, [`Event::Gone`] follows.
     BeganAgain {
         /// Where it was seen.
         path: PathBuf,
     },
-    /// A file went, or what was in it, before it was read.
+    /// A file or its content went before it was read.
     Gone {
         /// Where it was seen last.
         path: PathBuf,
-        /// What was known to be in it and wasn't read.
+        /// Bytes that were seen and not read.
         lost_bytes: u64,
     },
-    /// More files are there than may be known. Said once until there is room again.
+    /// There are more files than may be known. Told once until there is room again.
     TooMany {
         /// The first that isn't read.
         path: PathBuf,
@@ -95,24 +95,24 @@ pub enum Event {
 /// What an opened file has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opened {
-    /// This text: read it from here.
+    /// This text, to be read from here.
     From(FileId, Position),
-    /// The same of a text whose first reading begins at its end. If no line begins there, say so
-    /// with [`Tail::begins_within_line`].
+    /// The same, but its first reading begins at its end. If no line begins there, call
+    /// [`Tail::begins_within_line`].
     FromEnd(FileId, Position),
-    /// Nothing to be read now: close it.
+    /// Nothing to read now: close it.
     Unread,
 }
 
 /// What follows a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// There may be more: read on when the others had their turn.
+    /// There may be more: read on after the others' turn.
     On,
     /// That was all for now. An [`Action::Read`] follows when there is more.
     AtEnd,
-    /// What was read now isn't the text that was begun, but this one: leave it out, take the
-    /// unfinished line before it as it is, as the last of the former, and read from 0.
+    /// These bytes belong to another text, this one. Drop them, take the former's unfinished line
+    /// as its last one, and read from 0.
     BeginAgain(FileId),
 }
 
@@ -123,7 +123,7 @@ pub struct Totals {
     pub files: u64,
     /// Files that are open.
     pub open: u64,
-    /// Bytes that are there and aren't acknowledged.
+    /// Bytes that are there and not acknowledged.
     pub behind_bytes: u64,
 }
 
@@ -131,26 +131,28 @@ pub struct Totals {
 #[derive(Debug)]
 pub struct Tail {
     pub(crate) settings: Settings,
-    pub(crate) texts: HashMap<FileId, Text>,
+    /// Boxed, as a table has half as many places again.
+    pub(crate) texts: HashMap<FileId, Box<Text>>,
     pub(crate) inodes: HashMap<Identity, Inode>,
+    /// Which files have a text: an index of their `text`.
+    pub(crate) carriers: BTreeSet<(FileId, Identity)>,
     pub(crate) names: Names,
-    /// Files beside those that are read that are of no concern until they change, with size and
-    /// stamp.
+    /// Files under other names that don't matter until they change, with size and stamp.
     pub(crate) passed: HashMap<Identity, (u64, u64)>,
-    /// Sources whose files that aren't known have appeared since.
+    /// Sources whose first look is over: their unknown files are new.
     pub(crate) begun: Vec<bool>,
     pub(crate) events: Vec<Event>,
     /// Texts that are open.
     pub(crate) open: usize,
     pub(crate) said_too_many: bool,
-    /// Looks that were left out since the last one that counted.
+    /// Looks skipped since the last one that counted.
     pub(crate) skipped_looks: u32,
     pub(crate) dirty: bool,
     next: u64,
 }
 
 impl Tail {
-    /// Begins with what is on record.
+    /// Starts with what is on record.
     #[must_use]
     pub fn new(settings: Settings, recalled: Recalled) -> Self {
         let sources: Vec<String> = settings.sources.iter().map(|one| one.name.clone()).collect();
@@ -159,6 +161,7 @@ impl Tail {
             settings,
             texts: HashMap::new(),
             inodes: HashMap::new(),
+            carriers: BTreeSet::new(),
             names: Names::default(),
             passed: HashMap::new(),
             begun,
@@ -172,7 +175,7 @@ impl Tail {
         let index = |name: &str| sources.iter().position(|one| one == name);
         for text in recalled.into_texts(index, &mut tail.names) {
             let id = tail.next_id();
-            tail.texts.insert(id, text);
+            tail.texts.insert(id, Box::new(text));
         }
         tail
     }
@@ -183,7 +186,7 @@ impl Tail {
         id
     }
 
-    /// A text's first reading begins within a line: what is left of that isn't read. From where to
+    /// A text's first reading begins within a line, whose rest isn't read. Returns from where to
     /// read.
     pub fn begins_within_line(&mut self, id: FileId) -> Position {
         let Some(text) = self.texts.get_mut(&id) else { return Position::default() };
@@ -192,20 +195,24 @@ impl Tail {
         text.taken
     }
 
-    /// A file could not be opened: it is tried again at the next look that sees it.
+    /// A file could not be opened. The next look that sees it tries again.
     pub fn not_opened(&mut self, file: Identity) {
         if let Some(inode) = self.inodes.get_mut(&file) {
             inode.view = View::Doubtful;
         }
     }
 
-    /// Nothing can be read of a compressed file: it is torn, damaged, or not whole yet. It is tried
+    /// Nothing can be read of a compressed file: torn, damaged, or not complete yet. It is tried
     /// again when it has changed.
     pub fn torn(&mut self, file: Identity) {
         let Some(inode) = self.inodes.get_mut(&file) else { return };
         inode.view = View::Torn;
-        // What it was believed to have may be in another.
-        let had = std::mem::take(&mut inode.claims).into_iter().chain(inode.text.take());
+        // Another file may have its text.
+        let text = inode.text.take();
+        let had = std::mem::take(&mut inode.claims).into_iter().chain(text);
+        if let Some(id) = text {
+            self.carriers.remove(&(id, file));
+        }
         for id in had.collect::<Vec<_>>() {
             let text = self.texts.get(&id).filter(|text| text.inode == Some(file));
             if let Some(recalled) = text.map(|text| text.recalled) {
@@ -214,8 +221,8 @@ impl Tail {
         }
     }
 
-    /// A compressed file, which was closed, can't be read further: it is tried again when it has
-    /// changed, if no other has the text.
+    /// A compressed file, now closed, can't be read further. It is tried again when it has changed,
+    /// unless another file has the text.
     pub fn damaged(&mut self, id: FileId) {
         let file = self.texts.get(&id).and_then(|text| text.inode);
         let Some(inode) = file.and_then(|file| self.inodes.get_mut(&file)) else { return };
@@ -235,20 +242,20 @@ impl Tail {
         }
     }
 
-    /// A request was closed that has all records of this text before `position`. Positions of one
-    /// text grow.
+    /// A request with all records of this text before `position` was closed. Positions of a text
+    /// grow.
     pub fn sent(&mut self, id: FileId, position: Position) -> Option<Ticket> {
         self.texts.get_mut(&id).map(|text| text.send(id, position))
     }
 
-    /// The records up to a ticket's position are safe.
+    /// The records up to this ticket's position are safe.
     pub fn acknowledge(&mut self, ticket: Ticket) {
         let Some(text) = self.texts.get_mut(&ticket.file) else { return };
         self.dirty |= text.acknowledge(ticket);
         self.forget_if_over(ticket.file);
     }
 
-    /// The text of a compressed file was read to its end, which is whole. It is to be closed.
+    /// The text of a compressed file was read to its end. It will be closed.
     pub fn ended(&mut self, id: FileId) {
         let Some(text) = self.texts.get_mut(&id) else { return };
         let inode = text.inode.and_then(|identity| self.inodes.get(&identity));
@@ -258,7 +265,7 @@ impl Tail {
         }
     }
 
-    /// A text was closed; all its records before `position` are in requests.
+    /// A text was closed. All its records before `position` are in requests.
     pub fn closed(&mut self, id: FileId, position: Position) {
         let Some(text) = self.texts.get_mut(&id) else { return };
         if text.state == State::Open {
@@ -271,7 +278,7 @@ impl Tail {
         if !inode.seen.is_packed() {
             text.end = Some(position.offset);
         }
-        self.inodes.remove(&identity);
+        self.forget_file(identity);
         self.release(id, LOOKS_AT_END);
         if let Some(text) = self.texts.get_mut(&id).filter(|text| text.inode.is_none()) {
             text.state = State::Over;
@@ -280,19 +287,28 @@ impl Tail {
         }
     }
 
-    /// Says what is lost of a text that is over. Once.
+    /// A file is gone, or doesn't matter.
+    pub(crate) fn forget_file(&mut self, identity: Identity) -> Option<Inode> {
+        let inode = self.inodes.remove(&identity)?;
+        if let Some(id) = inode.text {
+            self.carriers.remove(&(id, identity));
+        }
+        Some(inode)
+    }
+
+    /// Reports what is lost of a text that is over, once.
     pub(crate) fn say_lost(&mut self, id: FileId) {
         let Some(text) = self.texts.get_mut(&id) else { return };
         let lost_bytes = text.unread_bytes();
         if lost_bytes > 0 || text.recalled && !text.is_ended() {
-            self.events.push(Event::Gone { path: text.path.clone(), lost_bytes });
+            self.events.push(Event::Gone { path: text.path.to_path_buf(), lost_bytes });
         }
         text.size = text.read;
     }
 
     pub(crate) fn forget_if_over(&mut self, id: FileId) {
-        let is_done = |text: &Text| text.state == State::Over && text.is_safe();
-        if self.texts.get(&id).is_some_and(is_done) {
+        let text = self.texts.get(&id);
+        if text.is_some_and(|text| text.state == State::Over && text.is_safe()) {
             self.texts.remove(&id);
             self.dirty = true;
         }
@@ -301,7 +317,7 @@ impl Tail {
     /// Where a text's file was seen last.
     #[must_use]
     pub fn path(&self, id: FileId) -> Option<&Path> {
-        self.texts.get(&id).map(|text| text.path.as_path())
+        self.texts.get(&id).map(|text| &*text.path)
     }
 
     /// What happened since the last call.
@@ -320,22 +336,22 @@ impl Tail {
         totals
     }
 
-    /// The committed offset of each text that is known, by path.
+    /// The committed offset of each known text, by path.
     #[must_use]
     pub fn positions(&self) -> Vec<(&Path, u64)> {
         let mut positions: Vec<_> =
-            self.texts.values().map(|text| (text.path.as_path(), text.committed.offset)).collect();
+            self.texts.values().map(|text| (&*text.path, text.committed.offset)).collect();
         positions.sort_unstable();
         positions
     }
 
-    /// The document to keep if it is another than the last one asked for.
+    /// The document to write, if it changed since the last call.
     pub fn changed_checkpoint(&mut self) -> Option<Vec<u8>> {
         self.verify(&self.held());
         std::mem::take(&mut self.dirty).then(|| checkpoint::write(self))
     }
 
-    /// The last document couldn't be kept: asks for it again.
+    /// The last document couldn't be written: the next call returns one.
     pub fn checkpoint_failed(&mut self) {
         self.dirty = true;
     }

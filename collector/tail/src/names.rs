@@ -1,48 +1,54 @@
-//! Names that are read, and the names that rotation makes of them.
+//! Names that are read, and names that rotation makes of them.
 //!
-//! A name stays known for a while when no file has it: what is rotated meanwhile is told by it. Its
-//! stamp is that of the youngest text known to be read: a file beside it that is older, and like no
-//! known text, was there before and isn't read.
+//! A name stays known for a while without a file, so that what is rotated meanwhile is recognised.
+//! Its stamp is that of the youngest text known to be read. An older file beside it with an unknown
+//! text was there before, and isn't read.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// Looks for which a name that no file has stays known: 2,400 of 250 ms are 10 minutes.
+/// Looks for which a name without a file stays known: 2,400 of 250 ms are 10 minutes.
 const LOOKS_KNOWN: u32 = 2_400;
 
 /// The ending of a compressed file that is read.
 const PACKED: &str = "gz";
 
-/// Endings of files that aren't text. Compressed files that are read are judged without theirs.
+/// Endings of files that aren't text. `.gz` is removed before a name is compared.
 const NO_TEXT: [&str; 7] = [PACKED, "zst", "bz2", "xz", "lz4", "zip", "tmp"];
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Name {
     pub(crate) source: usize,
-    /// When the youngest text of this name that was read had been written.
+    /// The stamp of the youngest text of this name that was read.
     pub(crate) stamp: u64,
     unseen_looks: u32,
 }
 
 /// All names that are read.
 #[derive(Debug, Default)]
-pub(crate) struct Names(HashMap<PathBuf, Name>);
+pub(crate) struct Names(HashMap<Arc<Path>, Name>);
 
-/// Names by directory.
-pub(crate) type Folders<'n> = HashMap<&'n Path, Vec<(&'n Path, u64)>>;
+/// Names and stamps by directory.
+pub(crate) type Folders<'n> = HashMap<&'n Path, Vec<(&'n Arc<Path>, u64)>>;
 
 impl Names {
-    /// A file has this name. Whether the name is new.
-    pub(crate) fn meet(&mut self, path: &Path, source: usize) -> bool {
+    /// Adds a name. Whether it is new.
+    pub(crate) fn meet(&mut self, path: &Arc<Path>, source: usize) -> bool {
         if self.0.contains_key(path) {
             return false;
         }
-        self.0.insert(path.to_owned(), Name { source, stamp: 0, unseen_looks: 0 });
+        self.0.insert(Arc::clone(path), Name { source, stamp: 0, unseen_looks: 0 });
         true
     }
 
-    /// Texts of this name that were written by then are known. Whether that is news.
+    /// The same path, shared with the name if it is known.
+    pub(crate) fn shared(&self, path: &Arc<Path>) -> Arc<Path> {
+        Arc::clone(self.0.get_key_value(path).map_or(path, |(known, _)| known))
+    }
+
+    /// Texts of this name up to this stamp are known. Whether that is news.
     pub(crate) fn advance(&mut self, path: &Path, stamp: u64) -> bool {
         let older = self.0.get_mut(path).filter(|name| name.stamp < stamp);
         older.map(|name| name.stamp = stamp).is_some()
@@ -52,19 +58,18 @@ impl Names {
         self.0.get(path).map_or(0, |name| name.stamp)
     }
 
-    /// `looks` are over: forgets names that have no text for long, and at once if there are more
-    /// than `limit`.
+    /// Forgets names that had no text for long, or at once beyond `limit`. `looks` have passed.
     pub(crate) fn forget(&mut self, used: &HashSet<&Path>, looks: u32, limit: usize) {
         let patience = if self.0.len() > limit { 0 } else { LOOKS_KNOWN };
         self.0.retain(|path, name| {
             let unseen = name.unseen_looks.saturating_add(looks);
-            name.unseen_looks = if used.contains(path.as_path()) { 0 } else { unseen };
+            name.unseen_looks = if used.contains(&**path) { 0 } else { unseen };
             name.unseen_looks <= patience
         });
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Path, Name)> {
-        self.0.iter().map(|(path, name)| (path.as_path(), *name))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<Path>, Name)> {
+        self.0.iter().map(|(path, name)| (path, *name))
     }
 
     pub(crate) fn by_folder(&self) -> Folders<'_> {
@@ -78,19 +83,19 @@ impl Names {
     }
 }
 
-/// Whether a file of this name is taken for a compressed one.
+/// Whether this is the name of a compressed file.
 pub(crate) fn is_packed(path: &Path) -> bool {
     path.extension() == Some(OsStr::new(PACKED))
 }
 
-/// The name that a file had before it was compressed, if it was.
+/// The name before compression.
 pub(crate) fn unpacked(path: &Path) -> PathBuf {
     if is_packed(path) { path.with_extension("") } else { path.to_owned() }
 }
 
-/// The name of which rotation made `path`, with its stamp: if there are several, one that is the
-/// beginning of it (`app.log` of `app.log.1`), the shortest of those, or else the longest.
-pub(crate) fn nearest<'n>(folders: &Folders<'n>, path: &Path) -> Option<(&'n Path, u64)> {
+/// The name of which rotation made `path`, with its stamp: the shortest that `path` begins with
+/// (`app.log` of `app.log.1`), else the longest that fits.
+pub(crate) fn nearest<'n>(folders: &Folders<'n>, path: &Path) -> Option<(&'n Arc<Path>, u64)> {
     let name = unpacked(path);
     let names = folders.get(name.parent()?)?;
     if is_no_text(&name) {
@@ -110,8 +115,8 @@ pub(crate) fn nearest<'n>(folders: &Folders<'n>, path: &Path) -> Option<(&'n Pat
         .copied()
 }
 
-/// Whether `path` is `base` or a name that rotation makes of it: the same directory, the base's
-/// name up to its last dot, then a dot, a dash, an underscore or a digit.
+/// Whether `path` is `base` or a rotated name of it: in the same directory, `base` up to its last
+/// dot, then a dot, a dash, an underscore or a digit.
 pub(crate) fn is_kin(base: &Path, path: &Path) -> bool {
     if base == path {
         return true;

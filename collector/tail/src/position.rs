@@ -1,14 +1,14 @@
-//! How far a file is in records: an offset, and what behind it is in records already.
+//! How far a file is in records: an offset, and which lines behind it are in records already.
 
 use serde::{Deserialize, Serialize};
 
-/// Streams whose lines may lie mixed in one file: a container's two, and lines that are of neither.
+/// Streams that may be mixed in one file: a container's two, and lines of neither.
 pub const STREAMS: usize = 3;
 
 /// From where a file is read on.
 ///
-/// A record of one stream may begin before, and end behind, records of another. An offset alone
-/// would repeat the other's, and without their beginning.
+/// Records of different streams overlap. An offset alone would repeat the other stream's records,
+/// without their beginning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Position {
     /// The start of the first line that isn't in a record.
@@ -18,19 +18,19 @@ pub struct Position {
 }
 
 impl Position {
-    /// Where all that is before `offset` is in records, and nothing behind it.
+    /// Everything before `offset` is in records, nothing behind it.
     #[must_use]
     pub const fn at(offset: u64) -> Self {
         Self { offset, written: [offset; STREAMS] }
     }
 
-    /// Where a line goes on at `offset` that isn't read.
+    /// A line goes on at `offset`, and its rest isn't read.
     #[must_use]
     pub const fn within_line(offset: u64) -> Self {
         Self { offset, written: [offset + 1; STREAMS] }
     }
 
-    /// As it stands in a document, which leaves out what follows from the offset.
+    /// For a document, which leaves out what follows from the offset.
     pub(crate) fn noted(self) -> Noted {
         let written = (self != Self::at(self.offset)).then_some(self.written);
         Noted { offset: self.offset, written }
@@ -42,7 +42,7 @@ impl Position {
 pub(crate) struct Noted {
     #[serde(rename = "o")]
     offset: u64,
-    /// Releases that don't know it read on from the offset, which loses nothing.
+    /// Releases without it read on from the offset, which loses nothing.
     #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
     written: Option<[u64; STREAMS]>,
 }

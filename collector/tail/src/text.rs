@@ -1,18 +1,19 @@
-//! A text: what a file says from its beginning to its end or truncation, and how far it is read.
+//! A text: a file's content from its beginning to its end or truncation, and how far it is read.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::Path;
+use std::sync::Arc;
 
 use crate::fingerprint::Fingerprint;
 use crate::inode::{Identity, Seen};
 use crate::position::Position;
 
-/// A text's number in this process. Never used twice.
+/// A text's number in this process, never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub(crate) u64);
 
-/// A range of a text that was sent and isn't acknowledged. Give it back with
-/// [`crate::Tail::acknowledge`] once the records in it are safe.
+/// A range of a text that was sent and isn't acknowledged. Call [`crate::Tail::acknowledge`] with
+/// it once its records are safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a range that is never acknowledged is read again after a restart"]
 pub struct Ticket {
@@ -20,16 +21,16 @@ pub struct Ticket {
     number: u64,
 }
 
-/// The identity of a file that is gone and whose inode another file has: no file's.
+/// No file's identity: that of a file whose inode another one has.
 pub(crate) const NOWHERE: Identity = (0, 0);
 
 /// Whether a text is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Not open; `taken` is where it is continued.
+    /// Not open. `taken` is where it continues.
     Closed,
     Open,
-    /// No file has it any more, and none is looked for: it waits for acknowledgements.
+    /// It has no file and waits for none, only for acknowledgements.
     Over,
 }
 
@@ -44,45 +45,45 @@ struct Flight {
 #[derive(Debug)]
 pub(crate) struct Text {
     pub(crate) source: usize,
-    /// The name under which its file was judged last.
-    pub(crate) path: PathBuf,
-    /// The last name of it that is read: what rotated names are derived from.
-    pub(crate) base: PathBuf,
+    /// Its file's name when that was judged last.
+    pub(crate) path: Arc<Path>,
+    /// Its last name that is read. Rotated names derive from it.
+    pub(crate) base: Arc<Path>,
     pub(crate) fingerprint: Fingerprint,
-    /// Everything before it is acknowledged.
+    /// Everything before this is acknowledged.
     pub(crate) committed: Position,
-    /// Everything before it was read.
+    /// Everything before this was read.
     pub(crate) read: u64,
-    /// Everything before it is in records. A closed text is read on from here.
+    /// Everything before this is in records. A closed text continues here.
     pub(crate) taken: Position,
-    /// As the last look or read found it.
+    /// Its bytes, by the last look or read.
     pub(crate) size: u64,
-    /// Its length, once it was read to its end: of a compressed file, and of one that is gone.
+    /// Its length, once it was read to its end: of a compressed file, or one that is gone.
     pub(crate) end: Option<u64>,
     pub(crate) state: State,
-    /// Not read yet, and to be read from its end.
+    /// Its first reading begins at its end.
     pub(crate) at_end: bool,
-    /// The file that it is read from. Of a closed text this is a guess until that is judged.
+    /// The file it is read from. For a closed text, a guess until that is judged.
     pub(crate) inode: Option<Identity>,
-    /// The file that had it last, by which it is found again.
+    /// The file that had it last, to find it again.
     pub(crate) was: Identity,
-    /// Size and stamp of the compressed file that had it, on record: unchanged, it isn't opened.
+    /// Size and stamp of its compressed file on record. Unchanged, that isn't opened.
     pub(crate) packed: Option<(u64, u64)>,
-    /// Looks left in which a file that has it is looked for.
+    /// Looks left to find a file that has it.
     pub(crate) patience_looks: u32,
-    /// Known from positions, and not seen since.
+    /// Known from disk, and not seen since.
     pub(crate) recalled: bool,
-    /// Looks in which the open file had nothing more.
+    /// Looks in which the open file had no more.
     pub(crate) looks_at_end: u32,
     flights: VecDeque<Flight>,
     next_number: u64,
 }
 
 impl Text {
-    pub(crate) fn new(source: usize, path: PathBuf, was: Identity, from: Position) -> Self {
+    pub(crate) fn new(source: usize, path: Arc<Path>, was: Identity, from: Position) -> Self {
         Self {
             source,
-            base: path.clone(),
+            base: Arc::clone(&path),
             path,
             fingerprint: Fingerprint::default(),
             committed: from,
@@ -103,16 +104,16 @@ impl Text {
         }
     }
 
-    /// Its file was found under this name.
+    /// Its file has this name.
     pub(crate) fn name(&mut self, seen: &Seen) {
-        self.path.clone_from(&seen.path);
+        self.path = Arc::clone(&seen.path);
         if seen.inside {
-            self.base.clone_from(&seen.path);
+            self.base = Arc::clone(&seen.path);
             self.source = seen.source;
         }
     }
 
-    /// Whether nothing is known of what it says.
+    /// Whether nothing of its content is known.
     pub(crate) fn is_blank(&self) -> bool {
         self.fingerprint.covered_bytes() == 0
     }
@@ -122,17 +123,17 @@ impl Text {
         !self.is_blank() && self.fingerprint.fits(head)
     }
 
-    /// What is known to be there and wasn't read.
+    /// Bytes seen and not read.
     pub(crate) fn unread_bytes(&self) -> u64 {
         if self.is_ended() { 0 } else { self.size.saturating_sub(self.read) }
     }
 
-    /// What is known to be there and isn't acknowledged.
+    /// Bytes seen and not acknowledged.
     pub(crate) fn behind_bytes(&self) -> u64 {
         self.size.saturating_sub(self.committed.offset)
     }
 
-    /// Whether it is known to be read to its end.
+    /// Whether it was read to its end.
     pub(crate) fn is_ended(&self) -> bool {
         self.end.is_some_and(|end| self.taken.offset >= end)
     }
@@ -145,6 +146,10 @@ impl Text {
     pub(crate) fn send(&mut self, file: FileId, up_to: Position) -> Ticket {
         let number = self.next_number;
         self.next_number += 1;
+        if self.flights.is_empty() {
+            // Most texts have one, and thousands may have it at once.
+            self.flights.reserve_exact(1);
+        }
         self.flights.push_back(Flight { number, up_to, done: false });
         Ticket { file, number }
     }
@@ -160,6 +165,9 @@ impl Text {
             if let Some(flight) = self.flights.pop_front() {
                 self.committed = flight.up_to;
             }
+        }
+        if self.flights.is_empty() {
+            self.flights = VecDeque::new();
         }
         self.committed != before
     }

@@ -121,6 +121,10 @@ pub struct FilesReceiver {
     /// Where to begin files that existed before this pool first read: Beginning or End.
     #[serde(default)]
     pub start_at: StartAt,
+    /// How the files' bytes are text: utf-8, utf-16le, utf-16be or latin-1 (ISO 8859-1). A byte
+    /// order mark decides the order of UTF-16's bytes.
+    #[serde(default)]
+    pub encoding: Encoding,
     /// Lines that are one record together. Default: each line is a record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multiline: Option<Multiline>,
@@ -236,6 +240,24 @@ pub enum StartAt {
     Beginning,
     /// With what is written from then on; files that appear later are read from their first byte.
     End,
+}
+
+/// How a file's bytes are text.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Encoding {
+    /// UTF-8.
+    #[default]
+    #[serde(rename = "utf-8")]
+    Utf8,
+    /// UTF-16, low bytes first.
+    #[serde(rename = "utf-16le")]
+    Utf16Le,
+    /// UTF-16, high bytes first.
+    #[serde(rename = "utf-16be")]
+    Utf16Be,
+    /// ISO 8859-1.
+    #[serde(rename = "latin-1")]
+    Latin1,
 }
 
 impl Receivers {

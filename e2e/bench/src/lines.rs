@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use cpu_time::ThreadTime;
 use millrace_lines::{
-    Container, Form, Multiline, Parse, Reader, Request, Roles, Source, TimeFormat,
+    Container, Encoding, Form, Multiline, Parse, Reader, Request, Roles, Source, TimeFormat,
 };
 use serde_json::json;
 
@@ -52,7 +52,8 @@ pub(crate) fn run(size: Size) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     for (name, container, multiline, parse, make) in files {
         let file = made(make);
-        let form = Arc::new(Form { container, multiline, parse, max_record_bytes: RECORD_BYTES });
+        let (encoding, max_record_bytes) = (Encoding::Utf8, RECORD_BYTES);
+        let form = Arc::new(Form { container, encoding, multiline, parse, max_record_bytes });
         let mut best = Duration::MAX;
         let mut records = 0;
         for _ in 0..rounds {

@@ -3,13 +3,13 @@
 //! record of the kernel's log: one record, whatever they are.
 //!
 //! The first byte of an input chooses the form (its high half the parser), the second one the limit,
-//! the third one the length of the pieces; the rest is the file.
+//! the third one the length of the pieces (its highest bits the encoding); the rest is the file.
 
 use std::sync::{Arc, LazyLock};
 
 use millrace_lines::{
-    Container, End, Form, KernelMoment, KernelRecord, KernelWriter, Multiline, Parse, Reader,
-    Request, Resume, Roles, Source, TimeFormat,
+    Container, Encoding, End, Form, KernelMoment, KernelRecord, KernelWriter, Multiline, Parse,
+    Reader, Request, Resume, Roles, Source, TimeFormat,
 };
 use millrace_wire::Signal;
 use millrace_wire::limits::Limits;
@@ -44,8 +44,10 @@ const NOW: u64 = 1;
 pub fn file(data: &[u8]) {
     let &[control, limit, piece, ref file @ ..] = data else { return };
     let containers = [Container::None, Container::Cri, Container::DockerJson, Container::Detect];
+    let encodings = [Encoding::Utf8, Encoding::Utf16Le, Encoding::Utf16Be, Encoding::Latin1];
     let form = Arc::new(Form {
         container: containers[usize::from(control) % 4],
+        encoding: encodings[usize::from(piece >> 6)],
         multiline: [None, START.clone(), Some(Multiline::Indented)][usize::from(control >> 2) % 3]
             .clone(),
         parse: PARSERS[usize::from(control >> 4) % PARSERS.len()].clone(),
@@ -63,7 +65,7 @@ pub fn file(data: &[u8]) {
     assert_eq!(once.take_counts(), pieces.take_counts());
     // One of the places where it could have been lost.
     if let Some((from, before)) = lost.get(usize::from(limit) % lost.len().max(1)) {
-        let mut resumed = Reader::resumed(form, *from);
+        let mut resumed = Reader::resumed(form, *from).of_file(file);
         let rest = read(&mut resumed, &source, file, file.len().max(1), None);
         assert_eq!([&whole[..*before], &rest[..]].concat(), whole);
     }

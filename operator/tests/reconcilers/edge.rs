@@ -167,7 +167,8 @@ async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
     wanted["spec"]["receivers"] = json!({
         "containers": {"startAt": "End", "parse": {"format": "JSON", "body": ["text"],
             "timestamp": {"fields": ["ts"], "format": "UnixMillis"}}},
-        "files": [{"include": ["/var/log/a/*.log"], "multiline": {"indented": true},
+        "files": [{"include": ["/var/log/a/*.log"], "encoding": "utf-16le",
+            "multiline": {"indented": true},
             "parse": {"format": "Regex", "pattern": "^(?P<level>[A-Z]+)"}}]});
     world.server.put(POOL, wanted);
     let daemon_set = DEPLOYMENT.replace("deployments", "daemonsets");
@@ -198,6 +199,7 @@ async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
     };
     assert_eq!(logs.files[0].parse, expected);
     assert_eq!(logs.files[0].include, ["/var/log/a/*.log"]);
+    assert_eq!(logs.files[0].encoding, millrace_config::Encoding::Utf16Le);
     let pod = world.server.get(&daemon_set).unwrap()["spec"]["template"]["spec"].clone();
     let volume = |name: &str| {
         let volumes = pod["volumes"].as_array().unwrap();

@@ -1,6 +1,6 @@
-//! An object of JSON: its members are fields; objects and arrays in them are lists and arrays.
+//! A JSON object: its members are fields; objects and arrays in them are lists and arrays.
 //!
-//! Each byte is looked at once, in order. Recursion ends at [`DEPTH_MAX`].
+//! Each byte is read once. Recursion ends at [`DEPTH_MAX`].
 
 use super::sink::{Level, Sink, Value};
 use super::{DEPTH_MAX, ParseFault};
@@ -13,7 +13,7 @@ pub(super) fn parse<'a>(text: &'a [u8], sink: &mut Sink<'_, 'a>) -> Result<(), P
     if space(rest).is_empty() { Ok(()) } else { Err(ParseFault::Malformed) }
 }
 
-/// The members behind `{`, up to `}`. What is behind that.
+/// The members up to `}`. Returns what follows.
 fn object<'a>(
     text: &'a [u8],
     level: &Level,
@@ -97,7 +97,7 @@ fn container<'a>(
     if is_object { object(text, level, sink) } else { array(text, level, sink) }
 }
 
-/// The elements behind `[`, up to `]`. What is behind that.
+/// The elements up to `]`. Returns what follows.
 fn array<'a>(
     text: &'a [u8],
     level: &Level,
@@ -130,7 +130,7 @@ fn array<'a>(
     }
 }
 
-/// A value that is neither object nor array, and what is behind it.
+/// A scalar, and what follows.
 #[inline]
 fn scalar(text: &[u8]) -> Option<(Value<'_>, &[u8])> {
     match text {
@@ -146,8 +146,8 @@ fn scalar(text: &[u8]) -> Option<(Value<'_>, &[u8])> {
     }
 }
 
-/// A number and what is behind it. Integers beyond 64 bits and numbers beyond doubles are text, so
-/// that no digit is lost of the first and all of the second.
+/// A number, and what follows. Integers beyond 64 bits and numbers beyond doubles are text: no
+/// digit is lost.
 fn number(text: &[u8]) -> Option<(Value<'_>, &[u8])> {
     let is_negative = text.first() == Some(&b'-');
     let start = usize::from(is_negative);

@@ -2,17 +2,16 @@
 
 use crate::time;
 
-/// Parts of a layout: a time of 60 characters is twice the longest one in use.
+/// The most parts of a layout: a time of 60 characters is twice the longest in use.
 const PARTS_MAX: usize = 60;
 
 const MONTHS: [&[u8; 3]; 12] = [
     b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec",
 ];
 
-/// How a time is written: `%Y`, `%m` or `%b` (the month's English name, three letters), `%d` or
-/// `%e` (without zero), `%H`, `%M`, `%S`, each once; `%f` (one to nine digits of a second) and `%z`
-/// (`Z` or an offset), which may be left out: without an offset a time is UTC. `%%` and everything
-/// else stands for itself.
+/// A layout: `%Y`, `%m` or `%b` (three letters of the month's English name), `%d` or `%e` (without
+/// zero), `%H`, `%M`, `%S`, each once; optionally `%f` (one to nine digits of a second) and `%z`
+/// (`Z` or an offset; UTC without it). `%%` and all else stand for themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout(Vec<Part>);
 
@@ -34,10 +33,10 @@ enum Part {
 /// A layout that can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
-    /// A part that isn't known.
+    /// An unknown part.
     #[error("`%{0}` is not known: write %Y %m %b %d %e %H %M %S %f %z or %%")]
     Unknown(char),
-    /// A part that is missing, or there twice.
+    /// A part is missing, or there twice.
     #[error("{0} must be there once")]
     Once(&'static str),
     /// More parts than a time has.
@@ -96,7 +95,7 @@ impl Layout {
         Ok(Self(parts))
     }
 
-    /// Nanoseconds since 1970. None if the text isn't written so.
+    /// Nanoseconds since 1970. None if the text has another form.
     pub(super) fn read(&self, text: &[u8]) -> Option<u64> {
         let (mut date, mut clock) = ([0; 3], [0; 3]);
         let (mut nanos, mut offset_seconds) = (0, 0);
@@ -141,7 +140,7 @@ impl Layout {
     }
 }
 
-/// A number of `length` digits, and what is behind it.
+/// A number of `length` digits, and what follows.
 fn number(text: &[u8], length: usize) -> Option<(u64, &[u8])> {
     let (digits, rest) = text.split_at_checked(length)?;
     let mut value = 0;
@@ -152,7 +151,7 @@ fn number(text: &[u8], length: usize) -> Option<(u64, &[u8])> {
     Some((value, rest))
 }
 
-/// A month's name, and what is behind it.
+/// A month's name, and what follows.
 fn month(text: &[u8]) -> Option<(u64, &[u8])> {
     let (name, rest) = text.split_first_chunk::<3>()?;
     let name = name.to_ascii_lowercase();

@@ -1,14 +1,13 @@
-//! logfmt: `name=value` pairs with white space between them. A value may be quoted, with JSON's
-//! escapes in it.
+//! logfmt: `name=value` pairs between white space. Quoted values have JSON's escapes.
 //!
-//! A word without `=` makes the line no logfmt: prose would become as many fields as it has words.
+//! A word without `=` makes the line no logfmt: else each word of prose would be a field.
 
 use super::ParseFault;
 use super::json::{double, integer};
 use super::sink::{Sink, Value};
 use crate::json_text::{space, string};
 
-/// Digits that a double keeps whatever they are.
+/// The digits that a double always keeps.
 const DOUBLE_DIGITS_MAX: usize = 15;
 
 /// Gives the pairs to `sink`.
@@ -50,8 +49,8 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-/// Numbers and flags only if writing them again gives the same text: `007`, `1.10` and `1e5` may be
-/// no numbers at all.
+/// Numbers and flags only if writing them gives the same text: `007`, `1.10` and `1e5` may be no
+/// numbers.
 fn value(text: &[u8]) -> Value<'_> {
     match text {
         b"true" => return Value::Bool(true),

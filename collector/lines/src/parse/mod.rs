@@ -1,11 +1,10 @@
-//! What a record's text says, as fields of the record.
+//! The fields of a record's text.
 //!
-//! A [`Parse`] holds the rules of a source, compiled once; a [`Parser`] is one reader's. It is
-//! given a record's text, which is UTF-8 by then, and finds attributes, encoded for OTLP, and the
-//! fields that have a place of their own: body, time, severity. What can't be read changes nothing:
-//! the text is the body, as if nobody had looked into it.
+//! A [`Parse`] has a source's rules, compiled once; a [`Parser`] belongs to one reader. From a
+//! record's text, by then UTF-8, it gets attributes, encoded for OTLP, and the fields with a place
+//! of their own: body, time, severity. If it can't read the text, the text is the body.
 //!
-//! It can't set an attribute that the receiver writes: see [`Reserved`].
+//! It can't set an attribute that the receiver writes ([`Reserved`]).
 
 mod json;
 mod layout;
@@ -26,26 +25,25 @@ pub(crate) use sink::{Body, Buffers, Found};
 use crate::form::{Form, PatternError};
 use crate::time;
 
-/// Values of a record: fields, their members and elements. SDKs stop at 128 attributes; more than
-/// 512 are data rather than a log line. Each may take 24 bytes beside its own: 12 KiB on top of a
-/// record.
+/// The most values of a record: fields, their members and elements. SDKs stop at 128 attributes;
+/// more than 512 are data, not a log line. At 24 bytes beside their own, 12 KiB on top of a record.
 pub const FIELDS_MAX: usize = 512;
 
-/// Objects and arrays inside one another, the line's own object not counted: about half of what
-/// requests may have ([`millrace_wire::limits::NESTING_DEPTH`]), far more than logs have.
+/// Nested objects and arrays, without the line's own object: about half of what requests may have
+/// ([`millrace_wire::limits::NESTING_DEPTH`]), far more than logs have.
 pub const DEPTH_MAX: usize = 16;
 
-/// The longest name of a field: four times the longest one of OpenTelemetry's conventions. Names
-/// are paths of columns, of which each costs some hundred bytes in every block.
+/// The longest name of a field: four times the longest of OpenTelemetry's conventions. Names are
+/// paths of columns, each of which costs some hundred bytes in every block.
 pub const NAME_BYTES_MAX: usize = 256;
 
-/// What members of objects may come to in tables beside the record's own bytes, since each level is
-/// counted again there ([`millrace_wire::otlp::outline`]): 1 MiB. With it a record of
-/// [`crate::RECORD_BYTES_MAX`], replaced throughout, is 13 MiB with its body and attributes, and
-/// three of them behind a full request 55 MiB, of the 64 MiB that one request may be.
+/// What members of objects may add in tables to the record's own bytes, since each level counts
+/// again there ([`millrace_wire::otlp::outline`]): 1 MiB. With it a record of
+/// [`crate::RECORD_BYTES_MAX`], replaced throughout, is 13 MiB with body and attributes, and three
+/// of them behind a full request 55 MiB, of one request's 64 MiB.
 pub const NESTED_BYTES_MAX: u64 = 1024 * 1024;
 
-/// What a record's text is taken for, and what its fields mean.
+/// The format of a record's text, and what its fields mean.
 #[derive(Clone, Debug)]
 pub struct Parse {
     format: Format,
@@ -59,12 +57,12 @@ enum Format {
     Regex(Arc<Pattern>),
 }
 
-/// Fields that have a place of their own in a record. Of several fields in a line that are named
-/// for one place, the first that fits is taken; the others are attributes.
+/// Fields with a place of their own in a record. Of several in a line for one place, the first that
+/// fits takes it; the others are attributes.
 #[derive(Clone, Debug, Default)]
 pub struct Roles {
-    /// Names of the field that becomes the body, if it is text. Without one the body is the
-    /// record's text as it stands.
+    /// Names of the field that becomes the body, if it is text. Without one the body is the whole
+    /// text.
     pub body: Vec<String>,
     /// Names of the field with the time.
     pub timestamp: Vec<String>,
@@ -74,14 +72,14 @@ pub struct Roles {
     pub severity: Vec<String>,
 }
 
-/// How a field's time is written. Times are from 1970 to 2261; others are not read.
+/// How a field's time is written. Only times from 1970 to 2261 are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TimeFormat {
-    /// `2026-11-25T04:00:00.123Z`; also with a space for the `T`, a comma for the point, an offset
-    /// without colon, or none (UTC).
+    /// `2026-11-25T04:00:00.123Z`; also with a space for the `T`, a comma for the point, and an
+    /// offset without colon or absent (UTC).
     #[default]
     Rfc3339,
-    /// A number of seconds since 1970, with up to nine digits behind the point.
+    /// A number of seconds since 1970, with up to nine decimals.
     UnixSeconds,
     /// A number of milliseconds, with up to six.
     UnixMillis,
@@ -93,10 +91,10 @@ pub enum TimeFormat {
     Layout(Layout),
 }
 
-/// Why a record's text, or a field of it, isn't read as asked. Nothing of it is lost.
+/// Why a record's text, or a field of it, can't be read. Nothing of it is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseFault {
-    /// The text doesn't have the format, or the pattern isn't found in it.
+    /// The text has another format, or no match of the pattern.
     #[error("malformed")]
     Malformed,
     /// More than [`FIELDS_MAX`] values.
@@ -108,17 +106,17 @@ pub enum ParseFault {
     /// A name longer than [`NAME_BYTES_MAX`].
     #[error("long_name")]
     LongName,
-    /// A name that occurs again in its object: one of the two would be lost.
+    /// A name twice in one object: one of the two would be lost.
     #[error("repeated_name")]
     RepeatedName,
     /// Members of more than [`NESTED_BYTES_MAX`].
     #[error("too_large")]
     TooLarge,
-    /// The field for the time has another format: it is an attribute.
+    /// The time's field has another format: it is an attribute.
     #[error("timestamp")]
     Timestamp,
-    /// The field for the severity has an unknown word: it is the severity's text, without a number,
-    /// or an attribute if it is no word.
+    /// The severity's field is an unknown word: severity text without a number, or an attribute if
+    /// it is no word.
     #[error("severity")]
     Severity,
 }
@@ -150,7 +148,7 @@ impl Parse {
         Self { format: Format::Logfmt, roles }
     }
 
-    /// The groups of a regular expression that have names are fields.
+    /// A regular expression's named groups are fields.
     ///
     /// # Errors
     /// It is malformed, larger than a mebibyte when compiled, or no group has a name.
@@ -160,11 +158,11 @@ impl Parse {
     }
 }
 
-/// The rules of a source, as one reader uses them.
+/// A source's rules, as one reader uses them.
 #[derive(Debug)]
 pub(crate) struct Parser {
     form: Arc<Form>,
-    /// Where the groups of a pattern were found.
+    /// Where a pattern's groups were found.
     locations: Option<Locations>,
 }
 
@@ -178,7 +176,7 @@ impl Parser {
         Some(Self { form: Arc::clone(form), locations })
     }
 
-    /// Reads `text`, which is UTF-8. Attributes are in `buffers` then, and whatever `Found` says.
+    /// Reads `text`, which is UTF-8. Attributes are in `buffers` then, all else in `Found`.
     ///
     /// # Errors
     /// Why it can't be read: `buffers` have nothing of use.
@@ -205,7 +203,7 @@ impl Parser {
 }
 
 impl TimeFormat {
-    /// Nanoseconds since 1970. None if it isn't written so, or isn't after 1970 and before 2262.
+    /// Nanoseconds since 1970. None if it has another form, or lies outside 1970 to 2261.
     pub(crate) fn read(&self, text: &[u8]) -> Option<u64> {
         let digits = match self {
             Self::Rfc3339 => return time::parse_lenient(text).filter(|nanos| *nanos > 0),

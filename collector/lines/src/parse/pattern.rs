@@ -1,8 +1,8 @@
-//! A regular expression whose groups with names are fields.
+//! A regular expression whose named groups are fields.
 //!
-//! Most patterns end with a group that takes the rest of the line, as in `(?P<message>.*)$`.
-//! Looking at each byte of it by the pattern takes most of the time, and finds nothing: such a line
-//! is matched up to there, and the rest is that group.
+//! Most patterns end with a group for the rest of the line, as in `(?P<message>.*)$`. Matching that
+//! takes most of the time and finds nothing: the pattern is matched up to there, and the rest is
+//! that group.
 
 use memchr::memchr;
 use regex::bytes::{CaptureLocations, Regex, RegexBuilder};
@@ -15,13 +15,13 @@ use crate::form::{PATTERN_BYTES_MAX, PatternError};
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     whole: Regex,
-    /// What is before a last group that takes the rest of the line.
+    /// What precedes a last group for the rest of the line.
     head: Option<Regex>,
     /// The groups that have names, in order.
     names: Vec<(usize, String)>,
 }
 
-/// Where groups were found: used for each line again.
+/// Where groups were found, used again for each line.
 #[derive(Clone, Debug)]
 pub(super) struct Locations {
     whole: CaptureLocations,
@@ -55,7 +55,7 @@ impl Pattern {
         }
     }
 
-    /// Gives the groups that took part to `sink`.
+    /// Passes the groups that matched to `sink`.
     pub(super) fn parse<'a>(
         &self,
         text: &'a [u8],
@@ -85,9 +85,9 @@ impl Pattern {
     }
 }
 
-/// What stands before a last group with a name that takes the rest of a line without line feeds.
-/// None if there is none, or if what is before may mean something else alone: with flags, or with
-/// alternatives, of which the last one has the group.
+/// What precedes a last named group that takes the rest of a line without line feeds. None without
+/// such a group, or if it may mean something else by itself: with flags, or with alternatives of
+/// which the last has the group.
 fn before_rest(pattern: &str) -> Option<&str> {
     let group = pattern.strip_suffix('$').unwrap_or(pattern).strip_suffix(">.*)")?;
     let start = group.rfind('(')?;
@@ -109,7 +109,7 @@ fn has_one_meaning(head: &str) -> bool {
         match byte {
             b'\\' => rest = rest.get(1..).unwrap_or_default(),
             b'[' => {
-                // A bracket at the beginning of a class stands for itself.
+                // A bracket that begins a class stands for itself.
                 rest = rest.strip_prefix(b"^").unwrap_or(rest);
                 rest = rest.strip_prefix(b"]").unwrap_or(rest);
                 classes += 1;

@@ -1,20 +1,20 @@
-//! Names that no field of a line may have: those of attributes that the receiver itself writes.
+//! Names that no field of a line may have: the receiver's own attributes.
 
-/// Trees of names that are the receiver's whether a record has them or not.
+/// Trees of names that are always the receiver's.
 const TREES: [&str; 4] = ["k8s", "log.file", "log.iostream", crate::request::TRUNCATED];
 
-/// What is put before a field's name that is reserved. The field is kept, under a name that says
-/// that the line is its source.
+/// The prefix of a field with a reserved name. The field is kept; its name says that the line is
+/// its source.
 pub(crate) const PREFIX: &[u8] = b"line.";
 
-/// Names that the receiver writes: they, what is below them (`k8s.pod.name` is below `k8s`), and
-/// objects above them, whose members would come to the same paths in tables (`log` with a member
-/// `iostream`), are kept under [`PREFIX`].
+/// Reserved are names that the receiver writes, what is below them (`k8s.pod.name` is below `k8s`),
+/// and objects above them, whose members would get the same paths in tables (`log` with a member
+/// `iostream`).
 #[derive(Clone, Debug)]
 pub(crate) struct Reserved {
-    /// Names that are in none of the known trees. Nearly always none: each open file has its own.
+    /// Names in none of the known trees: nearly always none. Each open file has its own.
     further: Vec<Box<str>>,
-    /// A bit for each first byte of all: nearly no other name has one of them.
+    /// A bit for each first byte: nearly no other name has one.
     firsts: u128,
 }
 
@@ -29,7 +29,7 @@ impl Reserved {
         Self { further, firsts }
     }
 
-    /// What stands before a field's name in a record.
+    /// The prefix of a field's name.
     #[inline]
     pub(crate) fn prefix(&self, name: &[u8], is_object: bool) -> &'static [u8] {
         match name.first() {

@@ -1,6 +1,6 @@
-//! Words and numbers for severities, as OpenTelemetry's numbers.
+//! Severity words and numbers, as OpenTelemetry's numbers.
 
-/// The longest text that is looked up, which is also the longest that a record's severity may be.
+/// The longest text that is looked up, and the longest severity of a record.
 pub(crate) const SEVERITY_BYTES_MAX: usize = 32;
 
 /// The number of a word in any case, of a letter as klog writes it, or of a number as pino does.

@@ -1,8 +1,7 @@
-//! Where a parser puts what it finds: attributes as OTLP's bytes, and fields with a place of their
-//! own.
+//! Takes what a parser finds: attributes as OTLP's bytes, and fields with a place of their own.
 //!
-//! A scalar's lengths are known before it is written. An object's or array's aren't: a byte is kept
-//! for each, and what is behind it moves if it doesn't suffice.
+//! A scalar's lengths are known before it is written. An object's or array's aren't: one byte is
+//! kept for each, and its content moves if that is too short.
 
 use millrace_wire::protobuf::{FIXED64, LENGTH, VARINT, put_varint, tag, varint_len};
 
@@ -23,10 +22,10 @@ const DOUBLE: u8 = tag(4, FIXED64) as u8;
 const ARRAY: u8 = tag(5, LENGTH) as u8;
 const LIST: u8 = tag(6, LENGTH) as u8;
 
-/// Memory that is kept for the next record; longer ones are rare.
+/// Memory kept for the next record. Longer ones are rare.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// A value that is neither object nor array.
+/// A scalar.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value<'a> {
     Text(&'a [u8]),
@@ -58,13 +57,13 @@ pub(crate) struct Found<'a> {
     pub(crate) time_unix_nano: u64,
     /// Number and text. The number is 0 for an unknown text; the text is empty if none was found.
     pub(crate) severity: (u8, &'a [u8]),
-    /// What members of objects come to in tables beside the record's own bytes.
+    /// What members of objects add in tables to the record's own bytes.
     pub(crate) nested_bytes: u64,
     pub(crate) is_bad_timestamp: bool,
     pub(crate) is_bad_severity: bool,
 }
 
-/// Memory that is used for each record again.
+/// Memory used again for each record.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     /// Attributes of the record.
@@ -76,7 +75,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Gives back what only a long record needed.
+    /// Frees what only a long record needed.
     pub(crate) fn trim(&mut self) {
         self.attributes.clear();
         self.attributes.shrink_to(KEPT_BYTES);
@@ -110,7 +109,7 @@ impl Level {
     }
 }
 
-/// A member whose value isn't written to its end: where its content, value and list begin.
+/// A member whose value is being written: where its content, value and list begin.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Opened {
     content: usize,
@@ -204,7 +203,7 @@ impl<'s, 'a> Sink<'s, 'a> {
         Ok(())
     }
 
-    /// Begins the names of an object. What [`Self::leave`] takes.
+    /// Begins an object's names. Returns what [`Self::leave`] takes.
     pub(super) fn enter(&mut self) -> usize {
         std::mem::replace(&mut self.names_from, self.buffers.marks.len())
     }
@@ -332,7 +331,7 @@ impl<'s, 'a> Sink<'s, 'a> {
         true
     }
 
-    /// Writes a name and its value. Bytes of that, without tag and length.
+    /// Writes a name and its value. Returns their bytes, without tag and length.
     #[inline]
     fn put(
         &mut self,
@@ -396,7 +395,7 @@ impl<'s, 'a> Sink<'s, 'a> {
     }
 }
 
-/// Tells most names apart: their length, first, middle and last bytes.
+/// Distinguishes most names: by length, first, middle and last bytes.
 #[inline]
 fn mark(prefix: &[u8], name: &[u8]) -> u32 {
     let length = prefix.len() + name.len();
@@ -408,7 +407,7 @@ fn mark(prefix: &[u8], name: &[u8]) -> u32 {
     length as u32 & 0xff | byte(0) << 8 | byte(length / 2) << 16 | last << 24
 }
 
-/// Writes a name. Where its bytes are.
+/// Writes a name. Returns where its bytes are.
 #[inline]
 fn put_name(out: &mut Vec<u8>, prefix: &[u8], name: &[u8]) -> usize {
     out.push(KEY);
@@ -470,14 +469,14 @@ fn put_unescaped(out: &mut Vec<u8>, text: &[u8]) -> Result<(), ParseFault> {
     if unescape(text, out) { Ok(()) } else { Err(ParseFault::Malformed) }
 }
 
-/// Keeps a byte for a length. Where the content begins.
+/// Keeps a byte for a length. Returns where the content begins.
 fn begin(out: &mut Vec<u8>) -> usize {
     out.push(0);
     out.len()
 }
 
-/// Writes the length of the content at `start`, which moves if that takes more than a byte. Where
-/// the content begins then, and its length.
+/// Writes the length of the content at `start`, which moves if that takes more than a byte. Returns
+/// where the content begins then, and its length.
 fn end(out: &mut Vec<u8>, start: usize) -> (usize, usize) {
     let length = out.len() - start;
     let more = varint_len(length as u64) - 1;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use millrace_lines::{
-    Container, Counts, End, Form, Multiline, Parse, Reader, Request, Roles, Source, TRUNCATED,
-    TimeFormat,
+    Container, Counts, Encoding, End, Form, Multiline, Parse, Reader, Request, Roles, Source,
+    TRUNCATED, TimeFormat,
 };
 use millrace_wire::Signal;
 use millrace_wire::limits::Limits;
@@ -19,14 +19,16 @@ use prost::Message;
 pub(crate) const NOW: u64 = 1_764_000_000_000_000_000;
 
 pub(crate) fn form(container: Container, multiline: Option<Multiline>, limit: usize) -> Arc<Form> {
-    Arc::new(Form { container, multiline, parse: None, max_record_bytes: limit })
+    let encoding = Encoding::Utf8;
+    Arc::new(Form { container, encoding, multiline, parse: None, max_record_bytes: limit })
 }
 
 /// Plain lines, whose text is parsed.
 pub(crate) fn parsed(parse: Parse) -> Arc<Form> {
     let max_record_bytes = 256 * 1024;
     let (container, multiline) = (Container::None, None);
-    Arc::new(Form { container, multiline, parse: Some(parse), max_record_bytes })
+    let (encoding, parse) = (Encoding::Utf8, Some(parse));
+    Arc::new(Form { container, encoding, multiline, parse, max_record_bytes })
 }
 
 /// Fields with a place of their own, as the settings name them by default, and a time.

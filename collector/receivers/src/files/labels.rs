@@ -1,10 +1,11 @@
 //! What is known of the pods that write the files: looked up when a file is opened and whenever
-//! something has changed, encoded once each time, never for a line.
+//! something has changed. Attributes are encoded when a file is read, and kept for its next slices:
+//! most of ten thousand files are idle, and theirs would take 4 MiB.
 //!
 //! A file whose pod isn't known yet waits for it, a second at most; then its records go without.
 
-use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,11 +20,17 @@ use super::source::Source;
 /// starts it, so a second is long, and too short to be noticed.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// Of an open file: its pod, as far as it is known.
-#[derive(Debug, Default)]
+/// Files whose attributes are kept: 1,024 of some 400 bytes are 0.4 MiB. When there are more, all
+/// are encoded again as their files are read.
+const ATTRIBUTES_MAX: usize = 1024;
+
+/// Of an open file: its name, and its pod, as far as it is known.
+#[derive(Debug)]
 pub(super) struct Label {
-    /// The name of the file's text. None for a file of no pod.
-    path: Option<PathBuf>,
+    /// The name of the file's text.
+    path: Arc<Path>,
+    /// Whether the file is a pod's, and pods are looked up.
+    is_of_pod: bool,
     pod: Option<Arc<Pod>>,
     /// Until when it isn't read if its pod stays unknown.
     waits_until: Option<Instant>,
@@ -38,28 +45,49 @@ pub(super) struct Labels {
     released_version: u64,
     /// Files that are to be read and wait, those that wait longest first.
     waiting: VecDeque<(FileId, Instant)>,
+    /// What all records have of files that were read lately.
+    attributes: HashMap<FileId, Attributes>,
 }
 
 impl Labels {
     pub(super) fn new(pods: Option<Arc<dyn Pods>>) -> Self {
         let version = pods.as_ref().map_or(0, |pods| pods.version());
-        Self { pods, version, released_version: version, waiting: VecDeque::new() }
+        Self {
+            pods,
+            version,
+            released_version: version,
+            waiting: VecDeque::new(),
+            attributes: HashMap::new(),
+        }
     }
 
-    /// What is known of a file that is opened, and what its records have.
-    pub(super) fn begin(
-        &self,
-        source: &Source,
-        path: PathBuf,
-        now: Instant,
-    ) -> (Label, Attributes) {
+    /// What is known of a file that is opened.
+    pub(super) fn begin(&self, source: &Source, path: Arc<Path>, now: Instant) -> Label {
         let Some(pods) = self.pods.as_ref().filter(|_| source.has_pods()) else {
-            return (Label::default(), source.attributes(&path, None));
+            return Label { path, is_of_pod: false, pod: None, waits_until: None };
         };
         let pod = source.pod(&path, &**pods);
-        let attributes = source.attributes(&path, pod.as_deref());
         let waits_until = pod.is_none().then(|| now + WAIT);
-        (Label { path: Some(path), pod, waits_until }, attributes)
+        Label { path, is_of_pod: true, pod, waits_until }
+    }
+
+    /// What all records of a file have.
+    pub(super) fn attributes(
+        &mut self,
+        file: FileId,
+        label: &Label,
+        source: &Source,
+    ) -> &Attributes {
+        if self.attributes.len() >= ATTRIBUTES_MAX && !self.attributes.contains_key(&file) {
+            self.attributes.clear();
+        }
+        let encode = || source.attributes(&label.path, label.pod.as_deref());
+        self.attributes.entry(file).or_insert_with(encode)
+    }
+
+    /// A file is closed.
+    pub(super) fn forget(&mut self, file: FileId) {
+        self.attributes.remove(&file);
     }
 
     /// Whether a file waits for its pod; it is taken in then, and given back by [`Self::released`].
@@ -71,7 +99,7 @@ impl Labels {
         now: Instant,
     ) -> bool {
         let Some(until) = open.label.waits_until else { return false };
-        if now >= until || self.renew(open, sources) {
+        if now >= until || self.renew(file, open, sources) {
             open.label.waits_until = None;
             return false;
         }
@@ -109,26 +137,24 @@ impl Labels {
     }
 
     /// Takes in what is known of a file's pod now. Whether anything is.
-    pub(super) fn renew(&self, open: &mut Open, sources: &[Source]) -> bool {
+    pub(super) fn renew(&mut self, file: FileId, open: &mut Open, sources: &[Source]) -> bool {
         // What went from memory stays as it was for the files that are open.
         let Some(pod) = self.look_up(open, sources) else { return false };
-        if let (Some(path), Some(source)) = (&open.label.path, sources.get(open.source)) {
-            open.attributes = source.attributes(path, Some(&pod));
-        }
         open.label.pod = Some(pod);
+        self.attributes.remove(&file);
         true
     }
 
     fn look_up(&self, open: &Open, sources: &[Source]) -> Option<Arc<Pod>> {
-        let (path, pods) = (open.label.path.as_ref()?, self.pods.as_ref()?);
-        sources.get(open.source)?.pod(path, &**pods)
+        let pods = self.pods.as_ref().filter(|_| open.label.is_of_pod)?;
+        sources.get(open.source)?.pod(&open.label.path, &**pods)
     }
 }
 
 impl Label {
     /// Whether the file is a pod's and nothing is known of that.
     pub(super) fn is_missing(&self) -> bool {
-        self.path.is_some() && self.pod.is_none()
+        self.is_of_pod && self.pod.is_none()
     }
 
     fn has(&self, pod: &Arc<Pod>) -> bool {

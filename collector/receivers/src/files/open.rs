@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Instant;
 
-use millrace_lines::{LINE_OVERHEAD_BYTES, Reader, Resume, Source as Attributes};
+use millrace_lines::{Encoding, LINE_OVERHEAD_BYTES, Reader, Resume};
 use millrace_tail::{FINGERPRINT_BYTES, Position};
 use rustix::fs::OFlags;
 
@@ -25,10 +25,27 @@ pub(super) enum Content {
 
 impl Content {
     /// Whether a line begins at an offset. Of compressed text it isn't known, and none is asked.
-    pub(super) fn is_line_start(&self, offset: u64) -> bool {
-        let (Self::Plain(file), Some(at)) = (self, offset.checked_sub(1)) else { return true };
-        let mut before = [0];
-        matches!(file.read_at(&mut before, at), Ok(1)) && before == [b'\n']
+    pub(super) fn is_line_start(&self, offset: u64, encoding: Encoding) -> bool {
+        let Self::Plain(file) = self else { return true };
+        let mut before = [0; 2];
+        let length = offset.min(2);
+        let before = &mut before[..length as usize];
+        let is_read = read_full(file, before, offset - length).is_ok_and(|n| n == before.len());
+        is_read && encoding.of_file(&self.mark()).begins_line(offset, before)
+    }
+
+    /// The first two bytes of the text, where a byte order mark stands. Zeros for those that aren't
+    /// there.
+    pub(super) fn mark(&self) -> [u8; 2] {
+        let mut mark = [0; 2];
+        match self {
+            // What can't be read now is told by the next read.
+            Self::Plain(file) => _ = read_full(file, &mut mark, 0),
+            Self::Packed(unpack) => {
+                mark.iter_mut().zip(unpack.head()).for_each(|(to, from)| *to = *from);
+            }
+        }
+        mark
     }
 }
 
@@ -36,8 +53,7 @@ impl Content {
 pub(super) struct Open {
     content: Content,
     pub(super) reader: Reader,
-    pub(super) attributes: Attributes,
-    /// What is known of the pod that writes it.
+    /// Its name, and what is known of the pod that writes it.
     pub(super) label: Label,
     pub(super) source: usize,
     /// When something was last taken from it.
@@ -122,14 +138,13 @@ impl Open {
     pub(super) fn new(
         content: Content,
         reader: Reader,
-        (label, attributes): (Label, Attributes),
+        label: Label,
         source: usize,
         now: Instant,
     ) -> Self {
         Self {
             content,
             reader,
-            attributes,
             label,
             source,
             taken_at: now,

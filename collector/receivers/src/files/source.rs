@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use millrace_config::{ContainersReceiver, FilesReceiver, StartAt};
-use millrace_lines::{Container, Form, Multiline, Source as Attributes};
+use millrace_lines::{Container, Encoding, Form, Multiline, Source as Attributes};
 use millrace_pipeline::pods::{Pod, Pods};
 
 use super::parse::parse;
@@ -61,6 +61,7 @@ impl Source {
         Ok(Self {
             form: Arc::new(Form {
                 container: Container::Detect,
+                encoding: Encoding::Utf8,
                 multiline: None,
                 parse: parse(&settings.parse, &name)?,
                 max_record_bytes: settings.max_line_bytes.as_usize(),
@@ -99,6 +100,7 @@ impl Source {
             roots,
             form: Arc::new(Form {
                 container: Container::None,
+                encoding: encoding(settings.encoding),
                 multiline,
                 parse: parse(&settings.parse, &name)?,
                 max_record_bytes: settings.max_line_bytes.as_usize(),
@@ -212,6 +214,15 @@ fn container_of<'a>(folder: &Path, path: &'a Path) -> Option<Of<'a>> {
         container,
         restarts,
     })
+}
+
+fn encoding(of: millrace_config::Encoding) -> Encoding {
+    match of {
+        millrace_config::Encoding::Utf8 => Encoding::Utf8,
+        millrace_config::Encoding::Utf16Le => Encoding::Utf16Le,
+        millrace_config::Encoding::Utf16Be => Encoding::Utf16Be,
+        millrace_config::Encoding::Latin1 => Encoding::Latin1,
+    }
 }
 
 fn globs(patterns: &[String]) -> Result<GlobSet, StartError> {

@@ -137,7 +137,7 @@ pub(super) fn stamps(found: &Metadata) -> (u64, u64) {
 
 fn seen(path: PathBuf, source: usize, inside: bool, found: &Metadata) -> Seen {
     let ((device, inode), (size, modified)) = (identity(found), stamps(found));
-    Seen { path, source, inside, device, inode, size, modified }
+    Seen { path: path.into(), source, inside, device, inode, size, modified }
 }
 
 #[cfg(test)]
@@ -171,7 +171,7 @@ mod tests {
         let source = Source::compile(&SourceSettings::Files(settings)).unwrap();
         let mut walk = Walk::default();
         let look = walk.look(&[source], &mut Watch::new(0));
-        let seen: Vec<_> = look.seen.into_iter().map(|seen| seen.path).collect();
+        let seen: Vec<_> = look.seen.into_iter().map(|seen| seen.path.to_path_buf()).collect();
         assert_eq!((seen, look.complete), (vec![path("app.log"), path("link.log")], true));
         let mut named: Vec<_> = walk.named.into_iter().collect();
         named.sort();

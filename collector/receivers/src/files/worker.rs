@@ -8,7 +8,7 @@ use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use millrace_lines::{End, ParseFault, Reader, Resume};
+use millrace_lines::{Encoding, End, ParseFault, Reader, Resume};
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::file_metrics::FileMetrics;
@@ -71,7 +71,7 @@ pub(super) struct Worker {
     metrics: FileMetrics,
     labels: Labels,
     finder: Finder,
-    open: HashMap<FileId, Open>,
+    open: HashMap<FileId, Box<Open>>,
     ready: VecDeque<FileId>,
     buffer: Buffer,
     looked_at: Option<Instant>,
@@ -269,7 +269,7 @@ impl Worker {
 
     #[cfg(test)]
     pub(super) fn open_inodes(&self) -> std::collections::HashSet<u64> {
-        self.open.values().filter_map(Open::inode).collect()
+        self.open.values().filter_map(|open| open.inode()).collect()
     }
 
     pub(super) fn send(&mut self, now: Instant, ending: bool) -> bool {
@@ -313,7 +313,9 @@ impl Worker {
         self.strangers.clear();
         self.denied.clear();
         let look = self.finder.walk(&self.sources, now);
-        for action in self.tail.look(&look.seen, look.complete) {
+        let actions = self.tail.look(&look.seen, look.complete);
+        drop(look);
+        for action in actions {
             match action {
                 Action::Open { file, path, source, packed: false } => {
                     self.open(file, &path, source, now);
@@ -349,7 +351,7 @@ impl Worker {
         let files = self.open.iter().filter(|(_, open)| differs(open));
         for file in files.map(|(file, _)| *file).collect::<Vec<_>>() {
             if let Some(open) = self.open.get_mut(&file) {
-                self.labels.renew(open, &self.sources);
+                self.labels.renew(file, open, &self.sources);
             }
         }
     }
@@ -386,7 +388,7 @@ impl Worker {
         }
     }
 
-    fn open(&mut self, file: Identity, path: &Path, source: usize, now: Instant) {
+    fn open(&mut self, file: Identity, path: &Arc<Path>, source: usize, now: Instant) {
         let Some(found) = self.find(file, path, source) else { return };
         let Ok(head) = open::head(&found.file, &mut self.buffer) else {
             return self.tail.not_opened(file);
@@ -417,32 +419,38 @@ impl Worker {
         &mut self,
         opened: Opened,
         content: Content,
-        (path, source): (&Path, usize),
+        (path, source): (&Arc<Path>, usize),
         now: Instant,
     ) -> Option<FileId> {
         let rules = self.sources.get(source)?;
         let (file, Position { offset, written }) = match opened {
             Opened::Unread => return None,
             Opened::From(file, position) => (file, position),
-            Opened::FromEnd(file, position) if content.is_line_start(position.offset) => {
+            Opened::FromEnd(file, position)
+                if content.is_line_start(position.offset, rules.form.encoding) =>
+            {
                 (file, position)
             }
             Opened::FromEnd(file, _) => (file, self.tail.begins_within_line(file)),
         };
         let reader = Reader::resumed(Arc::clone(&rules.form), Resume { offset, written });
+        let reader = match rules.form.encoding {
+            Encoding::Utf8 | Encoding::Latin1 => reader,
+            Encoding::Utf16Le | Encoding::Utf16Be => reader.of_file(&content.mark()),
+        };
         // The name that its text had.
         let path = match &content {
-            Content::Plain(_) => path.to_owned(),
-            Content::Packed(_) => path.with_extension(""),
+            Content::Plain(_) => Arc::clone(path),
+            Content::Packed(_) => path.with_extension("").into(),
         };
-        let labeled = self.labels.begin(rules, path, now);
-        self.open.insert(file, Open::new(content, reader, labeled, source, now));
+        let label = self.labels.begin(rules, path, now);
+        self.open.insert(file, Box::new(Open::new(content, reader, label, source, now)));
         self.queue(file);
         Some(file)
     }
 
     /// Opens a compressed file, if there is room for its text.
-    fn open_packed(&mut self, file: Identity, path: &Path, source: usize, now: Instant) {
+    fn open_packed(&mut self, file: Identity, path: &Arc<Path>, source: usize, now: Instant) {
         let longest = self.sources.get(source).map_or(0, |it| it.form.max_record_bytes);
         let bytes = (Buffer::bytes_for(longest) + UNPACK_BYTES) as u64;
         let are_open = self.open.values().filter(|open| open.is_packed()).count();
@@ -483,6 +491,7 @@ impl Worker {
 
     fn close(&mut self, file: FileId) {
         self.is_settled = false;
+        self.labels.forget(file);
         if let Some(open) = self.open.remove(&file) {
             let _ = self.held.try_resize(self.held.bytes().saturating_sub(open.held_bytes));
             self.tail.closed(file, open.position());
@@ -496,12 +505,13 @@ impl Worker {
         let Some(lines) = self.outbox.filling().filter(|lines| !lines.is_full()) else { return };
         open.wide = true;
         let Ok(slice) = open.read(&mut self.buffer) else { return };
-        let mut records = lines.records(&open.attributes);
+        let Some(source) = self.sources.get(open.source) else { return };
+        let mut records = lines.records(self.labels.attributes(file, &open.label, source));
         let nanos = now_unix_nanos();
         let taken = open.reader.take(slice.bytes, nanos, &mut records);
         let rest = &slice.bytes[taken..];
         // Lines that came since the look, and for which there is no room.
-        let has_more = rest.contains(&b'\n');
+        let has_more = open.reader.has_line(rest);
         if !has_more {
             open.reader.flush(End::File { rest }, nanos, &mut records);
         }
@@ -538,7 +548,9 @@ impl Worker {
     fn flush_open(&mut self, file: FileId, now: Instant) {
         let Some(open) = self.open.get_mut(&file) else { return };
         let Some(lines) = self.outbox.filling().filter(|lines| !lines.is_full()) else { return };
-        open.reader.flush(End::Idle, now_unix_nanos(), &mut lines.records(&open.attributes));
+        let Some(source) = self.sources.get(open.source) else { return };
+        let attributes = self.labels.attributes(file, &open.label, source);
+        open.reader.flush(End::Idle, now_unix_nanos(), &mut lines.records(attributes));
         self.note(file, now);
     }
 
@@ -570,7 +582,8 @@ impl Worker {
             return true;
         }
         let Some(lines) = self.outbox.filling() else { return true };
-        let mut records = lines.records(&open.attributes);
+        let Some(source) = self.sources.get(open.source) else { return true };
+        let mut records = lines.records(self.labels.attributes(file, &open.label, source));
         let taken = open.reader.take(slice.bytes, now_unix_nanos(), &mut records);
         let full = records.is_full();
         drop(records);
@@ -630,11 +643,14 @@ impl Worker {
         self.is_settled = false;
         // There was room for a slice, so there is for what is held.
         if let Some(open) = self.open.get_mut(&file)
+            && let Some(source) = self.sources.get(open.source)
             && let Some(lines) = self.outbox.filling()
         {
-            open.reader.flush(End::Idle, now_unix_nanos(), &mut lines.records(&open.attributes));
+            let attributes = self.labels.attributes(file, &open.label, source);
+            open.reader.flush(End::Idle, now_unix_nanos(), &mut lines.records(attributes));
         }
         self.note(file, now);
+        self.labels.forget(file);
         let Some(mut open) = self.open.remove(&file) else { return };
         if let Some(source) = self.sources.get(open.source) {
             open.reader = Reader::new(Arc::clone(&source.form), 0);

@@ -7,6 +7,7 @@
     missing_docs
 )]
 
+mod encodings;
 mod labels;
 mod model;
 mod odd;

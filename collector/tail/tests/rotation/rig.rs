@@ -85,7 +85,7 @@ impl Disk {
         self.names
             .iter()
             .map(|(path, inode)| Seen {
-                path: path.clone(),
+                path: path.as_path().into(),
                 source: 0,
                 inside: inside(path.to_str().unwrap()) && path.extension() != Some("gz".as_ref()),
                 device: DEVICE,
@@ -231,7 +231,7 @@ impl Collector {
             Action::Open { file, path, packed: true, .. } => self.open_packed(disk, file, &path),
             Action::Open { file, path, .. } => {
                 assert!(path.extension() != Some("gz".as_ref()), "{} as text", path.display());
-                let inode = disk.names[&path];
+                let inode = disk.names[&*path];
                 let size = disk.content[&inode].len() as u64;
                 let opened = self.tail.opened(file, (DEVICE, inode), size, disk.head(inode));
                 if let Some((file, at)) = begun(opened) {

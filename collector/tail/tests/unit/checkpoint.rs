@@ -14,7 +14,7 @@ fn written(position: Position) -> Vec<u8> {
         base: None,
     };
     let sources = vec![("host".into(), true)];
-    super::document(&Body { sources, files: vec![entry], ..Body::default() })
+    seal(NAME, &Body { sources, files: vec![entry], ..Body::default() })
 }
 
 fn document(offset: u64) -> Vec<u8> {

@@ -2,9 +2,9 @@
 
 use millrace_config as config;
 use millrace_crds::v1alpha1::{
-    Acknowledge, Compression, ContainersReceiver, EdgeMode, EdgePool, EdgeSettings, FilesReceiver,
-    KernelReceiver, Multiline, Parse, ParseFormat, PartitionBy, Receivers, StartAt, TimeFormat,
-    Timestamp,
+    Acknowledge, Compression, ContainersReceiver, EdgeMode, EdgePool, EdgeSettings, Encoding,
+    FilesReceiver, KernelReceiver, Multiline, Parse, ParseFormat, PartitionBy, Receivers, StartAt,
+    TimeFormat, Timestamp,
 };
 
 use super::build::PORTS;
@@ -162,11 +162,13 @@ fn containers_receiver(containers: &ContainersReceiver) -> config::ContainersRec
 }
 
 fn files_receiver(files: &FilesReceiver) -> config::FilesReceiver {
-    let FilesReceiver { include, exclude, start_at: from, multiline, parse: fields } = files;
+    let FilesReceiver { include, exclude, start_at: from, encoding: of, multiline, parse: fields } =
+        files;
     config::FilesReceiver {
         include: include.clone(),
         exclude: exclude.clone(),
         start_at: start_at(*from),
+        encoding: encoding(*of),
         parse: parse(fields.as_ref()),
         multiline: multiline.as_ref().map(|Multiline { start, indented }| config::Multiline {
             start: start.clone(),
@@ -211,6 +213,15 @@ fn start_at(start_at: StartAt) -> config::StartAt {
     match start_at {
         StartAt::Beginning => config::StartAt::Beginning,
         StartAt::End => config::StartAt::End,
+    }
+}
+
+fn encoding(encoding: Encoding) -> config::Encoding {
+    match encoding {
+        Encoding::Utf8 => config::Encoding::Utf8,
+        Encoding::Utf16Le => config::Encoding::Utf16Le,
+        Encoding::Utf16Be => config::Encoding::Utf16Be,
+        Encoding::Latin1 => config::Encoding::Latin1,
     }
 }
 
