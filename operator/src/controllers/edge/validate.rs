@@ -153,6 +153,7 @@ fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config,
             containers: containers.as_ref().map(containers_receiver),
             files: files.iter().map(files_receiver).collect(),
             kernel: kernel.as_ref().map(|KernelReceiver {}| config::KernelReceiver::default()),
+            prometheus: None,
         },
         exporters: config::Exporters { kafka: Some(exporter), clickhouse: None },
         ..config::Config::default()
