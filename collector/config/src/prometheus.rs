@@ -32,8 +32,8 @@ section! {
         pub path: String = "/metrics".to_owned(),
         /// Labels of all points.
         pub labels: BTreeMap<String, String> = BTreeMap::new(),
-        /// Where a scraped label has the name of one of `labels`, or is `job` or `instance`: whether
-        /// it is kept. Otherwise it becomes `exported_NAME`.
+        /// Where a scraped label has the name of one of `labels`, or is `job` or `instance`:
+        /// whether it is kept. Otherwise it becomes `exported_NAME`.
         pub honor_labels: bool = false,
         /// Whether times in a body are kept. Otherwise its points have the scrape's time.
         pub honor_timestamps: bool = true,

@@ -43,6 +43,8 @@ pub(crate) struct Converter {
     buffers: [Vec<u8>; 2],
     /// The labels of the counter that was written last.
     counter: Option<u64>,
+    /// What the last sample was, and its name's hash, as long as its family lasts.
+    last: Option<(Role, Hash)>,
 }
 
 impl Converter {
@@ -63,6 +65,7 @@ impl Converter {
         if self.family.name != name {
             self.begin_family(name, (memory, pass, target, writer));
         }
+        self.last = None;
     }
 
     fn begin_family(&mut self, name: &[u8], (memory, pass, target, writer): Place<'_>) {
@@ -95,19 +98,25 @@ impl Converter {
     pub(crate) fn sample(
         &mut self,
         line: &[u8],
-        sample: &Sample,
         parser: &Parser,
         (format, now_unix_nano): (Format, u64),
         (memory, pass, target, writer): Place<'_>,
     ) -> Result<(), FaultKind> {
         self.counts.samples += 1;
+        let sample = &parser.sample;
         let name = sample.name.span.of(line);
         let has_created = format == Format::OpenMetrics;
-        let mut role = self.family.role(name, has_created);
-        if role == Role::Foreign {
-            self.begin_family(name, (memory, &mut *pass, target, &mut *writer));
-            role = Role::Point;
-        }
+        let (role, hash) = match self.last.filter(|_| sample.is_name_again) {
+            Some(last) => last,
+            None => {
+                let mut role = self.family.role(name, has_created);
+                if role == Role::Foreign {
+                    self.begin_family(name, (memory, &mut *pass, target, &mut *writer));
+                    role = Role::Point;
+                }
+                *self.last.insert((role, Hash::of_name(name)))
+            }
+        };
         let time = sample.time.filter(|_| target.honors_timestamps);
         let is_timed = time.is_some();
         // What overflowed is one of the two ends.
@@ -123,11 +132,11 @@ impl Converter {
         let place = (memory, pass, target, writer);
         match role {
             Role::Point if name == TARGET_INFO => self.describe_target(line, parser),
-            Role::Point => self.point(line, sample, parser, when, place),
+            Role::Point => self.point(line, parser, (when, hash), place),
             Role::Created if self.family.type_ == Type::Counter => {
-                self.created(line, sample, parser, when, place);
+                self.created(line, parser, when, place);
             }
-            role => self.part(line, sample, parser, (role, when), place)?,
+            role => self.part(line, parser, (role, when), place)?,
         }
         Ok(())
     }
@@ -137,18 +146,16 @@ impl Converter {
     fn point(
         &mut self,
         line: &[u8],
-        sample: &Sample,
         parser: &Parser,
-        (time_unix_nano, is_timed): (u64, bool),
+        ((time_unix_nano, is_timed), mut hash): ((u64, bool), Hash),
         (memory, pass, target, writer): Place<'_>,
     ) {
+        let sample = &parser.sample;
         let kind = match self.family.type_ {
             Type::Counter => Kind::Counter,
             Type::Info | Type::StateSet => Kind::Sum,
             _ => Kind::Gauge,
         };
-        let name = sample.name.span.of(line);
-        let mut hash = Hash::of_name(name);
         let labels = self.put_labels(line, parser, target, (NUMBER_ATTRIBUTE, None), &mut hash);
         let is_sum = matches!(kind, Kind::Counter | Kind::Sum);
         let seen = Seen {
@@ -187,14 +194,14 @@ impl Converter {
     fn created(
         &mut self,
         line: &[u8],
-        sample: &Sample,
         parser: &Parser,
         (time_unix_nano, _): (u64, bool),
         (_, pass, target, writer): Place<'_>,
     ) {
         let mut hash = Hash::of_name(&[]);
         let labels = self.put_labels(line, parser, target, (NUMBER_ATTRIBUTE, None), &mut hash);
-        let created = created_time(line, sample).filter(|created| *created <= time_unix_nano);
+        let created =
+            created_time(line, &parser.sample).filter(|created| *created <= time_unix_nano);
         if let (Some(created), true) = (created, self.counter == Some(labels)) {
             pass.created(created);
             writer.restart(created);
@@ -205,11 +212,11 @@ impl Converter {
     fn part(
         &mut self,
         line: &[u8],
-        sample: &Sample,
         parser: &Parser,
         (role, (time_unix_nano, is_timed)): (Role, (u64, bool)),
         (memory, pass, target, writer): Place<'_>,
     ) -> Result<(), FaultKind> {
+        let sample = &parser.sample;
         let (tag, own) = match self.family.type_ {
             Type::Histogram => (HISTOGRAM_ATTRIBUTE, BOUND),
             _ => (SUMMARY_ATTRIBUTE, QUANTILE),
@@ -250,7 +257,7 @@ impl Converter {
                 let at = crate::number::float(label.value.span.of(line)).unwrap_or(f64::NAN);
                 group.pairs.push((at, sample.value));
                 grew += size_of::<(f64, f64)>();
-                grew += put_bucket_exemplar(group, line, sample, parser);
+                grew += put_bucket_exemplar(group, line, parser);
             }
         }
         self.groups.grew(grew)
@@ -422,8 +429,8 @@ fn created_time(line: &[u8], sample: &Sample) -> Option<u64> {
 }
 
 /// Keeps a bucket's exemplar. What that takes.
-fn put_bucket_exemplar(group: &mut Group, line: &[u8], sample: &Sample, parser: &Parser) -> usize {
-    let Some(exemplar) = sample.exemplar else { return 0 };
+fn put_bucket_exemplar(group: &mut Group, line: &[u8], parser: &Parser) -> usize {
+    let Some(exemplar) = parser.sample.exemplar else { return 0 };
     let start = group.exemplars.len();
     group.exemplars.extend_from_slice(&[0; 2]);
     let labels = &parser.exemplar_labels;

@@ -7,8 +7,8 @@ const NANOS_PER_DAY: u64 = 86_400 * 1_000_000_000;
 /// Days at which a request is full.
 const DAYS_FULL: usize = DAYS / 4;
 
-/// Days beyond which it takes no point of another one: half of what a request may have, since behind
-/// 2106 a day may count as two. Only one line's points can come between the two numbers.
+/// Days beyond which it takes no point of another one: half of what a request may have, since
+/// behind 2106 a day may count as two. Only one line's points can come between the two numbers.
 const DAYS_MAX: usize = DAYS / 2;
 
 /// The days of a request's points.

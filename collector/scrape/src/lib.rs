@@ -1,12 +1,12 @@
 //! Prometheus' text formats (0.0.4 and OpenMetrics 1.0) as OTLP metrics.
 //!
-//! A [`Scrape`] takes a body in pieces of any size and writes `ExportMetricsServiceRequest`s, without
-//! a message tree and without an allocation per sample. What a target's last scrape had is kept in a
-//! [`Memory`]. It has no clock and does no I/O.
+//! A [`Scrape`] takes a body in pieces of any size and writes `ExportMetricsServiceRequest`s,
+//! without a message tree and without an allocation per sample. What a target's last scrape had is
+//! kept in a [`Memory`]. It has no clock and does no I/O.
 //!
 //! # Rules
-//! - The conversion follows OpenTelemetry's "Prometheus and OpenMetrics compatibility". Metric names
-//!   are kept as they are.
+//! - The conversion follows OpenTelemetry's "Prometheus and OpenMetrics compatibility". Metric
+//!   names are kept as they are.
 //! - A body is taken whole or not at all, as long as it fits into one request ([`REQUEST_BYTES`]).
 //!   Of a longer body that breaks, what was written before stays, and its series are marked as gone
 //!   a millisecond later.

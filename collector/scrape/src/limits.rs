@@ -1,11 +1,11 @@
 //! Every limit on a body, with its reason, and what is wrong with one.
 
-/// The longest line. Real ones have under 2 KiB; with the longest names and values that exporters of
-/// Kubernetes objects write, some 20 KiB.
+/// The longest line. Real ones have under 2 KiB; with the longest names and values that exporters
+/// of Kubernetes objects write, some 20 KiB.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// Most labels of a sample: Prometheus' users set 30 to 60. Each is compared with each other one, so
-/// 128 are 8,128 short comparisons at most.
+/// Most labels of a sample: Prometheus' users set 30 to 60. Each is compared with each other one,
+/// so 128 are 8,128 short comparisons at most.
 pub const LABELS_MAX: usize = 128;
 
 /// Where a request is full. A node exporter's whole body comes to some 300 KiB.

@@ -14,8 +14,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of a body by its content type: OpenMetrics where it says so; the text format where
-    /// it says that, or nothing. None for others (protobuf, HTML).
+    /// The format of a body by its content type: OpenMetrics where it says so; the text format
+    /// where it says that, or nothing. None for others (protobuf, HTML).
     #[must_use]
     pub fn of_content_type(content_type: &str) -> Option<Self> {
         let name = content_type.split(';').next().unwrap_or_default().trim();
@@ -63,17 +63,30 @@ pub(crate) struct Label {
 pub(crate) enum Line {
     Nothing,
     End,
-    Help { name: Span, text: Span },
-    Unit { name: Span, text: Span },
-    Type { name: Span, kind: Span },
-    Sample(Sample),
+    Help {
+        name: Span,
+        text: Span,
+    },
+    Unit {
+        name: Span,
+        text: Span,
+    },
+    Type {
+        name: Span,
+        kind: Span,
+    },
+    /// It is in the [`Parser`]: a large value that is handed back is copied, which takes longer than
+    /// reading it.
+    Sample,
 }
 
 /// A sample. Its labels are in the [`Parser`].
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Sample {
     pub(crate) name: Text,
-    /// Where name and labels end.
+    /// Whether the sample before had the same name.
+    pub(crate) is_name_again: bool,
+    /// Name and labels.
     pub(crate) identity: Span,
     pub(crate) value: f64,
     pub(crate) value_text: Span,
@@ -89,11 +102,46 @@ pub(crate) struct Exemplar {
     pub(crate) time: Option<i64>,
 }
 
-/// Reads lines. It keeps the labels of the last one.
+/// Reads lines. It keeps the labels of the last one, and its names: the next line nearly always has
+/// the same ones, which are compared then instead of being read.
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
+    pub(crate) sample: Sample,
     pub(crate) labels: Vec<Label>,
     pub(crate) exemplar_labels: Vec<Label>,
+    name: Vec<u8>,
+    expected: Expected,
+}
+
+/// Names of labels in order, each as `name="`. No two are the same.
+#[derive(Debug, Default)]
+struct Expected {
+    text: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Expected {
+    #[inline]
+    fn get(&self, place: usize) -> Option<&[u8]> {
+        let end = *self.ends.get(place)?;
+        let start = if place == 0 { 0 } else { self.ends[place - 1] };
+        Some(&self.text[start..end])
+    }
+
+    /// Expects the names of these labels, up to the first one that is quoted.
+    fn learn(&mut self, line: &[u8], labels: &[Label]) {
+        self.text.clear();
+        self.ends.clear();
+        for label in labels {
+            let start = label.name.span.start as usize;
+            if line[start - 1] == b'"' {
+                return;
+            }
+            self.text.extend_from_slice(label.name.span.of(line));
+            self.text.extend_from_slice(b"=\"");
+            self.ends.push(self.text.len());
+        }
+    }
 }
 
 const START: u8 = 1;
@@ -144,11 +192,29 @@ fn name_end(line: &[u8], start: usize, first: u8, further: u8) -> Option<usize> 
     Some(at)
 }
 
+/// Passes over eight bytes at a time that are neither a quote nor a backslash.
+#[inline]
+fn skip_plain(line: &[u8], mut at: usize) -> usize {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    // The lowest of the marked bytes is zero; those above it may be marked without being so.
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
+    while let Some(chunk) = line.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        let word = u64::from_le_bytes(*chunk);
+        let found = zeros(word ^ (ONES * b'"' as u64)) | zeros(word ^ (ONES * b'\\' as u64));
+        if found != 0 {
+            return at + found.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    at
+}
+
 /// A quoted text that begins behind `start`, and where the line goes on behind its closing quote.
 #[inline]
 fn quoted(line: &[u8], start: usize) -> Result<(Text, usize), FaultKind> {
     let (mut at, mut is_escaped) = (start, false);
     loop {
+        at = skip_plain(line, at);
         match line.get(at) {
             Some(b'"') => {
                 return Ok((Text { span: Span::new(start, at), is_escaped }, at + 1));
@@ -184,33 +250,52 @@ impl Parser {
         Ok(self.named(text, 0)?.0)
     }
 
+    /// A name and labels. Where they end, and whether the name is that of the line before.
     #[inline]
-    fn named(&mut self, line: &[u8], start: usize) -> Result<(Text, usize), FaultKind> {
+    fn named(&mut self, line: &[u8], start: usize) -> Result<(Text, usize, bool), FaultKind> {
         self.labels.clear();
-        if line.get(start) == Some(&b'{') {
-            let (name, end) = labels(line, start + 1, true, &mut self.labels)?;
-            return Ok((name.ok_or(FaultKind::Name)?, end));
+        let rest = &line[start..];
+        if rest.first() == Some(&b'{') {
+            self.name.clear();
+            let (name, end) = labels(line, start + 1, true, &mut self.labels, None)?;
+            return Ok((name.ok_or(FaultKind::Name)?, end, false));
         }
-        let end = name_end(line, start, START | COLON, INNER | COLON).ok_or(FaultKind::Name)?;
+        let length = self.name.len();
+        let is_again = matches!(rest.get(length), Some(b'{' | b' '))
+            && length > 0
+            && rest[..length] == self.name[..];
+        let end = match is_again {
+            true => start + length,
+            false => self.new_name(line, start)?,
+        };
         let name = Text { span: Span::new(start, end), is_escaped: false };
         let at = skip_blanks(line, end);
         if line.get(at) != Some(&b'{') {
             let is_over = at > end || at == line.len();
-            return if is_over { Ok((name, end)) } else { Err(FaultKind::Name) };
+            return if is_over { Ok((name, end, is_again)) } else { Err(FaultKind::Name) };
         }
-        let (_, end) = labels(line, at + 1, false, &mut self.labels)?;
-        Ok((name, end))
+        let expected = Some(&mut self.expected);
+        let (_, end) = labels(line, at + 1, false, &mut self.labels, expected)?;
+        Ok((name, end, is_again))
+    }
+
+    fn new_name(&mut self, line: &[u8], start: usize) -> Result<usize, FaultKind> {
+        let end = name_end(line, start, START | COLON, INNER | COLON).ok_or(FaultKind::Name)?;
+        self.name.clear();
+        self.name.extend_from_slice(&line[start..end]);
+        Ok(end)
     }
 
     #[inline]
     fn sample(&mut self, line: &[u8], start: usize, format: Format) -> Result<Line, FaultKind> {
-        let (name, end) = self.named(line, start)?;
+        let (name, end, is_name_again) = self.named(line, start)?;
         let identity = Span::new(start, end);
         let from = skip_blanks(line, end);
         let to = field_end(line, from);
         let value = float(&line[from..to]).ok_or(FaultKind::Value)?;
-        let mut sample = Sample {
+        self.sample = Sample {
             name,
+            is_name_again,
             identity,
             value,
             value_text: Span::new(from, to),
@@ -219,19 +304,13 @@ impl Parser {
         };
         let at = skip_blanks(line, to);
         if at < line.len() {
-            self.rest(line, at, format, &mut sample)?;
+            self.rest(line, at, format)?;
         }
-        Ok(Line::Sample(sample))
+        Ok(Line::Sample)
     }
 
     /// What may follow the value: a time, and in OpenMetrics an exemplar.
-    fn rest(
-        &mut self,
-        line: &[u8],
-        start: usize,
-        format: Format,
-        sample: &mut Sample,
-    ) -> Result<(), FaultKind> {
+    fn rest(&mut self, line: &[u8], start: usize, format: Format) -> Result<(), FaultKind> {
         let mut at = start;
         if line[at] != b'#' {
             let to = field_end(line, at);
@@ -239,7 +318,7 @@ impl Parser {
                 Format::Prometheus => millis(&line[at..to]),
                 Format::OpenMetrics => seconds(&line[at..to]),
             };
-            sample.time = Some(time.ok_or(FaultKind::Timestamp)?);
+            self.sample.time = Some(time.ok_or(FaultKind::Timestamp)?);
             at = skip_blanks(line, to);
         }
         if at == line.len() {
@@ -248,7 +327,7 @@ impl Parser {
         if format != Format::OpenMetrics || line[at] != b'#' {
             return Err(FaultKind::Trailing);
         }
-        sample.exemplar = Some(self.exemplar(line, skip_blanks(line, at + 1))?);
+        self.sample.exemplar = Some(self.exemplar(line, skip_blanks(line, at + 1))?);
         Ok(())
     }
 
@@ -257,7 +336,7 @@ impl Parser {
         if line.get(start) != Some(&b'{') {
             return Err(FaultKind::Exemplar);
         }
-        let (_, end) = labels(line, start + 1, false, &mut self.exemplar_labels)?;
+        let (_, end) = labels(line, start + 1, false, &mut self.exemplar_labels, None)?;
         let from = skip_blanks(line, end);
         let to = field_end(line, from);
         let value = float(&line[from..to]).ok_or(FaultKind::Exemplar)?;
@@ -282,55 +361,89 @@ fn labels(
     start: usize,
     may_name: bool,
     found: &mut Vec<Label>,
+    mut expected: Option<&mut Expected>,
 ) -> Result<(Option<Text>, usize), FaultKind> {
     let (mut at, mut metric) = (start, None);
+    // Whether all labels so far are those that were expected: then no two are the same.
+    let mut is_expected = expected.is_some();
     loop {
-        at = skip_blanks(line, at);
-        let name = match line.get(at) {
-            Some(b'}') => return Ok((metric, at + 1)),
-            Some(b'"') => {
-                let (name, end) = quoted(line, at + 1)?;
-                at = skip_blanks(line, end);
-                if may_name && metric.is_none() && line.get(at) != Some(&b'=') {
-                    metric = Some(name);
-                    match line.get(at) {
-                        Some(b',') => at += 1,
-                        Some(b'}') => {}
-                        _ => return Err(FaultKind::Brace),
+        let name = expected.as_ref().filter(|_| is_expected).and_then(|it| it.get(found.len()));
+        let (name, from) = match name {
+            Some(text) if line[at..].starts_with(text) => {
+                let span = Span::new(at, at + text.len() - 2);
+                (Text { span, is_escaped: false }, at + text.len())
+            }
+            _ => match other_name(line, at, may_name && metric.is_none())? {
+                Next::End(end) => {
+                    if let Some(expected) = expected.take_if(|_| !is_expected) {
+                        expected.learn(line, found);
                     }
+                    return Ok((metric, end));
+                }
+                Next::Metric(name, end) => {
+                    metric = Some(name);
+                    at = end;
                     continue;
                 }
-                name
-            }
-            _ => {
-                let end = name_end(line, at, START, INNER).ok_or(FaultKind::LabelName)?;
-                let name = Text { span: Span::new(at, end), is_escaped: false };
-                at = skip_blanks(line, end);
-                name
-            }
+                Next::Label(name, from) => {
+                    let text = name.span.of(line);
+                    if found.iter().any(|known| known.name.span.of(line) == text) {
+                        return Err(FaultKind::LabelTwice);
+                    }
+                    is_expected = false;
+                    (name, from)
+                }
+            },
         };
-        if line.get(at) != Some(&b'=') {
-            return Err(FaultKind::LabelValue);
-        }
-        at = skip_blanks(line, at + 1);
-        if line.get(at) != Some(&b'"') {
-            return Err(FaultKind::LabelValue);
-        }
-        let (value, end) = quoted(line, at + 1)?;
-        let text = name.span.of(line);
-        if found.iter().any(|known| known.name.span.of(line) == text) {
-            return Err(FaultKind::LabelTwice);
-        }
+        let (value, end) = quoted(line, from)?;
         if found.len() == LABELS_MAX {
             return Err(FaultKind::Labels(LABELS_MAX));
         }
         found.push(Label { name, value });
-        at = skip_blanks(line, end);
-        match line.get(at) {
-            Some(b',') => at += 1,
-            Some(b'}') => {}
-            _ => return Err(FaultKind::Brace),
+        at = behind_label(line, end)?;
+    }
+}
+
+/// What stands where a label may begin.
+enum Next {
+    /// The closing brace, and where the line goes on.
+    End(usize),
+    /// A metric's quoted name, likewise.
+    Metric(Text, usize),
+    /// A label's name, and where its value begins.
+    Label(Text, usize),
+}
+
+fn other_name(line: &[u8], start: usize, may_name: bool) -> Result<Next, FaultKind> {
+    let start = skip_blanks(line, start);
+    let (name, end) = match line.get(start) {
+        Some(b'}') => return Ok(Next::End(start + 1)),
+        Some(b'"') => quoted(line, start + 1)?,
+        _ => {
+            let end = name_end(line, start, START, INNER).ok_or(FaultKind::LabelName)?;
+            (Text { span: Span::new(start, end), is_escaped: false }, end)
         }
+    };
+    let at = skip_blanks(line, end);
+    if line.get(at) == Some(&b'=') {
+        let at = skip_blanks(line, at + 1);
+        let is_quoted = line.get(at) == Some(&b'"');
+        return if is_quoted { Ok(Next::Label(name, at + 1)) } else { Err(FaultKind::LabelValue) };
+    }
+    if may_name && line[start] == b'"' {
+        return Ok(Next::Metric(name, behind_label(line, at)?));
+    }
+    Err(FaultKind::LabelValue)
+}
+
+/// Where the next label, or the closing brace, may be.
+#[inline]
+fn behind_label(line: &[u8], end: usize) -> Result<usize, FaultKind> {
+    let at = skip_blanks(line, end);
+    match line.get(at) {
+        Some(b',') => Ok(at + 1),
+        Some(b'}') => Ok(at),
+        _ => Err(FaultKind::Brace),
     }
 }
 

@@ -77,8 +77,8 @@ fn any_float(text: &[u8]) -> Option<f64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Whole milliseconds as nanoseconds; those that don't fit are the least or the greatest. None if it
-/// is no whole number.
+/// Whole milliseconds as nanoseconds; those that don't fit are the least or the greatest. None if
+/// it is no whole number.
 pub(crate) fn millis(text: &[u8]) -> Option<i64> {
     let millis: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     Some(millis.saturating_mul(1_000_000))

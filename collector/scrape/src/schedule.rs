@@ -1,5 +1,5 @@
-//! When a target is scraped: each interval once, at a place in it that its name decides, so that the
-//! targets of a job don't all come at the same moment, and a restart changes nothing.
+//! When a target is scraped: each interval once, at a place in it that its name decides, so that
+//! the targets of a job don't all come at the same moment, and a restart changes nothing.
 
 use std::time::Duration;
 

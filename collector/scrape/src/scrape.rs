@@ -1,8 +1,8 @@
 //! One scrape: a body in pieces becomes requests, then what is gone, then what is said of it.
 //!
 //! [`Scrape::feed`] until the body ends, [`Scrape::end`] or [`Scrape::fail`], then
-//! [`Scrape::settle`] until it says that all is written, and [`Scrape::remember`]. Whenever [`Scrape::is_full`], the caller
-//! takes what is there with [`Scrape::take`].
+//! [`Scrape::settle`] until it says that all is written, and [`Scrape::remember`]. Whenever
+//! [`Scrape::is_full`], the caller takes what is there with [`Scrape::take`].
 
 use memchr::memchr;
 
@@ -174,8 +174,8 @@ impl<'a> Scrape<'a> {
         };
     }
 
-    /// Writes what is gone and what is said of the scrape. False when the request is full before all
-    /// is written: it is to be called again.
+    /// Writes what is gone and what is said of the scrape. False when the request is full before
+    /// all is written: it is to be called again.
     pub fn settle(&mut self, report: &Report) -> bool {
         loop {
             if self.is_full() {
@@ -263,7 +263,7 @@ impl<'a> Scrape<'a> {
         }
         let Self { parser, converter, memory, pass, target, writer, limits, format, .. } = self;
         match parser.read(line, *format)? {
-            Line::Sample(sample) => {
+            Line::Sample => {
                 if parser.labels.len() > limits.labels {
                     return Err(FaultKind::Labels(limits.labels));
                 }
@@ -271,7 +271,7 @@ impl<'a> Scrape<'a> {
                     return Err(FaultKind::Samples(limits.samples));
                 }
                 let at = (*format, self.time_unix_nano);
-                converter.sample(line, &sample, parser, at, (memory, pass, target, writer))?;
+                converter.sample(line, parser, at, (memory, pass, target, writer))?;
             }
             Line::Nothing => {}
             Line::End => self.has_ended = true,
@@ -307,8 +307,8 @@ impl<'a> Scrape<'a> {
         Stage::About
     }
 
-    /// Marks all series of the part that was taken, a millisecond later: a series can't have a value
-    /// and be gone at the same time.
+    /// Marks all series of the part that was taken, a millisecond later: a series can't have a
+    /// value and be gone at the same time.
     fn broken(&mut self, mut walk: Walk) -> Stage {
         let time_unix_nano = self.time_unix_nano + NANOS_PER_MILLI;
         while let Some(named) = walk.next(self.pass.names()) {

@@ -20,6 +20,8 @@ pub struct Target {
     /// The target's labels as attributes of numbers and summaries, and of histograms.
     pub(crate) attributes: [Vec<u8>; 2],
     labels: Vec<(String, String)>,
+    /// A bit for each length that one of their names has.
+    lengths: u64,
     pub(crate) honors_labels: bool,
     pub(crate) honors_timestamps: bool,
 }
@@ -29,7 +31,8 @@ impl Target {
     ///
     /// `honors_labels`: where a scraped label has the name of one of the target's, the scraped one
     /// is kept; otherwise the target's, and the scraped one as `exported_NAME`.
-    /// `honors_timestamps`: times in the body are kept; otherwise the scrape's time stands for them.
+    /// `honors_timestamps`: times in the body are kept; otherwise the scrape's time stands for
+    /// them.
     #[must_use]
     pub fn new(
         job: &str,
@@ -56,17 +59,21 @@ impl Target {
             }
             out
         });
-        Self { resource, attributes, labels, honors_labels, honors_timestamps }
+        let names = labels.iter().map(|(name, _)| name.as_str()).chain([JOB, INSTANCE]);
+        let lengths = names.fold(0, |lengths, name| lengths | length_bit(name.as_bytes()));
+        Self { resource, attributes, labels, lengths, honors_labels, honors_timestamps }
     }
 
     /// Whether a scraped label has the name of one of the target's.
     #[inline]
     pub(crate) fn has(&self, name: &[u8]) -> bool {
-        name == JOB.as_bytes() || name == INSTANCE.as_bytes() || self.has_label(name)
+        self.lengths & length_bit(name) != 0 && self.has_name(name)
     }
 
-    fn has_label(&self, name: &[u8]) -> bool {
-        self.labels.iter().any(|(known, _)| known.as_bytes() == name)
+    #[inline(never)]
+    fn has_name(&self, name: &[u8]) -> bool {
+        let is_ours = name == JOB.as_bytes() || name == INSTANCE.as_bytes();
+        is_ours || self.labels.iter().any(|(known, _)| known.as_bytes() == name)
     }
 
     /// Appends the target's labels but for those that `is_taken`.
@@ -84,4 +91,10 @@ impl Target {
         inner.extend_from_slice(target_info);
         put_bytes(out, tag, &inner);
     }
+}
+
+/// The bit of a name's length; that of long ones is one for all.
+#[inline]
+fn length_bit(name: &[u8]) -> u64 {
+    1 << name.len().min(63)
 }

@@ -1,8 +1,8 @@
 //! One `ExportMetricsServiceRequest` that is being written.
 //!
-//! Points of one metric that follow each other are one `Metric`. Its lengths take four bytes, filled
-//! in at its end: protobuf allows integers with leading zeros. The resource is written when the
-//! request is taken, since `target_info` may stand anywhere in a body.
+//! Points of one metric that follow each other are one `Metric`. Its lengths take four bytes,
+//! filled in at its end: protobuf allows integers with leading zeros. The resource is written when
+//! the request is taken, since `target_info` may stand anywhere in a body.
 
 use millrace_wire::limits::WRITTEN_BYTES;
 use millrace_wire::otlp::{ROW_BYTES, repeated_bytes};

@@ -49,8 +49,8 @@ fn a_target_that_fails_is_gone_once_and_keeps_its_beginnings() {
     assert_eq!(back, ["a counter{} [10..40] 6"]);
 }
 
-/// Scenario: a body that breaks in its last line. Guarantee: nothing of it is taken, the fault names
-/// the line, and the series of the last scrape are gone.
+/// Scenario: a body that breaks in its last line. Guarantee: nothing of it is taken, the fault
+/// names the line, and the series of the last scrape are gone.
 #[test]
 fn a_broken_body_is_taken_for_none() {
     let (target, mut memory) = (target(), Memory::default());
@@ -62,8 +62,9 @@ fn a_broken_body_is_taken_for_none() {
     assert!(came.all_points().contains(&"up gauge{} [..20] 0".to_owned()));
 }
 
-/// Scenario: a body of several requests that breaks at its end. Guarantee: what was taken stays; its
-/// series are gone a millisecond later, each once; those of the last scrape at the scrape's time.
+/// Scenario: a body of several requests that breaks at its end. Guarantee: what was taken stays;
+/// its series are gone a millisecond later, each once; those of the last scrape at the scrape's
+/// time.
 #[test]
 fn what_was_taken_of_a_broken_body_is_gone_a_millisecond_later() {
     let (target, mut memory) = (target(), Memory::default());

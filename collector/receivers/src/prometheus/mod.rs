@@ -2,13 +2,13 @@
 //!
 //! Each target has a task of its own, so that one that hangs delays no other. What its body says is
 //! told by [`millrace_scrape`], piece by piece as it arrives: no body is held whole. Points are
-//! samples in time: while nothing takes them, a scrape is tried until the next one is due, then given
-//! up and counted. Nothing is queued.
+//! samples in time: while nothing takes them, a scrape is tried until the next one is due, then
+//! given up and counted. Nothing is queued.
 //!
 //! # Limits
 //! A target has one connection at most, closed after each scrape. Redirects are not followed. A
-//! target with a loopback or link-local address is refused, unless the settings allow it: the address
-//! is checked after the name was resolved, and that address is connected to. At most
+//! target with a loopback or link-local address is refused, unless the settings allow it: the
+//! address is checked after the name was resolved, and that address is connected to. At most
 //! [`LOOKUPS_MAX`] names are resolved at once. What is held is reserved in the process's budget.
 
 mod client;

@@ -1,3 +1,5 @@
+//! Lines: every form of a sample, and every way to break one.
+
 use super::{Format, Line, Parser};
 use crate::limits::FaultKind;
 
@@ -5,9 +7,10 @@ type Read = (String, Vec<(String, String)>, f64, Option<i64>);
 
 fn read_as(format: Format, line: &str) -> Result<Read, FaultKind> {
     let mut parser = Parser::default();
-    let Line::Sample(sample) = parser.read(line.as_bytes(), format)? else {
+    if parser.read(line.as_bytes(), format)? != Line::Sample {
         return Err(FaultKind::Name);
-    };
+    }
+    let sample = parser.sample;
     let text = |span: super::Span| String::from_utf8(span.of(line.as_bytes()).to_vec()).unwrap();
     let labels = parser.labels.iter().map(|it| (text(it.name.span), text(it.value.span))).collect();
     Ok((text(sample.name.span), labels, sample.value, sample.time))

@@ -1,3 +1,5 @@
+//! What is remembered of series, against a plain map.
+
 use super::{Hash, Kind, Memory, Pass, Seen, Walk};
 
 fn seen<'a>(text: &'a str, value: Option<f64>, time_unix_nano: u64) -> Seen<'a> {

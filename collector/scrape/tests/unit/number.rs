@@ -1,3 +1,5 @@
+//! Numbers in text, against the standard library.
+
 use super::{float, millis, seconds};
 
 /// Scenario: numbers as exporters write them, short and long, with all signs and exponents.

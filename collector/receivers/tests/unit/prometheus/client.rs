@@ -1,3 +1,5 @@
+//! Which addresses a target may have.
+
 use super::is_local;
 
 /// Scenario: addresses of machines, of links, of nobody. Guarantee: those of this machine or its
