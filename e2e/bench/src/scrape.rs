@@ -103,71 +103,9 @@ fn head(body: &mut String, name: &str, help: &str, kind: &str) {
 /// their names, labels and forms of values.
 fn node_exporter(turn: u64) -> String {
     let mut body = String::new();
-    let name = "node_cpu_seconds_total";
-    head(&mut body, name, "Seconds the CPUs spent in each mode.", "counter");
-    for cpu in 0..32 {
-        for (place, mode) in ["idle", "iowait", "irq", "nice", "softirq", "steal", "system", "user"]
-            .iter()
-            .enumerate()
-        {
-            let value = 1000.25 * (place + 1) as f64 + f64::from(cpu) + turn as f64 * 1.37;
-            let _ = writeln!(body, "{name}{{cpu=\"{cpu}\",mode=\"{mode}\"}} {value:.2}");
-        }
-    }
-    for family in [
-        "reads_completed_total",
-        "read_bytes_total",
-        "writes_completed_total",
-        "written_bytes_total",
-        "io_time_seconds_total",
-        "io_now",
-        "read_time_seconds_total",
-        "discards_completed_total",
-        "flush_requests_total",
-        "reads_merged_total",
-    ] {
-        let name = format!("node_disk_{family}");
-        head(&mut body, &name, "The total number of what the device did successfully.", "counter");
-        for device in ["nvme0n1", "nvme1n1", "dm-0", "dm-1", "sda", "sdb"] {
-            let value = 1.764_123_4e9 + turn as f64 * 4096.0;
-            let _ = writeln!(body, "{name}{{device=\"{device}\"}} {value:e}");
-        }
-    }
-    for family in ["avail_bytes", "device_error", "files", "files_free", "free_bytes", "size_bytes"]
-    {
-        let name = format!("node_filesystem_{family}");
-        head(&mut body, &name, "Filesystem space or inodes, as the kernel has it.", "gauge");
-        for (device, kind, mount) in [
-            ("/dev/nvme0n1p1", "vfat", "/boot/efi"),
-            ("/dev/mapper/vg-root", "ext4", "/"),
-            ("/dev/mapper/vg-var", "ext4", "/var/lib/containers/storage"),
-            ("tmpfs", "tmpfs", "/run/user/1000"),
-        ] {
-            let labels = format!(
-                "device=\"{device}\",device_error=\"\",fstype=\"{kind}\",mountpoint=\"{mount}\""
-            );
-            let _ = writeln!(body, "{name}{{{labels}}} {:e}", 8.123_456e10 - turn as f64 * 512.0);
-        }
-    }
-    for family in [
-        "receive_bytes_total",
-        "receive_packets_total",
-        "receive_errs_total",
-        "receive_drop_total",
-        "transmit_bytes_total",
-        "transmit_packets_total",
-        "transmit_errs_total",
-        "mtu_bytes",
-        "carrier_changes_total",
-        "transmit_queue_length",
-    ] {
-        let name = format!("node_network_{family}");
-        head(&mut body, &name, "Network device statistic, as the kernel has it.", "counter");
-        for device in 0..24 {
-            let value = 4_294_967 * (device + 1) + turn * 1500;
-            let _ = writeln!(body, "{name}{{device=\"veth{device:08x}\"}} {value}");
-        }
-    }
+    put_processors(&mut body, turn);
+    put_disks(&mut body, turn);
+    put_networks(&mut body, turn);
     for family in 0..300 {
         let name = format!("node_memory_Figure{family}_bytes");
         head(&mut body, &name, "Memory information field, as the kernel has it.", "gauge");
@@ -185,6 +123,80 @@ fn node_exporter(turn: u64) -> String {
     }
     let _ = write!(body, "{name}_sum 3.214\n{name}_count {}\n", 100 + turn);
     body
+}
+
+fn put_processors(body: &mut String, turn: u64) {
+    let name = "node_cpu_seconds_total";
+    head(body, name, "Seconds the CPUs spent in each mode.", "counter");
+    for cpu in 0..32 {
+        for (place, mode) in ["idle", "iowait", "irq", "nice", "softirq", "steal", "system", "user"]
+            .iter()
+            .enumerate()
+        {
+            let value = 1000.25 * (place + 1) as f64 + f64::from(cpu) + turn as f64 * 1.37;
+            let _ = writeln!(body, "{name}{{cpu=\"{cpu}\",mode=\"{mode}\"}} {value:.2}");
+        }
+    }
+}
+
+fn put_disks(body: &mut String, turn: u64) {
+    for family in [
+        "reads_completed_total",
+        "read_bytes_total",
+        "writes_completed_total",
+        "written_bytes_total",
+        "io_time_seconds_total",
+        "io_now",
+        "read_time_seconds_total",
+        "discards_completed_total",
+        "flush_requests_total",
+        "reads_merged_total",
+    ] {
+        let name = format!("node_disk_{family}");
+        head(body, &name, "The total number of what the device did successfully.", "counter");
+        for device in ["nvme0n1", "nvme1n1", "dm-0", "dm-1", "sda", "sdb"] {
+            let value = 1.764_123_4e9 + turn as f64 * 4096.0;
+            let _ = writeln!(body, "{name}{{device=\"{device}\"}} {value:e}");
+        }
+    }
+    for family in ["avail_bytes", "device_error", "files", "files_free", "free_bytes", "size_bytes"]
+    {
+        let name = format!("node_filesystem_{family}");
+        head(body, &name, "Filesystem space or inodes, as the kernel has it.", "gauge");
+        for (device, kind, mount) in [
+            ("/dev/nvme0n1p1", "vfat", "/boot/efi"),
+            ("/dev/mapper/vg-root", "ext4", "/"),
+            ("/dev/mapper/vg-var", "ext4", "/var/lib/containers/storage"),
+            ("tmpfs", "tmpfs", "/run/user/1000"),
+        ] {
+            let labels = format!(
+                "device=\"{device}\",device_error=\"\",fstype=\"{kind}\",mountpoint=\"{mount}\""
+            );
+            let _ = writeln!(body, "{name}{{{labels}}} {:e}", 8.123_456e10 - turn as f64 * 512.0);
+        }
+    }
+}
+
+fn put_networks(body: &mut String, turn: u64) {
+    for family in [
+        "receive_bytes_total",
+        "receive_packets_total",
+        "receive_errs_total",
+        "receive_drop_total",
+        "transmit_bytes_total",
+        "transmit_packets_total",
+        "transmit_errs_total",
+        "mtu_bytes",
+        "carrier_changes_total",
+        "transmit_queue_length",
+    ] {
+        let name = format!("node_network_{family}");
+        head(body, &name, "Network device statistic, as the kernel has it.", "counter");
+        for device in 0..24 {
+            let value = 4_294_967 * (device + 1) + turn * 1500;
+            let _ = writeln!(body, "{name}{{device=\"veth{device:08x}\"}} {value}");
+        }
+    }
 }
 
 /// An API server's: histograms of twelve buckets, 500 sets of labels.
