@@ -75,8 +75,8 @@ pub(crate) enum Line {
         name: Span,
         kind: Span,
     },
-    /// It is in the [`Parser`]: a large value that is handed back is copied, which takes longer than
-    /// reading it.
+    /// It is in the [`Parser`]: a large value that is handed back is copied, which takes longer
+    /// than reading it.
     Sample,
 }
 

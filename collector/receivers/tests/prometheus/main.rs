@@ -1,5 +1,11 @@
 //! The receiver of scraped targets, against targets on loopback that answer well and badly.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::unwrap_in_result,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs
+)]
 
 mod rig;
 
@@ -38,8 +44,12 @@ async fn targets_are_scraped_in_each_format() {
     rig.until(|rig| rig.values(&target, "a").contains(&1.0)).await;
     target.answer(Answer::ok("application/openmetrics-text; version=1.0.0", "a 2\n# EOF\n"));
     rig.until(|rig| rig.values(&target, "a").contains(&2.0)).await;
-    target.answer(packed(&gzip("a 3\n")));
+    // Longer than what is decompressed at once, and than a step.
+    let lines: String =
+        (0..5000_u64).map(|n| format!("m{{n=\"{:x}\"}} 1\n", n * 0x9e37_79b9)).collect();
+    target.answer(packed(&gzip(&format!("{lines}a 3\n"))));
     rig.until(|rig| rig.values(&target, "a").contains(&3.0)).await;
+    assert!(rig.values(&target, "m").len() >= 5000);
     let chunked =
         "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\na \r\n2\r\n4\n\r\n0\r\n\r\n";
     target.answer(Answer::head(chunked));
