@@ -32,6 +32,9 @@ pub(crate) enum RunError {
     /// The receiver of the kernel's log.
     #[error("kernel: {0}")]
     Kernel(#[from] millrace_receivers::kernel::StartError),
+    /// The receiver of scraped targets.
+    #[error("prometheus: {0}")]
+    Prometheus(#[from] millrace_receivers::prometheus::StartError),
     /// The variables that a watch of pods needs.
     #[error(
         "receivers.containers.watchPods: the variable {0} is not set or is empty: pods can be watched \

@@ -18,8 +18,8 @@ use millrace_pipeline::memory::MemoryLimit;
 use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_receivers::files;
-use millrace_receivers::kernel;
 use millrace_receivers::otlp::OtlpError;
+use millrace_receivers::{kernel, prometheus};
 
 use crate::admin::Admin;
 use crate::common::{Common, RunError, VERSION};
@@ -86,6 +86,7 @@ pub(crate) fn run(path: &Path) -> ExitCode {
                     files::StartError::Pattern { .. } | files::StartError::SmallBudget { .. },
                 )
                 | RunError::Kernel(kernel::StartError::SmallBudget { .. })
+                | RunError::Prometheus(prometheus::StartError::SmallBudget { .. })
                 | RunError::Pods(_)
                 | RunError::Instance(_) => EXIT_SETTINGS,
                 _ => EXIT_FAILED,

@@ -6,7 +6,8 @@ use std::fs;
 use std::sync::Arc;
 
 use millrace_config::{
-    ByteSize, KernelReceiver, LogSources, Mode, OtlpLimits, OtlpReceiver, Positions, Sources,
+    ByteSize, KernelReceiver, LogSources, Mode, OtlpLimits, OtlpReceiver, Positions,
+    PrometheusReceiver, Sources,
 };
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
@@ -16,6 +17,7 @@ use millrace_pipeline::telemetry::Telemetry;
 use millrace_receivers::files::{self, SourceSettings, StartError};
 use millrace_receivers::kernel::{self, Log, Machine};
 use millrace_receivers::otlp::{self, Otlp};
+use millrace_receivers::prometheus;
 
 use crate::common::RunError;
 use crate::pods;
@@ -42,24 +44,26 @@ pub(crate) struct Ready {
     listeners: Option<Part>,
     files: Option<Part>,
     kernel: Option<Part>,
+    prometheus: Option<Part>,
 }
 
 impl Ready {
     /// Registers what these sources need.
     pub(crate) fn register(sources: &Sources, readiness: &Readiness) -> Self {
-        let Sources { otlp, logs } = sources;
+        let Sources { otlp, logs, prometheus } = sources;
         let logs = logs.as_deref();
         Self {
             listeners: otlp.is_some().then(|| readiness.part("listeners")),
             files: logs.filter(|logs| has_files(logs)).map(|_| readiness.part("files")),
             kernel: logs.and_then(|logs| logs.kernel.as_ref()).map(|_| readiness.part("kernel")),
+            prometheus: prometheus.as_ref().map(|_| readiness.part("prometheus")),
         }
     }
 }
 
 /// Starts all sources, then takes records until the drain.
 pub(crate) async fn take(sources: &Sources, parts: Parts) -> Result<(), RunError> {
-    let Sources { otlp, logs } = sources;
+    let Sources { otlp, logs, prometheus } = sources;
     let listening = match otlp {
         Some(receiver) => Some(listen(receiver, &parts).await?),
         None => None,
@@ -84,9 +88,16 @@ pub(crate) async fn take(sources: &Sources, parts: Parts) -> Result<(), RunError
             _ => Ok(true),
         }
     };
-    let ((), files_are_on_record, kernel_is_on_record) =
-        tokio::try_join!(serve, read, read_kernel)?;
-    if files_are_on_record && kernel_is_on_record { Ok(()) } else { Err(RunError::Deadline) }
+    let scrape = async {
+        match prometheus.as_deref() {
+            Some(settings) => scrape(settings, &parts).await,
+            None => Ok(true),
+        }
+    };
+    let ((), files_are_on_record, kernel_is_on_record, scrapes_are_safe) =
+        tokio::try_join!(serve, read, read_kernel, scrape)?;
+    let is_safe = files_are_on_record && kernel_is_on_record && scrapes_are_safe;
+    if is_safe { Ok(()) } else { Err(RunError::Deadline) }
 }
 
 fn has_files(logs: &LogSources) -> bool {
@@ -164,6 +175,21 @@ async fn read_kernel(
         ready.ready();
     }
     Ok(reading.run().await)
+}
+
+/// Scrapes targets until the drain. Whether all that was taken is confirmed then.
+async fn scrape(settings: &PrometheusReceiver, parts: &Parts) -> Result<bool, RunError> {
+    let scraping = prometheus::start(prometheus::Parts {
+        settings: settings.clone(),
+        budget: parts.budget.clone(),
+        drain: parts.drain.clone(),
+        telemetry: Arc::clone(&parts.telemetry),
+        publisher: Arc::clone(&parts.publisher),
+    })?;
+    if let Some(ready) = &parts.ready.prometheus {
+        ready.ready();
+    }
+    Ok(scraping.run().await)
 }
 
 /// Whose kernel it is: in a pod the node's, which the pod's own name says nothing of.

@@ -2,6 +2,8 @@
 //!
 //! Pure: a document and its lines go in, a [`Checked`] one or all problems come out.
 
+mod prometheus;
+
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -15,7 +17,8 @@ use crate::{
     Acknowledge, AcknowledgeInsert, Admin, ByteSize, ClickHouseExporter, ClientTls, Config,
     ContainersReceiver, DiskBuffer, Exporters, FilesReceiver, KafkaConnection, KafkaExporter,
     KafkaReceiver, KernelReceiver, Memory, Multiline, OtlpLimits, OtlpReceiver, Parse, ParseFormat,
-    Positions, Receivers, SaslMechanism, Shutdown, TimeFormat, Timestamp, TopicName, Topics,
+    Positions, PrometheusReceiver, Receivers, SaslMechanism, Shutdown, TimeFormat, Timestamp,
+    TopicName, Topics,
 };
 
 /// What the longest record of a file may be set to: a batch of them is a message of a mebibyte.
@@ -78,6 +81,8 @@ pub struct Sources {
     pub otlp: Option<Box<OtlpReceiver>>,
     /// What is read on the machine itself.
     pub logs: Option<Box<LogSources>>,
+    /// What is scraped.
+    pub prometheus: Option<Box<PrometheusReceiver>>,
 }
 
 /// What is read on the machine itself: files of containers, others, the kernel's log; one at least.
@@ -97,24 +102,31 @@ impl Sources {
     /// Their names in the settings, for people.
     #[must_use]
     pub fn names(&self) -> String {
-        let Self { otlp, logs } = self;
+        let Self { otlp, logs, prometheus } = self;
         let has = |is_given: fn(&LogSources) -> bool| logs.as_deref().is_some_and(is_given);
         let given = [
             ("otlp", otlp.is_some()),
             ("containers", has(|logs| logs.containers.is_some())),
             ("files", has(|logs| !logs.files.is_empty())),
             ("kernel", has(|logs| logs.kernel.is_some())),
+            ("prometheus", prometheus.is_some()),
         ];
         let names = given.into_iter().filter(|(_, given)| *given).map(|(name, _)| name);
         names.collect::<Vec<_>>().join(", ")
     }
 
     /// Those that are given, if any.
-    fn of(otlp: Option<OtlpReceiver>, logs: LogSources) -> Option<Self> {
+    fn of(
+        otlp: Option<OtlpReceiver>,
+        logs: LogSources,
+        prometheus: Option<PrometheusReceiver>,
+    ) -> Option<Self> {
         let LogSources { containers, files, kernel, positions: _ } = &logs;
         let given = containers.is_some() || !files.is_empty() || kernel.is_some();
         let logs = given.then(|| Box::new(logs));
-        (otlp.is_some() || logs.is_some()).then(|| Self { otlp: otlp.map(Box::new), logs })
+        let any = otlp.is_some() || logs.is_some() || prometheus.is_some();
+        let (otlp, prometheus) = (otlp.map(Box::new), prometheus.map(Box::new));
+        any.then_some(Self { otlp, logs, prometheus })
     }
 }
 
@@ -140,6 +152,13 @@ pub(crate) fn check(config: Config, lines: &Lines) -> Result<Checked, ConfigErro
                     "exporters.kafka.topics",
                     "files or the kernel's log are read, and logs have no topic: name one, or read \
                      neither",
+                );
+            }
+            if sources.prometheus.is_some() && kafka.topics.metrics.is_none() {
+                judge.say(
+                    "exporters.kafka.topics",
+                    "targets are scraped, and metrics have no topic: name one, or leave out \
+                     receivers.prometheus",
                 );
             }
         }
@@ -224,7 +243,8 @@ impl Judge<'_> {
         exporters: Exporters,
         positions: Positions,
     ) -> Option<Mode> {
-        let Receivers { otlp, kafka: from_kafka, containers, files, kernel } = receivers;
+        let Receivers { otlp, kafka: from_kafka, containers, files, kernel, prometheus } =
+            receivers;
         let Exporters { kafka: to_kafka, clickhouse } = exporters;
         if let Some(otlp) = &otlp {
             self.otlp_limits(&otlp.limits);
@@ -238,7 +258,8 @@ impl Judge<'_> {
         if let Some(clickhouse) = &clickhouse {
             self.clickhouse(clickhouse);
         }
-        let sources = Sources::of(otlp, LogSources { containers, files, kernel, positions });
+        let logs = LogSources { containers, files, kernel, positions };
+        let sources = Sources::of(otlp, logs, prometheus);
         match (sources, from_kafka, to_kafka, clickhouse) {
             (Some(sources), None, Some(kafka), None) => {
                 Some(Mode::Edge { sources, kafka: Box::new(kafka) })
@@ -264,13 +285,13 @@ impl Judge<'_> {
         match (edge, from_kafka) {
             (false, false) => self.say(
                 "receivers",
-                "no receiver is given: write `otlp: {}`, `containers: {}`, `files` or `kernel: {}` \
-                 for an edge, or `kafka` for a gateway",
+                "no receiver is given: write `otlp: {}`, `containers: {}`, `files`, `kernel: {}` or \
+                 `prometheus` for an edge, or `kafka` for a gateway",
             ),
             (true, true) => self.say(
                 "receivers",
                 "kafka is given beside others: a collector is an edge (otlp, containers, files, \
-                 kernel) or a gateway (kafka); run one of each",
+                 kernel, prometheus) or a gateway (kafka); run one of each",
             ),
             _ => {}
         }
@@ -304,9 +325,12 @@ impl Judge<'_> {
     }
 
     fn sources(&mut self, admin: &Admin, sources: &Sources) {
-        let Sources { otlp, logs } = sources;
+        let Sources { otlp, logs, prometheus } = sources;
         if let Some(otlp) = otlp {
             self.listeners(admin, otlp);
+        }
+        if let Some(prometheus) = prometheus {
+            self.prometheus(prometheus);
         }
         let Some(logs) = logs.as_deref() else { return };
         let LogSources { containers, files, kernel, positions: _ } = logs;

@@ -20,6 +20,7 @@ mod network;
 mod otlp;
 mod problem;
 mod process;
+mod prometheus;
 mod secret;
 mod section;
 mod text;
@@ -36,10 +37,11 @@ pub use kafka::{
     KafkaReceiver, PartitionBy, Sasl, SaslMechanism, Topics,
 };
 pub use names::{EnvName, GroupId, Identifier, NameError, TopicName};
-pub use network::{BootstrapServer, EndpointError, HttpEndpoint};
+pub use network::{BootstrapServer, EndpointError, HttpEndpoint, TargetAddress};
 pub use otlp::{GrpcListener, HttpListener, OtlpLimits, OtlpReceiver, ServerTls};
 pub use problem::{ConfigError, Problem};
 pub use process::{Admin, Memory, Shutdown};
+pub use prometheus::{PrometheusReceiver, ScrapeJob, ScrapeLimits};
 pub use secret::{ClientTls, MAX_SECRET_BYTES, Secret, SecretError, SecretFile};
 pub use units::{ByteSize, ByteSizeError};
 
@@ -84,6 +86,8 @@ section! {
         pub files: Vec<FilesReceiver> = Vec::new(),
         /// The log of this machine's kernel.
         pub kernel: Option<KernelReceiver> = None,
+        /// Targets that are scraped.
+        pub prometheus: Option<PrometheusReceiver> = None,
     }
 }
 

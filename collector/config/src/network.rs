@@ -1,4 +1,4 @@
-//! Checked addresses of the systems outside: Kafka brokers and ClickHouse endpoints.
+//! Checked addresses of the systems outside: Kafka brokers, ClickHouse endpoints, scraped targets.
 
 use crate::text::as_text;
 
@@ -38,6 +38,61 @@ impl BootstrapServer {
         &self.0
     }
 }
+
+/// A target that is scraped: `host:port`, IPv6 hosts in brackets.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TargetAddress(String);
+
+impl TargetAddress {
+    /// Checks an address.
+    ///
+    /// # Errors
+    /// When it is not `host:port`.
+    pub fn new(text: impl Into<String>) -> Result<Self, EndpointError> {
+        let text = text.into();
+        match host_and_port(&text) {
+            Some(_) => Ok(Self(text)),
+            None => Err(EndpointError {
+                text,
+                what: "a target",
+                rule: "host:port without a scheme or path, as in node-exporter.monitoring:9100",
+            }),
+        }
+    }
+
+    /// The address as `host:port`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The host name or address, IPv6 in brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        host_and_port(&self.0).map_or("", |(host, _)| host)
+    }
+
+    /// The port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        host_and_port(&self.0).map_or(0, |(_, port)| port)
+    }
+}
+
+impl std::str::FromStr for TargetAddress {
+    type Err = EndpointError;
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        Self::new(text)
+    }
+}
+
+impl std::fmt::Display for TargetAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+as_text!(TargetAddress, "a target");
 
 /// A ClickHouse HTTP endpoint: `http://host:port` or `https://host:port`, with nothing behind it.
 ///

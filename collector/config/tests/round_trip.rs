@@ -7,8 +7,9 @@ use millrace_config::{
     DiskBuffer, Encoding, EnvName, Exporters, FilesReceiver, GroupId, GroupProtocol, GrpcListener,
     HttpEndpoint, HttpListener, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver,
     KernelReceiver, Memory, Multiline, OtlpLimits, OtlpReceiver, Parse, ParseFormat, PartitionBy,
-    Positions, Receivers, Sasl, SaslMechanism, SecretFile, ServerTls, Shutdown, StartAt,
-    TimeFormat, Timestamp, TopicName, Topics,
+    Positions, PrometheusReceiver, Receivers, Sasl, SaslMechanism, ScrapeJob, ScrapeLimits,
+    SecretFile, ServerTls, Shutdown, StartAt, TargetAddress, TimeFormat, Timestamp, TopicName,
+    Topics,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -265,18 +266,44 @@ fn files() -> impl Strategy<Value = FilesReceiver> {
     )
 }
 
+fn prometheus() -> impl Strategy<Value = PrometheusReceiver> {
+    let target = checked::<TargetAddress>("[a-z][a-z0-9.-]{0,10}:[1-9][0-9]{0,3}");
+    let targets = proptest::collection::vec(target, 0..3);
+    let labels = proptest::collection::btree_map("[ -~]{0,6}", "[ -~é]{0,6}", 0..3);
+    let limits = (size(), any::<[u32; 2]>());
+    let texts = ("[ -~é]{0,10}", "/[ -~]{0,10}", targets, labels);
+    let job = (texts, any::<[u32; 2]>(), any::<[bool; 2]>(), limits).prop_map(
+        |((name, path, targets, labels), seconds, honors, (body_bytes, most))| ScrapeJob {
+            name,
+            targets,
+            interval_seconds: seconds[0],
+            timeout_seconds: seconds[1],
+            path,
+            labels,
+            honor_labels: honors[0],
+            honor_timestamps: honors[1],
+            limits: ScrapeLimits { body_bytes, samples: most[0], labels: most[1] },
+        },
+    );
+    (proptest::collection::vec(job, 0..3), any::<bool>()).prop_map(
+        |(jobs, allow_local_addresses)| PrometheusReceiver { jobs, allow_local_addresses },
+    )
+}
+
 fn config() -> impl Strategy<Value = Config> {
     let process = (any::<std::net::SocketAddr>(), option::of(size()), any::<(u8, u32, u32)>());
     let kernel = "/[ -~]{0,30}".prop_map(|device| KernelReceiver { device: device.into() });
     let files = proptest::collection::vec(files(), 0..3);
-    let read = (option::of(containers()), files, option::of(kernel));
+    let read =
+        (option::of(containers()), files, option::of(kernel), option::of(prometheus().boxed()));
     let receivers = (option::of(otlp().boxed()), option::of(kafka_receiver().boxed()), read)
-        .prop_map(|(otlp, kafka, (containers, files, kernel))| Receivers {
+        .prop_map(|(otlp, kafka, (containers, files, kernel, prometheus))| Receivers {
             otlp,
             kafka,
             containers,
             files,
             kernel,
+            prometheus,
         });
     let exporters = (option::of(kafka_exporter().boxed()), option::of(clickhouse().boxed()))
         .prop_map(|(kafka, clickhouse)| Exporters { kafka, clickhouse });

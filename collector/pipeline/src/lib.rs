@@ -18,5 +18,6 @@ pub mod pods;
 mod process;
 pub mod publish;
 pub mod readiness;
+pub mod scrape_metrics;
 pub mod sink;
 pub mod telemetry;

@@ -1,10 +1,11 @@
-//! Where records come in: OTLP, Kafka, files and the kernel's log.
+//! Where records come in: OTLP, Kafka, files, the kernel's log and scraped targets.
 
 pub mod files;
 pub mod kafka;
 pub mod kernel;
 pub mod listen;
 pub mod otlp;
+pub mod prometheus;
 
 /// For tests by seed.
 #[cfg(test)]

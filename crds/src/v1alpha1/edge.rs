@@ -223,6 +223,14 @@ fn edge_rules(schema: &mut Schema) {
     );
     rules::rule(
         schema,
+        "!has(self.receivers) || !has(self.receivers.prometheus) \
+         || ((!has(self.mode) || self.mode == 'Deployment') && has(self.replicas) \
+         && self.replicas == 1)",
+        "each pod would scrape all targets: write replicas: 1 (and no mode DaemonSet), in a pool of \
+         their own beside clients'",
+    );
+    rules::rule(
+        schema,
         &format!("!({reads}) || !has(self.buffer)"),
         "what is read on a node is kept there: remove buffer, or take clients' records in a pool \
          of their own",

@@ -13,6 +13,7 @@ mod receivers;
 mod rollout;
 pub(crate) mod rules;
 mod schema;
+mod scrape;
 mod signals;
 mod status;
 mod table;
@@ -53,6 +54,7 @@ pub use rollout::{
 pub use schema::{
     ChangePolicy, SchemaDifference, TelemetrySchema, TelemetrySchemaSpec, TelemetrySchemaStatus,
 };
+pub use scrape::{PrometheusReceiver, ScrapeJob};
 pub use signals::{DeletionPolicy, PerSignal, Signal, TopicSettings};
 pub use status::{LagStatus, PodCount, TallyCounted, TallyPart, TallyStatus};
 pub use table::{

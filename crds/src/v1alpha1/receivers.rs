@@ -1,5 +1,5 @@
-//! What an edge pool takes in: OTLP from clients, log files of its nodes, their kernels' logs; and
-//! how lines are parsed.
+//! What an edge pool takes in: OTLP from clients, log files of its nodes, their kernels' logs,
+//! targets that it scrapes; and how lines are parsed.
 //!
 //! Each receiver is a block of its own, whose rules stand beside it.
 
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::connection::SecretRef;
 use super::pods::yes;
 use super::rules;
+use super::scrape::PrometheusReceiver;
 
 /// Where an edge pool's records come from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -33,6 +34,10 @@ pub struct Receivers {
     /// other: give it a pool of its own, to which no client sends. Default: not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelReceiver>,
+    /// Targets that are scraped, in Prometheus' text formats. Needs mode Deployment with replicas:
+    /// 1, since each pod would scrape all of them, and the signal metrics. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prometheus: Option<PrometheusReceiver>,
 }
 
 /// The kernel's log. It has no settings: `kernel: {}`.

@@ -54,6 +54,8 @@ pub(crate) enum Side {
     Stages,
     /// No collector: bytes of log files to OTLP.
     Lines,
+    /// No collector: targets' bodies to OTLP.
+    Scrape,
     /// Log files to Kafka.
     Files(FilesCase),
 }
@@ -158,6 +160,7 @@ pub(crate) const ALL: &[Case] = &[
     ours("edge-http", edge("http", "gzip")),
     ours("stages", Side::Stages),
     ours("lines", Side::Lines),
+    ours("scrape", Side::Scrape),
     ours("files-single-line", Side::Files(FilesCase::SingleLine)),
     ours("files-multiline", Side::Files(FilesCase::Multiline)),
     ours("files-regex", Side::Files(FilesCase::Regex)),
@@ -201,7 +204,7 @@ impl Case {
             Side::Gateway { dataset: Dataset::Logs, .. } => 3_000_000,
             Side::Gateway { dataset: Dataset::Metrics, .. } => 2_000_000,
             Side::Edge(_) => 4_000_000,
-            Side::Stages | Side::Lines | Side::Files(_) => 0,
+            Side::Stages | Side::Lines | Side::Scrape | Side::Files(_) => 0,
         };
         match size {
             Size::Full => full,

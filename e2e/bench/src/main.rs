@@ -22,6 +22,7 @@ mod profile;
 mod report;
 mod run;
 mod say;
+mod scrape;
 mod sink;
 mod stages;
 mod world;
@@ -80,6 +81,10 @@ fn measure(args: &Args) -> Result<()> {
         say::progress("bytes of log files to OTLP");
         lines::run(args.size())?.iter().try_for_each(|line| tell(line))?;
     }
+    if cases.iter().any(|case| case.side == Side::Scrape) && args.peer()?.is_none() {
+        say::progress("targets' bodies to OTLP");
+        scrape::run(args.size())?.iter().try_for_each(|line| tell(line))?;
+    }
     let mut entries = entries(args, &cases)?;
     if !entries.is_empty() {
         run_all(args, &mut entries)?;
@@ -111,7 +116,8 @@ fn entries(args: &Args, cases: &[Case]) -> Result<Vec<Entry>> {
     let peer = args.peer()?.map(Collector::peer);
     let mut entries = Vec::new();
     for case in cases {
-        let is_alone = matches!(case.side, Side::Stages | Side::Lines | Side::Files(_));
+        let is_alone =
+            matches!(case.side, Side::Stages | Side::Lines | Side::Scrape | Side::Files(_));
         if is_alone || (peer.is_some() && !case.is_for_peers) {
             continue;
         }

@@ -100,7 +100,7 @@ impl Bench<'_> {
                 self.gateway(dataset, target, delivery, attributes)
             }
             Side::Edge(way) => self.edge(way),
-            Side::Stages | Side::Lines | Side::Files(_) => {
+            Side::Stages | Side::Lines | Side::Scrape | Side::Files(_) => {
                 bail!("{} has a harness of its own", self.case.name)
             }
         }

@@ -612,6 +612,45 @@ async fn every_crash_point_ends_in_the_same_state() {
     }
 }
 
+/// Scenario: a pool scrapes targets; then one whose time-out the API server would have refused.
+/// Guarantee: the collector has the jobs as they are, and its pod stops before its successor starts;
+/// the second is refused with what is wrong.
+#[tokio::test]
+async fn a_pool_that_scrapes_has_its_jobs_and_never_two_pods() {
+    let world = world();
+    let mut wanted = pool();
+    wanted["spec"]["replicas"] = json!(1);
+    wanted["spec"]["signals"] = json!({"metrics": {}});
+    let job = json!({
+        "name": "node", "targets": ["node:9100"], "intervalSeconds": 15, "labels": {"env": "prod"},
+        "honorLabels": true
+    });
+    wanted["spec"]["receivers"] = json!({"prometheus": {"jobs": [job]}});
+    world.server.put(POOL, wanted.clone());
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    let settings = world.collector_settings();
+    let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
+    let expected = millrace_config::ScrapeJob {
+        name: "node".into(),
+        targets: vec![millrace_config::TargetAddress::new("node:9100").unwrap()],
+        interval_seconds: 15,
+        labels: [("env".to_owned(), "prod".to_owned())].into(),
+        honor_labels: true,
+        ..millrace_config::ScrapeJob::default()
+    };
+    let prometheus = sources.prometheus.unwrap();
+    assert_eq!(prometheus.jobs, [expected]);
+    assert!(!prometheus.allow_local_addresses);
+    let strategy = world.server.get(DEPLOYMENT).unwrap()["spec"]["strategy"].clone();
+    assert_eq!(strategy["rollingUpdate"], json!({"maxSurge": 0, "maxUnavailable": 1}));
+    wanted["spec"]["receivers"]["prometheus"]["jobs"][0]["intervalSeconds"] = json!(5);
+    world.server.put(POOL, wanted);
+    let refused = world.reconcile::<EdgePools>(POOL).await;
+    let status = world.server.get(POOL).unwrap()["status"].to_string();
+    let said = format!("{refused:?} {status}");
+    assert!(said.contains("receivers.prometheus.jobs[0].timeoutSeconds"), "{said}");
+}
+
 /// Scenario: pools of each allocator, with room and with little. Guarantee: records have half of the
 /// limit, with `mimalloc` less than a third of it and room for the longest requests; a limit that
 /// can't hold them is refused with one that can.

@@ -16,6 +16,8 @@ const COLLECTOR_METRICS: &str = "collector/pipeline/src/telemetry.rs";
 const FILE_METRICS: &str = "collector/pipeline/src/file_metrics.rs";
 /// Likewise those of a reader of the kernel's log.
 const KERNEL_METRICS: &str = "collector/pipeline/src/kernel_metrics.rs";
+/// Likewise those of a scraper of targets.
+const SCRAPE_METRICS: &str = "collector/pipeline/src/scrape_metrics.rs";
 /// Likewise those of a watch of pods.
 const POD_METRICS: &str = "collector/pods/src/watch.rs";
 /// Where the operator's are, without `OPERATOR_PREFIX`.
@@ -103,9 +105,8 @@ impl Tree {
                 tree.crates.extend(name.map(|name| name.trim_end_matches('"').to_owned()));
             }
             match path.as_str() {
-                COLLECTOR_METRICS | FILE_METRICS | KERNEL_METRICS | POD_METRICS => {
-                    tree.metrics.extend(quoted(text).map(str::to_owned))
-                }
+                COLLECTOR_METRICS | FILE_METRICS | KERNEL_METRICS | SCRAPE_METRICS
+                | POD_METRICS => tree.metrics.extend(quoted(text).map(str::to_owned)),
                 OPERATOR_METRICS => {
                     let names = quoted(text).map(|name| format!("{OPERATOR_PREFIX}{name}"));
                     tree.metrics.extend(names);

@@ -46,6 +46,7 @@ const PURE: &[&str] = &[
     "collector/wire/src/",
     "collector/columns/src/",
     "collector/lines/src/",
+    "collector/scrape/src/",
     "collector/schema/src/",
 ];
 const CLOCK_AND_IO: &[&str] =

@@ -20,6 +20,7 @@ const LAYERS: &[&[&str]] = &[
     &[
         "millrace-columns",
         "millrace-lines",
+        "millrace-scrape",
         "millrace-tail",
         "millrace-ddl",
         "millrace-pipeline",
@@ -69,6 +70,7 @@ const PURE: &[&str] = &[
     "millrace-schema",
     "millrace-columns",
     "millrace-lines",
+    "millrace-scrape",
     "millrace-tail",
     "millrace-crds",
 ];

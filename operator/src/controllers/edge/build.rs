@@ -116,12 +116,17 @@ fn word(variant: &impl Debug) -> String {
 }
 
 fn deployment(names: &PoolNames, settings: &EdgeSettings, template: PodTemplateSpec) -> Deployment {
-    // A pod stops only after its successor is ready: clients never find fewer.
+    // A pod stops only after its successor is ready: clients never find fewer. One that scrapes
+    // stops first: two would scrape each target twice.
+    let (max_surge, max_unavailable) = match settings.receivers.prometheus {
+        Some(_) => (IntOrString::Int(0), 1),
+        None => (IntOrString::String("25%".into()), 0),
+    };
     let strategy = DeploymentStrategy {
         type_: Some("RollingUpdate".into()),
         rolling_update: Some(RollingUpdateDeployment {
-            max_surge: Some(IntOrString::String("25%".into())),
-            max_unavailable: Some(IntOrString::Int(0)),
+            max_surge: Some(max_surge),
+            max_unavailable: Some(IntOrString::Int(max_unavailable)),
         }),
     };
     let replicas = asked_for(settings);

@@ -3,8 +3,8 @@
 use millrace_config as config;
 use millrace_crds::v1alpha1::{
     Acknowledge, Compression, ContainersReceiver, EdgeMode, EdgePool, EdgeSettings, Encoding,
-    FilesReceiver, KernelReceiver, Multiline, Parse, ParseFormat, PartitionBy, Receivers, StartAt,
-    TimeFormat, Timestamp,
+    FilesReceiver, KernelReceiver, Multiline, Parse, ParseFormat, PartitionBy, PrometheusReceiver,
+    Receivers, ScrapeJob, StartAt, TimeFormat, Timestamp,
 };
 
 use super::build::PORTS;
@@ -79,7 +79,7 @@ pub(super) fn draft(pool: &EdgePool, images: &Images) -> Result<Draft, Invalid> 
 /// The collector's settings for the pool.
 fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config, Invalid> {
     let EdgeSettings {
-        receivers: Receivers { otlp, containers, files, kernel },
+        receivers: Receivers { otlp, containers, files, kernel, prometheus },
         acknowledge,
         partition_by,
         compression,
@@ -132,10 +132,43 @@ fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config,
             containers: containers.as_ref().map(containers_receiver),
             files: files.iter().map(files_receiver).collect(),
             kernel: kernel.as_ref().map(|KernelReceiver {}| config::KernelReceiver::default()),
+            prometheus: prometheus.as_ref().map(scraped).transpose()?,
         },
         exporters: config::Exporters { kafka: Some(exporter), clickhouse: None },
         ..config::Config::default()
     })
+}
+
+/// What is scraped. Its limits are the collector's own.
+fn scraped(receiver: &PrometheusReceiver) -> Result<config::PrometheusReceiver, Invalid> {
+    let jobs = receiver.jobs.iter().map(|job| {
+        let usual = config::ScrapeJob::default();
+        let ScrapeJob {
+            name,
+            targets,
+            interval_seconds,
+            timeout_seconds,
+            path,
+            labels,
+            honor_labels,
+            honor_timestamps,
+        } = job;
+        let targets = targets.iter().map(config::TargetAddress::new).collect::<Result<_, _>>();
+        let said = |error| Invalid::spec(format!("receivers.prometheus.jobs: {name}: {error}"));
+        Ok(config::ScrapeJob {
+            name: name.clone(),
+            targets: targets.map_err(said)?,
+            interval_seconds: *interval_seconds,
+            timeout_seconds: *timeout_seconds,
+            path: path.clone().unwrap_or(usual.path),
+            labels: labels.clone(),
+            honor_labels: *honor_labels,
+            honor_timestamps: *honor_timestamps,
+            limits: usual.limits,
+        })
+    });
+    let jobs = jobs.collect::<Result<_, Invalid>>()?;
+    Ok(config::PrometheusReceiver { jobs, ..config::PrometheusReceiver::default() })
 }
 
 fn containers_receiver(containers: &ContainersReceiver) -> config::ContainersReceiver {

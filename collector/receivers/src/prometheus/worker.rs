@@ -1,0 +1,363 @@
+//! The task of one target: wait, ask, convert, hand on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use millrace_config::{ScrapeJob, TargetAddress};
+use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
+use millrace_pipeline::budget::{Budget, Reservation};
+use millrace_pipeline::drain::Drain;
+use millrace_pipeline::publish::{Delivery, Publish, Refused, Request};
+use millrace_pipeline::scrape_metrics::ScrapeMetrics;
+use millrace_pipeline::telemetry::Telemetry;
+use millrace_scrape::{Limits, Memory, Report, Request as Points, Schedule, Scrape, Target};
+use millrace_wire::Signal;
+use millrace_wire::otlp::{self, Checked};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::client::{Client, Failure};
+use super::gunzip::{Gunzip, PIECE_BYTES};
+use crate::files::now_unix_nanos;
+
+/// What a scrape holds before its first piece: the connection's buffers, a decompressor, a mebibyte
+/// of text of one compressed piece.
+pub(super) const SCRAPE_BYTES: u64 = 64 * 1024;
+
+/// How much of a body is converted before the budget is asked again: what that becomes is reserved
+/// afterwards, so that a scrape holds some 200 KiB more than it has reserved at most.
+const STEP_BYTES: usize = 32 * 1024;
+
+/// How long a refused request waits: as lines of files do.
+const SEND_BACKOFF: BackoffPolicy =
+    BackoffPolicy { first: Duration::from_millis(100), longest: Duration::from_secs(5) };
+
+const NANOS_PER_MILLI: u64 = 1_000_000;
+
+/// Where requests go, and what they are counted by.
+#[derive(Clone)]
+pub(super) struct Way {
+    pub(super) budget: Budget,
+    pub(super) telemetry: Arc<Telemetry>,
+    pub(super) publisher: Arc<dyn Publish>,
+    pub(super) metrics: ScrapeMetrics,
+    pub(super) drain: Drain,
+}
+
+impl std::fmt::Debug for Way {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.debug_struct("Way").finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Worker {
+    name: String,
+    schedule: Schedule,
+    asker: Asker,
+    memory: Memory,
+    /// For what is remembered, and for what a scrape holds.
+    room: Reservation,
+    is_up: Option<bool>,
+}
+
+/// What doesn't change from scrape to scrape.
+#[derive(Debug)]
+struct Asker {
+    target: Target,
+    limits: Limits,
+    client: Client,
+    way: Way,
+}
+
+/// Why a scrape came to nothing, through no fault of the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// The budget is full.
+    NoRoom,
+    /// Nothing took the points before the next scrape was due.
+    NotTaken,
+    /// The drain has begun, and nothing of the scrape is under way.
+    Drained,
+    /// The drain's deadline came while points were under way.
+    Expired,
+}
+
+/// Why a body wasn't read to its end.
+enum Unread {
+    Stop(Stop),
+    Failure(Failure),
+}
+
+impl<E: Into<Failure>> From<E> for Unread {
+    fn from(error: E) -> Self {
+        Self::Failure(error.into())
+    }
+}
+
+impl Worker {
+    pub(super) fn new(job: &ScrapeJob, target: &TargetAddress, client: Client, way: Way) -> Self {
+        let name = format!("{} {target}{}", job.name, job.path);
+        let interval = Duration::from_secs(job.interval_seconds.into());
+        let labels = job.labels.iter().map(|(name, value)| (name.clone(), value.clone()));
+        let limits = Limits {
+            body_bytes: job.limits.body_bytes.get(),
+            samples: job.limits.samples.into(),
+            labels: job.limits.labels as usize,
+        };
+        let target = Target::new(
+            &job.name,
+            (target.host(), target.port()),
+            labels.collect(),
+            job.honor_labels,
+            job.honor_timestamps,
+        );
+        Self {
+            schedule: Schedule::new(&name, interval),
+            name,
+            memory: Memory::default(),
+            room: way.budget.nothing(),
+            asker: Asker { target, limits, client, way },
+            is_up: None,
+        }
+    }
+
+    /// Scrapes until the drain. Whether all that was taken is confirmed then.
+    pub(super) async fn run(mut self) -> bool {
+        let drain = self.asker.way.drain.clone();
+        let mut last = 0;
+        let is_safe = loop {
+            let now = now_unix_nanos();
+            let mut due = self.schedule.next(now);
+            if due == last {
+                // The clock was set back a little: each place in time has one scrape.
+                due = self.schedule.next(due);
+            }
+            if last > 0 {
+                self.asker.way.metrics.skipped.inc_by(self.schedule.between(last, due));
+            }
+            last = due;
+            tokio::select! {
+                () = sleep(Duration::from_nanos(due.saturating_sub(now))) => {}
+                () = drain.begun() => break true,
+            }
+            match self.scrape(due).await {
+                Ok(()) => {}
+                Err(Stop::Drained) => break true,
+                Err(Stop::Expired) => break false,
+                Err(Stop::NoRoom | Stop::NotTaken) => self.asker.way.metrics.skipped.inc(),
+            }
+            self.keep();
+        };
+        self.forget();
+        is_safe
+    }
+
+    /// Gives back what only a scrape needs.
+    fn keep(&mut self) {
+        // Less than the scrape held, so that it is there.
+        let _ = self.room.try_resize(self.memory.bytes());
+    }
+
+    fn forget(&mut self) {
+        let metrics = &self.asker.way.metrics;
+        metrics.series.sub(self.memory.series() as i64);
+        metrics.series_bytes.sub(self.memory.bytes() as i64);
+        metrics.targets_up.sub(i64::from(self.is_up == Some(true)));
+    }
+
+    /// One scrape, until its points are safe.
+    async fn scrape(&mut self, due_unix_nano: u64) -> Result<(), Stop> {
+        let Self { asker, memory, room, schedule, .. } = self;
+        let before = (memory.series() as i64, memory.bytes());
+        let kept_bytes = memory.bytes() + SCRAPE_BYTES;
+        if !room.try_resize(kept_bytes) {
+            return Err(Stop::NoRoom);
+        }
+        let start = Instant::now();
+        let now = now_unix_nanos();
+        let until = start + Duration::from_nanos(schedule.next(due_unix_nano).saturating_sub(now));
+        let time_unix_nano = now / NANOS_PER_MILLI * NANOS_PER_MILLI;
+        let mut scrape = Scrape::new(&asker.target, memory, asker.limits, time_unix_nano);
+        let mut room = Room { room, kept_bytes };
+        let failure = asker.read(&mut scrape, &mut room, until).await?;
+        let report = Report { duration_seconds: start.elapsed().as_secs_f64() };
+        if failure.is_some() {
+            scrape.fail();
+        }
+        loop {
+            let is_over = scrape.settle(&report);
+            room.hold(&scrape)?;
+            if let Some(points) = scrape.take() {
+                asker.way.deliver(&points, until).await?;
+            }
+            if is_over {
+                break;
+            }
+        }
+        let counts = scrape.counts();
+        scrape.remember();
+        let metrics = &asker.way.metrics;
+        metrics.scrapes.inc();
+        metrics.samples.inc_by(counts.samples);
+        metrics.dropped.inc_by(counts.dropped);
+        metrics.series.add(memory.series() as i64 - before.0);
+        metrics.series_bytes.add(memory.bytes() as i64 - before.1 as i64);
+        self.say(failure.as_ref());
+        Ok(())
+    }
+
+    /// Notes whether the target is up, with a word in the log when that changes.
+    fn say(&mut self, failure: Option<&Failure>) {
+        let (target, was_up) = (&self.name, self.is_up);
+        let metrics = &self.asker.way.metrics;
+        match failure {
+            Some(error) => {
+                metrics.failed.inc();
+                if was_up != Some(false) {
+                    tracing::warn!(target, %error, "a target can't be scraped; it is tried again");
+                }
+            }
+            None if was_up == Some(false) => tracing::info!(target, "the target is scraped again"),
+            None => {}
+        }
+        let is_up = failure.is_none();
+        self.is_up = Some(is_up);
+        metrics.targets_up.add(i64::from(is_up) - i64::from(was_up == Some(true)));
+    }
+}
+
+/// What a scrape may hold.
+struct Room<'a> {
+    room: &'a mut Reservation,
+    kept_bytes: u64,
+}
+
+impl Room<'_> {
+    /// Reserves what a scrape holds now.
+    fn hold(&mut self, scrape: &Scrape<'_>) -> Result<(), Stop> {
+        let bytes = self.kept_bytes + scrape.held_bytes();
+        let has_room = bytes <= self.room.bytes() || self.room.try_resize(bytes);
+        if has_room { Ok(()) } else { Err(Stop::NoRoom) }
+    }
+}
+
+impl Asker {
+    /// Asks the target and reads its body. Why that failed, if it did.
+    async fn read(
+        &self,
+        scrape: &mut Scrape<'_>,
+        room: &mut Room<'_>,
+        until: Instant,
+    ) -> Result<Option<Failure>, Stop> {
+        let read = timeout(self.client.timeout, self.read_all(scrape, room, until));
+        let read = tokio::select! {
+            read = read => read,
+            () = self.way.drain.begun() => return Err(Stop::Drained),
+        };
+        match read {
+            Ok(Ok(())) => Ok(None),
+            Ok(Err(Unread::Failure(failure))) => Ok(Some(failure)),
+            Ok(Err(Unread::Stop(stop))) => Err(stop),
+            Err(_) => Ok(Some(Failure::TimedOut(self.client.timeout))),
+        }
+    }
+
+    async fn read_all(
+        &self,
+        scrape: &mut Scrape<'_>,
+        room: &mut Room<'_>,
+        until: Instant,
+    ) -> Result<(), Unread> {
+        let mut answer = self.client.ask().await?;
+        scrape.set_format(answer.format);
+        let mut gunzip = answer.is_gzip.then(Gunzip::new);
+        while let Some(frame) = answer.body.frame().await {
+            let Ok(piece) = frame?.into_data() else { continue };
+            let Some(gunzip) = &mut gunzip else {
+                self.feed(&piece, scrape, room, until).await?;
+                continue;
+            };
+            for packed in piece.chunks(PIECE_BYTES) {
+                let text = gunzip.take(packed).map_err(Failure::Gzip)?;
+                self.feed(&text, scrape, room, until).await?;
+                gunzip.give_back(text);
+            }
+        }
+        if let Some(gunzip) = gunzip {
+            let text = gunzip.end().map_err(Failure::Gzip)?;
+            self.feed(&text, scrape, room, until).await?;
+        }
+        Ok(scrape.end()?)
+    }
+
+    /// Converts a piece of a body, and hands on what is full.
+    async fn feed(
+        &self,
+        piece: &[u8],
+        scrape: &mut Scrape<'_>,
+        room: &mut Room<'_>,
+        until: Instant,
+    ) -> Result<(), Unread> {
+        for step in piece.chunks(STEP_BYTES) {
+            let mut at = 0;
+            while at < step.len() {
+                at += scrape.feed(&step[at..])?;
+                room.hold(scrape).map_err(Unread::Stop)?;
+                if scrape.is_full()
+                    && let Some(points) = scrape.take()
+                {
+                    self.way.deliver(&points, until).await.map_err(Unread::Stop)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Way {
+    /// Sends points until they are confirmed, or the next scrape is due.
+    async fn deliver(&self, points: &Points, until: Instant) -> Result<(), Stop> {
+        let checked = otlp::check(Signal::Metrics, &points.bytes, &Default::default());
+        let checked = match checked {
+            Ok(checked) => checked,
+            Err(error) => {
+                // A fault of ours, and sending it again would not help.
+                let points = points.points;
+                tracing::error!(%error, points, "a request made of a target's body is malformed");
+                return Err(Stop::NotTaken);
+            }
+        };
+        let mut backoff = Backoff::new(SEND_BACKOFF, now_unix_nanos());
+        loop {
+            let answer = match self.send(&points.bytes, &checked) {
+                Ok(delivery) => tokio::select! {
+                    answer = delivery => answer.map(drop),
+                    () = self.drain.expired() => return Err(Stop::Expired),
+                },
+                Err(refused) => Err(refused),
+            };
+            let Err(refused) = answer else { return Ok(()) };
+            let wait = backoff.next_wait();
+            if Instant::now() + wait >= until {
+                tracing::debug!(%refused, "points of a target are given up: its next scrape is due");
+                return Err(Stop::NotTaken);
+            }
+            tokio::select! {
+                () = sleep(wait) => {}
+                () = self.drain.expired() => return Err(Stop::Expired),
+            }
+        }
+    }
+
+    fn send(&self, bytes: &[u8], checked: &Checked) -> Result<Delivery, Refused> {
+        let reservation = self.budget.try_reserve(bytes.len() as u64).ok_or(Refused::Full)?;
+        let checked = checked.clone();
+        let records = checked.records;
+        let request = Request { signal: Signal::Metrics, bytes, checked, reservation };
+        let delivery = self.publisher.publish(request)?;
+        // With each try: the publisher counts a failed one as refused.
+        self.telemetry.records_in(Signal::Metrics, records);
+        Ok(delivery)
+    }
+}

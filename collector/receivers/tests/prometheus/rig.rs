@@ -1,0 +1,288 @@
+//! Targets that answer as they are told, byte by byte, and a receiver that scrapes them.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use millrace_config::{PrometheusReceiver, ScrapeJob, TargetAddress};
+use millrace_pipeline::budget::Budget;
+use millrace_pipeline::drain::Drain;
+use millrace_pipeline::publish::{Delivered, Delivery, Publish, Refused, Request};
+use millrace_pipeline::telemetry::Telemetry;
+use millrace_receivers::prometheus::{Parts, StartError, start};
+use millrace_wire::Signal;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::metrics::v1::{metric, number_data_point};
+use prost::Message;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// Longer than any wait here should take, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a target does with a request.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    /// A whole answer: head and body.
+    Bytes(Vec<u8>),
+    /// The same, then nothing more, with the connection left open.
+    Hang(Vec<u8>),
+    /// A head and lines without end.
+    Endless,
+}
+
+impl Answer {
+    /// A body with its length.
+    pub(crate) fn ok(content_type: &str, body: impl AsRef<[u8]>) -> Self {
+        let body = body.as_ref();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        Self::Bytes([head.as_bytes(), body].concat())
+    }
+
+    pub(crate) fn text(body: &str) -> Self {
+        Self::ok("text/plain; version=0.0.4", body)
+    }
+
+    pub(crate) fn head(head: &str) -> Self {
+        Self::Bytes(head.as_bytes().to_vec())
+    }
+}
+
+/// A point of a number that arrived: its target, name, value; NaN if it is gone.
+#[derive(Clone, Debug)]
+pub(crate) struct Came {
+    pub(crate) instance: String,
+    pub(crate) name: String,
+    pub(crate) value: f64,
+    pub(crate) is_gone: bool,
+}
+
+#[derive(Debug, Default)]
+struct FakePublisher {
+    refuses: Mutex<bool>,
+    tries: AtomicU64,
+    came: Mutex<Vec<Came>>,
+}
+
+impl Publish for FakePublisher {
+    fn publish(&self, request: Request<'_>) -> Result<Delivery, Refused> {
+        assert_eq!(request.signal, Signal::Metrics);
+        assert_eq!(request.reservation.bytes(), request.bytes.len() as u64);
+        self.tries.fetch_add(1, Ordering::SeqCst);
+        if *self.refuses.lock().unwrap() {
+            return Err(Refused::Unavailable("told so".into()));
+        }
+        self.came.lock().unwrap().extend(decoded(request.bytes));
+        let (sender, delivery) = Delivery::pair();
+        sender.finish(Ok(Delivered::default()));
+        Ok(delivery)
+    }
+
+    fn takes(&self, _: Signal) -> bool {
+        true
+    }
+}
+
+fn decoded(bytes: &[u8]) -> Vec<Came> {
+    let request = ExportMetricsServiceRequest::decode(bytes).unwrap();
+    let mut came = Vec::new();
+    for group in request.resource_metrics {
+        let attributes = group.resource.unwrap().attributes;
+        let instance = attributes.iter().find(|it| it.key == "service.instance.id").unwrap();
+        let instance = match instance.value.as_ref().unwrap().value.as_ref().unwrap() {
+            Value::StringValue(text) => text.clone(),
+            other => panic!("{other:?}"),
+        };
+        for one in group.scope_metrics.into_iter().flat_map(|scope| scope.metrics) {
+            let points = match one.data.unwrap() {
+                metric::Data::Gauge(gauge) => gauge.data_points,
+                metric::Data::Sum(sum) => sum.data_points,
+                other => panic!("{other:?}"),
+            };
+            came.extend(points.into_iter().map(|point| Came {
+                instance: instance.clone(),
+                name: one.name.clone(),
+                value: match point.value {
+                    Some(number_data_point::Value::AsDouble(value)) => value,
+                    _ => f64::NAN,
+                },
+                is_gone: point.flags == 1,
+            }));
+        }
+    }
+    came
+}
+
+/// A target on loopback.
+pub(crate) struct Target {
+    pub(crate) address: SocketAddr,
+    answer: Arc<Mutex<Answer>>,
+    asked: Arc<Mutex<Vec<String>>>,
+    serving: JoinHandle<()>,
+}
+
+impl Target {
+    pub(crate) async fn new(answer: Answer) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let answer = Arc::new(Mutex::new(answer));
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (shared, log) = (Arc::clone(&answer), Arc::clone(&asked));
+        let serving = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let (answer, log) = (Arc::clone(&shared), Arc::clone(&log));
+                tokio::spawn(async move {
+                    let mut head = Vec::new();
+                    while !head.ends_with(b"\r\n\r\n") {
+                        let mut byte = [0];
+                        if stream.read(&mut byte).await.unwrap_or(0) == 0 {
+                            return;
+                        }
+                        head.push(byte[0]);
+                    }
+                    log.lock().unwrap().push(String::from_utf8(head).unwrap());
+                    let answer = answer.lock().unwrap().clone();
+                    let _ = match answer {
+                        Answer::Bytes(bytes) => stream.write_all(&bytes).await,
+                        Answer::Hang(bytes) => {
+                            let _ = stream.write_all(&bytes).await;
+                            let _ = stream.read(&mut [0]).await;
+                            Ok(())
+                        }
+                        Answer::Endless => endless(&mut stream).await,
+                    };
+                });
+            }
+        });
+        Self { address, answer, asked, serving }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.address.to_string()
+    }
+
+    pub(crate) fn answer(&self, answer: Answer) {
+        *self.answer.lock().unwrap() = answer;
+    }
+
+    /// Heads of the requests so far.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+async fn endless(stream: &mut tokio::net::TcpStream) -> std::io::Result<()> {
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n").await?;
+    let mut number = 0_u64;
+    loop {
+        let lines: String = (0..100).map(|n| format!("m{{n=\"{}\"}} 1\n", number + n)).collect();
+        number += 100;
+        stream.write_all(lines.as_bytes()).await?;
+    }
+}
+
+/// A job with an interval of a second.
+pub(crate) fn job(name: &str, targets: &[&Target]) -> ScrapeJob {
+    let targets = targets.iter().map(|it| TargetAddress::new(it.name()).unwrap()).collect();
+    ScrapeJob {
+        name: name.into(),
+        targets,
+        interval_seconds: 1,
+        timeout_seconds: 1,
+        ..ScrapeJob::default()
+    }
+}
+
+pub(crate) struct Rig {
+    publisher: Arc<FakePublisher>,
+    telemetry: Arc<Telemetry>,
+    pub(crate) budget: Budget,
+    drain: Drain,
+    running: Option<JoinHandle<bool>>,
+}
+
+impl Rig {
+    pub(crate) fn start(jobs: Vec<ScrapeJob>, budget_bytes: u64) -> Self {
+        Self::start_with(jobs, budget_bytes, true).unwrap()
+    }
+
+    pub(crate) fn start_with(
+        jobs: Vec<ScrapeJob>,
+        budget_bytes: u64,
+        allow_local_addresses: bool,
+    ) -> Result<Self, StartError> {
+        let budget = Budget::new(budget_bytes);
+        let telemetry = Arc::new(Telemetry::new(budget.clone(), "0", "system").unwrap());
+        let publisher = Arc::new(FakePublisher::default());
+        let drain = Drain::new(PATIENCE);
+        let prometheus = start(Parts {
+            settings: PrometheusReceiver { jobs, allow_local_addresses },
+            budget: budget.clone(),
+            drain: drain.clone(),
+            telemetry: Arc::clone(&telemetry),
+            publisher: Arc::clone(&publisher) as _,
+        })?;
+        let running = Some(tokio::spawn(prometheus.run()));
+        Ok(Self { publisher, telemetry, budget, drain, running })
+    }
+
+    pub(crate) fn refuse(&self, refuses: bool) {
+        *self.publisher.refuses.lock().unwrap() = refuses;
+    }
+
+    pub(crate) fn tries(&self) -> u64 {
+        self.publisher.tries.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn came(&self) -> Vec<Came> {
+        self.publisher.came.lock().unwrap().clone()
+    }
+
+    /// Values of a target's metric, in order.
+    pub(crate) fn values(&self, target: &Target, name: &str) -> Vec<f64> {
+        let (instance, came) = (target.name(), self.publisher.came.lock().unwrap());
+        let own = came.iter().filter(|point| point.instance == instance && point.name == name);
+        own.map(|point| point.value).collect()
+    }
+
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let text = self.telemetry.render().unwrap();
+        let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    }
+
+    pub(crate) async fn until(&self, holds: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !holds(self) {
+            let count = self.publisher.came.lock().unwrap().len();
+            assert!(Instant::now() < deadline, "{count} points, {} tries", self.tries());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Drains in order. Everything is given back.
+    pub(crate) async fn stop(mut self) {
+        self.drain.begin();
+        assert!(self.running.take().unwrap().await.unwrap());
+        assert_eq!(self.budget.used_bytes(), 0, "the budget is given back");
+        assert_eq!(self.metric("millrace_scrape_series_bytes"), 0);
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.drain.begin_by(Instant::now());
+    }
+}

@@ -1,0 +1,29 @@
+//! Which addresses a target may have.
+
+use super::is_local;
+
+/// Scenario: addresses of machines, of links, of nobody. Guarantee: those of this machine or its
+/// link are told, in either family and in the form of the other.
+#[test]
+fn addresses_of_this_machine_and_its_link_are_told() {
+    let local = [
+        "127.0.0.1",
+        "127.9.9.9",
+        "169.254.169.254",
+        "0.0.0.0",
+        "224.0.0.1",
+        "255.255.255.255",
+        "::1",
+        "::",
+        "fe80::1",
+        "ff02::1",
+        "::ffff:127.0.0.1",
+        "::ffff:169.254.169.254",
+    ];
+    for address in local {
+        assert!(is_local(address.parse().unwrap()), "{address}");
+    }
+    for address in ["10.0.0.1", "192.168.1.1", "8.8.8.8", "fd00::1", "2001:db8::1"] {
+        assert!(!is_local(address.parse().unwrap()), "{address}");
+    }
+}

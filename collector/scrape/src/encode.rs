@@ -1,0 +1,134 @@
+//! Pieces of OTLP: attributes, exemplars, texts without their escapes.
+
+use millrace_wire::protobuf::{FIXED64, LENGTH, VARINT, put_varint, tag, varint_len};
+
+use crate::line::{Exemplar, Label, Text};
+
+pub(crate) const RESOURCE_ATTRIBUTE: u8 = tag(1, LENGTH) as u8;
+pub(crate) const NUMBER_ATTRIBUTE: u8 = tag(7, LENGTH) as u8;
+pub(crate) const HISTOGRAM_ATTRIBUTE: u8 = tag(9, LENGTH) as u8;
+pub(crate) const SUMMARY_ATTRIBUTE: u8 = tag(7, LENGTH) as u8;
+const KEY: u8 = tag(1, LENGTH) as u8;
+const VALUE: u8 = tag(2, LENGTH) as u8;
+const STRING: u8 = tag(1, LENGTH) as u8;
+const INTEGER: u8 = tag(3, VARINT) as u8;
+const EXEMPLAR_TIME: u8 = tag(2, FIXED64) as u8;
+const EXEMPLAR_VALUE: u8 = tag(3, FIXED64) as u8;
+const SPAN_ID: u8 = tag(4, LENGTH) as u8;
+const TRACE_ID: u8 = tag(5, LENGTH) as u8;
+const FILTERED_ATTRIBUTE: u8 = tag(7, LENGTH) as u8;
+
+/// The longest text of which all lengths around it take one byte, with an equally long other one.
+const SHORT: usize = 60;
+
+pub(crate) fn put_bytes(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
+    out.push(tag);
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+#[inline]
+pub(crate) fn put_fixed64(out: &mut Vec<u8>, tag: u8, bits: u64) {
+    let mut field = [tag; 9];
+    field[1..].copy_from_slice(&bits.to_le_bytes());
+    out.extend_from_slice(&field);
+}
+
+/// Writes an attribute with a text.
+#[inline]
+pub(crate) fn put_attribute(out: &mut Vec<u8>, tag: u8, key: &[u8], value: &[u8]) {
+    if key.len() <= SHORT && value.len() <= SHORT {
+        let (key_bytes, value_bytes) = (key.len() as u8, value.len() as u8);
+        out.extend_from_slice(&[tag, 6 + key_bytes + value_bytes, KEY, key_bytes]);
+        out.extend_from_slice(key);
+        out.extend_from_slice(&[VALUE, 2 + value_bytes, STRING, value_bytes]);
+        out.extend_from_slice(value);
+        return;
+    }
+    let field = |length: usize| 1 + varint_len(length as u64) + length;
+    out.push(tag);
+    put_varint(out, (field(key.len()) + field(field(value.len()))) as u64);
+    put_bytes(out, KEY, key);
+    out.push(VALUE);
+    put_varint(out, field(value.len()) as u64);
+    put_bytes(out, STRING, value);
+}
+
+/// Writes an attribute with a number.
+pub(crate) fn put_integer(out: &mut Vec<u8>, tag: u8, key: &[u8], value: u64) {
+    let mut inner = vec![INTEGER];
+    put_varint(&mut inner, value);
+    let mut pair = Vec::new();
+    put_bytes(&mut pair, KEY, key);
+    put_bytes(&mut pair, VALUE, &inner);
+    put_bytes(out, tag, &pair);
+}
+
+/// Appends a text of a line without its escapes: `\\`, `\"` and `\n`. Another backslash stands for
+/// itself.
+pub(crate) fn unescape(text: &[u8], out: &mut Vec<u8>) {
+    let mut rest = text;
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        out.extend_from_slice(&rest[..at]);
+        let (byte, taken) = match rest.get(at + 1) {
+            Some(b'n') => (b'\n', 2),
+            Some(byte @ (b'\\' | b'"')) => (*byte, 2),
+            _ => (b'\\', 1),
+        };
+        out.push(byte);
+        rest = &rest[at + taken..];
+    }
+    out.extend_from_slice(rest);
+}
+
+/// A text of a line, without its escapes if it has any: those are put into `buffer`.
+#[inline]
+pub(crate) fn plain<'a>(text: Text, line: &'a [u8], buffer: &'a mut Vec<u8>) -> &'a [u8] {
+    if !text.is_escaped {
+        return text.span.of(line);
+    }
+    buffer.clear();
+    unescape(text.span.of(line), buffer);
+    buffer
+}
+
+/// Writes an exemplar as the content of its message. Labels `trace_id` and `span_id` become its ids
+/// if they are ones; all others are its attributes.
+pub(crate) fn put_exemplar(
+    out: &mut Vec<u8>,
+    line: &[u8],
+    exemplar: &Exemplar,
+    labels: &[Label],
+    time_unix_nano: u64,
+) {
+    let time = exemplar.time.and_then(|time| u64::try_from(time).ok());
+    put_fixed64(out, EXEMPLAR_TIME, time.unwrap_or(time_unix_nano));
+    put_fixed64(out, EXEMPLAR_VALUE, exemplar.value.to_bits());
+    let (mut one, mut other) = (Vec::new(), Vec::new());
+    for label in labels {
+        let name = plain(label.name, line, &mut one);
+        let value = plain(label.value, line, &mut other);
+        match name {
+            b"trace_id" if put_id::<16>(out, TRACE_ID, value) => {}
+            b"span_id" if put_id::<8>(out, SPAN_ID, value) => {}
+            _ => put_attribute(out, FILTERED_ATTRIBUTE, name, value),
+        }
+    }
+}
+
+/// Writes an id of so many bytes, if the text is one in hexadecimal.
+fn put_id<const BYTES: usize>(out: &mut Vec<u8>, tag: u8, text: &[u8]) -> bool {
+    if text.len() != 2 * BYTES {
+        return false;
+    }
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let mut id = [0; BYTES];
+    for (byte, pair) in id.iter_mut().zip(text.chunks_exact(2)) {
+        match (digit(pair[0]), digit(pair[1])) {
+            (Some(high), Some(low)) => *byte = (high << 4 | low) as u8,
+            _ => return false,
+        }
+    }
+    put_bytes(out, tag, &id);
+    true
+}

@@ -1,0 +1,105 @@
+//! Numbers in text: values, and times in seconds.
+
+/// Powers of ten that a double holds exactly.
+const POWERS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+];
+
+/// Most digits of which any number is below 2^53, so that a double holds it exactly.
+const EXACT_DIGITS: usize = 15;
+
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+const NANO_DIGITS: usize = 9;
+
+/// A value: decimal digits, `Inf`, `NaN`; none if it is something else.
+#[inline]
+pub(crate) fn float(text: &[u8]) -> Option<f64> {
+    let (is_negative, digits) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        _ => (false, text),
+    };
+    let Some((mantissa, exponent)) = short(digits) else { return any_float(text) };
+    // Both operands are exact, so that the result is rounded once: the nearest double.
+    let size = mantissa as f64;
+    let value = if exponent < 0 {
+        size / POWERS[exponent.unsigned_abs() as usize]
+    } else {
+        size * POWERS[exponent as usize]
+    };
+    Some(if is_negative { -value } else { value })
+}
+
+/// A number of few digits, and the power of ten by which it is multiplied.
+#[inline]
+fn short(text: &[u8]) -> Option<(u64, i32)> {
+    let (mut mantissa, mut count, mut behind, mut has_point) = (0_u64, 0, 0_i32, false);
+    let mut exponent = 0;
+    for (at, byte) in text.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' => {
+                mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(byte - b'0'));
+                count += 1;
+                behind += i32::from(has_point);
+            }
+            b'.' if !has_point => has_point = true,
+            b'e' | b'E' => {
+                exponent = power(&text[at + 1..])?;
+                break;
+            }
+            _ => return None,
+        }
+    }
+    let exponent = exponent - behind.min(99);
+    let is_exact = (1..=EXACT_DIGITS).contains(&count);
+    (is_exact && (-22..=22).contains(&exponent)).then_some((mantissa, exponent))
+}
+
+fn power(text: &[u8]) -> Option<i32> {
+    let (is_negative, digits) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        _ => (false, text),
+    };
+    let power = match digits {
+        [one @ b'0'..=b'9'] => i32::from(one - b'0'),
+        [ten @ b'0'..=b'9', one @ b'0'..=b'9'] => {
+            i32::from(ten - b'0') * 10 + i32::from(one - b'0')
+        }
+        _ => return None,
+    };
+    Some(if is_negative { -power } else { power })
+}
+
+#[inline(never)]
+fn any_float(text: &[u8]) -> Option<f64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Whole milliseconds as nanoseconds; those that don't fit are the least or the greatest. None if
+/// it is no whole number.
+pub(crate) fn millis(text: &[u8]) -> Option<i64> {
+    let millis: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    Some(millis.saturating_mul(1_000_000))
+}
+
+/// Seconds as nanoseconds, likewise; exact for up to nine digits behind the point.
+pub(crate) fn seconds(text: &[u8]) -> Option<i64> {
+    let point = text.iter().position(|byte| *byte == b'.').unwrap_or(text.len());
+    let (whole, fraction) = (&text[..point], text.get(point + 1..).unwrap_or_default());
+    let are_digits = |text: &[u8]| text.iter().all(u8::is_ascii_digit);
+    if whole.is_empty() || whole.len() > 9 + 2 || !are_digits(whole) || !are_digits(fraction) {
+        let seconds = float(text).filter(|seconds| !seconds.is_nan())?;
+        return Some((seconds * NANOS_PER_SECOND as f64) as i64);
+    }
+    let digits = |text: &[u8]| text.iter().fold(0, |sum, byte| sum * 10 + i64::from(byte - b'0'));
+    let kept = &fraction[..fraction.len().min(NANO_DIGITS)];
+    let missing = (NANO_DIGITS - kept.len()) as u32;
+    let nanos = digits(kept) * 10_i64.pow(missing);
+    Some(digits(whole).saturating_mul(NANOS_PER_SECOND).saturating_add(nanos))
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/number.rs"]
+mod tests;

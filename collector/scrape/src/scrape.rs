@@ -1,0 +1,352 @@
+//! One scrape: a body in pieces becomes requests, then what is gone, then what is said of it.
+//!
+//! [`Scrape::feed`] until the body ends, [`Scrape::end`] or [`Scrape::fail`], then
+//! [`Scrape::settle`] until it says that all is written, and [`Scrape::remember`]. Whenever
+//! [`Scrape::is_full`], the caller takes what is there with [`Scrape::take`].
+
+use memchr::memchr;
+
+use crate::convert::Converter;
+use crate::family::{Family, Type};
+use crate::limits::{Fault, FaultKind, LINE_BYTES_MAX, Limits};
+use crate::line::{Format, Line, Parser};
+use crate::memory::{Kind, Memory, Named, Pass, Walk};
+use crate::target::Target;
+use crate::write::{Number, Request, Writer};
+
+const NANOS_PER_MILLI: u64 = 1_000_000;
+
+/// What a body came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Samples: lines of the body that are neither empty nor comments.
+    pub samples: u64,
+    /// Those of series that the last scrape didn't have.
+    pub added: u64,
+    /// Samples that were left out: duplicates, histograms and summaries that aren't whole, gauge
+    /// histograms, times that OTLP can't have, a second `target_info`.
+    pub dropped: u64,
+}
+
+/// What is written about a scrape.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Report {
+    /// How long it took, in seconds.
+    pub duration_seconds: f64,
+}
+
+/// How far a scrape is.
+#[derive(Debug)]
+enum Stage {
+    /// Lines are read.
+    Body,
+    /// Series of the last scrape that this one lacks are written.
+    Gone(Walk),
+    /// It failed after a part of it was taken: series of that part are written.
+    Broken(Walk),
+    /// Its own series are written.
+    About,
+    /// All is written.
+    Over,
+}
+
+/// One scrape of a target.
+#[derive(Debug)]
+pub struct Scrape<'a> {
+    target: &'a Target,
+    memory: &'a mut Memory,
+    limits: Limits,
+    format: Format,
+    time_unix_nano: u64,
+    stage: Stage,
+    is_failed: bool,
+    /// Whether a request was taken before the body's end.
+    is_partly_taken: bool,
+    line: u64,
+    body_bytes: u64,
+    /// The beginning of a line whose end hasn't come.
+    cut: Vec<u8>,
+    has_ended: bool,
+    parser: Parser,
+    converter: Converter,
+    writer: Writer,
+    pass: Pass,
+}
+
+impl<'a> Scrape<'a> {
+    /// Begins a scrape at a time, in nanoseconds since 1970.
+    #[must_use]
+    pub fn new(
+        target: &'a Target,
+        memory: &'a mut Memory,
+        limits: Limits,
+        time_unix_nano: u64,
+    ) -> Self {
+        let pass = Pass::new(memory);
+        Self {
+            target,
+            memory,
+            limits,
+            format: Format::Prometheus,
+            time_unix_nano,
+            stage: Stage::Body,
+            is_failed: false,
+            is_partly_taken: false,
+            line: 0,
+            body_bytes: 0,
+            cut: Vec::new(),
+            has_ended: false,
+            parser: Parser::default(),
+            converter: Converter::default(),
+            writer: Writer::default(),
+            pass,
+        }
+    }
+
+    /// Says how the body is written, before it is fed.
+    pub fn set_format(&mut self, format: Format) {
+        self.format = format;
+    }
+
+    /// Reads a piece of the body. How many bytes were taken: all, or fewer when the request is full
+    /// then.
+    ///
+    /// # Errors
+    /// The first line that can't be read. Only [`Scrape::fail`] is to be called then.
+    pub fn feed(&mut self, piece: &[u8]) -> Result<usize, Fault> {
+        let mut at = 0;
+        while at < piece.len() && !self.is_full() {
+            let rest = &piece[at..];
+            let end = memchr(b'\n', rest);
+            let part = &rest[..end.unwrap_or(rest.len())];
+            if self.cut.len() + part.len() > LINE_BYTES_MAX {
+                self.line += 1;
+                return Err(self.fault(FaultKind::LongLine));
+            }
+            let taken = part.len() + usize::from(end.is_some());
+            at += taken;
+            self.body_bytes += taken as u64;
+            if self.body_bytes > self.limits.body_bytes {
+                self.line += 1;
+                return Err(self.fault(FaultKind::LongBody(self.limits.body_bytes)));
+            }
+            if end.is_some() && self.cut.is_empty() {
+                self.read(part)?;
+                continue;
+            }
+            self.cut.extend_from_slice(part);
+            if end.is_some() {
+                self.read_cut()?;
+            }
+        }
+        Ok(at)
+    }
+
+    /// Ends the body.
+    ///
+    /// # Errors
+    /// The last line can't be read, or the end is missing. Only [`Scrape::fail`] is to be called
+    /// then.
+    pub fn end(&mut self) -> Result<(), Fault> {
+        if !self.cut.is_empty() {
+            self.read_cut()?;
+        }
+        if self.format == Format::OpenMetrics && !self.has_ended {
+            return Err(self.fault(FaultKind::NoEnd));
+        }
+        self.converter.end_family(self.memory, &mut self.pass, self.target, &mut self.writer);
+        self.stage = match self.memory.is_marked || self.pass.has_all(self.memory) {
+            true => Stage::About,
+            false => Stage::Gone(Walk::default()),
+        };
+        Ok(())
+    }
+
+    /// The scrape failed: no connection, an answer that can't be used, a fault in the body. What of
+    /// it wasn't taken is forgotten.
+    pub fn fail(&mut self) {
+        self.is_failed = true;
+        self.writer.clear();
+        self.stage = match (self.is_partly_taken, self.memory.is_marked) {
+            (true, _) => Stage::Broken(Walk::default()),
+            (false, true) => Stage::About,
+            (false, false) => Stage::Gone(Walk::default()),
+        };
+    }
+
+    /// Writes what is gone and what is said of the scrape. False when the request is full before
+    /// all is written: it is to be called again.
+    pub fn settle(&mut self, report: &Report) -> bool {
+        loop {
+            if self.is_full() {
+                return false;
+            }
+            match std::mem::replace(&mut self.stage, Stage::Over) {
+                Stage::Body | Stage::Over => return true,
+                Stage::Gone(walk) => self.stage = self.gone(walk),
+                Stage::Broken(walk) => self.stage = self.broken(walk),
+                Stage::About => {
+                    self.about(report);
+                    return true;
+                }
+            }
+        }
+    }
+
+    /// Whether the request is to be taken before more is written.
+    #[inline]
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.writer.is_full()
+    }
+
+    /// What was written, if anything was.
+    pub fn take(&mut self) -> Option<Request> {
+        if self.writer.is_empty() {
+            return None;
+        }
+        self.is_partly_taken |= matches!(self.stage, Stage::Body);
+        let told = self.converter.target_info.as_deref();
+        let info = told.unwrap_or(&self.memory.target_info);
+        Some(self.writer.take(self.target, info))
+    }
+
+    /// Ends the scrape once all that was taken is safe: the next one is compared with it. Without
+    /// this the next one is compared with the one before, so that nothing goes unsaid.
+    pub fn remember(self) {
+        let Self { memory, pass, converter, is_failed, is_partly_taken, .. } = self;
+        match (is_failed, is_partly_taken) {
+            (false, _) => pass.replace(memory, converter.target_info.unwrap_or_default()),
+            // Beginnings are kept: a target that was away for a while hasn't begun anew.
+            (true, false) => memory.is_marked = true,
+            (true, true) => *memory = Memory::emptied(),
+        }
+    }
+
+    /// What the body came to so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.converter.counts
+    }
+
+    /// What it holds, in bytes: what will be remembered, but not what is.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        // A request that is taken is a copy.
+        let buffers =
+            2 * self.writer.capacity() + self.cut.capacity() + self.converter.held_bytes();
+        buffers as u64 + self.pass.bytes()
+    }
+
+    fn fault(&self, kind: FaultKind) -> Fault {
+        Fault { line: self.line, kind }
+    }
+
+    fn read_cut(&mut self) -> Result<(), Fault> {
+        let mut cut = std::mem::take(&mut self.cut);
+        let read = self.read(&cut);
+        cut.clear();
+        self.cut = cut;
+        read
+    }
+
+    #[inline]
+    fn read(&mut self, line: &[u8]) -> Result<(), Fault> {
+        self.line += 1;
+        self.take_line(line).map_err(|kind| self.fault(kind))
+    }
+
+    #[inline]
+    fn take_line(&mut self, line: &[u8]) -> Result<(), FaultKind> {
+        if self.has_ended {
+            return Err(FaultKind::BehindEnd);
+        }
+        let Self { parser, converter, memory, pass, target, writer, limits, format, .. } = self;
+        match parser.read(line, *format)? {
+            Line::Sample => {
+                if parser.labels.len() > limits.labels {
+                    return Err(FaultKind::Labels(limits.labels));
+                }
+                if converter.counts.samples >= limits.samples {
+                    return Err(FaultKind::Samples(limits.samples));
+                }
+                let at = (*format, self.time_unix_nano);
+                converter.sample(line, parser, at, (memory, pass, target, writer))?;
+            }
+            Line::Nothing => {}
+            Line::End => self.has_ended = true,
+            Line::Help { name, text } => {
+                converter.metadata(name.of(line), memory, pass, target, writer);
+                converter.family.describe(text.of(line));
+            }
+            Line::Unit { name, text } => {
+                converter.metadata(name.of(line), memory, pass, target, writer);
+                converter.family.measure(text.of(line));
+            }
+            Line::Type { name, kind } => {
+                let type_ = Type::of(kind.of(line))?;
+                converter.metadata(name.of(line), memory, pass, target, writer);
+                converter.family.type_ = type_;
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks series of the memory that this scrape lacks.
+    fn gone(&mut self, mut walk: Walk) -> Stage {
+        while let Some(named) = walk.next(self.memory.names()) {
+            // Of a body that failed before any of it was taken, nothing counts as seen.
+            let is_here = (!self.is_failed || self.is_partly_taken) && self.pass.has(named.place);
+            if !is_here && !named.is_timed {
+                self.mark(&walk, &named, self.time_unix_nano);
+            }
+            if self.writer.is_full() {
+                return Stage::Gone(walk);
+            }
+        }
+        Stage::About
+    }
+
+    /// Marks all series of the part that was taken, a millisecond later: a series can't have a
+    /// value and be gone at the same time.
+    fn broken(&mut self, mut walk: Walk) -> Stage {
+        let time_unix_nano = self.time_unix_nano + NANOS_PER_MILLI;
+        while let Some(named) = walk.next(self.pass.names()) {
+            if !named.is_timed {
+                self.mark(&walk, &named, time_unix_nano);
+            }
+            if self.writer.is_full() {
+                return Stage::Broken(walk);
+            }
+        }
+        if self.memory.is_marked { Stage::About } else { Stage::Gone(Walk::default()) }
+    }
+
+    fn mark(&mut self, walk: &Walk, named: &Named, time_unix_nano: u64) {
+        let Self { parser, converter, target, writer, .. } = self;
+        converter.gone(walk.text(), named.kind, parser, time_unix_nano, target, writer);
+    }
+
+    /// Writes the scrape's own series, as Prometheus does.
+    fn about(&mut self, report: &Report) {
+        let Counts { samples, added, dropped: _ } = self.converter.counts;
+        let family = Family { type_: Type::Gauge, ..Family::default() };
+        for (name, value) in [
+            ("up", if self.is_failed { 0.0 } else { 1.0 }),
+            ("scrape_duration_seconds", report.duration_seconds),
+            ("scrape_samples_scraped", samples as f64),
+            ("scrape_samples_post_metric_relabeling", samples as f64),
+            ("scrape_series_added", added as f64),
+        ] {
+            self.writer.metric(name.as_bytes(), Kind::Gauge, &family);
+            let number = Number {
+                start_unix_nano: 0,
+                time_unix_nano: self.time_unix_nano,
+                value,
+                attributes: [&self.target.attributes[0], &[]],
+                exemplar: &[],
+            };
+            self.writer.number(&number);
+        }
+    }
+}

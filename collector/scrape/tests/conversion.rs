@@ -1,0 +1,232 @@
+//! What each type becomes, by hand from OpenTelemetry's "Prometheus and OpenMetrics compatibility".
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod common;
+
+use common::{S, decode, scrape, scrape_open, target};
+use millrace_scrape::{Memory, Target};
+
+const NOW: u64 = 1000 * S;
+
+fn of_text(body: &str) -> Vec<String> {
+    let came = scrape(&target(), &mut Memory::default(), NOW, body);
+    assert_eq!(came.fault, None);
+    came.points()
+}
+
+fn of_open(body: &str) -> Vec<String> {
+    let came = scrape_open(&target(), &mut Memory::default(), NOW, body);
+    assert_eq!(came.fault, None);
+    came.points()
+}
+
+/// Scenario: numbers of each type, and of none. Guarantee: counters are monotonic sums with a
+/// beginning; gauges, untyped and unknown ones gauges; info and state sets sums that may fall.
+#[test]
+fn numbers_become_what_their_type_says() {
+    let body = "# TYPE a_total counter\na_total{x=\"1\"} 5\na_total{x=\"2\"} 6\n\
+                # TYPE b gauge\nb -1.5\n# TYPE c untyped\nc 3\nd{y=\"z\"} NaN\nd 1 999000\n";
+    assert_eq!(
+        of_text(body),
+        [
+            "a_total counter{x=1} [1000..1000] 5",
+            "a_total counter{x=2} [1000..1000] 6",
+            "b gauge{} [..1000] -1.5",
+            "c gauge{} [..1000] 3",
+            "d gauge{y=z} [..1000] NaN",
+            "d gauge{} [..999] 1",
+        ]
+    );
+    let body = "# TYPE a counter\na_total 5\n# TYPE b info\nb_info{v=\"1\"} 1\n\
+                # TYPE c stateset\nc{c=\"on\"} 1\n# TYPE d unknown\nd 2 999.5\n# EOF\n";
+    assert_eq!(
+        of_open(body),
+        [
+            "a_total counter{} [1000..1000] 5",
+            "b_info sum{v=1} [1000..1000] 1",
+            "c sum{c=on} [1000..1000] 1",
+            "d gauge{} [..999.5] 2",
+        ]
+    );
+}
+
+/// Scenario: metadata. Guarantee: help is the description, the unit a code of UCUM, the type in the
+/// metadata; each is of its own family alone.
+#[test]
+fn metadata_stays_with_its_family() {
+    let body = "# HELP a_seconds It\\nis \\\\ so.\n# TYPE a_seconds gauge\n# UNIT a_seconds seconds\n\
+                a_seconds 1\n# TYPE b_bytes_per_second gauge\n# UNIT b_bytes_per_second \
+                bytes_per_second\nb_bytes_per_second 1\n# TYPE c gauge\nc 1\n# EOF\n";
+    let came = scrape_open(&target(), &mut Memory::default(), NOW, body);
+    let request = decode(&came.requests[0].bytes);
+    let scope = &request.resource_metrics[0].scope_metrics[0];
+    assert_eq!(scope.scope.as_ref().unwrap().name, "millrace/prometheus");
+    let said = |place: usize| {
+        let one = &scope.metrics[place];
+        (one.name.as_str(), one.description.as_str(), one.unit.as_str())
+    };
+    assert_eq!(said(0), ("a_seconds", "It\nis \\ so.", "s"));
+    assert_eq!(said(1), ("b_bytes_per_second", "", "By/s"));
+    assert_eq!(said(2), ("c", "", ""));
+    assert_eq!(scope.metrics[0].metadata[0].key, "prometheus.type");
+}
+
+const HISTOGRAM: &str = "# TYPE h histogram\n\
+    h_bucket{p=\"/\",le=\"0.1\"} 1\nh_bucket{p=\"/\",le=\"1\"} 3\nh_bucket{p=\"/\",le=\"+Inf\"} 4\n\
+    h_sum{p=\"/\"} 2.5\nh_count{p=\"/\"} 4\n";
+
+/// Scenario: a histogram in usual order; two whose lines come by kind of line; one without a sum.
+/// Guarantee: one point for each, with counts between bounds.
+#[test]
+fn a_histograms_lines_become_one_point() {
+    let whole = "h histogram{p=/} [1000..1000] count=4 sum=Some(2.5) [0.1, 1.0]/[1, 2, 1]";
+    assert_eq!(of_text(HISTOGRAM), [whole]);
+    let mixed = "# TYPE h histogram\nh_bucket{p=\"/\",le=\"1\"} 3\nh_bucket{p=\"/\",le=\"0.1\"} 1\n\
+        h_bucket{le=\"1\"} 7\nh_bucket{p=\"/\",le=\"+Inf\"} 4\nh_sum{p=\"/\"} 2.5\nh_sum 1\n\
+        h_count{p=\"/\"} 4\nh_count 9\n";
+    let other = "h histogram{} [1000..1000] count=9 sum=Some(1.0) [1.0]/[7, 2]";
+    assert_eq!(of_text(mixed), [whole, other]);
+    let no_sum = "# TYPE h histogram\nh_bucket{le=\"+Inf\"} 4\nh_count 4\n# TYPE g gauge\ng 1\n";
+    let without = "h histogram{} [1000..1000] count=4 sum=None []/[4]";
+    assert_eq!(of_text(no_sum), [without, "g gauge{} [..1000] 1"]);
+}
+
+/// Scenario: histograms without a count, with counts that fall, with the same bound twice; a gauge
+/// histogram; the same sample twice. Guarantee: left out, and each line counted.
+#[test]
+fn what_is_no_point_is_counted() {
+    let body = "# TYPE a histogram\na_bucket{le=\"1\"} 1\na_sum 1\n\
+        # TYPE b histogram\nb_bucket{le=\"1\"} 5\nb_bucket{le=\"2\"} 3\nb_sum 1\nb_count 5\n\
+        # TYPE c histogram\nc_bucket{le=\"1\"} 1\nc_bucket{le=\"1.0\"} 1\nc_sum 1\nc_count 1\n\
+        # TYPE d summary\nd_sum 1\n# TYPE e gaugehistogram\ne_bucket{le=\"1\"} 1\ne_gcount 1\n\
+        # TYPE f gauge\nf{x=\"1\",y=\"2\"} 1\nf{y=\"2\",x=\"1\"} 2\nf -1 -5\n";
+    let came = scrape(&target(), &mut Memory::default(), NOW, body);
+    assert_eq!(came.points(), ["f gauge{x=1,y=2} [..1000] 1"]);
+    assert_eq!((came.counts.samples, came.counts.dropped), (16, 15));
+}
+
+/// Scenario: a summary, with and without quantiles. Guarantee: one point for each.
+#[test]
+fn a_summarys_lines_become_one_point() {
+    let body = "# TYPE s summary\ns{quantile=\"0.5\"} 0.25\ns{quantile=\"0.99\"} 2\ns_sum 9\ns_count \
+                3\ns_sum{x=\"y\"} 1\ns_count{x=\"y\"} 2\n";
+    assert_eq!(
+        of_text(body),
+        [
+            "s summary{} [1000..1000] count=3 sum=9 [(0.5, 0.25), (0.99, 2.0)]",
+            "s summary{x=y} [1000..1000] count=2 sum=1 []",
+        ]
+    );
+}
+
+/// Scenario: OpenMetrics' times of creation, behind a counter, in a histogram, in a summary.
+/// Guarantee: they are the points' beginnings, in the next scrape as well.
+#[test]
+fn times_of_creation_are_beginnings() {
+    let body = "# TYPE a counter\na_total{x=\"1\"} 5\na_created{x=\"1\"} 900.5\na_total{x=\"2\"} 5\n\
+        # TYPE h histogram\nh_bucket{le=\"+Inf\"} 1\nh_count 1\nh_sum 1\nh_created 800\n\
+        # TYPE s summary\ns_count 1\ns_sum 1\ns_created 700\n# EOF\n";
+    let mut memory = Memory::default();
+    for (time, first) in [(1000, 1000), (1015, 1000)] {
+        let came = scrape_open(&target(), &mut memory, time * S, body);
+        assert_eq!(
+            came.points(),
+            [
+                format!("a_total counter{{x=1}} [900.5..{time}] 5"),
+                format!("a_total counter{{x=2}} [{first}..{time}] 5"),
+                format!("h histogram{{}} [800..{time}] count=1 sum=Some(1.0) []/[1]"),
+                format!("s summary{{}} [700..{time}] count=1 sum=1 []"),
+            ]
+        );
+        assert_eq!(came.counts.dropped, 0);
+    }
+}
+
+/// Scenario: exemplars on a counter and on buckets, with ids and without. Guarantee: ids, time and
+/// other labels are kept.
+#[test]
+fn exemplars_stay_with_their_points() {
+    let body = "# TYPE a counter\n\
+        a_total 5 # {trace_id=\"0102030405060708090a0b0c0d0e0f10\",span_id=\"0102030405060708\",\
+        k=\"v\"} 0.5 999.25\n# TYPE h histogram\nh_bucket{le=\"1\"} 1 # {trace_id=\"short\"} 0.7\n\
+        h_bucket{le=\"+Inf\"} 2 # {} 3 998\nh_count 2\nh_sum 1\n# EOF\n";
+    assert_eq!(
+        of_open(body),
+        [
+            "a_total counter{} [1000..1000] 5 \
+             <999.25 0.5 k=v 0102030405060708090a0b0c0d0e0f10/0102030405060708>",
+            "h histogram{} [1000..1000] count=2 sum=Some(1.0) [1.0]/[1, 1] \
+             <1000 0.7 trace_id=short /> <998 3  />",
+        ]
+    );
+}
+
+/// Scenario: what the target is, what it says of itself at its body's end, and its own labels.
+/// Guarantee: attributes of the resource; `target_info` is no metric; the scrape's own series.
+#[test]
+fn a_target_is_a_resource() {
+    let labels = vec![("env".to_owned(), "prod".to_owned())];
+    let target = Target::new("shop", ("[::1]", 8080), labels, false, true);
+    let body = "a 1\n# TYPE target_info gauge\ntarget_info{job=\"x\",k8s_pod=\"p\",e=\"\"} 1\n";
+    let came = scrape(&target, &mut Memory::default(), NOW, body);
+    assert_eq!(
+        came.resource(),
+        [
+            "service.name=shop",
+            "service.instance.id=[::1]:8080",
+            "server.address=::1",
+            "url.scheme=http",
+            "server.port=8080",
+            "k8s_pod=p",
+        ]
+    );
+    assert_eq!(
+        came.all_points(),
+        [
+            "a gauge{env=prod} [..1000] 1",
+            "up gauge{env=prod} [..1000] 1",
+            "scrape_duration_seconds gauge{env=prod} [..1000] 0.5",
+            "scrape_samples_scraped gauge{env=prod} [..1000] 2",
+            "scrape_samples_post_metric_relabeling gauge{env=prod} [..1000] 2",
+            "scrape_series_added gauge{env=prod} [..1000] 1",
+        ]
+    );
+}
+
+/// Scenario: scraped labels with the names of the target's. Guarantee: the target's stand, and the
+/// others as exported; or, where they are honored, the scraped ones alone.
+#[test]
+fn labels_meet_as_the_settings_say() {
+    let labels = vec![("env".to_owned(), "prod".to_owned()), ("zone".to_owned(), "a".to_owned())];
+    let body = "a{env=\"x\",exported_env=\"y\",job=\"z\",e=\"\"} 1\nb{v=\"q\\\"\\n\\\\\\x\"} 1\n";
+    let points = |honors| {
+        let target = Target::new("j", ("h", 1), labels.clone(), honors, true);
+        scrape(&target, &mut Memory::default(), NOW, body).points()
+    };
+    let other = "b gauge{v=q\"\n\\\\x,env=prod,zone=a} [..1000] 1";
+    assert_eq!(
+        points(false),
+        [
+            "a gauge{exported_exported_env=x,exported_env=y,exported_job=z,env=prod,zone=a} \
+             [..1000] 1",
+            other,
+        ]
+    );
+    let kept = "a gauge{env=x,exported_env=y,job=z,zone=a} [..1000] 1";
+    assert_eq!(points(true), [kept, other]);
+}
+
+/// Scenario: times in a body that aren't to be honored. Guarantee: the scrape's time.
+#[test]
+fn times_are_honored_only_if_asked_for() {
+    let target = Target::new("j", ("h", 1), Vec::new(), false, false);
+    let came = scrape(&target, &mut Memory::default(), NOW, "a 1 5\n");
+    assert_eq!(came.points(), ["a gauge{} [..1000] 1"]);
+}
+
+/// Scenario: names in UTF-8, quoted. Guarantee: kept as they are.
+#[test]
+fn quoted_names_are_kept() {
+    let body = "# TYPE \"a.b\" counter\n{\"a.b\",\"c d\"=\"é\"} 1\n";
+    assert_eq!(of_text(body), ["a.b counter{c d=é} [1000..1000] 1"]);
+}

@@ -1,0 +1,98 @@
+//! What is remembered of series, against a plain map.
+
+use super::{Hash, Kind, Memory, Pass, Seen, Walk};
+
+fn seen<'a>(text: &'a str, value: Option<f64>, time_unix_nano: u64) -> Seen<'a> {
+    Seen {
+        hash: Hash::of_name(text.as_bytes()).finish(),
+        text: text.as_bytes(),
+        kind: if value.is_some() { Kind::Counter } else { Kind::Gauge },
+        is_timed: false,
+        time_unix_nano,
+        value,
+        created_unix_nano: None,
+    }
+}
+
+/// Scenario: a counter grows, stands, is reset, grows; another comes late. Guarantee: it began when
+/// it was first seen, and anew with the reset.
+#[test]
+fn a_counter_begins_when_it_is_first_seen_and_with_each_reset() {
+    let mut memory = Memory::default();
+    let mut start = |values: &[(&str, f64)], time| {
+        let mut pass = Pass::new(&memory);
+        let mut known = |(text, value): &(&str, f64)| {
+            pass.note(&memory, &seen(text, Some(*value), time)).unwrap().start_unix_nano
+        };
+        let starts: Vec<u64> = values.iter().map(&mut known).collect();
+        pass.replace(&mut memory, Vec::new());
+        starts
+    };
+    assert_eq!(start(&[("a", 5.0)], 10), [10]);
+    assert_eq!(start(&[("a", 7.0)], 20), [10]);
+    assert_eq!(start(&[("new", 1.0), ("a", 7.0)], 30), [30, 10]);
+    assert_eq!(start(&[("new", 1.0), ("a", 2.0)], 40), [30, 40]);
+    assert_eq!(start(&[("a", 3.0), ("new", 1.0)], 50), [40, 30]);
+    assert_eq!(start(&[("a", f64::NAN)], 60), [60]);
+}
+
+/// Scenario: random scrapes of a few series in any order, some twice. Guarantee: as a plain map has
+/// it: known or new, twice or not, and which are gone; names come back as they were.
+#[test]
+fn series_are_remembered_as_a_map_would() {
+    use std::collections::{BTreeMap, BTreeSet};
+    let scrapes = proptest::collection::vec(proptest::collection::vec(0_u8..12, 0..16), 1..8);
+    proptest::proptest!(|(scrapes in scrapes)| {
+        let mut memory = Memory::default();
+        let mut model: BTreeMap<String, u64> = BTreeMap::new();
+        for (turn, scrape) in scrapes.iter().enumerate() {
+            let time = turn as u64 + 1;
+            let mut pass = Pass::new(&memory);
+            let mut now = BTreeMap::new();
+            for number in scrape {
+                let text = format!("m{{a=\"{}\",b=\"{number}\"}}", "x".repeat(*number as usize * 20));
+                let known = pass.note(&memory, &seen(&text, Some(1.0), time));
+                proptest::prop_assert_eq!(known.is_none(), now.contains_key(&text));
+                if let Some(known) = known {
+                    let old = model.get(&text);
+                    proptest::prop_assert_eq!(known.is_new, old.is_none());
+                    proptest::prop_assert_eq!(known.start_unix_nano, *old.unwrap_or(&time));
+                    now.insert(text, known.start_unix_nano);
+                }
+            }
+            let (mut walk, mut gone) = (Walk::default(), BTreeSet::new());
+            while let Some(named) = walk.next(memory.names()) {
+                let text = String::from_utf8(walk.text().to_vec()).unwrap();
+                proptest::prop_assert!(model.contains_key(&text));
+                if !pass.has(named.place) {
+                    gone.insert(text);
+                }
+            }
+            let expected: BTreeSet<_> =
+                model.keys().filter(|text| !now.contains_key(*text)).cloned().collect();
+            proptest::prop_assert_eq!(pass.has_all(&memory), gone.is_empty());
+            proptest::prop_assert_eq!(gone, expected);
+            pass.replace(&mut memory, Vec::new());
+            proptest::prop_assert_eq!(memory.series(), now.len());
+            model = now;
+        }
+    });
+}
+
+/// Scenario: 20,000 series as a node exporter's. Guarantee: each takes 64 bytes at most.
+#[test]
+fn a_series_takes_little() {
+    let memory = Memory::default();
+    let mut pass = Pass::new(&memory);
+    let mut count = 0;
+    for cpu in 0..2500 {
+        for mode in ["idle", "iowait", "irq", "nice", "softirq", "steal", "system", "user"] {
+            let text = format!("node_cpu_seconds_total{{cpu=\"{cpu}\",mode=\"{mode}\"}}");
+            assert!(pass.note(&memory, &seen(&text, Some(1.0), 1)).is_some());
+            count += 1;
+        }
+    }
+    let mut memory = memory;
+    pass.replace(&mut memory, Vec::new());
+    assert!(memory.bytes() <= 64 * count, "{} bytes a series", memory.bytes() / count);
+}

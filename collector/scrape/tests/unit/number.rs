@@ -1,0 +1,79 @@
+//! Numbers in text, against the standard library.
+
+use super::{float, millis, seconds};
+
+/// Scenario: numbers as exporters write them, short and long, with all signs and exponents.
+/// Guarantee: each is the nearest double, as the standard library reads it.
+#[test]
+fn a_value_is_the_nearest_double() {
+    for text in [
+        "0",
+        "-0",
+        "1",
+        "+1",
+        "12345.67",
+        ".5",
+        "5.",
+        "1.7641234e+09",
+        "1e-07",
+        "0.1",
+        "1e22",
+        "1e23",
+        "123456789012345",
+        "1234567890123456",
+        "0.30000000000000004",
+        "4.9e-324",
+        "1.7976931348623157e+308",
+        "1e999",
+        "9007199254740993",
+        "0.000000000000000000000001",
+        "Inf",
+        "+Inf",
+        "-inf",
+        "1e+1",
+        "00012",
+        "3.000000000000000000000",
+    ] {
+        let expected: f64 = text.parse().unwrap();
+        assert_eq!(float(text.as_bytes()).map(f64::to_bits), Some(expected.to_bits()), "{text}");
+    }
+    assert!(float(b"NaN").unwrap().is_nan());
+}
+
+/// Scenario: texts that are no numbers. Guarantee: none is read.
+#[test]
+fn what_is_no_number_is_not_read() {
+    for text in ["", "-", ".", "e5", "1e", "1e+", "0x10", "1_000", "1 ", "one", "1.2.3", "--1"] {
+        assert_eq!(float(text.as_bytes()), None, "{text}");
+    }
+}
+
+/// Scenario: random doubles, as shortest texts and with fewer digits. Guarantee: as the standard
+/// library reads them.
+#[test]
+fn values_are_read_as_the_standard_library_does() {
+    proptest::proptest!(|(bits: u64, digits in 0_usize..20)| {
+        let value = f64::from_bits(bits);
+        proptest::prop_assume!(value.is_finite());
+        for text in [format!("{value}"), format!("{value:e}"), format!("{value:.digits$e}")] {
+            let expected: f64 = text.parse().unwrap();
+            proptest::prop_assert_eq!(float(text.as_bytes()), Some(expected), "{}", text);
+        }
+    });
+}
+
+/// Scenario: times of both formats. Guarantee: exact nanoseconds; what doesn't fit is at an end.
+#[test]
+fn times_are_exact() {
+    assert_eq!(millis(b"1764000000123"), Some(1_764_000_000_123_000_000));
+    assert_eq!(millis(b"-1"), Some(-1_000_000));
+    assert_eq!(millis(b"9223372036854775807"), Some(i64::MAX));
+    assert_eq!(millis(b"1.5"), None);
+    assert_eq!(seconds(b"1764000000.123456789"), Some(1_764_000_000_123_456_789));
+    assert_eq!(seconds(b"1764000000.1234567891"), Some(1_764_000_000_123_456_789));
+    assert_eq!(seconds(b"1764000000"), Some(1_764_000_000_000_000_000));
+    assert_eq!(seconds(b"1.764e9"), Some(1_764_000_000_000_000_000));
+    assert_eq!(seconds(b"99999999999"), Some(i64::MAX));
+    assert_eq!(seconds(b"NaN"), None);
+    assert_eq!(seconds(b"x"), None);
+}

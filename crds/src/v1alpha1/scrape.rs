@@ -1,0 +1,100 @@
+//! Targets that an edge pool scrapes.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+
+use super::pods::yes;
+use super::rules;
+
+/// Targets that are scraped over HTTP, in Prometheus' text formats.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PrometheusReceiver {
+    /// What is scraped, by service: 1 to 32 jobs with 1,000 targets in all.
+    #[schemars(
+        length(min = 1, max = 32),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub jobs: Vec<ScrapeJob>,
+}
+
+/// Targets of one service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = job_rules)]
+pub struct ScrapeJob {
+    /// The service's name: service.name of all its metrics.
+    #[schemars(length(min = 1, max = 256))]
+    pub name: String,
+    /// The targets, 1 to 250, as host:port without a scheme or path, IPv6 in brackets. Loopback and
+    /// link-local addresses are refused by the pods.
+    #[schemars(
+        length(min = 1, max = 250),
+        inner(
+            length(max = 261),
+            regex(pattern = r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$")
+        ),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub targets: Vec<String>,
+    /// The time from a target's scrape to its next one, 1 to 3,600 seconds.
+    #[serde(default = "default_interval_seconds")]
+    #[schemars(range(min = 1, max = 3_600))]
+    pub interval_seconds: u32,
+    /// The time for a scrape, in seconds: at most the interval.
+    #[serde(default = "default_timeout_seconds")]
+    #[schemars(range(min = 1, max = 3_600))]
+    pub timeout_seconds: u32,
+    /// The path, with a query if there is one. Default: /metrics.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1_024), regex(pattern = r"^/[!-\x22$-~]*$"))]
+    pub path: Option<String>,
+    /// Labels of all points, at most 16. Not job, instance, or names that begin with two
+    /// underscores. Default: none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(transform = rules::map::<16, 256>)]
+    pub labels: BTreeMap<String, String>,
+    /// Where a scraped label has the name of one of `labels`, or is job or instance: keep the
+    /// scraped one. If false, the target's is kept, and the scraped one becomes exported_NAME.
+    #[serde(default)]
+    pub honor_labels: bool,
+    /// Keep times in a target's answer. If false, its points have the scrape's time.
+    #[serde(default = "yes")]
+    pub honor_timestamps: bool,
+}
+
+impl Default for ScrapeJob {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            targets: Vec::new(),
+            interval_seconds: default_interval_seconds(),
+            timeout_seconds: default_timeout_seconds(),
+            path: None,
+            labels: BTreeMap::new(),
+            honor_labels: false,
+            honor_timestamps: yes(),
+        }
+    }
+}
+
+/// Prometheus' own.
+fn default_interval_seconds() -> u32 {
+    60
+}
+
+/// Likewise.
+fn default_timeout_seconds() -> u32 {
+    10
+}
+
+fn job_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "(has(self.timeoutSeconds) ? self.timeoutSeconds : 10) \
+         <= (has(self.intervalSeconds) ? self.intervalSeconds : 60)",
+        "a scrape must end before the next one: write timeoutSeconds of at most intervalSeconds",
+    );
+}
