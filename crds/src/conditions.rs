@@ -159,9 +159,9 @@ macro_rules! words {
 }
 
 words!(
-    /// The facts a status states. `Stalled`, `Drifted`, `Blocked`, `DataLost`, `DeadLettersKept`,
-    /// `DeduplicationAtRisk`, `PasswordExposed` and `RowsSpread` are bad when true; all others are
-    /// good when true, `Progressing` is neither.
+    /// The facts a status states. `Stalled`, `Drifted`, `Blocked`, `DataLost`, `LogsLost`,
+    /// `DeadLettersKept`, `DeduplicationAtRisk`, `PasswordExposed` and `RowsSpread` are bad when
+    /// true; all others are good when true, `Progressing` is neither.
     ConditionType {
         /// Everything declared at this generation exists and works.
         Ready,
@@ -195,6 +195,10 @@ words!(
         /// Kafka deleted messages before a gateway read them, and nobody has acknowledged it. Ready
         /// does not wait for it.
         DataLost,
+        /// Within the last hour, log files of nodes were deleted or truncated, or records of their
+        /// kernels' logs overwritten, before a pod read them. Absent where no node's logs are read.
+        /// Ready does not wait for it.
+        LogsLost,
         /// Records were kept as dead letters, and nobody has acknowledged it. Ready does not wait
         /// for it.
         DeadLettersKept,
@@ -362,6 +366,12 @@ words!(
         MessagesLostToRetention,
         /// All messages lost so far are acknowledged by millrace.dev/acknowledge-data-lost.
         LossAcknowledged,
+        /// No pod that answers has reported within the last hour that it lost logs of its node.
+        NoLogsLost,
+        /// Logs of nodes were lost before they were read; the message has node, amount and time.
+        LogsGoneUnread,
+        /// No pod has answered the operator on its admin port for ten minutes.
+        PodsSilent,
         /// No gateway has reported a dead letter.
         NoDeadLetters,
         /// Records could not be stored and are kept as dead letters; the message has their number.
@@ -412,6 +422,7 @@ impl ConditionType {
                 | Self::Drifted
                 | Self::Blocked
                 | Self::DataLost
+                | Self::LogsLost
                 | Self::DeadLettersKept
                 | Self::PasswordExposed
                 | Self::RowsSpread

@@ -1,6 +1,7 @@
 //! What a reader of files says about itself: a few sums, none by file, since names are unbounded.
+//! Those by namespace are of a few at a time.
 
-use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts};
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts};
 
 use crate::telemetry::{Telemetry, TelemetryError};
 
@@ -13,6 +14,8 @@ pub struct FileMetrics {
     pub known: IntGauge,
     /// Bytes that are there and not yet safe.
     pub behind_bytes: IntGauge,
+    /// How long they have waited, and whose they are.
+    pub backlog: BacklogMetrics,
     /// Bytes read, with those read again.
     pub read_bytes: IntCounter,
     /// Records made of them.
@@ -40,6 +43,17 @@ pub struct FileMetrics {
     pub positions_failed: IntCounter,
 }
 
+/// How long bytes that aren't safe have waited, and whose they are.
+#[derive(Debug, Clone)]
+pub struct BacklogMetrics {
+    /// For how many seconds the oldest of them have waited at least.
+    pub seconds: IntGauge,
+    /// Such bytes of containers' files, by the namespace that wrote them.
+    pub namespace_bytes: IntGaugeVec,
+    /// For how many seconds the oldest of those have waited at least, likewise.
+    pub namespace_seconds: IntGaugeVec,
+}
+
 impl FileMetrics {
     /// Makes and registers them.
     ///
@@ -64,6 +78,7 @@ impl FileMetrics {
                 "millrace_files_behind_bytes",
                 "Bytes of log files that are there and not yet confirmed by the next system.",
             )?,
+            backlog: BacklogMetrics::register(telemetry)?,
             read_bytes: counter(
                 "millrace_files_read_bytes_total",
                 "Bytes read from log files, with unfinished lines that were read again.",
@@ -105,6 +120,32 @@ impl FileMetrics {
             positions_failed: counter(
                 "millrace_files_positions_failed_total",
                 "Times that the positions of log files could not be written.",
+            )?,
+        })
+    }
+}
+
+impl BacklogMetrics {
+    fn register(telemetry: &Telemetry) -> Result<Self, TelemetryError> {
+        let by_namespace = |name, help| {
+            let metric = IntGaugeVec::new(Opts::new(name, help), &["writer_namespace"])?;
+            telemetry.register(Box::new(metric.clone()))?;
+            Ok::<_, TelemetryError>(metric)
+        };
+        Ok(Self {
+            seconds: telemetry.gauge(
+                "millrace_files_behind_seconds",
+                "Seconds for which the oldest bytes of log files that are not yet confirmed have \
+                 waited at least; an unfinished line counts as no wait.",
+            )?,
+            namespace_bytes: by_namespace(
+                "millrace_files_namespace_behind_bytes",
+                "Bytes of containers' log files that are not yet confirmed, by the namespace that \
+                 wrote them: the 20 with most, and the others as `_other`.",
+            )?,
+            namespace_seconds: by_namespace(
+                "millrace_files_namespace_behind_seconds",
+                "Seconds for which the oldest of these bytes have waited at least.",
             )?,
         })
     }

@@ -41,6 +41,6 @@ pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
 pub use glance::Glance;
 pub use inode::{Identity, Seen};
 pub use kernel::{Begins, KernelLog, KernelPosition, KernelResort, Met, recall_kernel};
-pub use machine::{Action, Event, Opened, Settings, Source, Step, Tail, Totals};
+pub use machine::{Action, Behind, Event, Opened, Settings, Source, Step, Tail, Totals};
 pub use position::{Position, STREAMS};
 pub use text::{FileId, Ticket};

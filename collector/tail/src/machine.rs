@@ -127,6 +127,23 @@ pub struct Totals {
     pub behind_bytes: u64,
 }
 
+/// A text of which something isn't acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Behind<'a> {
+    /// The text.
+    pub file: FileId,
+    /// Its source's index.
+    pub source: usize,
+    /// Where its file was seen last.
+    pub path: &'a Path,
+    /// How long it is, as far as is known.
+    pub size: u64,
+    /// Everything before it is acknowledged.
+    pub committed: u64,
+    /// Whether more than an unfinished line is left.
+    pub waits: bool,
+}
+
 /// All files.
 #[derive(Debug)]
 pub struct Tail {
@@ -334,6 +351,19 @@ impl Tail {
             totals.behind_bytes += text.behind_bytes();
         }
         totals
+    }
+
+    /// The texts of which something isn't acknowledged.
+    pub fn behind(&self) -> impl Iterator<Item = Behind<'_>> {
+        let behind = self.texts.iter().filter(|(_, text)| text.behind_bytes() > 0);
+        behind.map(|(file, text)| Behind {
+            file: *file,
+            source: text.source,
+            path: &text.path,
+            size: text.size,
+            committed: text.committed.offset,
+            waits: text.unread_bytes() > 0 || text.committed.offset < text.taken.offset,
+        })
     }
 
     /// The committed offset of each known text, by path.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::collector::CollectorSettings;
 use super::connection::KafkaConnection;
+use super::nodes::{LogsLostStatus, NodesStatus};
 use super::pods::{
     DisruptionBudgetSettings, ExtraMetadata, NetworkPolicySettings, PodTemplate, Resources, yes,
 };
@@ -50,6 +51,20 @@ use crate::names::{StorageClassName, TopicName};
         json_path = r#".status.conditions[?(@.type=="Ready")].reason"#
     ),
     printcolumn(name = "Pods", type_ = "string", json_path = ".status.pods"),
+    printcolumn(
+        name = "Behind",
+        type_ = "integer",
+        json_path = ".status.nodes.behindBytes",
+        priority = 1,
+        description = "Bytes of nodes' log files that Kafka has not confirmed yet"
+    ),
+    printcolumn(
+        name = "Lost",
+        type_ = "integer",
+        json_path = ".status.logsLost.bytes",
+        priority = 1,
+        description = "Bytes of nodes' log files that went before they were read"
+    ),
     printcolumn(name = "Endpoint", type_ = "string", json_path = ".status.endpoint", priority = 1),
     printcolumn(name = "Image", type_ = "string", json_path = ".status.image", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
@@ -425,7 +440,7 @@ pub struct EdgePoolStatus {
     /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Conditions: Ready, Progressing, Stalled, PodsReady, SecretsFound, PasswordExposed.
+    /// Conditions: Ready, Progressing, Stalled, PodsReady, SecretsFound, LogsLost, PasswordExposed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),
@@ -457,6 +472,13 @@ pub struct EdgePoolStatus {
     /// A change of image or configuration that not all pods of the pool have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_change: Option<PendingChange>,
+    /// How far the reading of nodes' logs is. Absent where none are read, and until a pod has
+    /// answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<NodesStatus>,
+    /// What was lost of nodes' logs before it was read. Absent while nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logs_lost: Option<LogsLostStatus>,
 }
 
 /// A change of image or configuration that not all pods of the pool have. A trial pod gets it

@@ -7,6 +7,7 @@ mod collector;
 mod connection;
 mod edge;
 mod gateway;
+mod nodes;
 mod pipeline;
 mod pods;
 mod receivers;
@@ -35,6 +36,7 @@ pub use gateway::{
     SizingTerms,
 };
 pub use gateway::{ResizeStatus, ResizeWay};
+pub use nodes::{LogsLostStatus, NodeBehind, NodeLost, NodesStatus};
 pub use pipeline::{
     ChildStatus, PipelineEdge, PipelineEdgeStatus, PipelineSignal, TelemetryPipeline,
     TelemetryPipelineSpec, TelemetryPipelineStatus,

@@ -201,7 +201,7 @@ pub struct TelemetryPipelineStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Conditions: Ready, Progressing, Stalled, TopicsReady, SchemaReady, EdgeReady, GatewayReady,
-    /// LagWithinBound, SecretsFound, DataLost, DeadLettersKept, DeduplicationAtRisk,
+    /// LagWithinBound, SecretsFound, DataLost, LogsLost, DeadLettersKept, DeduplicationAtRisk,
     /// PasswordExposed, RowsSpread.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(

@@ -112,8 +112,8 @@ fn reached(stack: &Stack, pipeline: &Pipeline<'_>, lines: u64) -> Stored {
 /// Scenario: a pod writes numbered lines that the kubelet rotates every few seconds; meanwhile the
 /// reading pod is killed, and later replaced by another allocator's. Guarantee: every line is in
 /// the table, unaltered, with its pod's name, namespace and container, and with its label and node
-/// but for those of a second after a start; repeats stay within what docs/files.md states. In the
-/// end the pool on nodes is taken out: it goes with its pods, and that for clients stays.
+/// but for those of a second after a start; repeats stay within what docs/files.md states. The pool
+/// says that its node is read. In the end the pool on nodes is taken out: it goes with its pods, and that for clients stays.
 #[test]
 fn lines_rotated_by_the_kubelet_outlive_a_kill_and_a_rollout() {
     let stack = Stack::open().unwrap();
@@ -158,6 +158,18 @@ fn lines_rotated_by_the_kubelet_outlive_a_kill_and_a_rollout() {
     })
     .unwrap();
     pipeline.ready().unwrap();
+    wait::until("the pool to say that its node is read", LIMIT, || {
+        let status = cluster.get(&namespace, "edgepool", ON_NODES)?["status"].clone();
+        let nodes = &status["nodes"];
+        ensure!(nodes["reading"] == 1 && nodes["silent"] == 0, "{status}");
+        // Other pods' logs may have gone unread while the pod was away.
+        let conditions = status["conditions"].as_array().into_iter().flatten();
+        let lost =
+            conditions.filter(|it| it["type"] == "LogsLost").find(|it| it["status"] != "Unknown");
+        ensure!(lost.is_some(), "{status}");
+        Ok(())
+    })
+    .unwrap();
 
     pipeline.change(|wish| wish.edges = Some(json!([clients]))).unwrap();
     wait::until("the pool on nodes to go", LIMIT, || {

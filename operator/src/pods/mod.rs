@@ -87,6 +87,30 @@ pub struct Sample {
     pub table_remembers_seconds: BTreeMap<String, u64>,
     /// Messages behind the last committed one, by topic and partition: those this pod reads.
     pub lag_messages: BTreeMap<(String, i32), u64>,
+    /// Of its node's logs, if it reads any.
+    pub node_logs: NodeLogsSample,
+}
+
+/// One pod's figures of its node's logs. Counters are since its process began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeLogsSample {
+    /// Bytes of files that are there and not yet confirmed; none if it reads no files.
+    pub behind_bytes: Option<u64>,
+    /// For how many seconds the oldest of them have waited at least, if stated.
+    pub behind_seconds: Option<u64>,
+    /// Bytes of files that went before they were read.
+    pub lost_bytes: u64,
+    /// Records of the kernel's log that were overwritten before they were read; none if it doesn't
+    /// read that.
+    pub lost_records: Option<u64>,
+}
+
+impl NodeLogsSample {
+    /// Whether the pod reads any.
+    #[must_use]
+    pub fn reads(&self) -> bool {
+        self.behind_bytes.is_some() || self.lost_records.is_some()
+    }
 }
 
 impl Sample {

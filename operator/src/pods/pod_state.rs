@@ -18,6 +18,8 @@ pub struct PodState {
     pub ordinal: Option<u32>,
     /// Its address, once it has one.
     pub address: Option<IpAddr>,
+    /// The node that it is on, once it has one.
+    pub node: Option<String>,
     /// The StatefulSet's revision it was made from.
     pub revision: Option<String>,
     /// Since when it has been ready, in seconds; `None` while it isn't.
@@ -55,6 +57,7 @@ pub fn facts(pod: &Pod) -> PodState {
     PodState {
         ordinal: name.rsplit_once('-').and_then(|(_, ordinal)| ordinal.parse().ok()),
         address: status.and_then(|status| status.pod_ip.as_deref()?.parse().ok()),
+        node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
         revision: label("controller-revision-hash"),
         ready_since: ready
             .and_then(|it| it.last_transition_time.as_ref())
@@ -122,7 +125,7 @@ mod tests {
     fn a_pods_facts_are_read() {
         let pod = json!({
             "metadata": {"name": "prod-gateway-12", "labels": {"controller-revision-hash": "r7"}},
-            "spec": {"containers": [{"name": "collector",
+            "spec": {"nodeName": "a", "containers": [{"name": "collector",
                 "resources": {"limits": {"memory": "512Mi", "cpu": "1500m"}}}]},
             "status": {"podIP": "10.0.0.7",
                 "conditions": [{"type": "Ready", "status": "True",
@@ -136,6 +139,7 @@ mod tests {
             name: "prod-gateway-12".into(),
             ordinal: Some(12),
             address: Some("10.0.0.7".parse().unwrap()),
+            node: Some("a".into()),
             revision: Some("r7".into()),
             ready_since: Some(60),
             restarts: 1,

@@ -86,6 +86,10 @@ fn note(sample: &mut Sample, series: &Series<'_>) {
                 sample.lag_messages.insert((topic.to_owned(), partition), count);
             }
         }
+        "millrace_files_behind_bytes" => sample.node_logs.behind_bytes = Some(count),
+        "millrace_files_behind_seconds" => sample.node_logs.behind_seconds = Some(count),
+        "millrace_files_lost_bytes_total" => sample.node_logs.lost_bytes = count,
+        "millrace_kernel_lost_records_total" => sample.node_logs.lost_records = Some(count),
         _ => {}
     }
 }
@@ -169,6 +173,7 @@ fn end_of_labels(text: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pods::NodeLogsSample;
     use proptest::prelude::*;
 
     const TEXT: &str = r#"
@@ -190,6 +195,10 @@ millrace_insert_seconds_count 5
 millrace_insert_retries_total{class="slow_down"} 3
 millrace_budget_bytes 1.048576e6
 millrace_bytes_in_flight 10
+millrace_files_behind_bytes 2097152
+millrace_files_behind_seconds 61
+millrace_files_namespace_behind_bytes{writer_namespace="shop"} 2097152
+millrace_files_lost_bytes_total 5
 process_cpu_seconds_total 12.25
 process_start_time_seconds 1790000000
 process_resident_memory_bytes 4096
@@ -214,6 +223,11 @@ millrace_of_a_later_release NaN
         assert_eq!(sample.lag_messages.get(&("otlp_traces".to_owned(), 4)), Some(&12));
         assert_eq!((sample.budget_bytes, sample.resident_bytes), (Some(1_048_576), Some(4096)));
         assert_eq!((sample.cpu_seconds, sample.insert_seconds), (12.25, 1.5));
+        let NodeLogsSample { behind_bytes, behind_seconds, lost_bytes, lost_records } =
+            sample.node_logs;
+        assert_eq!((behind_bytes, behind_seconds), (Some(2 << 20), Some(61)));
+        assert_eq!((lost_bytes, lost_records), (5, None));
+        assert!(sample.node_logs.reads());
     }
 
     /// Scenario: answers that aren't metrics, or not a collector's. Guarantee: each is refused,

@@ -1,18 +1,20 @@
-//! Reads what both kinds of pools need: Secrets, and pods in trouble.
+//! Reads what both kinds of pools need: Secrets, pods, and what pods say of themselves.
 //!
 //! Secrets are read one by one by name, never listed or watched: the role needs only `get`, and
 //! none is cached. A change is seen at the next reconcile.
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Secret};
 use kube::api::{Api, ListParams};
 
+use super::names::PoolNames;
 use super::secrets::{CurrentSecrets, SecretUses, SecretsSeen};
 use super::template::CONFIG_VOLUME;
 use crate::context::Context;
 use crate::error::{Step, StepError};
-use crate::pods::pages;
+use crate::pods::{Look, PodState, facts, pages};
 
 /// Reads the Secrets needed; `salt` is the pool's uid.
 ///
@@ -78,6 +80,23 @@ pub async fn pods(
     pages::all(&api, params, cut_down)
         .await
         .map_err(|error| StepError::api(Step::Observe, format!("list pods in {namespace}"), error))
+}
+
+/// Scrapes the pods that will stay. A silent one is part of the observation.
+pub async fn figures(
+    context: &Context,
+    names: &PoolNames,
+    pods: &[Pod],
+    now: Timestamp,
+) -> (Vec<PodState>, Look) {
+    let staying = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    let facts: Vec<PodState> = staying.map(facts).collect();
+    let targets: Vec<_> = facts.iter().filter_map(PodState::target).collect();
+    let look = context.pods.look(&targets, now).await;
+    for error in look.values().filter_map(|answer| answer.as_ref().err()) {
+        tracing::debug!(pool = %names.pool, namespace = %names.namespace, %error, "no figures");
+    }
+    (facts, look)
 }
 
 /// The needed part of a pod, about 2 kB: image, configuration and resources of its containers, its

@@ -293,6 +293,42 @@ async fn ready_with_two() -> World {
     world
 }
 
+/// Scenario: of two edge pools that on nodes has lost logs, says later that it doesn't know, and is
+/// taken out. Guarantee: the pipeline says the same, with the pool's name and one event, stays
+/// ready, and says nothing of it once no pool does.
+#[tokio::test]
+async fn logs_that_an_edge_pool_lost_are_told() {
+    let world = ready_with_two().await;
+    let lost = || {
+        let (status, reason, _) = world.condition(PIPELINE, "LogsLost")?;
+        Some((status, reason))
+    };
+    let pool_says = |status: &str, reason: &str| {
+        world.server.edit(&child("nodes"), |pool| {
+            let conditions = pool["status"]["conditions"].as_array_mut().unwrap();
+            conditions.retain(|it| it["type"] != "LogsLost");
+            conditions.push(json!({"type": "LogsLost", "status": status, "reason": reason,
+                "message": "400 bytes", "lastTransitionTime": "2026-01-01T00:00:00Z",
+                "observedGeneration": 1}));
+        });
+    };
+    assert_eq!(lost(), None);
+    world.server.take_event_reasons();
+    pool_says("True", "LogsGoneUnread");
+    reconcile(&world).await;
+    assert_eq!(lost(), Some(is("True", "LogsGoneUnread")));
+    assert_eq!(world.server.take_event_reasons(), ["LogsGoneUnread"]);
+    assert!(world.is_ready(PIPELINE), "what is gone holds nothing up");
+    let conditions = world.server.get(PIPELINE).unwrap()["status"]["conditions"].to_string();
+    assert!(conditions.contains("EdgePool prod-nodes: 400 bytes"), "{conditions}");
+    pool_says("Unknown", "PodsSilent");
+    reconcile(&world).await;
+    assert_eq!(lost(), Some(is("Unknown", "PodsSilent")));
+    world.server.edit(PIPELINE, |it| it["spec"]["edges"] = json!([{"name": "clients"}]));
+    reconcile(&world).await;
+    assert_eq!(lost(), None);
+}
+
 /// Scenario: a pool on nodes is put beside that for clients. Guarantee: each has its own settings;
 /// the pipeline is ready once both are, names the one that isn't, and tells the pods and the
 /// endpoint of each; its own endpoint is the first pool's.

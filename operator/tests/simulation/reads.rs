@@ -55,6 +55,12 @@ fn edge() -> Value {
     json!({"kafka": {"bootstrapServers": ["kafka:9092"]}, "signals": {"traces": {}}})
 }
 
+/// An edge pool that reads logs of nodes.
+fn on_nodes() -> Value {
+    json!({"kafka": {"bootstrapServers": ["kafka:9092"]}, "signals": {"logs": {}},
+        "mode": "DaemonSet", "receivers": {"kernel": {}}})
+}
+
 fn gateway() -> Value {
     json!({"kafka": {"bootstrapServers": ["kafka:9092"]}, "signals": {"traces": {}},
         "clickhouse": {"endpoints": ["http://clickhouse:8123"]}, "replicas": 2})
@@ -108,11 +114,13 @@ fn with_room<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) 
 }
 
 /// Scenario: settled objects are looked at again. Guarantee: an edge pool and a pipeline ask the
-/// API server nothing; a gateway pool asks for its StatefulSet and its pods.
+/// API server nothing; an edge pool that reads logs of nodes asks for its pods, a gateway pool for
+/// its StatefulSet and its pods.
 #[test]
 fn a_converged_reconcile_reads_no_child() {
     with_room(|| async {
         assert_eq!(reads("edgepools", edge()).await, 0);
+        assert_eq!(reads("edgepools", on_nodes()).await, 1);
         assert_eq!(reads("telemetrypipelines", pipeline()).await, 0);
         assert_eq!(reads("gatewaypools", gateway()).await, 2);
     });

@@ -5,6 +5,7 @@
 //! each line arrives at least once; a kill repeats what was in flight. When the publisher refuses,
 //! reading stops and nothing is thrown away. This module never writes to a file it reads.
 
+mod backlog;
 mod clock;
 mod finder;
 mod labels;

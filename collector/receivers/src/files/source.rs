@@ -136,6 +136,13 @@ impl Source {
         matches!(self.kind, Kind::Containers { .. })
     }
 
+    /// The namespace of the pod that writes a file, or wrote a rotated one.
+    pub(super) fn namespace<'a>(&self, path: &'a Path) -> Option<&'a str> {
+        let Kind::Containers { folder, .. } = &self.kind else { return None };
+        let owner = path.strip_prefix(folder).ok()?.components().next()?;
+        owner.as_os_str().to_str()?.split('_').next()
+    }
+
     /// The pod that writes a file, if it is known.
     pub(super) fn pod(&self, path: &Path, pods: &dyn Pods) -> Option<Arc<Pod>> {
         let Kind::Containers { folder, .. } = &self.kind else { return None };

@@ -14,6 +14,7 @@ use millrace_pipeline::drain::Drain;
 use millrace_pipeline::file_metrics::FileMetrics;
 use millrace_tail::{Action, Event, FileId, Glance, Identity, Opened, Position, Step, Tail};
 
+use super::backlog::Backlog;
 use super::clock::now_unix_nanos;
 use super::finder::{Finder, Finding};
 use super::labels::Labels;
@@ -69,6 +70,7 @@ pub(super) struct Worker {
     positions: Positions,
     outbox: Outbox,
     metrics: FileMetrics,
+    backlog: Backlog,
     labels: Labels,
     finder: Finder,
     open: HashMap<FileId, Box<Open>>,
@@ -113,6 +115,7 @@ impl Worker {
             positions,
             outbox,
             metrics,
+            backlog: Backlog::default(),
             labels,
             finder: Finder::new(finding),
             open: HashMap::new(),
@@ -282,7 +285,7 @@ impl Worker {
     /// Whether the document is written, or needn't be.
     pub(super) fn keep_positions(&mut self, now: Instant) -> bool {
         self.written_at = now;
-        self.count();
+        self.count(now);
         let Some(document) = self.tail.changed_checkpoint() else { return true };
         let Err(error) = self.positions.write(&document) else { return true };
         self.tail.checkpoint_failed();
@@ -295,12 +298,13 @@ impl Worker {
         false
     }
 
-    fn count(&self) {
+    fn count(&mut self, now: Instant) {
         let totals = self.tail.totals();
         let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         self.metrics.open.set(whole(totals.open));
         self.metrics.known.set(whole(totals.files));
         self.metrics.behind_bytes.set(whole(totals.behind_bytes));
+        self.backlog.count(&self.tail, &self.sources, &self.metrics.backlog, now);
     }
 
     /// Walks all directories, and does what follows.

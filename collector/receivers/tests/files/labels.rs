@@ -9,7 +9,7 @@ use millrace_config::{ContainersReceiver, Parse, ParseFormat};
 use millrace_pipeline::pods::{Pod, Pods};
 use millrace_receivers::files::SourceSettings;
 
-use crate::rig::Rig;
+use crate::rig::{Rig, Script};
 
 const LABEL: &str = "k8s.pod.label.app";
 const UNLABELED: &str = "millrace_files_unlabeled_total";
@@ -191,4 +191,27 @@ fn namespaces_are_chosen_by_name() {
         rig.until_exactly(expected.into_iter().map(str::to_owned).collect());
         rig.stop();
     }
+}
+
+/// Scenario: nothing is taken of what a pod writes, then all is. Guarantee: meanwhile the bytes and
+/// their time are told, as its namespace's; after that nothing is behind, and no namespace.
+#[test]
+fn what_is_behind_is_told_by_namespace() {
+    let (mut rig, told) = a_pod(|_| {});
+    told.tell("1", "a", false);
+    rig.script(Script::RefuseAll);
+    write(&rig, "one");
+    let length = fs::metadata(rig.path("shop_cart_1/app/0.log")).unwrap().len();
+    rig.start();
+    rig.until_metric("millrace_files_behind_seconds", |seconds| seconds > 0);
+    let text = rig.telemetry.render().unwrap();
+    let of_shop =
+        |name: &str| format!("millrace_files_namespace_{name}{{writer_namespace=\"shop\"}} ");
+    assert!(text.contains(&format!("{}{length}\n", of_shop("behind_bytes"))), "{text}");
+    assert!(text.contains(&of_shop("behind_seconds")), "{text}");
+    rig.script(Script::Deliver);
+    rig.until_metric("millrace_files_behind_seconds", |seconds| seconds == 0);
+    rig.until_metric("millrace_files_behind_bytes", |bytes| bytes == 0);
+    rig.until("no namespace", || !rig.telemetry.render().unwrap().contains("writer_namespace"));
+    rig.stop();
 }

@@ -2,7 +2,7 @@
 //! ones.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
@@ -34,6 +34,8 @@ pub(super) struct Applied {
     pub(super) pending: Option<PendingChange>,
     /// What pods are to run.
     pub(super) asked: Asked,
+    /// The pool's pods, if they were read.
+    pub(super) pods: Option<Vec<Pod>>,
 }
 
 /// Writes what differs. Failures become part of the outcome, so that the status can report them.
@@ -79,7 +81,7 @@ async fn write(
         pod_access::follow(context, &names, wanted).await?;
     }
     let gate = Gate { context, pool, names: &names, asked: &asked, children: &children };
-    let Kept { mut seen, change, pending, pods } = match workload {
+    let Kept { mut seen, change, pending, mut pods } = match workload {
         Workload::Deployment(mut wanted) => {
             scale::leave(context, pool, &children, &mut wanted).await?;
             gate.keep(*wanted, &gate::DEPLOYMENT).await?
@@ -90,19 +92,20 @@ async fn write(
     let mut verdict = judge(&seen);
     // Before its controller has reconciled it, a workload has no pods in trouble.
     if !matches!(verdict, Verdict::Complete | Verdict::Moving(Moving::NotSeen)) {
-        let pods = match pods {
-            Some(pods) => pods,
+        let all = match pods.take() {
+            Some(all) => all,
             None => observe::pods(context, &names.namespace, &names.selector()).await?,
         };
-        seen.pods = figures::staying(&pods, context.clock.now());
+        seen.pods = figures::staying(&all, context.clock.now());
         verdict = judge(&seen);
+        pods = Some(all);
     }
     let complete = verdict == Verdict::Complete && pending.is_none();
     let ended = complete && change::told(pool).is_some();
     prune(&children, &names, &wanted, complete, ended).await?;
     children.finish().await;
     let withheld = changes.contains(&Change::Withheld);
-    Ok(Applied { names, image, seen, verdict, withheld, pending, asked })
+    Ok(Applied { names, image, seen, verdict, withheld, pending, asked, pods })
 }
 
 /// What stays when the rest is pruned.

@@ -2,13 +2,16 @@
 //!
 //! The steps: `validate::draft` checks the spec alone, `observe` reads the Secrets it refers to,
 //! `validate` joins the two, `build` makes the objects, `apply` writes what differs (the workload
-//! through `gate`, as `change` decides), `status` reports. Only observe, apply, gate and status
-//! hold a client.
+//! through `gate`, as `change` decides), `observe` asks pods about their nodes' logs (`node_logs`
+//! and `logs_lost` sum that up), `status` reports. Only observe, apply, gate and status hold a
+//! client.
 
 mod apply;
 mod build;
 mod change;
 mod gate;
+mod logs_lost;
+mod node_logs;
 mod observe;
 mod status;
 mod validate;
@@ -33,10 +36,11 @@ use crate::reconcile::controller::Reconciler;
 use crate::reconcile::watches::Watching;
 use crate::reconcile::{Next, Place};
 
-/// Resync of a settled pool, which bounds how late a changed Secret is seen.
+/// Resync of a settled pool, which bounds how late a changed Secret, or what pods say of their
+/// nodes' logs, is seen.
 const RESYNC: Duration = Duration::from_secs(30);
-/// Resync of a pool without Secrets, or with watched ones: it only covers events that watches
-/// missed.
+/// Resync of a pool that has neither, or whose Secrets are watched: it only covers events that
+/// watches missed.
 const RESYNC_QUIET: Duration = Duration::from_secs(300);
 /// During a trial (a pod takes a second or two) and before a rollback: no watch reports either.
 const RESYNC_TRYING: Duration = Duration::from_secs(2);
@@ -71,7 +75,8 @@ impl Reconciler for EdgePools {
             Ok(draft) => {
                 let secrets = draft.secrets.iter().map(|(secret, _)| secret);
                 context.references.set(&draft.names.namespace, &draft.names.pool, secrets);
-                if context.watches_secrets || draft.secrets.iter().next().is_none() {
+                let is_watched = context.watches_secrets || draft.secrets.iter().next().is_none();
+                if is_watched && !observe::reads_nodes(pool) {
                     resync = Next::Within(RESYNC_QUIET);
                 }
                 let observed = observe::observe(context, pool, draft).await?;
@@ -88,7 +93,8 @@ impl Reconciler for EdgePools {
             Outcome::Applied(_) => scale::keep(context, stored, pool, build::size(pool)).await,
             Outcome::Invalid { .. } | Outcome::Failed(_) => Cow::Borrowed(pool),
         };
-        let stand = status::report(context, &told, &outcome).await?;
+        let logs = observe::node_logs(context, &told, &outcome).await?;
+        let stand = status::report(context, &told, &outcome, logs.as_ref()).await?;
         outcome.into_failure().map_or(Ok(()), Err)?;
         Ok(match stand {
             Stand::Settled => resync,

@@ -7,6 +7,7 @@ use millrace_rollout::{Observation, Verdict};
 
 use super::apply::Applied;
 use super::change;
+use super::node_logs::NodeLogs;
 use crate::cluster::{is_paused, patch_status};
 use crate::context::Context;
 use crate::error::StepError;
@@ -34,9 +35,10 @@ pub(super) async fn report(
     context: &Context,
     pool: &EdgePool,
     outcome: &Outcome<Applied>,
+    logs: Option<&NodeLogs>,
 ) -> Result<Stand, StepError> {
     let before = pool.status.clone().unwrap_or_default();
-    let (status, conditions) = work_out(context, pool, &before, outcome);
+    let (status, conditions) = work_out(context, pool, &before, outcome, logs);
     if patch_status(context, pool, pool.status.as_ref(), &status).await? {
         let (told, tells) = (before.pending_change.as_ref(), status.pending_change.as_ref());
         if change::stage(told) != change::stage(tells) {
@@ -46,7 +48,8 @@ pub(super) async fn report(
             Outcome::Applied(applied) => change::notice(told, tells, &applied.asked),
             Outcome::Invalid { .. } | Outcome::Failed(_) => None,
         };
-        for notice in rolled.into_iter().chain(conditions.notices()) {
+        let lost = logs.and_then(|logs| logs.notice(&before));
+        for notice in rolled.into_iter().chain(conditions.notices()).chain(lost) {
             context.events.publish(&pool.object_ref(&()), notice).await;
         }
     }
@@ -70,9 +73,10 @@ fn work_out(
     pool: &EdgePool,
     before: &EdgePoolStatus,
     outcome: &Outcome<Applied>,
+    logs: Option<&NodeLogs>,
 ) -> (EdgePoolStatus, Conditions) {
-    let generation = pool.metadata.generation;
-    let mut conditions = Conditions::new(&before.conditions, generation, context.clock.now());
+    let (generation, now) = (pool.metadata.generation, context.clock.now());
+    let mut conditions = Conditions::new(&before.conditions, generation, now);
     let mut status = EdgePoolStatus { observed_generation: generation, ..before.clone() };
     match outcome {
         Outcome::Invalid { invalid, live } => {
@@ -85,8 +89,7 @@ fn work_out(
             state_pods(&mut conditions, &Rollout::failed(error), None);
         }
         Outcome::Applied(applied) => {
-            let Applied { names, image, seen, verdict, withheld, pending, asked: _ } =
-                applied.as_ref();
+            let Applied { names, image, seen, verdict, withheld, pending, .. } = applied.as_ref();
             state_secrets(&mut conditions, None);
             let rollout = match pending {
                 Some(pending) if !withheld => change::condition(pending, verdict),
@@ -103,6 +106,12 @@ fn work_out(
             }
         }
     }
+    match logs {
+        Some(logs) => logs.state(&mut conditions, now),
+        None => conditions.drop(ConditionType::LogsLost),
+    }
+    status.nodes = logs.and_then(|logs| logs.nodes.clone());
+    status.logs_lost = logs.and_then(|logs| logs.lost.clone());
     plaintext::state(&mut conditions, Some(&pool.spec.kafka), None);
     conditions.paused(is_paused(pool));
     conditions.conclude(&[ConditionType::SecretsFound, ConditionType::PodsReady]);

@@ -16,7 +16,7 @@ use crate::cluster::api;
 use crate::context::Context;
 use crate::controllers::schema::tables;
 use crate::error::{Step, StepError};
-use crate::pods::{self, Look, MeteredPods, PodRates, PodState};
+use crate::pods::{Look, MeteredPods, PodRates, PodState};
 use crate::pool::draft::Draft;
 use crate::pool::names::PoolNames;
 use crate::pool::secrets::SecretUses;
@@ -55,7 +55,7 @@ pub(super) async fn observe(
         Some(_) => observe::pods(context, namespace, &draft.names.selector()).await?,
         None => Vec::new(),
     };
-    let (facts, look) = look(context, &draft.names, &pods, now).await;
+    let (facts, look) = observe::figures(context, &draft.names, &pods, now).await;
     let mut losses = Losses::told(pool.status.as_ref());
     losses.note(&look, now);
     let watched = watched(context, pool, &draft, live.as_ref(), pods, &look).await?;
@@ -85,23 +85,6 @@ pub(super) async fn observe(
         kept,
         now,
     })
-}
-
-/// Scrapes the pods that will stay. A silent one is part of the observation.
-async fn look(
-    context: &Context,
-    names: &PoolNames,
-    pods: &[Pod],
-    now: Timestamp,
-) -> (Vec<PodState>, Look) {
-    let staying = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-    let facts: Vec<PodState> = staying.map(pods::facts).collect();
-    let targets: Vec<_> = facts.iter().filter_map(PodState::target).collect();
-    let look = context.pods.look(&targets, now).await;
-    for error in look.values().filter_map(|answer| answer.as_ref().err()) {
-        tracing::debug!(pool = %names.pool, namespace = %names.namespace, %error, "no figures");
-    }
-    (facts, look)
 }
 
 /// Reads what the pool's rollout needs at its stage.

@@ -142,6 +142,9 @@ fn state_facts(conditions: &mut Conditions, applied: &Applied) {
     if let Some(gateway) = gateway {
         state_history(conditions, gateway);
     }
+    if failure.is_none() {
+        state_logs_lost(conditions, &applied.edges);
+    }
     let stalled = all.iter().find(|child| child.stalled()).map(|child| child.fact(ready));
     let refused = failure.filter(|failure| failure.category.needs_a_person());
     let stalled = stalled.or_else(|| refused.map(|failure| unseen(Some(failure))));
@@ -167,6 +170,19 @@ fn state_history(conditions: &mut Conditions, gateway: &Child) {
             Some(fact) => conditions.state(type_, fact.status, fact.reason, fact.message),
             None => conditions.fails(type_, none, "no gateway has told of any"),
         }
+    }
+}
+
+/// `LogsLost` from the edge pools: the worst that one of them says. Absent if none reads nodes'
+/// logs.
+fn state_logs_lost(conditions: &mut Conditions, edges: &[Edge]) {
+    use ConditionStatus::{False, True, Unknown};
+    let type_ = ConditionType::LogsLost;
+    let facts: Vec<Fact> = edges.iter().filter_map(|edge| edge.child.history(type_)).collect();
+    let of = |status| facts.iter().find(|fact| fact.status == status);
+    match of(True).or_else(|| of(Unknown)).or_else(|| of(False)) {
+        Some(fact) => conditions.state(type_, fact.status, fact.reason, fact.message.as_str()),
+        None => conditions.drop(type_),
     }
 }
 

@@ -1,0 +1,322 @@
+//! What was lost of nodes' logs before it was read, summed over pods and their restarts. Pure.
+//!
+//! A process counts from zero; the status keeps, by node, how much of its count is in the sums. So
+//! an operator that restarted, or decides from an older status, neither forgets nor counts twice.
+//! Losses less than [`QUIET`] apart are one episode: `LogsLost` is true until [`QUIET`] after the
+//! last, and one event reports it. Limits: growth is added every [`REFRESH`], so what a process
+//! counts in its last minute may be missed; [`NODES_MAX`] nodes.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use millrace_crds::v1alpha1::{LogsLostStatus, NodeLost};
+
+use super::node_logs::{Answer, as_i64};
+
+/// After this long without a loss an episode is over.
+pub(super) const QUIET: SignedDuration = SignedDuration::from_secs(3600);
+/// Ongoing growth is added at most this often.
+const REFRESH: SignedDuration = SignedDuration::from_secs(60);
+/// Nodes whose counts are remembered: some 40 kB of the status, which has the same limit. Losses of
+/// further nodes aren't added: the sums are then too low, never too high.
+const NODES_MAX: usize = 300;
+
+/// What can be done about lost files.
+const CONTAINERS_REMEDY: &str = "to let nodes keep logs for longer, raise the kubelet's \
+                                 containerLogMaxSize and containerLogMaxFiles";
+/// What can be done about lost records of kernels.
+const KERNEL_REMEDY: &str = "to let kernels keep more, raise their boot parameter log_buf_len";
+
+/// Adds the growth of the processes' counts; `nodes` are those that have a pod. A recent sum waits.
+pub(super) fn add(
+    lost: &mut Option<LogsLostStatus>,
+    answers: &[Answer<'_>],
+    nodes: &BTreeSet<&str>,
+    now: Timestamp,
+) {
+    let age = lost.as_ref().map(|lost| now.duration_since(lost.grew_at.0));
+    if age.is_some_and(|age| age >= SignedDuration::ZERO && age < REFRESH) {
+        return;
+    }
+    let known = lost.as_ref().map_or(&[][..], |lost| &lost.nodes);
+    let grown: Vec<NodeLost> = answers.iter().filter_map(|answer| grown(known, answer)).collect();
+    if grown.is_empty() {
+        return;
+    }
+    let sums = lost.get_or_insert_with(|| LogsLostStatus {
+        bytes: 0,
+        records: 0,
+        since: Time(now),
+        grew_at: Time(now),
+        episode_bytes: 0,
+        episode_records: 0,
+        nodes: Vec::new(),
+    });
+    let mut begins_anew = age.is_some_and(|age| age.abs() >= QUIET);
+    for growth in grown {
+        let is_it = |node: &NodeLost| node.name == growth.name;
+        if !sums.nodes.iter().any(is_it) && !has_room(&mut sums.nodes, nodes) {
+            continue;
+        }
+        if std::mem::take(&mut begins_anew) {
+            begin_episode(sums, now);
+        }
+        sums.grew_at = Time(now);
+        add_one(sums, growth);
+    }
+    sums.nodes.sort_by(|a, b| a.name.cmp(&b.name));
+}
+
+/// What a node has lost since it was last added, with its process's counts now. None if nothing.
+fn grown(known: &[NodeLost], answer: &Answer<'_>) -> Option<NodeLost> {
+    let Answer { node, started_at, logs, .. } = answer;
+    let counted_bytes = as_i64(logs.lost_bytes);
+    let counted_records = as_i64(logs.lost_records.unwrap_or(0));
+    let is_same_process = |last: &&NodeLost| match (last.started_at, started_at) {
+        (Some(before), Some(now)) if before != *now => false,
+        // Two processes without a start time may have the same counts: then some are missed, and
+        // none is counted twice.
+        _ => counted_bytes >= last.counted_bytes && counted_records >= last.counted_records,
+    };
+    let last = known.iter().find(|last| last.name == *node).filter(is_same_process);
+    let bytes = counted_bytes - last.map_or(0, |last| last.counted_bytes);
+    let records = counted_records - last.map_or(0, |last| last.counted_records);
+    (bytes > 0 || records > 0).then(|| NodeLost {
+        name: (*node).to_owned(),
+        bytes,
+        records,
+        started_at: *started_at,
+        counted_bytes,
+        counted_records,
+    })
+}
+
+fn begin_episode(sums: &mut LogsLostStatus, now: Timestamp) {
+    sums.since = Time(now);
+    (sums.episode_bytes, sums.episode_records) = (0, 0);
+    for node in &mut sums.nodes {
+        (node.bytes, node.records) = (0, 0);
+    }
+}
+
+/// Adds one node's growth.
+fn add_one(sums: &mut LogsLostStatus, growth: NodeLost) {
+    for sum in [&mut sums.bytes, &mut sums.episode_bytes] {
+        *sum = sum.saturating_add(growth.bytes);
+    }
+    for sum in [&mut sums.records, &mut sums.episode_records] {
+        *sum = sum.saturating_add(growth.records);
+    }
+    match sums.nodes.iter_mut().find(|node| node.name == growth.name) {
+        Some(node) => {
+            let bytes = node.bytes.saturating_add(growth.bytes);
+            let records = node.records.saturating_add(growth.records);
+            *node = NodeLost { bytes, records, ..growth };
+        }
+        None => sums.nodes.push(growth),
+    }
+}
+
+/// Whether one more node can be remembered. One without a pod makes room; one with a pod never
+/// does, or its count would be added from zero again.
+fn has_room(known: &mut Vec<NodeLost>, nodes: &BTreeSet<&str>) -> bool {
+    if known.len() < NODES_MAX {
+        return true;
+    }
+    let gone = known.iter().position(|node| !nodes.contains(node.name.as_str()));
+    gone.map(|at| known.remove(at)).is_some()
+}
+
+/// What happened in the last episode, and what can be done about it.
+pub(super) fn text(lost: &LogsLostStatus) -> String {
+    let (all, since) = (amount(lost.episode_bytes, lost.episode_records), lost.since.0);
+    let in_episode = || lost.nodes.iter().filter(|node| node.bytes > 0 || node.records > 0);
+    let worst = in_episode().max_by_key(|node| (node.bytes, node.records));
+    let on = match (worst, in_episode().count()) {
+        (Some(worst), 1) => format!("node {}", worst.name),
+        (Some(worst), count) => {
+            let most = amount(worst.bytes, worst.records);
+            format!("{count} nodes, the most on {} ({most})", worst.name)
+        }
+        (None, _) => "nodes that are gone".to_owned(),
+    };
+    let remedy = match (lost.episode_bytes > 0, lost.episode_records > 0) {
+        (true, false) => CONTAINERS_REMEDY.to_owned(),
+        (false, _) => KERNEL_REMEDY.to_owned(),
+        (true, true) => format!("{CONTAINERS_REMEDY}; {KERNEL_REMEDY}"),
+    };
+    format!(
+        "since {since}: {all} went before a pod read them, on {on}, the last seen at {}; \
+         status.nodes and the pods' logs say why they are behind; {remedy}",
+        lost.grew_at.0
+    )
+}
+
+fn amount(bytes: i64, records: i64) -> String {
+    let bytes_text = format!("{bytes} bytes of log files");
+    let records_text = format!("{records} records of kernels' logs");
+    match (bytes, records) {
+        (_, 0) => bytes_text,
+        (0, _) => records_text,
+        _ => format!("{bytes_text} and {records_text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pods::NodeLogsSample;
+    use proptest::prelude::*;
+
+    /// A node's process: when it began, and what it has counted.
+    #[derive(Clone, Copy, Debug)]
+    struct Process {
+        started_at: i64,
+        bytes: u64,
+        records: u64,
+    }
+
+    fn answer<'a>(node: &'a str, process: &Process) -> Answer<'a> {
+        let Process { started_at, bytes, records } = *process;
+        let logs = NodeLogsSample {
+            behind_bytes: Some(0),
+            behind_seconds: None,
+            lost_bytes: bytes,
+            lost_records: Some(records),
+        };
+        Answer { node, is_ready: true, started_at: Some(started_at), logs }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// What happens between two looks: seconds that pass; for each node bytes and records that it
+    /// loses, whether its process then starts anew, and whether it answers.
+    type Step = (i64, [(u64, u64, bool, bool); 3]);
+
+    fn steps(seconds: std::ops::Range<i64>) -> impl Strategy<Value = Vec<Step>> {
+        let amount = || prop_oneof![3 => Just(0_u64), 1 => 1..1000_u64];
+        let node = (amount(), amount(), prop::bool::weighted(0.2), prop::bool::weighted(0.8));
+        prop::collection::vec((seconds, [node.clone(), node.clone(), node]), 1..40)
+    }
+
+    const NODES: [&str; 3] = ["a", "b", "c"];
+
+    proptest! {
+        /// Scenario: nodes lose bytes and records, start anew and don't answer, in any order and at
+        /// any distance. Guarantee: sums never shrink and never exceed what was lost; an episode is
+        /// part of the whole, has the sum of its nodes, and ends only with an hour without a loss.
+        #[test]
+        fn sums_never_exceed_what_was_lost(steps in steps(0..5000)) {
+            let mut processes = NODES.map(|_| Process { started_at: 0, bytes: 0, records: 0 });
+            let (mut now, mut lost, mut truth) = (0, None::<LogsLostStatus>, (0, 0));
+            for (number, (seconds, nodes)) in steps.into_iter().enumerate() {
+                now += seconds;
+                let mut answers = Vec::new();
+                for ((process, node), told) in processes.iter_mut().zip(NODES).zip(nodes) {
+                    let (bytes, records, starts_anew, answers_now) = told;
+                    process.bytes += bytes;
+                    process.records += records;
+                    truth = (truth.0 + as_i64(bytes), truth.1 + as_i64(records));
+                    if starts_anew {
+                        let started_at = 1 + i64::try_from(number).unwrap();
+                        *process = Process { started_at, bytes: 0, records: 0 };
+                    }
+                    if answers_now {
+                        answers.push(answer(node, process));
+                    }
+                }
+                let before = lost.clone();
+                add(&mut lost, &answers, &NODES.into(), at(now));
+                let Some(sums) = &lost else { continue };
+                prop_assert!(sums.bytes <= truth.0 && sums.records <= truth.1);
+                prop_assert!(sums.episode_bytes <= sums.bytes);
+                let nodes = |of: fn(&NodeLost) -> i64| sums.nodes.iter().map(of).sum::<i64>();
+                prop_assert_eq!(sums.episode_bytes, nodes(|node| node.bytes));
+                prop_assert_eq!(sums.episode_records, nodes(|node| node.records));
+                if let Some(before) = before {
+                    prop_assert!(sums.bytes >= before.bytes && sums.records >= before.records);
+                    let calm = sums.grew_at.0.duration_since(before.grew_at.0);
+                    prop_assert_eq!(sums.since != before.since, calm >= QUIET);
+                }
+            }
+        }
+
+        /// Scenario: the same, looked at no more often than sums grow, with each process looked at
+        /// before it ends. Guarantee: the sums are exactly what was lost.
+        #[test]
+        fn what_is_seen_is_counted_once(steps in steps(60..5000)) {
+            let mut processes = NODES.map(|_| Process { started_at: 0, bytes: 0, records: 0 });
+            let (mut now, mut lost, mut truth) = (0, None::<LogsLostStatus>, (0, 0));
+            for (number, (seconds, nodes)) in steps.into_iter().enumerate() {
+                now += seconds;
+                for (process, (bytes, records, ..)) in processes.iter_mut().zip(nodes) {
+                    process.bytes += bytes;
+                    process.records += records;
+                    truth = (truth.0 + as_i64(bytes), truth.1 + as_i64(records));
+                }
+                let answers: Vec<_> =
+                    processes.iter().zip(NODES).map(|(it, node)| answer(node, it)).collect();
+                add(&mut lost, &answers, &NODES.into(), at(now));
+                let sums = lost.as_ref().map_or((0, 0), |lost| (lost.bytes, lost.records));
+                prop_assert_eq!(sums, truth);
+                for (process, (.., starts_anew, _)) in processes.iter_mut().zip(nodes) {
+                    if starts_anew {
+                        let started_at = 1 + i64::try_from(number).unwrap();
+                        *process = Process { started_at, bytes: 0, records: 0 };
+                    }
+                }
+            }
+        }
+    }
+
+    /// Scenario: more nodes than are remembered lose a byte each, seen twice; then half of them go,
+    /// and others lose one. Guarantee: nothing is counted twice, what is remembered is bounded, and
+    /// nodes that went make room.
+    #[test]
+    fn what_is_remembered_is_bounded_and_nothing_is_counted_twice() {
+        let names: Vec<String> = (0..NODES_MAX + 100).map(|at| format!("node-{at:03}")).collect();
+        let process = Process { started_at: 1, bytes: 1, records: 0 };
+        let mut lost = None;
+        let mut look = |names: &[String], second| {
+            let answers: Vec<_> = names.iter().map(|node| answer(node, &process)).collect();
+            let nodes = names.iter().map(String::as_str).collect();
+            add(&mut lost, &answers, &nodes, at(second));
+            let lost = lost.as_ref().unwrap();
+            (lost.bytes, lost.nodes.len())
+        };
+        let most = i64::try_from(NODES_MAX).unwrap();
+        for second in [0, 100] {
+            assert_eq!(look(&names, second), (most, NODES_MAX));
+        }
+        assert_eq!(look(&names[NODES_MAX / 2..], 200), (most + 100, NODES_MAX));
+    }
+
+    /// Scenario: one node's files, several nodes' kernels, or both lost something. Guarantee: the
+    /// message has amount, node and remedy of what was lost, and fits a condition.
+    #[test]
+    fn the_message_names_what_was_lost_where_and_what_to_do() {
+        let said = |counts: &[(&'static str, u64, u64)]| {
+            let mut lost = None;
+            let one = |(node, bytes, records): &(&'static str, u64, u64)| {
+                answer(node, &Process { started_at: 1, bytes: *bytes, records: *records })
+            };
+            let answers: Vec<_> = counts.iter().map(one).collect();
+            add(&mut lost, &answers, &NODES.into(), at(0));
+            text(&lost.unwrap())
+        };
+        let files = said(&[("a", 7, 0)]);
+        assert!(files.starts_with("since 1970-01-01T00:00:00Z: 7 bytes of log files"), "{files}");
+        assert!(files.contains("on node a,") && files.contains("containerLogMaxSize"), "{files}");
+        assert!(!files.contains("kernel"), "{files}");
+        let kernels = said(&[("a", 0, 3), ("b", 0, 4)]);
+        assert!(kernels.contains("7 records of kernels' logs"), "{kernels}");
+        assert!(kernels.contains("2 nodes, the most on b (4 records"), "{kernels}");
+        assert!(kernels.contains("log_buf_len") && !kernels.contains("containerLog"), "{kernels}");
+        let both = said(&[("a", u64::MAX, u64::MAX), ("b", u64::MAX, 1)]);
+        assert!(both.contains("log_buf_len") && both.contains("containerLogMaxFiles"), "{both}");
+        assert!(both.len() + 253 < 1_024, "{}", both.len());
+    }
+}
