@@ -9,7 +9,8 @@ use millrace_config::{ContainersReceiver, Parse, ParseFormat};
 use millrace_pipeline::pods::{Pod, Pods};
 use millrace_receivers::files::SourceSettings;
 
-use crate::rig::{Rig, Script};
+use crate::publisher::Script;
+use crate::rig::Rig;
 
 const LABEL: &str = "k8s.pod.label.app";
 const UNLABELED: &str = "millrace_files_unlabeled_total";
@@ -199,7 +200,7 @@ fn namespaces_are_chosen_by_name() {
 fn what_is_behind_is_told_by_namespace() {
     let (mut rig, told) = a_pod(|_| {});
     told.tell("1", "a", false);
-    rig.script(Script::RefuseAll);
+    rig.script(Script::Refuse);
     write(&rig, "one");
     let length = fs::metadata(rig.path("shop_cart_1/app/0.log")).unwrap().len();
     rig.start();
