@@ -23,6 +23,12 @@ pub const READY_LIMIT: Duration = Duration::from_secs(120);
 /// From a condition to the event that tells of it.
 const EVENT_LIMIT: Duration = Duration::from_secs(30);
 
+/// What pods ask of the node: so little that those of several tests find room on a small one.
+#[must_use]
+pub fn resources() -> Value {
+    json!({"cpu": {"min": "100m"}})
+}
+
 /// What a test may want otherwise than usual.
 #[derive(Debug, Clone)]
 pub struct Wish {
@@ -133,8 +139,7 @@ impl<'c> Pipeline<'c> {
     fn document(&self) -> String {
         let Wish { kafka, clickhouse, signal, partitions, allocator, version, .. } = &self.wish;
         let database = self.database();
-        // Pods of several tests at once find room on one small node.
-        let resources = json!({"cpu": {"min": "100m"}});
+        let resources = resources();
         let mut document = json!({
             "apiVersion": "millrace.dev/v1alpha1",
             "kind": "TelemetryPipeline",

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use millrace_e2e::cluster::Cluster;
-use millrace_e2e::pipeline::{EDGE, Pipeline, READY_LIMIT, Wish};
+use millrace_e2e::pipeline::{EDGE, Pipeline, READY_LIMIT, Wish, resources};
 use millrace_e2e::wait;
 use millrace_stack::Stack;
 use serde_json::{Value, json};
@@ -125,7 +125,9 @@ fn a_change_that_only_pods_show_to_be_bad_is_taken_back() {
     running.reached(SPANS / 20, LIMIT).unwrap();
 
     let asked = Instant::now();
-    let edges = json!([{"name": "clients", "replicas": 1, "receivers": broken()}]);
+    let mut clients = json!({"name": "clients", "replicas": 1, "receivers": broken()});
+    clients["resources"] = resources();
+    let edges = json!([clients]);
     pipeline.change(|wish| wish.edges = Some(edges)).unwrap();
     let bad = on_nodes(&stack, &pipeline, Some(broken()));
     cluster.apply(&namespace, &bad.to_string()).unwrap();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use millrace_e2e::cluster::Cluster;
-use millrace_e2e::pipeline::{EDGE, NAME, Pipeline, Wish};
+use millrace_e2e::pipeline::{EDGE, NAME, Pipeline, Wish, resources};
 use millrace_e2e::wait;
 use millrace_stack::Stack;
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ fn keep(cluster: &Cluster, namespace: &str, objects: &[(&str, &str, u32)]) {
 fn other_autoscalers_find_a_number_and_keep_theirs() {
     let stack = Stack::open().unwrap();
     let cluster = Cluster::of(&stack).unwrap();
-    let resources = json!({"cpu": {"min": "100m"}});
+    let resources = resources();
     let scaling = json!({"minReplicas": 1, "maxReplicas": 4});
     let gateway = json!({"scaling": scaling, "resources": resources});
     let edges = Some(json!([{"name": "clients", "resources": resources}]));
