@@ -6,7 +6,6 @@
 //! reading stops and nothing is thrown away. This module never writes to a file it reads.
 
 mod backlog;
-mod clock;
 mod finder;
 mod labels;
 mod open;
@@ -41,11 +40,12 @@ use rustix::process::{Resource, getrlimit};
 use finder::Finding;
 use labels::Labels;
 use open::Buffer;
-use outbox::{Outbox, REQUEST_BYTES, Way};
+use outbox::{Outbox, REQUEST_BYTES};
 use source::Source;
 use worker::Worker;
 
-pub(crate) use clock::now_unix_nanos;
+use crate::way::Way;
+
 pub(crate) use positions::{OTHER_MAX, Positions};
 
 /// The most files that are open: 16,384 of some 2 KiB each are 32 MiB, and a node has some 110
@@ -179,8 +179,8 @@ pub fn start(parts: Parts) -> Result<Files, StartError> {
     let metrics = FileMetrics::register(&telemetry)?;
     let tail = Tail::new(tail_settings(&sources, open_files()), recalled);
     let run = move || {
-        let way = Way { budget, telemetry, publisher, waker: worker::waker() };
-        let outbox = Outbox::new(way, slack_bytes);
+        let way = Way { budget, telemetry, publisher };
+        let outbox = Outbox::new(way, worker::waker(), slack_bytes);
         let buffer = (Buffer::new(longest), reserved);
         let sources = (sources, Finding::default());
         Worker::new(sources, tail, positions, outbox, metrics, buffer, Labels::new(pods))

@@ -7,19 +7,19 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use millrace_lines::Request as Lines;
-use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
-use millrace_pipeline::budget::{Budget, Reservation};
-use millrace_pipeline::publish::{Delivery, Publish, Refused, Request};
-use millrace_pipeline::telemetry::Telemetry;
+use millrace_pipeline::backoff::Backoff;
+use millrace_pipeline::budget::Reservation;
+use millrace_pipeline::publish::{Delivery, Refused};
 use millrace_tail::{FileId, Position, Tail, Ticket};
 use millrace_wire::limits::Limits;
 use millrace_wire::otlp::{self, Checked};
 use millrace_wire::{Signal, WireError};
+
+use crate::way::{SEND_BACKOFF, Way};
 
 /// A request's bytes: with a last record of up to 40,000 it is under the 1,000,000 of a Kafka
 /// exporter's `maxMessageBytes`, so it goes as one message; a longer one is cut in two, which takes
@@ -36,19 +36,6 @@ const FIRST_WAIT: Duration = Duration::from_millis(20);
 /// Requests that are sent and not confirmed: 8 of 1 MB in a broker's usual 10 ms are 800 MB/s, and
 /// 8 MB are the most that a kill repeats, with the one that is filled.
 const FLIGHTS_MAX: usize = 8;
-
-/// How long a refused request waits: the first time no longer than a broker's hiccup, and never so
-/// long that a node's logs rotate away meanwhile.
-const BACKOFF: BackoffPolicy =
-    BackoffPolicy { first: Duration::from_millis(100), longest: Duration::from_secs(5) };
-
-/// Where requests go, and what they are counted by.
-pub(super) struct Way {
-    pub(super) budget: Budget,
-    pub(super) telemetry: Arc<Telemetry>,
-    pub(super) publisher: Arc<dyn Publish>,
-    pub(super) waker: Waker,
-}
 
 struct Flight {
     lines: Lines,
@@ -77,6 +64,8 @@ struct Filling {
 /// All requests.
 pub(super) struct Outbox {
     way: Way,
+    /// Woken by answers.
+    waker: Waker,
     filling: Option<Filling>,
     flights: VecDeque<Flight>,
     spare: Vec<Lines>,
@@ -89,14 +78,15 @@ pub(super) struct Outbox {
 
 impl Outbox {
     /// `slack_bytes` is by how much the last records may pass [`REQUEST_BYTES`].
-    pub(super) fn new(way: Way, slack_bytes: usize) -> Self {
+    pub(super) fn new(way: Way, waker: Waker, slack_bytes: usize) -> Self {
         Self {
             way,
+            waker,
             filling: None,
             flights: VecDeque::new(),
             spare: Vec::new(),
             closed_at: None,
-            backoff: Backoff::new(BACKOFF, u64::from(std::process::id())),
+            backoff: Backoff::new(SEND_BACKOFF, u64::from(std::process::id())),
             not_before: None,
             slack_bytes,
         }
@@ -185,7 +175,7 @@ impl Outbox {
         let is_unsent = |flight: &&mut Flight| matches!(flight.stage, Stage::Unsent);
         let mut refused = None;
         for flight in self.flights.iter_mut().filter(is_unsent) {
-            match self.way.send(flight) {
+            match self.way.send(Signal::Logs, flight.lines.bytes(), &flight.checked) {
                 Ok(delivery) => {
                     flight.stage = Stage::Sent(delivery);
                     changed = true;
@@ -206,7 +196,7 @@ impl Outbox {
     /// were sent after it, so that their order stays: also while one before it waits for its
     /// answer, since nothing may be sent behind it meanwhile. Whether anything was confirmed.
     fn take_answers(&mut self, tail: &mut Tail, now: Instant) -> bool {
-        let waker = self.way.waker.clone();
+        let waker = self.waker.clone();
         let mut context = Context::from_waker(&waker);
         let mut failed: Option<Refused> = None;
         for flight in &mut self.flights {
@@ -247,20 +237,6 @@ impl Outbox {
             tracing::warn!(%refused, "lines of files are not taken: reading stops until they are");
         }
         self.not_before = Some(now + self.backoff.next_wait());
-    }
-}
-
-impl Way {
-    fn send(&self, flight: &Flight) -> Result<Delivery, Refused> {
-        let bytes = flight.lines.bytes();
-        let reservation = self.budget.try_reserve(bytes.len() as u64).ok_or(Refused::Full)?;
-        let checked = flight.checked.clone();
-        let records = checked.records;
-        let request = Request { signal: Signal::Logs, bytes, checked, reservation };
-        let delivery = self.publisher.publish(request)?;
-        // With each try: the publisher counts a failed one as refused.
-        self.telemetry.records_in(Signal::Logs, records);
-        Ok(delivery)
     }
 }
 

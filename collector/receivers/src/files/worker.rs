@@ -15,7 +15,6 @@ use millrace_pipeline::file_metrics::FileMetrics;
 use millrace_tail::{Action, Event, FileId, Glance, Identity, Opened, Position, Step, Tail};
 
 use super::backlog::Backlog;
-use super::clock::now_unix_nanos;
 use super::finder::{Finder, Finding};
 use super::labels::Labels;
 use super::open::{self, Buffer, Content, Found, Open, SLICE_BYTES};
@@ -24,6 +23,8 @@ use super::positions::Positions;
 use super::source::Source;
 use super::unpack::{UNPACK_BYTES, Unpack};
 use super::walk::{identity, stamps};
+
+use crate::clock::now_unix_nanos;
 
 /// How often events are taken: what they tell after a silence waits this long at most. 20 times a
 /// second cost 0.0003 core.

@@ -25,8 +25,9 @@ use millrace_tail::{Begins, KernelLog, KernelPosition, recall_kernel};
 use millrace_wire::Signal;
 
 use crate::files::{OTHER_MAX, Positions};
+use crate::way::Way;
 pub use device::Log;
-use worker::{REQUEST_BYTES, SLACK_BYTES, Way, Worker};
+use worker::{REQUEST_BYTES, SLACK_BYTES, Taker, Worker};
 
 /// The position's directory below that of files' positions: each has a lock of its own.
 const FOLDER: &str = "kernel";
@@ -152,8 +153,9 @@ pub fn start(parts: Parts) -> Result<Kernel, StartError> {
         Machine::Node(name) => Source::new(&[("k8s.node.name", name)], &[]),
         Machine::Host(name) => Source::new(&[("host.name", name)], &[]),
     };
-    let way = Way { budget, telemetry, publisher, _kept: kept };
-    Ok(Kernel(Worker::new((log, opened), state, source, positions, way, (metrics, drain))))
+    let way = Way { budget, telemetry, publisher };
+    let taker = Taker::new(state, source, metrics);
+    Ok(Kernel(Worker::new((log, opened), taker, positions, (way, kept), drain)))
 }
 
 /// The directory, and what is on record in it.

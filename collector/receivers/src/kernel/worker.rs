@@ -9,11 +9,9 @@ use millrace_lines::{
     KERNEL_RECORD_BYTES_MAX, KernelMoment, KernelRecord, KernelWriter, Request as Lines, Source,
 };
 use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
-use millrace_pipeline::budget::{Budget, Reservation};
+use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::kernel_metrics::KernelMetrics;
-use millrace_pipeline::publish::{Delivery, Publish, Refused, Request};
-use millrace_pipeline::telemetry::Telemetry;
 use millrace_tail::{KernelLog, Met};
 use millrace_wire::Signal;
 use millrace_wire::limits::Limits;
@@ -23,7 +21,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use super::device::{Log, zero_unix_nano};
-use crate::files::{Positions, now_unix_nanos};
+use crate::clock::now_unix_nanos;
+use crate::files::Positions;
+use crate::way::{SEND_BACKOFF, Way};
 
 /// A request's bytes: the log of most kernels is 256 KiB, and that much is sent again after a kill.
 pub(super) const REQUEST_BYTES: usize = 256 * 1024;
@@ -41,10 +41,6 @@ const BUSY_INTERVAL: Duration = Duration::from_millis(20);
 /// requests a second, with a position each, cost little.
 const GATHER: Duration = Duration::from_millis(200);
 
-/// How long a refused request waits: as lines of files do.
-const SEND_BACKOFF: BackoffPolicy =
-    BackoffPolicy { first: Duration::from_millis(100), longest: Duration::from_secs(5) };
-
 /// How long until a log that can't be read is opened again.
 const OPEN_BACKOFF: BackoffPolicy =
     BackoffPolicy { first: Duration::from_millis(100), longest: Duration::from_secs(30) };
@@ -53,21 +49,6 @@ const OPEN_BACKOFF: BackoffPolicy =
 /// kernel gives a few at most: 1,000 are a fault of the device.
 const PASSED_MAX: u32 = 1000;
 
-/// Where requests go, and what they are counted by.
-pub(super) struct Way {
-    pub(super) budget: Budget,
-    pub(super) telemetry: Arc<Telemetry>,
-    pub(super) publisher: Arc<dyn Publish>,
-    /// For the request that is filled and kept until it is confirmed.
-    pub(super) _kept: Reservation,
-}
-
-impl std::fmt::Debug for Way {
-    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        to.debug_struct("Way").finish_non_exhaustive()
-    }
-}
-
 #[derive(Debug)]
 pub(super) struct Worker {
     log: Log,
@@ -75,6 +56,8 @@ pub(super) struct Worker {
     taker: Taker,
     positions: Arc<Mutex<Positions>>,
     way: Way,
+    /// For the request that is filled and kept until it is confirmed.
+    _kept: Reservation,
     drain: Drain,
     sending: Backoff,
     opening: Backoff,
@@ -82,7 +65,7 @@ pub(super) struct Worker {
 
 /// Makes records of what it reads.
 #[derive(Debug)]
-struct Taker {
+pub(super) struct Taker {
     state: KernelLog,
     source: Source,
     writer: KernelWriter,
@@ -105,13 +88,11 @@ enum Read {
 impl Worker {
     pub(super) fn new(
         (log, opened): (Log, OwnedFd),
-        state: KernelLog,
-        source: Source,
+        taker: Taker,
         positions: Positions,
-        way: Way,
-        (metrics, drain): (KernelMetrics, Drain),
+        (way, kept): (Way, Reservation),
+        drain: Drain,
     ) -> Self {
-        let taker = Taker::new(state, source, metrics);
         let seed = u64::from(std::process::id());
         Self {
             log,
@@ -119,6 +100,7 @@ impl Worker {
             taker,
             positions: Arc::new(Mutex::new(positions)),
             way,
+            _kept: kept,
             drain,
             sending: Backoff::new(SEND_BACKOFF, seed),
             opening: Backoff::new(OPEN_BACKOFF, seed),
@@ -201,14 +183,10 @@ impl Worker {
     /// Sends what was read until it is confirmed. False if the drain's deadline came first.
     async fn deliver(&mut self) -> bool {
         let Some(checked) = self.check() else { return true };
+        let bytes = self.taker.lines.bytes();
         loop {
-            let answer = match self.send(&checked) {
-                Ok(delivery) => tokio::select! {
-                    answer = delivery => answer.map(drop),
-                    () = self.drain.expired() => return false,
-                },
-                Err(refused) => Err(refused),
-            };
+            let sent = self.way.deliver(Signal::Logs, bytes, &checked, &self.drain).await;
+            let Ok(answer) = sent else { return false };
             let Err(refused) = answer else {
                 self.sending.reset();
                 return true;
@@ -238,19 +216,6 @@ impl Worker {
         checked.inspect_err(say).ok()
     }
 
-    fn send(&self, checked: &Checked) -> Result<Delivery, Refused> {
-        let bytes = self.taker.lines.bytes();
-        let room = self.way.budget.try_reserve(bytes.len() as u64);
-        let reservation = room.ok_or(Refused::Full)?;
-        let checked = checked.clone();
-        let records = checked.records;
-        let request = Request { signal: Signal::Logs, bytes, checked, reservation };
-        let delivery = self.way.publisher.publish(request)?;
-        // With each try: the publisher counts a failed one as refused.
-        self.way.telemetry.records_in(Signal::Logs, records);
-        Ok(delivery)
-    }
-
     /// Writes the position, all before which is confirmed. Whether it is written.
     async fn keep_position(&self) -> bool {
         let Some(position) = self.taker.state.position() else { return true };
@@ -272,7 +237,7 @@ impl Worker {
 }
 
 impl Taker {
-    fn new(state: KernelLog, source: Source, metrics: KernelMetrics) -> Self {
+    pub(super) fn new(state: KernelLog, source: Source, metrics: KernelMetrics) -> Self {
         Self {
             state,
             source,

@@ -29,7 +29,9 @@ use tokio::task::JoinSet;
 
 use client::Client;
 pub use client::LOOKUPS_MAX;
-use worker::{SCRAPE_BYTES, Way, Worker};
+use worker::{SCRAPE_BYTES, Shared, Worker};
+
+use crate::way::Way;
 
 /// What a receiver works with.
 pub struct Parts {
@@ -87,7 +89,8 @@ pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
     }
     let metrics = ScrapeMetrics::register(&telemetry)?;
     let lookups = Arc::new(Semaphore::new(LOOKUPS_MAX));
-    let way = Way { budget, telemetry, publisher, metrics, drain };
+    let way = Way { budget, telemetry, publisher };
+    let shared = Shared { way, metrics, drain };
     let mut workers = Vec::new();
     for job in &jobs {
         let ScrapeJob { targets, path, timeout_seconds, .. } = job;
@@ -95,10 +98,10 @@ pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
             let lookups = Arc::clone(&lookups);
             let client =
                 Client::new(target, path, *timeout_seconds, allow_local_addresses, lookups);
-            workers.push(Worker::new(job, target, client, way.clone()));
+            workers.push(Worker::new(job, target, client, shared.clone()));
         }
     }
-    way.metrics.targets.set(workers.len() as i64);
+    shared.metrics.targets.set(workers.len() as i64);
     Ok(Prometheus(workers))
 }
 

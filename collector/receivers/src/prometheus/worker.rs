@@ -1,24 +1,22 @@
 //! The task of one target: wait, ask, convert, hand on.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
 use millrace_config::{ScrapeJob, TargetAddress};
-use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
-use millrace_pipeline::budget::{Budget, Reservation};
+use millrace_pipeline::backoff::Backoff;
+use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::drain::Drain;
-use millrace_pipeline::publish::{Delivery, Publish, Refused, Request};
 use millrace_pipeline::scrape_metrics::ScrapeMetrics;
-use millrace_pipeline::telemetry::Telemetry;
 use millrace_scrape::{Limits, Memory, Report, Request as Points, Schedule, Scrape, Target};
 use millrace_wire::Signal;
-use millrace_wire::otlp::{self, Checked};
+use millrace_wire::otlp;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::client::{Client, Failure};
 use super::gunzip::{Gunzip, PIECE_BYTES};
-use crate::files::now_unix_nanos;
+use crate::clock::now_unix_nanos;
+use crate::way::{Expired, SEND_BACKOFF, Way};
 
 /// What a scrape holds before its first piece: the connection's buffers, a decompressor, a mebibyte
 /// of text of one compressed piece.
@@ -28,26 +26,14 @@ pub(super) const SCRAPE_BYTES: u64 = 64 * 1024;
 /// afterwards, so that a scrape holds some 200 KiB more than it has reserved at most.
 const STEP_BYTES: usize = 32 * 1024;
 
-/// How long a refused request waits: as lines of files do.
-const SEND_BACKOFF: BackoffPolicy =
-    BackoffPolicy { first: Duration::from_millis(100), longest: Duration::from_secs(5) };
-
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// Where requests go, and what they are counted by.
-#[derive(Clone)]
-pub(super) struct Way {
-    pub(super) budget: Budget,
-    pub(super) telemetry: Arc<Telemetry>,
-    pub(super) publisher: Arc<dyn Publish>,
+/// What all targets share: where requests go, what is counted, when to stop.
+#[derive(Debug, Clone)]
+pub(super) struct Shared {
+    pub(super) way: Way,
     pub(super) metrics: ScrapeMetrics,
     pub(super) drain: Drain,
-}
-
-impl std::fmt::Debug for Way {
-    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        to.debug_struct("Way").finish_non_exhaustive()
-    }
 }
 
 #[derive(Debug)]
@@ -67,7 +53,7 @@ struct Asker {
     target: Target,
     limits: Limits,
     client: Client,
-    way: Way,
+    shared: Shared,
 }
 
 /// Why a scrape came to nothing, through no fault of the target.
@@ -96,7 +82,12 @@ impl<E: Into<Failure>> From<E> for Unread {
 }
 
 impl Worker {
-    pub(super) fn new(job: &ScrapeJob, target: &TargetAddress, client: Client, way: Way) -> Self {
+    pub(super) fn new(
+        job: &ScrapeJob,
+        target: &TargetAddress,
+        client: Client,
+        shared: Shared,
+    ) -> Self {
         let name = format!("{} {target}{}", job.name, job.path);
         let interval = Duration::from_secs(job.interval_seconds.into());
         let labels = job.labels.iter().map(|(name, value)| (name.clone(), value.clone()));
@@ -116,15 +107,15 @@ impl Worker {
             schedule: Schedule::new(&name, interval),
             name,
             memory: Memory::default(),
-            room: way.budget.nothing(),
-            asker: Asker { target, limits, client, way },
+            room: shared.way.budget.nothing(),
+            asker: Asker { target, limits, client, shared },
             is_up: None,
         }
     }
 
     /// Scrapes until the drain. Whether all that was taken is confirmed then.
     pub(super) async fn run(mut self) -> bool {
-        let drain = self.asker.way.drain.clone();
+        let drain = self.asker.shared.drain.clone();
         let mut last = 0;
         let is_safe = loop {
             let now = now_unix_nanos();
@@ -134,7 +125,7 @@ impl Worker {
                 due = self.schedule.next(due);
             }
             if last > 0 {
-                self.asker.way.metrics.skipped.inc_by(self.schedule.between(last, due));
+                self.asker.shared.metrics.skipped.inc_by(self.schedule.between(last, due));
             }
             last = due;
             tokio::select! {
@@ -145,7 +136,7 @@ impl Worker {
                 Ok(()) => {}
                 Err(Stop::Drained) => break true,
                 Err(Stop::Expired) => break false,
-                Err(Stop::NoRoom | Stop::NotTaken) => self.asker.way.metrics.skipped.inc(),
+                Err(Stop::NoRoom | Stop::NotTaken) => self.asker.shared.metrics.skipped.inc(),
             }
             self.keep();
         };
@@ -160,7 +151,7 @@ impl Worker {
     }
 
     fn forget(&mut self) {
-        let metrics = &self.asker.way.metrics;
+        let metrics = &self.asker.shared.metrics;
         metrics.series.sub(self.memory.series() as i64);
         metrics.series_bytes.sub(self.memory.bytes() as i64);
         metrics.targets_up.sub(i64::from(self.is_up == Some(true)));
@@ -189,7 +180,7 @@ impl Worker {
             let is_over = scrape.settle(&report);
             room.hold(&scrape)?;
             if let Some(points) = scrape.take() {
-                asker.way.deliver(&points, until).await?;
+                asker.shared.deliver(&points, until).await?;
             }
             if is_over {
                 break;
@@ -197,7 +188,7 @@ impl Worker {
         }
         let counts = scrape.counts();
         scrape.remember();
-        let metrics = &asker.way.metrics;
+        let metrics = &asker.shared.metrics;
         metrics.scrapes.inc();
         metrics.samples.inc_by(counts.samples);
         metrics.dropped.inc_by(counts.dropped);
@@ -210,7 +201,7 @@ impl Worker {
     /// Notes whether the target is up, with a word in the log when that changes.
     fn say(&mut self, failure: Option<&Failure>) {
         let (target, was_up) = (&self.name, self.is_up);
-        let metrics = &self.asker.way.metrics;
+        let metrics = &self.asker.shared.metrics;
         match failure {
             Some(error) => {
                 metrics.failed.inc();
@@ -253,7 +244,7 @@ impl Asker {
         let read = timeout(self.client.timeout, self.read_all(scrape, room, until));
         let read = tokio::select! {
             read = read => read,
-            () = self.way.drain.begun() => return Err(Stop::Drained),
+            () = self.shared.drain.begun() => return Err(Stop::Drained),
         };
         match read {
             Ok(Ok(())) => Ok(None),
@@ -307,7 +298,7 @@ impl Asker {
                 if scrape.is_full()
                     && let Some(points) = scrape.take()
                 {
-                    self.way.deliver(&points, until).await.map_err(Unread::Stop)?;
+                    self.shared.deliver(&points, until).await.map_err(Unread::Stop)?;
                 }
             }
         }
@@ -315,7 +306,7 @@ impl Asker {
     }
 }
 
-impl Way {
+impl Shared {
     /// Sends points until they are confirmed, or the next scrape is due.
     async fn deliver(&self, points: &Points, until: Instant) -> Result<(), Stop> {
         let checked = otlp::check(Signal::Metrics, &points.bytes, &Default::default());
@@ -330,13 +321,8 @@ impl Way {
         };
         let mut backoff = Backoff::new(SEND_BACKOFF, now_unix_nanos());
         loop {
-            let answer = match self.send(&points.bytes, &checked) {
-                Ok(delivery) => tokio::select! {
-                    answer = delivery => answer.map(drop),
-                    () = self.drain.expired() => return Err(Stop::Expired),
-                },
-                Err(refused) => Err(refused),
-            };
+            let sent = self.way.deliver(Signal::Metrics, &points.bytes, &checked, &self.drain);
+            let answer = sent.await.map_err(|Expired| Stop::Expired)?;
             let Err(refused) = answer else { return Ok(()) };
             let wait = backoff.next_wait();
             if Instant::now() + wait >= until {
@@ -348,16 +334,5 @@ impl Way {
                 () = self.drain.expired() => return Err(Stop::Expired),
             }
         }
-    }
-
-    fn send(&self, bytes: &[u8], checked: &Checked) -> Result<Delivery, Refused> {
-        let reservation = self.budget.try_reserve(bytes.len() as u64).ok_or(Refused::Full)?;
-        let checked = checked.clone();
-        let records = checked.records;
-        let request = Request { signal: Signal::Metrics, bytes, checked, reservation };
-        let delivery = self.publisher.publish(request)?;
-        // With each try: the publisher counts a failed one as refused.
-        self.telemetry.records_in(Signal::Metrics, records);
-        Ok(delivery)
     }
 }

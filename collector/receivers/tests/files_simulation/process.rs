@@ -21,12 +21,13 @@ use prost::Message;
 use super::super::finder::Finding;
 use super::super::labels::Labels;
 use super::super::open::Buffer;
-use super::super::outbox::{Outbox, Way};
+use super::super::outbox::Outbox;
 use super::super::positions::Positions;
 use super::super::source::Source;
 use super::super::worker::Worker;
 use super::super::{SourceSettings, tail_settings};
 use super::book::{Book, Id};
+use crate::way::Way;
 
 /// What the publisher does with requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,8 +211,8 @@ impl Process {
         assert_eq!(resort, None);
         let tail = Tail::new(tail_settings(&sources, OPEN_FILES), recalled);
         let waker = Waker::noop().clone();
-        let way = Way { budget, telemetry, publisher: Arc::clone(publisher) as _, waker };
-        let outbox = Outbox::new(way, 3 * longest);
+        let way = Way { budget, telemetry, publisher: Arc::clone(publisher) as _ };
+        let outbox = Outbox::new(way, waker, 3 * longest);
         let buffer = (Buffer::new(longest), reserved);
         let labels = Labels::new(None);
         let (counts, sources) = (metrics.clone(), (sources, finding));

@@ -28,7 +28,7 @@ const SQL: &[&str] = &[
 /// Where it is read all the same, and what for:
 const WALL_CLOCK: &[(&str, &str)] = &[
     ("collector/receivers/src/kafka/lag.rs", "the age of messages, a metric"),
-    ("collector/receivers/src/files/clock.rs", "content: when a line was read"),
+    ("collector/receivers/src/clock.rs", "content: when a line was read, a target scraped"),
     ("collector/exporters/src/kafka/buffered/keeper.rs", "the age of the buffer, a metric"),
     ("collector/exporters/src/clickhouse/direct/mod.rs", "part of a process's name"),
     ("collector/ddl/src/migrate.rs", "a note of when, and part of a name"),

@@ -1,5 +1,8 @@
 //! Tests of `worker.rs`: what the kernel answers beside records, which no stand-in can.
 
+use millrace_pipeline::budget::Budget;
+use millrace_pipeline::telemetry::Telemetry;
+
 use super::*;
 
 fn taker() -> Taker {

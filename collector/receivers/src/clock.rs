@@ -1,4 +1,5 @@
-//! The time of reading, which becomes a record's observed time. Nothing is decided by it.
+//! The machine's time: when a line was read, which becomes its record's observed time, and when a
+//! target is scraped, which becomes its points' time and decides when the next scrape is due.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
