@@ -1,11 +1,12 @@
 //! An `ExportLogsServiceRequest` while it is written, and what the records of a file share.
 //!
-//! A record's length is known before it is written. A group's isn't: it takes four bytes, filled in
-//! at the group's end. Protobuf allows integers with leading zeros, and every reader takes them.
+//! A record's length is known before it is written. A group's isn't: it is filled in at its end.
 
 use millrace_wire::limits::{DAYS, WRITTEN_BYTES};
 use millrace_wire::otlp::{ROW_BYTES, repeated_bytes};
-use millrace_wire::protobuf::{FIXED64, LENGTH, VARINT, put_varint, tag, varint_len};
+use millrace_wire::protobuf::{
+    FIXED64, LENGTH, VARINT, begin_group, end_group, put_bytes, tag, varint_len,
+};
 
 use crate::container::{STREAMS, Stream};
 use crate::parse::{Body, Buffers, Found, ParseFault, Parser, Reserved};
@@ -33,9 +34,6 @@ const KEY: u8 = tag(1, LENGTH) as u8;
 const VALUE: u8 = tag(2, LENGTH) as u8;
 const STRING: u8 = tag(1, LENGTH) as u8;
 const BOOL: u8 = tag(2, VARINT) as u8;
-
-/// Bytes of a group's length: 28 bits, four times the longest request.
-const GROUP_LEN_BYTES: usize = 4;
 
 /// The longest head of a record: its tag and length, two times, tags and lengths of the body, and a
 /// severity of 32 bytes.
@@ -82,7 +80,7 @@ impl Source {
             put_attribute(&mut inner, RESOURCE_ATTRIBUTE, key, value);
         }
         let mut field = Vec::new();
-        put_field(&mut field, RESOURCE, &inner);
+        put_bytes(&mut field, RESOURCE, &inner);
         let mut attributes = Vec::new();
         for (key, value) in record {
             put_attribute(&mut attributes, ATTRIBUTE, key, value);
@@ -103,21 +101,15 @@ impl Source {
 
 pub(crate) fn put_attribute(out: &mut Vec<u8>, tag: u8, key: &str, value: &str) {
     let mut inner = Vec::new();
-    put_field(&mut inner, STRING, value.as_bytes());
+    put_bytes(&mut inner, STRING, value.as_bytes());
     put_key_value(out, tag, key, &inner);
 }
 
 pub(crate) fn put_key_value(out: &mut Vec<u8>, tag: u8, key: &str, value: &[u8]) {
     let mut inner = Vec::new();
-    put_field(&mut inner, KEY, key.as_bytes());
-    put_field(&mut inner, VALUE, value);
-    put_field(out, tag, &inner);
-}
-
-fn put_field(out: &mut Vec<u8>, tag: u8, value: &[u8]) {
-    out.push(tag);
-    put_varint(out, value.len() as u64);
-    out.extend_from_slice(value);
+    put_bytes(&mut inner, KEY, key.as_bytes());
+    put_bytes(&mut inner, VALUE, value);
+    put_bytes(out, tag, &inner);
 }
 
 /// A request while it is written: records of several files, in a group for each. [`Request::clear`]
@@ -179,10 +171,10 @@ impl Request {
     pub fn records<'a>(&'a mut self, source: &'a Source) -> Records<'a> {
         let start = self.bytes.len();
         self.bytes.push(RESOURCE_LOGS);
-        let outer = self.begin_group();
+        let outer = begin_group(&mut self.bytes);
         self.bytes.extend_from_slice(&source.resource);
         self.bytes.push(SCOPE_LOGS);
-        let inner = self.begin_group();
+        let inner = begin_group(&mut self.bytes);
         Records { request: self, source, start, groups: [outer, inner] }
     }
 
@@ -220,20 +212,6 @@ impl Request {
         self.count = 0;
         self.written_bytes = 0;
         self.days = Days::default();
-    }
-
-    /// Leaves room for a message's length. Returns where its content begins.
-    fn begin_group(&mut self) -> usize {
-        self.bytes.extend_from_slice(&[0; GROUP_LEN_BYTES]);
-        self.bytes.len()
-    }
-
-    fn end_group(&mut self, start: usize) {
-        let length = self.bytes.len() - start;
-        for (place, byte) in self.bytes[start - GROUP_LEN_BYTES..start].iter_mut().enumerate() {
-            let more = if place + 1 < GROUP_LEN_BYTES { 0x80 } else { 0 };
-            *byte = (length >> (7 * place)) as u8 & 0x7f | more;
-        }
     }
 }
 
@@ -454,8 +432,8 @@ impl Drop for Records<'_> {
         if self.request.bytes.len() == inner {
             self.request.bytes.truncate(self.start);
         } else {
-            self.request.end_group(inner);
-            self.request.end_group(outer);
+            end_group(&mut self.request.bytes, inner);
+            end_group(&mut self.request.bytes, outer);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Pieces of OTLP: attributes, exemplars, texts without their escapes.
 
-use millrace_wire::protobuf::{FIXED64, LENGTH, VARINT, put_varint, tag, varint_len};
+use millrace_wire::protobuf::{FIXED64, LENGTH, VARINT, put_bytes, put_varint, tag, varint_len};
 
 use crate::line::{Exemplar, Label, Text};
 
@@ -20,12 +20,6 @@ const FILTERED_ATTRIBUTE: u8 = tag(7, LENGTH) as u8;
 
 /// The longest text of which all lengths around it take one byte, with an equally long other one.
 const SHORT: usize = 60;
-
-pub(crate) fn put_bytes(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
-    out.push(tag);
-    put_varint(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
-}
 
 #[inline]
 pub(crate) fn put_fixed64(out: &mut Vec<u8>, tag: u8, bits: u64) {

@@ -1,8 +1,9 @@
 //! A target: what all its points have, and how its own labels meet those of the settings.
 
+use millrace_wire::protobuf::put_bytes;
+
 use crate::encode::{
-    HISTOGRAM_ATTRIBUTE, NUMBER_ATTRIBUTE, RESOURCE_ATTRIBUTE, put_attribute, put_bytes,
-    put_integer,
+    HISTOGRAM_ATTRIBUTE, NUMBER_ATTRIBUTE, RESOURCE_ATTRIBUTE, put_attribute, put_integer,
 };
 
 /// Labels that become attributes of the resource, never of a point.

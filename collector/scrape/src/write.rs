@@ -1,15 +1,17 @@
 //! One `ExportMetricsServiceRequest` that is being written.
 //!
-//! Points of one metric that follow each other are one `Metric`. Its lengths take four bytes,
-//! filled in at its end: protobuf allows integers with leading zeros. The resource is written when
-//! the request is taken, since `target_info` may stand anywhere in a body.
+//! Points of one metric that follow each other are one `Metric`, whose lengths are filled in at its
+//! end. The resource is written when the request is taken, since `target_info` may stand anywhere in
+//! a body.
 
 use millrace_wire::limits::WRITTEN_BYTES;
 use millrace_wire::otlp::{ROW_BYTES, repeated_bytes};
-use millrace_wire::protobuf::{FIXED64, LENGTH, VARINT, put_varint, tag, varint_len};
+use millrace_wire::protobuf::{
+    FIXED64, LENGTH, VARINT, begin_group, end_group, put_bytes, put_varint, tag, varint_len,
+};
 
 use crate::days::Days;
-use crate::encode::{put_attribute, put_bytes, put_fixed64};
+use crate::encode::{put_attribute, put_fixed64};
 use crate::family::Family;
 use crate::limits::{REQUEST_BYTES, TARGET_INFO_BYTES_MAX};
 use crate::memory::Kind;
@@ -56,9 +58,6 @@ const NO_RECORDED_VALUE: u8 = 1;
 const SCOPE_NAME_TEXT: &[u8] = b"millrace/prometheus";
 /// The attribute of a metric's metadata that holds its type.
 const TYPE_KEY: &[u8] = b"prometheus.type";
-
-/// Bytes of a metric's lengths: 28 bits, far over the longest request.
-const GROUP_LEN_BYTES: usize = 4;
 
 /// What points are written as in tables, at which a request is full: a quarter of what one may come
 /// to.
@@ -154,7 +153,7 @@ impl Writer {
         self.name.extend_from_slice(name);
         let before = self.bytes.len();
         self.bytes.push(METRIC);
-        let metric = self.group();
+        let metric = begin_group(&mut self.bytes);
         put_bytes(&mut self.bytes, NAME, name);
         if !family.description.is_empty() {
             put_bytes(&mut self.bytes, DESCRIPTION, &family.description);
@@ -169,7 +168,7 @@ impl Writer {
             Kind::Histogram => HISTOGRAM,
             Kind::Summary => SUMMARY,
         });
-        let data = self.group();
+        let data = begin_group(&mut self.bytes);
         let shared = (self.bytes.len() - before + TARGET_INFO_BYTES_MAX) as u64 + SHARED_BYTES;
         let row_bytes = ROW_BYTES + repeated_bytes(shared);
         self.open = Some(Open { kind, metric, data, row_bytes });
@@ -187,8 +186,8 @@ impl Writer {
             }
             Kind::Gauge | Kind::Summary => {}
         }
-        self.end_group(data);
-        self.end_group(metric);
+        end_group(&mut self.bytes, data);
+        end_group(&mut self.bytes, metric);
     }
 
     /// Writes a number. False if the request takes no such point.
@@ -244,7 +243,7 @@ impl Writer {
         }
         let before = self.bytes.len();
         self.bytes.push(DATA_POINT);
-        let point = self.group();
+        let point = begin_group(&mut self.bytes);
         let out = &mut self.bytes;
         put_fixed64(out, START, start_unix_nano);
         put_fixed64(out, TIME, time_unix_nano);
@@ -269,7 +268,7 @@ impl Writer {
             }
         }
         out.extend_from_slice(attributes);
-        self.end_group(point);
+        end_group(&mut self.bytes, point);
         self.written_bytes += (self.bytes.len() - before) as u64;
         true
     }
@@ -303,19 +302,6 @@ impl Writer {
         self.written_bytes += row_bytes;
         self.points += 1;
         true
-    }
-
-    fn group(&mut self) -> usize {
-        self.bytes.extend_from_slice(&[0; GROUP_LEN_BYTES]);
-        self.bytes.len()
-    }
-
-    fn end_group(&mut self, start: usize) {
-        let length = self.bytes.len() - start;
-        for (place, byte) in self.bytes[start - GROUP_LEN_BYTES..start].iter_mut().enumerate() {
-            let more = if place + 1 < GROUP_LEN_BYTES { 0x80 } else { 0 };
-            *byte = (length >> (7 * place)) as u8 & 0x7f | more;
-        }
     }
 
     /// Ends the request. The next one begins empty.

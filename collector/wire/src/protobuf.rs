@@ -1,4 +1,5 @@
-//! Reading protobuf's wire format from a slice, field by field, copying nothing.
+//! Reading protobuf's wire format from a slice, field by field, copying nothing; and the few pieces
+//! of writing it that several crates need.
 //!
 //! A [`Cursor`] is the rest of a message. Every read checks its bounds and moves forward, so any
 //! input ends in finite time: either at the end of the slice or with a [`Fault`].
@@ -238,6 +239,36 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
         value >>= 7;
     }
     out.push(value as u8);
+}
+
+/// Appends a length-prefixed field, whose tag takes one byte.
+#[inline]
+pub fn put_bytes(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
+    out.push(tag);
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Bytes of a group's length: 28 bits, four times the longest request.
+const GROUP_LEN_BYTES: usize = 4;
+
+/// Begins a message whose length isn't known yet: room for it, behind the tag. Returns where the
+/// content begins.
+#[inline]
+pub fn begin_group(out: &mut Vec<u8>) -> usize {
+    out.extend_from_slice(&[0; GROUP_LEN_BYTES]);
+    out.len()
+}
+
+/// Ends the message whose content began at `start`: fills in its length. Protobuf allows integers
+/// with leading zeros, and every reader takes them.
+#[inline]
+pub fn end_group(out: &mut [u8], start: usize) {
+    let length = out.len() - start;
+    for (place, byte) in out[start - GROUP_LEN_BYTES..start].iter_mut().enumerate() {
+        let more = if place + 1 < GROUP_LEN_BYTES { 0x80 } else { 0 };
+        *byte = (length >> (7 * place)) as u8 & 0x7f | more;
+    }
 }
 
 /// Bytes `value` takes as a variable-length integer: 1 to 10.
