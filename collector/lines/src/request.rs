@@ -3,7 +3,7 @@
 //! A record's length is known before it is written. A group's isn't: it is filled in at its end.
 
 use millrace_wire::limits::{DAYS, WRITTEN_BYTES};
-use millrace_wire::otlp::{ROW_BYTES, repeated_bytes};
+use millrace_wire::otlp::{Days, ROW_BYTES, repeated_bytes};
 use millrace_wire::protobuf::{
     FIXED64, LENGTH, VARINT, begin_group, end_group, put_bytes, tag, varint_len,
 };
@@ -42,8 +42,8 @@ const HEAD_BYTES_MAX: usize = 96;
 /// Memory kept for the next text that is unescaped, decoded or replaced.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// A request is full at this many days: half of its limit, since behind 2106 a day may count as
-/// two, less the four records by which it may go over.
+/// A request is full at this many days: half of its limit, less the four records by which it may go
+/// over.
 const DAYS_FULL: usize = DAYS / 2 - 4;
 
 /// A request is full at this written size: a quarter of its limit. The rest is for the records by
@@ -52,8 +52,6 @@ const WRITTEN_BYTES_FULL: u64 = WRITTEN_BYTES / 4;
 
 /// What an attribute adds to its bytes, as `wire` counts.
 const ATTRIBUTE_BYTES: usize = 16;
-
-const NANOS_PER_DAY: u64 = 86_400 * 1_000_000_000;
 
 /// What all records of a file share, encoded once: resource attributes, and attributes of each
 /// record (such as `log.file.path`). Each open file has one.
@@ -202,7 +200,7 @@ impl Request {
     pub const fn is_full(&self) -> bool {
         self.record_end >= self.limit_bytes
             || self.written_bytes >= WRITTEN_BYTES_FULL
-            || self.days.count >= DAYS_FULL
+            || self.days.len() >= DAYS_FULL
     }
 
     /// Empties it.
@@ -211,7 +209,7 @@ impl Request {
         self.record_end = 0;
         self.count = 0;
         self.written_bytes = 0;
-        self.days = Days::default();
+        self.days.clear();
     }
 }
 
@@ -412,7 +410,7 @@ impl<'a> Records<'a> {
             0 => record.observed_time_unix_nano,
             time => time,
         };
-        self.request.days.note(time);
+        self.request.days.note(time, usize::MAX);
     }
 
     /// Bytes of the receiver's own attributes.
@@ -473,32 +471,5 @@ impl Head {
         self.byte(tag);
         self.bytes[self.length..self.length + 8].copy_from_slice(&value.to_le_bytes());
         self.length += 8;
-    }
-}
-
-/// The days that records lie on, each once.
-#[derive(Debug, Default)]
-struct Days {
-    last: Option<u64>,
-    known: Vec<u64>,
-    count: usize,
-}
-
-impl Days {
-    #[inline]
-    fn note(&mut self, unix_nano: u64) {
-        let day = unix_nano / NANOS_PER_DAY;
-        if self.last != Some(day) {
-            self.last = Some(day);
-            self.note_another(day);
-        }
-    }
-
-    #[inline(never)]
-    fn note_another(&mut self, day: u64) {
-        if !self.known.contains(&day) {
-            self.known.push(day);
-            self.count += 1;
-        }
     }
 }

@@ -19,7 +19,6 @@
 //! 24 bytes and its text, less what it shares with the series before: see [`Memory::bytes`].
 
 mod convert;
-mod days;
 mod encode;
 mod family;
 mod group;

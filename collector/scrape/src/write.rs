@@ -4,13 +4,12 @@
 //! end. The resource is written when the request is taken, since `target_info` may stand anywhere in
 //! a body.
 
-use millrace_wire::limits::WRITTEN_BYTES;
-use millrace_wire::otlp::{ROW_BYTES, repeated_bytes};
+use millrace_wire::limits::{DAYS, WRITTEN_BYTES};
+use millrace_wire::otlp::{Days, ROW_BYTES, repeated_bytes};
 use millrace_wire::protobuf::{
     FIXED64, LENGTH, VARINT, begin_group, end_group, put_bytes, put_varint, tag, varint_len,
 };
 
-use crate::days::Days;
 use crate::encode::{put_attribute, put_fixed64};
 use crate::family::Family;
 use crate::limits::{REQUEST_BYTES, TARGET_INFO_BYTES_MAX};
@@ -65,6 +64,12 @@ const WRITTEN_BYTES_FULL: u64 = WRITTEN_BYTES / 4;
 
 /// What they may come to with the points of one more line.
 const WRITTEN_BYTES_MAX: u64 = WRITTEN_BYTES / 2;
+
+/// Days of points at which a request is full: a quarter of what it may have.
+const DAYS_FULL: usize = DAYS / 4;
+
+/// Days that it may have with the points of one more line.
+const DAYS_MAX: usize = DAYS / 2;
 
 /// What an attribute may count beside its bytes, with those of the resource.
 const SHARED_BYTES: u64 = 1024;
@@ -127,7 +132,7 @@ impl Writer {
     pub(crate) fn is_full(&self) -> bool {
         self.bytes.len() >= REQUEST_BYTES
             || self.written_bytes >= WRITTEN_BYTES_FULL
-            || self.days.is_full()
+            || self.days.len() >= DAYS_FULL
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -296,7 +301,9 @@ impl Writer {
     #[inline]
     fn count(&mut self, time_unix_nano: u64) -> bool {
         let row_bytes = self.open.map_or(0, |open| open.row_bytes);
-        if self.written_bytes + row_bytes > WRITTEN_BYTES_MAX || !self.days.note(time_unix_nano) {
+        if self.written_bytes + row_bytes > WRITTEN_BYTES_MAX
+            || !self.days.note(time_unix_nano, DAYS_MAX)
+        {
             return false;
         }
         self.written_bytes += row_bytes;

@@ -43,7 +43,7 @@ impl Days {
     /// Notes the time of a record, in nanoseconds since 1970. False when that makes more than
     /// `limit` days; it isn't noted then.
     #[inline]
-    pub(crate) fn note(&mut self, unix_nano: u64, limit: usize) -> bool {
+    pub fn note(&mut self, unix_nano: u64, limit: usize) -> bool {
         unix_nano.wrapping_sub(self.last.0) < self.last.1 || self.note_another(unix_nano, limit)
     }
 
@@ -72,8 +72,8 @@ impl Days {
 
     /// How many there are.
     #[must_use]
-    pub fn len(&self) -> usize {
-        usize::from(self.first.is_some()) + self.more.len()
+    pub const fn len(&self) -> usize {
+        self.first.is_some() as usize + self.more.len()
     }
 
     /// Whether there is none.
@@ -86,7 +86,8 @@ impl Days {
         self.first.into_iter().chain(self.more.iter().copied())
     }
 
-    fn clear(&mut self) {
+    /// Forgets all. What was allocated is kept.
+    pub fn clear(&mut self) {
         self.first = None;
         self.more.clear();
         self.last = (0, 0);
