@@ -21,15 +21,7 @@ impl BootstrapServer {
     /// # Errors
     /// When it is not `host:port`.
     pub fn new(text: impl Into<String>) -> Result<Self, EndpointError> {
-        let text = text.into();
-        match host_and_port(&text) {
-            Some(_) => Ok(Self(text)),
-            None => Err(EndpointError {
-                text,
-                what: "a broker address",
-                rule: "host:port, as in kafka-0.kafka:9092",
-            }),
-        }
+        with_port(text.into(), "a broker address", "host:port, as in kafka-0.kafka:9092").map(Self)
     }
 
     /// The address as `host:port`.
@@ -49,15 +41,8 @@ impl TargetAddress {
     /// # Errors
     /// When it is not `host:port`.
     pub fn new(text: impl Into<String>) -> Result<Self, EndpointError> {
-        let text = text.into();
-        match host_and_port(&text) {
-            Some(_) => Ok(Self(text)),
-            None => Err(EndpointError {
-                text,
-                what: "a target",
-                rule: "host:port without a scheme or path, as in node-exporter.monitoring:9100",
-            }),
-        }
+        let rule = "host:port without a scheme or path, as in node-exporter.monitoring:9100";
+        with_port(text.into(), "a target", rule).map(Self)
     }
 
     /// The address as `host:port`.
@@ -151,6 +136,18 @@ impl HttpEndpoint {
     #[must_use]
     pub fn authority(&self) -> &str {
         self.0.split_once("://").map_or("", |(_, authority)| authority)
+    }
+}
+
+/// The text, if it is `host:port`; else the fault that says `what` it isn't and the `rule` for it.
+fn with_port(
+    text: String,
+    what: &'static str,
+    rule: &'static str,
+) -> Result<String, EndpointError> {
+    match host_and_port(&text) {
+        Some(_) => Ok(text),
+        None => Err(EndpointError { text, what, rule }),
     }
 }
 

@@ -5,28 +5,13 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{NOW, decoded, form, read, source, told};
+use common::{Chance, NOW, decoded, form, read, source, told};
 use millrace_lines::{Container, Encoding, End, Form, Multiline, Reader, Request, Resume};
 
 /// Files of each test: the seeds are 0 to this.
 const FILES: u64 = 3000;
 /// Pieces of a file after which there may be a restart.
 const RESTARTED_ROUNDS: u32 = 40;
-
-/// Numbers by chance, the same ones every time.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % bound
-    }
-
-    fn one<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
-    }
-}
 
 /// Units that matter: ends of lines, units with a byte of one, halves of pairs, a byte order mark.
 const UNITS: &[u16] = &[

@@ -7,7 +7,7 @@ mod twin;
 
 use std::sync::Arc;
 
-use common::{NOW, decoded, form, read, source, told, tree};
+use common::{Chance, NOW, decoded, form, read, source, told, tree};
 use millrace_lines::{Container, End, Form, Multiline, Reader, Request, Resume};
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use twin::{TIMES, Twin};
@@ -17,21 +17,6 @@ const FILES: u64 = 3000;
 /// Pieces of a file after which there may be a restart: a reader that is always lost before a record
 /// is whole would never come to an end.
 const RESTARTED_ROUNDS: u32 = 40;
-
-/// Numbers by chance, the same ones every time.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % bound
-    }
-
-    fn one<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
-    }
-}
 
 const TEXTS: &[&[u8]] = &[
     b"",

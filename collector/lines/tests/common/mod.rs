@@ -18,6 +18,21 @@ use prost::Message;
 
 pub(crate) const NOW: u64 = 1_764_000_000_000_000_000;
 
+/// Numbers by chance, the same ones every time.
+pub(crate) struct Chance(pub(crate) u64);
+
+impl Chance {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound
+    }
+
+    pub(crate) fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+}
+
 pub(crate) fn form(container: Container, multiline: Option<Multiline>, limit: usize) -> Arc<Form> {
     let encoding = Encoding::Utf8;
     Arc::new(Form { container, encoding, multiline, parse: None, max_record_bytes: limit })
