@@ -1,8 +1,8 @@
 //! One `ExportMetricsServiceRequest` that is being written.
 //!
-//! Points of one metric that follow each other are one `Metric`, whose lengths are filled in at its
-//! end. The resource is written when the request is taken, since `target_info` may stand anywhere in
-//! a body.
+//! Points of one metric that follow each other are one `Metric`, whose lengths are filled in at
+//! its end. The resource is written when the request is taken, since `target_info` may stand
+//! anywhere in a body.
 
 use millrace_wire::limits::{DAYS, WRITTEN_BYTES};
 use millrace_wire::otlp::{Days, ROW_BYTES, repeated_bytes};
