@@ -4,7 +4,5 @@
 
 mod faults;
 mod pipeline;
-mod resize;
 mod rollout;
-mod sizing;
 mod upkeep;

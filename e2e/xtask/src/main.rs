@@ -96,6 +96,8 @@ enum Task {
         #[arg(long, value_enum, default_value = "check")]
         from: test::Phase,
     },
+    /// Cluster tests that take minutes each: sizes of pools under load.
+    ClusterNightly,
     /// What takes longer than a change should wait for: every simulation seed, fuzz target, fault.
     Nightly(nightly::Options),
     /// What ours and the OpenTelemetry Collector's exporter write, row by row.
@@ -128,6 +130,7 @@ fn main() -> ExitCode {
         Task::Chaos { no_build: true } => chaos::strike(),
         Task::Chaos { no_build: false } => chaos::run(Binaries::Built),
         Task::Test { from } => test::run(from),
+        Task::ClusterNightly => test::nightly_cluster(),
         Task::Nightly(options) => nightly::run(&options),
         Task::Conformance => conformance::run(),
         Task::Alerts => alerts::run(),

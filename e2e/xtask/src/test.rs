@@ -1,16 +1,21 @@
 //! `xtask test`: every layer in order, the cheap ones first. Test output passes through as it
 //! comes; the last lines say how long each phase took and sum up what the runners counted. A phase
 //! that fails ends the run.
+//!
+//! What later phases need is built while unit tests run, with what processor time they leave: many of
+//! them wait, on brokers' and groups' time-outs.
 
 use std::io::{BufRead, BufReader};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use millrace_stack::Stack;
+use rustix::process::nice;
 use serde_json::Value;
 
 use crate::build::{self, Binaries, Collectors};
-use crate::tally::Tally;
+use crate::tally::{Began, Tally};
 use crate::{chaos, check, first_try, install, say, shell};
 
 /// The stack's test of its own life cycle: it needs root and the stack down.
@@ -19,6 +24,7 @@ const LIFECYCLE: &str = "lifecycle";
 /// The e2e files for a cluster.
 const CLUSTER: &str = "cluster";
 const CLUSTER_ALONE: &str = "cluster_alone";
+const CLUSTER_NIGHTLY: &str = "cluster_nightly";
 
 /// A file of tests.
 #[derive(Debug)]
@@ -78,10 +84,7 @@ impl Phase {
                 unit.extend(product.flat_map(Suite::arguments));
                 cargo_test(&unit, &[], tally)
             }
-            Self::Build => {
-                build::binaries(Collectors::All)?;
-                build::images(Binaries::AsTheyAre, Collectors::All).map(drop)
-            }
+            Self::Build => build(),
             Self::Stack => {
                 let own =
                     |suite: &&Suite| suite.package == "millrace-stack" && suite.name != LIFECYCLE;
@@ -93,7 +96,7 @@ impl Phase {
             // Most of a test is waiting for a broker or an engine of its own.
             Self::Integration => cargo_test(&integration(suites), &["--test-threads=2"], tally),
             Self::Faults => chaos::test(),
-            Self::Cluster => cluster(tally),
+            Self::Cluster => cluster(Tests::OfEachChange, tally),
         }
     }
 }
@@ -103,18 +106,69 @@ pub(crate) fn run(from: Phase) -> Result<()> {
     let started = Instant::now();
     let mut tally = Tally::default();
     let suites = suites()?;
-    for phase in Phase::ALL.into_iter().filter(|phase| *phase >= from) {
-        say::step(&format!("[{:.0} s] {}", started.elapsed().as_secs_f64(), phase.title()));
-        let began = Instant::now();
-        let outcome = phase.run(&suites, &mut tally);
-        tally.phase(phase.title(), began.elapsed());
-        if outcome.is_err() {
-            tally.times().iter().for_each(|line| say::line(line));
-            return outcome;
+    let outcome = thread::scope(|scope| {
+        let mut ahead = None;
+        for phase in Phase::ALL.into_iter().filter(|phase| *phase >= from) {
+            say::step(&format!("[{:.0} s] {}", started.elapsed().as_secs_f64(), phase.title()));
+            let began = Began::now();
+            if phase == Phase::Unit {
+                ahead = Some(scope.spawn(build_ahead));
+            }
+            let outcome = match ahead.take_if(|_| phase == Phase::Build) {
+                Some(ahead) => joined(ahead),
+                None => phase.run(&suites, &mut tally),
+            };
+            tally.phase(phase.title(), began.used());
+            if outcome.is_err() {
+                if ahead.is_some() {
+                    say::step("a phase failed; the build beside it ends first");
+                }
+                return outcome;
+            }
         }
-    }
-    say::step(&format!("all phases done in {:.0} s", started.elapsed().as_secs_f64()));
+        Ok(())
+    });
     tally.times().iter().for_each(|line| say::line(line));
+    outcome?;
+    say::step(&format!("all phases done in {:.0} s", started.elapsed().as_secs_f64()));
+    say::line(&tally.counts());
+    Ok(())
+}
+
+/// The release binaries, their images, and the programs of the local stack.
+fn build() -> Result<()> {
+    build::binaries(Collectors::All)?;
+    build::images(Binaries::AsTheyAre, Collectors::All)?;
+    Ok(Stack::open()?.install(&say::progress())?)
+}
+
+/// The same on a thread whose programs yield to all others: tests' time-outs must hold beside it.
+fn build_ahead() -> Result<()> {
+    const LAST: i32 = 19;
+    nice(LAST).context("the build beside the tests can't be given the last place")?;
+    build()
+}
+
+fn joined(ahead: ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
+    let Ok(outcome) = ahead.join() else { bail!("the build beside the unit tests panicked") };
+    outcome
+}
+
+/// Which cluster tests run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tests {
+    OfEachChange,
+    /// Those that take minutes each.
+    Nightly,
+}
+
+/// Cluster tests that are too long for each change, with the binaries built first.
+pub(crate) fn nightly_cluster() -> Result<()> {
+    let mut tally = Tally::default();
+    build()?;
+    let outcome = cluster(Tests::Nightly, &mut tally);
+    tally.times().iter().for_each(|line| say::line(line));
+    outcome?;
     say::line(&tally.counts());
     Ok(())
 }
@@ -122,7 +176,7 @@ pub(crate) fn run(from: Phase) -> Result<()> {
 /// Cluster tests run on the local stack. One that wasn't up before is removed again, and its own
 /// life cycle is then tested too. What a run left that was ended in the middle is removed first:
 /// the cluster would start with that run's objects, and its pods would take the node's processors.
-fn cluster(tally: &mut Tally) -> Result<()> {
+fn cluster(tests: Tests, tally: &mut Tally) -> Result<()> {
     let stack = Stack::open()?;
     let was_up = stack.status().is_up();
     if !was_up {
@@ -134,12 +188,18 @@ fn cluster(tally: &mut Tally) -> Result<()> {
     let archives = build::images(Binaries::AsTheyAre, Collectors::All)?;
     let loaded = build::load(&stack, archives)?;
     install::charts(&stack, &loaded)?;
-    let outcome = cluster_tests(tally);
+    let outcome = match tests {
+        Tests::OfEachChange => cluster_tests(tally),
+        Tests::Nightly => one_by_one(CLUSTER_NIGHTLY, tally),
+    };
     if was_up {
         return outcome;
     }
     stack.down(&say::progress())?;
     outcome?;
+    if tests == Tests::Nightly {
+        return Ok(());
+    }
     let lifecycle = strings(&["--test", LIFECYCLE]);
     cargo_test(&lifecycle, &["--ignored", "--test-threads=1"], tally)
 }
@@ -147,8 +207,11 @@ fn cluster(tally: &mut Tally) -> Result<()> {
 /// One file of tests that mostly wait, side by side, and one of tests that need the cluster alone.
 fn cluster_tests(tally: &mut Tally) -> Result<()> {
     let side_by_side = cargo_test(&strings(&["--test", CLUSTER]), &["--test-threads=2"], tally);
-    let alone = cargo_test(&strings(&["--test", CLUSTER_ALONE]), &["--test-threads=1"], tally);
-    side_by_side.and(alone)
+    side_by_side.and(one_by_one(CLUSTER_ALONE, tally))
+}
+
+fn one_by_one(program: &str, tally: &mut Tally) -> Result<()> {
+    cargo_test(&strings(&["--test", program]), &["--test-threads=1"], tally)
 }
 
 /// Every test file of the workspace. All phases select from the whole workspace, so that cargo
@@ -175,7 +238,7 @@ fn integration(suites: &[Suite]) -> Vec<String> {
     let others = suites.iter().filter(|suite| {
         suite.package == "millrace-e2e"
             && !suite.name.starts_with("conformance_")
-            && !matches!(&*suite.name, CLUSTER | CLUSTER_ALONE)
+            && !matches!(&*suite.name, CLUSTER | CLUSTER_ALONE | CLUSTER_NIGHTLY)
     });
     others.flat_map(Suite::arguments).collect()
 }
