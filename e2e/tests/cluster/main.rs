@@ -3,6 +3,7 @@
 //! the broker or the engine, or loads the machine, is in `cluster_alone`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod access;
 mod admission;
 mod edges;
 mod files;
