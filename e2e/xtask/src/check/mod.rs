@@ -1,5 +1,6 @@
 //! `xtask check`: what must hold of the tree before anything is tested. It changes nothing.
 
+mod charts;
 mod docs;
 mod rooms;
 mod text;
@@ -71,12 +72,13 @@ fn cargo_deny() -> Result<PathBuf> {
 /// Structure rules alone.
 pub(crate) fn structure() -> Result<()> {
     say::step(
-        "structure: crate walls, rooms, file heads and lengths, forbidden text, names in docs",
+        "structure: crate walls, rooms, file heads and lengths, forbidden text, names in docs, charts",
     );
     let mut broken = walls::broken_rules()?;
     broken.extend(rooms::broken_rules()?);
     broken.extend(text::broken_rules()?);
     broken.extend(docs::broken_rules()?);
+    broken.extend(charts::broken_rules()?);
     if broken.is_empty() {
         return Ok(());
     }
