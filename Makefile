@@ -36,13 +36,13 @@ check: prerequisites ## Structure rules, formatting, lints, dependency policy
 test: prerequisites ## Everything: unit, integration (real broker and engine), faults, cluster; FROM=cluster begins there
 	@$(XTASK) test $(if $(FROM),--from $(FROM))
 
-nightly: prerequisites ## Hours: all seeds, fuzz targets, alerts, conformance, faults, benchmarks; ONLY=fuzz for one
+nightly: prerequisites ## Hours: all seeds, fuzz targets, sizes in a cluster, conformance, faults, benchmarks; ONLY=fuzz for one
 	@$(XTASK) nightly $(if $(ONLY),--only '$(ONLY)')
 
 conformance: prerequisites ## Ours beside the OpenTelemetry Collector's: rows compared, topics exchanged (builds it)
 	@$(XTASK) conformance
 
-alerts: prerequisites ## The chart's alerts, tried with Prometheus' own evaluator (builds promtool unless there is one)
+alerts: prerequisites ## The chart's alerts, tried with Prometheus' own evaluator (Debian's, where there is none)
 	@$(XTASK) alerts
 
 fuzz: prerequisites ## Fuzz targets: all, or TARGET=name; RUNS=100000 executions each

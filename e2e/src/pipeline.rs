@@ -42,6 +42,8 @@ pub struct Wish {
     pub clickhouse_password: Option<String>,
     /// The one signal: `traces` or `logs`.
     pub signal: &'static str,
+    /// Signals beside it.
+    pub also: &'static [&'static str],
     /// The pod security level of its namespace.
     pub level: &'static str,
     /// Partitions of the signal's topic.
@@ -71,6 +73,7 @@ impl Wish {
             kafka_password: None,
             clickhouse_password: None,
             signal: "traces",
+            also: &[],
             level: "restricted",
             partitions: 4,
             allocator: "system",
@@ -137,8 +140,17 @@ impl<'c> Pipeline<'c> {
     }
 
     fn document(&self) -> String {
-        let Wish { kafka, clickhouse, signal, partitions, allocator, version, .. } = &self.wish;
+        let Wish { kafka, clickhouse, signal, also, allocator, version, .. } = &self.wish;
         let database = self.database();
+        let signals: serde_json::Map<String, Value> = also
+            .iter()
+            .chain([signal])
+            .map(|signal| {
+                let topic = json!({"partitions": self.wish.partitions, "replicationFactor": 1});
+                let name = format!("{database}_{signal}");
+                ((*signal).to_owned(), json!({"topicName": name, "topic": topic}))
+            })
+            .collect();
         let resources = resources();
         let mut document = json!({
             "apiVersion": "millrace.dev/v1alpha1",
@@ -155,10 +167,7 @@ impl<'c> Pipeline<'c> {
                     "database": database,
                     "credentialsSecretRef": {"name": "clickhouse-user"},
                 },
-                "signals": {*signal: {
-                    "topicName": format!("{database}_{signal}"),
-                    "topic": {"partitions": partitions, "replicationFactor": 1},
-                }},
+                "signals": signals,
                 "edges": [{"name": "clients", "replicas": 1, "resources": resources}],
                 "gateway": {"scaling": {"minReplicas": 1, "maxReplicas": 2}, "resources": resources},
                 "collector": {"allocator": allocator},

@@ -18,7 +18,7 @@ pub mod otelcol;
 pub mod paths;
 mod prerequisites;
 pub mod progress;
-pub mod promtool;
+pub mod prometheus;
 pub mod rotel;
 pub mod service;
 pub mod stack;

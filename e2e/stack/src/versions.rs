@@ -16,8 +16,6 @@ pub const OTELCOL: &str = "v0.155.0";
 pub const OTELCOL_PARTS: u32 = 2;
 /// VictoriaLogs, of which vlagent is built; no part of a cluster.
 pub const VLAGENT: &str = "v1.52.1";
-/// Prometheus, of which the checker of rules is built; no part of a cluster.
-pub const PROMETHEUS: &str = "v0.307.3";
 /// Our own pause program; goes up when `pause/main.go` changes.
 pub const PAUSE: &str = "v1";
 /// The oldest Go that builds [`KUBERNETES`] (the `go` line of its module file).

@@ -5,6 +5,7 @@
 
 mod access;
 mod admission;
+mod dashboards;
 mod edges;
 mod files;
 mod refusals;

@@ -1,12 +1,11 @@
 //! `xtask alerts`: the chart's alerts, tried with Prometheus' own evaluator on written-out series
-//! (manifests/alerts_test.yaml): what each says, and when it keeps quiet. Apart from `xtask test`,
-//! since promtool is built from its Go module where there is none on the PATH.
+//! (manifests/alerts_test.yaml): what each says, and when it keeps quiet.
 
 use std::fs;
 
 use anyhow::{Context, Result};
 use millrace_stack::paths::Paths;
-use millrace_stack::promtool;
+use millrace_stack::prometheus::{self, Program};
 
 use crate::{say, shell};
 
@@ -15,7 +14,8 @@ const CASES: &str = "manifests/alerts_test.yaml";
 
 /// Checks the rules, then tries them.
 pub(crate) fn run() -> Result<()> {
-    let promtool = promtool::find_or_build(&Paths::from_env()?, &say::progress())?;
+    let (paths, progress) = (Paths::from_env()?, say::progress());
+    let promtool = prometheus::find_or_fetch(Program::Promtool, &paths, &progress)?;
     let root = shell::root();
     let folder = root.join("target/alerts");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;

@@ -9,6 +9,7 @@ mod chaos;
 mod check;
 mod conformance;
 mod corpus;
+mod dashboards;
 mod demo;
 mod first_try;
 mod fuzz;
@@ -47,7 +48,7 @@ enum Task {
     Build,
     /// Binaries, and the images made of them, as OCI archives.
     Images,
-    /// Write what is generated: CRDs, the charts' CRDs, manifests, reference pages.
+    /// Write what is generated: CRDs, the charts' CRDs, dashboards, manifests, reference pages.
     Codegen,
     /// Start the local stack, or go on from wherever it is.
     Up,

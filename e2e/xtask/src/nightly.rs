@@ -26,7 +26,7 @@ struct Step {
 }
 
 /// The steps, those that need no stack first.
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 9] = [
     Step { name: "gateway simulation", program: "make", arguments: &["seeds", "SEEDS=20000"] },
     Step {
         name: "operator simulation",
@@ -36,7 +36,6 @@ const STEPS: [Step; 10] = [
     // A million actions.
     Step { name: "files simulation", program: "make", arguments: &["sim-files", "SEEDS=4000"] },
     Step { name: "fuzz targets", program: "make", arguments: &["fuzz"] },
-    Step { name: "alerts", program: "make", arguments: &["alerts"] },
     Step { name: "conformance", program: "make", arguments: &["conformance"] },
     Step {
         name: "10,000 topics",

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::build::{self, Binaries, Collectors};
 use crate::tally::{Began, Tally};
-use crate::{chaos, check, first_try, install, say, shell};
+use crate::{alerts, chaos, check, first_try, install, say, shell};
 
 /// The stack's test of its own life cycle: it needs root and the stack down.
 const LIFECYCLE: &str = "lifecycle";
@@ -68,7 +68,7 @@ impl Phase {
             Self::Check => "checks",
             Self::Unit => "unit, property and model tests",
             Self::Build => "binaries and images",
-            Self::Stack => "the stack's own tests: broker, engine front; `make try`",
+            Self::Stack => "the stack's own tests: broker, engine front; alerts; `make try`",
             Self::Integration => "integration: real binaries, broker and engine",
             Self::Faults => "faults under load",
             Self::Cluster => "cluster: a real Kubernetes",
@@ -91,6 +91,7 @@ impl Phase {
                 let own: Vec<String> =
                     suites.iter().filter(own).flat_map(Suite::arguments).collect();
                 cargo_test(&own, &["--test-threads=2"], tally)?;
+                alerts::run()?;
                 first_try::run(&first_try::Options::of_a_test())
             }
             // Most of a test is waiting for a broker or an engine of its own.

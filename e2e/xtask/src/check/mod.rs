@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use millrace_stack::service;
 
-use crate::{say, shell};
+use crate::{dashboards, say, shell};
 
 /// The dependency checker, pinned: another version may judge differently.
 const CARGO_DENY: &str = "0.20.2";
@@ -43,6 +43,7 @@ fn deny(checks: &[&str]) -> Result<()> {
 /// Write what is generated. `cargo test -p millrace-crds` and the chart phase of `xtask test` hold
 /// what is committed against it.
 pub(crate) fn codegen() -> Result<()> {
+    dashboards::write()?;
     shell::run("cargo", &["run", "--quiet", "-p", "millrace-crds", "--bin", "crdgen", "--", "."])?;
     shell::run("bash", &["manifests/render"])
 }

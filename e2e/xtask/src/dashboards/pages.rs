@@ -1,0 +1,270 @@
+//! What each dashboard shows, panel by panel.
+
+use super::query::Of::{Any, Edges, Gateways};
+use super::query::{Of, fold, mean, most, own_most, own_rate, rate, rate_or_zero, series};
+use super::{Page, Panel, panel};
+
+/// All of them, in the order of a record's way.
+pub(super) fn pages() -> Vec<Page> {
+    vec![pipelines(), edges(), node_logs(), targets(), gateways(), operator()]
+}
+
+fn pipelines() -> Page {
+    Page {
+        name: "pipelines",
+        title: "Millrace / Pipelines",
+        description: "The path of records, from clients, files and targets to rows: rates, lag, and \
+                      what went another way.",
+        of_pools: true,
+        panels: vec![
+            records("Records in", "millrace_records_in_total", Edges),
+            records("Rows stored", "millrace_records_out_total", Gateways),
+            panel("Lag", "s")
+                .says(
+                    "Age of the oldest message that is not stored yet. Above the pool's \
+                     lagBoundSeconds it is not Ready.",
+                )
+                .line(fold("max", "pool", "millrace_consumer_lag_seconds", Gateways), "{{pool}}"),
+            panel("Messages behind", "short")
+                .says("Messages in Kafka that are not stored yet, by topic.")
+                .line(
+                    fold("sum", "pool, topic", "millrace_consumer_lag_messages", Gateways),
+                    "{{pool}} {{topic}}",
+                ),
+            refused(Any),
+            panel("Dead letters", "cps")
+                .says(
+                    "Records that can't be stored and are kept in the dead-letter topic. \
+                     `millrace-collector dead-letters list` shows them.",
+                )
+                .line(rate_or_zero("millrace_records_dead_lettered_total", Any), "{{pool}}"),
+            panel("Lost", "cps")
+                .says(
+                    "Messages that Kafka deleted before they were read, and bytes of log files that \
+                     nodes deleted before. Anything above zero is data that is gone.",
+                )
+                .line(
+                    rate_or_zero("millrace_records_lost_to_retention_total", Any),
+                    "{{pool}} messages",
+                )
+                .line(rate_or_zero("millrace_files_lost_bytes_total", Any), "{{pool}} bytes"),
+            panel("Pods", "short")
+                .says("Pods whose metrics are read.")
+                .line(fold("count", "pool", "millrace_build_info", Any), "{{pool}}"),
+        ],
+    }
+}
+
+fn edges() -> Page {
+    Page {
+        name: "edges",
+        title: "Millrace / Edges",
+        description: "OTLP clients, log files and targets to Kafka.",
+        of_pools: true,
+        panels: vec![
+            records("Records in", "millrace_records_in_total", Edges),
+            records("Records confirmed", "millrace_records_out_total", Edges),
+            panel("Time until Kafka confirms", "s")
+                .says("From a message's sending to its confirmation: 99 of 100 take at most this.")
+                .line(most("millrace_produce_seconds", Edges), "{{pool}}"),
+            refused(Edges),
+            panel("Not confirmed", "cps")
+                .says("Messages that Kafka did not confirm.")
+                .line(rate_or_zero("millrace_produce_failures_total", Edges), "{{pool}}"),
+            panel("Connections closed", "cps")
+                .says("Clients' connections that the edge closed: no room, faults, time-outs.")
+                .line(rate_or_zero("millrace_connections_closed_total", Edges), "{{pool}}"),
+            memory(Edges),
+            processor(Edges),
+        ],
+    }
+}
+
+fn node_logs() -> Page {
+    Page {
+        name: "node-logs",
+        title: "Millrace / Logs of nodes",
+        description: "Log files of containers and hosts, read by edge pools on nodes.",
+        of_pools: true,
+        panels: vec![
+            panel("Records", "cps")
+                .says("Records made of lines.")
+                .line(rate("pool", "millrace_files_records_total", Any), "{{pool}}"),
+            panel("Bytes read", "Bps")
+                .says("Unfinished lines count again.")
+                .line(rate("pool", "millrace_files_read_bytes_total", Any), "{{pool}}"),
+            panel("Behind", "bytes")
+                .says("Bytes that are there and not confirmed yet, of all nodes.")
+                .line(fold("sum", "pool", "millrace_files_behind_bytes", Any), "{{pool}}"),
+            panel("Behind, in time", "s")
+                .says("For how long the oldest of them have waited, on the worst node.")
+                .line(fold("max", "pool", "millrace_files_behind_seconds", Any), "{{pool}}"),
+            panel("Lost", "Bps")
+                .says("Bytes that nodes deleted before they were read.")
+                .line(rate("pool", "millrace_files_lost_bytes_total", Any), "{{pool}}"),
+            panel("Files", "short")
+                .says("Files that are known, and open ones.")
+                .line(fold("sum", "pool", "millrace_files_known", Any), "{{pool}} known")
+                .line(fold("sum", "pool", "millrace_files_open", Any), "{{pool}} open"),
+            panel("Records without labels", "cps")
+                .says("Records of containers that went without their pod's labels.")
+                .line(rate("pool", "millrace_files_unlabeled_total", Any), "{{pool}}"),
+            panel("Lines in another format", "cps")
+                .says("Lines that are not in the container's format; they are kept as they are.")
+                .line(rate("pool", "millrace_files_unparsed_total", Any), "{{pool}}"),
+        ],
+    }
+}
+
+fn targets() -> Page {
+    let scraping = series("millrace_scrape_targets", Any);
+    let used = series("process_cpu_seconds_total", Any);
+    Page {
+        name: "targets",
+        title: "Millrace / Scraped targets",
+        description: "Prometheus targets, scraped by edge pools.",
+        of_pools: true,
+        panels: vec![
+            panel("Targets", "short")
+                .says("Targets, and those whose last scrape succeeded.")
+                .line(fold("sum", "pool", "millrace_scrape_targets", Any), "{{pool}}")
+                .line(fold("sum", "pool", "millrace_scrape_targets_up", Any), "{{pool}} up"),
+            panel("Scrapes", "cps")
+                .says("Those taken, those of them that failed, and those not made or given up.")
+                .line(rate("pool", "millrace_scrapes_total", Any), "{{pool}} taken")
+                .line(rate("pool", "millrace_scrapes_failed_total", Any), "{{pool}} failed")
+                .line(rate("pool", "millrace_scrapes_skipped_total", Any), "{{pool}} skipped"),
+            panel("Samples", "cps")
+                .says("Samples read, and those left out.")
+                .line(rate("pool", "millrace_scrape_samples_total", Any), "{{pool}} read")
+                .line(
+                    rate("pool", "millrace_scrape_dropped_samples_total", Any),
+                    "{{pool}} left out",
+                ),
+            panel("Series", "short")
+                .says("Series that are remembered for staleness and start times.")
+                .line(fold("sum", "pool", "millrace_scrape_series", Any), "{{pool}}"),
+            panel("Memory of series", "bytes")
+                .says("What they take.")
+                .line(fold("sum", "pool", "millrace_scrape_series_bytes", Any), "{{pool}}"),
+            panel("Processor time", "short").says("Cores used by the pods that scrape.").line(
+                format!(
+                    "sum by (pool) (rate({used}[$__rate_interval]) \
+                         and on (namespace, pod) {scraping})"
+                ),
+                "{{pool}}",
+            ),
+        ],
+    }
+}
+
+fn gateways() -> Page {
+    Page {
+        name: "gateways",
+        title: "Millrace / Gateways",
+        description: "Kafka to ClickHouse.",
+        of_pools: true,
+        panels: vec![
+            records("Rows stored", "millrace_records_out_total", Gateways),
+            panel("Lag by partition", "s")
+                .says("Age of the oldest message that is not stored yet.")
+                .line(
+                    fold("max", "topic, partition", "millrace_consumer_lag_seconds", Gateways),
+                    "{{topic}} {{partition}}",
+                ),
+            panel("Inserts", "cps")
+                .says("Inserts, and those sent again.")
+                .line(rate("pool", "millrace_insert_seconds_count", Gateways), "{{pool}}")
+                .line(
+                    rate_or_zero("millrace_insert_retries_total", Gateways),
+                    "{{pool}} sent again",
+                ),
+            panel("Time of an insert", "s")
+                .says("From an insert's start to ClickHouse's answer.")
+                .line(most("millrace_insert_seconds", Gateways), "{{pool}} 99 %")
+                .line(mean("millrace_insert_seconds", Gateways), "{{pool}} mean"),
+            panel("Inserts at once", "short")
+                .says("Inserts that may run at once: halved when the server is overloaded.")
+                .line(fold("min", "pool", "millrace_inserts_allowed", Gateways), "{{pool}}"),
+            panel("Inserts that a table remembers", "short")
+                .says("A repeated insert is recognised while the table remembers it.")
+                .line(
+                    fold("min", "table", "millrace_table_remembers_inserts", Gateways),
+                    "{{table}}",
+                ),
+            panel("Records buffered", "short").says("Records read and not stored yet.").line(
+                fold("sum", "pool, signal", "millrace_records_buffered", Gateways),
+                "{{pool}} {{signal}}",
+            ),
+            panel("Columns missing", "short")
+                .says("Columns that a live table lacks; their values are not stored.")
+                .line(
+                    fold("max", "table", "millrace_table_columns_missing", Gateways),
+                    "{{table}}",
+                ),
+            memory(Gateways),
+            processor(Gateways),
+        ],
+    }
+}
+
+fn operator() -> Page {
+    Page {
+        name: "operator",
+        title: "Millrace / Operator",
+        description: "What the operator does, and what it fails at.",
+        of_pools: false,
+        panels: vec![
+            panel("Reconciles", "cps")
+                .says("By kind and result.")
+                .line(own_rate("kind, result", "reconciles_total"), "{{kind}} {{result}}"),
+            panel("Time of a reconcile", "s")
+                .says("99 of 100 take at most this long.")
+                .line(own_most("kind", "reconcile_seconds"), "{{kind}}"),
+            panel("Time in the queue", "s")
+                .says("From an event to its reconcile: 99 of 100 wait at most this long.")
+                .line(own_most("kind", "queue_seconds"), "{{kind}}"),
+            panel("Objects that fail", "short")
+                .says(
+                    "Objects whose last reconcile failed. `kubectl get millrace \
+                     --all-namespaces` shows which are not ready.",
+                )
+                .line("max(millrace_operator_objects_failing)".into(), "objects"),
+            panel("Writes", "cps")
+                .says("Objects written. A converged operator writes nothing.")
+                .line(own_rate("kind", "writes_total"), "{{kind}}"),
+            panel("Leader", "short")
+                .says("1 for the replica that acts.")
+                .line("max by (pod) (millrace_operator_leader)".into(), "{{pod}}"),
+            panel("Memory", "bytes")
+                .says("Resident memory.")
+                .line("max by (pod) (millrace_operator_resident_memory_bytes)".into(), "{{pod}}"),
+        ],
+    }
+}
+
+fn records(title: &'static str, metric: &str, of: Of) -> Panel {
+    panel(title, "cps")
+        .says("By signal.")
+        .line(rate("pool, signal", metric, of), "{{pool}} {{signal}}")
+}
+
+fn refused(of: Of) -> Panel {
+    panel("Refused", "cps")
+        .says("Records that clients were told to send again, or to mend.")
+        .line(rate_or_zero("millrace_records_refused_total", of), "{{pool}}")
+}
+
+fn memory(of: Of) -> Panel {
+    panel("Memory", "bytes")
+        .says("Resident memory of the largest pod; the byte budget for records, and what is used.")
+        .line(fold("max", "pool", "process_resident_memory_bytes", of), "{{pool}} resident")
+        .line(fold("max", "pool", "millrace_bytes_in_flight", of), "{{pool}} in flight")
+        .line(fold("max", "pool", "millrace_budget_bytes", of), "{{pool}} budget")
+}
+
+fn processor(of: Of) -> Panel {
+    panel("Processor time", "short")
+        .says("Cores used by all pods of a pool.")
+        .line(rate("pool", "process_cpu_seconds_total", of), "{{pool}}")
+}
