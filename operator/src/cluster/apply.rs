@@ -191,6 +191,8 @@ pub struct Children<'a> {
     regarding: ObjectReference,
     /// Children are compared, not written.
     look_only: bool,
+    /// What was read and found as wanted.
+    compared: Mutex<Vec<Key>>,
     /// What was written, for one event at the end.
     written: Mutex<Vec<String>>,
 }
@@ -209,6 +211,7 @@ impl<'a> Children<'a> {
             regarding: owner.object_ref(&()),
             // Deletion isn't paused.
             look_only: is_paused(owner) && owner.meta().deletion_timestamp.is_none(),
+            compared: Mutex::default(),
             written: Mutex::default(),
         })
     }
@@ -222,6 +225,7 @@ impl<'a> Children<'a> {
             owner: self.owner.clone(),
             regarding: self.regarding.clone(),
             look_only: true,
+            compared: Mutex::default(),
             written: Mutex::default(),
         }
     }
@@ -385,6 +389,9 @@ impl<'a> Children<'a> {
             _ => self.write(&api, &kind, &name, &wanted_json).await?,
         };
         self.context.seen.verify(key, &hash, Mark::of(&object), figures(&object), now);
+        if change == Change::None {
+            self.compared.lock().unwrap_or_else(PoisonError::into_inner).push(key);
+        }
         self.tell(&kind, &name, &change).await;
         Ok(Ensured { object, change })
     }
@@ -492,10 +499,12 @@ impl<'a> Children<'a> {
         self.context.seen.count::<K, C>(&self.namespace, &self.owner.name) > wanted
     }
 
-    /// Whether a watch reported our child of kind `C` called `name`: then it has reported our other
-    /// children too, or will soon.
-    pub fn is_known<C: Applicable>(&self, name: &str) -> bool {
-        self.context.seen.is_known(&Key::new::<C>(&self.namespace, name))
+    /// Whether our child of kind `C` called `name` was read and found as wanted: no watch has
+    /// reported it yet, or it is time to look beyond the watches. Leftovers are then to be listed
+    /// too: one whose event was lost goes as soon as an edit would.
+    pub fn has_compared<C: Applicable>(&self, name: &str) -> bool {
+        let key = Key::new::<C>(&self.namespace, name);
+        self.compared.lock().unwrap_or_else(PoisonError::into_inner).contains(&key)
     }
 
     /// Publishes one event about everything that was created, updated and deleted.

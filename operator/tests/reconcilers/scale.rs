@@ -1,7 +1,11 @@
 //! What `/scale` of a pool shows, and who else may size it: against an API server in memory.
 
+use std::sync::Arc;
+
 use millrace_operator::controllers::edge::EdgePools;
 use millrace_operator::controllers::gateway::GatewayPools;
+use millrace_operator::error::Category;
+use millrace_operator::reconcile::controller;
 use serde_json::{Value, json};
 
 use crate::support::world::World;
@@ -74,6 +78,25 @@ async fn a_fresh_edge_pool_has_a_number_for_scale() {
     world.server.take_writes();
     edge(&world, 3).await;
     assert_eq!(world.server.take_writes(), []);
+}
+
+/// Scenario: the spec changes after it was read and before the number is written. Guarantee: the
+/// newer spec gets neither that number nor a status of the older one; the next reconcile writes
+/// both.
+#[tokio::test]
+async fn a_number_is_not_written_onto_a_newer_spec() {
+    let world = World::new();
+    world.server.put(EDGE_POOL, edge_pool(&json!({})));
+    let read = serde_json::from_value(world.server.get(EDGE_POOL).unwrap()).unwrap();
+    let budget = json!({"enabled": false});
+    world.server.edit(EDGE_POOL, |pool| pool["spec"]["disruptionBudget"] = budget);
+    let stale = controller::reconcile::<EdgePools>(Arc::new(read), world.context.clone()).await;
+    assert_eq!(stale.unwrap_err().category, Category::Conflict);
+    let pool = world.server.get(EDGE_POOL).unwrap();
+    assert_eq!((&pool["spec"]["replicas"], &pool["status"]), (&Value::Null, &Value::Null));
+    edge(&world, 2).await;
+    assert_eq!(replicas(&world, EDGE_POOL), 2);
+    assert!(world.is_ready(EDGE_POOL));
 }
 
 /// Scenario: an autoscaler asks the pool for another number, through `/scale`. Guarantee: the pods

@@ -136,7 +136,7 @@ impl Instance {
     }
 
     /// One change of a watch gets lost although the watch goes on. No API server does that; of a
-    /// child, the look at everything every few minutes must find it all the same.
+    /// child, the full comparison must find it all the same once nothing counts as verified.
     pub(crate) fn lose(&mut self, watch: usize) {
         self.fetch(watch);
         self.watches[watch].waiting.pop_front();

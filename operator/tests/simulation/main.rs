@@ -37,13 +37,24 @@ const EDGES: usize = 50;
 /// And in one that is broken on purpose.
 const EDGES_BROKEN: usize = 4;
 
-/// How many seeds, or which one.
-fn seeds(default: u64) -> std::ops::Range<u64> {
+/// Seeds that found faults, walked as well by default.
+const FOUND: [(&str, u64); 2] = [
+    // A child whose deletion no watch told of.
+    ("edgepools", 193),
+    // A spec changed while the number for autoscalers was written.
+    ("telemetrypipelines", 49),
+];
+
+/// Which seeds: one, the first so many, or by default the first and those that found faults.
+fn seeds(kind: &str, default: u64) -> Vec<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match (number("MILLRACE_SEED"), number("MILLRACE_SEEDS")) {
-        (Some(seed), _) => seed..seed + 1,
-        (None, Some(seeds)) => 0..seeds,
-        (None, None) => 0..default,
+        (Some(seed), _) => vec![seed],
+        (None, Some(seeds)) => (0..seeds).collect(),
+        (None, None) => {
+            let found = FOUND.iter().filter(|(of, _)| *of == kind).map(|(_, seed)| *seed);
+            (0..default).chain(found).collect()
+        }
     }
 }
 
@@ -59,7 +70,7 @@ fn walk_all(kind: &'static str, default: u64) {
 fn walk_here(kind: &str, default: u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut sum = Score::default();
-    for seed in seeds(default) {
+    for seed in seeds(kind, default) {
         // Everything of a walk ends with it, tasks of clients too.
         let outcome = runtime.block_on(walk::walk(kind, seed, EDGES, Broken::Nothing));
         match outcome {
@@ -80,7 +91,7 @@ fn walk_here(kind: &str, default: u64) {
 /// Scenario: walks over edge pools. Guarantee: those of this file.
 #[test]
 fn edgepools_end_as_in_a_quiet_world() {
-    walk_all("edgepools", 24);
+    walk_all("edgepools", 23);
 }
 
 /// Scenario: walks over gateway pools and the schema they wait for. Guarantee: those of this file.
@@ -105,7 +116,7 @@ fn telemetryschemas_end_as_in_a_quiet_world() {
 /// this file.
 #[test]
 fn telemetrypipelines_end_as_in_a_quiet_world() {
-    walk_all("telemetrypipelines", 4);
+    walk_all("telemetrypipelines", 3);
 }
 
 /// What a walk of a simulation that is broken on purpose is found to be.

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use millrace_operator::cache::children::VERIFIED_FOR;
 use serde_json::{Value, json};
 
 use crate::apiserver::{ApiServer, Verdict};
 use crate::cluster::{Pods, object, run_workloads, walked};
-use crate::instance::{Instance, OURS, own_path};
+use crate::instance::{self, Instance, NAMESPACE, OURS, own_path};
 use crate::outside::Beyond;
 
 /// Looks that bring any of the objects here about.
@@ -16,6 +17,7 @@ const LOOKS: usize = 8;
 
 struct Settled {
     server: ApiServer,
+    beyond: Beyond,
     operator: Instance,
 }
 
@@ -24,7 +26,7 @@ impl Settled {
         let (server, beyond) = (ApiServer::default(), Beyond::new());
         server.put(&walked(kind), object(kind, spec));
         let operator = Instance::start(&server, &beyond);
-        let mut settled = Self { server, operator };
+        let mut settled = Self { server, beyond, operator };
         for _ in 0..LOOKS {
             settled.operator.all_due();
             settled.look().await;
@@ -48,6 +50,23 @@ impl Settled {
     fn children(&self) -> Vec<String> {
         let owned = |it: &Value| !it["metadata"]["ownerReferences"].is_null();
         self.server.select(|_| true).into_iter().filter(|it| owned(&it.1)).map(|it| it.0).collect()
+    }
+
+    /// Adds another child to the object of `kind`, of which no watch tells.
+    fn leave_over(&mut self, kind: &str, (group, plural): (&str, &str)) -> String {
+        let owner = self.server.get(&walked(kind)).unwrap()["metadata"]["uid"].clone();
+        let is_its = |it: &Value| it["metadata"]["ownerReferences"][0]["uid"] == owner;
+        let children = self.server.select(|_| true).into_iter();
+        let children: Vec<_> = children.filter(|it| is_its(&it.1)).collect();
+        let same = children.iter().find(|it| instance::plural(&it.0) == plural);
+        let mut left = same.map_or_else(|| json!({}), |it| it.1.clone());
+        let metadata = &same.or(children.first()).unwrap().1["metadata"];
+        left["metadata"] = json!({"labels": metadata["labels"],
+            "ownerReferences": metadata["ownerReferences"]});
+        let path = format!("/{group}/namespaces/{NAMESPACE}/{plural}/left-over");
+        self.server.put(&path, left);
+        (0..self.operator.watch_count()).for_each(|watch| self.operator.lose(watch));
+        path
     }
 }
 
@@ -78,10 +97,11 @@ async fn reads(kind: &str, spec: Value) -> usize {
 
 /// Reads of its first reconcile by an operator that has just started, and knows nothing.
 async fn first_reads(kind: &str, spec: Value) -> usize {
-    let Settled { server, operator } = Settled::of(kind, spec).await;
+    let Settled { server, operator, .. } = Settled::of(kind, spec).await;
     drop(operator);
-    let operator = Instance::start(&server, &Beyond::new());
-    let mut started = Settled { server, operator };
+    let beyond = Beyond::new();
+    let operator = Instance::start(&server, &beyond);
+    let mut started = Settled { server, beyond, operator };
     started.operator.catch_up();
     reads_of(started, kind).await
 }
@@ -209,6 +229,46 @@ fn a_child_that_went_unseen_is_found_by_the_next_list() {
             assert!(settled.operator.dirty.contains(&pool), "{child} was not missed");
             settled.look().await;
             assert!(settled.server.get(&child).is_some(), "{child} is gone");
+        }
+    });
+}
+
+/// Scenario: each kind of child that an owner may leave over is there once too often, and the watch
+/// lost that event. Guarantee: a reconcile removes it once nothing counts as verified any more.
+#[test]
+fn a_leftover_of_which_no_watch_told_goes_in_time() {
+    const POLICIES: (&str, &str) = ("apis/networking.k8s.io/v1", "networkpolicies");
+    const BUDGETS: (&str, &str) = ("apis/policy/v1", "poddisruptionbudgets");
+    const CONFIGS: (&str, &str) = ("api/v1", "configmaps");
+    const EDGES: (&str, &str) = ("apis/millrace.dev/v1alpha1", "edgepools");
+    const TOPICS: (&str, &str) = ("apis/millrace.dev/v1alpha1", "telemetrytopics");
+    const SETS: (&str, &str) = ("apis/apps/v1", "daemonsets");
+    const DEPLOYMENTS: (&str, &str) = ("apis/apps/v1", "deployments");
+    with_room(|| async {
+        let without = |mut spec: Value| {
+            spec["disruptionBudget"] = json!({"enabled": false});
+            spec["networkPolicy"] = json!({"enabled": false});
+            spec
+        };
+        let kinds = [
+            ("edgepools", without(edge()), &[POLICIES, BUDGETS, CONFIGS, SETS][..]),
+            ("edgepools", without(on_nodes()), &[POLICIES, BUDGETS, CONFIGS, DEPLOYMENTS]),
+            ("gatewaypools", without(gateway()), &[POLICIES, BUDGETS, CONFIGS]),
+            ("telemetrypipelines", pipeline(), &[TOPICS, EDGES]),
+        ];
+        for (kind, spec, leftovers) in kinds {
+            let mut settled = Settled::of(kind, spec).await;
+            for leftover in leftovers {
+                let left = settled.leave_over(kind, *leftover);
+                settled.operator.reconcile(&walked(kind)).await.unwrap();
+                assert_eq!(settled.server.take_writes(), [], "{left} was told of");
+                settled.beyond.pass(VERIFIED_FOR.as_secs());
+                settled.operator.list_own();
+                settled.operator.reconcile(&walked(kind)).await.unwrap();
+                assert!(settled.server.get(&left).is_none(), "{left} is left over");
+                settled.operator.list_own();
+                settled.server.take_writes();
+            }
         }
     });
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use futures::future::join;
+use millrace_operator::cache::children::VERIFIED_FOR;
 use serde_json::{Value, json};
 
 use crate::apiserver::{ApiServer, Judge, Verdict};
@@ -13,12 +14,12 @@ use crate::outside::{Beyond, Broken};
 use crate::rng::Rng;
 use crate::truth;
 
-/// Rounds in which a world without trouble must come to rest; each lets a minute pass, so that
-/// everything that was verified is looked at again.
+/// Rounds in which a world without trouble must come to rest.
 const ROUNDS_MAX: usize = 40;
-const ROUND_SECONDS: i64 = 61;
-/// Rounds before rest is asked for: longer than anything stays verified.
+/// Rounds before rest is asked for.
 const ROUNDS_MIN: usize = 6;
+/// A round's time: after those, nothing counts as verified that was before.
+const ROUND_SECONDS: i64 = VERIFIED_FOR.as_secs() / ROUNDS_MIN as i64 + 1;
 
 /// A cluster, its operators, and the world outside.
 struct World {

@@ -12,7 +12,7 @@ use millrace_rollout::{Moving, Observation, Verdict, judge};
 use super::build::{Prepared, Workload};
 use super::change::{self, Asked};
 use super::gate::{self, Gate, Kept};
-use crate::cluster::{ApplyError, Change, Children};
+use crate::cluster::{Applicable, ApplyError, Change, Children};
 use crate::context::Context;
 use crate::error::StepError;
 use crate::pool::names::PoolNames;
@@ -117,8 +117,8 @@ struct Wanted {
 }
 
 /// Deletes objects of an earlier spec once watches show them; that event also triggers the
-/// reconcile. If watches have not yet reported even what is in use, it lists them instead, which
-/// costs the API server a pass over the namespace. Old configurations stay until no pod can need
+/// reconcile. When the configuration in use was read in full, they are listed instead, which costs
+/// the API server a pass over the namespace. Old configurations stay until no pod can need
 /// one. When a change ends they are listed too: it leaves one behind, and no further event will
 /// come.
 async fn prune(
@@ -128,29 +128,33 @@ async fn prune(
     complete: bool,
     ended: bool,
 ) -> Result<(), ApplyError> {
-    let blind = complete && !children.is_known::<ConfigMap>(&wanted.config_map);
-    let labels = names.selector_text();
-    let keep: &[&str] = &[&names.base];
-    let kept = |stays: bool| if stays { keep } else { &[] };
     let Wanted { deployment, budget, policy, .. } = *wanted;
-    if blind || children.has_more_than::<EdgePool, PodDisruptionBudget>(usize::from(budget)) {
-        children.prune::<PodDisruptionBudget>(&labels, kept(budget)).await?;
-    }
-    if blind || children.has_more_than::<EdgePool, NetworkPolicy>(usize::from(policy)) {
-        children.prune::<NetworkPolicy>(&labels, kept(policy)).await?;
-    }
+    let blind = children.has_compared::<ConfigMap>(&wanted.config_map);
+    absent::<PodDisruptionBudget>(children, names, budget, blind).await?;
+    absent::<NetworkPolicy>(children, names, policy, blind).await?;
     if !complete {
         // Only once the new pods are up: clients must always find some.
         return Ok(());
     }
-    if blind || children.has_more_than::<EdgePool, Deployment>(usize::from(deployment)) {
-        children.prune::<Deployment>(&labels, kept(deployment)).await?;
-    }
-    if blind || children.has_more_than::<EdgePool, DaemonSet>(usize::from(!deployment)) {
-        children.prune::<DaemonSet>(&labels, kept(!deployment)).await?;
-    }
+    absent::<Deployment>(children, names, deployment, blind).await?;
+    absent::<DaemonSet>(children, names, !deployment, blind).await?;
     if blind || ended || children.has_more_than::<EdgePool, ConfigMap>(1) {
-        children.prune::<ConfigMap>(&labels, &[&wanted.config_map]).await?;
+        children.prune::<ConfigMap>(&names.selector_text(), &[&wanted.config_map]).await?;
+    }
+    Ok(())
+}
+
+/// Deletes the pool's objects of kind `C` if there may be some, except the one that `stays`.
+async fn absent<C: Applicable>(
+    children: &Children<'_>,
+    names: &PoolNames,
+    stays: bool,
+    blind: bool,
+) -> Result<(), ApplyError> {
+    let keep: &[&str] = if stays { &[&names.base] } else { &[] };
+    // All have the same name: where one stays, no other is left over.
+    if (blind && !stays) || children.has_more_than::<EdgePool, C>(keep.len()) {
+        children.prune::<C>(&names.selector_text(), keep).await?;
     }
     Ok(())
 }

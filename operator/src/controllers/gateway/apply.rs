@@ -64,7 +64,8 @@ async fn write(
     let children =
         Children::of(context, pool).ok_or_else(|| ApplyError::not_stored("GatewayPool"))?;
     let mut kept_configs = rollout::config_maps(&stateful_set);
-    kept_configs.insert(config_map.name_any());
+    let config_name = config_map.name_any();
+    kept_configs.insert(config_name.clone());
     let (keeps_budget, keeps_policy) = (budget.is_some(), policy.is_some());
     let mut changes = vec![
         children.keep(account).await?,
@@ -94,7 +95,7 @@ async fn write(
         configs: complete.then(|| kept_configs.iter().map(String::as_str).collect()),
         budget: keeps_budget,
         policy: keeps_policy,
-        settled: change == Change::None,
+        settled: change == Change::None && !children.has_compared::<ConfigMap>(&config_name),
     };
     prune(&children, pool, names, kept).await?;
     children.finish().await;
@@ -121,12 +122,13 @@ struct Kept<'a> {
     budget: bool,
     /// The network policy.
     policy: bool,
-    /// The StatefulSet did not differ.
+    /// The StatefulSet did not differ, and the configuration in use was not read in full.
     settled: bool,
 }
 
 /// Deletes objects of an earlier spec. Skipped for a pool that was settled at this generation,
-/// whose StatefulSet is unchanged, and for which watches show no leftovers.
+/// whose StatefulSet is unchanged, and for which watches show no leftovers, unless it is time to
+/// look beyond the watches.
 async fn prune(
     children: &Children<'_>,
     pool: &GatewayPool,

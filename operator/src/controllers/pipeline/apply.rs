@@ -157,7 +157,8 @@ fn tables_are_there(schema: &TelemetrySchema) -> bool {
 
 /// Deletes the topic objects of signals that were removed (the topics in Kafka stay), or edge pools
 /// that were removed (their pods hand over what they have). Skipped for a pipeline that was ready
-/// at this generation and for which watches show no leftovers.
+/// at this generation, whose schema was not read in full, and for which watches show no
+/// leftovers.
 async fn prune<K: Applicable>(
     children: &Children<'_>,
     pipeline: &TelemetryPipeline,
@@ -167,7 +168,8 @@ async fn prune<K: Applicable>(
     let generation = pipeline.metadata.generation.unwrap_or(0);
     let conditions = pipeline.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let surplus = children.has_more_than::<TelemetryPipeline, K>(names.len());
-    if is_true(conditions, ConditionType::Ready, generation) && !surplus {
+    let blind = children.has_compared::<TelemetrySchema>(&pipeline.name_any());
+    if is_true(conditions, ConditionType::Ready, generation) && !surplus && !blind {
         return Ok(());
     }
     let keep: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -359,6 +359,12 @@ impl State {
         if !body["metadata"]["uid"].is_null() && !self.objects.contains_key(path) {
             return Err(409);
         }
+        // Nor does one that names a version change another.
+        let named = &body["metadata"]["resourceVersion"];
+        let newest = self.objects.get(path).map(|it| &it.value["metadata"]["resourceVersion"]);
+        if !named.is_null() && newest.is_some_and(|newest| newest != named) {
+            return Err(409);
+        }
         let (old, mut applied) = match self.objects.remove(path) {
             Some(stored) => (Some(stored.value), stored.applied),
             None => (None, BTreeMap::new()),
