@@ -312,7 +312,7 @@ impl World {
     /// As many seconds in which nothing happens that all is in place, and what was there before
     /// isn't counted.
     fn settle(&mut self) {
-        self.run(400);
+        self.run(300);
         assert_eq!(self.alone_since, BTreeMap::new(), "each target is scraped");
         self.longest_alone = 0;
     }
@@ -338,17 +338,18 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     /// Scenario: pods die, join, leave and restart; documents come up to 30 s late, reports up to
-    /// 14 s; operators end between any two writes and know nothing afterwards. Guarantee: no target
+    /// 9 s, so that a living pod is heard every 19 s (with a report missed in a restart) and never
+    /// taken for dead; operators end between any two writes and know nothing afterwards. Guarantee: no target
     /// is ever scraped by two pods; when all is quiet, each is scraped and no other is.
     #[test]
     fn no_target_is_ever_scraped_twice(
         seed in any::<u64>(), pods in 1..6u32, targets in 0..40u32,
         events in prop::collection::vec((0..40i64, event()), 0..40),
     ) {
-        let delays = Delays { propagation_seconds: 30, report_seconds: 14, step_seconds: 5 };
+        let delays = Delays { propagation_seconds: 30, report_seconds: 9, step_seconds: 5 };
         let late = Late { delays, always: false };
         let mut world = World::new(seed, pods, targets, late);
         for (wait, event) in events {
