@@ -1,12 +1,17 @@
-//! `xtask sim`: the sizing rule against models of others, in a simulator. Prints the tables, and
-//! writes them and the plots into docs/. Judges nothing: tests do (operator/autoscale/sim/tests).
+//! `xtask sim`: the sizing rule, and the sharing of targets, against models of others, in
+//! simulators. Prints the tables, and writes them and the plots into docs/. Judges nothing: tests
+//! do (operator/autoscale/sim/tests, operator/shares/sim/tests).
 
 use anyhow::Result;
 
 use crate::shell;
 
-/// Plays every rule on every trace; about a minute on two cores once it is built.
+/// Plays every rule on every trace, about a minute on two cores once it is built, and all sharing
+/// rules on all changes of a pool, about a minute too.
 pub(crate) fn run() -> Result<()> {
-    let play = ["run", "--quiet", "--release", "--locked", "-p", "millrace-sim", "--", "docs"];
-    shell::run("cargo", &play)
+    for simulator in ["millrace-sim", "millrace-shares-sim"] {
+        let play = ["run", "--quiet", "--release", "--locked", "-p", simulator, "--", "docs"];
+        shell::run("cargo", &play)?;
+    }
+    Ok(())
 }

@@ -12,6 +12,7 @@ const LAYERS: &[&[&str]] = &[
         "millrace-crds",
         "millrace-autoscale",
         "millrace-rollout",
+        "millrace-shares",
         "millrace-ledger",
         "millrace-wire",
         "millrace-schema",
@@ -27,6 +28,7 @@ const LAYERS: &[&[&str]] = &[
         "millrace-buffer",
         "millrace-librdkafka-clock",
         "millrace-sim",
+        "millrace-shares-sim",
     ],
     &["millrace-receivers", "millrace-exporters", "millrace-pods", "millrace-loadgen"],
     &["millrace-dead-letters"],
@@ -65,6 +67,7 @@ const PRODUCT_LAYERS: usize = 5;
 const PURE: &[&str] = &[
     "millrace-autoscale",
     "millrace-rollout",
+    "millrace-shares",
     "millrace-ledger",
     "millrace-wire",
     "millrace-schema",
