@@ -103,7 +103,7 @@ impl<T> Turns<T> {
     }
 
     /// What is to be read now. [`Self::spent`] tells what it took, before anything else is queued.
-    pub fn next(&mut self) -> Option<T> {
+    pub fn pop(&mut self) -> Option<T> {
         let (begins, number, namespace) = self.order.pop_first()?;
         let share = self.shares.get_mut(&namespace)?;
         let next = share.waiting.pop_front();
@@ -115,7 +115,7 @@ impl<T> Turns<T> {
         next
     }
 
-    /// The turn that [`Self::next`] gave took these bytes. Without a call it took none.
+    /// The turn that [`Self::pop`] gave took these bytes. Without a call it took none.
     pub fn spent(&mut self, bytes: u64) {
         let Some(namespace) = self.last.take() else { return };
         let Some(share) = self.shares.get_mut(&namespace) else { return };

@@ -11,7 +11,8 @@ use proptest::prelude::*;
 const TURN: u64 = 1000;
 
 fn turns(weights: &[(String, u8)]) -> Turns<usize> {
-    let weights = weights.iter().map(|(name, weight)| (name.clone(), Weight::new(*weight).unwrap()));
+    let weights =
+        weights.iter().map(|(name, weight)| (name.clone(), Weight::new(*weight).unwrap()));
     Turns::new(weights.collect())
 }
 
@@ -45,7 +46,7 @@ proptest! {
         }
         let (mut bytes, mut served) = (vec![0_u64; weights.len()], vec![0_u64; files.len()]);
         for length in lengths {
-            let file = turns.next().unwrap();
+            let file = turns.pop().unwrap();
             turns.spent(length);
             bytes[files[file]] += length;
             served[file] += 1;
@@ -83,7 +84,7 @@ proptest! {
                 turns.push(&name(0), 0);
                 waits = Some(HashMap::new());
             }
-            let next = turns.next().unwrap();
+            let next = turns.pop().unwrap();
             if next == 0 {
                 // A line is short beside a turn.
                 turns.spent(0);
@@ -109,7 +110,7 @@ proptest! {
         let mut turns = turns(&[(name(3), 7)]);
         let (mut queued, mut came) = (Vec::new(), Vec::new());
         let mut take = |turns: &mut Turns<usize>, length| {
-            let next = turns.next();
+            let next = turns.pop();
             came.extend(next);
             if length > 0 {
                 turns.spent(length);
