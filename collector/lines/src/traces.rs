@@ -61,13 +61,16 @@ fn is_of_python(line: &[u8], last: &[u8], record: &[u8]) -> bool {
 }
 
 fn is_of_go(line: &[u8], last: &[u8]) -> bool {
-    let begins_block = begins_with_any(line, &[b"goroutine ", b"runtime stack:"]);
+    // `goroutine 1 [running]:`
+    let is_head = |line: &[u8]| {
+        line == b"runtime stack:" || line.starts_with(b"goroutine ") && line.ends_with(b"]:")
+    };
     // `main.main()`: behind a goroutine's head, or the place of the call before.
     let is_call = !line.starts_with(b"(")
         && line.ends_with(b")")
         && line.split(|byte| *byte == b'(').next().is_some_and(|name| !name.contains(&b' '));
-    let is_behind_frame = begins_with_any(last, &[b"\t", b"goroutine ", b"runtime stack:", b"..."]);
-    last.is_empty() && begins_block
+    let is_behind_frame = is_head(last) || begins_with_any(last, &[b"\t", b"..."]);
+    last.is_empty() && is_head(line)
         || begins_with_any(last, &[b"panic: ", b"fatal error: "]) && line.starts_with(b"[signal ")
         || is_behind_frame && (is_call || begins_with_any(line, &[b"created by ", b"..."]))
 }
