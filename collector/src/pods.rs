@@ -23,12 +23,15 @@ pub(crate) fn watch(
     logs: &LogSources,
     telemetry: &Telemetry,
 ) -> Result<Option<Arc<dyn Pods>>, RunError> {
-    let Some(ContainersReceiver { watch_pods: true, labels, annotations, .. }) = &logs.containers
-    else {
+    let Some(containers @ ContainersReceiver { watch_pods: true, .. }) = &logs.containers else {
         return Ok(None);
     };
-    let rules =
-        Rules { node: variable(NODE)?, labels: labels.clone(), annotations: annotations.clone() };
+    let rules = Rules {
+        node: variable(NODE)?,
+        labels: containers.labels.clone(),
+        annotations: containers.annotations.clone(),
+        follow_annotations: containers.follow_annotations,
+    };
     let endpoint = Endpoint {
         url: url(&variable(HOST)?, &variable(PORT)?),
         token_file: format!("{ACCOUNT}/token").into(),

@@ -3,6 +3,7 @@
 //! Pure: a document and its lines go in, a [`Checked`] one or all problems come out.
 
 mod prometheus;
+mod weights;
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -346,9 +347,12 @@ impl Judge<'_> {
                 watch_pods,
                 labels,
                 annotations,
+                follow_annotations: _,
+                weights: _,
                 parse,
                 max_line_bytes,
             } = containers;
+            self.weights(containers);
             self.pod_names("receivers.containers.labels", labels);
             self.pod_names("receivers.containers.annotations", annotations);
             if !watch_pods && !annotations.is_empty() {

@@ -25,10 +25,25 @@ section! {
         pub labels: Vec<String> = names(&["*"]),
         /// Annotations of pods that become attributes, likewise.
         pub annotations: Vec<String> = Vec::new(),
+        /// Whether pods' annotations (`millrace.dev/logs`, `-parser`, `-multiline`) say how their
+        /// logs are read. They are known where pods are watched.
+        pub follow_annotations: bool = true,
+        /// Shares of namespaces where more is written than can be sent; 1 for all others.
+        pub weights: Vec<NamespaceWeight> = Vec::new(),
         /// What of a line becomes fields of its record.
         pub parse: Parse = Parse::default(),
         /// The longest line; what is beyond is cut, marked and counted.
         pub max_line_bytes: ByteSize = ByteSize::kib(256),
+    }
+}
+
+section! {
+    /// A namespace's share.
+    pub struct NamespaceWeight {
+        /// Its name.
+        pub namespace: String = String::new(),
+        /// Its share beside others', which have 1.
+        pub weight: u8 = 1,
     }
 }
 

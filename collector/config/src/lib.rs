@@ -29,8 +29,8 @@ mod units;
 pub use check::{Checked, LogSources, Mode, Sources};
 pub use clickhouse::{AcknowledgeInsert, Attributes, Batch, ClickHouseExporter, Credentials};
 pub use files::{
-    ContainersReceiver, Encoding, FilesReceiver, KernelReceiver, Multiline, Parse, ParseFormat,
-    Positions, StartAt, TimeFormat, Timestamp,
+    ContainersReceiver, Encoding, FilesReceiver, KernelReceiver, Multiline, NamespaceWeight, Parse,
+    ParseFormat, Positions, StartAt, TimeFormat, Timestamp,
 };
 pub use kafka::{
     Acknowledge, Compression, Delivery, DiskBuffer, GroupProtocol, KafkaConnection, KafkaExporter,

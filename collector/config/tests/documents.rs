@@ -251,6 +251,8 @@ fn files_make_an_edge_whose_positions_mean_that_lines_are_safe() {
         ("containers: {parse: {format: JSON}}", "containers"),
         ("files: [{include: [/a], parse: {format: Regex, pattern: '(?P<a>b)'}}]", "files"),
         ("containers: {parse: {format: Logfmt, timestamp: {fields: [ts]}}}", "containers"),
+        ("containers: {followAnnotations: false}", "containers"),
+        ("containers: {weights: [{namespace: a, weight: 100}, {namespace: b}]}", "containers"),
     ] {
         let checked = Config::load(&edge(receivers, "")).unwrap();
         let Mode::Edge { sources, .. } = checked.mode else { panic!("not an edge") };
@@ -301,6 +303,36 @@ fn files_make_an_edge_whose_positions_mean_that_lines_are_safe() {
         ),
         ("containers: {parse: {format: XML}}", "", "unknown variant `XML`"),
         ("containers: {annotations: [a]}", "", "receivers.containers.annotations: the API server"),
+        (
+            "containers: {weights: [{namespace: a, weight: 0}]}",
+            "",
+            "receivers.containers.weights[0].weight: 0 is out of range: write 1 to 100",
+        ),
+        (
+            "containers: {weights: [{namespace: a, weight: 101}]}",
+            "",
+            "receivers.containers.weights[0].weight: 101 is out of range: write 1 to 100",
+        ),
+        (
+            "containers: {weights: [{weight: 3}]}",
+            "",
+            "receivers.containers.weights[0].namespace: no namespace is named",
+        ),
+        (
+            "containers: {weights: [{namespace: a}, {namespace: a, weight: 2}]}",
+            "",
+            "receivers.containers.weights[1].namespace: `a` is also in weights[0]",
+        ),
+        (
+            "containers: {namespaces: [b], weights: [{namespace: a}]}",
+            "",
+            "receivers.containers.weights[0].namespace: the pods of `a` aren't read",
+        ),
+        (
+            "containers: {excludeNamespaces: [a], weights: [{namespace: a}]}",
+            "",
+            "receivers.containers.weights[0].namespace: the pods of `a` aren't read",
+        ),
         ("containers: {labels: ['a*b']}", "", "receivers.containers.labels: a name is whole"),
     ] {
         let said_all = problems(&edge(receivers, exporter)).join("\n");

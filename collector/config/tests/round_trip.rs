@@ -6,10 +6,10 @@ use millrace_config::{
     ClickHouseExporter, ClientTls, Compression, Config, ContainersReceiver, Credentials, Delivery,
     DiskBuffer, Encoding, EnvName, Exporters, FilesReceiver, GroupId, GroupProtocol, GrpcListener,
     HttpEndpoint, HttpListener, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver,
-    KernelReceiver, Memory, Multiline, OtlpLimits, OtlpReceiver, Parse, ParseFormat, PartitionBy,
-    Positions, PrometheusReceiver, Receivers, Sasl, SaslMechanism, ScrapeJob, ScrapeLimits,
-    SecretFile, ServerTls, Shutdown, StartAt, TargetAddress, TimeFormat, Timestamp, TopicName,
-    Topics,
+    KernelReceiver, Memory, Multiline, NamespaceWeight, OtlpLimits, OtlpReceiver, Parse,
+    ParseFormat, PartitionBy, Positions, PrometheusReceiver, Receivers, Sasl, SaslMechanism,
+    ScrapeJob, ScrapeLimits, SecretFile, ServerTls, Shutdown, StartAt, TargetAddress, TimeFormat,
+    Timestamp, TopicName, Topics,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -212,8 +212,11 @@ fn start_at() -> impl Strategy<Value = StartAt> {
 fn containers() -> impl Strategy<Value = ContainersReceiver> {
     let names = || proptest::collection::vec("[ -~]{0,20}", 0..3);
     let named = (any::<bool>(), names(), names(), names(), names());
-    ("/[ -~]{0,30}", start_at(), named, parse(), size()).prop_map(
-        |(directory, start_at, named, parse, max_line_bytes)| ContainersReceiver {
+    let weight = ("[ -~]{0,20}", any::<u8>())
+        .prop_map(|(namespace, weight)| NamespaceWeight { namespace, weight });
+    let weights = (any::<bool>(), proptest::collection::vec(weight, 0..3));
+    ("/[ -~]{0,30}", start_at(), named, weights, parse(), size()).prop_map(
+        |(directory, start_at, named, weights, parse, max_line_bytes)| ContainersReceiver {
             directory: directory.into(),
             start_at,
             watch_pods: named.0,
@@ -221,6 +224,8 @@ fn containers() -> impl Strategy<Value = ContainersReceiver> {
             exclude_namespaces: named.2,
             labels: named.3,
             annotations: named.4,
+            follow_annotations: weights.0,
+            weights: weights.1,
             parse,
             max_line_bytes,
         },

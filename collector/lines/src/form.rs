@@ -4,6 +4,7 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use crate::encoding::Encoding;
 use crate::parse::{FIELDS_MAX, Parse};
+use crate::traces::Traces;
 
 /// The longest record that can be set: 2 MiB, twice what brokers take in a message. Three of them
 /// (both streams and the last line), each replaced by U+FFFD and written twice (as body and
@@ -21,6 +22,10 @@ pub const LINE_OVERHEAD_BYTES: usize = 256;
 /// A compiled pattern's memory: 1 MiB, a tenth of the library's limit. Patterns of log lines take
 /// some KiB.
 pub(crate) const PATTERN_BYTES_MAX: usize = 1024 * 1024;
+
+/// The same of a pattern that isn't the settings': 128 KiB, and as much for each of its tables while
+/// it is used. `^\d{4}-\d{2}-\d{2}` takes some 20 KiB.
+pub const FOREIGN_PATTERN_BYTES_MAX: usize = 128 * 1024;
 
 /// How a file's bytes become records.
 #[derive(Clone, Debug)]
@@ -59,6 +64,8 @@ pub enum Multiline {
     Start(Regex),
     /// A line that begins with a space or tab, or is empty, belongs to the record before it.
     Indented,
+    /// Likewise, and so do the other lines of a runtime's stack traces.
+    Traces(Traces),
 }
 
 /// A pattern that can't be used.
@@ -82,12 +89,24 @@ impl Multiline {
         Ok(Self::Start(builder.size_limit(PATTERN_BYTES_MAX).build()?))
     }
 
-    /// Whether a line begins a record.
+    /// As [`Self::start`] for a pattern that somebody else than the collector's owner wrote, of whom
+    /// there may be many.
+    ///
+    /// # Errors
+    /// It is malformed, or takes more memory than [`FOREIGN_PATTERN_BYTES_MAX`] when compiled.
+    pub fn foreign_start(pattern: &str) -> Result<Self, PatternError> {
+        let mut builder = RegexBuilder::new(pattern);
+        builder.size_limit(FOREIGN_PATTERN_BYTES_MAX).dfa_size_limit(FOREIGN_PATTERN_BYTES_MAX);
+        Ok(Self::Start(builder.build()?))
+    }
+
+    /// Whether a line begins a record. `record` gives the lines of the one that is open.
     #[inline]
-    pub(crate) fn begins(&self, line: &[u8]) -> bool {
+    pub(crate) fn begins<'a>(&self, line: &[u8], record: impl FnOnce() -> &'a [u8]) -> bool {
         match self {
             Self::Start(pattern) => pattern.is_match(line),
             Self::Indented => !matches!(line.first(), None | Some(b' ' | b'\t')),
+            Self::Traces(traces) => !traces.continues(line, record()),
         }
     }
 }

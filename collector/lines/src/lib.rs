@@ -39,9 +39,13 @@ mod reader;
 mod request;
 mod text;
 mod time;
+mod traces;
 
 pub use encoding::Encoding;
-pub use form::{Container, Form, LINE_OVERHEAD_BYTES, Multiline, PatternError, RECORD_BYTES_MAX};
+pub use form::{
+    Container, FOREIGN_PATTERN_BYTES_MAX, Form, LINE_OVERHEAD_BYTES, Multiline, PatternError,
+    RECORD_BYTES_MAX,
+};
 pub use kernel::{KERNEL_RECORD_BYTES_MAX, KernelMoment, KernelRecord, KernelWriter};
 pub use parse::{
     DEPTH_MAX, FIELDS_MAX, Layout, LayoutError, NAME_BYTES_MAX, NESTED_BYTES_MAX, Parse,
@@ -49,3 +53,4 @@ pub use parse::{
 };
 pub use reader::{Counts, End, Reader, Resume};
 pub use request::{Records, Request, Source, TRUNCATED};
+pub use traces::Traces;

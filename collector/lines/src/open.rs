@@ -56,6 +56,11 @@ impl OpenRecords {
         self.0.as_ref().is_some_and(|all| all[stream as usize].is_in_line)
     }
 
+    /// What is joined of a stream's open record.
+    pub(crate) fn body(&self, stream: Stream) -> &[u8] {
+        self.0.as_ref().map_or(&[], |all| all[stream as usize].body())
+    }
+
     /// A stream's place for an open record.
     pub(crate) fn of(&mut self, stream: Stream) -> &mut Open {
         &mut self.0.get_or_insert_default()[stream as usize]
@@ -70,6 +75,11 @@ impl OpenRecords {
 }
 
 impl Open {
+    /// What is joined of it.
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
     /// Memory that it takes.
     pub(crate) fn held_bytes(&self) -> usize {
         self.body.capacity()

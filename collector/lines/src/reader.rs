@@ -217,6 +217,19 @@ impl Reader {
         self.open.release();
     }
 
+    /// What is taken from now on is read by another form of the same file: its parser or its rule of
+    /// several lines differ. Open records are written by the former one, but for an unfinished
+    /// line's, which ends by the new one. False if it is read by that form already.
+    pub fn reform(&mut self, form: &Arc<Form>, now_unix_nanos: u64, out: &mut Records<'_>) -> bool {
+        if Arc::ptr_eq(&self.form, form) {
+            return false;
+        }
+        self.flush(End::Idle, now_unix_nanos, out);
+        self.parser = Parser::new(form).map(Box::new);
+        self.form = Arc::clone(form);
+        true
+    }
+
     /// Where a restart reads on without losing a record: the start of the first line that isn't in
     /// a written record.
     #[must_use]
@@ -384,7 +397,8 @@ impl Reader {
             if start < self.written[PLAIN as usize] {
                 continue;
             }
-            let begins = rule.begins(line.text);
+            let joined = here.as_ref().map(|here| &bytes[here.from..here.to]);
+            let begins = rule.begins(line.text, || joined.unwrap_or_else(|| self.open.body(PLAIN)));
             let is_apart = begins || line.is_cut;
             let is_open = here.is_some() || self.open.has(PLAIN);
             match &mut here {
@@ -628,7 +642,8 @@ impl Reader {
             }
             return open.extend(text, limit);
         }
-        let begins = self.form.multiline.as_ref().is_none_or(|rule| rule.begins(text));
+        let rule = self.form.multiline.as_ref();
+        let begins = rule.is_none_or(|rule| rule.begins(text, || open.body()));
         if open.is_open {
             if !begins && open.has_room(text, limit) {
                 return open.add_line(start, time_unix_nano, limit, text);

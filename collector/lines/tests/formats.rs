@@ -6,7 +6,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{NOW, decoded, form, read, source, text_attribute, told, tree};
-use millrace_lines::{Container, Counts, End, Multiline, Reader, Request, Source};
+use millrace_lines::{Container, Counts, End, Multiline, Reader, Request, Source, Traces};
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use prost::Message;
 
@@ -231,6 +231,7 @@ fn lines_of_one_record_are_joined() {
     let dated = Multiline::start(r"^\d{4}-").unwrap();
     let empty = Multiline::start("^$").unwrap();
     let indented = Multiline::Indented;
+    let (java, go) = (Multiline::Traces(Traces::Java), Multiline::Traces(Traces::Go));
     for (rule, file, expected) in [
         (&dated, "2024-a\n at b\n\n at c\n2024-d\n", &["2024-a\n at b\n\n at c", "2024-d"][..]),
         (&dated, "2024-a\r\n at b\r\n at c\r\n2024-d\r\n", &["2024-a\n at b\n at c", "2024-d"]),
@@ -238,6 +239,16 @@ fn lines_of_one_record_are_joined() {
         (&indented, "E: x\n\tat y\n at z\n\nE: 2\nE: 3", &["E: x\n\tat y\n at z", "E: 2", "E: 3"]),
         (&indented, "  first\nE: x\n\n  y\n", &["  first", "E: x\n\n  y"]),
         (&empty, "a\nb\n\nc\nd\n\n\n", &["a\nb", "c\nd"]),
+        (
+            &java,
+            "a\nx.YError: z\n\tat b\nCaused by: c\nd",
+            &["a\nx.YError: z\n\tat b\nCaused by: c", "d"],
+        ),
+        (
+            &go,
+            "panic: a\n\ngoroutine 1 [running]:\nm.n()\nd",
+            &["panic: a\n\ngoroutine 1 [running]:\nm.n()", "d"],
+        ),
     ] {
         assert_eq!(bodies(Container::None, Some(rule), 1000, file.as_bytes()), expected, "{file}");
         let lines = file.replace('\r', "");

@@ -31,6 +31,8 @@ pub struct FileMetrics {
     pub parse_failed: IntCounterVec,
     /// Records of containers that went without their pod's labels, which nobody knew in time.
     pub unlabeled: IntCounter,
+    /// Times that a file was read without its pod's pattern, since there were too many.
+    pub patterns_left_out: IntCounter,
     /// Bytes that were known to be there and went before they were read.
     pub lost_bytes: IntCounter,
     /// Tries at compressed files that are torn, damaged, or not whole yet.
@@ -97,6 +99,11 @@ impl FileMetrics {
                 "millrace_files_unlabeled_total",
                 "Records of containers sent without their pod's labels, which were not known \
                  within a second.",
+            )?,
+            patterns_left_out: counter(
+                "millrace_files_patterns_left_out_total",
+                "Times that a file was read without the pattern in its pod's \
+                 millrace.dev/logs-multiline, since 32 others were in use.",
             )?,
             lost_bytes: counter(
                 "millrace_files_lost_bytes_total",

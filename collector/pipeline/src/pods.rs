@@ -2,6 +2,7 @@
 //!
 //! The reader asks by a file's path, never waits here, and knows no Kubernetes client.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What is known of a pod. Immutable: a change makes another one.
@@ -9,8 +10,74 @@ use std::sync::Arc;
 pub struct Pod {
     /// Attributes of the resource, their names all below `k8s.`: labels, annotations, node, owner.
     pub attributes: Vec<(String, String)>,
-    /// Whether its logs aren't wanted.
-    pub is_off: bool,
+    /// How its annotations ask for its logs to be read: those of all containers.
+    pub reading: Reading,
+    /// The same of single containers, by name. What is said here goes before.
+    pub containers: BTreeMap<String, Reading>,
+}
+
+impl Pod {
+    /// How the logs of a container are to be read.
+    #[must_use]
+    pub fn reading(&self, container: &str) -> Reading {
+        let Reading { wanted, parser, multiline } = self.reading.clone();
+        let own = self.containers.get(container).cloned().unwrap_or_default();
+        Reading {
+            wanted: own.wanted.or(wanted),
+            parser: own.parser.or(parser),
+            multiline: own.multiline.or(multiline),
+        }
+    }
+}
+
+/// How logs are to be read, by annotation. What is absent is as in the receiver's settings.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Whether they are read at all.
+    pub wanted: Option<Wanted>,
+    /// What a record's text is taken for.
+    pub parser: Option<Parser>,
+    /// Which lines are one record.
+    pub multiline: Option<Multiline>,
+}
+
+/// Whether logs are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// They are.
+    On,
+    /// They become no records.
+    Off,
+}
+
+/// What a record's text is taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Parser {
+    /// Nothing: it is the body.
+    None,
+    /// An object of JSON.
+    Json,
+    /// `name=value` pairs.
+    Logfmt,
+}
+
+/// Which lines are one record.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Multiline {
+    /// Each is one.
+    None,
+    /// The stack traces of a runtime are, with the line before them.
+    Java,
+    /// Likewise.
+    Python,
+    /// Likewise.
+    Go,
+    /// Likewise.
+    NodeJs,
+    /// Likewise.
+    Rust,
+    /// A line that matches this regular expression begins one.
+    Start(String),
 }
 
 /// Finds pods. Answers from memory.

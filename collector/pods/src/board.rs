@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use millrace_pipeline::pods::{Pod, Pods};
 
-use crate::metadata::{Metadata, Rules};
+use crate::metadata::{Made, Metadata, Rules};
+use crate::reading::Fault;
 
 /// Most pods known, deleted ones included: a node has 110 by default and rarely over
 /// 500. With 8 KiB each they take 8 MiB.
@@ -25,6 +26,16 @@ struct Entry {
     pod: Arc<Pod>,
     is_mirror: bool,
     gone_at: Option<Instant>,
+    faults: Vec<Fault>,
+}
+
+/// What storing a pod leaves to be told.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Stored {
+    /// Attributes that had no room.
+    pub left_out: u64,
+    /// Annotations that can't be used, unless they were told of this pod before.
+    pub faults: Vec<Fault>,
 }
 
 /// All pods that are known, by the uid in their logs' path.
@@ -35,25 +46,27 @@ pub struct Board {
 }
 
 impl Board {
-    /// Stores a pod as it is now. Returns how many attributes had no room; none if the pod itself
-    /// had none.
-    pub fn put(&self, metadata: &Metadata, rules: &Rules, now: Instant) -> Option<u64> {
+    /// Stores a pod as it is now. None if there was no room for it.
+    pub fn put(&self, metadata: &Metadata, rules: &Rules, now: Instant) -> Option<Stored> {
         let (uid, is_mirror) = metadata.path_uid();
-        let (pod, left_out) = metadata.pod(rules);
+        let Made { pod, left_out, faults } = metadata.made(rules);
+        let mut told = faults.clone();
         let mut pods = self.lock();
         let before = pods.get_mut(uid);
         if let Some(before) = before {
             // A pod that names another pod's uid in an annotation isn't that pod.
             if is_mirror && !before.is_mirror {
-                return Some(0);
+                return Some(Stored::default());
             }
             before.gone_at = None;
+            told.retain(|fault| !before.faults.contains(fault));
             let is_same = before.is_mirror == is_mirror
                 && before.name == metadata.name
                 && before.namespace == metadata.namespace
-                && *before.pod == pod;
+                && *before.pod == pod
+                && before.faults == faults;
             if is_same {
-                return Some(left_out);
+                return Some(Stored { left_out, faults: told });
             }
         } else if pods.len() >= PODS_MAX && !make_room(&mut pods, now) {
             return None;
@@ -64,10 +77,11 @@ impl Board {
             pod: Arc::new(pod),
             is_mirror,
             gone_at: None,
+            faults,
         };
         pods.insert(uid.to_owned(), entry);
         self.version.fetch_add(1, Ordering::Release);
-        Some(left_out)
+        Some(Stored { left_out, faults: told })
     }
 
     /// A pod was deleted. It stays known for [`GONE_KEPT`].

@@ -5,6 +5,9 @@
 //! changes; the next request continues where it ended. Nobody waits for it: while the API server is
 //! away, known pods stay known, and new ones are unknown.
 //!
+//! Pods' own annotations ([`ANNOTATION`]) say how their logs are read. One that can't be used changes
+//! nothing but a counter and a line of the log.
+//!
 //! This is no general client of Kubernetes. It is small because it asks one thing: linking one
 //! would add the types of all kinds to every collector, and answers of any length. Here an event is
 //! at most [`EVENT_BYTES_MAX`] long, and [`PODS_MAX`] pods of [`POD_BYTES_MAX`] are known.
@@ -13,9 +16,11 @@ mod api;
 mod board;
 mod metadata;
 mod owner;
+mod reading;
 mod watch;
 
 pub use api::{ApiError, EVENT_BYTES_MAX, Endpoint};
 pub use board::{Board, GONE_KEPT, PODS_MAX};
-pub use metadata::{Metadata, OFF_ANNOTATION, POD_BYTES_MAX, Rules};
+pub use metadata::{Metadata, POD_BYTES_MAX, Rules};
+pub use reading::{ANNOTATION, Fault, READING_BYTES_MAX};
 pub use watch::start;

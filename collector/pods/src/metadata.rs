@@ -6,9 +6,7 @@ use millrace_pipeline::pods::Pod;
 use serde::Deserialize;
 
 use crate::owner::{self, OwnerReference};
-
-/// Says `off` where a pod's logs aren't wanted.
-pub const OFF_ANNOTATION: &str = "millrace.dev/logs";
+use crate::reading::{Fault, Readings};
 
 /// Names and values of one pod's attributes, in bytes: 40 labels of the usual 50 bytes are 2 KiB,
 /// and each batch of a pod's records repeats them.
@@ -40,6 +38,18 @@ pub struct Rules {
     pub labels: Vec<String>,
     /// Annotations, likewise.
     pub annotations: Vec<String>,
+    /// Whether pods' annotations say how their logs are read.
+    pub follow_annotations: bool,
+}
+
+/// What becomes of a pod's metadata.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) pod: Pod,
+    /// Attributes that had no room.
+    pub(crate) left_out: u64,
+    /// Annotations that can't be used.
+    pub(crate) faults: Vec<Fault>,
 }
 
 impl Metadata {
@@ -52,9 +62,8 @@ impl Metadata {
         }
     }
 
-    /// What becomes of it, and how many attributes had no room.
-    pub(crate) fn pod(&self, rules: &Rules) -> (Pod, u64) {
-        let is_off = self.annotations.get(OFF_ANNOTATION).is_some_and(|value| value == "off");
+    /// What becomes of it.
+    pub(crate) fn made(&self, rules: &Rules) -> Made {
         let mut attributes = Vec::new();
         let (mut bytes, mut left_out) = (0, 0);
         let mut put = |name: String, value: &str| {
@@ -78,7 +87,12 @@ impl Metadata {
                 put(format!("k8s.pod.{kind}.{name}"), value);
             }
         }
-        (Pod { attributes, is_off }, left_out)
+        let Readings { all, containers, faults } = if rules.follow_annotations {
+            Readings::of(&self.annotations)
+        } else {
+            Readings::default()
+        };
+        Made { pod: Pod { attributes, reading: all, containers }, left_out, faults }
     }
 }
 

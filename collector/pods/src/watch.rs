@@ -10,8 +10,8 @@ use prometheus::{IntCounter, IntGauge};
 use tokio::time::{sleep, timeout};
 
 use crate::api::{Answer, ApiError, Endpoint, Event};
-use crate::board::Board;
-use crate::metadata::Rules;
+use crate::board::{Board, Stored};
+use crate::metadata::{Metadata, Rules};
 
 /// How long one watch lasts, but for a share that differs by process: many nodes' watches, begun
 /// together, shouldn't all end together.
@@ -34,6 +34,7 @@ struct Metrics {
     known: IntGauge,
     failed: IntCounter,
     left_out: IntCounter,
+    annotations_invalid: IntCounter,
 }
 
 struct Watch {
@@ -137,8 +138,8 @@ impl Watch {
                 }
                 Event::Is(metadata) => {
                     let now = Instant::now();
-                    let left_out = self.board.put(&metadata, &self.rules, now);
-                    self.count(left_out);
+                    let stored = self.board.put(&metadata, &self.rules, now);
+                    self.count(&metadata, stored);
                     (metadata, now)
                 }
             };
@@ -149,9 +150,19 @@ impl Watch {
         }
     }
 
-    fn count(&mut self, left_out: Option<u64>) {
-        self.metrics.left_out.inc_by(left_out.unwrap_or(1));
-        if left_out != Some(0) && !std::mem::replace(&mut self.has_named_room, true) {
+    fn count(&mut self, metadata: &Metadata, stored: Option<Stored>) {
+        let left_out = stored.as_ref().map_or(1, |stored| stored.left_out);
+        for fault in stored.into_iter().flat_map(|stored| stored.faults) {
+            self.metrics.annotations_invalid.inc();
+            let Metadata { namespace, name, .. } = metadata;
+            tracing::warn!(
+                namespace,
+                pod = name,
+                "{fault}; its logs are read as receivers.containers says"
+            );
+        }
+        self.metrics.left_out.inc_by(left_out);
+        if left_out > 0 && !std::mem::replace(&mut self.has_named_room, true) {
             tracing::warn!(
                 "pods have more labels and annotations than may be known, or there are more pods: \
                  some are left out, as millrace_pods_left_out_total counts"
@@ -197,6 +208,11 @@ impl Metrics {
             left_out: telemetry.counter(
                 "millrace_pods_left_out_total",
                 "Labels and annotations, and pods, for which there was no room.",
+            )?,
+            annotations_invalid: telemetry.counter(
+                "millrace_pods_annotations_invalid_total",
+                "Annotations of pods (millrace.dev/logs...) that can't be used, each counted once \
+                 for a pod until it changes.",
             )?,
         })
     }

@@ -58,7 +58,12 @@ impl Rig {
         let requests = Arc::new(Mutex::new(Vec::new()));
         tokio::spawn(serve(listener, answers.into(), Arc::clone(&requests), token(&folder)));
         let telemetry = Arc::new(Telemetry::new(Budget::new(1 << 20), "0", "system").unwrap());
-        let rules = Rules { node: "n1".into(), labels: vec!["*".into()], annotations: Vec::new() };
+        let rules = Rules {
+            node: "n1".into(),
+            labels: vec!["*".into()],
+            annotations: Vec::new(),
+            follow_annotations: true,
+        };
         let pods = start(endpoint, rules, &telemetry).unwrap();
         Self { folder, requests, telemetry, pods }
     }

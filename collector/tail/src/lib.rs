@@ -19,6 +19,8 @@
 //! - **Between looks** a [`Glance`] suffices for a file that was written. While nothing is in doubt
 //!   ([`Tail::is_settled`]) and no event tells of something new, no look is needed.
 //!
+//! [`Turns`] decides whose file is read next, by the weights of namespaces.
+//!
 //! [`KernelLog`] does the same for the kernel's log, by record numbers.
 //!
 //! Limits: texts that begin alike, as far as they were seen, are told apart only by their files.
@@ -35,6 +37,7 @@ mod machine;
 mod names;
 mod position;
 mod text;
+mod turns;
 
 pub use checkpoint::{CheckpointError, Recalled, Resort, recall};
 pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
@@ -44,3 +47,4 @@ pub use kernel::{Begins, KernelLog, KernelPosition, KernelResort, Met, recall_ke
 pub use machine::{Action, Behind, Event, Opened, Settings, Source, Step, Tail, Totals};
 pub use position::{Position, STREAMS};
 pub use text::{FileId, Ticket};
+pub use turns::{Turns, Weight};

@@ -46,8 +46,8 @@ pub use pods::{
     PodTemplate, Resources,
 };
 pub use receivers::{
-    ContainersReceiver, Encoding, FilesReceiver, KernelReceiver, Multiline, OtlpReceiver, Parse,
-    ParseFormat, Receivers, ServerTls, StartAt, TimeFormat, Timestamp,
+    ContainersReceiver, Encoding, FilesReceiver, KernelReceiver, Multiline, NamespaceWeight,
+    OtlpReceiver, Parse, ParseFormat, Receivers, ServerTls, StartAt, TimeFormat, Timestamp,
 };
 pub use rollout::{
     CanarySettings, RolloutFigures, RolloutReport, RolloutSettings, RolloutStage, RolloutStatus,

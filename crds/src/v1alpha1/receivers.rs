@@ -62,7 +62,7 @@ pub struct ContainersReceiver {
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
     pub exclude_namespaces: Vec<String>,
     /// Watch the pods of each node, so that records have their labels, annotations, node and owner,
-    /// and pods may set `millrace.dev/logs: "off"`. The pool's account gets the right to list and
+    /// and pods' annotations can say how their logs are read. The pool's account gets the right to list and
     /// watch pods. If false, records have only the attributes of a file's path, and pods have no
     /// token.
     #[serde(default = "yes")]
@@ -83,6 +83,22 @@ pub struct ContainersReceiver {
         inner(length(min = 1, max = 317), regex(pattern = r"^[^*]*\*?$"))
     )]
     pub annotations: Vec<String>,
+    /// Let pods' annotations say how their logs are read: `millrace.dev/logs: "off"`,
+    /// `millrace.dev/logs-parser: json` (logfmt, none) and `millrace.dev/logs-multiline: java`
+    /// (python, go, nodejs, rust, none, or a regular expression that begins with `^`); with
+    /// `.CONTAINER` behind the name for one container. They go before parse. Known with watchPods
+    /// alone. If false, all logs are read as this receiver says.
+    #[serde(default = "yes")]
+    pub follow_annotations: bool,
+    /// Shares of namespaces where more is written than can be sent, at most 64: bytes are read in
+    /// proportion to weights. Namespaces without an entry have 1, however many pods each has.
+    /// Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 64),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace"])
+    )]
+    pub weights: Vec<NamespaceWeight>,
     /// Which parts of a line become fields of its record. Default: none; the line is the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parse: Option<Parse>,
@@ -97,6 +113,8 @@ impl Default for ContainersReceiver {
             watch_pods: yes(),
             labels: None,
             annotations: Vec::new(),
+            follow_annotations: yes(),
+            weights: Vec::new(),
             parse: None,
         }
     }
@@ -108,6 +126,25 @@ fn containers_rules(schema: &mut Schema) {
         "!has(self.watchPods) || self.watchPods || (!has(self.labels) && !has(self.annotations))",
         "labels and annotations are known from the watch of pods: remove them, or watchPods: false",
     );
+    rules::rule(
+        schema,
+        "!has(self.weights) || self.weights.all(it, \
+         (!has(self.namespaces) || size(self.namespaces) == 0 || it.namespace in self.namespaces) \
+         && (!has(self.excludeNamespaces) || !(it.namespace in self.excludeNamespaces)))",
+        "a weight is of a namespace whose pods aren't read: remove it, or read the namespace",
+    );
+}
+
+/// A namespace's share.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceWeight {
+    /// Its name.
+    #[schemars(length(min = 1, max = 63))]
+    pub namespace: String,
+    /// Its share: with 3 it gets three times the bytes of a namespace with 1.
+    #[schemars(range(min = 1, max = 100))]
+    pub weight: u8,
 }
 
 /// Log files of nodes: lines of text.

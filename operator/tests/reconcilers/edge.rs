@@ -165,7 +165,8 @@ async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
     wanted["spec"]["mode"] = "DaemonSet".into();
     wanted["spec"].as_object_mut().unwrap().remove("replicas");
     wanted["spec"]["receivers"] = json!({
-        "containers": {"startAt": "End", "parse": {"format": "JSON", "body": ["text"],
+        "containers": {"startAt": "End", "followAnnotations": false,
+            "weights": [{"namespace": "shop", "weight": 3}], "parse": {"format": "JSON", "body": ["text"],
             "timestamp": {"fields": ["ts"], "format": "UnixMillis"}}},
         "files": [{"include": ["/var/log/a/*.log"], "encoding": "utf-16le",
             "multiline": {"indented": true},
@@ -179,6 +180,8 @@ async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
     let logs = sources.logs.unwrap();
     let containers = logs.containers.unwrap();
     assert_eq!(containers.start_at, millrace_config::StartAt::End);
+    let weight = millrace_config::NamespaceWeight { namespace: "shop".to_owned(), weight: 3 };
+    assert_eq!((containers.follow_annotations, containers.weights), (false, vec![weight]));
     let usual = millrace_config::Parse::default();
     let timestamp = millrace_config::Timestamp {
         fields: vec!["ts".to_owned()],

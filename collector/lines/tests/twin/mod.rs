@@ -112,6 +112,7 @@ impl Twin {
                         && !line.first.starts_with(b" ")
                         && !line.first.starts_with(b"\t")
                 }
+                millrace_lines::Multiline::Traces(_) => panic!("traces have tests of their own"),
             };
             if let Some(before) = &mut open {
                 let gap = usize::from(!before.text.is_empty());

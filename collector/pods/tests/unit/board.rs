@@ -3,7 +3,12 @@
 use super::*;
 
 fn rules() -> Rules {
-    Rules { node: "n".into(), labels: vec!["*".into()], annotations: Vec::new() }
+    Rules {
+        node: "n".into(),
+        labels: vec!["*".into()],
+        annotations: Vec::new(),
+        follow_annotations: true,
+    }
 }
 
 fn metadata(uid: &str, label: &str, more: &str) -> Metadata {
@@ -23,7 +28,7 @@ fn label(board: &Board, uid: &str) -> Option<String> {
 #[test]
 fn a_pod_is_known_until_a_while_after_it_is_gone() {
     let (board, now) = (Board::default(), Instant::now());
-    assert_eq!(board.put(&metadata("1", "x", ""), &rules(), now), Some(0));
+    assert_eq!(board.put(&metadata("1", "x", ""), &rules(), now), Some(Stored::default()));
     let version = board.version();
     board.put(&metadata("1", "x", ""), &rules(), now);
     assert_eq!((board.version(), label(&board, "1")), (version, Some("x".into())));
@@ -34,6 +39,24 @@ fn a_pod_is_known_until_a_while_after_it_is_gone() {
     assert_eq!(label(&board, "1"), Some("y".into()));
     assert_eq!(board.sweep(now + GONE_KEPT), 0);
     assert_eq!(label(&board, "1"), None);
+}
+
+/// Scenario: a pod has an annotation that can't be used; it is told again unchanged, with another
+/// label, in a new list, with another such annotation, and put right. Guarantee: each fault is told
+/// once, and the pod is known all the while.
+#[test]
+fn an_annotation_that_can_not_be_used_is_told_once() {
+    let (board, now) = (Board::default(), Instant::now());
+    let put = |label: &str, parser: &str| {
+        let more = format!(r#", "annotations": {{"millrace.dev/logs-parser": "{parser}"}}"#);
+        let stored = board.put(&metadata("1", label, &more), &rules(), now).unwrap();
+        assert_eq!(self::label(&board, "1").as_deref(), Some(label));
+        stored.faults.len()
+    };
+    assert_eq!((put("x", "xml"), put("x", "xml"), put("y", "xml")), (1, 0, 0));
+    board.begin_anew(now);
+    assert_eq!((put("y", "xml"), put("y", "yaml"), put("y", "yaml")), (0, 1, 0));
+    assert_eq!((put("y", "json"), put("y", "yaml")), (0, 1));
 }
 
 /// Scenario: all pods are told anew, one of two is missing. Guarantee: that one is gone.
@@ -59,7 +82,7 @@ fn pods_that_are_known_are_bounded() {
     }
     assert_eq!(board.put(&metadata("new", "x", ""), &rules(), now), None);
     board.gone(&metadata("7", "x", ""), now);
-    assert_eq!(board.put(&metadata("new", "x", ""), &rules(), now), Some(0));
+    assert_eq!(board.put(&metadata("new", "x", ""), &rules(), now), Some(Stored::default()));
     assert_eq!((label(&board, "7"), label(&board, "8")), (None, Some("x".into())));
     assert_eq!(board.sweep(now), PODS_MAX);
 }

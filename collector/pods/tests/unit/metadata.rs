@@ -1,5 +1,7 @@
 //! Tests of what `metadata.rs` keeps to itself.
 
+use millrace_pipeline::pods::{Reading, Wanted};
+
 use super::*;
 
 fn metadata(text: &str) -> Metadata {
@@ -8,7 +10,12 @@ fn metadata(text: &str) -> Metadata {
 
 fn rules(labels: &[&str], annotations: &[&str]) -> Rules {
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    Rules { node: "n1".into(), labels: owned(labels), annotations: owned(annotations) }
+    Rules {
+        node: "n1".into(),
+        labels: owned(labels),
+        annotations: owned(annotations),
+        follow_annotations: true,
+    }
 }
 
 /// Scenario: a pod with labels and annotations, under rules that name all, some by their
@@ -26,7 +33,7 @@ fn labels_and_annotations_that_are_named_become_attributes() {
         (&["app"], &[], "label.app=cart"),
         (&[], &[], ""),
     ] {
-        let (found, left_out) = pod.pod(&rules(labels, annotations));
+        let Made { pod: found, left_out, .. } = pod.made(&rules(labels, annotations));
         let mut names = found.attributes.into_iter();
         assert_eq!(names.next(), Some(("k8s.node.name".into(), "n1".into())));
         let names = names.map(|(name, value)| {
@@ -42,20 +49,32 @@ fn labels_and_annotations_that_are_named_become_attributes() {
 fn what_is_over_the_bound_is_left_out_and_counted() {
     let long = "x".repeat(POD_BYTES_MAX);
     let pod = metadata(&format!(r#"{{"annotations": {{"a": "{long}", "b": "1"}}}}"#));
-    let (found, left_out) = pod.pod(&rules(&[], &["*"]));
+    let Made { pod: found, left_out, .. } = pod.made(&rules(&[], &["*"]));
     assert_eq!(left_out, 1);
     assert_eq!(found.attributes.last().map(|(name, _)| &**name), Some("k8s.pod.annotation.b"));
 }
 
-/// Scenario: the annotation of pods that want no logs, with this value, another, and absent.
-/// Guarantee: `off` alone switches off.
+/// Scenario: a pod with annotations of how its logs are read, one of which is wrong, where they are
+/// followed and where they aren't. Guarantee: they hold, and the wrong one is told; or nothing of
+/// it. Other attributes are the same.
 #[test]
-fn off_is_said_by_one_word() {
-    for (value, expected) in [("off", true), ("on", false), ("", false)] {
-        let pod = metadata(&format!(r#"{{"annotations": {{"{OFF_ANNOTATION}": "{value}"}}}}"#));
-        assert_eq!(pod.pod(&rules(&[], &[])).0.is_off, expected, "{value}");
-    }
-    assert!(!metadata("{}").pod(&rules(&[], &[])).0.is_off);
+fn annotations_hold_where_they_are_followed() {
+    let pod = metadata(
+        r#"{"labels": {"a": "1"}, "annotations": {"millrace.dev/logs": "off",
+            "millrace.dev/logs-parser": "xml", "millrace.dev/logs.app": "on"}}"#,
+    );
+    let rules = rules(&["*"], &[]);
+    let followed = pod.made(&rules);
+    let wanted = |container: &str| followed.pod.reading(container).wanted;
+    assert_eq!(
+        (wanted("web"), wanted("app")),
+        (Some(Wanted::Off), Some(Wanted::On)),
+        "a container's own word goes before"
+    );
+    assert_eq!(followed.faults.len(), 1);
+    let ignored = pod.made(&Rules { follow_annotations: false, ..rules });
+    assert_eq!(ignored.pod.reading("web"), Reading::default());
+    assert_eq!((ignored.faults, ignored.pod.attributes), (vec![], followed.pod.attributes));
 }
 
 /// Scenario: the API server's copy of a pod from a file, and a pod that only claims to be one.

@@ -2,17 +2,19 @@
 //! something has changed. Attributes are encoded when a file is read, and kept for its next slices:
 //! most of ten thousand files are idle, and theirs would take 4 MiB.
 //!
-//! A file whose pod isn't known yet waits for it, a second at most; then its records go without.
+//! A file whose pod isn't known yet waits for it, a second at most; then its records go without, and
+//! are read as the source says. What is known later holds from the next line on.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millrace_lines::Source as Attributes;
+use millrace_lines::{Form, Source as Attributes};
 use millrace_pipeline::pods::{Pod, Pods};
 use millrace_tail::FileId;
 
+use super::forms::Forms;
 use super::open::Open;
 use super::source::Source;
 
@@ -32,6 +34,8 @@ pub(super) struct Label {
     /// Whether the file is a pod's, and pods are looked up.
     is_of_pod: bool,
     pod: Option<Arc<Pod>>,
+    /// How its pod asks for it to be read. None: as its source says.
+    form: Option<Arc<Form>>,
     /// Until when it isn't read if its pod stays unknown.
     waits_until: Option<Instant>,
 }
@@ -47,6 +51,7 @@ pub(super) struct Labels {
     waiting: VecDeque<(FileId, Instant)>,
     /// What all records have of files that were read lately.
     attributes: HashMap<FileId, Attributes>,
+    forms: Forms,
 }
 
 impl Labels {
@@ -58,17 +63,24 @@ impl Labels {
             released_version: version,
             waiting: VecDeque::new(),
             attributes: HashMap::new(),
+            forms: Forms::default(),
         }
     }
 
     /// What is known of a file that is opened.
-    pub(super) fn begin(&self, source: &Source, path: Arc<Path>, now: Instant) -> Label {
+    pub(super) fn begin(&mut self, source: &Source, path: Arc<Path>, now: Instant) -> Label {
         let Some(pods) = self.pods.as_ref().filter(|_| source.has_pods()) else {
-            return Label { path, is_of_pod: false, pod: None, waits_until: None };
+            return Label { path, is_of_pod: false, pod: None, form: None, waits_until: None };
         };
         let pod = source.pod(&path, &**pods);
         let waits_until = pod.is_none().then(|| now + WAIT);
-        Label { path, is_of_pod: true, pod, waits_until }
+        let form = pod.as_ref().and_then(|pod| source.form_for(&path, pod, &mut self.forms));
+        Label { path, is_of_pod: true, pod, form, waits_until }
+    }
+
+    /// Patterns of pods that had no room, since the last call.
+    pub(super) fn take_left_out(&mut self) -> u64 {
+        self.forms.take_left_out()
     }
 
     /// What all records of a file have.
@@ -140,6 +152,9 @@ impl Labels {
     pub(super) fn renew(&mut self, file: FileId, open: &mut Open, sources: &[Source]) -> bool {
         // What went from memory stays as it was for the files that are open.
         let Some(pod) = self.look_up(open, sources) else { return false };
+        if let Some(source) = sources.get(open.source) {
+            open.label.form = source.form_for(&open.label.path, &pod, &mut self.forms);
+        }
         open.label.pod = Some(pod);
         self.attributes.remove(&file);
         true
@@ -155,6 +170,15 @@ impl Label {
     /// Whether the file is a pod's and nothing is known of that.
     pub(super) fn is_missing(&self) -> bool {
         self.is_of_pod && self.pod.is_none()
+    }
+
+    /// How the file is read from its next line on.
+    pub(super) fn form<'a>(&'a self, source: &'a Source) -> &'a Arc<Form> {
+        self.form.as_ref().unwrap_or(&source.form)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     fn has(&self, pod: &Arc<Pod>) -> bool {

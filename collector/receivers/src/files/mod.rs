@@ -7,6 +7,7 @@
 
 mod backlog;
 mod finder;
+mod forms;
 mod labels;
 mod open;
 mod outbox;
@@ -160,7 +161,7 @@ pub fn start(parts: Parts) -> Result<Files, StartError> {
     let longest = sources.iter().map(|one| one.form.max_record_bytes).max().unwrap_or(0);
     // A request twice (its copy is kept until it is confirmed), and the buffer.
     let buffer_bytes = Buffer::bytes_for(longest) as u64;
-    let longest_written = sources.iter().map(|one| one.form.written_bytes()).max().unwrap_or(0);
+    let longest_written = sources.iter().map(|one| one.written_bytes).max().unwrap_or(0);
     let slack_bytes = 3 * longest_written;
     let needed_bytes = 2 * (REQUEST_BYTES + slack_bytes) as u64 + buffer_bytes;
     let small = || StartError::SmallBudget { budget_bytes: budget.limit_bytes(), needed_bytes };

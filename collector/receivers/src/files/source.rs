@@ -1,15 +1,18 @@
 //! Which files a source reads, and what its records say of the file they come from.
 
+use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use millrace_config::{ContainersReceiver, FilesReceiver, StartAt};
-use millrace_lines::{Container, Encoding, Form, Multiline, Source as Attributes};
-use millrace_pipeline::pods::{Pod, Pods};
+use millrace_config::{ContainersReceiver, FilesReceiver, NamespaceWeight, StartAt};
+use millrace_lines::{Container, Encoding, Form, Multiline, Parse, Roles, Source as Attributes};
+use millrace_pipeline::pods::{Pod, Pods, Wanted};
+use millrace_tail::Weight;
 
-use super::parse::parse;
+use super::forms::Forms;
+use super::parse::{parse, roles};
 use super::{SourceSettings, StartError};
 
 /// How long an unfinished record of a container (a line in parts) waits for its next part.
@@ -32,6 +35,12 @@ pub(super) struct Source {
     pub(super) from_end: bool,
     pub(super) roots: Vec<Root>,
     pub(super) form: Arc<Form>,
+    /// The places of fields, for pods that choose a parser.
+    roles: Roles,
+    /// The longest record as written, by this form or one that a pod chose.
+    pub(super) written_bytes: usize,
+    /// Of namespaces that have one.
+    pub(super) weights: HashMap<String, Weight>,
     /// How long an open record waits for a further line.
     pub(super) timeout: Duration,
     pub(super) kind: Kind,
@@ -58,14 +67,24 @@ impl Source {
     fn containers(settings: &ContainersReceiver) -> Result<Self, StartError> {
         let folder = settings.directory.clone();
         let name = format!("containers {}", folder.display());
+        let form = Form {
+            container: Container::Detect,
+            encoding: Encoding::Utf8,
+            multiline: None,
+            parse: parse(&settings.parse, &name)?,
+            max_record_bytes: settings.max_line_bytes.as_usize(),
+        };
+        let may_parse = settings.watch_pods && settings.follow_annotations;
+        let parsed = may_parse.then(|| Parse::json(Roles::default()));
+        let longest = Form { parse: form.parse.clone().or(parsed), ..form.clone() };
+        let weight = |NamespaceWeight { namespace, weight }: &NamespaceWeight| {
+            Some((namespace.clone(), Weight::new(*weight)?))
+        };
         Ok(Self {
-            form: Arc::new(Form {
-                container: Container::Detect,
-                encoding: Encoding::Utf8,
-                multiline: None,
-                parse: parse(&settings.parse, &name)?,
-                max_record_bytes: settings.max_line_bytes.as_usize(),
-            }),
+            written_bytes: longest.written_bytes(),
+            form: Arc::new(form),
+            roles: roles(&settings.parse, &name)?,
+            weights: settings.weights.iter().filter_map(weight).collect(),
             name,
             from_end: settings.start_at == StartAt::End,
             roots: vec![Root { folder: folder.clone(), levels: 2 }],
@@ -95,16 +114,20 @@ impl Source {
         roots.sort();
         roots.dedup();
         let name = format!("files {}", settings.include.join(" "));
+        let form = Form {
+            container: Container::None,
+            encoding: encoding(settings.encoding),
+            multiline,
+            parse: parse(&settings.parse, &name)?,
+            max_record_bytes: settings.max_line_bytes.as_usize(),
+        };
         Ok(Self {
             from_end: settings.start_at == StartAt::End,
             roots,
-            form: Arc::new(Form {
-                container: Container::None,
-                encoding: encoding(settings.encoding),
-                multiline,
-                parse: parse(&settings.parse, &name)?,
-                max_record_bytes: settings.max_line_bytes.as_usize(),
-            }),
+            written_bytes: form.written_bytes(),
+            form: Arc::new(form),
+            roles: Roles::default(),
+            weights: HashMap::new(),
             name,
             timeout,
             kind: Kind::Patterns {
@@ -143,6 +166,19 @@ impl Source {
         owner.as_os_str().to_str()?.split('_').next()
     }
 
+    /// Among whom a file's turns are shared: its namespace, or its source. A source's name has a
+    /// space, which no namespace's has.
+    pub(super) fn share<'a>(&'a self, path: &'a Path) -> &'a str {
+        self.namespace(path).unwrap_or(&self.name)
+    }
+
+    /// How a pod asks for a file to be read. None: as the settings say.
+    pub(super) fn form_for(&self, path: &Path, pod: &Pod, forms: &mut Forms) -> Option<Arc<Form>> {
+        let Kind::Containers { folder, .. } = &self.kind else { return None };
+        let reading = pod.reading(container_of(folder, path)?.container);
+        forms.of(reading, &self.form, &self.roles)
+    }
+
     /// The pod that writes a file, if it is known.
     pub(super) fn pod(&self, path: &Path, pods: &dyn Pods) -> Option<Arc<Pod>> {
         let Kind::Containers { folder, .. } = &self.kind else { return None };
@@ -166,9 +202,10 @@ impl Source {
                     let of_pod = of_pod.map(|(name, value)| (name.as_str(), value.as_str()));
                     let all: Vec<_> = of_path.into_iter().chain(of_pod).collect();
                     let attributes = Attributes::new(&all, &[]);
-                    match known {
-                        Some(pod) if pod.is_off => attributes.passed_over(),
-                        _ => attributes,
+                    let wanted = known.and_then(|pod| pod.reading(container).wanted);
+                    match wanted {
+                        Some(Wanted::Off) => attributes.passed_over(),
+                        None | Some(Wanted::On) => attributes,
                     }
                 }
                 None => Attributes::new(&[], &[("log.file.path", &path.to_string_lossy())]),

@@ -1,6 +1,6 @@
 //! The thread: look, read each file in its turn, send, and keep positions.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use millrace_lines::{Encoding, End, ParseFault, Reader, Resume};
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::file_metrics::FileMetrics;
-use millrace_tail::{Action, Event, FileId, Glance, Identity, Opened, Position, Step, Tail};
+use millrace_tail::{Action, Event, FileId, Glance, Identity, Opened, Position, Step, Tail, Turns};
 
 use super::backlog::Backlog;
 use super::finder::{Finder, Finding};
@@ -75,7 +75,7 @@ pub(super) struct Worker {
     labels: Labels,
     finder: Finder,
     open: HashMap<FileId, Box<Open>>,
-    ready: VecDeque<FileId>,
+    ready: Turns<FileId>,
     buffer: Buffer,
     looked_at: Option<Instant>,
     look_interval: Duration,
@@ -110,7 +110,9 @@ impl Worker {
         (buffer, held): (Buffer, Reservation),
         labels: Labels,
     ) -> Self {
+        let weights = sources.iter().flat_map(|source| source.weights.clone()).collect();
         Self {
+            ready: Turns::new(weights),
             sources,
             tail,
             positions,
@@ -120,7 +122,6 @@ impl Worker {
             labels,
             finder: Finder::new(finding),
             open: HashMap::new(),
-            ready: VecDeque::new(),
             buffer,
             looked_at: None,
             look_interval: LOOK_INTERVAL,
@@ -305,6 +306,7 @@ impl Worker {
         self.metrics.open.set(whole(totals.open));
         self.metrics.known.set(whole(totals.files));
         self.metrics.behind_bytes.set(whole(totals.behind_bytes));
+        self.metrics.patterns_left_out.inc_by(self.labels.take_left_out());
         self.backlog.count(&self.tail, &self.sources, &self.metrics.backlog, now);
     }
 
@@ -344,7 +346,9 @@ impl Worker {
 
     /// Files that waited for their pods are read.
     pub(super) fn end_waits(&mut self, now: Instant) {
-        self.ready.extend(self.labels.released(now));
+        for file in self.labels.released(now) {
+            self.line_up(file);
+        }
     }
 
     /// What is known of pods has changed: records from now on have it.
@@ -389,7 +393,15 @@ impl Worker {
         if let Some(open) = self.open.get_mut(&file)
             && !std::mem::replace(&mut open.queued, true)
         {
-            self.ready.push_back(file);
+            self.line_up(file);
+        }
+    }
+
+    fn line_up(&mut self, file: FileId) {
+        if let Some(open) = self.open.get(&file)
+            && let Some(source) = self.sources.get(open.source)
+        {
+            self.ready.push(source.share(open.label.path()), file);
         }
     }
 
@@ -438,17 +450,17 @@ impl Worker {
             }
             Opened::FromEnd(file, _) => (file, self.tail.begins_within_line(file)),
         };
-        let reader = Reader::resumed(Arc::clone(&rules.form), Resume { offset, written });
-        let reader = match rules.form.encoding {
-            Encoding::Utf8 | Encoding::Latin1 => reader,
-            Encoding::Utf16Le | Encoding::Utf16Be => reader.of_file(&content.mark()),
-        };
         // The name that its text had.
         let path = match &content {
             Content::Plain(_) => Arc::clone(path),
             Content::Packed(_) => path.with_extension("").into(),
         };
         let label = self.labels.begin(rules, path, now);
+        let reader = Reader::resumed(Arc::clone(label.form(rules)), Resume { offset, written });
+        let reader = match rules.form.encoding {
+            Encoding::Utf8 | Encoding::Latin1 => reader,
+            Encoding::Utf16Le | Encoding::Utf16Be => reader.of_file(&content.mark()),
+        };
         self.open.insert(file, Box::new(Open::new(content, reader, label, source, now)));
         self.queue(file);
         Some(file)
@@ -513,6 +525,7 @@ impl Worker {
         let Some(source) = self.sources.get(open.source) else { return };
         let mut records = lines.records(self.labels.attributes(file, &open.label, source));
         let nanos = now_unix_nanos();
+        open.reader.reform(open.label.form(source), nanos, &mut records);
         let taken = open.reader.take(slice.bytes, nanos, &mut records);
         let rest = &slice.bytes[taken..];
         // Lines that came since the look, and for which there is no room.
@@ -564,7 +577,7 @@ impl Worker {
         if self.ready.is_empty() || self.outbox.filling().is_none() {
             return false;
         }
-        let Some(file) = self.ready.pop_front() else { return false };
+        let Some(file) = self.ready.pop() else { return false };
         let Some(open) = self.open.get_mut(&file) else { return true };
         if self.labels.holds(file, open, &self.sources, now) {
             return true;
@@ -589,14 +602,18 @@ impl Worker {
         let Some(lines) = self.outbox.filling() else { return true };
         let Some(source) = self.sources.get(open.source) else { return true };
         let mut records = lines.records(self.labels.attributes(file, &open.label, source));
-        let taken = open.reader.take(slice.bytes, now_unix_nanos(), &mut records);
+        let nanos = now_unix_nanos();
+        let is_reformed =
+            !records.is_full() && open.reader.reform(open.label.form(source), nanos, &mut records);
+        let taken = open.reader.take(slice.bytes, nanos, &mut records);
+        self.ready.spent(taken as u64);
         let full = records.is_full();
         drop(records);
         open.wide = taken == 0 && length >= SLICE_BYTES;
         let again = step == Step::On || full && taken < length;
         let is_stuck = open.fault().is_some() && taken == 0 && !full && !open.wide;
         let is_whole = open.is_packed() && !again;
-        if taken > 0 {
+        if taken > 0 || is_reformed {
             open.taken_at = now;
             self.unfinished.insert(file);
             self.note(file, now);

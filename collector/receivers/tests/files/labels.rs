@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use millrace_config::{ContainersReceiver, Parse, ParseFormat};
-use millrace_pipeline::pods::{Pod, Pods};
+use millrace_pipeline::pods::{Pod, Pods, Reading, Wanted};
 use millrace_receivers::files::SourceSettings;
 
 use crate::publisher::Script;
@@ -17,14 +17,20 @@ const UNLABELED: &str = "millrace_files_unlabeled_total";
 
 /// Pods as the test says they are.
 #[derive(Default)]
-struct Told(Mutex<(u64, HashMap<String, Arc<Pod>>)>);
+pub(crate) struct Told(Mutex<(u64, HashMap<String, Arc<Pod>>)>);
 
 impl Told {
     fn tell(&self, uid: &str, label: &str, is_off: bool) {
+        let wanted = is_off.then_some(Wanted::Off);
+        let reading = Reading { wanted, ..Reading::default() };
+        self.tell_pod(uid, label, Pod { reading, ..Pod::default() });
+    }
+
+    pub(crate) fn tell_pod(&self, uid: &str, label: &str, pod: Pod) {
         let attributes = vec![(LABEL.to_owned(), label.to_owned())];
         let mut told = self.0.lock().unwrap();
         told.0 += 1;
-        told.1.insert(uid.to_owned(), Arc::new(Pod { attributes, is_off }));
+        told.1.insert(uid.to_owned(), Arc::new(Pod { attributes, ..pod }));
     }
 }
 
@@ -40,7 +46,7 @@ impl Pods for Told {
 }
 
 /// A reader of the pod `shop/cart` with the uid `1`.
-fn a_pod(settings: impl FnOnce(&mut ContainersReceiver)) -> (Rig, Arc<Told>) {
+pub(crate) fn a_pod(settings: impl FnOnce(&mut ContainersReceiver)) -> (Rig, Arc<Told>) {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("logs");
     let mut receiver = ContainersReceiver { directory, ..ContainersReceiver::default() };
@@ -52,7 +58,7 @@ fn a_pod(settings: impl FnOnce(&mut ContainersReceiver)) -> (Rig, Arc<Told>) {
     (rig, told)
 }
 
-fn write(rig: &Rig, text: &str) {
+pub(crate) fn write(rig: &Rig, text: &str) {
     rig.append("shop_cart_1/app/0.log", &format!("2026-11-25T04:00:00.1Z stdout F {text}\n"));
 }
 

@@ -7,6 +7,7 @@
     missing_docs
 )]
 
+mod annotations;
 mod encodings;
 mod labels;
 mod model;
@@ -16,3 +17,4 @@ mod publisher;
 mod rig;
 mod rotation;
 mod sending;
+mod shares;

@@ -3,8 +3,8 @@
 use millrace_config as config;
 use millrace_crds::v1alpha1::{
     Acknowledge, Compression, ContainersReceiver, EdgeMode, EdgePool, EdgeSettings, Encoding,
-    FilesReceiver, KernelReceiver, Multiline, Parse, ParseFormat, PartitionBy, PrometheusReceiver,
-    Receivers, ScrapeJob, StartAt, TimeFormat, Timestamp,
+    FilesReceiver, KernelReceiver, Multiline, NamespaceWeight, Parse, ParseFormat, PartitionBy,
+    PrometheusReceiver, Receivers, ScrapeJob, StartAt, TimeFormat, Timestamp,
 };
 
 use super::build::PORTS;
@@ -180,8 +180,13 @@ fn containers_receiver(containers: &ContainersReceiver) -> config::ContainersRec
         watch_pods,
         labels,
         annotations,
+        follow_annotations,
+        weights,
         parse: fields,
     } = containers;
+    let weights = weights.iter().map(|NamespaceWeight { namespace, weight }| {
+        config::NamespaceWeight { namespace: namespace.clone(), weight: *weight }
+    });
     config::ContainersReceiver {
         start_at: start_at(*from),
         namespaces: namespaces.clone(),
@@ -189,6 +194,8 @@ fn containers_receiver(containers: &ContainersReceiver) -> config::ContainersRec
         watch_pods: *watch_pods,
         labels: labels.clone().unwrap_or(usual.labels),
         annotations: annotations.clone(),
+        follow_annotations: *follow_annotations,
+        weights: weights.collect(),
         parse: parse(fields.as_ref()),
         ..usual
     }
