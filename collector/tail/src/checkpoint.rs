@@ -126,6 +126,11 @@ impl Recalled {
         self.all || self.body.sources.iter().any(|(name, begun)| *begun && name == source)
     }
 
+    /// Whether there were positions, and none of them can be read.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.all
+    }
+
     /// The texts of the sources that still exist. `index` finds a source by name.
     pub(crate) fn into_texts(
         self,

@@ -34,6 +34,10 @@ impl Tail {
         self.verify(&held);
         self.inodes.values_mut().for_each(|inode| inode.check = false);
         let lost = self.lost();
+        if self.reads_rotated {
+            self.meet_names(&chosen);
+            self.reads_rotated = !complete;
+        }
         let placed = self.placed(&chosen, &lost);
         let mut present = HashSet::with_capacity(chosen.len());
         for seen in &chosen {
@@ -143,6 +147,14 @@ impl Tail {
         }
         self.passed = passed;
         placed
+    }
+
+    /// Takes all names that are read as known before anything was read of them: every file that
+    /// rotation made of one is younger.
+    fn meet_names(&mut self, chosen: &[&Seen]) {
+        for seen in chosen.iter().filter(|seen| seen.inside) {
+            self.names.meet(&seen.path, seen.source);
+        }
     }
 
     /// Adds an unknown file. False if there is no room.

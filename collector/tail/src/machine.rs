@@ -158,6 +158,8 @@ pub struct Tail {
     pub(crate) passed: HashMap<Identity, (u64, u64)>,
     /// Sources whose first look is over: their unknown files are new.
     pub(crate) begun: Vec<bool>,
+    /// No positions could be read: until a look is complete, rotated files of all names are new.
+    pub(crate) reads_rotated: bool,
     pub(crate) events: Vec<Event>,
     /// Texts that are open.
     pub(crate) open: usize,
@@ -174,6 +176,7 @@ impl Tail {
     pub fn new(settings: Settings, recalled: Recalled) -> Self {
         let sources: Vec<String> = settings.sources.iter().map(|one| one.name.clone()).collect();
         let begun = sources.iter().map(|name| recalled.knows(name)).collect();
+        let reads_rotated = recalled.is_lost();
         let mut tail = Self {
             settings,
             texts: HashMap::new(),
@@ -182,6 +185,7 @@ impl Tail {
             names: Names::default(),
             passed: HashMap::new(),
             begun,
+            reads_rotated,
             events: Vec::new(),
             open: 0,
             said_too_many: false,

@@ -13,6 +13,8 @@ use anyhow::{Context, Result, bail};
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
+use crate::faults::ON_DISKS;
+
 /// Set in a program that was started again.
 const STARTED_AGAIN: &str = "MILLRACE_CHAOS_OWN_MOUNTS";
 /// What a disk has room for; memory is taken for what is on it alone.
@@ -32,6 +34,8 @@ pub struct Disks {
     pub engine: Disk,
     /// An edge's, for its buffer.
     pub buffer: Disk,
+    /// A log reader's, for its positions.
+    pub positions: Disk,
     // Gone last, when nothing is mounted in it any more.
     _folder: TempDir,
 }
@@ -44,8 +48,9 @@ impl Disks {
     pub fn mount() -> Result<Self> {
         let folder = TempDir::new().context("no temporary folder")?;
         let disk = |name: &str| Disk::mount(folder.path().join(name));
-        let (broker, engine, buffer) = (disk("broker")?, disk("engine")?, disk("buffer")?);
-        Ok(Self { broker, engine, buffer, _folder: folder })
+        let (broker, engine) = (disk("broker")?, disk("engine")?);
+        let (buffer, positions) = (disk("buffer")?, disk("positions")?);
+        Ok(Self { broker, engine, buffer, positions, _folder: folder })
     }
 }
 
@@ -125,8 +130,9 @@ pub fn in_own_namespace() -> Result<()> {
     }
     if !geteuid().is_root() {
         bail!(
-            "disk_full mounts small file systems, which needs root: run as root, or name the other \
-             faults with FAULT= (`--list` prints them)"
+            "{} mount small file systems, which needs root: run as root, or name the other faults \
+             with FAULT= (`--list` prints them)",
+            ON_DISKS.join(" and ")
         );
     }
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();

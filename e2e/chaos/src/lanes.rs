@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow};
 
 use crate::disk::Disks;
-use crate::faults::{Budget, DISK_FULL, Fault};
+use crate::faults::{Budget, Fault, ON_DISKS};
 use crate::report::Outcome;
 use crate::world::World;
 use crate::{run, say};
@@ -34,7 +34,7 @@ pub struct Plan {
 /// When a world can't be started. What other lanes had begun is done to its end.
 pub fn run(faults: Vec<Fault>, plan: &Plan) -> Result<Outcome> {
     let began = Instant::now();
-    let fills_disks = faults.iter().any(|fault| fault.name == DISK_FULL);
+    let fills_disks = faults.iter().any(|fault| ON_DISKS.contains(&fault.name));
     let lanes = plan.lanes.clamp(1, faults.len().max(1));
     let seed = plan.seed;
     say::progress(&format!("SEED={seed}; {lanes} x broker, engine, edge and gateways"));

@@ -2,13 +2,15 @@
 //! every record is judged. Links nothing of the product.
 //!
 //! `world` is what faults happen to, `proxy` the network in between, `faults` what happens, `run`
-//! the rounds and the judgement, `report` the figures, `commits` and `watch` what the group does.
+//! the rounds and the judgement, `report` the figures, `commits` and `watch` what the group does,
+//! `logs` log files that are written, rotated, read and judged line by line.
 
 pub mod clock;
 pub mod commits;
 pub mod disk;
 pub mod faults;
 pub mod lanes;
+pub mod logs;
 pub mod proxy;
 pub mod random;
 pub mod report;

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
 use clap::Parser;
-use millrace_chaos::faults::{Budget, DISK_FULL, Fault, TABLE};
+use millrace_chaos::faults::{Budget, Fault, ON_DISKS, TABLE};
 use millrace_chaos::lanes::{self, Plan};
 use millrace_chaos::{disk, say};
 
@@ -54,7 +54,7 @@ fn chaos(args: &Args) -> Result<bool> {
         }
         return Ok(true);
     }
-    if faults.iter().any(|fault| fault.name == DISK_FULL) {
+    if faults.iter().any(|fault| ON_DISKS.contains(&fault.name)) {
         disk::in_own_namespace()?;
     }
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use millrace_e2e::loadgen::Verdict;
 
 use crate::faults::{Fault, Notes, Scene};
+use crate::logs::judge::Judged;
 use crate::random::Random;
 use crate::report::Outcome;
 use crate::say;
@@ -86,7 +87,7 @@ fn under_load(
     let runs = outcome.runs;
     let mut scene = Scene { world, flow: &mut flow, random, runs, before, notes };
     let struck = (fault.strike)(&mut scene);
-    let Notes { broken, bound, recovered_s_max, doubles, crowds } = scene.notes;
+    let Notes { broken, bound, recovered_s_max, doubles, crowds, lines } = scene.notes;
     outcome.broken.extend(broken);
     outcome.recovered_s_max = recovered_s_max;
     if fault.delivery == Delivery::AtLeastOnce {
@@ -101,6 +102,9 @@ fn under_load(
         world.mend()?;
     }
     settle(world, flow, crowds, outcome)?;
+    if let Some(lines) = &lines {
+        judge_lines(lines, outcome);
+    }
     if doubles && outcome.duplicated == 0 {
         outcome.broken.push("nothing was doubled, so the fault has shown nothing".to_owned());
     }
@@ -160,6 +164,26 @@ fn judge(verdict: &Verdict, outcome: &mut Outcome) {
         ("refused for good", *refused, 0),
     ] {
         hold(name, count, allowed, &examples, outcome);
+    }
+}
+
+/// The same for the lines of log files, which may come again where a strike explains it.
+fn judge_lines(lines: &Judged, outcome: &mut Outcome) {
+    outcome.records += lines.lines;
+    outcome.missing += lines.missing;
+    outcome.duplicated += lines.repeated;
+    outcome.altered += lines.altered;
+    outcome.invented += lines.invented;
+    outcome.bound += lines.bound;
+    let examples = lines.examples.join("; ");
+    for (name, count) in [
+        ("lines missing", lines.missing),
+        ("lines altered", lines.altered),
+        ("lines invented", lines.invented),
+        ("lines repeated that were on record", lines.unexplained),
+        ("lines out of order", lines.unordered),
+    ] {
+        hold(name, count, 0, &examples, outcome);
     }
 }
 

@@ -20,7 +20,9 @@ use crate::proxy::http::HttpProxy;
 use crate::proxy::{Mode, Proxy};
 use crate::watch::Watch;
 
-/// Partitions of the traces topic: four for each gateway.
+/// The topic of logs, as the operator names it.
+pub const LOGS_TOPIC: &str = "otlp_logs";
+/// Partitions of each topic: four for each gateway.
 pub const PARTITIONS: i32 = 12;
 /// Gateways, as in a small installation.
 pub const GATEWAYS: usize = 3;
@@ -178,18 +180,38 @@ impl World {
     /// When it can't be started.
     pub fn gateway(&self, name: &str, delivery: Delivery, is_static: bool) -> Result<Collector> {
         let instance = if is_static { "    groupInstanceIdEnv: POD_NAME\n" } else { "" };
+        let receiver = format!(
+            "    groupId: {GROUP}\n{instance}    topics: {{traces: {TOPIC}}}\n    \
+             delivery: {}\n",
+            delivery.name(),
+        );
+        self.member(name, &receiver)
+    }
+
+    /// Starts a gateway for logs, alone in a group of its own, that stores nothing twice.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn logs_gateway(&self) -> Result<Collector> {
+        let receiver = format!(
+            "    groupId: {GROUP}-logs\n    topics: {{logs: {LOGS_TOPIC}}}\n    delivery: {}\n",
+            Delivery::EffectivelyOnce.name(),
+        );
+        self.member("gateway-logs", &receiver)
+    }
+
+    fn member(&self, name: &str, receiver: &str) -> Result<Collector> {
         let settings = format!(
             "memory: {{limitBytes: {MEMORY_LIMIT_MIB}Mi}}\nreceivers:\n  kafka:\n    \
-             connection: {{bootstrapServers: [\"{broker}\"]}}\n    groupId: {GROUP}\n{instance}    \
-             topics: {{traces: {TOPIC}}}\n    workers: 1\n    sessionTimeoutSeconds: {session}\n    \
-             delivery: {delivery}\nexporters:\n  clickhouse:\n    endpoints: [\"http://{sink}\"]\n    \
+             connection: {{bootstrapServers: [\"{broker}\"]}}\n{receiver}    \
+             workers: 1\n    sessionTimeoutSeconds: {session}\nexporters:\n  clickhouse:\n    \
+             endpoints: [\"http://{sink}\"]\n    \
              database: otel\n    maxInsertsInFlight: {INSERTS_IN_FLIGHT}\n    \
              insertTimeoutSeconds: 10\n    \
              batch: {{maxRows: {BATCH_ROWS}, maxAgeMillis: {BATCH_AGE_MILLIS}}}\n    \
              credentials: {{usernameFile: \"{user}\", passwordFile: \"{password}\"}}\n",
             broker = self.kafka.address(),
             session = SESSION_TIMEOUT.as_secs(),
-            delivery = delivery.name(),
             sink = self.sink.address(),
             user = self.lab.user_file().display(),
             password = self.lab.password_file().display(),
@@ -296,11 +318,13 @@ impl World {
     /// killed, which takes the figure with it.
     pub fn note_memory(&mut self) {
         for collector in self.gateways.iter_mut().chain([&mut self.edge]) {
-            let peak = peak_mib(collector.process().pid()).unwrap_or(0);
-            if peak > self.rss_mib_max.0 {
-                self.rss_mib_max = (peak, collector.name().to_owned());
-            }
+            note_peak(&mut self.rss_mib_max, collector);
         }
+    }
+
+    /// The same of a collector that a fault has of its own.
+    pub fn note_memory_of(&mut self, collector: &mut Collector) {
+        note_peak(&mut self.rss_mib_max, collector);
     }
 
     /// The most memory noted since the last call, in MiB, and whose. Counting begins anew.
@@ -333,8 +357,8 @@ impl World {
         self.kafka.set(Mode::Pass);
         self.sink.set(Mode::Pass);
         self.answers.set(None);
-        if let Some(Disks { broker, engine, buffer, .. }) = &self.disks {
-            [broker, engine, buffer].into_iter().try_for_each(Disk::free)?;
+        if let Some(Disks { broker, engine, buffer, positions, .. }) = &self.disks {
+            [broker, engine, buffer, positions].into_iter().try_for_each(Disk::free)?;
         }
         if !self.broker_serves() {
             self.lab.broker.restart()?;
@@ -415,6 +439,13 @@ fn edge_settings(ports: &Ports, kafka: &Proxy, more: &str) -> String {
         ports.http,
         kafka.address(),
     )
+}
+
+fn note_peak(max: &mut (u64, String), collector: &mut Collector) {
+    let peak = peak_mib(collector.process().pid()).unwrap_or(0);
+    if peak > max.0 {
+        *max = (peak, collector.name().to_owned());
+    }
 }
 
 /// Resident memory at its highest, in MiB.

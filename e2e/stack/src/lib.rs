@@ -14,6 +14,7 @@ pub mod kafka;
 mod kubernetes;
 mod module;
 pub mod node;
+pub mod numbered;
 pub mod otelcol;
 pub mod paths;
 mod prerequisites;

@@ -3,19 +3,19 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use millrace_e2e::cluster::Cluster;
 use millrace_e2e::pipeline::{EDGE, Pipeline, Wish};
 use millrace_e2e::wait;
 use millrace_stack::Stack;
-use millrace_stack::node::NODE_NAME;
+use millrace_stack::numbered::{self, Numbered, POD, Stored};
 use serde_json::{Value, json};
 
 /// Lines that the pod writes, in bursts: half a minute, some 20 MB, 10 rotations at the stack's
 /// size.
 const LINES: u64 = 80_000;
 const BURST: u64 = 1_000;
-const PAUSE_SECONDS: &str = "0.3";
+const WRITER: Numbered = Numbered { lines: LINES, burst: BURST, pause_seconds: "0.3" };
 /// For the last line to be stored once all are written.
 const LIMIT: Duration = Duration::from_secs(120);
 /// What may be sent again after a kill (docs/files.md): 8 requests in flight and the one being
@@ -25,35 +25,6 @@ const REPEATS_MAX: u64 = 9 * (1 << 20) / 200 + 4 * BURST;
 /// Lines that may be there without the pod's label: a file waits a second for it, at three starts,
 /// and the API server of a busy machine may take longer once.
 const UNLABELED_MAX: u64 = LINES / 10;
-
-/// The pod that writes. The collector's image has no shell, so it takes the node's.
-fn writer(image: &str) -> Value {
-    let script = format!(
-        "i=0; while [ $i -lt {LINES} ]; do printf 'line %07d {pad}\\n' $i; i=$((i+1)); \
-         [ $((i % {BURST})) -ne 0 ] || /node/sleep {PAUSE_SECONDS}; done; exec /node/sleep 600",
-        pad = "x".repeat(200),
-    );
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": "writer", "labels": {"purpose": "numbers"}},
-        "spec": {
-            "terminationGracePeriodSeconds": 1,
-            "containers": [{
-                "name": "numbers", "image": image, "imagePullPolicy": "Never",
-                "command": ["/node/dash", "-c", script],
-                "securityContext": {"runAsUser": 0},
-                "volumeMounts": [
-                    {"name": "node", "mountPath": "/node", "readOnly": true},
-                    {"name": "logs", "mountPath": "/logs", "readOnly": true},
-                ],
-            }],
-            "volumes": [
-                {"name": "node", "hostPath": {"path": "/usr/bin"}},
-                {"name": "logs", "hostPath": {"path": "/var/log/pods"}},
-            ],
-        },
-    })
-}
 
 /// The EdgePool on nodes.
 const ON_NODES: &str = "p-nodes";
@@ -67,42 +38,16 @@ fn agent(cluster: &Cluster, namespace: &str) -> Result<Value> {
 
 /// Log files of the writer that the kubelet keeps: the one being written and rotated ones.
 fn kept(cluster: &Cluster, namespace: &str) -> Vec<String> {
-    let list = format!("echo /logs/{namespace}_writer_*/numbers/*");
-    let list = ["-n", namespace, "exec", "writer", "--", "/node/dash", "-c", &list];
+    let list = numbered::list_files(namespace);
+    let list: Vec<&str> = list.iter().map(String::as_str).collect();
     cluster.kubectl(&list).unwrap().split_whitespace().map(str::to_owned).collect()
 }
 
-/// Lines of the writer that are in the table.
-#[derive(Debug, Clone, Copy)]
-struct Stored {
-    /// Different ones.
-    different: u64,
-    /// Of these, with the pod's label and the node.
-    labeled: u64,
-    rows: u64,
-}
-
-fn stored(stack: &Stack, pipeline: &Pipeline<'_>) -> Result<Stored> {
-    let namespace = &pipeline.namespace.name;
-    let query = format!(
-        "SELECT uniqExact(Body), \
-         uniqExactIf(Body, ResourceAttributes.`k8s.pod.label.purpose`::String = 'numbers' AND \
-         ResourceAttributes.`k8s.node.name`::String = '{NODE_NAME}'), count() \
-         FROM DATABASE.otel_logs \
-         WHERE ResourceAttributes.`k8s.pod.name`::String = 'writer' \
-         AND ResourceAttributes.`k8s.namespace.name`::String = '{namespace}' \
-         AND ResourceAttributes.`k8s.container.name`::String = 'numbers' \
-         AND match(Body, '^line [0-9]{{7}} x{{200}}$')"
-    );
-    let text = pipeline.query(stack, &query)?;
-    let mut numbers = text.split_whitespace().map(str::parse);
-    let mut next = || numbers.next().unwrap_or_else(|| "none".parse());
-    Ok(Stored { different: next()?, labeled: next()?, rows: next()? })
-}
-
-fn reached(stack: &Stack, pipeline: &Pipeline<'_>, lines: u64) -> Stored {
+fn reached(stack: &Stack, pipeline: &Pipeline<'_>, uid: &str, lines: u64) -> Stored {
+    let query = numbered::query("DATABASE", &pipeline.namespace.name, uid);
     wait::until(&format!("{lines} lines to be stored"), LIMIT, || {
-        let now = stored(stack, pipeline)?;
+        let text = pipeline.query(stack, &query)?;
+        let now = Stored::read(&text).with_context(|| format!("not three numbers: {text}"))?;
         ensure!(now.different >= lines, "{now:?}");
         Ok(now)
     })
@@ -133,15 +78,17 @@ fn lines_rotated_by_the_kubelet_outlive_a_kill_and_a_rollout() {
     pipeline.ready().unwrap();
     let first = agent(&cluster, &namespace).unwrap();
     let image = first["spec"]["containers"][0]["image"].as_str().unwrap();
-    cluster.apply(&namespace, &writer(image).to_string()).unwrap();
+    cluster.apply(&namespace, &WRITER.pod(&namespace, image).to_string()).unwrap();
+    let writer = cluster.get(&namespace, "pod", POD).unwrap();
+    let uid = writer["metadata"]["uid"].as_str().unwrap();
 
-    reached(&stack, &pipeline, LINES / 8);
+    reached(&stack, &pipeline, uid, LINES / 8);
     let killed = first["metadata"]["name"].as_str().unwrap();
     let kill = ["-n", &namespace, "delete", "pod", killed, "--grace-period=0", "--force"];
     cluster.kubectl(&kill).unwrap();
-    reached(&stack, &pipeline, LINES / 3);
+    reached(&stack, &pipeline, uid, LINES / 3);
     pipeline.change(|wish| wish.allocator = "mimalloc").unwrap();
-    let Stored { different, labeled, rows } = reached(&stack, &pipeline, LINES);
+    let Stored { different, labeled, rows } = reached(&stack, &pipeline, uid, LINES);
 
     assert_eq!(different, LINES);
     assert!(labeled >= LINES - UNLABELED_MAX, "{labeled} of {LINES} lines with the pod's label");

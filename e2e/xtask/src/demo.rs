@@ -1,9 +1,11 @@
 //! `xtask demo`: the main job on this machine, as a user would do it: install with Helm, apply a
-//! `TelemetryPipeline`, wait until it is Ready, send a million spans to the edge, and have every
-//! one of them counted in ClickHouse. The last line is the verdict; anything missing is a failure.
+//! `TelemetryPipeline`, wait until it is Ready, send a million spans to the edge while a pod's log is
+//! read from its node, and have every span and every line counted in ClickHouse. The last lines are
+//! the verdicts; anything missing is a failure.
 
 mod figures;
 mod load;
+mod logs;
 mod world;
 
 use std::thread;
@@ -17,11 +19,14 @@ use crate::build::{self, Binaries, Collectors};
 use crate::{install, say, shell};
 use figures::{Seen, Watch};
 use load::Load;
+use logs::Logs;
 
 /// Where the pipeline lives.
 const NAMESPACE: &str = "telemetry";
 /// The pipeline's name, as in `manifests/samples/demo.yaml`.
 const PIPELINE: &str = "demo";
+/// The EdgePool of its edge pool for clients.
+const EDGE: &str = "demo-clients";
 /// Spans sent.
 const SPANS: u64 = 1_000_000;
 /// From apply to Ready: images are local, so seconds; more is a fault worth reading about.
@@ -49,10 +54,15 @@ pub(crate) fn run(from: Binaries, collectors: Collectors) -> Result<()> {
     say::step(&format!("applying manifests/samples/demo.yaml in namespace {NAMESPACE}"));
     world::apply(&stack, NAMESPACE)?;
     let endpoint = ready(&stack)?;
+    say::step(
+        "a pod writes numbered lines; the pool on nodes reads what the kubelet makes of them",
+    );
+    let logs = Logs::begin(&stack, NAMESPACE)?;
     say::step(&format!("sending {SPANS} spans to the edge, {endpoint}, and checking each"));
     let watch = Watch::begin(&stack, NAMESPACE);
     let load = load::send_and_check(&stack, &endpoint, SPANS)?;
     let (edge, gateway) = watch.end()?;
+    let lines = logs.check(&stack, NAMESPACE)?;
     let operator = figures::operator_rss(&stack, install::NAMESPACE);
     let pipeline = pipeline(&stack)?;
     say::line("");
@@ -60,9 +70,10 @@ pub(crate) fn run(from: Binaries, collectors: Collectors) -> Result<()> {
         say::line(&line);
     }
     next_steps(&stack);
+    say::line(&lines.text);
     say::line(&load.verdict);
-    if !load.whole {
-        bail!("the verdict above falls short: `make status` names the logs");
+    if !load.whole || !lines.whole {
+        bail!("a verdict above falls short: `make status` names the logs");
     }
     Ok(())
 }
@@ -102,8 +113,9 @@ fn pipeline(stack: &Stack) -> Result<Value> {
 
 /// The edge Service's cluster address: this machine has a route to it.
 fn edge_address(stack: &Stack) -> Result<String> {
-    let selector =
-        "app.kubernetes.io/managed-by=millrace-operator,app.kubernetes.io/component=edge";
+    let selector = &format!(
+        "app.kubernetes.io/managed-by=millrace-operator,app.kubernetes.io/instance={EDGE}"
+    );
     let path = "jsonpath={.items[0].spec.clusterIP}";
     let output = stack.kubectl(["-n", NAMESPACE, "get", "svc", "-l", selector, "-o", path])?;
     let address = shell::said("kubectl", &output)?;

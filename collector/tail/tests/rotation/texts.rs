@@ -1,6 +1,6 @@
 //! Which text a file has, where names and inodes mislead.
 
-use millrace_tail::Event;
+use millrace_tail::{Event, Resort, recall};
 
 use crate::rig::{Collector, Disk};
 use crate::{app, lines, write};
@@ -175,4 +175,25 @@ fn a_copy_shorter_than_what_was_read_is_not_read_again() {
     collector.restart();
     collector.looks(&disk, 5);
     collector.has_sent(&lines(0, 40));
+}
+
+/// Scenario: all positions are damaged, and rotated files, one of them compressed, may hold lines
+/// that were never sent; the source starts at the end. Guarantee: every file is read from its
+/// beginning, whatever rotation has named it.
+#[test]
+fn rotated_files_are_read_too_if_no_positions_can_be() {
+    let mut disk = Disk::default();
+    write(&mut disk, "/l/app.log.2", 0, 20);
+    disk.pack("/l/app.log.2");
+    disk.delete("/l/app.log.2");
+    write(&mut disk, "/l/app.log.1", 20, 40);
+    write(&mut disk, "/l/app.log", 40, 50);
+    let (recalled, resort) = recall(Some(b"torn"), Some(b""));
+    assert!(matches!(resort, Some(Resort::Beginning(_))), "{resort:?}");
+    let mut collector = Collector::with(app, true, recalled, 100);
+    collector.looks(&disk, 30);
+    collector.has_sent(&lines(0, 50));
+    collector.restart();
+    collector.looks(&disk, 30);
+    collector.has_sent(&lines(0, 50));
 }

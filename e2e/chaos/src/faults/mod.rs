@@ -6,6 +6,7 @@ mod answers;
 mod clocks;
 mod disks;
 mod group;
+mod log_files;
 mod network;
 mod points;
 mod processes;
@@ -13,6 +14,7 @@ mod servers;
 
 use anyhow::Result;
 
+use crate::logs::judge::Judged;
 use crate::random::Random;
 use crate::world::{Delivery, Flow, World};
 
@@ -97,10 +99,14 @@ pub struct Notes {
     pub doubles: bool,
     /// Further loads, to be judged like the first.
     pub crowds: Vec<Flow>,
+    /// What the lines of log files came to.
+    pub lines: Option<Judged>,
 }
 
-/// The fault for which a world needs disks of its own.
-pub const DISK_FULL: &str = "disk_full";
+const DISK_FULL: &str = "disk_full";
+const LOG_FILES: &str = "log_files";
+/// The faults for which a world needs disks of its own.
+pub const ON_DISKS: [&str; 2] = [DISK_FULL, LOG_FILES];
 
 const EFFECTIVELY: Delivery = Delivery::EffectivelyOnce;
 
@@ -278,6 +284,15 @@ pub const TABLE: &[Fault] = &[
         per_round: 3,
         delivery: EFFECTIVELY,
         strike: disks::full,
+    },
+    Fault {
+        name: LOG_FILES,
+        unit: "a reader of rotating log files: SIGKILL, SIGKILL and away for a while, its newest \
+               positions damaged, Kafka away, no room for positions, all positions damaged; in turn",
+        runs: [log_files::STRIKES, 20 * log_files::STRIKES, 200 * log_files::STRIKES],
+        per_round: log_files::STRIKES,
+        delivery: EFFECTIVELY,
+        strike: log_files::log_files,
     },
     Fault {
         name: "clock_step",

@@ -11,6 +11,7 @@ use anyhow::{Result, anyhow};
 use millrace_stack::Stack;
 use serde_json::Value;
 
+use super::EDGE;
 use crate::shell;
 
 /// Between two samples; one takes about a tenth of a second per pod.
@@ -52,8 +53,9 @@ impl Watch {
             let (mut edge, mut gateway) = (Seen::default(), Seen::default());
             loop {
                 let last = stopped.load(Ordering::Acquire);
-                edge.sample(&stack, &namespace, "edge");
-                gateway.sample(&stack, &namespace, "gateway");
+                // Clients' pods alone: the pool on nodes takes no spans.
+                edge.sample(&stack, &namespace, &format!("instance={EDGE}"));
+                gateway.sample(&stack, &namespace, "component=gateway");
                 if last {
                     return (edge, gateway);
                 }
@@ -71,10 +73,9 @@ impl Watch {
 }
 
 impl Seen {
-    fn sample(&mut self, stack: &Stack, namespace: &str, component: &str) {
-        let selector = format!(
-            "app.kubernetes.io/managed-by=millrace-operator,app.kubernetes.io/component={component}"
-        );
+    fn sample(&mut self, stack: &Stack, namespace: &str, label: &str) {
+        let selector =
+            format!("app.kubernetes.io/managed-by=millrace-operator,app.kubernetes.io/{label}");
         let texts = metrics_of(stack, namespace, &selector, COLLECTOR_PORT);
         if texts.is_empty() {
             return;

@@ -20,7 +20,8 @@ pub(super) fn apply(stack: &Stack, namespace: &str) -> Result<()> {
     let mut documents = vec![json!({
         "apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": namespace,
-            "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+            // The pool on nodes mounts their folder of logs.
+            "labels": {"pod-security.kubernetes.io/enforce": "privileged"}},
     })];
     documents.push(secret(namespace, "kafka-user", &kafka)?);
     documents.push(secret(namespace, "clickhouse-user", &clickhouse)?);
