@@ -1,8 +1,8 @@
 //! How a pod's annotations ask for its logs to be read. Pure.
 //!
 //! `millrace.dev/logs`, `millrace.dev/logs-parser` and `millrace.dev/logs-multiline` are of all of
-//! a pod's containers; with `.CONTAINER` behind they are of one. What can't be used is left out, one
-//! annotation at a time, and told.
+//! a pod's containers; with `.CONTAINER` behind they are of one. What can't be used is left out,
+//! one annotation at a time, and told.
 
 use std::collections::BTreeMap;
 use std::fmt;
