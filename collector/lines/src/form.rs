@@ -23,8 +23,8 @@ pub const LINE_OVERHEAD_BYTES: usize = 256;
 /// some KiB.
 pub(crate) const PATTERN_BYTES_MAX: usize = 1024 * 1024;
 
-/// The same of a pattern that isn't the settings': 128 KiB, and as much for each of its tables while
-/// it is used. `^\d{4}-\d{2}-\d{2}` takes some 20 KiB.
+/// The same of a pattern that isn't the settings': 128 KiB, and as much for each of its tables
+/// while it is used. `^\d{4}-\d{2}-\d{2}` takes some 20 KiB.
 pub const FOREIGN_PATTERN_BYTES_MAX: usize = 128 * 1024;
 
 /// How a file's bytes become records.
@@ -89,8 +89,8 @@ impl Multiline {
         Ok(Self::Start(builder.size_limit(PATTERN_BYTES_MAX).build()?))
     }
 
-    /// As [`Self::start`] for a pattern that somebody else than the collector's owner wrote, of whom
-    /// there may be many.
+    /// As [`Self::start`] for a pattern that somebody else than the collector's owner wrote, of
+    /// whom there may be many.
     ///
     /// # Errors
     /// It is malformed, or takes more memory than [`FOREIGN_PATTERN_BYTES_MAX`] when compiled.

@@ -217,8 +217,8 @@ impl Reader {
         self.open.release();
     }
 
-    /// What is taken from now on is read by another form of the same file: its parser or its rule of
-    /// several lines differ. Open records are written by the former one, but for an unfinished
+    /// What is taken from now on is read by another form of the same file: its parser or its rule
+    /// of several lines differ. Open records are written by the former one, but for an unfinished
     /// line's, which ends by the new one. False if it is read by that form already.
     pub fn reform(&mut self, form: &Arc<Form>, now_unix_nanos: u64, out: &mut Records<'_>) -> bool {
         if Arc::ptr_eq(&self.form, form) {

@@ -5,8 +5,8 @@
 //! changes; the next request continues where it ended. Nobody waits for it: while the API server is
 //! away, known pods stay known, and new ones are unknown.
 //!
-//! Pods' own annotations ([`ANNOTATION`]) say how their logs are read. One that can't be used changes
-//! nothing but a counter and a line of the log.
+//! Pods' own annotations ([`ANNOTATION`]) say how their logs are read. One that can't be used
+//! changes nothing but a counter and a line of the log.
 //!
 //! This is no general client of Kubernetes. It is small because it asks one thing: linking one
 //! would add the types of all kinds to every collector, and answers of any length. Here an event is

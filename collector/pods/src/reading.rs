@@ -1,8 +1,8 @@
 //! How a pod's annotations ask for its logs to be read. Pure.
 //!
 //! `millrace.dev/logs`, `millrace.dev/logs-parser` and `millrace.dev/logs-multiline` are of all of
-//! a pod's containers; with `.CONTAINER` behind they are of one. What can't be used is left out, one
-//! annotation at a time, and told.
+//! a pod's containers; with `.CONTAINER` behind they are of one. What can't be used is left out,
+//! one annotation at a time, and told.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,6 +19,10 @@ pub const READING_BYTES_MAX: usize = 4 * 1024;
 
 /// The longest pattern. Those of dates and levels have some 40 characters.
 const PATTERN_CHARACTERS_MAX: usize = 256;
+
+/// Most annotations of one pod that are told as wrong. A pod may have thousands, and each is kept so
+/// that it is told once: 8 of some 500 bytes are 4 MiB for 1,024 pods.
+const FAULTS_MAX: usize = 8;
 
 /// What is shown of a value that can't be used.
 const SHOWN_CHARACTERS: usize = 64;
@@ -74,6 +78,7 @@ impl Readings {
                 read(what, value)
             };
             match (said, container) {
+                (Err(_), _) if readings.faults.len() >= FAULTS_MAX => {}
                 (Err(remedy), _) => readings.faults.push(Fault::new(name, value, remedy)),
                 (Ok(said), None) => put(&mut readings.all, said),
                 (Ok(said), Some(container)) => {

@@ -11,8 +11,8 @@ use std::sync::{Arc, Weak};
 use millrace_lines::{Form, Multiline, Parse, Roles, Traces};
 use millrace_pipeline::pods::{Multiline as Lines, Parser, Reading};
 
-/// Most patterns of pods in use at a time. Each takes up to 128 KiB compiled and as much for each of
-/// two tables while it is used: 12 MiB in all.
+/// Most patterns of pods in use at a time. Each takes up to 128 KiB compiled and as much for each
+/// of two tables while it is used: 12 MiB in all.
 const PATTERNS_MAX: usize = 32;
 
 /// A choice, beside the settings of the one source that has pods.

@@ -2,8 +2,8 @@
 //! something has changed. Attributes are encoded when a file is read, and kept for its next slices:
 //! most of ten thousand files are idle, and theirs would take 4 MiB.
 //!
-//! A file whose pod isn't known yet waits for it, a second at most; then its records go without, and
-//! are read as the source says. What is known later holds from the next line on.
+//! A file whose pod isn't known yet waits for it, a second at most; then its records go without,
+//! and are read as the source says. What is known later holds from the next line on.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;

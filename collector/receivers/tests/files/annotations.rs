@@ -149,8 +149,8 @@ fn what_is_known_late_holds_from_the_next_line_on() {
 }
 
 /// Scenario: lines name their fields like what the collector writes, under each parser that a pod
-/// can choose and with traces. Guarantee: the resource has what path and API server say and no more; the
-/// record's own attributes have the names with a prefix.
+/// can choose and with traces. Guarantee: the resource has what path and API server say and no more;
+/// the record's own attributes have the names with a prefix.
 #[test]
 fn no_line_can_forge_an_attribute_with_a_parser_that_its_pod_chose() {
     let forged = ["k8s.pod.name", "k8s.namespace.name", "k8s.pod.label.app", "k8s.node.name"];
