@@ -26,6 +26,11 @@ const REPEATS_MAX: u64 = 9 * (1 << 20) / 200 + 4 * BURST;
 /// and the API server of a busy machine may take longer once.
 const UNLABELED_MAX: u64 = LINES / 10;
 
+/// A pod that numbers its lines until it has to leave, and says last how many it wrote.
+const LEAVER: &str = "leaver";
+/// Steps that it writes at least before it is told to: several of the reader's turns.
+const STEPS: u64 = 2_000;
+
 /// The EdgePool on nodes.
 const ON_NODES: &str = "p-nodes";
 
@@ -43,6 +48,61 @@ fn kept(cluster: &Cluster, namespace: &str) -> Vec<String> {
     cluster.kubectl(&list).unwrap().split_whitespace().map(str::to_owned).collect()
 }
 
+/// Makes the pod that leaves, with what the other writer's has.
+fn leaver(namespace: &str, image: &str) -> String {
+    let script = "trap 'echo last $i; exit 0' TERM; i=0; \
+                  while :; do echo step $i; i=$((i+1)); \
+                  [ $((i % 100)) -ne 0 ] || /node/sleep 0.1; done";
+    let mut pod = WRITER.pod(namespace, image);
+    pod["metadata"]["name"] = LEAVER.into();
+    pod["spec"]["terminationGracePeriodSeconds"] = 10.into();
+    pod["spec"]["containers"][0]["command"] = json!(["/node/dash", "-c", script]);
+    pod.to_string()
+}
+
+/// What is stored of it: different steps, the number behind the highest, what it said last (0 while
+/// that isn't there).
+fn steps(stack: &Stack, pipeline: &Pipeline<'_>) -> Result<[u64; 3]> {
+    let sql = format!(
+        "SELECT uniqExactIf(Body, startsWith(Body, 'step ')), \
+         maxIf(toUInt64OrZero(substring(Body, 6)) + 1, startsWith(Body, 'step ')), \
+         maxIf(toUInt64OrZero(substring(Body, 6)), startsWith(Body, 'last ')) \
+         FROM DATABASE.otel_logs \
+         WHERE ResourceAttributes.`k8s.pod.name`::String = '{LEAVER}'"
+    );
+    let text = pipeline.query(stack, &sql)?;
+    let numbers: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
+    numbers?.try_into().map_err(|_| anyhow::anyhow!("not three numbers: {text}"))
+}
+
+/// Evicts a pod that writes, as a node that is drained does; the kubelet deletes its files with it.
+/// All that it wrote has to be stored.
+fn evicted_in_mid_line(stack: &Stack, cluster: &Cluster, pipeline: &Pipeline<'_>, image: &str) {
+    let namespace = pipeline.namespace.name.as_str();
+    cluster.apply(namespace, &leaver(namespace, image)).unwrap();
+    wait::until("a pod's first steps to be stored", LIMIT, || {
+        let [different, ..] = steps(stack, pipeline)?;
+        ensure!(different >= STEPS, "{different} steps");
+        Ok(())
+    })
+    .unwrap();
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction",
+        "metadata": {"name": LEAVER, "namespace": namespace}});
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{LEAVER}/eviction");
+    let create = ["create", "--raw", &path, "-f", "-"];
+    let spoken = cluster.call(&create, &eviction.to_string()).unwrap();
+    assert!(spoken.ok, "{}", spoken.err);
+    let [different, steps, said] = wait::until("a pod's last line to be stored", LIMIT, || {
+        let stored @ [.., said] = steps(stack, pipeline)?;
+        ensure!(said > 0, "{stored:?}");
+        Ok(stored)
+    })
+    .unwrap();
+    assert_eq!(different, steps, "a step is missing; {said} were written");
+    // The signal comes before or after the number goes up.
+    assert!(steps == said || steps == said + 1, "{steps} of {said} steps");
+}
+
 fn reached(stack: &Stack, pipeline: &Pipeline<'_>, uid: &str, lines: u64) -> Stored {
     let query = numbered::query("DATABASE", &pipeline.namespace.name, uid);
     wait::until(&format!("{lines} lines to be stored"), LIMIT, || {
@@ -58,7 +118,8 @@ fn reached(stack: &Stack, pipeline: &Pipeline<'_>, uid: &str, lines: u64) -> Sto
 /// reading pod is killed, and later replaced by another allocator's. Guarantee: every line is in
 /// the table, unaltered, with its pod's name, namespace and container, and with its label and node
 /// but for those of a second after a start; repeats stay within what docs/files.md states. The pool
-/// says that its node is read. In the end the pool on nodes is taken out: it goes with its pods, and that for clients stays.
+/// says that its node is read. Another pod, evicted while it writes, has every line in the table. In
+/// the end the pool on nodes is taken out: it goes with its pods, and that for clients stays.
 #[test]
 fn lines_rotated_by_the_kubelet_outlive_a_kill_and_a_rollout() {
     let stack = Stack::open().unwrap();
@@ -117,6 +178,8 @@ fn lines_rotated_by_the_kubelet_outlive_a_kill_and_a_rollout() {
         Ok(())
     })
     .unwrap();
+
+    evicted_in_mid_line(&stack, &cluster, &pipeline, image);
 
     pipeline.change(|wish| wish.edges = Some(json!([clients]))).unwrap();
     wait::until("the pool on nodes to go", LIMIT, || {
