@@ -115,7 +115,7 @@ pub const TABLE: &[Fault] = &[
     Fault {
         name: "kill_gateway",
         unit: "SIGKILL of a gateway at a random moment",
-        runs: [10, 200, 1_000],
+        runs: [6, 200, 1_000],
         per_round: 10,
         delivery: EFFECTIVELY,
         strike: processes::kill_gateway,
@@ -123,7 +123,7 @@ pub const TABLE: &[Fault] = &[
     Fault {
         name: "kill_edge",
         unit: "SIGKILL of the edge at a random moment",
-        runs: [3, 50, 250],
+        runs: [2, 50, 250],
         per_round: 10,
         delivery: EFFECTIVELY,
         strike: processes::kill_edge,
@@ -163,7 +163,7 @@ pub const TABLE: &[Fault] = &[
     Fault {
         name: "rebalance_storm",
         unit: "a member joins or leaves, every 2 s",
-        runs: [15, 300, 1_800],
+        runs: [10, 300, 1_800],
         per_round: 30,
         delivery: EFFECTIVELY,
         strike: group::rebalance_storm,
@@ -248,7 +248,7 @@ pub const TABLE: &[Fault] = &[
     Fault {
         name: "lost_connections",
         unit: "every connection to broker or ClickHouse reset, some after requests had landed",
-        runs: [6, 100, 500],
+        runs: [4, 100, 500],
         per_round: 10,
         delivery: EFFECTIVELY,
         strike: network::lost_connections,
