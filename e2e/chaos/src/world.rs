@@ -42,9 +42,9 @@ pub const MEMORY_LIMIT_MIB: u64 = 128;
 /// The broker's least.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
 /// Everything serves again this long after a fault.
-const READY_LIMIT: Duration = Duration::from_secs(180);
+pub const READY_LIMIT: Duration = Duration::from_secs(180);
 /// And has caught up this long after that.
-const LAG_LIMIT: Duration = Duration::from_secs(120);
+pub const LAG_LIMIT: Duration = Duration::from_secs(120);
 /// From the end of a load to its verdict: rows arrive within two minutes, and are read back, on a
 /// machine that may have other work.
 const VERDICT_LIMIT: Duration = Duration::from_secs(420);

@@ -18,10 +18,11 @@ use millrace_e2e::wait;
 use crate::logs::judge::{Judged, Row, Window};
 use crate::logs::writer::{Done, FILES, Ledger, Manner, Writer, manner, pod};
 use crate::say;
-use crate::world::{LOGS_TOPIC, MEMORY_LIMIT_MIB, World};
+use crate::world::{LAG_LIMIT, LOGS_TOPIC, MEMORY_LIMIT_MIB, READY_LIMIT, World};
 
-/// From a line's writing to its row, on a machine that may have other work.
-const STORED_LIMIT: Duration = Duration::from_secs(120);
+/// From a line's writing to its row, whatever was struck: the time in which the world is ready
+/// again and has caught up, on a machine that may have other work.
+const STORED_LIMIT: Duration = READY_LIMIT.saturating_add(LAG_LIMIT);
 const TABLE: &str = "otel.otel_logs";
 
 /// Everything about log files in one round.
