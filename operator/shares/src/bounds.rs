@@ -32,7 +32,8 @@ impl Delays {
     }
 
     /// In a planned move: most scrapes missed. A target is scraped at the same place of its
-    /// interval by whichever pod has it, so a gap no longer than an interval has one scrape in it at most.
+    /// interval by whichever pod has it, so a gap no longer than an
+    /// interval has one scrape in it at most.
     #[must_use]
     pub fn scrapes_missed(self, interval_seconds: i64) -> i64 {
         let (gap, interval) = (self.handover_seconds(), interval_seconds.max(1));

@@ -37,7 +37,8 @@ pub fn markdown(sheets: &[Sheet]) -> String {
             "## {}\n\n| rule | fullest pod over its share, % | emptiest under it, % | \
              fullest after the first decision, % | targets moved | samples moved, % | \
              decisions | fullest pod, % of the cap | nobody scrapes | in their zone, % | \
-             first decision, CPU ms |\n| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | \
+             first decision, CPU ms |\n\
+             | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | \
              --: |",
             sheet.scenario.name()
         );
