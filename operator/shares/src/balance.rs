@@ -9,7 +9,7 @@ use crate::board::Board;
 use crate::decision::Reason;
 use crate::level::deviation_permille;
 
-/// How many targets next to the best fit are looked at for zone and job, no lighter than half of it.
+/// How many targets next to the best fit are looked at for zone and job, not below half of it.
 const LOOK: usize = 32;
 
 /// Where a pod is too full or too empty, in thousandths of a sample per second.

@@ -24,15 +24,16 @@ impl Default for Delays {
 }
 
 impl Delays {
-    /// In a planned move: longest time in which no pod has the target. The old pod stops, its report
-    /// comes, the next step writes, the new pod takes it up.
+    /// In a planned move: longest time in which no pod has the target. The old pod stops, its
+    /// report comes, the next step writes, the new pod takes it up.
     #[must_use]
     pub fn handover_seconds(self) -> i64 {
         self.report_seconds + self.step_seconds + self.propagation_seconds
     }
 
-    /// In a planned move: most scrapes missed. A target is scraped at the same place of its interval
-    /// by whichever pod has it, so a gap no longer than an interval has one scrape in it at most.
+    /// In a planned move: most scrapes missed. A target is scraped at the same place of its
+    /// interval by whichever pod has it, so a gap no longer than an
+    /// interval has one scrape in it at most.
     #[must_use]
     pub fn scrapes_missed(self, interval_seconds: i64) -> i64 {
         let (gap, interval) = (self.handover_seconds(), interval_seconds.max(1));

@@ -94,8 +94,8 @@ fn rows<'a>(
 }
 
 /// Whether a target stays where it was whatever is decided, and why it is where it is. A pod that
-/// starts keeps what it has: the operator may be new and not have heard of it yet. With no pod to go
-/// to, targets stay with one that is about to end.
+/// starts keeps what it has: the operator may be new and not have heard of it yet. With no pod to
+/// go to, targets stay with one that is about to end.
 fn first(had_one: bool, state: Option<PodState>, others: bool) -> (bool, Reason) {
     match state {
         _ if !had_one => (false, Reason::New),

@@ -1,11 +1,11 @@
 //! Documents: what a pod reads of its share, and all that a new operator reads to go on.
 //!
-//! A share is written as JSON in parts that fit into a ConfigMap each. A pod takes up a version only
-//! when it has all parts of it. Nothing secret is in it: addresses and labels alone.
+//! A share is written as JSON in parts that fit into a ConfigMap each. A pod takes up a version
+//! only when it has all parts of it. Nothing secret is in it: addresses and labels alone.
 //!
 //! Bounds: an entry has at most 512 bytes of address and 16 labels of 1,024 bytes (name and value
-//! together), a part 900 KiB, a share 16 parts: 14 MiB. A usual entry has about 150 bytes, so a part
-//! has some 6,000 targets and a share some 98,000.
+//! together), a part 900 KiB, a share 16 parts: 14 MiB. A usual entry has at most 150 bytes, so a
+//! part has some 6,000 targets and a share some 98,000.
 
 use std::collections::BTreeMap;
 

@@ -56,7 +56,7 @@ pub struct Policy {
 }
 
 impl Default for Policy {
-    /// - 5 %: issue and users ask for 10 % at most; with 100,000 targets and skewed weights it is
+    /// - 5 %: at most 10 % is asked for; with 100,000 targets and skewed weights it is
     ///   met (docs/sharing/results.md).
     /// - 1,000 moves: 1 % of 100,000 targets. A decision every 15 s then settles 20 pods more on
     ///   200 within some minutes, and each moved target may miss one scrape.

@@ -31,8 +31,8 @@ pub(crate) fn prefer(board: &mut Board, marks: &Marks) -> bool {
     true
 }
 
-/// Whether a pod with this target too stays below a mark. One that has nothing always does: a target
-/// that is heavier than the fair share has to be somewhere.
+/// Whether a pod with this target too stays below a mark. One that has nothing always does: a
+/// target that is heavier than the fair share has to be somewhere.
 pub(crate) fn fits(board: &Board, mark: u64, pod: u32, weight: u64) -> bool {
     let load = board.load(pod);
     load == 0 || load.saturating_add(weight) <= mark

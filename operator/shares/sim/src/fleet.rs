@@ -8,7 +8,7 @@ use crate::rng::{Rng, mix};
 
 /// Samples of the largest body, before the many small ones' base is added.
 const LARGEST_SAMPLES: f64 = 150_000.0;
-/// Zipf's exponent. With 0.7 the heaviest 1 % of 100,000 targets have a quarter of all samples, and
+/// Zipf's exponent. With 0.7 the heaviest 1 % of 100,000 targets have a tenth of all samples, and
 /// none is heavier than a pod's fair share, so that every rule could be even.
 const EXPONENT: f64 = 0.7;
 /// Samples of each target beside that.

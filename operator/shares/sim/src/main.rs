@@ -1,6 +1,6 @@
-//! `millrace-shares-sim [DOCS]`: plays all rules on all scenarios with 100,000 targets and 200 pods,
-//! prints the tables, and writes them into the given folder: `sharing/results.md`. Without a folder
-//! it only prints.
+//! `millrace-shares-sim [DOCS]`: plays all rules on all scenarios with 100,000 targets and 200
+//! pods, prints the tables, and writes them into the given folder: `sharing/results.md`.
+//! Without a folder it only prints.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::path::Path;

@@ -1,7 +1,6 @@
 //! Changes of a pool, and playing one rule on one of them.
 
-use std::time::Instant;
-
+use cpu_time::ProcessTime;
 use millrace_shares::{AtCap, PodState, Policy, Weight};
 
 use crate::fleet::{Fleet, INTERVAL_SECONDS};
@@ -10,10 +9,8 @@ use crate::score::{Evenness, Moved, evenness, moved};
 
 /// Most decisions in a row after one change.
 const DECISIONS_MAX: usize = 60;
-/// How often each answer is timed.
-const REPEATS: usize = 3;
-/// Pods that a rollout replaces at once.
-const ROLLOUT_BATCH: usize = 10;
+/// A rollout replaces a quarter at once, a Deployment's default.
+const ROLLOUT_STEPS: usize = 4;
 /// Rounds of drifting weights.
 const DRIFTS: u64 = 10;
 /// The cap of all scenarios: a tenth over the mean of the untouched pool.
@@ -30,7 +27,7 @@ pub enum Scenario {
     ScaleOut,
     /// A tenth fewer.
     ScaleIn,
-    /// All pods are replaced, ten at a time, the new ones first.
+    /// All pods are replaced, a quarter at a time, the new ones first.
     Rollout,
     /// Each weight changes by up to a fifth, ten times.
     Drift,
@@ -61,7 +58,7 @@ impl Scenario {
             Self::PodDies => "a pod dies",
             Self::ScaleOut => "a tenth more pods",
             Self::ScaleIn => "a tenth fewer pods",
-            Self::Rollout => "rollout: all pods replaced, ten at a time, new ones first",
+            Self::Rollout => "rollout: all pods replaced, a quarter at a time, new ones first",
             Self::Drift => "weights change by up to 20 %, ten times",
             Self::Huge => "a job of huge targets appears, each twice a fair share",
             Self::CapBinds => "all weights double: the cap binds everywhere",
@@ -80,7 +77,7 @@ pub struct Played {
     pub moved: Moved,
     /// Decisions that moved something.
     pub decisions: usize,
-    /// The first decision, in milliseconds.
+    /// The slowest first decision after a change, in milliseconds of processor time.
     pub first_ms: f64,
     /// The fullest pod against the cap, in percent of it.
     pub of_cap_percent: f64,
@@ -108,10 +105,10 @@ impl Play {
         Self { fleet, policy, cap: cap as f64 / 1_000.0 }
     }
 
-    /// Plays one rule on one scenario.
+    /// Plays one rule on these scenarios.
     #[must_use]
-    pub fn play(&self, rule: Rule, scenario: Scenario) -> Played {
-        let mut run = Run {
+    pub fn play(&self, rule: Rule, scenarios: &[Scenario]) -> Vec<Played> {
+        let mut start = Run {
             rule,
             fleet: self.fleet.clone(),
             policy: self.policy,
@@ -119,7 +116,12 @@ impl Play {
             played: Played::default(),
             told: Answer::default(),
         };
-        run.settle();
+        start.settle();
+        scenarios.iter().map(|scenario| self.play_from(&start, *scenario)).collect()
+    }
+
+    fn play_from(&self, start: &Run, scenario: Scenario) -> Played {
+        let mut run = start.clone();
         if scenario != Scenario::Start {
             run.played = Played::default();
             run.change(scenario);
@@ -132,6 +134,7 @@ impl Play {
     }
 }
 
+#[derive(Clone, Debug)]
 struct Run {
     rule: Rule,
     fleet: Fleet,
@@ -183,10 +186,11 @@ impl Run {
     /// New pods are ready before old ones leave; what isn't forced waits until the end.
     fn rollout(&mut self, pods: usize) {
         let moves_max = std::mem::take(&mut self.policy.moves_max);
-        for _ in 0..pods.div_ceil(ROLLOUT_BATCH) {
-            self.fleet.join_beside_first(ROLLOUT_BATCH);
+        let batch = pods.div_ceil(ROLLOUT_STEPS);
+        for _ in 0..ROLLOUT_STEPS {
+            self.fleet.join_beside_first(batch);
             self.settle();
-            self.fleet.set_first(ROLLOUT_BATCH, PodState::Leaving);
+            self.fleet.set_first(batch, PodState::Leaving);
             self.settle();
             self.fleet.forget_others();
         }
@@ -194,22 +198,13 @@ impl Run {
         self.settle();
     }
 
-    /// An answer, and the shortest of some times that it took: others may use the machine.
-    fn timed(&self) -> (Answer, f64) {
-        let mut best = (Answer::default(), f64::INFINITY);
-        for _ in 0..REPEATS {
-            let before = Instant::now();
-            let answer = self.rule.answer(&self.fleet, &self.assigned, &self.policy);
-            let ms = before.elapsed().as_secs_f64() * 1_000.0;
-            best = (answer, ms.min(best.1));
-        }
-        best
-    }
-
     /// Decides until nothing moves.
     fn settle(&mut self) {
         for nth in 0..DECISIONS_MAX {
-            let (answer, ms) = self.timed();
+            // Processor time: others may use the machine.
+            let before = ProcessTime::now();
+            let answer = self.rule.answer(&self.fleet, &self.assigned, &self.policy);
+            let ms = before.elapsed().as_secs_f64() * 1_000.0;
             if nth == 0 {
                 self.played.first_ms = self.played.first_ms.max(ms);
                 let over = evenness(&self.fleet, &answer.assigned).over_percent;
