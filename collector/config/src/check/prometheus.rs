@@ -49,9 +49,9 @@ impl Judge<'_> {
             targets,
             interval_seconds,
             timeout_seconds,
-            path,
+            path: _,
             scheme: _,
-            params,
+            params: _,
             tls: _,
             authorization: _,
             basic_auth: _,
@@ -84,6 +84,22 @@ impl Judge<'_> {
         let longest = (*interval_seconds).max(1);
         self.range(&format!("{field}.timeoutSeconds"), *timeout_seconds, 1..=longest);
         self.http_access(field, &job.access());
+        self.path(field, job);
+        if labels.len() > LABELS_MAX {
+            let message = format!("{} labels: write {LABELS_MAX} at most", labels.len());
+            self.say(&format!("{field}.labels"), message);
+        }
+        for (name, value) in labels {
+            self.label(&format!("{field}.labels"), name, value);
+        }
+        let bytes = ByteSize::kib(1)..=ByteSize::mib(4096);
+        self.range(&format!("{field}.limits.bodyBytes"), *body_bytes, bytes);
+        self.range(&format!("{field}.limits.samples"), *samples, 1..=10_000_000);
+        self.range(&format!("{field}.limits.labels"), *labels_max, 1..=128);
+    }
+
+    fn path(&mut self, field: &str, job: &ScrapeJob) {
+        let ScrapeJob { path, params, .. } = job;
         if params.keys().any(String::is_empty) || job.path_and_query().len() > QUERY_BYTES_MAX {
             let message = format!("write names, and {QUERY_BYTES_MAX} bytes in all at most");
             self.say(&format!("{field}.params"), message);
@@ -97,17 +113,6 @@ impl Judge<'_> {
                 format!("`{path}` is no path: begin with /, without blanks and #"),
             );
         }
-        if labels.len() > LABELS_MAX {
-            let message = format!("{} labels: write {LABELS_MAX} at most", labels.len());
-            self.say(&format!("{field}.labels"), message);
-        }
-        for (name, value) in labels {
-            self.label(&format!("{field}.labels"), name, value);
-        }
-        let bytes = ByteSize::kib(1)..=ByteSize::mib(4096);
-        self.range(&format!("{field}.limits.bodyBytes"), *body_bytes, bytes);
-        self.range(&format!("{field}.limits.samples"), *samples, 1..=10_000_000);
-        self.range(&format!("{field}.limits.labels"), *labels_max, 1..=128);
     }
 
     fn label(&mut self, field: &str, name: &str, value: &str) {
