@@ -117,11 +117,12 @@ impl ClientRef {
 /// A token by OAuth 2.0's client credentials.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = token_url_rules)]
 pub struct ScrapeOAuth2 {
     /// The Secret with the client's name and secret.
     pub client_secret_ref: ClientRef,
     /// Where tokens are asked for, http:// or https://.
-    #[schemars(length(max = 1_024), regex(pattern = r"^https?://[A-Za-z0-9\[][!-?A-~]*$"))]
+    #[schemars(length(max = 1_024), regex(pattern = r"^https?://[!-~]+$"))]
     pub token_url: String,
     /// What a token is to allow, at most 16. Default: what the server gives.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -139,12 +140,10 @@ pub struct ScrapeOAuth2 {
 /// A proxy: it connects to https targets, and is sent whole URLs of http ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = proxy_rules)]
 pub struct ScrapeProxy {
     /// Its address, http://host:port. Loopback and link-local addresses are refused by the pods.
-    #[schemars(
-        length(max = 270),
-        regex(pattern = r"^http://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}/?$")
-    )]
+    #[schemars(length(max = 270), regex(pattern = r"^http://[!-~]+:[0-9]{1,5}/?$"))]
     pub url: String,
     /// The Secret with user name and password for the proxy. They go to it unencrypted. Default:
     /// none.
@@ -177,5 +176,21 @@ pub(super) fn login_rules(schema: &mut Schema) {
         "!has(self.authorization) || !has(self.authorization.type) \
          || !(self.authorization.type in ['Basic', 'basic', 'BASIC'])",
         "authorization.type is Basic: write basicAuth instead",
+    );
+}
+
+fn token_url_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "!self.tokenUrl.contains('@')",
+        "tokenUrl has credentials: they go into clientSecretRef",
+    );
+}
+
+fn proxy_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "!self.url.contains('@')",
+        "url has credentials: they go into credentialsSecretRef",
     );
 }
