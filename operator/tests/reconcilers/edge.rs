@@ -699,7 +699,9 @@ async fn credentials_for_targets_are_files_in_pods() {
         assert!(text.contains(&format!("/etc/millrace/secrets/{file}")), "{text}");
         assert!(template.contains(&format!("\"path\":\"{file}\"")), "{template}");
     }
-    assert!(text.contains("shop.net") && text.contains("proxy:3128"), "{text}");
+    let proxy = prometheus.jobs[0].proxy.as_ref().unwrap();
+    assert_eq!(proxy.url.authority(), "proxy:3128");
+    assert!(text.contains("shop.net"), "{text}");
     for (path, object) in world.server.snapshot() {
         let is_secret = path.contains("/secrets/");
         let text = object.to_string();
