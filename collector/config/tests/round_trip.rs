@@ -2,14 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use millrace_config::{
-    Acknowledge, AcknowledgeInsert, Admin, Attributes, Batch, BootstrapServer, ByteSize,
-    ClickHouseExporter, ClientTls, Compression, Config, ContainersReceiver, Credentials, Delivery,
-    DiskBuffer, Encoding, EnvName, Exporters, FilesReceiver, GroupId, GroupProtocol, GrpcListener,
-    HttpEndpoint, HttpListener, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver,
-    KernelReceiver, Memory, Multiline, NamespaceWeight, OtlpLimits, OtlpReceiver, Parse,
-    ParseFormat, PartitionBy, Positions, PrometheusReceiver, Receivers, Sasl, SaslMechanism,
-    ScrapeJob, ScrapeLimits, SecretFile, ServerTls, Shutdown, StartAt, TargetAddress, TimeFormat,
-    Timestamp, TopicName, Topics,
+    Acknowledge, AcknowledgeInsert, Admin, Attributes, Authorization, BasicAuth, Batch, BootstrapServer, ByteSize, ClickHouseExporter, ClientTls, Compression, Config, ContainersReceiver, Credentials, Delivery, DiskBuffer, Encoding, EnvName, Exporters, FilesReceiver, GroupId, GroupProtocol, GrpcListener, HttpAccess, HttpEndpoint, HttpListener, HttpTls, HttpUrl, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver, KernelReceiver, Memory, Multiline, NamespaceWeight, NoProxy, OAuth2, OtlpLimits, OtlpReceiver, Parse, ParseFormat, PartitionBy, Positions, PrometheusReceiver, Proxy, Receivers, Sasl, SaslMechanism, Scheme, ScrapeJob, ScrapeLimits, SecretFile, ServerTls, Shutdown, StartAt, TargetAddress, TimeFormat, Timestamp, TopicName, Topics,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -271,14 +264,90 @@ fn files() -> impl Strategy<Value = FilesReceiver> {
     )
 }
 
+fn http_tls() -> impl Strategy<Value = HttpTls> {
+    let name = option::of("[a-z.]{1,10}");
+    (option::of(file()), option::of(file()), option::of(file()), name, any::<bool>()).prop_map(
+        |(ca_file, cert_file, key_file, server_name, insecure_skip_verify)| HttpTls {
+            ca_file,
+            cert_file,
+            key_file,
+            server_name,
+            insecure_skip_verify,
+        },
+    )
+}
+
+fn basic_auth() -> impl Strategy<Value = BasicAuth> {
+    (option::of("[ -~é]{0,10}"), option::of(file()), option::of(file())).prop_map(
+        |(username, username_file, password_file)| BasicAuth {
+            username,
+            username_file,
+            password_file,
+        },
+    )
+}
+
+fn access() -> impl Strategy<Value = HttpAccess> {
+    let url =
+        || checked::<HttpUrl>("https?://[a-z][a-z0-9.-]{0,10}(:[1-9][0-9]{0,3})?/[a-z?&=]{0,9}");
+    let authorization = ("[A-Za-z]{1,9}", file())
+        .prop_map(|(r#type, credentials_file)| Authorization { r#type, credentials_file });
+    let texts = proptest::collection::vec("[ -~é]{0,6}", 0..3);
+    let params = proptest::collection::btree_map("[ -~]{0,6}", "[ -~é]{0,6}", 0..3);
+    let client = (option::of("[ -~]{0,6}"), option::of(file()), file());
+    let oauth2 = (client, url(), texts, params, option::of(http_tls())).prop_map(
+        |(client, token_url, scopes, endpoint_params, tls)| OAuth2 {
+            client_id: client.0,
+            client_id_file: client.1,
+            client_secret_file: client.2,
+            token_url,
+            scopes,
+            endpoint_params,
+            tls,
+        },
+    );
+    let hosts = checked::<NoProxy>("([.]?[a-z]{1,9}(:[1-9])?|10[.]0[.]0[.]0/[1-9]|[*]|fd00::1)");
+    let hosts = proptest::collection::vec(hosts, 0..3);
+    let proxy = (url(), option::of(basic_auth()), hosts)
+        .prop_map(|(url, basic_auth, no_proxy)| Proxy { url, basic_auth, no_proxy });
+    let logins = (option::of(authorization), option::of(basic_auth()), option::of(oauth2));
+    (option::of(http_tls()), logins.boxed(), option::of(proxy), any::<bool>()).prop_map(
+        |(tls, (authorization, basic_auth, oauth2), proxy, follow_redirects)| HttpAccess {
+            tls,
+            authorization,
+            basic_auth,
+            oauth2,
+            proxy,
+            follow_redirects,
+        },
+    )
+}
+
 fn prometheus() -> impl Strategy<Value = PrometheusReceiver> {
     let target = checked::<TargetAddress>("[a-z][a-z0-9.-]{0,10}:[1-9][0-9]{0,3}");
     let targets = proptest::collection::vec(target, 0..3);
     let labels = proptest::collection::btree_map("[ -~]{0,6}", "[ -~é]{0,6}", 0..3);
     let limits = (size(), any::<[u32; 2]>());
     let texts = ("[ -~é]{0,10}", "/[ -~]{0,10}", targets, labels);
-    let job = (texts, any::<[u32; 2]>(), any::<[bool; 2]>(), limits).prop_map(
-        |((name, path, targets, labels), seconds, honors, (body_bytes, most))| ScrapeJob {
+    let values = proptest::collection::vec("[ -~é]{0,6}", 0..3);
+    let params = proptest::collection::btree_map("[ -~]{0,6}", values, 0..3);
+    let asked = (prop_oneof![Just(Scheme::Http), Just(Scheme::Https)], params, access().boxed());
+    let job = (texts, asked, any::<[u32; 2]>(), any::<[bool; 2]>(), limits).prop_map(
+        |(
+            (name, path, targets, labels),
+            (scheme, params, access),
+            seconds,
+            honors,
+            (body_bytes, most),
+        )| ScrapeJob {
+            scheme,
+            params,
+            tls: access.tls,
+            authorization: access.authorization,
+            basic_auth: access.basic_auth,
+            oauth2: access.oauth2,
+            proxy: access.proxy,
+            follow_redirects: access.follow_redirects,
             name,
             targets,
             interval_seconds: seconds[0],

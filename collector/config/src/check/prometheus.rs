@@ -14,6 +14,9 @@ const TEXT_CHARACTERS_MAX: usize = 256;
 /// The longest path with its query.
 const PATH_BYTES_MAX: usize = 1024;
 
+/// The longest path with all parameters, percent-encoded.
+const QUERY_BYTES_MAX: usize = 4096;
+
 /// Most labels of a job: they are part of each point.
 const LABELS_MAX: usize = 16;
 
@@ -46,7 +49,15 @@ impl Judge<'_> {
             targets,
             interval_seconds,
             timeout_seconds,
-            path,
+            path: _,
+            scheme: _,
+            params: _,
+            tls: _,
+            authorization: _,
+            basic_auth: _,
+            oauth2: _,
+            proxy: _,
+            follow_redirects: _,
             labels,
             honor_labels: _,
             honor_timestamps: _,
@@ -72,15 +83,8 @@ impl Judge<'_> {
         self.range(&format!("{field}.intervalSeconds"), *interval_seconds, 1..=3600);
         let longest = (*interval_seconds).max(1);
         self.range(&format!("{field}.timeoutSeconds"), *timeout_seconds, 1..=longest);
-        let is_path = path.starts_with('/')
-            && path.len() <= PATH_BYTES_MAX
-            && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
-        if !is_path {
-            self.say(
-                &format!("{field}.path"),
-                format!("`{path}` is no path: begin with /, without blanks and #"),
-            );
-        }
+        self.http_access(field, &job.access());
+        self.path(field, job);
         if labels.len() > LABELS_MAX {
             let message = format!("{} labels: write {LABELS_MAX} at most", labels.len());
             self.say(&format!("{field}.labels"), message);
@@ -92,6 +96,23 @@ impl Judge<'_> {
         self.range(&format!("{field}.limits.bodyBytes"), *body_bytes, bytes);
         self.range(&format!("{field}.limits.samples"), *samples, 1..=10_000_000);
         self.range(&format!("{field}.limits.labels"), *labels_max, 1..=128);
+    }
+
+    fn path(&mut self, field: &str, job: &ScrapeJob) {
+        let ScrapeJob { path, params, .. } = job;
+        if params.keys().any(String::is_empty) || job.path_and_query().len() > QUERY_BYTES_MAX {
+            let message = format!("write names, and {QUERY_BYTES_MAX} bytes in all at most");
+            self.say(&format!("{field}.params"), message);
+        }
+        let is_path = path.starts_with('/')
+            && path.len() <= PATH_BYTES_MAX
+            && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
+        if !is_path {
+            self.say(
+                &format!("{field}.path"),
+                format!("`{path}` is no path: begin with /, without blanks and #"),
+            );
+        }
     }
 
     fn label(&mut self, field: &str, name: &str, value: &str) {

@@ -18,9 +18,9 @@ use super::gunzip::{Gunzip, PIECE_BYTES};
 use crate::clock::now_unix_nanos;
 use crate::way::{Expired, SEND_BACKOFF, Way};
 
-/// What a scrape holds before its first piece: the connection's buffers, a decompressor, a mebibyte
-/// of text of one compressed piece.
-pub(super) const SCRAPE_BYTES: u64 = 64 * 1024;
+/// What a scrape holds before its first piece: the connection's buffers, TLS records that are read
+/// and written (16 KiB each), a decompressor, a mebibyte of text of one compressed piece.
+pub(super) const SCRAPE_BYTES: u64 = 96 * 1024;
 
 /// How much of a body is converted before the budget is asked again: what that becomes is reserved
 /// afterwards, so that a scrape holds some 200 KiB more than it has reserved at most.
@@ -88,7 +88,7 @@ impl Worker {
         client: Client,
         shared: Shared,
     ) -> Self {
-        let name = format!("{} {target}{}", job.name, job.path);
+        let name = format!("{} {target}{}", job.name, job.path_and_query());
         let interval = Duration::from_secs(job.interval_seconds.into());
         let labels = job.labels.iter().map(|(name, value)| (name.clone(), value.clone()));
         let limits = Limits {
@@ -98,7 +98,7 @@ impl Worker {
         };
         let target = Target::new(
             &job.name,
-            (target.host(), target.port()),
+            (job.scheme.as_str(), target.host(), target.port()),
             labels.collect(),
             job.honor_labels,
             job.honor_timestamps,
@@ -263,7 +263,7 @@ impl Asker {
         let mut answer = self.client.ask().await?;
         scrape.set_format(answer.format);
         let mut gunzip = answer.is_gzip.then(Gunzip::new);
-        while let Some(frame) = answer.body.frame().await {
+        while let Some(frame) = answer.body().frame().await {
             let Ok(piece) = frame?.into_data() else { continue };
             let Some(gunzip) = &mut gunzip else {
                 self.feed(&piece, scrape, room, until).await?;
