@@ -86,6 +86,50 @@ impl Rules {
     }
 }
 
+/// Rules for samples. Those that come first and only keep or drop by `__name__` need no labels, and
+/// are applied once for lines of one name that follow each other.
+#[derive(Debug, Clone, Default)]
+pub struct MetricRules {
+    of_names: Rules,
+    rest: Rules,
+}
+
+impl From<Rules> for MetricRules {
+    fn from(Rules(mut rules): Rules) -> Self {
+        let end = rules.iter().position(|rule| !rule.is_of_names()).unwrap_or(rules.len());
+        let rest = rules.split_off(end);
+        Self { of_names: Rules(rules), rest: Rules(rest) }
+    }
+}
+
+impl MetricRules {
+    /// Whether there is none.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.of_names.is_empty() && self.rest.is_empty()
+    }
+
+    /// Whether all of them only keep or drop by name.
+    pub(crate) fn are_of_names(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// Whether samples of a name are kept by it.
+    pub(crate) fn keeps_name(&self, name: &str) -> bool {
+        self.of_names.0.iter().all(|rule| rule.keeps_name(name))
+    }
+
+    /// Applies the others.
+    pub(crate) fn apply(
+        &self,
+        labels: &mut Labels,
+        scratch: &mut Scratch,
+    ) -> Result<bool, TooLong> {
+        self.rest.apply(labels, scratch)
+    }
+}
+
 /// Memory that rules work with, to be used again.
 #[derive(Debug, Default)]
 pub struct Scratch {

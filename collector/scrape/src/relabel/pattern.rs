@@ -60,9 +60,6 @@ pub enum PatternError {
         "`{0}` is not in Prometheus' syntax: it has groups (?:...), (?P<name>...) and flags imsU"
     )]
     Group(String),
-    /// Two groups of one name.
-    #[error("two groups have the name `{0}`")]
-    GroupTwice(String),
     /// The engine refuses it.
     #[error("{0}")]
     Engine(String),
@@ -192,11 +189,7 @@ impl Reader<'_> {
             if !is_name {
                 return Err(PatternError::Group(format!("(?P<{name}>")));
             }
-            let name = Some(name.to_owned());
-            if self.groups.contains(&name) {
-                return Err(PatternError::GroupTwice(name.unwrap_or_default()));
-            }
-            self.groups.push(name);
+            self.groups.push(Some(name.to_owned()));
             self.rest = rest;
             self.out.push('(');
             self.outer.push(outer);

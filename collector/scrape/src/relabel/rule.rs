@@ -8,6 +8,9 @@ use super::pattern::PatternError;
 use super::template::Template;
 use super::{RULES_MAX, SOURCE_LABELS_MAX, Scratch, TEXT_BYTES_MAX, case};
 
+/// The label that is the metric's name.
+const METRIC_NAME: &str = "__name__";
+
 /// What stands between values of source labels.
 pub const DEFAULT_SEPARATOR: &str = ";";
 
@@ -187,14 +190,14 @@ impl Ready {
     pub(super) fn new(rule: &Rule) -> Result<Self, RuleFault> {
         check(rule)?;
         let target = || rule.target_label.clone();
-        let matcher = || Matcher::new(&rule.regex);
+        // Also where the action doesn't use it, as in Prometheus.
+        let matcher = Matcher::new(&rule.regex)?;
         let what = match rule.action {
-            Action::Keep => What::Keep(matcher()?),
-            Action::Drop => What::Drop(matcher()?),
+            Action::Keep => What::Keep(matcher),
+            Action::Drop => What::Drop(matcher),
             Action::KeepEqual => What::KeepEqual(target()),
             Action::DropEqual => What::DropEqual(target()),
             Action::Replace => {
-                let matcher = matcher()?;
                 let target = Template::new(&rule.target_label, matcher.groups());
                 let replacement = Template::new(&rule.replacement, matcher.groups());
                 let needs_groups = target.has_groups() || replacement.has_groups();
@@ -202,16 +205,29 @@ impl Ready {
             }
             Action::HashMod => What::HashMod { target: target(), modulus: rule.modulus },
             Action::LabelMap => {
-                let matcher = matcher()?;
                 let replacement = Template::new(&rule.replacement, matcher.groups());
                 What::LabelMap { matcher, replacement }
             }
-            Action::LabelDrop => What::LabelDrop(matcher()?),
-            Action::LabelKeep => What::LabelKeep(matcher()?),
+            Action::LabelDrop => What::LabelDrop(matcher),
+            Action::LabelKeep => What::LabelKeep(matcher),
             Action::Lowercase => What::Lowercase(target()),
             Action::Uppercase => What::Uppercase(target()),
         };
         Ok(Self { source: rule.source_labels.clone(), separator: rule.separator.clone(), what })
+    }
+
+    /// Whether it only keeps or drops by the metric's name.
+    pub(super) fn is_of_names(&self) -> bool {
+        matches!(self.what, What::Keep(_) | What::Drop(_)) && self.source == [METRIC_NAME]
+    }
+
+    /// Whether one that [`Ready::is_of_names`] keeps a name.
+    pub(super) fn keeps_name(&self, name: &str) -> bool {
+        match &self.what {
+            What::Keep(matcher) => matcher.matches(name),
+            What::Drop(matcher) => !matcher.matches(name),
+            _ => true,
+        }
     }
 
     /// Applies the rule. Whether what has these labels is kept.

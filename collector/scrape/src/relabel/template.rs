@@ -12,7 +12,8 @@ pub(super) struct Template(Vec<Part>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
     Text(String),
-    Group(usize),
+    /// The first of these groups that matched: several may have one name.
+    Groups(Vec<usize>),
 }
 
 impl Template {
@@ -35,11 +36,12 @@ impl Template {
                 continue;
             };
             rest = after;
-            if let Some(group) = group(name, groups) {
+            let found = named(name, groups);
+            if !found.is_empty() {
                 if !literal.is_empty() {
                     parts.push(Part::Text(std::mem::take(&mut literal)));
                 }
-                parts.push(Part::Group(group));
+                parts.push(Part::Groups(found));
             }
         }
         literal.push_str(rest);
@@ -51,7 +53,7 @@ impl Template {
 
     /// Whether it refers to groups other than the whole match.
     pub(super) fn has_groups(&self) -> bool {
-        self.0.iter().any(|part| matches!(part, Part::Group(1..)))
+        self.0.iter().any(|part| matches!(part, Part::Groups(groups) if *groups != [0]))
     }
 
     /// Puts the text into `out`, for a match in `value`.
@@ -60,7 +62,10 @@ impl Template {
         for part in &self.0 {
             match part {
                 Part::Text(text) => out.push_str(text),
-                Part::Group(group) => out.push_str(groups.get(*group, value)),
+                Part::Groups(places) => {
+                    let found = places.iter().find_map(|place| groups.get(*place, value));
+                    out.push_str(found.unwrap_or_default());
+                }
             }
         }
     }
@@ -75,12 +80,10 @@ pub(super) enum Groups<'a> {
 }
 
 impl Groups<'_> {
-    fn get<'t>(&self, group: usize, value: &'t str) -> &'t str {
+    fn get<'t>(&self, group: usize, value: &'t str) -> Option<&'t str> {
         match self {
-            Self::Whole => value,
-            Self::Found(found) => {
-                found.get(group).and_then(|(start, end)| value.get(start..end)).unwrap_or_default()
-            }
+            Self::Whole => Some(value),
+            Self::Found(found) => found.get(group).and_then(|(start, end)| value.get(start..end)),
         }
     }
 }
@@ -108,12 +111,14 @@ fn is_word(one: char) -> bool {
     WORD.as_ref().is_some_and(|word| word.is_match(one.encode_utf8(&mut [0; 4])))
 }
 
-/// The group that a name or number refers to, if it is there.
-fn group(name: &str, groups: &[Option<String>]) -> Option<usize> {
+/// The groups that a name or number refers to.
+fn named(name: &str, groups: &[Option<String>]) -> Vec<usize> {
     let is_number =
         name.bytes().all(|byte| byte.is_ascii_digit()) && (name == "0" || !name.starts_with('0'));
     if is_number {
-        return name.parse().ok().filter(|number: &usize| *number < groups.len());
+        let number = name.parse().ok().filter(|number: &usize| *number < groups.len());
+        return number.into_iter().collect();
     }
-    groups.iter().position(|known| known.as_deref() == Some(name))
+    let has_name = |place: &usize| groups[*place].as_deref() == Some(name);
+    (0..groups.len()).filter(has_name).collect()
 }
