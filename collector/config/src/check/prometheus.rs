@@ -14,6 +14,9 @@ const TEXT_CHARACTERS_MAX: usize = 256;
 /// The longest path with its query.
 const PATH_BYTES_MAX: usize = 1024;
 
+/// The longest path with all parameters, percent-encoded.
+const QUERY_BYTES_MAX: usize = 4096;
+
 /// Most labels of a job: they are part of each point.
 const LABELS_MAX: usize = 16;
 
@@ -47,6 +50,14 @@ impl Judge<'_> {
             interval_seconds,
             timeout_seconds,
             path,
+            scheme: _,
+            params,
+            tls: _,
+            authorization: _,
+            basic_auth: _,
+            oauth2: _,
+            proxy: _,
+            follow_redirects: _,
             labels,
             honor_labels: _,
             honor_timestamps: _,
@@ -72,6 +83,11 @@ impl Judge<'_> {
         self.range(&format!("{field}.intervalSeconds"), *interval_seconds, 1..=3600);
         let longest = (*interval_seconds).max(1);
         self.range(&format!("{field}.timeoutSeconds"), *timeout_seconds, 1..=longest);
+        self.http_access(field, &job.access());
+        if params.keys().any(String::is_empty) || job.path_and_query().len() > QUERY_BYTES_MAX {
+            let message = format!("write names, and {QUERY_BYTES_MAX} bytes in all at most");
+            self.say(&format!("{field}.params"), message);
+        }
         let is_path = path.starts_with('/')
             && path.len() <= PATH_BYTES_MAX
             && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');

@@ -6,29 +6,31 @@
 //! given up and counted. Nothing is queued.
 //!
 //! # Limits
-//! A target has one connection at most, closed after each scrape. Redirects are not followed. A
-//! target with a loopback or link-local address is refused, unless the settings allow it: the
-//! address is checked after the name was resolved, and that address is connected to. At most
-//! [`LOOKUPS_MAX`] names are resolved at once. What is held is reserved in the process's budget.
+//! A target has one connection at most, closed after each scrape. Redirects are not followed unless
+//! the settings say so. A target with a loopback or link-local address is refused, unless the
+//! settings allow it: the address is checked after the name was resolved, and that address is
+//! connected to. At most [`LOOKUPS_MAX`] names are resolved at once. What is held is reserved in the
+//! process's budget.
 
 mod client;
+mod connect;
 mod gunzip;
 mod worker;
 
 use std::sync::Arc;
 
-use millrace_config::{PrometheusReceiver, ScrapeJob};
+use millrace_config::{HttpUrl, PrometheusReceiver, ScrapeJob, UrlError};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::Publish;
 use millrace_pipeline::scrape_metrics::ScrapeMetrics;
 use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
 use millrace_wire::Signal;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use client::Client;
-pub use client::LOOKUPS_MAX;
+pub use connect::LOOKUPS_MAX;
+use connect::{Connector, Network};
 use worker::{SCRAPE_BYTES, Shared, Worker};
 
 use crate::way::Way;
@@ -64,6 +66,9 @@ pub enum StartError {
         /// What is needed.
         needed_bytes: u64,
     },
+    /// A job's path can't be asked.
+    #[error(transparent)]
+    Url(#[from] UrlError),
     /// The metrics are registered already.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
@@ -88,16 +93,19 @@ pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
         return Err(StartError::SmallBudget { budget_bytes, needed_bytes: SCRAPE_BYTES });
     }
     let metrics = ScrapeMetrics::register(&telemetry)?;
-    let lookups = Arc::new(Semaphore::new(LOOKUPS_MAX));
+    let network = Network::new(allow_local_addresses);
     let way = Way { budget, telemetry, publisher };
     let shared = Shared { way, metrics, drain };
     let mut workers = Vec::new();
     for job in &jobs {
-        let ScrapeJob { targets, path, timeout_seconds, .. } = job;
+        let ScrapeJob { targets, scheme, timeout_seconds, .. } = job;
+        let connector = Arc::new(Connector::new(&job.access(), &network));
+        if let Some(exposed) = job.exposed() {
+            tracing::warn!(job = job.name, "credentials are sent unencrypted: {exposed}");
+        }
         for target in targets {
-            let lookups = Arc::clone(&lookups);
-            let client =
-                Client::new(target, path, *timeout_seconds, allow_local_addresses, lookups);
+            let url = HttpUrl::of_target(*scheme, target, &job.path_and_query())?;
+            let client = Client::new(url, *timeout_seconds, Arc::clone(&connector));
             workers.push(Worker::new(job, target, client, shared.clone()));
         }
     }

@@ -88,7 +88,7 @@ impl Worker {
         client: Client,
         shared: Shared,
     ) -> Self {
-        let name = format!("{} {target}{}", job.name, job.path);
+        let name = format!("{} {target}{}", job.name, job.path_and_query());
         let interval = Duration::from_secs(job.interval_seconds.into());
         let labels = job.labels.iter().map(|(name, value)| (name.clone(), value.clone()));
         let limits = Limits {
@@ -98,7 +98,7 @@ impl Worker {
         };
         let target = Target::new(
             &job.name,
-            (target.host(), target.port()),
+            (job.scheme.as_str(), target.host(), target.port()),
             labels.collect(),
             job.honor_labels,
             job.honor_timestamps,
@@ -263,7 +263,7 @@ impl Asker {
         let mut answer = self.client.ask().await?;
         scrape.set_format(answer.format);
         let mut gunzip = answer.is_gzip.then(Gunzip::new);
-        while let Some(frame) = answer.body.frame().await {
+        while let Some(frame) = answer.body().frame().await {
             let Ok(piece) = frame?.into_data() else { continue };
             let Some(gunzip) = &mut gunzip else {
                 self.feed(&piece, scrape, room, until).await?;
