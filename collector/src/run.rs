@@ -86,7 +86,9 @@ pub(crate) fn run(path: &Path) -> ExitCode {
                     files::StartError::Pattern { .. } | files::StartError::SmallBudget { .. },
                 )
                 | RunError::Kernel(kernel::StartError::SmallBudget { .. })
-                | RunError::Prometheus(prometheus::StartError::SmallBudget { .. })
+                | RunError::Prometheus(
+                    prometheus::StartError::SmallBudget { .. } | prometheus::StartError::Rule(_),
+                )
                 | RunError::Pods(_)
                 | RunError::Instance(_) => EXIT_SETTINGS,
                 _ => EXIT_FAILED,

@@ -20,6 +20,9 @@ const QUERY_BYTES_MAX: usize = 4096;
 /// Most labels of a job: they are part of each point.
 const LABELS_MAX: usize = 16;
 
+/// Most rules of a list: the scraper takes no more.
+const RULES_MAX: usize = 256;
+
 impl Judge<'_> {
     pub(super) fn prometheus(&mut self, receiver: &PrometheusReceiver) {
         let PrometheusReceiver { jobs, allow_local_addresses: _ } = receiver;
@@ -58,6 +61,8 @@ impl Judge<'_> {
             oauth2: _,
             proxy: _,
             follow_redirects: _,
+            relabel,
+            metric_relabel,
             labels,
             honor_labels: _,
             honor_timestamps: _,
@@ -96,6 +101,12 @@ impl Judge<'_> {
                 &format!("{field}.path"),
                 format!("`{path}` is no path: begin with /, without blanks and #"),
             );
+        }
+        for (list, rules) in [("relabel", relabel), ("metricRelabel", metric_relabel)] {
+            if rules.len() > RULES_MAX {
+                let message = format!("{} rules: write {RULES_MAX} at most", rules.len());
+                self.say(&format!("{field}.{list}"), message);
+            }
         }
         if labels.len() > LABELS_MAX {
             let message = format!("{} labels: write {LABELS_MAX} at most", labels.len());

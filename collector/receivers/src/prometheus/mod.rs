@@ -15,6 +15,7 @@
 mod client;
 mod connect;
 mod gunzip;
+mod rules;
 mod worker;
 
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use tokio::task::JoinSet;
 use client::Client;
 pub use connect::LOOKUPS_MAX;
 use connect::{Connector, Network};
+pub use rules::{RuleError, check_rules};
 use worker::{SCRAPE_BYTES, Shared, Worker};
 
 use crate::way::Way;
@@ -69,6 +71,9 @@ pub enum StartError {
     /// A job's path can't be asked.
     #[error(transparent)]
     Url(#[from] UrlError),
+    /// A job's rule can't be used.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
     /// The metrics are registered already.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
