@@ -19,7 +19,8 @@ use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_receivers::files;
 use millrace_receivers::otlp::OtlpError;
-use millrace_receivers::{kernel, prometheus};
+use millrace_receivers::prometheus::{self, Board};
+use millrace_receivers::kernel;
 
 use crate::admin::Admin;
 use crate::common::{Common, RunError, VERSION};
@@ -128,7 +129,8 @@ fn start(checked: Checked) -> Result<(), RunError> {
     let readiness = Readiness::default();
     let starting = readiness.part("process");
     let budget_percent = memory.budget_percent;
-    let common = Common { budget, budget_percent, drain, readiness, starting, telemetry };
+    let board = Board::default();
+    let common = Common { budget, budget_percent, drain, readiness, starting, telemetry, board };
     let cores = process::cores();
     tracing::info!(
         version = VERSION,
@@ -196,6 +198,7 @@ async fn serve(
         readiness: common.readiness.clone(),
         telemetry: Arc::clone(&common.telemetry),
         drain: common.drain.clone(),
+        board: common.board.clone(),
     };
     tokio::spawn(served.serve(listener));
     tracing::info!(%address, "probes and metrics are served");

@@ -23,6 +23,7 @@ mod process;
 mod prometheus;
 mod secret;
 mod section;
+mod target_list;
 mod text;
 mod units;
 
@@ -41,8 +42,12 @@ pub use network::{BootstrapServer, EndpointError, HttpEndpoint, TargetAddress};
 pub use otlp::{GrpcListener, HttpListener, OtlpLimits, OtlpReceiver, ServerTls};
 pub use problem::{ConfigError, Problem};
 pub use process::{Admin, Memory, Shutdown};
-pub use prometheus::{PrometheusReceiver, ScrapeJob, ScrapeLimits};
+pub use prometheus::{HttpTargets, PrometheusReceiver, ScrapeJob, ScrapeLimits};
 pub use secret::{ClientTls, MAX_SECRET_BYTES, Secret, SecretError, SecretFile};
+pub use target_list::{
+    ListError, ListTextError, ListedAddress, ListedName, ListedValue, TARGET_LIST_BYTES_MAX,
+    TARGETS_MAX, TargetGroup,
+};
 pub use units::{ByteSize, ByteSizeError};
 
 use lines::Lines;

@@ -3,10 +3,19 @@
 use std::collections::HashSet;
 
 use super::Judge;
-use crate::{ByteSize, PrometheusReceiver, ScrapeJob, ScrapeLimits};
+use crate::{ByteSize, HttpTargets, PrometheusReceiver, ScrapeJob, ScrapeLimits};
 
-/// Most targets of one process: each may have a scrape of its own under way.
-const TARGETS_MAX: usize = 1000;
+/// Most targets of the settings; with those of lists [`crate::TARGETS_MAX`] bounds them too.
+const TARGETS_MAX: usize = crate::TARGETS_MAX;
+
+/// Most jobs: each has metrics and a line on a page.
+const JOBS_MAX: usize = 1000;
+
+/// Most paths of files, and URLs of lists, of a job.
+const LISTS_MAX: usize = 16;
+
+/// The longest path of a file, and URL of a list.
+const LIST_BYTES_MAX: usize = 1024;
 
 /// The longest name of a job, and the longest value of a label.
 const TEXT_CHARACTERS_MAX: usize = 256;
@@ -23,6 +32,9 @@ impl Judge<'_> {
         let field = "receivers.prometheus.jobs";
         if jobs.is_empty() {
             self.say(field, "no job is given: write one at least, with a name and targets");
+        }
+        if jobs.len() > JOBS_MAX {
+            self.say(field, format!("{} jobs: write {JOBS_MAX} at most", jobs.len()));
         }
         let targets: usize = jobs.iter().map(|job| job.targets.len()).sum();
         if targets > TARGETS_MAX {
@@ -44,6 +56,8 @@ impl Judge<'_> {
         let ScrapeJob {
             name,
             targets,
+            files,
+            http,
             interval_seconds,
             timeout_seconds,
             path,
@@ -56,12 +70,14 @@ impl Judge<'_> {
             let message = format!("write a name of 1 to {TEXT_CHARACTERS_MAX} characters");
             self.say(&format!("{field}.name"), message);
         }
-        if targets.is_empty() {
+        if targets.is_empty() && files.is_empty() && http.is_empty() {
             self.say(
                 &format!("{field}.targets"),
-                "no target is given: write one at least, as in [node-exporter.monitoring:9100]",
+                "no target is given: write one at least, as in [node-exporter.monitoring:9100], or \
+                 files or http",
             );
         }
+        self.lists(field, files, http);
         let mut seen = HashSet::new();
         for (index, target) in targets.iter().enumerate() {
             if !seen.insert(target) {
@@ -92,6 +108,52 @@ impl Judge<'_> {
         self.range(&format!("{field}.limits.bodyBytes"), *body_bytes, bytes);
         self.range(&format!("{field}.limits.samples"), *samples, 1..=10_000_000);
         self.range(&format!("{field}.limits.labels"), *labels_max, 1..=128);
+    }
+
+    fn lists(&mut self, field: &str, files: &[String], http: &[HttpTargets]) {
+        for (name, count) in [("files", files.len()), ("http", http.len())] {
+            if count > LISTS_MAX {
+                let message = format!("{count} entries: write {LISTS_MAX} at most");
+                self.say(&format!("{field}.{name}"), message);
+            }
+        }
+        for (index, path) in files.iter().enumerate() {
+            let (folder, name) = path.rsplit_once('/').unwrap_or_default();
+            let is_list = [".json", ".yml", ".yaml"].iter().any(|end| name.ends_with(end));
+            let is_good = path.starts_with('/')
+                && path.len() <= LIST_BYTES_MAX
+                && is_list
+                && !folder.contains('*')
+                && name.matches('*').count() <= 1
+                && !path.chars().any(char::is_control);
+            if !is_good {
+                let message = format!(
+                    "`{path}` is no path of a list: begin with /, end with .json, .yml or .yaml, and \
+                     write one * at most, behind the last /"
+                );
+                self.say(&format!("{field}.files[{index}]"), message);
+            }
+        }
+        for (index, HttpTargets { url, refresh_seconds }) in http.iter().enumerate() {
+            let field = format!("{field}.http[{index}]");
+            self.url(&format!("{field}.url"), url);
+            self.range(&format!("{field}.refreshSeconds"), *refresh_seconds, 5..=86_400);
+        }
+    }
+
+    fn url(&mut self, field: &str, url: &str) {
+        let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+        let authority = rest.map_or("", |rest| rest.split(['/', '?']).next().unwrap_or_default());
+        let is_good = !authority.is_empty()
+            && url.len() <= LIST_BYTES_MAX
+            && url.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
+        if authority.contains('@') {
+            // Not repeated: it may hold a password.
+            self.say(field, "credentials in a URL are seen by others: remove them");
+        } else if !is_good {
+            let message = format!("`{url}` is no URL: write http://host:port/path");
+            self.say(field, message);
+        }
     }
 
     fn label(&mut self, field: &str, name: &str, value: &str) {

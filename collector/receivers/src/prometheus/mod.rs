@@ -11,10 +11,15 @@
 //! address is checked after the name was resolved, and that address is connected to. At most
 //! [`LOOKUPS_MAX`] names are resolved at once. What is held is reserved in the process's budget.
 
+mod board;
 mod client;
+mod discovery;
 mod gunzip;
+mod resolve;
+mod set;
 mod worker;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use millrace_config::{PrometheusReceiver, ScrapeJob};
@@ -24,14 +29,26 @@ use millrace_pipeline::publish::Publish;
 use millrace_pipeline::scrape_metrics::ScrapeMetrics;
 use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
 use millrace_wire::Signal;
-use tokio::sync::Semaphore;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+pub use board::{
+    Board, DroppedCounts, ERROR_CHARACTERS_MAX, JobView, LISTS_MAX, LastScrape, ListView,
+    TargetState, TargetView, TargetsView,
+};
 use client::Client;
 pub use client::LOOKUPS_MAX;
-use worker::{SCRAPE_BYTES, Shared, Worker};
+use discovery::files::Files;
+use discovery::{Listed, Update};
+use resolve::Resolved;
+use set::{Set, Source};
+use tokio::sync::Semaphore;
+use worker::{SCRAPE_BYTES, Shared};
 
 use crate::way::Way;
+
+/// What sources have to say and the set hasn't taken yet.
+const UPDATES_MAX: usize = 16;
 
 /// What a receiver works with.
 pub struct Parts {
@@ -45,6 +62,8 @@ pub struct Parts {
     pub telemetry: Arc<Telemetry>,
     /// Where requests go.
     pub publisher: Arc<dyn Publish>,
+    /// Where it says what is known of targets.
+    pub board: Board,
 }
 
 /// A receiver that could not start.
@@ -71,14 +90,17 @@ pub enum StartError {
 
 /// A receiver that is ready to scrape.
 #[derive(Debug)]
-pub struct Prometheus(Vec<Worker>);
+pub struct Prometheus {
+    set: Set,
+    files: Vec<(usize, Files)>,
+}
 
 /// Makes a receiver. It connects to nothing yet.
 ///
 /// # Errors
 /// When metrics have nowhere to go, or the budget is too small.
 pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
-    let Parts { settings, budget, drain, telemetry, publisher } = parts;
+    let Parts { settings, budget, drain, telemetry, publisher, board } = parts;
     let PrometheusReceiver { jobs, allow_local_addresses } = settings;
     if !publisher.takes(Signal::Metrics) {
         return Err(StartError::Unconfigured);
@@ -89,37 +111,47 @@ pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
     }
     let metrics = ScrapeMetrics::register(&telemetry)?;
     let lookups = Arc::new(Semaphore::new(LOOKUPS_MAX));
+    let make_client = move |job: &ScrapeJob, target: &Resolved| {
+        let Resolved { address, path, .. } = target;
+        let lookups = Arc::clone(&lookups);
+        Client::new(address, path, job.timeout_seconds, allow_local_addresses, lookups)
+    };
     let way = Way { budget, telemetry, publisher };
     let shared = Shared { way, metrics, drain };
-    let mut workers = Vec::new();
-    for job in &jobs {
-        let ScrapeJob { targets, path, timeout_seconds, .. } = job;
-        for target in targets {
-            let lookups = Arc::clone(&lookups);
-            let client =
-                Client::new(target, path, *timeout_seconds, allow_local_addresses, lookups);
-            workers.push(Worker::new(job, target, client, shared.clone()));
+    let jobs: Vec<_> = jobs.into_iter().map(Arc::new).collect();
+    let (mut sources, mut files) = (Vec::new(), Vec::new());
+    for (place, job) in jobs.iter().enumerate() {
+        let source = |listed| Source { job: place, listed, lists: Vec::new() };
+        sources.push(source(of_settings((place, job))));
+        if !job.files.is_empty() {
+            let reader = Files::new((place, Arc::clone(job)), shared.metrics.clone());
+            files.push((sources.len(), reader));
+            sources.push(source(Listed::default()));
         }
     }
-    shared.metrics.targets.set(workers.len() as i64);
-    Ok(Prometheus(workers))
+    Ok(Prometheus { set: Set::new(jobs, sources, Box::new(make_client), shared, board), files })
+}
+
+/// The targets that a job's settings name.
+fn of_settings(job: (usize, &ScrapeJob)) -> Listed {
+    let mut listed = Listed::default();
+    for target in &job.1.targets {
+        listed.take(Resolved::of_list(job, target.as_str(), &BTreeMap::new()));
+    }
+    listed
 }
 
 impl Prometheus {
     /// Scrapes until the drain begins. Whether all that was taken from targets is confirmed then.
     pub async fn run(self) -> bool {
-        let mut tasks = JoinSet::new();
-        for worker in self.0 {
-            tasks.spawn(worker.run());
+        let Self { set, files } = self;
+        let (updates, taken) = mpsc::channel::<Update>(UPDATES_MAX);
+        // They end with it.
+        let mut readers = JoinSet::new();
+        for (source, files) in files {
+            readers.spawn(files.run(source, updates.clone()));
         }
-        let mut is_safe = true;
-        while let Some(ended) = tasks.join_next().await {
-            match ended {
-                Ok(one_is_safe) => is_safe &= one_is_safe,
-                // The others go on.
-                Err(error) => tracing::error!(%error, "the task of a target that is scraped ended"),
-            }
-        }
-        is_safe
+        drop(updates);
+        set.run(taken).await
     }
 }
