@@ -18,9 +18,9 @@ use millrace_pipeline::memory::MemoryLimit;
 use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_receivers::files;
+use millrace_receivers::kernel;
 use millrace_receivers::otlp::OtlpError;
 use millrace_receivers::prometheus::{self, Board};
-use millrace_receivers::kernel;
 
 use crate::admin::Admin;
 use crate::common::{Common, RunError, VERSION};

@@ -2,6 +2,7 @@
 //!
 //! Pure: a document and its lines go in, a [`Checked`] one or all problems come out.
 
+mod http_access;
 mod prometheus;
 
 use std::collections::HashMap;

@@ -13,6 +13,7 @@
 mod check;
 mod clickhouse;
 mod files;
+mod http_access;
 mod kafka;
 mod lines;
 mod names;
@@ -26,6 +27,7 @@ mod section;
 mod target_list;
 mod text;
 mod units;
+mod url;
 
 pub use check::{Checked, LogSources, Mode, Sources};
 pub use clickhouse::{AcknowledgeInsert, Attributes, Batch, ClickHouseExporter, Credentials};
@@ -33,6 +35,7 @@ pub use files::{
     ContainersReceiver, Encoding, FilesReceiver, KernelReceiver, Multiline, Parse, ParseFormat,
     Positions, StartAt, TimeFormat, Timestamp,
 };
+pub use http_access::{Authorization, BasicAuth, HttpAccess, HttpTls, OAuth2, Proxy};
 pub use kafka::{
     Acknowledge, Compression, Delivery, DiskBuffer, GroupProtocol, KafkaConnection, KafkaExporter,
     KafkaReceiver, PartitionBy, Sasl, SaslMechanism, Topics,
@@ -42,13 +45,16 @@ pub use network::{BootstrapServer, EndpointError, HttpEndpoint, TargetAddress};
 pub use otlp::{GrpcListener, HttpListener, OtlpLimits, OtlpReceiver, ServerTls};
 pub use problem::{ConfigError, Problem};
 pub use process::{Admin, Memory, Shutdown};
-pub use prometheus::{HttpTargets, PrometheusReceiver, ScrapeJob, ScrapeLimits};
+pub use prometheus::{
+    HttpTargets, PrometheusReceiver, ScrapeJob, ScrapeLimits, path_and_query, push_encoded,
+};
 pub use secret::{ClientTls, MAX_SECRET_BYTES, Secret, SecretError, SecretFile};
 pub use target_list::{
     ListError, ListTextError, ListedAddress, ListedName, ListedValue, TARGET_LIST_BYTES_MAX,
     TARGETS_MAX, TargetGroup,
 };
 pub use units::{ByteSize, ByteSizeError};
+pub use url::{HttpUrl, NoProxy, NoProxyError, Scheme, UrlError};
 
 use lines::Lines;
 use section::section;

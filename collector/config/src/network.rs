@@ -152,7 +152,7 @@ fn with_port(
 }
 
 /// Splits `host:port`; none when either is missing, the port is 0, or a character is out of place.
-fn host_and_port(text: &str) -> Option<(&str, u16)> {
+pub(crate) fn host_and_port(text: &str) -> Option<(&str, u16)> {
     let (host, port) = text.rsplit_once(':')?;
     let digits = port.bytes().all(|b| b.is_ascii_digit());
     let port: u16 = port.parse().ok().filter(|port| *port != 0 && digits)?;

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::http_access::{Authorization, BasicAuth, HttpAccess, HttpTls, OAuth2, Proxy};
 use crate::network::TargetAddress;
 use crate::section::section;
 use crate::units::ByteSize;
+use crate::url::Scheme;
 
 section! {
     /// Targets that are scraped over HTTP, in Prometheus' text formats.
@@ -35,6 +37,22 @@ section! {
         pub timeout_seconds: u32 = 10,
         /// The path, with a query if there is one.
         pub path: String = "/metrics".to_owned(),
+        /// How targets are spoken to.
+        pub scheme: Scheme = Scheme::Http,
+        /// Further parameters of the query, percent-encoded when they are sent.
+        pub params: BTreeMap<String, Vec<String>> = BTreeMap::new(),
+        /// TLS towards targets. Without it the system's authorities are trusted.
+        pub tls: Option<HttpTls> = None,
+        /// An `authorization` header from a file. Of it, `basic_auth` and `oauth2` one at most.
+        pub authorization: Option<Authorization> = None,
+        /// A user name and password.
+        pub basic_auth: Option<BasicAuth> = None,
+        /// A token by OAuth 2.0's client credentials.
+        pub oauth2: Option<OAuth2> = None,
+        /// The proxy that targets are asked through.
+        pub proxy: Option<Proxy> = None,
+        /// Whether redirects are followed.
+        pub follow_redirects: bool = false,
         /// Labels of all points.
         pub labels: BTreeMap<String, String> = BTreeMap::new(),
         /// Where a scraped label has the name of one of `labels`, or is `job` or `instance`:
@@ -44,6 +62,78 @@ section! {
         pub honor_timestamps: bool = true,
         /// What a target may send.
         pub limits: ScrapeLimits = ScrapeLimits::default(),
+    }
+}
+
+impl ScrapeJob {
+    /// How its targets are asked.
+    #[must_use]
+    pub fn access(&self) -> HttpAccess {
+        HttpAccess {
+            tls: self.tls.clone(),
+            authorization: self.authorization.clone(),
+            basic_auth: self.basic_auth.clone(),
+            oauth2: self.oauth2.clone(),
+            proxy: self.proxy.clone(),
+            follow_redirects: self.follow_redirects,
+        }
+    }
+
+    /// Which of its settings send credentials in plaintext, if one does, and what to write.
+    #[must_use]
+    pub fn exposed(&self) -> Option<&'static str> {
+        let is_http = self.scheme == Scheme::Http;
+        let token_url = self.oauth2.as_ref().map(|oauth2| oauth2.token_url.scheme());
+        if token_url == Some(Scheme::Http) {
+            Some("oauth2.tokenUrl with http:// is sent the client's secret: write https://")
+        } else if is_http && self.oauth2.is_some() {
+            Some("scheme http sends oauth2's token as it is: write https")
+        } else if is_http && self.authorization.is_some() {
+            Some("scheme http sends authorization as it is: write https")
+        } else if is_http && self.basic_auth.is_some() {
+            Some("scheme http sends basicAuth's password as it is: write https")
+        } else {
+            None
+        }
+    }
+
+    /// The path with its query, and `params` after it.
+    #[must_use]
+    pub fn path_and_query(&self) -> String {
+        path_and_query(&self.path, &self.params)
+    }
+}
+
+/// A path, perhaps with a query, with further parameters behind.
+#[must_use]
+pub fn path_and_query(path: &str, params: &BTreeMap<String, Vec<String>>) -> String {
+    let mut text = path.to_owned();
+    for (name, value) in params.iter().flat_map(|(name, all)| all.iter().map(move |it| (name, it)))
+    {
+        text.push(if text.contains('?') { '&' } else { '?' });
+        push_encoded(&mut text, name);
+        text.push('=');
+        push_encoded(&mut text, value);
+    }
+    text
+}
+
+/// Appends a text as a form has it: all bytes but RFC 3986's unreserved ones percent-encoded.
+pub fn push_encoded(out: &mut String, text: &str) {
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            other => {
+                out.push('%');
+                for nibble in [other >> 4, other & 15] {
+                    out.push(
+                        char::from_digit(nibble.into(), 16).unwrap_or('0').to_ascii_uppercase(),
+                    );
+                }
+            }
+        }
     }
 }
 

@@ -61,7 +61,14 @@ impl SecretFile {
     /// # Errors
     /// When the file cannot be read, is empty, too long, or not text.
     pub fn read(&self) -> Result<Secret, SecretError> {
-        let bytes = self.read_bytes()?;
+        self.text(self.read_bytes()?)
+    }
+
+    /// What [`SecretFile::read`] makes of bytes that were read from this file.
+    ///
+    /// # Errors
+    /// When they are no text, or none but line ends.
+    pub fn text(&self, bytes: Vec<u8>) -> Result<Secret, SecretError> {
         let text = String::from_utf8(bytes).map_err(|_| SecretError::NotText(self.0.clone()))?;
         let trimmed = text.trim_end_matches(['\n', '\r']);
         if trimmed.is_empty() {

@@ -66,9 +66,9 @@ fn what_cannot_be_scraped_is_named() {
         ("{name: a, files: ['/a/*b*.yml']}", ".files[0]: `/a/*b*.yml` is no path of a list"),
         (
             "{name: a, http: [{url: 'ftp://h/x'}]}",
-            "receivers.prometheus.jobs[0].http[0].url: `ftp://h/x` is no URL",
+            "receivers.prometheus.jobs[0].http[0].url: `ftp://h/x` is no URL to ask",
         ),
-        ("{name: a, http: [{url: 'http://u:p@h/x'}]}", ".http[0].url: credentials in a URL"),
+        ("{name: a, http: [{url: 'http://u:p@h/x'}]}", ".http[0].url: a URL has a user name"),
         (
             "{name: a, http: [{url: 'http://h/x', refreshSeconds: 1}]}",
             ".http[0].refreshSeconds: 1 is out of range: write 5 to 86400",

@@ -37,7 +37,7 @@ impl Target {
     #[must_use]
     pub fn new(
         job: &str,
-        (host, port): (&str, u16),
+        (scheme, host, port): (&str, &str, u16),
         labels: Vec<(String, String)>,
         honors_labels: bool,
         honors_timestamps: bool,
@@ -48,7 +48,7 @@ impl Target {
             ("service.name", job),
             ("service.instance.id", &format!("{host}:{port}")),
             ("server.address", host_text),
-            ("url.scheme", "http"),
+            ("url.scheme", scheme),
         ] {
             put_attribute(&mut resource, RESOURCE_ATTRIBUTE, key.as_bytes(), value.as_bytes());
         }

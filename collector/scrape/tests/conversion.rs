@@ -166,7 +166,7 @@ fn exemplars_stay_with_their_points() {
 #[test]
 fn a_target_is_a_resource() {
     let labels = vec![("env".to_owned(), "prod".to_owned())];
-    let target = Target::new("shop", ("[::1]", 8080), labels, false, true);
+    let target = Target::new("shop", ("https", "[::1]", 8080), labels, false, true);
     let body = "a 1\n# TYPE target_info gauge\ntarget_info{job=\"x\",k8s_pod=\"p\",e=\"\"} 1\n";
     let came = scrape(&target, &mut Memory::default(), NOW, body);
     assert_eq!(
@@ -200,7 +200,7 @@ fn labels_meet_as_the_settings_say() {
     let labels = vec![("env".to_owned(), "prod".to_owned()), ("zone".to_owned(), "a".to_owned())];
     let body = "a{env=\"x\",exported_env=\"y\",job=\"z\",e=\"\"} 1\nb{v=\"q\\\"\\n\\\\\\x\"} 1\n";
     let points = |honors| {
-        let target = Target::new("j", ("h", 1), labels.clone(), honors, true);
+        let target = Target::new("j", ("http", "h", 1), labels.clone(), honors, true);
         scrape(&target, &mut Memory::default(), NOW, body).points()
     };
     let other = "b gauge{v=q\"\n\\\\x,env=prod,zone=a} [..1000] 1";
@@ -219,7 +219,7 @@ fn labels_meet_as_the_settings_say() {
 /// Scenario: times in a body that aren't to be honored. Guarantee: the scrape's time.
 #[test]
 fn times_are_honored_only_if_asked_for() {
-    let target = Target::new("j", ("h", 1), Vec::new(), false, false);
+    let target = Target::new("j", ("http", "h", 1), Vec::new(), false, false);
     let came = scrape(&target, &mut Memory::default(), NOW, "a 1 5\n");
     assert_eq!(came.points(), ["a gauge{} [..1000] 1"]);
 }

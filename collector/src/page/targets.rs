@@ -5,9 +5,7 @@
 //! A page has [`ROWS_MAX`] targets, a JSON document [`JSON_MAX`], and both end after
 //! [`BYTES_MAX`] of them; `?from=N` shows the next.
 
-use millrace_receivers::prometheus::{
-    JobView, ListView, TargetState, TargetView, TargetsView,
-};
+use millrace_receivers::prometheus::{JobView, ListView, TargetState, TargetView, TargetsView};
 use serde_json::{Value, json};
 
 use super::html::{Escaped, STYLE, elapsed, grouped, push};
@@ -74,8 +72,10 @@ pub(crate) fn page(view: &TargetsView) -> String {
 
 fn jobs(text: &mut String, jobs: &[JobView]) {
     if jobs.is_empty() {
-        text.push_str("<p>This process scrapes nothing: its settings have no \
-                       receivers.prometheus.</p>\n");
+        text.push_str(
+            "<p>This process scrapes nothing: its settings have no \
+                       receivers.prometheus.</p>\n",
+        );
         return;
     }
     text.push_str(

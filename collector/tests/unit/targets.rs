@@ -31,7 +31,14 @@ fn scraped() -> LastScrape {
 fn view(targets: Vec<TargetView>) -> TargetsView {
     let job = JobView { name: "node".into(), up: targets.len() as u64, ..JobView::default() };
     let total = targets.len();
-    TargetsView { now_unix_millis: NOW, from: 0, total, targets, jobs: vec![job], lists: Vec::new() }
+    TargetsView {
+        now_unix_millis: NOW,
+        from: 0,
+        total,
+        targets,
+        jobs: vec![job],
+        lists: Vec::new(),
+    }
 }
 
 /// Scenario: a target that is up, one that is down, one that wasn't asked yet; lists, one of which
@@ -56,7 +63,11 @@ fn the_page_says_what_is_scraped_and_what_is_not() {
         ..DroppedCounts::default()
     };
     view.lists = vec![
-        ListView { source: "/lists/a.json".into(), read_unix_millis: NOW - 65_000, ..ListView::default() },
+        ListView {
+            source: "/lists/a.json".into(),
+            read_unix_millis: NOW - 65_000,
+            ..ListView::default()
+        },
         ListView {
             source: "http://lists/b".into(),
             error: "line 3: unknown field `x`".into(),
@@ -118,7 +129,10 @@ fn json_has_the_documented_shape() {
     let view = view(vec![target(1, scraped()), target(2, LastScrape::default())]);
     let value: Value = serde_json::from_str(&json(&view)).unwrap();
     assert_eq!(value["nowUnixMillis"], NOW);
-    assert_eq!((&value["from"], &value["total"], &value["next"]), (&json!(0), &json!(2), &Value::Null));
+    assert_eq!(
+        (&value["from"], &value["total"], &value["next"]),
+        (&json!(0), &json!(2), &Value::Null)
+    );
     assert_eq!(
         value["targets"][0],
         json!({
@@ -165,7 +179,8 @@ fn parts_are_bounded_and_complete() {
 /// Scenario: queries of every form. Guarantee: a number or 0.
 #[test]
 fn the_beginning_is_read_from_the_query() {
-    for (query, expected) in [("", 0), ("from=7", 7), ("a=b&from=9", 9), ("from=-1", 0), ("from=", 0)]
+    for (query, expected) in
+        [("", 0), ("from=7", 7), ("a=b&from=9", 9), ("from=-1", 0), ("from=", 0)]
     {
         assert_eq!(from(query), expected, "{query}");
     }

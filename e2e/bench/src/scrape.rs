@@ -63,7 +63,7 @@ pub(crate) fn run(size: Size) -> Result<Vec<String>> {
 /// Scrapes bodies of one target in turn, as a receiver does. The number of samples.
 fn read(format: Format, turns: &[String]) -> Result<(u64, Memory)> {
     let labels = vec![("env".to_owned(), "production".to_owned())];
-    let target = Target::new("node", ("10.0.0.1", 9100), labels, false, true);
+    let target = Target::new("node", ("http", "10.0.0.1", 9100), labels, false, true);
     let mut memory = Memory::default();
     let mut samples = 0;
     for (turn, body) in turns.iter().enumerate() {

@@ -3,12 +3,11 @@
 use std::collections::HashSet;
 
 use super::Judge;
-use crate::{ByteSize, HttpTargets, PrometheusReceiver, ScrapeJob, ScrapeLimits};
+use crate::{
+    ByteSize, HttpTargets, HttpUrl, PrometheusReceiver, ScrapeJob, ScrapeLimits, TARGETS_MAX,
+};
 
-/// Most targets of the settings; with those of lists [`crate::TARGETS_MAX`] bounds them too.
-const TARGETS_MAX: usize = crate::TARGETS_MAX;
-
-/// Most jobs: each has metrics and a line on a page.
+/// Most jobs: each has a line on the page of targets.
 const JOBS_MAX: usize = 1000;
 
 /// Most paths of files, and URLs of lists, of a job.
@@ -22,6 +21,9 @@ const TEXT_CHARACTERS_MAX: usize = 256;
 
 /// The longest path with its query.
 const PATH_BYTES_MAX: usize = 1024;
+
+/// The longest path with all parameters, percent-encoded.
+const QUERY_BYTES_MAX: usize = 4096;
 
 /// Most labels of a job: they are part of each point.
 const LABELS_MAX: usize = 16;
@@ -61,6 +63,14 @@ impl Judge<'_> {
             interval_seconds,
             timeout_seconds,
             path,
+            scheme: _,
+            params,
+            tls: _,
+            authorization: _,
+            basic_auth: _,
+            oauth2: _,
+            proxy: _,
+            follow_redirects: _,
             labels,
             honor_labels: _,
             honor_timestamps: _,
@@ -88,6 +98,11 @@ impl Judge<'_> {
         self.range(&format!("{field}.intervalSeconds"), *interval_seconds, 1..=3600);
         let longest = (*interval_seconds).max(1);
         self.range(&format!("{field}.timeoutSeconds"), *timeout_seconds, 1..=longest);
+        self.http_access(field, &job.access());
+        if params.keys().any(String::is_empty) || job.path_and_query().len() > QUERY_BYTES_MAX {
+            let message = format!("write names, and {QUERY_BYTES_MAX} bytes in all at most");
+            self.say(&format!("{field}.params"), message);
+        }
         let is_path = path.starts_with('/')
             && path.len() <= PATH_BYTES_MAX
             && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
@@ -136,23 +151,13 @@ impl Judge<'_> {
         }
         for (index, HttpTargets { url, refresh_seconds }) in http.iter().enumerate() {
             let field = format!("{field}.http[{index}]");
-            self.url(&format!("{field}.url"), url);
+            if let Err(error) = HttpUrl::new(url) {
+                self.say(&format!("{field}.url"), error.to_string());
+            } else if url.len() > LIST_BYTES_MAX {
+                let message = format!("{} bytes: write {LIST_BYTES_MAX} at most", url.len());
+                self.say(&format!("{field}.url"), message);
+            }
             self.range(&format!("{field}.refreshSeconds"), *refresh_seconds, 5..=86_400);
-        }
-    }
-
-    fn url(&mut self, field: &str, url: &str) {
-        let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
-        let authority = rest.map_or("", |rest| rest.split(['/', '?']).next().unwrap_or_default());
-        let is_good = !authority.is_empty()
-            && url.len() <= LIST_BYTES_MAX
-            && url.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
-        if authority.contains('@') {
-            // Not repeated: it may hold a password.
-            self.say(field, "credentials in a URL are seen by others: remove them");
-        } else if !is_good {
-            let message = format!("`{url}` is no URL: write http://host:port/path");
-            self.say(field, message);
         }
     }
 

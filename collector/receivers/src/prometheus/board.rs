@@ -222,7 +222,7 @@ impl Board {
             let labels = row.target.labels.iter();
             TargetView {
                 job: jobs.get(row.target.job).map(|job| job.name.clone()).unwrap_or_default(),
-                url: without_values(&row.target.to_string()),
+                url: without_values(&row.target.url.to_string()),
                 labels: labels.map(|(name, value)| (name.clone(), value.clone())).collect(),
                 last: row.last(),
             }
@@ -242,7 +242,7 @@ impl Board {
     pub(super) fn set_rows(&self, mut rows: Vec<Arc<Row>>) {
         let place = |row: &Arc<Row>| {
             let Resolved { job, labels, .. } = &*row.target;
-            (*job, row.target.to_string(), labels.clone())
+            (*job, row.target.url.to_string(), labels.clone())
         };
         rows.sort_by_cached_key(place);
         lock(&self.0).rows = Arc::new(rows);

@@ -1,29 +1,16 @@
-//! One request to a target: which address it has, a connection, the head of the answer.
+//! One scrape's request: what a target is asked for, and the form of what it answers.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST};
-use http::header::{HeaderMap, HeaderName, USER_AGENT};
-use http::{Request, StatusCode};
-use http_body_util::Empty;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use millrace_config::TargetAddress;
+use millrace_config::HttpUrl;
 use millrace_scrape::{Fault, Format};
-use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
-use tokio::task::{JoinSet, spawn_blocking};
 
-/// Most names that are resolved at once: each takes a thread until the resolver answers.
-pub const LOOKUPS_MAX: usize = 32;
-
-/// The longest head of an answer, and what is read of a body at once.
-const BUFFER_BYTES: usize = 32 * 1024;
+use super::connect::{self, ConnectError, Connector};
 
 /// Both formats, each also with names in UTF-8.
 const ACCEPTED: &str = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
@@ -37,21 +24,10 @@ const TIMEOUT_HEADER: HeaderName = HeaderName::from_static("x-prometheus-scrape-
 /// Why a scrape failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    #[error("its name can't be resolved: {0}")]
-    Resolve(io::Error),
-    #[error(
-        "its address {0} is a loopback, link-local or unusable one: name another target, or set \
-         receivers.prometheus.allowLocalAddresses"
-    )]
-    Local(IpAddr),
-    #[error("it can't be connected to: {0}")]
-    Connect(io::Error),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     #[error("its answer can't be read: {0}")]
     Http(#[from] hyper::Error),
-    #[error("the request can't be made: {0}")]
-    Request(#[from] http::Error),
-    #[error("it answered {0}; redirects are not followed")]
-    Status(StatusCode),
     #[error(
         "its answer is of the type `{0}`: it must be text/plain or application/openmetrics-text"
     )]
@@ -69,113 +45,44 @@ pub(super) enum Failure {
 /// Asks one target.
 #[derive(Debug)]
 pub(super) struct Client {
-    target: TargetAddress,
-    path: String,
+    url: HttpUrl,
+    headers: HeaderMap,
     pub(super) timeout: Duration,
-    allows_local: bool,
-    lookups: Arc<Semaphore>,
+    connector: Arc<Connector>,
 }
 
-/// An answer whose body is to be read. The connection ends with it.
+/// An answer whose body is to be read.
 #[derive(Debug)]
 pub(super) struct Answer {
-    pub(super) body: Incoming,
     pub(super) format: Format,
     pub(super) is_gzip: bool,
-    _connection: JoinSet<()>,
+    inner: connect::Answer,
+}
+
+impl Answer {
+    pub(super) fn body(&mut self) -> &mut Incoming {
+        &mut self.inner.body
+    }
 }
 
 impl Client {
-    pub(super) fn new(
-        target: &TargetAddress,
-        path: &str,
-        timeout_seconds: u32,
-        allows_local: bool,
-        lookups: Arc<Semaphore>,
-    ) -> Self {
+    pub(super) fn new(url: HttpUrl, timeout_seconds: u32, connector: Arc<Connector>) -> Self {
         let timeout = Duration::from_secs(timeout_seconds.into());
-        Self { target: target.clone(), path: path.to_owned(), timeout, allows_local, lookups }
+        let headers = HeaderMap::from_iter([
+            (ACCEPT, HeaderValue::from_static(ACCEPTED)),
+            (ACCEPT_ENCODING, HeaderValue::from_static("gzip")),
+            (CONNECTION, HeaderValue::from_static("close")),
+            (TIMEOUT_HEADER, HeaderValue::from(timeout_seconds)),
+        ]);
+        Self { url, headers, timeout, connector }
     }
 
     /// Asks the target, up to the head of its answer.
     pub(super) async fn ask(&self) -> Result<Answer, Failure> {
-        let address = self.resolve().await?;
-        let stream = TcpStream::connect(address).await.map_err(Failure::Connect)?;
-        let mut builder = http1::Builder::new();
-        builder.max_buf_size(BUFFER_BYTES);
-        let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
-        let mut task = JoinSet::new();
-        // A fault of the connection is told to whoever waits for the answer or its body.
-        task.spawn(async { drop(connection.await) });
-        let request = Request::get(&self.path)
-            .header(HOST, self.target.as_str())
-            .header(USER_AGENT, concat!("millrace-collector/", env!("CARGO_PKG_VERSION")))
-            .header(ACCEPT, ACCEPTED)
-            .header(ACCEPT_ENCODING, "gzip")
-            .header(CONNECTION, "close")
-            .header(TIMEOUT_HEADER, self.timeout.as_secs())
-            .body(Empty::<Bytes>::new())?;
-        let answer = sender.send_request(request).await?;
-        if answer.status() != StatusCode::OK {
-            return Err(Failure::Status(answer.status()));
-        }
-        let (head, body) = answer.into_parts();
-        let format = format(&head.headers)?;
-        let is_gzip = is_gzip(&head.headers)?;
-        Ok(Answer { body, format, is_gzip, _connection: task })
-    }
-
-    /// The target's first address that may be used.
-    async fn resolve(&self) -> Result<SocketAddr, Failure> {
-        let host = self.target.host().trim_start_matches('[').trim_end_matches(']');
-        let port = self.target.port();
-        if let Ok(address) = host.parse::<IpAddr>() {
-            return self.pick([SocketAddr::new(address, port)]);
-        }
-        let closed = |_| Failure::Resolve(io::ErrorKind::Interrupted.into());
-        let permit = Arc::clone(&self.lookups).acquire_owned().await.map_err(closed)?;
-        let host = host.to_owned();
-        // The permit is the thread's: a resolver that hangs holds it longer than the scrape lasts.
-        let found = spawn_blocking(move || {
-            let found = (host.as_str(), port).to_socket_addrs().map(Vec::from_iter);
-            drop(permit);
-            found
-        });
-        let found = found.await.unwrap_or_else(|ended| Err(ended.into()));
-        self.pick(found.map_err(Failure::Resolve)?)
-    }
-
-    fn pick(&self, found: impl IntoIterator<Item = SocketAddr>) -> Result<SocketAddr, Failure> {
-        let mut refused = None;
-        for address in found {
-            if self.allows_local || !is_local(address.ip()) {
-                return Ok(address);
-            }
-            refused = Some(address.ip());
-        }
-        Err(match refused {
-            Some(address) => Failure::Local(address),
-            None => Failure::Resolve(io::ErrorKind::NotFound.into()),
-        })
-    }
-}
-
-/// Whether an address is this machine's or its link's alone, or none that a target can have.
-fn is_local(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(address) => {
-            address.is_loopback()
-                || address.is_link_local()
-                || address.is_unspecified()
-                || address.is_multicast()
-                || address.is_broadcast()
-        }
-        IpAddr::V6(address) => {
-            address.is_loopback()
-                || address.is_unicast_link_local()
-                || address.is_unspecified()
-                || address.is_multicast()
-        }
+        let inner = self.connector.get(&self.url, &self.headers).await?;
+        let format = format(&inner.headers)?;
+        let is_gzip = is_gzip(&inner.headers)?;
+        Ok(Answer { format, is_gzip, inner })
     }
 }
 
@@ -196,7 +103,3 @@ fn is_gzip(headers: &HeaderMap) -> Result<bool, Failure> {
     let is_plain = text.is_empty() || text.eq_ignore_ascii_case("identity");
     if is_plain { Ok(false) } else { Err(Failure::Encoding(text.to_owned())) }
 }
-
-#[cfg(test)]
-#[path = "../../tests/unit/prometheus/client.rs"]
-mod tests;

@@ -6,13 +6,15 @@
 //! given up and counted. Nothing is queued.
 //!
 //! # Limits
-//! A target has one connection at most, closed after each scrape. Redirects are not followed. A
-//! target with a loopback or link-local address is refused, unless the settings allow it: the
-//! address is checked after the name was resolved, and that address is connected to. At most
-//! [`LOOKUPS_MAX`] names are resolved at once. What is held is reserved in the process's budget.
+//! A target has one connection at most, closed after each scrape. Redirects are not followed unless
+//! the settings say so. A target with a loopback or link-local address is refused, unless the
+//! settings allow it: the address is checked after the name was resolved, and that address is
+//! connected to. At most [`LOOKUPS_MAX`] names are resolved at once. What is held is reserved in the
+//! process's budget.
 
 mod board;
 mod client;
+mod connect;
 mod discovery;
 mod gunzip;
 mod resolve;
@@ -22,7 +24,7 @@ mod worker;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use millrace_config::{PrometheusReceiver, ScrapeJob};
+use millrace_config::{HttpTargets, HttpUrl, PrometheusReceiver, ScrapeJob, UrlError};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::Publish;
@@ -36,13 +38,13 @@ pub use board::{
     Board, DroppedCounts, ERROR_CHARACTERS_MAX, JobView, LISTS_MAX, LastScrape, ListView,
     TargetState, TargetView, TargetsView,
 };
-use client::Client;
-pub use client::LOOKUPS_MAX;
+pub use connect::LOOKUPS_MAX;
+use connect::{Connector, Network};
 use discovery::files::Files;
+use discovery::http::HttpList;
 use discovery::{Listed, Update};
 use resolve::Resolved;
-use set::{Set, Source};
-use tokio::sync::Semaphore;
+use set::{Job, Set, Source};
 use worker::{SCRAPE_BYTES, Shared};
 
 use crate::way::Way;
@@ -83,6 +85,9 @@ pub enum StartError {
         /// What is needed.
         needed_bytes: u64,
     },
+    /// A job's path, or the URL of its list, can't be asked.
+    #[error(transparent)]
+    Url(#[from] UrlError),
     /// The metrics are registered already.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
@@ -92,7 +97,15 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Prometheus {
     set: Set,
-    files: Vec<(usize, Files)>,
+    /// With the places of their sources.
+    readers: Vec<(usize, Reader)>,
+}
+
+/// What reads lists.
+#[derive(Debug)]
+enum Reader {
+    Files(Files),
+    Http(Box<HttpList>),
 }
 
 /// Makes a receiver. It connects to nothing yet.
@@ -110,26 +123,33 @@ pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
         return Err(StartError::SmallBudget { budget_bytes, needed_bytes: SCRAPE_BYTES });
     }
     let metrics = ScrapeMetrics::register(&telemetry)?;
-    let lookups = Arc::new(Semaphore::new(LOOKUPS_MAX));
-    let make_client = move |job: &ScrapeJob, target: &Resolved| {
-        let Resolved { address, path, .. } = target;
-        let lookups = Arc::clone(&lookups);
-        Client::new(address, path, job.timeout_seconds, allow_local_addresses, lookups)
-    };
+    let network = Network::new(allow_local_addresses);
     let way = Way { budget, telemetry, publisher };
     let shared = Shared { way, metrics, drain };
-    let jobs: Vec<_> = jobs.into_iter().map(Arc::new).collect();
-    let (mut sources, mut files) = (Vec::new(), Vec::new());
-    for (place, job) in jobs.iter().enumerate() {
+    let (mut all, mut sources, mut readers) = (Vec::new(), Vec::new(), Vec::new());
+    for (place, job) in jobs.into_iter().map(Arc::new).enumerate() {
+        let connector = Arc::new(Connector::new(&job.access(), &network));
+        if let Some(exposed) = job.exposed() {
+            tracing::warn!(job = job.name, "credentials are sent unencrypted: {exposed}");
+        }
         let source = |listed| Source { job: place, listed, lists: Vec::new() };
-        sources.push(source(of_settings((place, job))));
+        sources.push(source(of_settings((place, &job))));
+        let here = (place, Arc::clone(&job));
         if !job.files.is_empty() {
-            let reader = Files::new((place, Arc::clone(job)), shared.metrics.clone());
-            files.push((sources.len(), reader));
+            let files = Files::new(here.clone(), shared.metrics.clone());
+            readers.push((sources.len(), Reader::Files(files)));
             sources.push(source(Listed::default()));
         }
+        for HttpTargets { url, refresh_seconds } in &job.http {
+            let (url, metrics) = (HttpUrl::new(url)?, shared.metrics.clone());
+            let list = (url, *refresh_seconds);
+            let list = HttpList::new(here.clone(), list, Arc::clone(&connector), metrics);
+            readers.push((sources.len(), Reader::Http(Box::new(list))));
+            sources.push(source(Listed::default()));
+        }
+        all.push(Job { settings: job, connector });
     }
-    Ok(Prometheus { set: Set::new(jobs, sources, Box::new(make_client), shared, board), files })
+    Ok(Prometheus { set: Set::new(all, sources, shared, board), readers })
 }
 
 /// The targets that a job's settings name.
@@ -144,12 +164,16 @@ fn of_settings(job: (usize, &ScrapeJob)) -> Listed {
 impl Prometheus {
     /// Scrapes until the drain begins. Whether all that was taken from targets is confirmed then.
     pub async fn run(self) -> bool {
-        let Self { set, files } = self;
+        let Self { set, readers } = self;
         let (updates, taken) = mpsc::channel::<Update>(UPDATES_MAX);
         // They end with it.
-        let mut readers = JoinSet::new();
-        for (source, files) in files {
-            readers.spawn(files.run(source, updates.clone()));
+        let mut reading = JoinSet::new();
+        for (source, reader) in readers {
+            let updates = updates.clone();
+            match reader {
+                Reader::Files(files) => reading.spawn(files.run(source, updates)),
+                Reader::Http(list) => reading.spawn(list.run(source, updates)),
+            };
         }
         drop(updates);
         set.run(taken).await

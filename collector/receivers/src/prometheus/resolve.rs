@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use millrace_config::{ScrapeJob, TargetAddress};
+use millrace_config::{HttpUrl, ScrapeJob, TargetAddress, path_and_query};
 
 /// The longest labels of a target, names and values: they are kept for each, and are part of each
 /// of its points.
@@ -18,8 +18,8 @@ pub(super) struct Resolved {
     /// The job, by its place in the settings.
     pub(super) job: usize,
     pub(super) address: TargetAddress,
-    /// With its query.
-    pub(super) path: String,
+    /// Where it is asked.
+    pub(super) url: HttpUrl,
     /// Of all its points.
     pub(super) labels: BTreeMap<String, String>,
 }
@@ -41,6 +41,7 @@ impl Resolved {
     ) -> Result<Self, Dropped> {
         let mut labels = settings.labels.clone();
         let mut path = settings.path.clone();
+        let invalid = |error: &dyn fmt::Display| Dropped::Invalid(error.to_string());
         for (name, value) in listed {
             match name.as_str() {
                 PATH_LABEL => path.clone_from(value),
@@ -51,7 +52,10 @@ impl Resolved {
             }
         }
         let address = TargetAddress::new(address);
-        let address = address.map_err(|error| Dropped::Invalid(error.to_string()))?;
+        let address = address.map_err(|error| invalid(&error))?;
+        let path = path_and_query(&path, &settings.params);
+        let url = HttpUrl::of_target(settings.scheme, &address, &path);
+        let url = url.map_err(|error| invalid(&error))?;
         let bytes: usize = labels.iter().map(|(name, value)| name.len() + value.len()).sum();
         if bytes > LABELS_BYTES_MAX {
             let said = format!(
@@ -59,12 +63,6 @@ impl Resolved {
             );
             return Err(Dropped::Invalid(said));
         }
-        Ok(Self { job, address, path, labels })
-    }
-}
-
-impl fmt::Display for Resolved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}", self.address, self.path)
+        Ok(Self { job, address, url, labels })
     }
 }

@@ -17,12 +17,18 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use super::board::{Board, DroppedCounts, ListView, Row};
 use super::client::Client;
+use super::connect::Connector;
 use super::discovery::{Listed, Update};
 use super::resolve::Resolved;
 use super::worker::{Shared, Worker};
 
-/// Makes the client of a target.
-pub(super) type MakeClient = Box<dyn Fn(&ScrapeJob, &Resolved) -> Client + Send>;
+/// A job.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) settings: Arc<ScrapeJob>,
+    /// What its targets are asked by.
+    pub(super) connector: Arc<Connector>,
+}
 
 /// What a source has.
 #[derive(Debug)]
@@ -41,16 +47,16 @@ struct Task {
 }
 
 /// All targets.
+#[derive(Debug)]
 pub(super) struct Set {
-    pub(super) jobs: Vec<Arc<ScrapeJob>>,
-    pub(super) sources: Vec<Source>,
-    pub(super) make_client: MakeClient,
-    pub(super) shared: Shared,
-    pub(super) board: Board,
+    jobs: Vec<Job>,
+    sources: Vec<Source>,
+    shared: Shared,
+    board: Board,
     running: Running,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Running {
     tasks: JoinSet<bool>,
     by_target: HashMap<Arc<Resolved>, Task>,
@@ -59,21 +65,9 @@ struct Running {
     has_waiting: bool,
 }
 
-impl std::fmt::Debug for Set {
-    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        to.debug_struct("Set").field("sources", &self.sources).finish_non_exhaustive()
-    }
-}
-
 impl Set {
-    pub(super) fn new(
-        jobs: Vec<Arc<ScrapeJob>>,
-        sources: Vec<Source>,
-        make_client: MakeClient,
-        shared: Shared,
-        board: Board,
-    ) -> Self {
-        Self { jobs, sources, make_client, shared, board, running: Running::default() }
+    pub(super) fn new(jobs: Vec<Job>, sources: Vec<Source>, shared: Shared, board: Board) -> Self {
+        Self { jobs, sources, shared, board, running: Running::default() }
     }
 
     /// Scrapes until the drain begins. Whether all that was taken from targets is confirmed then.
@@ -162,9 +156,11 @@ impl Set {
     fn start(&mut self, target: Arc<Resolved>) {
         let Some(job) = self.jobs.get(target.job) else { return };
         let row = Arc::new(Row::new(Arc::clone(&target)));
-        let client = (self.make_client)(job, &target);
+        let Job { settings, connector } = job;
+        let connector = Arc::clone(connector);
+        let client = Client::new(target.url.clone(), settings.timeout_seconds, connector);
         let (stop, stopped) = oneshot::channel();
-        let worker = Worker::new(job, Arc::clone(&row), client, self.shared.clone());
+        let worker = Worker::new(settings, Arc::clone(&row), client, self.shared.clone());
         let id = self.running.tasks.spawn(worker.run(stopped)).id();
         self.running.by_id.insert(id, Arc::clone(&target));
         self.running.by_target.insert(target, Task { stop: Some(stop), row });
@@ -200,7 +196,7 @@ impl Set {
             self.sources.iter().flat_map(|source| source.lists.iter().cloned()).collect();
         let failing = lists.iter().filter(|list| !list.error.is_empty()).count();
         metrics.lists_failing.set(failing as i64);
-        let names = self.jobs.iter().map(|job| job.name.clone());
+        let names = self.jobs.iter().map(|job| job.settings.name.clone());
         self.board.set_jobs(names.zip(counts).collect());
         self.board.set_rows(rows);
         self.board.set_lists(lists);

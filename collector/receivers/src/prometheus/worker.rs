@@ -99,8 +99,8 @@ impl<E: Into<Failure>> From<E> for Unread {
 
 impl Worker {
     pub(super) fn new(job: &ScrapeJob, row: Arc<Row>, client: Client, shared: Shared) -> Self {
-        let Resolved { address, path, labels, .. } = &*row.target;
-        let name = format!("{} {address}{path}", job.name);
+        let Resolved { address, url, labels, .. } = &*row.target;
+        let name = format!("{} {address}{}", job.name, url.path_and_query());
         let interval = Duration::from_secs(job.interval_seconds.into());
         let labels = labels.iter().map(|(name, value)| (name.clone(), value.clone()));
         let limits = Limits {
@@ -110,7 +110,7 @@ impl Worker {
         };
         let target = Target::new(
             &job.name,
-            (address.host(), address.port()),
+            (url.scheme().as_str(), address.host(), address.port()),
             labels.collect(),
             job.honor_labels,
             job.honor_timestamps,
@@ -336,7 +336,7 @@ impl Asker {
         let mut answer = self.client.ask().await?;
         scrape.set_format(answer.format);
         let mut gunzip = answer.is_gzip.then(Gunzip::new);
-        while let Some(frame) = answer.body.frame().await {
+        while let Some(frame) = answer.body().frame().await {
             let Ok(piece) = frame?.into_data() else { continue };
             let Some(gunzip) = &mut gunzip else {
                 self.feed(&piece, scrape, room, until).await?;

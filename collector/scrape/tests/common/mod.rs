@@ -14,7 +14,7 @@ pub(crate) const LIMITS: Limits = Limits { body_bytes: 1 << 30, samples: 10_000_
 pub(crate) const S: u64 = 1_000_000_000;
 
 pub(crate) fn target() -> Target {
-    Target::new("node", ("10.0.0.1", 9100), Vec::new(), false, true)
+    Target::new("node", ("http", "10.0.0.1", 9100), Vec::new(), false, true)
 }
 
 /// What a scrape came to.

@@ -8,14 +8,16 @@
 //! match [`files::FILES_MAX`] files. What isn't a target is counted, and one of it is shown.
 
 pub(super) mod files;
+pub(super) mod http;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use millrace_config::{ListError, ScrapeJob, TARGETS_MAX, TargetGroup};
 
 use super::board::{DroppedCounts, ListView, shown};
-use super::client::Failure;
+use super::connect::ConnectError;
 use super::resolve::{Dropped, Resolved};
 
 /// The label with the file that a target is from, and that with the URL.
@@ -31,8 +33,12 @@ pub(super) enum ReadError {
     TooLong(usize),
     #[error("{0}")]
     List(#[from] ListError),
-    #[error("{0}")]
-    Http(#[from] Failure),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("its answer can't be read: {0}")]
+    Http(#[from] hyper::Error),
+    #[error("it took longer than {} s", .0.as_secs())]
+    TimedOut(Duration),
     #[error("its answer is of the type `{0}`: it must be application/json")]
     Type(String),
     #[error("more than {0} files match: name fewer, or join lists")]

@@ -47,7 +47,7 @@ impl Rig {
 }
 
 fn targets(files: &Files) -> Vec<String> {
-    let mut targets: Vec<_> = files.all().0.targets.iter().map(|it| it.to_string()).collect();
+    let mut targets: Vec<_> = files.all().0.targets.iter().map(|it| it.url.to_string()).collect();
     targets.sort();
     targets
 }

@@ -1,0 +1,147 @@
+//! Names to addresses that may be asked, and connections to them.
+//!
+//! The address that is checked is the one that is connected to: a name that resolves to something
+//! else a moment later changes nothing.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+use super::fault::ConnectError;
+use super::tls::Roots;
+
+/// Most names that are resolved at once: each takes a thread until the resolver answers.
+pub const LOOKUPS_MAX: usize = 32;
+
+/// Most addresses of a name that are tried.
+const TRIES_MAX: usize = 8;
+
+/// What all connections of the process share.
+#[derive(Debug, Clone)]
+pub(in super::super) struct Network {
+    lookups: Arc<Semaphore>,
+    pub(super) roots: Arc<Roots>,
+    allows_local: bool,
+}
+
+impl Network {
+    pub(in super::super) fn new(allows_local: bool) -> Self {
+        let lookups = Arc::new(Semaphore::new(LOOKUPS_MAX));
+        Self { lookups, roots: Arc::default(), allows_local }
+    }
+
+    /// A connection to the first address of a host that may be asked and answers.
+    pub(super) async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, ConnectError> {
+        let mut failed = None;
+        for address in self.resolve(host, port).await?.into_iter().take(TRIES_MAX) {
+            match TcpStream::connect(address).await {
+                Ok(stream) => {
+                    // Refused only for a connection that is gone, which the next call tells.
+                    let _ = stream.set_nodelay(true);
+                    return Ok(stream);
+                }
+                Err(source) => failed = Some(ConnectError::Connect { address, source }),
+            }
+        }
+        Err(failed.unwrap_or_else(|| nowhere(host)))
+    }
+
+    /// Refuses what is plainly local where a proxy will resolve the name.
+    pub(super) fn check_name(&self, host: &str) -> Result<(), ConnectError> {
+        let localhost = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let is_localhost = host == "localhost" || host.ends_with(".localhost");
+        let address = host.parse().ok().or(localhost.filter(|_| is_localhost));
+        match address {
+            Some(address) if !self.allows_local && is_local(address) => {
+                Err(ConnectError::Local { host: host.to_owned(), address })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ConnectError> {
+        if let Ok(address) = host.parse::<IpAddr>() {
+            return self.allowed(host, vec![SocketAddr::new(address, port)]);
+        }
+        let told = |source| ConnectError::Resolve { host: host.to_owned(), source };
+        let closed = |_| told(io::ErrorKind::Interrupted.into());
+        let permit = Arc::clone(&self.lookups).acquire_owned().await.map_err(closed)?;
+        let name = host.to_owned();
+        // The permit is the thread's: a resolver that hangs holds it longer than the scrape lasts.
+        let found = spawn_blocking(move || {
+            let found = (name.as_str(), port).to_socket_addrs().map(Vec::from_iter);
+            drop(permit);
+            found
+        });
+        let found = found.await.unwrap_or_else(|ended| Err(ended.into()));
+        self.allowed(host, found.map_err(told)?)
+    }
+
+    fn allowed(&self, host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, ConnectError> {
+        let first = found.first().copied().ok_or_else(|| nowhere(host))?;
+        let allowed: Vec<_> =
+            found.into_iter().filter(|it| self.allows_local || !is_local(it.ip())).collect();
+        if allowed.is_empty() {
+            return Err(ConnectError::Local { host: host.to_owned(), address: first.ip() });
+        }
+        Ok(allowed)
+    }
+}
+
+fn nowhere(host: &str) -> ConnectError {
+    ConnectError::Resolve { host: host.to_owned(), source: io::ErrorKind::NotFound.into() }
+}
+
+/// Services of clouds for the machine alone, outside the link-local ranges: Alibaba's and Azure's.
+const CLOUD_V4: [Ipv4Addr; 2] =
+    [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16)];
+
+/// Likewise Amazon's, all of `fd00:ec2::/32`, and Google's.
+const CLOUD_V6: [(Ipv6Addr, u32); 2] = [
+    (Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0), 32),
+    (Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254), 128),
+];
+
+/// Prefixes in which an IPv4 address stands, and how far from the right: NAT64, 6to4, and those
+/// that are written as compatible with IPv4.
+const EMBEDDING: [(Ipv6Addr, u32, u32); 3] = [
+    (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96, 0),
+    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16, 80),
+    (Ipv6Addr::UNSPECIFIED, 96, 0),
+];
+
+/// Whether an address is this machine's or its link's alone, or none that a target can have.
+/// Private networks and unique-local addresses are not: targets are there.
+fn is_local(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            address.is_loopback()
+                || address.is_link_local()
+                // Linux connects 0.0.0.0 to this machine.
+                || address.octets()[0] == 0
+                || address.is_multicast()
+                || address.is_broadcast()
+                || CLOUD_V4.contains(&address)
+        }
+        IpAddr::V6(address) => {
+            let has = |prefix: Ipv6Addr, bits: u32| {
+                (address.to_bits() ^ prefix.to_bits()) >> (128 - bits) == 0
+            };
+            let embedded = EMBEDDING.into_iter().find(|(prefix, bits, _)| has(*prefix, *bits));
+            let inner = embedded.map(|(_, _, shift)| (address.to_bits() >> shift) as u32);
+            address.is_loopback()
+                || address.is_unicast_link_local()
+                || address.is_multicast()
+                || CLOUD_V6.into_iter().any(|(prefix, bits)| has(prefix, bits))
+                || inner.is_some_and(|bits| is_local(Ipv4Addr::from_bits(bits).into()))
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "../../../tests/unit/prometheus/address.rs"]
+mod tests;

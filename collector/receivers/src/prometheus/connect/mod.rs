@@ -1,0 +1,172 @@
+//! Asks servers over HTTP: targets, and whoever lists targets. One [`Connector`] holds what a job's
+//! settings say about TLS, authorization, proxy and redirects; [`Connector::get`] is one request.
+//!
+//! It knows nothing of what is answered but status and `location`. It has no time-out of its own
+//! but for tokens: the caller bounds each call, and drops it to give up.
+//!
+//! # Limits
+//! [`REDIRECTS_MAX`] redirects, each to an address that is checked anew, never from `https` to
+//! `http`, without authorization and client certificate where the server is another one. The head
+//! of an answer has [`link::HEAD_BYTES_MAX`] at most.
+
+mod address;
+mod fault;
+mod files;
+mod link;
+mod login;
+mod oauth2;
+mod proxy;
+mod tls;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, HOST, HeaderMap, LOCATION, PROXY_AUTHORIZATION, USER_AGENT};
+use http::{Method, Request, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use millrace_config::{HttpAccess, HttpUrl, Scheme};
+
+pub use address::LOOKUPS_MAX;
+pub(super) use address::Network;
+pub(super) use fault::ConnectError;
+use link::{Dialer, Link};
+use login::Login;
+
+/// Most redirects that a request follows.
+pub(super) const REDIRECTS_MAX: usize = 10;
+
+const AGENT: &str = concat!("millrace-collector/", env!("CARGO_PKG_VERSION"));
+
+/// Asks servers as one job's settings say.
+#[derive(Debug)]
+pub(super) struct Connector {
+    dialer: Dialer,
+    login: Login,
+    follows_redirects: bool,
+}
+
+/// Status 200, and a body that is to be read. The connection ends with it.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) headers: HeaderMap,
+    pub(super) body: Incoming,
+    _link: Link,
+}
+
+/// Whose server is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// The one in the settings.
+    Named,
+    /// One that a redirect points to: nothing of ours is shown to it.
+    Other,
+}
+
+impl Connector {
+    pub(super) fn new(access: &HttpAccess, network: &Network) -> Self {
+        let HttpAccess { tls, proxy, follow_redirects, .. } = access;
+        Self {
+            dialer: Dialer::new(network, tls.as_ref(), proxy.as_ref()),
+            login: Login::new(access, network),
+            follows_redirects: *follow_redirects,
+        }
+    }
+
+    /// Asks for a URL, up to the head of an answer with status 200.
+    pub(super) async fn get(
+        &self,
+        url: &HttpUrl,
+        headers: &HeaderMap,
+    ) -> Result<Answer, ConnectError> {
+        let mut whose = Whose::Named;
+        let mut at = url.clone();
+        for _ in 0..=REDIRECTS_MAX {
+            let (answer, link) = self.ask(&at, headers, whose).await?;
+            let status = answer.status();
+            if status == StatusCode::OK {
+                let (head, body) = answer.into_parts();
+                return Ok(Answer { headers: head.headers, body, _link: link });
+            }
+            let is_redirect = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
+            if !is_redirect || !self.follows_redirects {
+                return Err(self.status(status, whose).await);
+            }
+            let next = next(&at, answer.headers())?;
+            if !next.has_origin_of(url) {
+                // For good: a server that is not ours may not send us back with our credentials.
+                whose = Whose::Other;
+            }
+            at = next;
+        }
+        Err(ConnectError::Redirects)
+    }
+
+    async fn ask(
+        &self,
+        url: &HttpUrl,
+        headers: &HeaderMap,
+        whose: Whose,
+    ) -> Result<(http::Response<Incoming>, Link), ConnectError> {
+        let login = match whose {
+            Whose::Named => self.login.header().await?,
+            Whose::Other => None,
+        };
+        let mut link = self.dialer.link(url, whose).await?;
+        let mut request = request(&link, Method::GET, url, Full::default())?;
+        let own = request.headers_mut();
+        own.extend(headers.clone());
+        if let Some(login) = login {
+            own.insert(AUTHORIZATION, login);
+        }
+        let answer = link.sender.send_request(request).await?;
+        Ok((answer, link))
+    }
+
+    /// What to say of a status that is no success.
+    async fn status(&self, status: StatusCode, whose: Whose) -> ConnectError {
+        let hint = match (status, whose) {
+            (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, Whose::Named) => {
+                self.login.refused(status).await
+            }
+            (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, Whose::Other) => {
+                "; no authorization is sent to another server than the target"
+            }
+            (status, _) if status.is_redirection() => {
+                "; redirects are not followed: name where it points to, or set followRedirects"
+            }
+            _ => "",
+        };
+        ConnectError::Status { status, hint }
+    }
+}
+
+/// A request in the form that its link takes.
+fn request(
+    link: &Link,
+    method: Method,
+    url: &HttpUrl,
+    body: Full<Bytes>,
+) -> Result<Request<Full<Bytes>>, http::Error> {
+    let mut request = Request::builder().method(method);
+    request = match &link.through {
+        Some(through) => {
+            let request = request.uri(url.to_string());
+            match &through.login {
+                Some(login) => request.header(PROXY_AUTHORIZATION, login),
+                None => request,
+            }
+        }
+        None => request.uri(url.path_and_query()),
+    };
+    request.header(HOST, url.authority()).header(USER_AGENT, AGENT).body(body)
+}
+
+/// Where a redirect points, if it may be followed.
+fn next(url: &HttpUrl, headers: &HeaderMap) -> Result<HttpUrl, ConnectError> {
+    let location = headers.get(LOCATION).and_then(|it| it.to_str().ok());
+    let location = location.ok_or(ConnectError::NoLocation)?;
+    let next = url.join(location).map_err(ConnectError::Location)?;
+    if url.scheme() == Scheme::Https && next.scheme() == Scheme::Http {
+        return Err(ConnectError::Unencrypted);
+    }
+    Ok(next)
+}
