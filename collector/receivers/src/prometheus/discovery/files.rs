@@ -30,7 +30,7 @@ pub(crate) const FILES_MAX: usize = 256;
 const NAMES_MAX: usize = 100_000;
 
 /// How often files are looked at: a look takes a call for each file.
-const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
