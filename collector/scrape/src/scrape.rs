@@ -4,6 +4,8 @@
 //! [`Scrape::settle`] until it says that all is written, and [`Scrape::remember`]. Whenever
 //! [`Scrape::is_full`], the caller takes what is there with [`Scrape::take`].
 
+mod relabeled;
+
 use memchr::memchr;
 
 use crate::convert::Converter;
@@ -13,6 +15,8 @@ use crate::line::{Format, Line, Parser};
 use crate::memory::{Kind, Memory, Named, Pass, Walk};
 use crate::target::Target;
 use crate::write::{Number, Request, Writer};
+
+use relabeled::Relabeled;
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
@@ -35,6 +39,8 @@ pub struct Counts {
     /// Samples that were left out: duplicates, histograms and summaries that aren't whole, gauge
     /// histograms, times that OTLP can't have, a second `target_info`.
     pub dropped: u64,
+    /// Samples that rules for metrics dropped.
+    pub removed: u64,
 }
 
 /// What is written about a scrape.
@@ -82,6 +88,8 @@ pub struct Scrape<'a> {
     converter: Converter,
     writer: Writer,
     pass: Pass,
+    /// What rules for metrics work with, if the target has some.
+    relabeled: Box<Relabeled>,
 }
 
 impl<'a> Scrape<'a> {
@@ -112,6 +120,7 @@ impl<'a> Scrape<'a> {
             converter: Converter::default(),
             writer: Writer::default(),
             pass,
+            relabeled: Box::default(),
         }
     }
 
@@ -167,6 +176,7 @@ impl<'a> Scrape<'a> {
             return Err(self.fault(FaultKind::NoEnd));
         }
         self.converter.end_family(self.memory, &mut self.pass, self.target, &mut self.writer);
+        self.end_renamed();
         self.stage = match self.memory.is_marked || self.pass.has_all(self.memory) {
             true => Stage::About,
             false => Stage::Gone(Walk::default()),
@@ -257,7 +267,7 @@ impl<'a> Scrape<'a> {
         // A request that is taken is a copy.
         let buffers =
             2 * self.writer.capacity() + self.cut.capacity() + self.converter.held_bytes();
-        buffers as u64 + self.pass.bytes()
+        (buffers + self.relabeled.held_bytes()) as u64 + self.pass.bytes()
     }
 
     fn fault(&self, kind: FaultKind) -> Fault {
@@ -283,6 +293,9 @@ impl<'a> Scrape<'a> {
         if self.has_ended {
             return Err(FaultKind::BehindEnd);
         }
+        if !self.target.metric_rules().is_empty() {
+            return self.take_relabeled(line);
+        }
         let Self { parser, converter, memory, pass, target, writer, limits, format, .. } = self;
         match parser.read(line, *format)? {
             Line::Sample => {
@@ -293,9 +306,19 @@ impl<'a> Scrape<'a> {
                     return Err(FaultKind::Samples(limits.samples));
                 }
                 let at = (*format, self.time_unix_nano);
-                converter.sample(line, parser, at, (memory, pass, target, writer))?;
+                converter.sample(line, parser, at, (memory, pass, target, writer))
             }
-            Line::Nothing => {}
+            other => self.take_metadata(line, other),
+        }
+    }
+
+    /// Takes a line that is no sample.
+    fn take_metadata(&mut self, line: &[u8], read: Line) -> Result<(), FaultKind> {
+        let Self { converter, memory, pass, target, writer, .. } = self;
+        // Series whose labels rules wrote have the target's among them.
+        let target = target.bare();
+        match read {
+            Line::Sample | Line::Nothing => {}
             Line::End => self.has_ended = true,
             Line::Help { name, text } => {
                 converter.metadata(name.of(line), memory, pass, target, writer);
@@ -346,6 +369,7 @@ impl<'a> Scrape<'a> {
 
     fn mark(&mut self, walk: &Walk, named: &Named, time_unix_nano: u64) {
         let Self { parser, converter, target, writer, .. } = self;
+        let target = target.bare();
         converter.gone(walk.text(), named.kind, parser, time_unix_nano, target, writer);
     }
 
@@ -360,10 +384,11 @@ impl<'a> Scrape<'a> {
 
     /// Writes the scrape's own series, as Prometheus does.
     fn about(&mut self, report: &Report) {
-        let Counts { samples, added, dropped: _ } = self.converter.counts;
+        let Counts { samples, added, dropped: _, removed } = self.converter.counts;
         let family = Family { type_: Type::Gauge, ..Family::default() };
         let up = if self.is_failed { 0.0 } else { 1.0 };
-        let values = [up, report.duration_seconds, samples as f64, samples as f64, added as f64];
+        let kept = (samples - removed) as f64;
+        let values = [up, report.duration_seconds, samples as f64, kept, added as f64];
         for (name, value) in OWN.into_iter().zip(values) {
             self.writer.metric(name.as_bytes(), Kind::Gauge, &family);
             let number = Number {

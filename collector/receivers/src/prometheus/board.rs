@@ -218,14 +218,11 @@ impl Board {
                 TargetState::Unknown => job.unknown += 1,
             }
         }
-        let view = |row: &Arc<Row>| {
-            let labels = row.target.labels.iter();
-            TargetView {
-                job: jobs.get(row.target.job).map(|job| job.name.clone()).unwrap_or_default(),
-                url: without_values(&row.target.url.to_string()),
-                labels: labels.map(|(name, value)| (name.clone(), value.clone())).collect(),
-                last: row.last(),
-            }
+        let view = |row: &Arc<Row>| TargetView {
+            job: jobs.get(row.target.job).map(|job| job.name.clone()).unwrap_or_default(),
+            url: without_values(&row.target.url.to_string()),
+            labels: row.target.labels.clone(),
+            last: row.last(),
         };
         let targets = rows.iter().skip(from).take(most).map(view).collect();
         let now_unix_millis = now_unix_nanos() / NANOS_PER_MILLI;

@@ -43,7 +43,7 @@ use connect::{Connector, Network};
 use discovery::files::Files;
 use discovery::http::HttpList;
 use discovery::{Listed, Update};
-use resolve::Resolved;
+use resolve::Resolver;
 use set::{Job, Set, Source};
 use worker::{SCRAPE_BYTES, Shared};
 
@@ -154,9 +154,9 @@ pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
 
 /// The targets that a job's settings name.
 fn of_settings(job: (usize, &ScrapeJob)) -> Listed {
-    let mut listed = Listed::default();
+    let (mut listed, mut resolver) = (Listed::default(), Resolver::new(job));
     for target in &job.1.targets {
-        listed.take(Resolved::of_list(job, target.as_str(), &BTreeMap::new()));
+        listed.take(resolver.resolve(target.as_str(), &BTreeMap::new()));
     }
     listed
 }

@@ -158,7 +158,9 @@ impl Set {
         let row = Arc::new(Row::new(Arc::clone(&target)));
         let Job { settings, connector } = job;
         let connector = Arc::clone(connector);
-        let client = Client::new(target.url.clone(), settings.timeout_seconds, connector);
+        // At least a second: a header tells the target in whole ones.
+        let seconds = u32::try_from(target.timeout.as_secs()).unwrap_or(u32::MAX).max(1);
+        let client = Client::new(target.url.clone(), seconds, connector);
         let (stop, stopped) = oneshot::channel();
         let worker = Worker::new(settings, Arc::clone(&row), client, self.shared.clone());
         let id = self.running.tasks.spawn(worker.run(stopped)).id();

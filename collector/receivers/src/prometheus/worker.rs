@@ -99,24 +99,24 @@ impl<E: Into<Failure>> From<E> for Unread {
 
 impl Worker {
     pub(super) fn new(job: &ScrapeJob, row: Arc<Row>, client: Client, shared: Shared) -> Self {
-        let Resolved { address, url, labels, .. } = &*row.target;
-        let name = format!("{} {address}{}", job.name, url.path_and_query());
-        let interval = Duration::from_secs(job.interval_seconds.into());
-        let labels = labels.iter().map(|(name, value)| (name.clone(), value.clone()));
+        let Resolved { names: (own_job, instance), url, labels, interval, .. } = &*row.target;
+        let place = (url.scheme().as_str(), url.host(), url.port());
+        // What decides the target's places in time.
+        let name = format!("{} {}:{}{}", job.name, place.1, place.2, url.path_and_query());
         let limits = Limits {
             body_bytes: job.limits.body_bytes.get(),
             samples: job.limits.samples.into(),
             labels: job.limits.labels as usize,
         };
-        let target = Target::new(
-            &job.name,
-            (url.scheme().as_str(), address.host(), address.port()),
-            labels.collect(),
+        let target = Target::named(
+            (own_job, instance),
+            place,
+            labels.clone(),
             job.honor_labels,
             job.honor_timestamps,
         );
         Self {
-            schedule: Schedule::new(&name, interval),
+            schedule: Schedule::new(&name, *interval),
             name,
             memory: Memory::default(),
             room: shared.way.budget.nothing(),

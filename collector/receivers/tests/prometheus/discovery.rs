@@ -142,7 +142,7 @@ async fn a_target_that_is_there_twice_is_scraped_once() {
     assert_eq!((view.total, view.lists.len()), (1, 2));
     let dropped = &view.jobs[0].dropped;
     assert_eq!((dropped.duplicate, dropped.invalid), (3, 1));
-    assert!(dropped.example.contains("`?` is not a target"), "{}", dropped.example);
+    assert!(dropped.example.contains("`?` is no address"), "{}", dropped.example);
     let scrapes = rig.metric("millrace_scrapes_total") as usize;
     assert!(target.asked().len() <= scrapes + 1, "one scrape at a time");
     rig.stop().await;

@@ -18,7 +18,7 @@ use millrace_config::{ListError, ScrapeJob, TARGETS_MAX, TargetGroup};
 
 use super::board::{DroppedCounts, ListView, shown};
 use super::connect::ConnectError;
-use super::resolve::{Dropped, Resolved};
+use super::resolve::{Dropped, Resolved, Resolver};
 
 /// The label with the file that a target is from, and that with the URL.
 pub(super) const FILE_LABEL: &str = "__meta_filepath";
@@ -55,11 +55,11 @@ pub(super) struct Listed {
 impl Listed {
     /// The targets of groups, each with a label more that says where it is from.
     pub(super) fn new(
-        (job, settings): (usize, &ScrapeJob),
+        job: (usize, &ScrapeJob),
         groups: &[TargetGroup],
         (label, source): (&str, &str),
     ) -> Self {
-        let mut listed = Self::default();
+        let (mut listed, mut resolver) = (Self::default(), Resolver::new(job));
         for group in groups {
             let labels = group.labels.iter();
             let mut labels: BTreeMap<_, _> = labels
@@ -71,7 +71,7 @@ impl Listed {
                     listed.dropped.over += 1;
                     continue;
                 }
-                listed.take(Resolved::of_list((job, settings), address.as_str(), &labels));
+                listed.take(resolver.resolve(address.as_str(), &labels));
             }
         }
         listed
@@ -80,6 +80,7 @@ impl Listed {
     pub(super) fn take(&mut self, resolved: Result<Resolved, Dropped>) {
         match resolved {
             Ok(target) => self.targets.push(Arc::new(target)),
+            Err(Dropped::Relabeled) => self.dropped.relabeled += 1,
             Err(Dropped::Invalid(said)) => {
                 self.dropped.invalid += 1;
                 if self.dropped.example.is_empty() {

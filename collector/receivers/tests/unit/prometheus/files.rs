@@ -75,7 +75,7 @@ fn files_are_read_when_they_change() {
     let all = ["http://a:1/metrics", "http://b:1/metrics", "http://c:1/m?k=v"];
     assert_eq!(targets(&files), all);
     let (listed, lists) = files.all();
-    assert_eq!(listed.targets[0].labels.get("x").unwrap(), "y");
+    assert_eq!(listed.targets[0].labels, [("x".into(), "y".into())]);
     assert_eq!(lists.iter().map(|list| list.targets).collect::<Vec<_>>(), [2, 1]);
     assert!(lists.iter().all(|list| list.read_unix_millis > 0 && list.error.is_empty()));
     let reads = rig.count("millrace_scrape_list_reads_total");
@@ -125,7 +125,7 @@ fn the_last_good_list_stands_while_a_file_is_broken() {
     assert_eq!((targets(&files), errors(&files)), (vec!["http://b:2/metrics".into()], vec![]));
     let dropped = files.all().0.dropped;
     assert_eq!(dropped.invalid, 1);
-    assert!(dropped.example.contains("`no target` is not a target"), "{}", dropped.example);
+    assert!(dropped.example.contains("`no target` is no address"), "{}", dropped.example);
 }
 
 /// Scenario: a ConfigMap's folder, whose files are links through a link that is put anew.
