@@ -18,8 +18,9 @@ use millrace_pipeline::memory::MemoryLimit;
 use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_receivers::files;
+use millrace_receivers::kernel;
 use millrace_receivers::otlp::OtlpError;
-use millrace_receivers::{kernel, prometheus};
+use millrace_receivers::prometheus::{self, Board};
 
 use crate::admin::Admin;
 use crate::common::{Common, RunError, VERSION};
@@ -130,7 +131,8 @@ fn start(checked: Checked) -> Result<(), RunError> {
     let readiness = Readiness::default();
     let starting = readiness.part("process");
     let budget_percent = memory.budget_percent;
-    let common = Common { budget, budget_percent, drain, readiness, starting, telemetry };
+    let board = Board::default();
+    let common = Common { budget, budget_percent, drain, readiness, starting, telemetry, board };
     let cores = process::cores();
     tracing::info!(
         version = VERSION,
@@ -198,6 +200,7 @@ async fn serve(
         readiness: common.readiness.clone(),
         telemetry: Arc::clone(&common.telemetry),
         drain: common.drain.clone(),
+        board: common.board.clone(),
     };
     tokio::spawn(served.serve(listener));
     tracing::info!(%address, "probes and metrics are served");

@@ -25,8 +25,13 @@ section! {
     pub struct ScrapeJob {
         /// Its name: `service.name` of all its metrics. It must be given.
         pub name: String = String::new(),
-        /// The targets, as `host:port`. At least one must be given.
+        /// The targets, as `host:port`. One must be given, or one of `files` or `http`.
         pub targets: Vec<TargetAddress> = Vec::new(),
+        /// Files with lists of targets (JSON or YAML), by path; the last component may have a `*`.
+        /// They are read again when they change.
+        pub files: Vec<String> = Vec::new(),
+        /// Servers that answer with lists of targets (JSON).
+        pub http: Vec<HttpTargets> = Vec::new(),
         /// The time from a target's scrape to its next one, in seconds.
         pub interval_seconds: u32 = 60,
         /// The time for a scrape, in seconds.
@@ -134,6 +139,16 @@ pub fn push_encoded(out: &mut String, text: &str) {
                 }
             }
         }
+    }
+}
+
+section! {
+    /// A server that answers with a list of targets.
+    pub struct HttpTargets {
+        /// The list's URL. It must be given. Credentials in it are refused.
+        pub url: String = String::new(),
+        /// The time from an answer to the next request, in seconds.
+        pub refresh_seconds: u32 = 60,
     }
 }
 

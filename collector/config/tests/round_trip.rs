@@ -5,11 +5,11 @@ use millrace_config::{
     Acknowledge, AcknowledgeInsert, Admin, Attributes, Batch, BootstrapServer, ByteSize,
     ClickHouseExporter, ClientTls, Compression, Config, ContainersReceiver, Credentials, Delivery,
     DiskBuffer, Encoding, EnvName, Exporters, FilesReceiver, GroupId, GroupProtocol, GrpcListener,
-    HttpEndpoint, HttpListener, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver,
-    KernelReceiver, Memory, Multiline, OtlpLimits, OtlpReceiver, Parse, ParseFormat, PartitionBy,
-    Positions, PrometheusReceiver, Receivers, RelabelAction, RelabelRule, Sasl, SaslMechanism,
-    ScrapeJob, ScrapeLimits, SecretFile, ServerTls, Shutdown, StartAt, TargetAddress, TimeFormat,
-    Timestamp, TopicName, Topics,
+    HttpEndpoint, HttpListener, HttpTargets, Identifier, KafkaConnection, KafkaExporter,
+    KafkaReceiver, KernelReceiver, Memory, Multiline, OtlpLimits, OtlpReceiver, Parse, ParseFormat,
+    PartitionBy, Positions, PrometheusReceiver, Receivers, Sasl, SaslMechanism, ScrapeJob,
+    ScrapeLimits, SecretFile, ServerTls, Shutdown, StartAt, TargetAddress, TimeFormat, Timestamp,
+    TopicName, Topics,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -266,46 +266,32 @@ fn files() -> impl Strategy<Value = FilesReceiver> {
     )
 }
 
-fn rule() -> impl Strategy<Value = RelabelRule> {
-    let action = proptest::sample::select(RelabelAction::ALL.to_vec());
-    let source = proptest::collection::vec("[ -~é]{0,6}", 0..3);
-    let texts = ("[ -~]{0,3}", "[ -~é]{0,10}", "[ -~]{0,5}", "[ -~]{0,5}");
-    (action, source, any::<u64>(), texts).prop_map(
-        |(action, source_labels, modulus, (separator, regex, replacement, target_label))| {
-            RelabelRule {
-                action,
-                source_labels,
-                separator,
-                regex,
-                modulus,
-                replacement,
-                target_label,
-            }
-        },
-    )
-}
-
 fn prometheus() -> impl Strategy<Value = PrometheusReceiver> {
     let target = checked::<TargetAddress>("[a-z][a-z0-9.-]{0,10}:[1-9][0-9]{0,3}");
     let targets = proptest::collection::vec(target, 0..3);
     let labels = proptest::collection::btree_map("[ -~]{0,6}", "[ -~é]{0,6}", 0..3);
     let limits = (size(), any::<[u32; 2]>());
-    let texts =
-        ("[ -~é]{0,10}", "/[ -~]{0,10}", targets, labels, proptest::collection::vec(rule(), 0..3));
+    let texts = ("[ -~é]{0,10}", "/[ -~]{0,10}", targets, labels);
+    let url = ("[ -~]{0,10}", any::<u32>());
+    let url = url.prop_map(|(url, refresh_seconds)| HttpTargets { url, refresh_seconds });
+    let files = proptest::collection::vec("/[ -~]{0,10}", 0..3);
+    let lists = (files, proptest::collection::vec(url, 0..3));
+    let texts = (texts, lists);
     let job = (texts, any::<[u32; 2]>(), any::<[bool; 2]>(), limits).prop_map(
-        |((name, path, targets, labels, rules), seconds, honors, (body_bytes, most))| ScrapeJob {
-            name,
-            targets,
-            interval_seconds: seconds[0],
-            timeout_seconds: seconds[1],
-            path,
-            relabel: rules.clone(),
-            metric_relabel: rules,
-            labels,
-            honor_labels: honors[0],
-            honor_timestamps: honors[1],
-            limits: ScrapeLimits { body_bytes, samples: most[0], labels: most[1] },
-            ..ScrapeJob::default()
+        |(((name, path, targets, labels), (files, http)), seconds, honors, (body_bytes, most))| {
+            ScrapeJob {
+                name,
+                targets,
+                files,
+                http,
+                interval_seconds: seconds[0],
+                timeout_seconds: seconds[1],
+                path,
+                labels,
+                honor_labels: honors[0],
+                honor_timestamps: honors[1],
+                limits: ScrapeLimits { body_bytes, samples: most[0], labels: most[1] },
+            }
         },
     );
     (proptest::collection::vec(job, 0..3), any::<bool>()).prop_map(

@@ -20,6 +20,15 @@ use relabeled::Relabeled;
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
+/// The scrape's own series, as Prometheus names them.
+const OWN: [&str; 5] = [
+    "up",
+    "scrape_duration_seconds",
+    "scrape_samples_scraped",
+    "scrape_samples_post_metric_relabeling",
+    "scrape_series_added",
+];
+
 /// What a body came to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -66,6 +75,8 @@ pub struct Scrape<'a> {
     time_unix_nano: u64,
     stage: Stage,
     is_failed: bool,
+    /// Whether the target is scraped no more.
+    is_left: bool,
     /// Whether a request was taken before the body's end.
     is_partly_taken: bool,
     line: u64,
@@ -99,6 +110,7 @@ impl<'a> Scrape<'a> {
             time_unix_nano,
             stage: Stage::Body,
             is_failed: false,
+            is_left: false,
             is_partly_taken: false,
             line: 0,
             body_bytes: 0,
@@ -184,6 +196,13 @@ impl<'a> Scrape<'a> {
         };
     }
 
+    /// The target is scraped no more: nothing was asked, and all series are to be marked, those of
+    /// the scrape too. Only of a target that was scraped.
+    pub fn leave(&mut self) {
+        self.fail();
+        self.is_left = true;
+    }
+
     /// Writes what is gone and what is said of the scrape. False when the request is full before
     /// all is written: it is to be called again.
     pub fn settle(&mut self, report: &Report) -> bool {
@@ -196,7 +215,10 @@ impl<'a> Scrape<'a> {
                 Stage::Gone(walk) => self.stage = self.gone(walk),
                 Stage::Broken(walk) => self.stage = self.broken(walk),
                 Stage::About => {
-                    self.about(report);
+                    match self.is_left {
+                        true => self.about_left(),
+                        false => self.about(report),
+                    }
                     return true;
                 }
             }
@@ -351,17 +373,23 @@ impl<'a> Scrape<'a> {
         converter.gone(walk.text(), named.kind, parser, time_unix_nano, target, writer);
     }
 
+    /// Marks the scrape's own series.
+    fn about_left(&mut self) {
+        let family = Family { type_: Type::Gauge, ..Family::default() };
+        for name in OWN {
+            self.writer.metric(name.as_bytes(), Kind::Gauge, &family);
+            self.writer.gone(self.time_unix_nano, [&self.target.attributes[0], &[]]);
+        }
+    }
+
     /// Writes the scrape's own series, as Prometheus does.
     fn about(&mut self, report: &Report) {
         let Counts { samples, added, dropped: _, removed } = self.converter.counts;
         let family = Family { type_: Type::Gauge, ..Family::default() };
-        for (name, value) in [
-            ("up", if self.is_failed { 0.0 } else { 1.0 }),
-            ("scrape_duration_seconds", report.duration_seconds),
-            ("scrape_samples_scraped", samples as f64),
-            ("scrape_samples_post_metric_relabeling", (samples - removed) as f64),
-            ("scrape_series_added", added as f64),
-        ] {
+        let up = if self.is_failed { 0.0 } else { 1.0 };
+        let kept = (samples - removed) as f64;
+        let values = [up, report.duration_seconds, samples as f64, kept, added as f64];
+        for (name, value) in OWN.into_iter().zip(values) {
             self.writer.metric(name.as_bytes(), Kind::Gauge, &family);
             let number = Number {
                 start_unix_nano: 0,

@@ -47,6 +47,20 @@ impl Target {
     #[must_use]
     pub fn new(
         job: &str,
+        place: (&str, &str, u16),
+        labels: Vec<(String, String)>,
+        honors_labels: bool,
+        honors_timestamps: bool,
+    ) -> Self {
+        let (_, host, port) = place;
+        let names = (job, &*format!("{host}:{port}"));
+        Self::named(names, place, labels, honors_labels, honors_timestamps)
+    }
+
+    /// Likewise, with a name of its own (`instance`).
+    #[must_use]
+    pub fn named(
+        (job, instance): (&str, &str),
         (scheme, host, port): (&str, &str, u16),
         labels: Vec<(String, String)>,
         honors_labels: bool,

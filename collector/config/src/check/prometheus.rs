@@ -3,10 +3,18 @@
 use std::collections::HashSet;
 
 use super::Judge;
-use crate::{ByteSize, PrometheusReceiver, ScrapeJob, ScrapeLimits};
+use crate::{
+    ByteSize, HttpTargets, HttpUrl, PrometheusReceiver, ScrapeJob, ScrapeLimits, TARGETS_MAX,
+};
 
-/// Most targets of one process: each may have a scrape of its own under way.
-const TARGETS_MAX: usize = 1000;
+/// Most jobs: each has a line on the page of targets.
+const JOBS_MAX: usize = 1000;
+
+/// Most paths of files, and URLs of lists, of a job.
+const LISTS_MAX: usize = 16;
+
+/// The longest path of a file, and URL of a list.
+const LIST_BYTES_MAX: usize = 1024;
 
 /// The longest name of a job, and the longest value of a label.
 const TEXT_CHARACTERS_MAX: usize = 256;
@@ -30,6 +38,9 @@ impl Judge<'_> {
         if jobs.is_empty() {
             self.say(field, "no job is given: write one at least, with a name and targets");
         }
+        if jobs.len() > JOBS_MAX {
+            self.say(field, format!("{} jobs: write {JOBS_MAX} at most", jobs.len()));
+        }
         let targets: usize = jobs.iter().map(|job| job.targets.len()).sum();
         if targets > TARGETS_MAX {
             let message = format!("{targets} targets: write {TARGETS_MAX} at most");
@@ -50,6 +61,8 @@ impl Judge<'_> {
         let ScrapeJob {
             name,
             targets,
+            files,
+            http,
             interval_seconds,
             timeout_seconds,
             path,
@@ -72,12 +85,14 @@ impl Judge<'_> {
             let message = format!("write a name of 1 to {TEXT_CHARACTERS_MAX} characters");
             self.say(&format!("{field}.name"), message);
         }
-        if targets.is_empty() {
+        if targets.is_empty() && files.is_empty() && http.is_empty() {
             self.say(
                 &format!("{field}.targets"),
-                "no target is given: write one at least, as in [node-exporter.monitoring:9100]",
+                "no target is given: write one at least, as in [node-exporter.monitoring:9100], or \
+                 files or http",
             );
         }
+        self.lists(field, files, http);
         let mut seen = HashSet::new();
         for (index, target) in targets.iter().enumerate() {
             if !seen.insert(target) {
@@ -119,6 +134,42 @@ impl Judge<'_> {
         self.range(&format!("{field}.limits.bodyBytes"), *body_bytes, bytes);
         self.range(&format!("{field}.limits.samples"), *samples, 1..=10_000_000);
         self.range(&format!("{field}.limits.labels"), *labels_max, 1..=128);
+    }
+
+    fn lists(&mut self, field: &str, files: &[String], http: &[HttpTargets]) {
+        for (name, count) in [("files", files.len()), ("http", http.len())] {
+            if count > LISTS_MAX {
+                let message = format!("{count} entries: write {LISTS_MAX} at most");
+                self.say(&format!("{field}.{name}"), message);
+            }
+        }
+        for (index, path) in files.iter().enumerate() {
+            let (folder, name) = path.rsplit_once('/').unwrap_or_default();
+            let is_list = [".json", ".yml", ".yaml"].iter().any(|end| name.ends_with(end));
+            let is_good = path.starts_with('/')
+                && path.len() <= LIST_BYTES_MAX
+                && is_list
+                && !folder.contains('*')
+                && name.matches('*').count() <= 1
+                && !path.chars().any(char::is_control);
+            if !is_good {
+                let message = format!(
+                    "`{path}` is no path of a list: begin with /, end with .json, .yml or .yaml, and \
+                     write one * at most, behind the last /"
+                );
+                self.say(&format!("{field}.files[{index}]"), message);
+            }
+        }
+        for (index, HttpTargets { url, refresh_seconds }) in http.iter().enumerate() {
+            let field = format!("{field}.http[{index}]");
+            if let Err(error) = HttpUrl::new(url) {
+                self.say(&format!("{field}.url"), error.to_string());
+            } else if url.len() > LIST_BYTES_MAX {
+                let message = format!("{} bytes: write {LIST_BYTES_MAX} at most", url.len());
+                self.say(&format!("{field}.url"), message);
+            }
+            self.range(&format!("{field}.refreshSeconds"), *refresh_seconds, 5..=86_400);
+        }
     }
 
     fn label(&mut self, field: &str, name: &str, value: &str) {
