@@ -97,6 +97,8 @@ impl ScrapeJob {
             Some("scheme http sends authorization as it is: write https")
         } else if is_http && self.basic_auth.is_some() {
             Some("scheme http sends basicAuth's password as it is: write https")
+        } else if self.proxy.as_ref().is_some_and(|proxy| proxy.basic_auth.is_some()) {
+            Some("proxy.basicAuth's password goes to the proxy as it is")
         } else {
             None
         }

@@ -22,9 +22,9 @@ use super::resolve::Resolved;
 use crate::clock::now_unix_nanos;
 use crate::way::{Expired, SEND_BACKOFF, Way};
 
-/// What a scrape holds before its first piece: the connection's buffers, a decompressor, a mebibyte
-/// of text of one compressed piece.
-pub(super) const SCRAPE_BYTES: u64 = 64 * 1024;
+/// What a scrape holds before its first piece: the connection's buffers, TLS records that are read
+/// and written (16 KiB each), a decompressor, a mebibyte of text of one compressed piece.
+pub(super) const SCRAPE_BYTES: u64 = 96 * 1024;
 
 /// How much of a body is converted before the budget is asked again: what that becomes is reserved
 /// afterwards, so that a scrape holds some 200 KiB more than it has reserved at most.
