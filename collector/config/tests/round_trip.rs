@@ -9,9 +9,8 @@ use millrace_config::{
     HttpTargets, HttpTls, HttpUrl, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver,
     KernelReceiver, Memory, Multiline, NoProxy, OAuth2, OtlpLimits, OtlpReceiver, Parse,
     ParseFormat, PartitionBy, Positions, PrometheusReceiver, Proxy, Receivers, RelabelAction,
-    RelabelRule, Sasl, SaslMechanism, Scheme, ScrapeJob,
-    ScrapeLimits, SecretFile, ServerTls, Shutdown, StartAt, TargetAddress, TimeFormat, Timestamp,
-    TopicName, Topics,
+    RelabelRule, Sasl, SaslMechanism, Scheme, ScrapeJob, ScrapeLimits, SecretFile, ServerTls,
+    Shutdown, StartAt, TargetAddress, TimeFormat, Timestamp, TopicName, Topics,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};

@@ -8,7 +8,6 @@ use crate::encode::{
     HISTOGRAM_ATTRIBUTE, NUMBER_ATTRIBUTE, RESOURCE_ATTRIBUTE, put_attribute, put_integer,
 };
 use crate::relabel::{Labels, MetricRules, TooLong};
-use crate::resolve::Resolved;
 
 /// Labels that become attributes of the resource, never of a point.
 const JOB: &str = "job";
@@ -65,25 +64,6 @@ impl Target {
         labels: Vec<(String, String)>,
         honors_labels: bool,
         honors_timestamps: bool,
-    ) -> Self {
-        let instance = format!("{host}:{port}");
-        let who = (job, instance.as_str());
-        Self::of(who, (scheme, host, port), labels, (honors_labels, honors_timestamps))
-    }
-
-    /// A target as its labels and its job's rules say.
-    #[must_use]
-    pub fn resolved(from: &Resolved, honors_labels: bool, honors_timestamps: bool) -> Self {
-        let Resolved { job, instance, scheme, host, port, labels, .. } = from;
-        let address = (scheme.as_str(), host.as_str(), *port);
-        Self::of((job, instance), address, labels.clone(), (honors_labels, honors_timestamps))
-    }
-
-    fn of(
-        (job, instance): (&str, &str),
-        (scheme, host, port): (&str, &str, u16),
-        labels: Vec<(String, String)>,
-        (honors_labels, honors_timestamps): (bool, bool),
     ) -> Self {
         let mut resource = Vec::new();
         let host_text = host.trim_start_matches('[').trim_end_matches(']');

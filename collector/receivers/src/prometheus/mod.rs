@@ -17,15 +17,15 @@ mod client;
 mod connect;
 mod discovery;
 mod gunzip;
-mod rules;
 mod resolve;
+mod rules;
 mod set;
 mod worker;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use millrace_config::{HttpTargets, HttpUrl, PrometheusReceiver, ScrapeJob, UrlError};
+use millrace_config::{HttpTargets, HttpUrl, PrometheusReceiver, UrlError};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::Publish;
@@ -41,12 +41,13 @@ pub use board::{
 };
 pub use connect::LOOKUPS_MAX;
 use connect::{Connector, Network};
-pub use rules::{RuleError, check_rules};
-use worker::{SCRAPE_BYTES, Shared, Worker};
+
 use discovery::files::Files;
 use discovery::http::HttpList;
 use discovery::{Listed, Update};
 use resolve::Resolver;
+use rules::RuledJob;
+pub use rules::{RuleError, check_rules};
 use set::{Job, Set, Source};
 use worker::{SCRAPE_BYTES, Shared};
 
@@ -133,7 +134,8 @@ pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
     let way = Way { budget, telemetry, publisher };
     let shared = Shared { way, metrics, drain };
     let (mut all, mut sources, mut readers) = (Vec::new(), Vec::new(), Vec::new());
-    for (place, job) in jobs.into_iter().map(Arc::new).enumerate() {
+    for (place, job) in jobs.into_iter().enumerate() {
+        let job = Arc::new(RuledJob::new(job)?);
         let connector = Arc::new(Connector::new(&job.access(), &network));
         if let Some(exposed) = job.exposed() {
             tracing::warn!(job = job.name, "credentials are sent unencrypted: {exposed}");
@@ -159,7 +161,7 @@ pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
 }
 
 /// The targets that a job's settings name.
-fn of_settings(job: (usize, &ScrapeJob)) -> Listed {
+fn of_settings(job: (usize, &RuledJob)) -> Listed {
     let (mut listed, mut resolver) = (Listed::default(), Resolver::new(job));
     for target in &job.1.targets {
         listed.take(resolver.resolve(target.as_str(), &BTreeMap::new()));

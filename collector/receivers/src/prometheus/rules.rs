@@ -1,11 +1,10 @@
-//! A job's rules, made ready once for all its targets, and targets by them.
+//! A job's rules, made ready once for all its targets.
 
+use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
-use millrace_config::{PrometheusReceiver, RelabelRule, Scheme, ScrapeJob};
-use millrace_scrape::relabel::{Action, Labels, MetricRules, Rule, RuleFault, Rules, Scratch};
-use millrace_scrape::{Defaults, Resolved, TargetError, resolve};
+use millrace_config::{PrometheusReceiver, RelabelRule, ScrapeJob};
+use millrace_scrape::relabel::{Action, MetricRules, Rule, RuleFault, Rules};
 
 /// A rule that can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,35 +47,24 @@ impl JobRules {
     }
 }
 
-/// Makes a target of an address and what a list says of it, by a job's settings and rules. Labels of
-/// the list take precedence over the job's. None: a rule dropped it.
-pub(super) fn resolved<'a>(
-    job: &'a ScrapeJob,
-    rules: &JobRules,
-    address: &'a str,
-    listed: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> Result<Option<Resolved>, TargetError> {
-    let mut all: Vec<_> = job.labels.iter().map(|(name, value)| (&**name, &**value)).collect();
-    for (name, value) in listed.into_iter().chain([("__address__", address)]) {
-        all.retain(|(known, _)| *known != name);
-        all.push((name, value));
+/// A job with its rules.
+#[derive(Debug)]
+pub(super) struct RuledJob {
+    settings: ScrapeJob,
+    pub(super) rules: JobRules,
+}
+
+impl RuledJob {
+    pub(super) fn new(settings: ScrapeJob) -> Result<Self, RuleError> {
+        Ok(Self { rules: JobRules::new(&settings)?, settings })
     }
-    let mut labels: Labels = all.into_iter().collect();
-    let parameters: Vec<_> =
-        job.params.iter().map(|(name, values)| (name.clone(), values.clone())).collect();
-    let defaults = Defaults {
-        job: &job.name,
-        scheme: match job.scheme {
-            Scheme::Http => millrace_scrape::Scheme::Http,
-            Scheme::Https => millrace_scrape::Scheme::Https,
-        },
-        path: &job.path,
-        parameters: &parameters,
-        interval: Duration::from_secs(job.interval_seconds.into()),
-        timeout: Duration::from_secs(job.timeout_seconds.into()),
-        rules: &rules.targets,
-    };
-    resolve(&defaults, &mut labels, &mut Scratch::default())
+}
+
+impl Deref for RuledJob {
+    type Target = ScrapeJob;
+    fn deref(&self) -> &ScrapeJob {
+        &self.settings
+    }
 }
 
 /// Checks the rules of all jobs.
