@@ -51,6 +51,14 @@ pub(crate) fn version() -> ExitCode {
 pub(crate) fn validate(path: &Path) -> ExitCode {
     match load(path) {
         Ok(checked) => {
+            let scraped = match &checked.mode {
+                Mode::Edge { sources, .. } | Mode::Direct { sources, .. } => &sources.prometheus,
+                Mode::Gateway { .. } => &None,
+            };
+            if let Some(Err(error)) = scraped.as_deref().map(prometheus::check_rules) {
+                output::complaint(format_args!("{}: {error}", path.display()));
+                return ExitCode::from(EXIT_SETTINGS);
+            }
             let mode = match &checked.mode {
                 Mode::Edge { sources, .. } => format!("edge: {} to kafka", sources.names()),
                 Mode::Direct { sources, .. } => {
@@ -87,7 +95,9 @@ pub(crate) fn run(path: &Path) -> ExitCode {
                     files::StartError::Pattern { .. } | files::StartError::SmallBudget { .. },
                 )
                 | RunError::Kernel(kernel::StartError::SmallBudget { .. })
-                | RunError::Prometheus(prometheus::StartError::SmallBudget { .. })
+                | RunError::Prometheus(
+                    prometheus::StartError::SmallBudget { .. } | prometheus::StartError::Rule(_),
+                )
                 | RunError::Pods(_)
                 | RunError::Instance(_) => EXIT_SETTINGS,
                 _ => EXIT_FAILED,

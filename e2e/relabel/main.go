@@ -3,6 +3,8 @@
 //
 //	relabel COUNT SEED > cases.jsonl
 //
+// The cases that `make test` has are those of `relabel 2000 7`, packed with `gzip -9n`.
+//
 // A line is an array: the rules (each an object of the fields that are set), the labels (pairs in
 // the order of their names), and the answer: null where a rule is refused, false where the rules
 // drop, otherwise the labels.

@@ -22,6 +22,7 @@ mod otlp;
 mod problem;
 mod process;
 mod prometheus;
+mod relabel;
 mod secret;
 mod section;
 mod target_list;
@@ -48,6 +49,7 @@ pub use process::{Admin, Memory, Shutdown};
 pub use prometheus::{
     HttpTargets, PrometheusReceiver, ScrapeJob, ScrapeLimits, path_and_query, push_encoded,
 };
+pub use relabel::{RelabelAction, RelabelRule};
 pub use secret::{ClientTls, MAX_SECRET_BYTES, Secret, SecretError, SecretFile};
 pub use target_list::{
     ListError, ListTextError, ListedAddress, ListedName, ListedValue, TARGET_LIST_BYTES_MAX,

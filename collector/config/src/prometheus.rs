@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::http_access::{Authorization, BasicAuth, HttpAccess, HttpTls, OAuth2, Proxy};
 use crate::network::TargetAddress;
+use crate::relabel::RelabelRule;
 use crate::section::section;
 use crate::units::ByteSize;
 use crate::url::Scheme;
@@ -53,6 +54,10 @@ section! {
         pub proxy: Option<Proxy> = None,
         /// Whether redirects are followed.
         pub follow_redirects: bool = false,
+        /// Rules for targets, applied to what is discovered of them, in order.
+        pub relabel: Vec<RelabelRule> = Vec::new(),
+        /// Rules for samples, applied to each one, in order.
+        pub metric_relabel: Vec<RelabelRule> = Vec::new(),
         /// Labels of all points.
         pub labels: BTreeMap<String, String> = BTreeMap::new(),
         /// Where a scraped label has the name of one of `labels`, or is `job` or `instance`:
@@ -92,6 +97,8 @@ impl ScrapeJob {
             Some("scheme http sends authorization as it is: write https")
         } else if is_http && self.basic_auth.is_some() {
             Some("scheme http sends basicAuth's password as it is: write https")
+        } else if self.proxy.as_ref().is_some_and(|proxy| proxy.basic_auth.is_some()) {
+            Some("proxy.basicAuth's password goes to the proxy as it is")
         } else {
             None
         }

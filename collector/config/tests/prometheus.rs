@@ -107,3 +107,58 @@ fn what_cannot_be_scraped_is_named() {
     let error = Config::load(&edge(&job, "")).unwrap_err().to_string();
     assert!(error.contains("10001 targets: write 10000 at most"), "{error}");
 }
+
+/// Scenario: ways to ask targets that are wrong in one place each. Guarantee: the place is named, and
+/// what to write; a password in a URL is not repeated.
+#[test]
+fn ways_to_ask_that_cannot_work_are_named() {
+    const HEADER: &str = "authorization: {credentialsFile: /t}";
+    let tokens =
+        |more: &str| format!("oauth2: {{clientSecretFile: /s, tokenUrl: 'https://t/'{more}}}");
+    for (more, said) in [
+        (
+            format!("{HEADER}, basicAuth: {{username: a}}"),
+            "jobs[0].basicAuth: authorization and basicAuth are given: write one of them",
+        ),
+        (
+            format!("basicAuth: {{username: a}}, {}", tokens(", clientId: a")),
+            "jobs[0].oauth2: basicAuth and oauth2 are given",
+        ),
+        ("authorization: {type: Basic, credentialsFile: /t}".into(), "for Basic write basicAuth"),
+        ("authorization: {type: 'a b', credentialsFile: /t}".into(), "`a b` is no type"),
+        ("authorization: {credentialsFile: t}".into(), "`t` is not an absolute path"),
+        ("basicAuth: {passwordFile: /p}".into(), "jobs[0].basicAuth: write username or"),
+        ("basicAuth: {username: 'a:b'}".into(), "jobs[0].basicAuth.username: write 1 to"),
+        (tokens(""), "jobs[0].oauth2: write clientId or clientIdFile"),
+        (
+            tokens(", clientId: a, endpointParams: {scope: b}"),
+            "jobs[0].oauth2.endpointParams: `scope` is set by the collector",
+        ),
+        ("tls: {certFile: /c}".into(), "jobs[0].tls: certFile and keyFile go together"),
+        ("tls: {serverName: 'a b'}".into(), "jobs[0].tls.serverName: `a b` is neither"),
+        ("proxy: {url: 'https://p:1'}".into(), "jobs[0].proxy.url: write http://host:port"),
+        ("proxy: {url: 'http://p:1/x'}".into(), "jobs[0].proxy.url: write http://host:port"),
+        ("proxy: {url: 'http://me:hunter2@p'}".into(), "write credentials as files"),
+        ("proxy: {url: 'http://p:1', noProxy: ['a b']}".into(), "`a b` is no host to ask"),
+        ("scheme: ftp".into(), "unknown variant `ftp`"),
+        ("params: {'': [a]}".into(), "jobs[0].params: write names"),
+    ] {
+        let job = format!("{{jobs: [{{name: a, targets: ['n:1'], {more}}}]}}");
+        let error = Config::load(&edge(&job, "")).unwrap_err().to_string();
+        assert!(error.contains(said), "{job}: {error}");
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+}
+
+/// Scenario: a path with a query, and parameters. Guarantee: one query, percent-encoded.
+#[test]
+fn parameters_follow_the_path() {
+    let job = "{jobs: [{name: a, targets: ['n:1'], path: '/m?x=1', \
+               params: {'match[]': ['{a=\"b c\"}', é], z: [y]}}]}";
+    let checked = Config::load(&edge(job, "")).unwrap();
+    let Mode::Edge { sources, .. } = checked.mode else { panic!("not an edge") };
+    let job = &sources.prometheus.unwrap().jobs[0];
+    let wanted = "/m?x=1&match%5B%5D=%7Ba%3D%22b%20c%22%7D&match%5B%5D=%C3%A9&z=y";
+    assert_eq!(job.path_and_query(), wanted);
+    assert_eq!(job.exposed(), None);
+}

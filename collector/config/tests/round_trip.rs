@@ -2,14 +2,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use millrace_config::{
-    Acknowledge, AcknowledgeInsert, Admin, Attributes, Batch, BootstrapServer, ByteSize,
-    ClickHouseExporter, ClientTls, Compression, Config, ContainersReceiver, Credentials, Delivery,
-    DiskBuffer, Encoding, EnvName, Exporters, FilesReceiver, GroupId, GroupProtocol, GrpcListener,
-    HttpEndpoint, HttpListener, HttpTargets, Identifier, KafkaConnection, KafkaExporter,
-    KafkaReceiver, KernelReceiver, Memory, Multiline, OtlpLimits, OtlpReceiver, Parse, ParseFormat,
-    PartitionBy, Positions, PrometheusReceiver, Receivers, Sasl, SaslMechanism, ScrapeJob,
-    ScrapeLimits, SecretFile, ServerTls, Shutdown, StartAt, TargetAddress, TimeFormat, Timestamp,
-    TopicName, Topics,
+    Acknowledge, AcknowledgeInsert, Admin, Attributes, Authorization, BasicAuth, Batch,
+    BootstrapServer, ByteSize, ClickHouseExporter, ClientTls, Compression, Config,
+    ContainersReceiver, Credentials, Delivery, DiskBuffer, Encoding, EnvName, Exporters,
+    FilesReceiver, GroupId, GroupProtocol, GrpcListener, HttpAccess, HttpEndpoint, HttpListener,
+    HttpTargets, HttpTls, HttpUrl, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver,
+    KernelReceiver, Memory, Multiline, NoProxy, OAuth2, OtlpLimits, OtlpReceiver, Parse,
+    ParseFormat, PartitionBy, Positions, PrometheusReceiver, Proxy, Receivers, RelabelAction,
+    RelabelRule, Sasl, SaslMechanism, Scheme, ScrapeJob, ScrapeLimits, SecretFile, ServerTls,
+    Shutdown, StartAt, TargetAddress, TimeFormat, Timestamp, TopicName, Topics,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -266,6 +267,84 @@ fn files() -> impl Strategy<Value = FilesReceiver> {
     )
 }
 
+fn http_tls() -> impl Strategy<Value = HttpTls> {
+    let name = option::of("[a-z.]{1,10}");
+    (option::of(file()), option::of(file()), option::of(file()), name, any::<bool>()).prop_map(
+        |(ca_file, cert_file, key_file, server_name, insecure_skip_verify)| HttpTls {
+            ca_file,
+            cert_file,
+            key_file,
+            server_name,
+            insecure_skip_verify,
+        },
+    )
+}
+
+fn basic_auth() -> impl Strategy<Value = BasicAuth> {
+    (option::of("[ -~é]{0,10}"), option::of(file()), option::of(file())).prop_map(
+        |(username, username_file, password_file)| BasicAuth {
+            username,
+            username_file,
+            password_file,
+        },
+    )
+}
+
+fn access() -> impl Strategy<Value = HttpAccess> {
+    let url =
+        || checked::<HttpUrl>("https?://[a-z][a-z0-9.-]{0,10}(:[1-9][0-9]{0,3})?/[a-z?&=]{0,9}");
+    let authorization = ("[A-Za-z]{1,9}", file())
+        .prop_map(|(r#type, credentials_file)| Authorization { r#type, credentials_file });
+    let texts = proptest::collection::vec("[ -~é]{0,6}", 0..3);
+    let params = proptest::collection::btree_map("[ -~]{0,6}", "[ -~é]{0,6}", 0..3);
+    let client = (option::of("[ -~]{0,6}"), option::of(file()), file());
+    let oauth2 = (client, url(), texts, params, option::of(http_tls())).prop_map(
+        |(client, token_url, scopes, endpoint_params, tls)| OAuth2 {
+            client_id: client.0,
+            client_id_file: client.1,
+            client_secret_file: client.2,
+            token_url,
+            scopes,
+            endpoint_params,
+            tls,
+        },
+    );
+    let hosts = checked::<NoProxy>("([.]?[a-z]{1,9}(:[1-9])?|10[.]0[.]0[.]0/[1-9]|[*]|fd00::1)");
+    let hosts = proptest::collection::vec(hosts, 0..3);
+    let proxy = (url(), option::of(basic_auth()), hosts)
+        .prop_map(|(url, basic_auth, no_proxy)| Proxy { url, basic_auth, no_proxy });
+    let logins = (option::of(authorization), option::of(basic_auth()), option::of(oauth2));
+    (option::of(http_tls()), logins.boxed(), option::of(proxy), any::<bool>()).prop_map(
+        |(tls, (authorization, basic_auth, oauth2), proxy, follow_redirects)| HttpAccess {
+            tls,
+            authorization,
+            basic_auth,
+            oauth2,
+            proxy,
+            follow_redirects,
+        },
+    )
+}
+
+fn rule() -> impl Strategy<Value = RelabelRule> {
+    let action = proptest::sample::select(RelabelAction::ALL.to_vec());
+    let source = proptest::collection::vec("[ -~é]{0,6}", 0..3);
+    let texts = ("[ -~]{0,3}", "[ -~é]{0,10}", "[ -~]{0,5}", "[ -~]{0,5}");
+    (action, source, any::<u64>(), texts).prop_map(
+        |(action, source_labels, modulus, (separator, regex, replacement, target_label))| {
+            RelabelRule {
+                action,
+                source_labels,
+                separator,
+                regex,
+                modulus,
+                replacement,
+                target_label,
+            }
+        },
+    )
+}
+
 fn prometheus() -> impl Strategy<Value = PrometheusReceiver> {
     let target = checked::<TargetAddress>("[a-z][a-z0-9.-]{0,10}:[1-9][0-9]{0,3}");
     let targets = proptest::collection::vec(target, 0..3);
@@ -275,23 +354,41 @@ fn prometheus() -> impl Strategy<Value = PrometheusReceiver> {
     let url = ("[ -~]{0,10}", any::<u32>());
     let url = url.prop_map(|(url, refresh_seconds)| HttpTargets { url, refresh_seconds });
     let files = proptest::collection::vec("/[ -~]{0,10}", 0..3);
-    let lists = (files, proptest::collection::vec(url, 0..3));
+    let rules = proptest::collection::vec(rule(), 0..3);
+    let lists = (files, proptest::collection::vec(url, 0..3), rules);
     let texts = (texts, lists);
-    let job = (texts, any::<[u32; 2]>(), any::<[bool; 2]>(), limits).prop_map(
-        |(((name, path, targets, labels), (files, http)), seconds, honors, (body_bytes, most))| {
-            ScrapeJob {
-                name,
-                targets,
-                files,
-                http,
-                interval_seconds: seconds[0],
-                timeout_seconds: seconds[1],
-                path,
-                labels,
-                honor_labels: honors[0],
-                honor_timestamps: honors[1],
-                limits: ScrapeLimits { body_bytes, samples: most[0], labels: most[1] },
-            }
+    let values = proptest::collection::vec("[ -~é]{0,6}", 0..3);
+    let params = proptest::collection::btree_map("[ -~]{0,6}", values, 0..3);
+    let asked = (prop_oneof![Just(Scheme::Http), Just(Scheme::Https)], params, access().boxed());
+    let job = (texts, asked, any::<[u32; 2]>(), any::<[bool; 2]>(), limits).prop_map(
+        |(
+            ((name, path, targets, labels), (files, http, rules)),
+            (scheme, params, access),
+            seconds,
+            honors,
+            (body_bytes, most),
+        )| ScrapeJob {
+            scheme,
+            params,
+            tls: access.tls,
+            authorization: access.authorization,
+            basic_auth: access.basic_auth,
+            oauth2: access.oauth2,
+            proxy: access.proxy,
+            follow_redirects: access.follow_redirects,
+            name,
+            targets,
+            files,
+            http,
+            interval_seconds: seconds[0],
+            timeout_seconds: seconds[1],
+            path,
+            relabel: rules.clone(),
+            metric_relabel: rules,
+            labels,
+            honor_labels: honors[0],
+            honor_timestamps: honors[1],
+            limits: ScrapeLimits { body_bytes, samples: most[0], labels: most[1] },
         },
     );
     (proptest::collection::vec(job, 0..3), any::<bool>()).prop_map(

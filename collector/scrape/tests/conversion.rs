@@ -175,7 +175,7 @@ fn a_target_is_a_resource() {
             "service.name=shop",
             "service.instance.id=[::1]:8080",
             "server.address=::1",
-            "url.scheme=http",
+            "url.scheme=https",
             "server.port=8080",
             "k8s_pod=p",
         ]

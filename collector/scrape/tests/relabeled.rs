@@ -31,7 +31,7 @@ fn ruled(target: Target, rules: &[Rule]) -> Target {
 
 fn zoned(honors_labels: bool) -> Target {
     let labels = vec![("zone".to_owned(), "a".to_owned())];
-    Target::new("node", ("10.0.0.1", 9100), labels, honors_labels, true)
+    Target::new("node", ("http", "10.0.0.1", 9100), labels, honors_labels, true)
 }
 
 fn own(came: &Came, name: &str) -> String {

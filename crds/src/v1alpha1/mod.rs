@@ -15,6 +15,7 @@ mod rollout;
 pub(crate) mod rules;
 mod schema;
 mod scrape;
+mod scrape_access;
 mod signals;
 mod status;
 mod table;
@@ -57,6 +58,10 @@ pub use schema::{
     ChangePolicy, SchemaDifference, TelemetrySchema, TelemetrySchemaSpec, TelemetrySchemaStatus,
 };
 pub use scrape::{PrometheusReceiver, ScrapeJob};
+pub use scrape_access::{
+    ClientRef, ScrapeAuthorization, ScrapeBasicAuth, ScrapeOAuth2, ScrapeProxy, ScrapeScheme,
+    ScrapeTls, TokenRef,
+};
 pub use signals::{DeletionPolicy, PerSignal, Signal, TopicSettings};
 pub use status::{LagStatus, PodCount, TallyCounted, TallyPart, TallyStatus};
 pub use table::{

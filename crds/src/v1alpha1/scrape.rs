@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::pods::yes;
 use super::rules;
+use super::scrape_access::{
+    ScrapeAuthorization, ScrapeBasicAuth, ScrapeOAuth2, ScrapeProxy, ScrapeScheme, ScrapeTls,
+    login_rules, params,
+};
 
 /// Targets that are scraped over HTTP, in Prometheus' text formats.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -51,6 +55,32 @@ pub struct ScrapeJob {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1_024), regex(pattern = r"^/[!-\x22$-~]*$"))]
     pub path: Option<String>,
+    /// Speak http or https with targets.
+    #[serde(default, skip_serializing_if = "ScrapeScheme::is_http")]
+    pub scheme: ScrapeScheme,
+    /// Further parameters of the query: at most 16 names with 8 values each. Default: none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(transform = params)]
+    pub params: BTreeMap<String, Vec<String>>,
+    /// Encryption towards https targets. Default: the system's authorities are trusted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ScrapeTls>,
+    /// An authorization header. Of it, basicAuth and oauth2 one at most. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub authorization: Option<ScrapeAuthorization>,
+    /// A user name and password. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub basic_auth: Option<ScrapeBasicAuth>,
+    /// A token by OAuth 2.0's client credentials. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oauth2: Option<ScrapeOAuth2>,
+    /// The proxy that targets are asked through. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<ScrapeProxy>,
+    /// Follow redirects, at most 10: without authorization where the server is another one, never
+    /// from https to http.
+    #[serde(default)]
+    pub follow_redirects: bool,
     /// Labels of all points, at most 16. Not job, instance, or names that begin with two
     /// underscores. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -73,6 +103,14 @@ impl Default for ScrapeJob {
             interval_seconds: default_interval_seconds(),
             timeout_seconds: default_timeout_seconds(),
             path: None,
+            scheme: ScrapeScheme::default(),
+            params: BTreeMap::new(),
+            tls: None,
+            authorization: None,
+            basic_auth: None,
+            oauth2: None,
+            proxy: None,
+            follow_redirects: false,
             labels: BTreeMap::new(),
             honor_labels: false,
             honor_timestamps: yes(),
@@ -91,6 +129,7 @@ fn default_timeout_seconds() -> u32 {
 }
 
 fn job_rules(schema: &mut Schema) {
+    login_rules(schema);
     rules::rule(
         schema,
         "(has(self.timeoutSeconds) ? self.timeoutSeconds : 10) \

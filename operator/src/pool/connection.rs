@@ -22,7 +22,11 @@ where
     text.parse().map_err(|error| Invalid::spec(format!("spec.{field}: {error}")))
 }
 
-fn file(uses: &mut SecretUses, secret: &str, key: &str) -> Result<config::SecretFile, Invalid> {
+pub(super) fn file(
+    uses: &mut SecretUses,
+    secret: &str,
+    key: &str,
+) -> Result<config::SecretFile, Invalid> {
     config::SecretFile::new(uses.file(secret, key))
         .map_err(|error| Invalid::spec(format!("Secret {secret}, key {key}: {error}")))
 }

@@ -15,6 +15,7 @@ pub mod observe;
 pub mod pod_access;
 pub mod preflight;
 pub mod scale;
+pub mod scrape;
 pub mod secrets;
 pub mod status;
 pub mod template;

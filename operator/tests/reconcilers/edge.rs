@@ -651,6 +651,62 @@ async fn a_pool_that_scrapes_has_its_jobs_and_never_two_pods() {
     assert!(said.contains("receivers.prometheus.jobs[0].timeoutSeconds"), "{said}");
 }
 
+/// Scenario: targets that are asked over TLS with a token, by a proxy with a password; a Secret
+/// that is missing. Guarantee: pods have the keys as read-only files that the settings name, and no
+/// ConfigMap holds what is in them; the missing one is named.
+#[tokio::test]
+async fn credentials_for_targets_are_files_in_pods() {
+    let world = world();
+    let mut wanted = pool();
+    wanted["spec"]["replicas"] = json!(1);
+    wanted["spec"]["signals"] = json!({"metrics": {}});
+    let job = json!({
+        "name": "shop", "targets": ["shop:1"], "scheme": "https", "params": {"a": ["b"]},
+        "tls": {"caSecretRef": {"name": "ca"}, "serverName": "shop.net",
+            "clientCertificateSecretRef": {"name": "pair"}},
+        "authorization": {"credentialsSecretRef": {"name": "access"}},
+        "proxy": {"url": "http://proxy:3128", "noProxy": [".svc"],
+            "credentialsSecretRef": {"name": "proxy", "usernameKey": "name"}}
+    });
+    wanted["spec"]["receivers"] = json!({"prometheus": {"jobs": [job]}});
+    let secret = |name: &str, keys: &[&str]| {
+        let data: serde_json::Map<_, _> =
+            keys.iter().map(|key| ((*key).to_owned(), json!("aHVudGVyMg=="))).collect();
+        let path = format!("/api/v1/namespaces/telemetry/secrets/{name}");
+        world.server.put(
+            &path,
+            json!({
+                "apiVersion": "v1", "kind": "Secret", "data": data,
+                "metadata": {"name": name, "namespace": "telemetry"}
+            }),
+        );
+    };
+    secret("ca", &["ca.crt"]);
+    secret("pair", &["tls.crt", "tls.key"]);
+    secret("proxy", &["name", "password"]);
+    world.server.put(POOL, wanted);
+    let _ = world.reconcile::<EdgePools>(POOL).await;
+    let status = world.server.get(POOL).unwrap()["status"].to_string();
+    assert!(status.contains("Secret access does not exist"), "{status}");
+    secret("access", &["token"]);
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    let settings = world.collector_settings();
+    let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
+    let prometheus = sources.prometheus.unwrap();
+    let text = format!("{:?}", prometheus.jobs[0]);
+    let template = world.server.get(DEPLOYMENT).unwrap()["spec"]["template"].to_string();
+    for file in ["ca/ca.crt", "pair/tls.crt", "pair/tls.key", "access/token", "proxy/name"] {
+        assert!(text.contains(&format!("/etc/millrace/secrets/{file}")), "{text}");
+        assert!(template.contains(&format!("\"path\":\"{file}\"")), "{template}");
+    }
+    assert!(text.contains("shop.net") && text.contains("proxy:3128"), "{text}");
+    for (path, object) in world.server.snapshot() {
+        let is_secret = path.contains("/secrets/");
+        let text = object.to_string();
+        assert!(is_secret || !text.contains("hunter2") && !text.contains("aHVudGVy"), "{path}");
+    }
+}
+
 /// Scenario: pools of each allocator, with room and with little. Guarantee: records have half of the
 /// limit, with `mimalloc` less than a third of it and room for the longest requests; a limit that
 /// can't hold them is refused with one that can.

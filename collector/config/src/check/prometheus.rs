@@ -28,6 +28,9 @@ const QUERY_BYTES_MAX: usize = 4096;
 /// Most labels of a job: they are part of each point.
 const LABELS_MAX: usize = 16;
 
+/// Most rules of a list: the scraper takes no more.
+const RULES_MAX: usize = 256;
+
 impl Judge<'_> {
     pub(super) fn prometheus(&mut self, receiver: &PrometheusReceiver) {
         let PrometheusReceiver { jobs, allow_local_addresses: _ } = receiver;
@@ -62,15 +65,17 @@ impl Judge<'_> {
             http,
             interval_seconds,
             timeout_seconds,
-            path,
+            path: _,
             scheme: _,
-            params,
+            params: _,
             tls: _,
             authorization: _,
             basic_auth: _,
             oauth2: _,
             proxy: _,
             follow_redirects: _,
+            relabel: _,
+            metric_relabel: _,
             labels,
             honor_labels: _,
             honor_timestamps: _,
@@ -99,6 +104,34 @@ impl Judge<'_> {
         let longest = (*interval_seconds).max(1);
         self.range(&format!("{field}.timeoutSeconds"), *timeout_seconds, 1..=longest);
         self.http_access(field, &job.access());
+        self.path(field, job);
+        self.rules(field, job);
+        if labels.len() > LABELS_MAX {
+            let message = format!("{} labels: write {LABELS_MAX} at most", labels.len());
+            self.say(&format!("{field}.labels"), message);
+        }
+        for (name, value) in labels {
+            self.label(&format!("{field}.labels"), name, value);
+        }
+        let bytes = ByteSize::kib(1)..=ByteSize::mib(4096);
+        self.range(&format!("{field}.limits.bodyBytes"), *body_bytes, bytes);
+        self.range(&format!("{field}.limits.samples"), *samples, 1..=10_000_000);
+        self.range(&format!("{field}.limits.labels"), *labels_max, 1..=128);
+    }
+
+    /// How many rules there are. What they say is the scraper's to judge.
+    fn rules(&mut self, field: &str, job: &ScrapeJob) {
+        let ScrapeJob { relabel, metric_relabel, .. } = job;
+        for (list, rules) in [("relabel", relabel), ("metricRelabel", metric_relabel)] {
+            if rules.len() > RULES_MAX {
+                let message = format!("{} rules: write {RULES_MAX} at most", rules.len());
+                self.say(&format!("{field}.{list}"), message);
+            }
+        }
+    }
+
+    fn path(&mut self, field: &str, job: &ScrapeJob) {
+        let ScrapeJob { path, params, .. } = job;
         if params.keys().any(String::is_empty) || job.path_and_query().len() > QUERY_BYTES_MAX {
             let message = format!("write names, and {QUERY_BYTES_MAX} bytes in all at most");
             self.say(&format!("{field}.params"), message);
@@ -112,17 +145,6 @@ impl Judge<'_> {
                 format!("`{path}` is no path: begin with /, without blanks and #"),
             );
         }
-        if labels.len() > LABELS_MAX {
-            let message = format!("{} labels: write {LABELS_MAX} at most", labels.len());
-            self.say(&format!("{field}.labels"), message);
-        }
-        for (name, value) in labels {
-            self.label(&format!("{field}.labels"), name, value);
-        }
-        let bytes = ByteSize::kib(1)..=ByteSize::mib(4096);
-        self.range(&format!("{field}.limits.bodyBytes"), *body_bytes, bytes);
-        self.range(&format!("{field}.limits.samples"), *samples, 1..=10_000_000);
-        self.range(&format!("{field}.limits.labels"), *labels_max, 1..=128);
     }
 
     fn lists(&mut self, field: &str, files: &[String], http: &[HttpTargets]) {

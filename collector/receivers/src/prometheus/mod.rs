@@ -18,13 +18,14 @@ mod connect;
 mod discovery;
 mod gunzip;
 mod resolve;
+mod rules;
 mod set;
 mod worker;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use millrace_config::{HttpTargets, HttpUrl, PrometheusReceiver, ScrapeJob, UrlError};
+use millrace_config::{HttpTargets, HttpUrl, PrometheusReceiver, UrlError};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::Publish;
@@ -40,10 +41,13 @@ pub use board::{
 };
 pub use connect::LOOKUPS_MAX;
 use connect::{Connector, Network};
+
 use discovery::files::Files;
 use discovery::http::HttpList;
 use discovery::{Listed, Update};
 use resolve::Resolver;
+use rules::RuledJob;
+pub use rules::{RuleError, check_rules};
 use set::{Job, Set, Source};
 use worker::{SCRAPE_BYTES, Shared};
 
@@ -88,6 +92,9 @@ pub enum StartError {
     /// A job's path, or the URL of its list, can't be asked.
     #[error(transparent)]
     Url(#[from] UrlError),
+    /// A job's rule can't be used.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
     /// The metrics are registered already.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
@@ -127,7 +134,8 @@ pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
     let way = Way { budget, telemetry, publisher };
     let shared = Shared { way, metrics, drain };
     let (mut all, mut sources, mut readers) = (Vec::new(), Vec::new(), Vec::new());
-    for (place, job) in jobs.into_iter().map(Arc::new).enumerate() {
+    for (place, job) in jobs.into_iter().enumerate() {
+        let job = Arc::new(RuledJob::new(job)?);
         let connector = Arc::new(Connector::new(&job.access(), &network));
         if let Some(exposed) = job.exposed() {
             tracing::warn!(job = job.name, "credentials are sent unencrypted: {exposed}");
@@ -153,7 +161,7 @@ pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
 }
 
 /// The targets that a job's settings name.
-fn of_settings(job: (usize, &ScrapeJob)) -> Listed {
+fn of_settings(job: (usize, &RuledJob)) -> Listed {
     let (mut listed, mut resolver) = (Listed::default(), Resolver::new(job));
     for target in &job.1.targets {
         listed.take(resolver.resolve(target.as_str(), &BTreeMap::new()));

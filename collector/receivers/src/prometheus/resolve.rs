@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use millrace_config::{HttpUrl, Scheme, ScrapeJob, TargetAddress};
-use millrace_scrape::relabel::{Labels, Rules, Scratch};
+use super::rules::RuledJob;
+use millrace_config::{HttpUrl, Scheme, TargetAddress};
+use millrace_scrape::relabel::{Labels, Scratch};
 use millrace_scrape::{self as scrape, Defaults};
 
 /// The longest labels of a target, names and values: they are kept for each, and are part of each
@@ -44,21 +45,19 @@ pub(super) enum Dropped {
 /// Makes targets of what a job's lists say.
 pub(super) struct Resolver<'a> {
     job: usize,
-    settings: &'a ScrapeJob,
+    settings: &'a RuledJob,
     parameters: Vec<(String, Vec<String>)>,
-    rules: Rules,
     labels: Labels,
     scratch: Scratch,
 }
 
 impl<'a> Resolver<'a> {
-    pub(super) fn new((job, settings): (usize, &'a ScrapeJob)) -> Self {
+    pub(super) fn new((job, settings): (usize, &'a RuledJob)) -> Self {
         let parameters = settings.params.iter();
         Self {
             job,
             settings,
             parameters: parameters.map(|(name, all)| (name.clone(), all.clone())).collect(),
-            rules: Rules::default(),
             labels: Labels::default(),
             scratch: Scratch::default(),
         }
@@ -71,7 +70,7 @@ impl<'a> Resolver<'a> {
         listed: &BTreeMap<String, String>,
     ) -> Result<Resolved, Dropped> {
         let invalid = |error: &dyn std::fmt::Display| Dropped::Invalid(error.to_string());
-        let Self { job, settings, parameters, rules, labels, scratch } = self;
+        let Self { job, settings, parameters, labels, scratch } = self;
         labels.clear();
         labels.push(ADDRESS_LABEL, address);
         for (name, value) in listed.iter().filter(|(name, _)| *name != ADDRESS_LABEL) {
@@ -91,7 +90,7 @@ impl<'a> Resolver<'a> {
             parameters,
             interval: Duration::from_secs(settings.interval_seconds.into()),
             timeout: Duration::from_secs(settings.timeout_seconds.into()),
-            rules,
+            rules: &settings.rules.targets,
         };
         let resolved = scrape::resolve(&defaults, labels, scratch);
         let resolved = resolved.map_err(|error| invalid(&error))?.ok_or(Dropped::Relabeled)?;

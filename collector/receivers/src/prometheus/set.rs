@@ -10,7 +10,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use millrace_config::{ScrapeJob, TARGETS_MAX};
+use millrace_config::TARGETS_MAX;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 use tokio::task::{Id, JoinError, JoinSet};
@@ -20,12 +20,13 @@ use super::client::Client;
 use super::connect::Connector;
 use super::discovery::{Listed, Update};
 use super::resolve::Resolved;
+use super::rules::RuledJob;
 use super::worker::{Shared, Worker};
 
 /// A job.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) settings: Arc<ScrapeJob>,
+    pub(super) settings: Arc<RuledJob>,
     /// What its targets are asked by.
     pub(super) connector: Arc<Connector>,
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use millrace_config::ScrapeJob;
 use millrace_pipeline::backoff::Backoff;
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::drain::Drain;
@@ -19,12 +18,13 @@ use super::board::{Row, TargetState, shown};
 use super::client::{Client, Failure};
 use super::gunzip::{Gunzip, PIECE_BYTES};
 use super::resolve::Resolved;
+use super::rules::RuledJob;
 use crate::clock::now_unix_nanos;
 use crate::way::{Expired, SEND_BACKOFF, Way};
 
-/// What a scrape holds before its first piece: the connection's buffers, a decompressor, a mebibyte
-/// of text of one compressed piece.
-pub(super) const SCRAPE_BYTES: u64 = 64 * 1024;
+/// What a scrape holds before its first piece: the connection's buffers, TLS records that are read
+/// and written (16 KiB each), a decompressor, a mebibyte of text of one compressed piece.
+pub(super) const SCRAPE_BYTES: u64 = 96 * 1024;
 
 /// How much of a body is converted before the budget is asked again: what that becomes is reserved
 /// afterwards, so that a scrape holds some 200 KiB more than it has reserved at most.
@@ -98,7 +98,7 @@ impl<E: Into<Failure>> From<E> for Unread {
 }
 
 impl Worker {
-    pub(super) fn new(job: &ScrapeJob, row: Arc<Row>, client: Client, shared: Shared) -> Self {
+    pub(super) fn new(job: &RuledJob, row: Arc<Row>, client: Client, shared: Shared) -> Self {
         let Resolved { names: (own_job, instance), url, labels, interval, .. } = &*row.target;
         let place = (url.scheme().as_str(), url.host(), url.port());
         // What decides the target's places in time.
@@ -114,7 +114,8 @@ impl Worker {
             labels.clone(),
             job.honor_labels,
             job.honor_timestamps,
-        );
+        )
+        .with_metric_rules(Arc::clone(&job.rules.metrics));
         Self {
             schedule: Schedule::new(&name, *interval),
             name,

@@ -14,7 +14,7 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use millrace_config::ByteSize;
+use millrace_config::{Authorization, ByteSize, SecretFile};
 use millrace_receivers::prometheus::StartError;
 use rig::{Answer, Rig, Target, job};
 
@@ -113,6 +113,31 @@ async fn bad_answers_are_failures_of_that_target_alone() {
     assert!(ups.iter().all(|up| *up == 1.0) && ups.len() + 2 >= scrapes, "{} {scrapes}", ups.len());
     bad.answer(Answer::text("a 6\n"));
     rig.until(|rig| rig.values(&bad, "a").contains(&6.0)).await;
+    rig.stop().await;
+}
+
+/// Scenario: a job with parameters, a token and redirects that it follows. Guarantee: the target is
+/// asked with them, and scraped where it points to.
+#[tokio::test]
+async fn a_job_says_how_its_targets_are_asked() {
+    let place = Target::new(Answer::text("a 1\n")).await;
+    let location = format!("HTTP/1.1 307 T\r\nlocation: http://{}/x\r\n\r\n", place.name());
+    let target = Target::new(Answer::head(&location)).await;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("token"), "t\n").unwrap();
+    let mut scraped = job("shop", &[&target]);
+    scraped.params = [("b c".to_owned(), vec!["d".to_owned()])].into();
+    scraped.follow_redirects = true;
+    scraped.authorization = Some(Authorization {
+        r#type: "Token".into(),
+        credentials_file: SecretFile::new(folder.path().join("token")).unwrap(),
+    });
+    let rig = Rig::start(vec![scraped], BUDGET);
+    rig.until(|rig| rig.values(&target, "a").contains(&1.0)).await;
+    let asked = target.asked()[0].clone();
+    assert!(asked.starts_with("GET /metrics?b%20c=d HTTP/1.1\r\n"), "{asked}");
+    assert!(asked.contains("authorization: Token t\r\n"), "{asked}");
+    assert!(!place.asked()[0].contains("authorization"), "{:?}", place.asked());
     rig.stop().await;
 }
 

@@ -112,7 +112,8 @@ fn work_out(
     }
     status.nodes = logs.and_then(|logs| logs.nodes.clone());
     status.logs_lost = logs.and_then(|logs| logs.lost.clone());
-    plaintext::state(&mut conditions, Some(&pool.spec.kafka), None);
+    let scraped = pool.spec.settings.receivers.prometheus.as_ref();
+    plaintext::state(&mut conditions, Some(&pool.spec.kafka), None, scraped);
     conditions.paused(is_paused(pool));
     conditions.conclude(&[ConditionType::SecretsFound, ConditionType::PodsReady]);
     status.conditions = conditions.clone().into_conditions();

@@ -3,8 +3,8 @@
 use millrace_config as config;
 use millrace_crds::v1alpha1::{
     Acknowledge, Compression, ContainersReceiver, EdgeMode, EdgePool, EdgeSettings, Encoding,
-    FilesReceiver, KernelReceiver, Multiline, Parse, ParseFormat, PartitionBy, PrometheusReceiver,
-    Receivers, ScrapeJob, StartAt, TimeFormat, Timestamp,
+    FilesReceiver, KernelReceiver, Multiline, Parse, ParseFormat, PartitionBy, Receivers, StartAt,
+    TimeFormat, Timestamp,
 };
 
 use super::build::PORTS;
@@ -14,7 +14,7 @@ use crate::pool::draft::{self, Draft};
 use crate::pool::names::{PoolNames, Role};
 use crate::pool::secrets::{SecretUses, SecretsSeen};
 use crate::pool::template::{self, PodPlan};
-use crate::pool::{connection, memory, merge};
+use crate::pool::{connection, memory, merge, scrape};
 
 /// How long a stopping pod still serves clients: endpoints, proxies and load balancers follow
 /// readiness within a second or two, and some poll.
@@ -132,43 +132,11 @@ fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config,
             containers: containers.as_ref().map(containers_receiver),
             files: files.iter().map(files_receiver).collect(),
             kernel: kernel.as_ref().map(|KernelReceiver {}| config::KernelReceiver::default()),
-            prometheus: prometheus.as_ref().map(scraped).transpose()?,
+            prometheus: prometheus.as_ref().map(|it| scrape::receiver(it, secrets)).transpose()?,
         },
         exporters: config::Exporters { kafka: Some(exporter), clickhouse: None },
         ..config::Config::default()
     })
-}
-
-/// What is scraped. Its limits are the collector's own.
-fn scraped(receiver: &PrometheusReceiver) -> Result<config::PrometheusReceiver, Invalid> {
-    let jobs = receiver.jobs.iter().map(|job| {
-        let usual = config::ScrapeJob::default();
-        let ScrapeJob {
-            name,
-            targets,
-            interval_seconds,
-            timeout_seconds,
-            path,
-            labels,
-            honor_labels,
-            honor_timestamps,
-        } = job;
-        let targets = targets.iter().map(config::TargetAddress::new).collect::<Result<_, _>>();
-        let said = |error| Invalid::spec(format!("receivers.prometheus.jobs: {name}: {error}"));
-        Ok(config::ScrapeJob {
-            name: name.clone(),
-            targets: targets.map_err(said)?,
-            interval_seconds: *interval_seconds,
-            timeout_seconds: *timeout_seconds,
-            path: path.clone().unwrap_or(usual.path),
-            labels: labels.clone(),
-            honor_labels: *honor_labels,
-            honor_timestamps: *honor_timestamps,
-            limits: usual.limits,
-        })
-    });
-    let jobs = jobs.collect::<Result<_, Invalid>>()?;
-    Ok(config::PrometheusReceiver { jobs, ..config::PrometheusReceiver::default() })
 }
 
 fn containers_receiver(containers: &ContainersReceiver) -> config::ContainersReceiver {

@@ -143,7 +143,7 @@ fn work_out(
     losses.state(&mut conditions, pool);
     status.data_lost.clone_from(&losses.lost);
     status.dead_letters.clone_from(&losses.letters);
-    plaintext::state(&mut conditions, Some(&pool.spec.kafka), Some(&pool.spec.clickhouse));
+    plaintext::state(&mut conditions, Some(&pool.spec.kafka), Some(&pool.spec.clickhouse), None);
     conditions.paused(is_paused(pool));
     conditions.conclude(&[
         ConditionType::SecretsFound,

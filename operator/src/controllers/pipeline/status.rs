@@ -76,7 +76,7 @@ pub(super) async fn report(
         }
     }
     let spec = &pipeline.spec;
-    plaintext::state(&mut conditions, Some(&spec.kafka), Some(&spec.clickhouse));
+    plaintext::state(&mut conditions, Some(&spec.kafka), Some(&spec.clickhouse), None);
     let engines = spec.signals.iter().map(|(signal, is)| (signal, is.table.engine));
     spread::state(&mut conditions, &spec.clickhouse, engines);
     conditions.paused(is_paused(pipeline));

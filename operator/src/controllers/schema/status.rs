@@ -37,7 +37,7 @@ pub(super) async fn report(
         state_failure(&mut conditions, ConditionType::SchemaReady, error);
         state_unapplied(&mut conditions, error);
     }
-    plaintext::state(&mut conditions, None, Some(&schema.spec.clickhouse));
+    plaintext::state(&mut conditions, None, Some(&schema.spec.clickhouse), None);
     let engines = schema.spec.signals.iter().map(|(signal, table)| (signal, table.engine));
     spread::state(&mut conditions, &schema.spec.clickhouse, engines);
     conditions.paused(is_paused(schema));

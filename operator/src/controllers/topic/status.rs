@@ -40,7 +40,7 @@ pub(super) async fn report(
             false
         }
     };
-    plaintext::state(&mut conditions, Some(&topic.spec.kafka), None);
+    plaintext::state(&mut conditions, Some(&topic.spec.kafka), None, None);
     conditions.paused(is_paused(topic));
     conditions.conclude(&[ConditionType::SecretsFound, ConditionType::TopicReady]);
     status.conditions = conditions.clone().into_conditions();

@@ -16,7 +16,7 @@ fn told(kafka: &Value, clickhouse: &Value) -> Option<String> {
     }
     let spec: GatewayPoolSpec = serde_json::from_value(spec).unwrap();
     let mut conditions = Conditions::new(&[], Some(1), Timestamp::UNIX_EPOCH);
-    state(&mut conditions, Some(&spec.kafka), Some(&spec.clickhouse));
+    state(&mut conditions, Some(&spec.kafka), Some(&spec.clickhouse), None);
     let events = conditions.notices();
     let told = conditions.stated(ConditionType::PasswordExposed).map(|it| it.message.clone());
     assert_eq!(events.iter().filter(|it| it.warning).count(), usize::from(told.is_some()));
@@ -48,4 +48,44 @@ fn only_a_password_that_can_be_read_is_told() {
     encrypted["endpoints"] = json!(["https://c:8443", "http://d:8123"]);
     assert!(told(&none, &encrypted).is_some());
     assert!(told(&plain, &user).unwrap().contains("; "));
+}
+
+/// Scenario: targets that are sent a token, a password or nothing, encrypted or not; a token server
+/// and a proxy without encryption. Guarantee: told with the job's name exactly where credentials go
+/// over a connection that is not encrypted.
+#[test]
+fn credentials_that_targets_are_sent_are_told() {
+    let told = |more: &Value| {
+        let mut job = json!({"name": "shop", "targets": ["shop:1"]});
+        for (key, value) in more.as_object().into_iter().flatten() {
+            job[key] = value.clone();
+        }
+        let receiver = serde_json::from_value(json!({"jobs": [job]})).unwrap();
+        let mut conditions = Conditions::new(&[], Some(1), Timestamp::UNIX_EPOCH);
+        state(&mut conditions, None, None, Some(&receiver));
+        conditions.stated(ConditionType::PasswordExposed).map(|it| it.message.clone())
+    };
+    let user = json!({"credentialsSecretRef": {"name": "s"}});
+    let tokens = |url: &str| json!({"clientSecretRef": {"name": "s"}, "tokenUrl": url});
+    for (job, said) in [
+        (json!({}), None),
+        (json!({"authorization": user}), Some("a token as it is")),
+        (json!({"basicAuth": user}), Some("the password as it is: use https")),
+        (json!({"basicAuth": user, "scheme": "https"}), None),
+        (json!({"oauth2": tokens("https://t/"), "scheme": "https"}), None),
+        (json!({"oauth2": tokens("https://t/")}), Some("a token as it is")),
+        (json!({"oauth2": tokens("http://t/"), "scheme": "https"}), Some("oauth2.tokenUrl")),
+        (json!({"proxy": {"url": "http://p:1"}}), None),
+        (
+            json!({"proxy": {"url": "http://p:1", "credentialsSecretRef": {"name": "s"}}}),
+            Some("goes to the proxy as it is"),
+        ),
+    ] {
+        let message = told(&job);
+        assert_eq!(message.is_some(), said.is_some(), "{job}: {message:?}");
+        if let (Some(message), Some(said)) = (message, said) {
+            assert!(message.starts_with("receivers.prometheus.jobs: shop: "), "{message}");
+            assert!(message.contains(said), "{message}");
+        }
+    }
 }

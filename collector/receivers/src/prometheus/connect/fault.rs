@@ -72,8 +72,16 @@ pub(in super::super) struct TokenFault {
     pub(super) reason: String,
 }
 
+/// What is behind a fault of HTTP. A server that refuses our certificate says so after the
+/// handshake, with TLS 1.3.
 fn cause(error: &hyper::Error) -> String {
-    std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"))
+    let Some(cause) = std::error::Error::source(error) else { return String::new() };
+    match cause.downcast_ref::<io::Error>() {
+        Some(io) if io.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) => {
+            format!(": {}", tls_reason(io))
+        }
+        _ => format!(": {cause}"),
+    }
 }
 
 /// Why a handshake failed.
@@ -81,14 +89,18 @@ pub(super) fn tls_reason(error: &io::Error) -> String {
     use rustls::{AlertDescription, CertificateError, Error};
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match inner {
-        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+        // The second is an authority that has the name of one that is trusted, and not its key.
+        Some(Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        )) => {
             "its certificate is signed by an authority that isn't trusted: give tls.caFile".into()
         }
         Some(Error::InvalidCertificate(CertificateError::NotValidForNameContext {
             expected,
             presented,
         })) => {
-            let names = presented.iter().take(NAMES_SHOWN).cloned().collect::<Vec<_>>().join(", ");
+            let shown = presented.iter().take(NAMES_SHOWN).map(|name| bare_name(name));
+            let names = shown.collect::<Vec<_>>().join(", ");
             let more = if presented.len() > NAMES_SHOWN { ", ..." } else { "" };
             let expected = expected.to_str();
             format!(
@@ -117,10 +129,15 @@ pub(super) fn tls_reason(error: &io::Error) -> String {
     }
 }
 
+/// A name out of `DnsName("name")`.
+fn bare_name(name: &str) -> &str {
+    name.split('"').nth(1).unwrap_or(name)
+}
+
 /// Most names of a certificate that are shown.
 const NAMES_SHOWN: usize = 8;
 
-/// What a server says of our certificate. With TLS 1.3 it does so after the handshake.
+/// What a server says of our certificate.
 fn certificate_refused(alert: &rustls::AlertDescription) -> String {
     format!("it refuses our certificate ({alert:?}): see tls.certFile and tls.keyFile")
 }

@@ -170,3 +170,7 @@ fn next(url: &HttpUrl, headers: &HeaderMap) -> Result<HttpUrl, ConnectError> {
     }
     Ok(next)
 }
+
+#[cfg(test)]
+#[path = "../../../tests/unit/prometheus/connect/mod.rs"]
+mod tests;

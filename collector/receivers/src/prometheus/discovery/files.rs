@@ -13,12 +13,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use millrace_config::{ScrapeJob, TARGET_LIST_BYTES_MAX, TargetGroup};
+use millrace_config::{TARGET_LIST_BYTES_MAX, TargetGroup};
 use millrace_pipeline::scrape_metrics::ScrapeMetrics;
 use tokio::sync::mpsc::Sender;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
+use super::super::rules::RuledJob;
 use super::{FILE_LABEL, Listed, ReadError, Update};
 use crate::clock::now_unix_nanos;
 use crate::prometheus::board::{ListView, shown};
@@ -65,7 +66,7 @@ struct Known {
 /// The files of a job.
 #[derive(Debug)]
 pub(crate) struct Files {
-    job: (usize, Arc<ScrapeJob>),
+    job: (usize, Arc<RuledJob>),
     known: BTreeMap<PathBuf, Known>,
     /// Of folders, and of too many files.
     errors: BTreeMap<String, String>,
@@ -73,7 +74,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    pub(crate) fn new(job: (usize, Arc<ScrapeJob>), metrics: ScrapeMetrics) -> Self {
+    pub(crate) fn new(job: (usize, Arc<RuledJob>), metrics: ScrapeMetrics) -> Self {
         Self { job, known: BTreeMap::new(), errors: BTreeMap::new(), metrics }
     }
 

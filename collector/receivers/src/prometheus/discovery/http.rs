@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use http::header::{ACCEPT, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http_body_util::BodyExt;
-use millrace_config::{HttpUrl, ScrapeJob, TARGET_LIST_BYTES_MAX, TargetGroup};
+use millrace_config::{HttpUrl, TARGET_LIST_BYTES_MAX, TargetGroup};
 use millrace_pipeline::scrape_metrics::ScrapeMetrics;
 use tokio::sync::mpsc::Sender;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
+use super::super::rules::RuledJob;
 use super::{Listed, ReadError, URL_LABEL, Update};
 use crate::clock::now_unix_nanos;
 use crate::prometheus::board::{ListView, shown, without_values};
@@ -33,7 +34,7 @@ const NANOS_PER_MILLI: u64 = 1_000_000;
 /// A server's list.
 #[derive(Debug)]
 pub(crate) struct HttpList {
-    job: (usize, Arc<ScrapeJob>),
+    job: (usize, Arc<RuledJob>),
     url: HttpUrl,
     refresh: Duration,
     headers: HeaderMap,
@@ -46,7 +47,7 @@ pub(crate) struct HttpList {
 
 impl HttpList {
     pub(crate) fn new(
-        job: (usize, Arc<ScrapeJob>),
+        job: (usize, Arc<RuledJob>),
         (url, refresh_seconds): (HttpUrl, u32),
         connector: Arc<Connector>,
         metrics: ScrapeMetrics,

@@ -14,11 +14,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millrace_config::{ListError, ScrapeJob, TARGETS_MAX, TargetGroup};
+use millrace_config::{ListError, TARGETS_MAX, TargetGroup};
 
 use super::board::{DroppedCounts, ListView, shown};
 use super::connect::ConnectError;
 use super::resolve::{Dropped, Resolved, Resolver};
+use super::rules::RuledJob;
 
 /// The label with the file that a target is from, and that with the URL.
 pub(super) const FILE_LABEL: &str = "__meta_filepath";
@@ -55,7 +56,7 @@ pub(super) struct Listed {
 impl Listed {
     /// The targets of groups, each with a label more that says where it is from.
     pub(super) fn new(
-        job: (usize, &ScrapeJob),
+        job: (usize, &RuledJob),
         groups: &[TargetGroup],
         (label, source): (&str, &str),
     ) -> Self {

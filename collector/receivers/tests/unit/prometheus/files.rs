@@ -6,6 +6,8 @@ use std::os::unix::fs::symlink;
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::telemetry::Telemetry;
 
+use millrace_config::ScrapeJob;
+
 use super::*;
 
 struct Rig {
@@ -23,6 +25,7 @@ impl Rig {
         let path = |name: &&str| self.path(name).to_str().unwrap().to_owned();
         let files = patterns.iter().map(path).collect();
         let job = ScrapeJob { name: "a".into(), files, ..ScrapeJob::default() };
+        let job = RuledJob::new(job).unwrap();
         let metrics = ScrapeMetrics::register(&self.telemetry).unwrap();
         Files::new((0, Arc::new(job)), metrics)
     }

@@ -1,0 +1,135 @@
+//! TLS: which certificates are taken, which are shown, and what is said of those that aren't.
+
+use std::time::{Duration, Instant};
+
+use http::HeaderMap;
+use millrace_config::{HttpAccess, HttpTls};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
+
+use super::server::{Authority, Files, Server, connector, get, ok, until};
+
+fn with(tls: HttpTls) -> HttpAccess {
+    HttpAccess { tls: Some(tls), ..HttpAccess::default() }
+}
+
+/// Scenario: certificates that are right, signed by another authority, for another name, expired;
+/// a server without TLS. Guarantee: the right one is taken; of each other it is said what is wrong
+/// and what to set, with the names that the certificate has.
+#[tokio::test]
+async fn a_server_is_known_by_its_certificate() {
+    let (files, ours, theirs) = (Files::new(), Authority::new(), Authority::new());
+    let trusting = connector(&with(files.trust(&ours)));
+    let good = Server::with(&ours.sign("localhost"), |_| ok("a 1\n")).await;
+    assert_eq!(get(&trusting, &good.url("/m")).await.unwrap(), "a 1\n");
+    let plain = Server::new(|_| ok("a 1\n")).await;
+    let not_tls = plain.url("/").to_string().replace("http:", "https:").parse().unwrap();
+    for (server, url, said) in [
+        (Some(theirs.sign("localhost")), None, "signed by an authority that isn't trusted"),
+        (Some(ours.sign("shop.net")), None, "not for localhost but for [shop.net]"),
+        (Some(ours.sign_expired("localhost")), None, "its certificate has expired"),
+        (None, Some(not_tls), "it doesn't speak TLS"),
+    ] {
+        let server = match server {
+            Some(pair) => Some(Server::with(&pair, |_| ok("a 1\n")).await),
+            None => None,
+        };
+        let url = url.unwrap_or_else(|| server.as_ref().unwrap().url("/m"));
+        let error = get(&trusting, &url).await.unwrap_err();
+        assert!(error.contains(said), "{error}");
+        assert!(error.starts_with(&format!("TLS with {} failed", url.authority())), "{error}");
+    }
+    let system = connector(&HttpAccess::default());
+    let error = get(&system, &good.url("/m")).await.unwrap_err();
+    assert!(error.contains("tls.caFile"), "{error}");
+}
+
+/// Scenario: a certificate for another name, with that name set; any certificate, with checks off.
+/// Guarantee: both are taken.
+#[tokio::test]
+async fn names_can_be_set_and_checks_switched_off() {
+    let (files, ours) = (Files::new(), Authority::new());
+    let server = Server::with(&ours.sign("shop.net"), |_| ok("a 1\n")).await;
+    let named = HttpTls { server_name: Some("shop.net".into()), ..files.trust(&ours) };
+    assert!(get(&connector(&with(named)), &server.url("/")).await.is_ok());
+    let any = HttpTls { insecure_skip_verify: true, ..HttpTls::default() };
+    assert!(get(&connector(&with(any)), &server.url("/")).await.is_ok());
+}
+
+/// Scenario: a server that wants certificates of an authority; a client without one, with another
+/// authority's, with the right one, renewed in its files. Guarantee: it gets in with the right one
+/// alone, without a restart, and the fault of the others names the settings.
+#[tokio::test]
+async fn a_client_certificate_is_shown_and_renewed() {
+    let (files, ours, clients) = (Files::new(), Authority::new(), Authority::new());
+    let pair = ours.sign_for_clients("localhost", &clients);
+    let server = Server::with(&pair, |_| ok("a 1\n")).await;
+    let bare = connector(&with(files.trust(&ours)));
+    let error = get(&bare, &server.url("/")).await.unwrap_err();
+    assert!(error.contains("CertificateRequired"), "{error}");
+    let write = |authority: &Authority| {
+        let pair = authority.sign("scraper");
+        (files.write("tls.crt", &pair.certificate), files.write("tls.key", &pair.key))
+    };
+    let (cert_file, key_file) = write(&Authority::new());
+    let (cert_file, key_file) = (Some(cert_file), Some(key_file));
+    let showing = connector(&with(HttpTls { cert_file, key_file, ..files.trust(&ours) }));
+    assert!(get(&showing, &server.url("/")).await.is_err());
+    write(&clients);
+    until(&showing, &server.url("/"), "a 1").await;
+    // A renewal that can't be used leaves the one before.
+    files.write("tls.key", "no key");
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(1500) {
+        assert_eq!(get(&showing, &server.url("/")).await.unwrap(), "a 1\n");
+    }
+}
+
+/// Scenario: a server's authority is replaced, then the file that says whom to trust. Guarantee: it
+/// is not taken until the file is there, and then is, without a restart.
+#[tokio::test]
+async fn authorities_are_read_again() {
+    let (files, first, second) = (Files::new(), Authority::new(), Authority::new());
+    let trusting = connector(&with(files.trust(&first)));
+    let server = Server::with(&first.sign("localhost"), |_| ok("a 1\n")).await;
+    assert!(get(&trusting, &server.url("/")).await.is_ok());
+    server.renew(&second.sign("localhost"));
+    assert!(get(&trusting, &server.url("/")).await.is_err());
+    files.trust(&second);
+    until(&trusting, &server.url("/"), "a 1").await;
+}
+
+/// Scenario: files that are missing, no PEM, or without their other half. Guarantee: the fault names
+/// the file, and nothing of what it holds.
+#[tokio::test]
+async fn files_that_cannot_be_used_are_named_and_not_shown() {
+    let (files, ours) = (Files::new(), Authority::new());
+    let server = Server::with(&ours.sign("localhost"), |_| ok("a 1\n")).await;
+    let no_pem = HttpTls { ca_file: Some(files.write("x", "hunter2")), ..HttpTls::default() };
+    let error = get(&connector(&with(no_pem)), &server.url("/")).await.unwrap_err();
+    assert!(error.contains("holds no usable certificate in PEM"), "{error}");
+    assert!(error.contains(&files.path("x").display().to_string()), "{error}");
+    assert!(!error.contains("hunter2"), "{error}");
+    std::fs::remove_file(files.path("x")).unwrap();
+    let absent = millrace_config::SecretFile::new(files.path("x")).unwrap();
+    let absent = HttpTls { ca_file: Some(absent), ..HttpTls::default() };
+    let error = get(&connector(&with(absent)), &server.url("/")).await.unwrap_err();
+    assert!(error.contains("cannot read"), "{error}");
+}
+
+/// Scenario: a server that takes connections and never answers the handshake. Guarantee: whoever
+/// asks can give up in time, as a scrape does.
+#[tokio::test]
+async fn a_handshake_that_never_ends_is_given_up() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/", silent.local_addr().unwrap()).parse().unwrap();
+    let any = HttpTls { insecure_skip_verify: true, ..HttpTls::default() };
+    let asking = connector(&with(any));
+    let asked = tokio::spawn(async move { asking.get(&url, &HeaderMap::new()).await.is_ok() });
+    let (mut stream, _) = silent.accept().await.unwrap();
+    // The handshake has begun.
+    stream.read_u8().await.unwrap();
+    asked.abort();
+    // Nothing is left behind that holds the connection.
+    stream.read_to_end(&mut Vec::new()).await.unwrap();
+}

@@ -1,0 +1,259 @@
+//! Servers on loopback that answer as a function says, with or without TLS, and what they need.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use millrace_config::{HttpAccess, HttpTls, HttpUrl, SecretFile};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+
+use super::super::{Connector, Network};
+
+/// Longer than any wait here should take, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An authority, and what it signs.
+pub(super) struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+/// A certificate and its key, in PEM.
+pub(super) struct Pair {
+    pub(super) certificate: String,
+    pub(super) key: String,
+    config: Arc<ServerConfig>,
+}
+
+impl Authority {
+    pub(super) fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    pub(super) fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    pub(super) fn sign(&self, name: &str) -> Pair {
+        self.signed(name, None, |_| ())
+    }
+
+    /// For a server that lets in clients of an authority alone.
+    pub(super) fn sign_for_clients(&self, name: &str, clients: &Self) -> Pair {
+        self.signed(name, Some(clients), |_| ())
+    }
+
+    pub(super) fn sign_expired(&self, name: &str) -> Pair {
+        self.signed(name, None, |params| {
+            params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+            params.not_after = rcgen::date_time_ymd(2020, 2, 1);
+        })
+    }
+
+    fn signed(
+        &self,
+        name: &str,
+        clients: Option<&Self>,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Pair {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        change(&mut params);
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some(clients) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(clients.0.der().clone()).unwrap();
+                let roots = Arc::new(roots);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+                builder.with_client_cert_verifier(verifier.build().unwrap())
+            }
+        };
+        let der = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        let config = builder.with_single_cert(vec![certificate.der().clone()], der).unwrap();
+        Pair { certificate: certificate.pem(), key: key.serialize_pem(), config: Arc::new(config) }
+    }
+}
+
+type Answers = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
+/// A server that keeps the requests it had.
+pub(super) struct Server {
+    pub(super) address: SocketAddr,
+    is_https: bool,
+    pair: Arc<Mutex<Option<Arc<ServerConfig>>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+    serving: JoinHandle<()>,
+}
+
+impl Server {
+    pub(super) async fn new(answers: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        Self::start(None, Arc::new(answers)).await
+    }
+
+    pub(super) async fn with(
+        pair: &Pair,
+        answers: impl Fn(&str) -> String + Send + Sync + 'static,
+    ) -> Self {
+        Self::start(Some(Arc::clone(&pair.config)), Arc::new(answers)).await
+    }
+
+    async fn start(pair: Option<Arc<ServerConfig>>, answers: Answers) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let is_https = pair.is_some();
+        let (pair, asked) = (Arc::new(Mutex::new(pair)), Arc::new(Mutex::new(Vec::new())));
+        let (shared, log) = (Arc::clone(&pair), Arc::clone(&asked));
+        let serving = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let pair = shared.lock().unwrap().clone();
+                let (log, answers) = (Arc::clone(&log), Arc::clone(&answers));
+                tokio::spawn(async move {
+                    match pair {
+                        None => serve(stream, &log, &answers).await,
+                        Some(pair) => {
+                            let accepted = TlsAcceptor::from(pair).accept(stream).into_fallible();
+                            match accepted.await {
+                                Ok(stream) => serve(stream, &log, &answers).await,
+                                // Read to its end, so that the alert isn't lost to a reset.
+                                Err((_, mut stream)) => {
+                                    let _ = stream.shutdown().await;
+                                    let _ = stream.read_to_end(&mut Vec::new()).await;
+                                }
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        Self { address, is_https, pair, asked, serving }
+    }
+
+    /// Shows another certificate from the next connection on.
+    pub(super) fn renew(&self, pair: &Pair) {
+        *self.pair.lock().unwrap() = Some(Arc::clone(&pair.config));
+    }
+
+    /// By the name that certificates here are for.
+    pub(super) fn url(&self, path: &str) -> HttpUrl {
+        let scheme = if self.is_https { "https" } else { "http" };
+        HttpUrl::new(&format!("{scheme}://localhost:{}{path}", self.address.port())).unwrap()
+    }
+
+    /// The requests so far.
+    pub(super) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+async fn serve(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    log: &Mutex<Vec<String>>,
+    answers: &Answers,
+) {
+    let mut request = Vec::new();
+    let wanted = loop {
+        let text = String::from_utf8_lossy(&request).to_lowercase();
+        if let Some((head, _)) = text.split_once("\r\n\r\n") {
+            let length = head.split("content-length: ").nth(1);
+            let length = length.map_or(0, |it| it.lines().next().unwrap().parse().unwrap());
+            if request.len() >= head.len() + 4 + length {
+                break String::from_utf8(request).unwrap();
+            }
+        }
+        let mut bytes = [0; 4096];
+        match stream.read(&mut bytes).await {
+            Ok(read) if read > 0 => request.extend_from_slice(&bytes[..read]),
+            _ => return,
+        }
+    };
+    log.lock().unwrap().push(wanted.clone());
+    let _ = stream.write_all(answers(&wanted).as_bytes()).await;
+    let _ = stream.shutdown().await;
+}
+
+pub(super) fn ok(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+pub(super) fn status(line: &str) -> String {
+    format!("HTTP/1.1 {line}\r\ncontent-length: 0\r\n\r\n")
+}
+
+pub(super) fn redirect(to: &str) -> String {
+    format!("HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n")
+}
+
+/// Files in a folder of their own.
+pub(super) struct Files(TempDir);
+
+impl Files {
+    pub(super) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(super) fn write(&self, name: &str, text: &str) -> SecretFile {
+        std::fs::write(self.path(name), text).unwrap();
+        SecretFile::new(self.path(name)).unwrap()
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(super) fn trust(&self, authority: &Authority) -> HttpTls {
+        let ca_file = Some(self.write("ca.crt", &authority.pem()));
+        HttpTls { ca_file, ..HttpTls::default() }
+    }
+}
+
+pub(super) fn connector(access: &HttpAccess) -> Connector {
+    Connector::new(access, &Network::new(true))
+}
+
+/// What one request comes to: the first piece of the body, or the fault's text.
+pub(super) async fn get(connector: &Connector, url: &HttpUrl) -> Result<String, String> {
+    use http_body_util::BodyExt;
+    let asked = async {
+        let answer = connector.get(url, &http::HeaderMap::new()).await;
+        let answer = answer.map_err(|error| error.to_string())?;
+        let body = answer.body.collect().await.map_err(|error| error.to_string())?;
+        Ok(String::from_utf8(body.to_bytes().to_vec()).unwrap())
+    };
+    tokio::time::timeout(PATIENCE, asked).await.unwrap()
+}
+
+/// Asks until that comes to what is wanted: files are looked at once a second.
+pub(super) async fn until(connector: &Connector, url: &HttpUrl, wanted: &str) {
+    let mut last = String::new();
+    let asked = async {
+        loop {
+            last = get(connector, url).await.unwrap_or_else(|error| error);
+            if last.contains(wanted) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let is_done = tokio::time::timeout(PATIENCE, asked).await.is_ok();
+    assert!(is_done, "{wanted} was wanted");
+}

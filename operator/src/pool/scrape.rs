@@ -1,0 +1,166 @@
+//! From the spec's scraped targets to the collector's: the same settings, with references to
+//! Secrets as file paths. Pure; notes every path in [`SecretUses`].
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use millrace_config as config;
+use millrace_crds::v1alpha1 as crds;
+
+use super::connection::file;
+use super::secrets::SecretUses;
+use crate::error::Invalid;
+
+/// What is scraped. Its limits are the collector's own.
+///
+/// # Errors
+/// When a value is outside what the collector accepts; the message names job and field.
+pub fn receiver(
+    spec: &crds::PrometheusReceiver,
+    uses: &mut SecretUses,
+) -> Result<config::PrometheusReceiver, Invalid> {
+    let jobs = spec.jobs.iter().map(|spec| job(spec, uses));
+    let jobs = jobs.collect::<Result<_, Invalid>>()?;
+    Ok(config::PrometheusReceiver { jobs, ..config::PrometheusReceiver::default() })
+}
+
+fn job(spec: &crds::ScrapeJob, uses: &mut SecretUses) -> Result<config::ScrapeJob, Invalid> {
+    let usual = config::ScrapeJob::default();
+    let crds::ScrapeJob {
+        name,
+        targets,
+        interval_seconds,
+        timeout_seconds,
+        path,
+        scheme,
+        params,
+        tls: encryption,
+        authorization: header,
+        basic_auth,
+        oauth2: token,
+        proxy: way,
+        follow_redirects,
+        labels,
+        honor_labels,
+        honor_timestamps,
+    } = spec;
+    let targets = targets.iter().map(|target| checked(name, "targets", target));
+    Ok(config::ScrapeJob {
+        name: name.clone(),
+        targets: targets.collect::<Result<_, _>>()?,
+        interval_seconds: *interval_seconds,
+        timeout_seconds: *timeout_seconds,
+        path: path.clone().unwrap_or(usual.path),
+        scheme: match scheme {
+            crds::ScrapeScheme::Http => config::Scheme::Http,
+            crds::ScrapeScheme::Https => config::Scheme::Https,
+        },
+        params: params.clone(),
+        tls: encryption.as_ref().map(|it| tls(it, uses)).transpose()?,
+        authorization: header.as_ref().map(|it| authorization(it, uses)).transpose()?,
+        basic_auth: match basic_auth {
+            Some(crds::ScrapeBasicAuth { credentials_secret_ref: user }) => {
+                Some(password(user, uses)?)
+            }
+            None => None,
+        },
+        oauth2: token.as_ref().map(|it| oauth2(name, it, uses)).transpose()?,
+        proxy: way.as_ref().map(|it| proxy(name, it, uses)).transpose()?,
+        follow_redirects: *follow_redirects,
+        labels: labels.clone(),
+        honor_labels: *honor_labels,
+        honor_timestamps: *honor_timestamps,
+        files: usual.files,
+        http: usual.http,
+        relabel: usual.relabel,
+        metric_relabel: usual.metric_relabel,
+        limits: usual.limits,
+    })
+}
+
+fn checked<T>(job: &str, field: &str, text: &str) -> Result<T, Invalid>
+where
+    T: FromStr<Err: std::fmt::Display>,
+{
+    let told = |error| format!("receivers.prometheus.jobs: {job}: {field}: {error}");
+    text.parse().map_err(|error| Invalid::spec(told(error)))
+}
+
+fn tls(spec: &crds::ScrapeTls, uses: &mut SecretUses) -> Result<config::HttpTls, Invalid> {
+    let crds::ScrapeTls {
+        ca_secret_ref,
+        client_certificate_secret_ref: pair,
+        server_name,
+        insecure_skip_verify,
+    } = spec;
+    let ca = ca_secret_ref.as_ref();
+    let ca_file = ca.map(|ca| file(uses, ca.name.as_str(), ca.key())).transpose()?;
+    let mut of_pair =
+        |key: &str| pair.as_ref().map(|pair| file(uses, pair.name.as_str(), key)).transpose();
+    Ok(config::HttpTls {
+        ca_file,
+        cert_file: of_pair("tls.crt")?,
+        key_file: of_pair("tls.key")?,
+        server_name: server_name.clone(),
+        insecure_skip_verify: *insecure_skip_verify,
+    })
+}
+
+fn authorization(
+    spec: &crds::ScrapeAuthorization,
+    uses: &mut SecretUses,
+) -> Result<config::Authorization, Invalid> {
+    let crds::ScrapeAuthorization { r#type: word, credentials_secret_ref: token } = spec;
+    Ok(config::Authorization {
+        r#type: word.clone().unwrap_or_else(|| "Bearer".to_owned()),
+        credentials_file: file(uses, token.name.as_str(), token.key())?,
+    })
+}
+
+fn password(
+    user: &crds::CredentialsRef,
+    uses: &mut SecretUses,
+) -> Result<config::BasicAuth, Invalid> {
+    Ok(config::BasicAuth {
+        username: None,
+        username_file: Some(file(uses, user.name.as_str(), user.username_key())?),
+        password_file: Some(file(uses, user.name.as_str(), user.password_key())?),
+    })
+}
+
+fn oauth2(
+    job: &str,
+    spec: &crds::ScrapeOAuth2,
+    uses: &mut SecretUses,
+) -> Result<config::OAuth2, Invalid> {
+    let crds::ScrapeOAuth2 {
+        client_secret_ref: client,
+        token_url,
+        scopes,
+        endpoint_params,
+        tls: encryption,
+    } = spec;
+    Ok(config::OAuth2 {
+        client_id: None,
+        client_id_file: Some(file(uses, client.name.as_str(), client.id_key())?),
+        client_secret_file: file(uses, client.name.as_str(), client.secret_key())?,
+        token_url: checked(job, "oauth2.tokenUrl", token_url)?,
+        scopes: scopes.clone(),
+        endpoint_params: BTreeMap::clone(endpoint_params),
+        tls: encryption.as_ref().map(|it| tls(it, uses)).transpose()?,
+    })
+}
+
+fn proxy(
+    job: &str,
+    spec: &crds::ScrapeProxy,
+    uses: &mut SecretUses,
+) -> Result<config::Proxy, Invalid> {
+    let crds::ScrapeProxy { url, credentials_secret_ref: user, no_proxy } = spec;
+    let no_proxy = no_proxy.iter().map(|host| checked(job, "proxy.noProxy", host));
+    Ok(config::Proxy {
+        url: checked(job, "proxy.url", url)?,
+        basic_auth: user.as_ref().map(|user| password(user, uses)).transpose()?,
+        no_proxy: no_proxy.collect::<Result<_, _>>()?,
+    })
+}
