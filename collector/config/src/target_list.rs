@@ -5,8 +5,8 @@
 //! at all. Addresses may be anything that relabeling can make a target of.
 //!
 //! # Limits
-//! The caller bounds the bytes ([`TARGET_LIST_BYTES_MAX`]): reading YAML takes some sixty times of
-//! them for a moment, JSON ten times.
+//! The caller bounds the bytes ([`TARGET_LIST_BYTES_MAX`]): reading takes a multiple of them for a
+//! moment, of YAML more than of JSON.
 
 use std::collections::BTreeMap;
 use std::fmt;

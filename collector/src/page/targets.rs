@@ -5,11 +5,12 @@
 //! A page has [`ROWS_MAX`] targets, a JSON document [`JSON_MAX`], and both end after
 //! [`BYTES_MAX`] of them; `?from=N` shows the next.
 
+use std::time::Duration;
+
 use millrace_receivers::prometheus::{JobView, ListView, TargetState, TargetView, TargetsView};
 use serde_json::{Value, json};
 
 use super::html::{Escaped, STYLE, elapsed, grouped, push};
-use std::time::Duration;
 
 /// Most targets of a page.
 pub(crate) const ROWS_MAX: usize = 200;
@@ -28,8 +29,10 @@ const LISTS_MAX: usize = 100;
 const RELOAD_SECONDS: u32 = 10;
 
 const MORE_STYLE: &str = "\
-td{vertical-align:top;overflow-wrap:anywhere}\
+td{vertical-align:top}\
+td:first-child{overflow-wrap:anywhere}\
 table.targets td:first-child{min-width:14rem}\
+table.targets td+td{white-space:nowrap}\
 .up{color:#183}.down{color:#c33;font-weight:bold}\
 @media(prefers-color-scheme:dark){.up{color:#7d8}.down{color:#f88}}\
 .labels{font-size:.85rem;opacity:.85}\

@@ -76,7 +76,7 @@ fn the_page_says_what_is_scraped_and_what_is_not() {
     ];
     let page = page(&view);
     for part in [
-        "http://n1:9100/metrics<div class=\"labels\">env=&quot;production&quot;</div>",
+        "http://n1:9100/metrics<div class=\"labels\">env=\"production\"</div>",
         "<td class=\"up\">up</td><td class=\"n\">4 s ago</td><td class=\"n\">12 ms</td>\
          <td class=\"n\">1,234</td><td class=\"n\">1,200</td><td class=\"n\">in 11 s</td>",
         "<div class=\"error\">it took longer than 10 s</div>",

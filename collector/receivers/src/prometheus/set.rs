@@ -205,3 +205,7 @@ impl Set {
         self.board.set_lists(lists);
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/prometheus/set.rs"]
+mod tests;
