@@ -1,5 +1,5 @@
-//! Probes, metrics and a page over HTTP/1: `/livez`, `/readyz`, `/metrics`, `/`. Nothing here shows
-//! settings, records or secrets.
+//! Probes, metrics and pages over HTTP/1: `/livez`, `/readyz`, `/metrics`, `/`, `/targets`,
+//! `/targets.json`. Nothing here shows records or secrets, nor of settings more than targets.
 //!
 //! A connection serves one request. Every connection is accepted, and above the limit the oldest is
 //! closed: an answer takes milliseconds, so open connections of others can't block a probe.
@@ -25,14 +25,16 @@ use millrace_pipeline::drain::Drain;
 use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_receivers::listen;
+use millrace_receivers::prometheus::Board;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::page::Page;
+use crate::page::{Page, targets};
 
 /// Connections at once: a kubelet, a Prometheus or two, and a person. Each holds a head and an
-/// answer: with 0.2 MB of metrics, as of 1,000 partitions, 7 MB in all.
+/// answer: with 0.2 MB of metrics, as of 1,000 partitions, 7 MB in all; with a mebibyte of targets
+/// each, 32 MB.
 const CONNECTIONS: usize = 32;
 
 /// How long a connection may live, its request and all: a scrape takes milliseconds.
@@ -65,6 +67,7 @@ pub(crate) struct Admin {
     pub(crate) readiness: Readiness,
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) drain: Drain,
+    pub(crate) board: Board,
 }
 
 /// The listener could not be bound.
@@ -132,8 +135,31 @@ impl Admin {
             "/readyz" => self.ready(),
             "/metrics" => self.metrics(),
             "/" => self.page(),
-            _ => text(StatusCode::NOT_FOUND, "write /, /livez, /readyz or /metrics\n".to_owned()),
+            "/targets" => self.targets(request.uri().query().unwrap_or_default()),
+            "/targets.json" => self.targets_json(request.uri().query().unwrap_or_default()),
+            _ => text(
+                StatusCode::NOT_FOUND,
+                "write /, /targets, /targets.json, /livez, /readyz or /metrics\n".to_owned(),
+            ),
         }
+    }
+
+    fn targets(&self, query: &str) -> Response<Full<Bytes>> {
+        if query.split('&').any(|pair| pair == "format=json") {
+            return self.targets_json(query);
+        }
+        let view = self.board.view(targets::from(query), targets::ROWS_MAX);
+        html(targets::page(&view))
+    }
+
+    fn targets_json(&self, query: &str) -> Response<Full<Bytes>> {
+        let view = self.board.view(targets::from(query), targets::JSON_MAX);
+        let mut response = text(StatusCode::OK, targets::json(&view));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
     }
 
     fn ready(&self) -> Response<Full<Bytes>> {
@@ -151,12 +177,7 @@ impl Admin {
 
     fn page(&self) -> Response<Full<Bytes>> {
         let figures = self.telemetry.figures();
-        let mut response =
-            text(StatusCode::OK, self.page.render(&figures, &self.readiness, &self.drain));
-        for (name, value) in PAGE_HEADERS {
-            response.headers_mut().insert(name, value);
-        }
-        response
+        html(self.page.render(&figures, &self.readiness, &self.drain))
     }
 
     fn metrics(&self) -> Response<Full<Bytes>> {
@@ -170,6 +191,15 @@ impl Admin {
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
         }
     }
+}
+
+/// A page.
+fn html(body: String) -> Response<Full<Bytes>> {
+    let mut response = text(StatusCode::OK, body);
+    for (name, value) in PAGE_HEADERS {
+        response.headers_mut().insert(name, value);
+    }
+    response
 }
 
 fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {

@@ -11,6 +11,7 @@ use millrace_pipeline::readiness::{Part, Readiness};
 use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
 use millrace_receivers::kafka::StartError;
 use millrace_receivers::otlp::OtlpError;
+use millrace_receivers::prometheus::Board;
 
 use crate::admin::AdminError;
 
@@ -114,4 +115,6 @@ pub(crate) struct Common {
     /// without parts would be ready at once.
     pub(crate) starting: Part,
     pub(crate) telemetry: Arc<Telemetry>,
+    /// What is known of targets that are scraped.
+    pub(crate) board: Board,
 }

@@ -29,7 +29,7 @@ pub(crate) async fn run(
     common: Common,
     cores: NonZeroU16,
 ) -> Result<(), RunError> {
-    let Common { budget, budget_percent, drain, readiness, starting, telemetry } = common;
+    let Common { budget, budget_percent, drain, readiness, starting, telemetry, board } = common;
     if let Some(otlp) = &mut sources.otlp {
         otlp.limits = following_memory(otlp.limits.clone(), &budget, budget_percent);
         fits(&budget, budget_percent, &otlp.limits, COPIES)?;
@@ -63,6 +63,7 @@ pub(crate) async fn run(
         telemetry,
         publisher: Arc::clone(&publisher) as Arc<dyn Publish>,
         threads,
+        board,
     };
     sources::take(&sources, parts).await?;
     let remaining = drain.remaining();

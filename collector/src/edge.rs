@@ -20,7 +20,7 @@ pub(crate) async fn run(
     common: Common,
     cores: NonZeroU16,
 ) -> Result<(), RunError> {
-    let Common { budget, budget_percent, drain, readiness, starting, telemetry } = common;
+    let Common { budget, budget_percent, drain, readiness, starting, telemetry, board } = common;
     if let Some(otlp) = &sources.otlp {
         // Twice: as it came, and expanded.
         fits(&budget, budget_percent, &otlp.limits, 2)?;
@@ -35,6 +35,7 @@ pub(crate) async fn run(
         telemetry,
         publisher,
         threads,
+        board,
     };
     let Some(buffer) = &exporter.buffer else {
         let publisher = Arc::new(KafkaPublisher::start(exporter, &telemetry, kafka, &drain)?);

@@ -21,7 +21,8 @@ pub(crate) async fn run(
     common: Common,
     cores: NonZeroU16,
 ) -> Result<(), RunError> {
-    let Common { budget, budget_percent: _, drain, readiness, starting, telemetry } = common;
+    let Common { budget, budget_percent: _, drain, readiness, starting, telemetry, board: _ } =
+        common;
     let instance = instance(receiver)?;
     let delivery = match receiver.delivery {
         Delivery::AtLeastOnce => kafka::Delivery::AtLeastOnce,

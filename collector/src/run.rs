@@ -18,8 +18,9 @@ use millrace_pipeline::memory::MemoryLimit;
 use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_receivers::files;
+use millrace_receivers::kernel;
 use millrace_receivers::otlp::OtlpError;
-use millrace_receivers::{kernel, prometheus};
+use millrace_receivers::prometheus::{self, Board};
 
 use crate::admin::Admin;
 use crate::common::{Common, RunError, VERSION};
@@ -50,6 +51,14 @@ pub(crate) fn version() -> ExitCode {
 pub(crate) fn validate(path: &Path) -> ExitCode {
     match load(path) {
         Ok(checked) => {
+            let scraped = match &checked.mode {
+                Mode::Edge { sources, .. } | Mode::Direct { sources, .. } => &sources.prometheus,
+                Mode::Gateway { .. } => &None,
+            };
+            if let Some(Err(error)) = scraped.as_deref().map(prometheus::check_rules) {
+                output::complaint(format_args!("{}: {error}", path.display()));
+                return ExitCode::from(EXIT_SETTINGS);
+            }
             let mode = match &checked.mode {
                 Mode::Edge { sources, .. } => format!("edge: {} to kafka", sources.names()),
                 Mode::Direct { sources, .. } => {
@@ -86,7 +95,9 @@ pub(crate) fn run(path: &Path) -> ExitCode {
                     files::StartError::Pattern { .. } | files::StartError::SmallBudget { .. },
                 )
                 | RunError::Kernel(kernel::StartError::SmallBudget { .. })
-                | RunError::Prometheus(prometheus::StartError::SmallBudget { .. })
+                | RunError::Prometheus(
+                    prometheus::StartError::SmallBudget { .. } | prometheus::StartError::Rule(_),
+                )
                 | RunError::Pods(_)
                 | RunError::Instance(_) => EXIT_SETTINGS,
                 _ => EXIT_FAILED,
@@ -128,7 +139,8 @@ fn start(checked: Checked) -> Result<(), RunError> {
     let readiness = Readiness::default();
     let starting = readiness.part("process");
     let budget_percent = memory.budget_percent;
-    let common = Common { budget, budget_percent, drain, readiness, starting, telemetry };
+    let board = Board::default();
+    let common = Common { budget, budget_percent, drain, readiness, starting, telemetry, board };
     let cores = process::cores();
     tracing::info!(
         version = VERSION,
@@ -196,6 +208,7 @@ async fn serve(
         readiness: common.readiness.clone(),
         telemetry: Arc::clone(&common.telemetry),
         drain: common.drain.clone(),
+        board: common.board.clone(),
     };
     tokio::spawn(served.serve(listener));
     tracing::info!(%address, "probes and metrics are served");

@@ -17,7 +17,7 @@ use millrace_pipeline::telemetry::Telemetry;
 use millrace_receivers::files::{self, SourceSettings, StartError};
 use millrace_receivers::kernel::{self, Log, Machine};
 use millrace_receivers::otlp::{self, Otlp};
-use millrace_receivers::prometheus;
+use millrace_receivers::prometheus::{self, Board};
 
 use crate::common::RunError;
 use crate::pods;
@@ -37,6 +37,8 @@ pub(crate) struct Parts {
     pub(crate) publisher: Arc<dyn Publish>,
     /// Threads for compression and checks of requests.
     pub(crate) threads: usize,
+    /// Where it is said what is known of targets.
+    pub(crate) board: Board,
 }
 
 /// What has to be well before clients come: registered before the process says that it has started.
@@ -185,6 +187,7 @@ async fn scrape(settings: &PrometheusReceiver, parts: &Parts) -> Result<bool, Ru
         drain: parts.drain.clone(),
         telemetry: Arc::clone(&parts.telemetry),
         publisher: Arc::clone(&parts.publisher),
+        board: parts.board.clone(),
     })?;
     if let Some(ready) = &parts.ready.prometheus {
         ready.ready();

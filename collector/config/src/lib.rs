@@ -19,11 +19,14 @@ mod lines;
 mod names;
 mod network;
 mod otlp;
+mod pasted;
 mod problem;
 mod process;
 mod prometheus;
+mod relabel;
 mod secret;
 mod section;
+mod target_list;
 mod text;
 mod units;
 mod url;
@@ -44,8 +47,15 @@ pub use network::{BootstrapServer, EndpointError, HttpEndpoint, TargetAddress};
 pub use otlp::{GrpcListener, HttpListener, OtlpLimits, OtlpReceiver, ServerTls};
 pub use problem::{ConfigError, Problem};
 pub use process::{Admin, Memory, Shutdown};
-pub use prometheus::{PrometheusReceiver, ScrapeJob, ScrapeLimits, path_and_query, push_encoded};
+pub use prometheus::{
+    HttpTargets, PrometheusReceiver, ScrapeJob, ScrapeLimits, path_and_query, push_encoded,
+};
+pub use relabel::{RelabelAction, RelabelRule};
 pub use secret::{ClientTls, MAX_SECRET_BYTES, Secret, SecretError, SecretFile};
+pub use target_list::{
+    ListError, ListTextError, ListedAddress, ListedName, ListedValue, TARGET_LIST_BYTES_MAX,
+    TARGETS_MAX, TargetGroup,
+};
 pub use units::{ByteSize, ByteSizeError};
 pub use url::{HttpUrl, NoProxy, NoProxyError, Scheme, UrlError};
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::http_access::{Authorization, BasicAuth, HttpAccess, HttpTls, OAuth2, Proxy};
 use crate::network::TargetAddress;
+use crate::relabel::RelabelRule;
 use crate::section::section;
 use crate::units::ByteSize;
 use crate::url::Scheme;
@@ -13,6 +14,8 @@ section! {
     pub struct PrometheusReceiver {
         /// What is scraped. At least one job must be given.
         pub jobs: Vec<ScrapeJob> = Vec::new(),
+        /// Further jobs, as `scrape_configs` of a Prometheus file: the list, or a document with it.
+        pub scrape_configs: String = String::new(),
         /// Whether targets may have loopback and link-local addresses. Without it such a target is
         /// down, so that no list of targets reaches what only this machine should.
         pub allow_local_addresses: bool = false,
@@ -24,8 +27,13 @@ section! {
     pub struct ScrapeJob {
         /// Its name: `service.name` of all its metrics. It must be given.
         pub name: String = String::new(),
-        /// The targets, as `host:port`. At least one must be given.
+        /// The targets, as `host:port`. One must be given, or one of `files` or `http`.
         pub targets: Vec<TargetAddress> = Vec::new(),
+        /// Files with lists of targets (JSON or YAML), by path; the last component may have a `*`.
+        /// They are read again when they change.
+        pub files: Vec<String> = Vec::new(),
+        /// Servers that answer with lists of targets (JSON).
+        pub http: Vec<HttpTargets> = Vec::new(),
         /// The time from a target's scrape to its next one, in seconds.
         pub interval_seconds: u32 = 60,
         /// The time for a scrape, in seconds.
@@ -48,6 +56,10 @@ section! {
         pub proxy: Option<Proxy> = None,
         /// Whether redirects are followed.
         pub follow_redirects: bool = false,
+        /// Rules for targets, applied to what is discovered of them, in order.
+        pub relabel: Vec<RelabelRule> = Vec::new(),
+        /// Rules for samples, applied to each one, in order.
+        pub metric_relabel: Vec<RelabelRule> = Vec::new(),
         /// Labels of all points.
         pub labels: BTreeMap<String, String> = BTreeMap::new(),
         /// Where a scraped label has the name of one of `labels`, or is `job` or `instance`:
@@ -131,6 +143,16 @@ pub fn push_encoded(out: &mut String, text: &str) {
                 }
             }
         }
+    }
+}
+
+section! {
+    /// A server that answers with a list of targets.
+    pub struct HttpTargets {
+        /// The list's URL. It must be given. Credentials in it are refused.
+        pub url: String = String::new(),
+        /// The time from an answer to the next request, in seconds.
+        pub refresh_seconds: u32 = 60,
     }
 }
 

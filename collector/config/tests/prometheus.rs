@@ -25,6 +25,18 @@ fn targets_make_an_edge() {
     assert!(!job.honor_labels && job.honor_timestamps && !prometheus.allow_local_addresses);
 }
 
+/// Scenario: jobs that name lists alone. Guarantee: that is enough, and a list is read each minute.
+#[test]
+fn a_job_may_have_lists_alone() {
+    let jobs = "{jobs: [{name: a, files: ['/lists/node-*.json', /lists/more.yml]}, \
+                {name: b, http: [{url: 'https://lists.infra/x?y=z'}]}]}";
+    let checked = Config::load(&edge(jobs, "")).unwrap();
+    let Mode::Edge { sources, .. } = checked.mode else { panic!("not an edge") };
+    let jobs = sources.prometheus.unwrap().jobs;
+    assert_eq!(jobs[0].files.len(), 2);
+    assert_eq!(jobs[1].http[0].refresh_seconds, 60);
+}
+
 /// Scenario: settings that are wrong in one place each. Guarantee: the place is named, and what to
 /// write.
 #[test]
@@ -46,6 +58,21 @@ fn what_cannot_be_scraped_is_named() {
             "receivers.prometheus.jobs[0].timeoutSeconds: 10 is out of range: write 1 to 5",
         ),
         ("{name: a, targets: [n:1], path: m}", "receivers.prometheus.jobs[0].path: `m` is no path"),
+        (
+            "{name: a, files: ['/a/*/b.json']}",
+            "receivers.prometheus.jobs[0].files[0]: `/a/*/b.json` is no path of a list",
+        ),
+        ("{name: a, files: ['/a/b.txt']}", ".files[0]: `/a/b.txt` is no path of a list"),
+        ("{name: a, files: ['/a/*b*.yml']}", ".files[0]: `/a/*b*.yml` is no path of a list"),
+        (
+            "{name: a, http: [{url: 'ftp://h/x'}]}",
+            "receivers.prometheus.jobs[0].http[0].url: `ftp://h/x` is no URL to ask",
+        ),
+        ("{name: a, http: [{url: 'http://u:p@h/x'}]}", ".http[0].url: a URL has a user name"),
+        (
+            "{name: a, http: [{url: 'http://h/x', refreshSeconds: 1}]}",
+            ".http[0].refreshSeconds: 1 is out of range: write 5 to 86400",
+        ),
         (
             "{name: a, targets: [n:1], labels: {a-b: c}}",
             "receivers.prometheus.jobs[0].labels: `a-b` is no label",
@@ -75,10 +102,10 @@ fn what_cannot_be_scraped_is_named() {
     let topics = ", topics: {traces: t}";
     let error = Config::load(&edge("{jobs: [{name: a, targets: [n:1]}]}", topics)).unwrap_err();
     assert!(error.to_string().contains("metrics have no topic"), "{error}");
-    let many: Vec<_> = (0..1001).map(|number| format!("n{number}:1")).collect();
+    let many: Vec<_> = (0..10_001).map(|number| format!("n{number}:1")).collect();
     let job = format!("{{jobs: [{{name: a, targets: [{}]}}]}}", many.join(", "));
     let error = Config::load(&edge(&job, "")).unwrap_err().to_string();
-    assert!(error.contains("1001 targets: write 1000 at most"), "{error}");
+    assert!(error.contains("10001 targets: write 10000 at most"), "{error}");
 }
 
 /// Scenario: ways to ask targets that are wrong in one place each. Guarantee: the place is named, and

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use millrace_config::{
-    Acknowledge, AcknowledgeInsert, Admin, Attributes, Authorization, BasicAuth, Batch, BootstrapServer, ByteSize, ClickHouseExporter, ClientTls, Compression, Config, ContainersReceiver, Credentials, Delivery, DiskBuffer, Encoding, EnvName, Exporters, FilesReceiver, GroupId, GroupProtocol, GrpcListener, HttpAccess, HttpEndpoint, HttpListener, HttpTls, HttpUrl, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver, KernelReceiver, Memory, Multiline, NamespaceWeight, NoProxy, OAuth2, OtlpLimits, OtlpReceiver, Parse, ParseFormat, PartitionBy, Positions, PrometheusReceiver, Proxy, Receivers, Sasl, SaslMechanism, Scheme, ScrapeJob, ScrapeLimits, SecretFile, ServerTls, Shutdown, StartAt, TargetAddress, TimeFormat, Timestamp, TopicName, Topics,
+    Acknowledge, AcknowledgeInsert, Admin, Attributes, Authorization, BasicAuth, Batch, BootstrapServer, ByteSize, ClickHouseExporter, ClientTls, Compression, Config, ContainersReceiver, Credentials, Delivery, DiskBuffer, Encoding, EnvName, Exporters, FilesReceiver, GroupId, GroupProtocol, GrpcListener, HttpAccess, HttpEndpoint, HttpListener, HttpTargets, HttpTls, HttpUrl, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver, KernelReceiver, Memory, Multiline, NamespaceWeight, NoProxy, OAuth2, OtlpLimits, OtlpReceiver, Parse, ParseFormat, PartitionBy, Positions, PrometheusReceiver, Proxy, Receivers, RelabelAction, RelabelRule, Sasl, SaslMechanism, Scheme, ScrapeJob, ScrapeLimits, SecretFile, ServerTls, Shutdown, StartAt, TargetAddress, TimeFormat, Timestamp, TopicName, Topics,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -323,18 +323,43 @@ fn access() -> impl Strategy<Value = HttpAccess> {
     )
 }
 
+fn rule() -> impl Strategy<Value = RelabelRule> {
+    let action = proptest::sample::select(RelabelAction::ALL.to_vec());
+    let source = proptest::collection::vec("[ -~é]{0,6}", 0..3);
+    let texts = ("[ -~]{0,3}", "[ -~é]{0,10}", "[ -~]{0,5}", "[ -~]{0,5}");
+    (action, source, any::<u64>(), texts).prop_map(
+        |(action, source_labels, modulus, (separator, regex, replacement, target_label))| {
+            RelabelRule {
+                action,
+                source_labels,
+                separator,
+                regex,
+                modulus,
+                replacement,
+                target_label,
+            }
+        },
+    )
+}
+
 fn prometheus() -> impl Strategy<Value = PrometheusReceiver> {
     let target = checked::<TargetAddress>("[a-z][a-z0-9.-]{0,10}:[1-9][0-9]{0,3}");
     let targets = proptest::collection::vec(target, 0..3);
     let labels = proptest::collection::btree_map("[ -~]{0,6}", "[ -~é]{0,6}", 0..3);
     let limits = (size(), any::<[u32; 2]>());
     let texts = ("[ -~é]{0,10}", "/[ -~]{0,10}", targets, labels);
+    let url = ("[ -~]{0,10}", any::<u32>());
+    let url = url.prop_map(|(url, refresh_seconds)| HttpTargets { url, refresh_seconds });
+    let files = proptest::collection::vec("/[ -~]{0,10}", 0..3);
+    let rules = proptest::collection::vec(rule(), 0..3);
+    let lists = (files, proptest::collection::vec(url, 0..3), rules);
+    let texts = (texts, lists);
     let values = proptest::collection::vec("[ -~é]{0,6}", 0..3);
     let params = proptest::collection::btree_map("[ -~]{0,6}", values, 0..3);
     let asked = (prop_oneof![Just(Scheme::Http), Just(Scheme::Https)], params, access().boxed());
     let job = (texts, asked, any::<[u32; 2]>(), any::<[bool; 2]>(), limits).prop_map(
         |(
-            (name, path, targets, labels),
+            ((name, path, targets, labels), (files, http, rules)),
             (scheme, params, access),
             seconds,
             honors,
@@ -350,9 +375,13 @@ fn prometheus() -> impl Strategy<Value = PrometheusReceiver> {
             follow_redirects: access.follow_redirects,
             name,
             targets,
+            files,
+            http,
             interval_seconds: seconds[0],
             timeout_seconds: seconds[1],
             path,
+            relabel: rules.clone(),
+            metric_relabel: rules,
             labels,
             honor_labels: honors[0],
             honor_timestamps: honors[1],
@@ -360,7 +389,11 @@ fn prometheus() -> impl Strategy<Value = PrometheusReceiver> {
         },
     );
     (proptest::collection::vec(job, 0..3), any::<bool>()).prop_map(
-        |(jobs, allow_local_addresses)| PrometheusReceiver { jobs, allow_local_addresses },
+        |(jobs, allow_local_addresses)| PrometheusReceiver {
+            jobs,
+            allow_local_addresses,
+            ..PrometheusReceiver::default()
+        },
     )
 }
 

@@ -7,8 +7,16 @@ use crate::telemetry::{Telemetry, TelemetryError};
 /// The metrics of a scraper of targets.
 #[derive(Debug, Clone)]
 pub struct ScrapeMetrics {
-    /// Targets of the settings.
+    /// Targets of the settings and of lists.
     pub targets: IntGauge,
+    /// Entries of lists that aren't scraped.
+    pub targets_dropped: IntGauge,
+    /// Lists that can't be read now.
+    pub lists_failing: IntGauge,
+    /// Lists read.
+    pub list_reads: IntCounter,
+    /// Lists that couldn't be read.
+    pub list_failures: IntCounter,
     /// Those whose last scrape succeeded.
     pub targets_up: IntGauge,
     /// Series that are remembered.
@@ -37,6 +45,23 @@ impl ScrapeMetrics {
         let gauge = |name, help| telemetry.gauge(name, help);
         Ok(Self {
             targets: gauge("millrace_scrape_targets", "Targets that are scraped.")?,
+            targets_dropped: gauge(
+                "millrace_scrape_targets_dropped",
+                "Targets of lists that are not scraped: dropped by relabeling, unusable, there twice, \
+                 too many.",
+            )?,
+            lists_failing: gauge(
+                "millrace_scrape_lists_failing",
+                "Lists of targets that can't be read; the last ones that could stand.",
+            )?,
+            list_reads: counter(
+                "millrace_scrape_list_reads_total",
+                "Lists of targets read from files and over HTTP.",
+            )?,
+            list_failures: counter(
+                "millrace_scrape_list_failures_total",
+                "Tries to read a list of targets that failed.",
+            )?,
             targets_up: gauge(
                 "millrace_scrape_targets_up",
                 "Targets whose last scrape succeeded.",

@@ -25,7 +25,7 @@ const TARGET_INFO: &[u8] = b"target_info";
 const EXEMPLAR_BYTES_MAX: usize = u16::MAX as usize;
 
 /// Where a point goes: what was, what is, for whom, into what.
-type Place<'a> = (&'a Memory, &'a mut Pass, &'a Target, &'a mut Writer);
+pub(crate) type Place<'a> = (&'a Memory, &'a mut Pass, &'a Target, &'a mut Writer);
 
 /// Makes points of samples.
 #[derive(Debug, Default)]
@@ -91,6 +91,23 @@ impl Converter {
             self.write_group(group, (memory, &mut *pass, target, &mut *writer));
         }
         self.groups.clear();
+    }
+
+    /// Another converter wrote since: a time of creation that follows isn't of this one's counter.
+    pub(crate) fn interrupt(&mut self) {
+        self.counter = None;
+    }
+
+    /// Takes over what another one counted, and what it was told of the target.
+    pub(crate) fn take_counts(&mut self, other: &mut Self) {
+        let Counts { samples, added, dropped, removed } = std::mem::take(&mut other.counts);
+        self.counts.samples += samples;
+        self.counts.added += added;
+        self.counts.dropped += dropped;
+        self.counts.removed += removed;
+        if self.target_info.is_none() {
+            self.target_info = other.target_info.take();
+        }
     }
 
     /// Takes a sample.

@@ -82,6 +82,13 @@ impl Family {
         self.unit.clear();
     }
 
+    /// Takes over another one's type, description and unit.
+    pub(crate) fn take_metadata(&mut self, other: &Self) {
+        self.type_ = other.type_;
+        self.description.clone_from(&other.description);
+        self.unit.clone_from(&other.unit);
+    }
+
     /// Takes a text of help: as much of it as is kept.
     pub(crate) fn describe(&mut self, text: &[u8]) {
         self.description.clear();

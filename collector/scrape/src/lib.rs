@@ -19,6 +19,8 @@
 //! 24 bytes and its text, less what it shares with the series before: see [`Memory::bytes`].
 
 mod convert;
+/// Times as Prometheus writes them.
+pub mod duration;
 mod encode;
 mod family;
 mod group;
@@ -26,6 +28,9 @@ mod limits;
 mod line;
 mod memory;
 mod number;
+/// Relabeling, as Prometheus does it.
+pub mod relabel;
+mod resolve;
 mod schedule;
 mod scrape;
 mod target;
@@ -37,6 +42,7 @@ pub use limits::{
 };
 pub use line::Format;
 pub use memory::Memory;
+pub use resolve::{Defaults, Resolved, Scheme, TargetError, TargetFault, resolve};
 pub use schedule::Schedule;
 pub use scrape::{Counts, Report, Scrape};
 pub use target::Target;

@@ -106,6 +106,12 @@ pub enum FaultKind {
     /// OpenMetrics without `# EOF`.
     #[error("the body ends without `# EOF`")]
     NoEnd,
+    /// Rules made its labels too long.
+    #[error("the job's metric rules make its labels too long")]
+    Relabeled,
+    /// Rules left no name.
+    #[error("the job's metric rules leave no `__name__`, or make a label without a name")]
+    RelabeledName,
     /// More open histograms and summaries than there is room for.
     #[error(
         "more than {GROUPS_MAX} histograms or summaries of one name, or {GROUPS_BYTES_MAX} bytes of \

@@ -38,6 +38,10 @@ impl Span {
         Self { start: start as u32, end: end as u32 }
     }
 
+    pub(crate) fn end(&self) -> usize {
+        self.end as usize
+    }
+
     #[inline]
     pub(crate) fn of<'a>(&self, line: &'a [u8]) -> &'a [u8] {
         &line[self.start as usize..self.end as usize]
@@ -190,6 +194,16 @@ fn name_end(line: &[u8], start: usize, first: u8, further: u8) -> Option<usize> 
         at += 1;
     }
     Some(at)
+}
+
+/// Whether a metric's name needs no quotes.
+pub(crate) fn is_metric_name(name: &[u8]) -> bool {
+    name_end(name, 0, START | COLON, INNER | COLON) == Some(name.len())
+}
+
+/// Whether a label's name needs no quotes.
+pub(crate) fn is_label_name(name: &[u8]) -> bool {
+    name_end(name, 0, START, INNER) == Some(name.len())
 }
 
 /// Passes over eight bytes at a time that are neither a quote nor a backslash.

@@ -4,6 +4,8 @@
 //! [`Scrape::settle`] until it says that all is written, and [`Scrape::remember`]. Whenever
 //! [`Scrape::is_full`], the caller takes what is there with [`Scrape::take`].
 
+mod relabeled;
+
 use memchr::memchr;
 
 use crate::convert::Converter;
@@ -14,7 +16,18 @@ use crate::memory::{Kind, Memory, Named, Pass, Walk};
 use crate::target::Target;
 use crate::write::{Number, Request, Writer};
 
+use relabeled::Relabeled;
+
 const NANOS_PER_MILLI: u64 = 1_000_000;
+
+/// The scrape's own series, as Prometheus names them.
+const OWN: [&str; 5] = [
+    "up",
+    "scrape_duration_seconds",
+    "scrape_samples_scraped",
+    "scrape_samples_post_metric_relabeling",
+    "scrape_series_added",
+];
 
 /// What a body came to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,6 +39,8 @@ pub struct Counts {
     /// Samples that were left out: duplicates, histograms and summaries that aren't whole, gauge
     /// histograms, times that OTLP can't have, a second `target_info`.
     pub dropped: u64,
+    /// Samples that rules for metrics dropped.
+    pub removed: u64,
 }
 
 /// What is written about a scrape.
@@ -60,6 +75,8 @@ pub struct Scrape<'a> {
     time_unix_nano: u64,
     stage: Stage,
     is_failed: bool,
+    /// Whether the target is scraped no more.
+    is_left: bool,
     /// Whether a request was taken before the body's end.
     is_partly_taken: bool,
     line: u64,
@@ -71,6 +88,8 @@ pub struct Scrape<'a> {
     converter: Converter,
     writer: Writer,
     pass: Pass,
+    /// What rules for metrics work with, if the target has some.
+    relabeled: Box<Relabeled>,
 }
 
 impl<'a> Scrape<'a> {
@@ -91,6 +110,7 @@ impl<'a> Scrape<'a> {
             time_unix_nano,
             stage: Stage::Body,
             is_failed: false,
+            is_left: false,
             is_partly_taken: false,
             line: 0,
             body_bytes: 0,
@@ -100,6 +120,7 @@ impl<'a> Scrape<'a> {
             converter: Converter::default(),
             writer: Writer::default(),
             pass,
+            relabeled: Box::default(),
         }
     }
 
@@ -155,6 +176,7 @@ impl<'a> Scrape<'a> {
             return Err(self.fault(FaultKind::NoEnd));
         }
         self.converter.end_family(self.memory, &mut self.pass, self.target, &mut self.writer);
+        self.end_renamed();
         self.stage = match self.memory.is_marked || self.pass.has_all(self.memory) {
             true => Stage::About,
             false => Stage::Gone(Walk::default()),
@@ -174,6 +196,13 @@ impl<'a> Scrape<'a> {
         };
     }
 
+    /// The target is scraped no more: nothing was asked, and all series are to be marked, those of
+    /// the scrape too. Only of a target that was scraped.
+    pub fn leave(&mut self) {
+        self.fail();
+        self.is_left = true;
+    }
+
     /// Writes what is gone and what is said of the scrape. False when the request is full before
     /// all is written: it is to be called again.
     pub fn settle(&mut self, report: &Report) -> bool {
@@ -186,7 +215,10 @@ impl<'a> Scrape<'a> {
                 Stage::Gone(walk) => self.stage = self.gone(walk),
                 Stage::Broken(walk) => self.stage = self.broken(walk),
                 Stage::About => {
-                    self.about(report);
+                    match self.is_left {
+                        true => self.about_left(),
+                        false => self.about(report),
+                    }
                     return true;
                 }
             }
@@ -235,7 +267,7 @@ impl<'a> Scrape<'a> {
         // A request that is taken is a copy.
         let buffers =
             2 * self.writer.capacity() + self.cut.capacity() + self.converter.held_bytes();
-        buffers as u64 + self.pass.bytes()
+        (buffers + self.relabeled.held_bytes()) as u64 + self.pass.bytes()
     }
 
     fn fault(&self, kind: FaultKind) -> Fault {
@@ -261,6 +293,9 @@ impl<'a> Scrape<'a> {
         if self.has_ended {
             return Err(FaultKind::BehindEnd);
         }
+        if !self.target.metric_rules().is_empty() {
+            return self.take_relabeled(line);
+        }
         let Self { parser, converter, memory, pass, target, writer, limits, format, .. } = self;
         match parser.read(line, *format)? {
             Line::Sample => {
@@ -271,9 +306,19 @@ impl<'a> Scrape<'a> {
                     return Err(FaultKind::Samples(limits.samples));
                 }
                 let at = (*format, self.time_unix_nano);
-                converter.sample(line, parser, at, (memory, pass, target, writer))?;
+                converter.sample(line, parser, at, (memory, pass, target, writer))
             }
-            Line::Nothing => {}
+            other => self.take_metadata(line, other),
+        }
+    }
+
+    /// Takes a line that is no sample.
+    fn take_metadata(&mut self, line: &[u8], read: Line) -> Result<(), FaultKind> {
+        let Self { converter, memory, pass, target, writer, .. } = self;
+        // Series whose labels rules wrote have the target's among them.
+        let target = target.bare();
+        match read {
+            Line::Sample | Line::Nothing => {}
             Line::End => self.has_ended = true,
             Line::Help { name, text } => {
                 converter.metadata(name.of(line), memory, pass, target, writer);
@@ -324,20 +369,27 @@ impl<'a> Scrape<'a> {
 
     fn mark(&mut self, walk: &Walk, named: &Named, time_unix_nano: u64) {
         let Self { parser, converter, target, writer, .. } = self;
+        let target = target.bare();
         converter.gone(walk.text(), named.kind, parser, time_unix_nano, target, writer);
+    }
+
+    /// Marks the scrape's own series.
+    fn about_left(&mut self) {
+        let family = Family { type_: Type::Gauge, ..Family::default() };
+        for name in OWN {
+            self.writer.metric(name.as_bytes(), Kind::Gauge, &family);
+            self.writer.gone(self.time_unix_nano, [&self.target.attributes[0], &[]]);
+        }
     }
 
     /// Writes the scrape's own series, as Prometheus does.
     fn about(&mut self, report: &Report) {
-        let Counts { samples, added, dropped: _ } = self.converter.counts;
+        let Counts { samples, added, dropped: _, removed } = self.converter.counts;
         let family = Family { type_: Type::Gauge, ..Family::default() };
-        for (name, value) in [
-            ("up", if self.is_failed { 0.0 } else { 1.0 }),
-            ("scrape_duration_seconds", report.duration_seconds),
-            ("scrape_samples_scraped", samples as f64),
-            ("scrape_samples_post_metric_relabeling", samples as f64),
-            ("scrape_series_added", added as f64),
-        ] {
+        let up = if self.is_failed { 0.0 } else { 1.0 };
+        let kept = (samples - removed) as f64;
+        let values = [up, report.duration_seconds, samples as f64, kept, added as f64];
+        for (name, value) in OWN.into_iter().zip(values) {
             self.writer.metric(name.as_bytes(), Kind::Gauge, &family);
             let number = Number {
                 start_unix_nano: 0,

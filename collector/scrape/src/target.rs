@@ -1,17 +1,21 @@
 //! A target: what all its points have, and how its own labels meet those of the settings.
 
+use std::sync::Arc;
+
 use millrace_wire::protobuf::put_bytes;
 
 use crate::encode::{
     HISTOGRAM_ATTRIBUTE, NUMBER_ATTRIBUTE, RESOURCE_ATTRIBUTE, put_attribute, put_integer,
 };
+use crate::relabel::{Labels, MetricRules, TooLong};
 
 /// Labels that become attributes of the resource, never of a point.
 const JOB: &str = "job";
 const INSTANCE: &str = "instance";
 
 /// What a scraped label is called that has the name of a target's.
-pub(crate) const EXPORTED: &[u8] = b"exported_";
+pub(crate) const EXPORTED: &[u8] = EXPORTED_TEXT.as_bytes();
+const EXPORTED_TEXT: &str = "exported_";
 
 /// A target that is scraped.
 #[derive(Debug, Clone)]
@@ -25,6 +29,11 @@ pub struct Target {
     lengths: u64,
     pub(crate) honors_labels: bool,
     pub(crate) honors_timestamps: bool,
+    job: String,
+    instance: String,
+    metric_rules: Arc<MetricRules>,
+    /// The target without labels, where rules for metrics write them: see [`Target::bare`].
+    bare: Option<Box<Target>>,
 }
 
 impl Target {
@@ -37,6 +46,20 @@ impl Target {
     #[must_use]
     pub fn new(
         job: &str,
+        place: (&str, &str, u16),
+        labels: Vec<(String, String)>,
+        honors_labels: bool,
+        honors_timestamps: bool,
+    ) -> Self {
+        let (_, host, port) = place;
+        let names = (job, &*format!("{host}:{port}"));
+        Self::named(names, place, labels, honors_labels, honors_timestamps)
+    }
+
+    /// Likewise, with a name of its own (`instance`).
+    #[must_use]
+    pub fn named(
+        (job, instance): (&str, &str),
         (scheme, host, port): (&str, &str, u16),
         labels: Vec<(String, String)>,
         honors_labels: bool,
@@ -46,7 +69,7 @@ impl Target {
         let host_text = host.trim_start_matches('[').trim_end_matches(']');
         for (key, value) in [
             ("service.name", job),
-            ("service.instance.id", &format!("{host}:{port}")),
+            ("service.instance.id", instance),
             ("server.address", host_text),
             ("url.scheme", scheme),
         ] {
@@ -62,7 +85,77 @@ impl Target {
         });
         let names = labels.iter().map(|(name, _)| name.as_str()).chain([JOB, INSTANCE]);
         let lengths = names.fold(0, |lengths, name| lengths | length_bit(name.as_bytes()));
-        Self { resource, attributes, labels, lengths, honors_labels, honors_timestamps }
+        Self {
+            resource,
+            attributes,
+            labels,
+            lengths,
+            honors_labels,
+            honors_timestamps,
+            job: job.to_owned(),
+            instance: instance.to_owned(),
+            metric_rules: Arc::default(),
+            bare: None,
+        }
+    }
+
+    /// The same target, whose samples go through rules first.
+    #[must_use]
+    pub fn with_metric_rules(mut self, rules: Arc<MetricRules>) -> Self {
+        self.labels.sort_unstable();
+        let bare = Self {
+            resource: Vec::new(),
+            attributes: <[Vec<u8>; 2]>::default(),
+            labels: Vec::new(),
+            lengths: 0,
+            ..self.clone()
+        };
+        self.bare = (!rules.are_of_names()).then(|| Box::new(bare));
+        self.metric_rules = rules;
+        self
+    }
+
+    pub(crate) fn metric_rules(&self) -> &MetricRules {
+        &self.metric_rules
+    }
+
+    /// As series see it whose lines rules wrote: they have its labels already.
+    pub(crate) fn bare(&self) -> &Self {
+        self.bare.as_deref().unwrap_or(self)
+    }
+
+    /// Adds its labels to a line's, as `honors_labels` says, before rules are applied.
+    pub(crate) fn add_to(&self, line: &mut Labels) -> Result<(), TooLong> {
+        let mut conflicts = Vec::new();
+        let own = self.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in own.chain([(INSTANCE, &*self.instance), (JOB, &*self.job)]) {
+            let exposed = line.get(name);
+            if exposed.is_empty() {
+                line.set(name, value)?;
+            } else if !self.honors_labels {
+                conflicts.push((name, exposed.to_owned()));
+                line.set(name, value)?;
+            }
+        }
+        conflicts.sort_by_key(|(name, _)| name.len());
+        for (name, value) in conflicts {
+            let mut exported = format!("{EXPORTED_TEXT}{name}");
+            while !line.get(&exported).is_empty() {
+                exported.insert_str(0, EXPORTED_TEXT);
+            }
+            line.set(&exported, &value)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the resource says a label already. `is_info`: of a metric that describes the target,
+    /// whose labels are the resource's, so that all of the target's own are said.
+    pub(crate) fn tells(&self, name: &str, value: &str, is_info: bool) -> bool {
+        match name {
+            JOB => value == self.job,
+            INSTANCE => value == self.instance,
+            name => is_info && self.labels.iter().any(|(own, _)| own == name),
+        }
     }
 
     /// Whether a scraped label has the name of one of the target's.

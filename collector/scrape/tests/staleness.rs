@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{LIMITS, S, scrape, scrape_nothing, scrape_open, scrape_pieces, target};
+use common::{LIMITS, S, leave, scrape, scrape_nothing, scrape_open, scrape_pieces, target};
 use millrace_scrape::{FaultKind, Format, Limits, Memory};
 
 /// Scenario: a series of each type goes, and comes again. Guarantee: each is said to be gone once,
@@ -47,6 +47,28 @@ fn a_target_that_fails_is_gone_once_and_keeps_its_beginnings() {
     assert!(scrape_nothing(&target, &mut memory, 30 * S).points().is_empty());
     let back = scrape(&target, &mut memory, 40 * S, "# TYPE a counter\na 6\n").points();
     assert_eq!(back, ["a counter{} [10..40] 6"]);
+}
+
+/// Scenario: a target is scraped no more, after a scrape that succeeded and after one that failed.
+/// Guarantee: all its series are gone, those of the scrape too; none is said to be twice.
+#[test]
+fn a_target_that_is_left_takes_all_its_series_with_it() {
+    let (target, mut memory) = (target(), Memory::default());
+    let own = [
+        "up gauge{} [..30] gone",
+        "scrape_duration_seconds gauge{} [..30] gone",
+        "scrape_samples_scraped gauge{} [..30] gone",
+        "scrape_samples_post_metric_relabeling gauge{} [..30] gone",
+        "scrape_series_added gauge{} [..30] gone",
+    ];
+    scrape(&target, &mut memory, 10 * S, "# TYPE a counter\na 5\nb{c=\"d\"} 1\ntimed 1 999\n");
+    let left = leave(&target, &mut memory, 30 * S).all_points();
+    assert_eq!(left[..2], ["a counter{} [..30] gone", "b gauge{c=d} [..30] gone"]);
+    assert_eq!(left[2..], own);
+    let (mut memory, many) = (Memory::default(), "a 5\n");
+    scrape(&target, &mut memory, 10 * S, many);
+    scrape_nothing(&target, &mut memory, 20 * S);
+    assert_eq!(leave(&target, &mut memory, 30 * S).all_points(), own);
 }
 
 /// Scenario: a body that breaks in its last line. Guarantee: nothing of it is taken, the fault

@@ -30,7 +30,7 @@ const TROUBLES: [(&str, &str); 10] = [
     ("millrace_connections_closed_total", "clients' connections closed by the collector"),
 ];
 
-const STYLE: &str = "\
+pub(super) const STYLE: &str = "\
 :root{color-scheme:light dark}\
 body{font:16px/1.45 system-ui,sans-serif;max-width:60rem;margin:auto;padding:1rem}\
 h1{font-size:1.3rem}h2{font-size:1.05rem;margin-top:1.8rem}\
@@ -66,6 +66,7 @@ pub(super) fn page(view: &View<'_>) -> String {
     troubles(&mut text, view.now);
     lag(&mut text, view.now);
     files(&mut text, view);
+    targets(&mut text, view);
     process(&mut text, view);
     let rates = view.earlier.as_ref().map_or_else(
         || "Rates show from the next reload on.".to_owned(),
@@ -238,6 +239,21 @@ fn files(text: &mut String, view: &View<'_>) {
     );
 }
 
+fn targets(text: &mut String, view: &View<'_>) {
+    let Some(targets) = view.now.sum("millrace_scrape_targets") else { return };
+    let of = |name: &str| view.now.sum(name).unwrap_or(0.0);
+    push(
+        text,
+        format_args!(
+            "<h2>Targets</h2>\n<p>{} scraped, {} of them up; {} lists can't be read. \
+             <a href=\"/targets\">All targets</a></p>\n",
+            grouped(targets),
+            grouped(of("millrace_scrape_targets_up")),
+            grouped(of("millrace_scrape_lists_failing")),
+        ),
+    );
+}
+
 fn process(text: &mut String, view: &View<'_>) {
     let of = |name: &str| view.now.sum(name).unwrap_or(0.0);
     let (used, limit) = (of("millrace_bytes_in_flight"), of("millrace_budget_bytes"));
@@ -284,7 +300,7 @@ impl View<'_> {
 }
 
 /// A whole number with a comma at each thousand.
-fn grouped(number: f64) -> String {
+pub(super) fn grouped(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (index, digit) in digits.char_indices() {
@@ -309,7 +325,7 @@ fn bytes(number: f64) -> String {
 }
 
 /// The two largest units of a time.
-fn elapsed(time: Duration) -> String {
+pub(super) fn elapsed(time: Duration) -> String {
     let seconds = time.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
     match seconds {
@@ -321,7 +337,7 @@ fn elapsed(time: Duration) -> String {
 }
 
 /// Text in which nothing is markup.
-struct Escaped<'a>(&'a str);
+pub(super) struct Escaped<'a>(pub(super) &'a str);
 
 impl std::fmt::Display for Escaped<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -336,7 +352,7 @@ impl std::fmt::Display for Escaped<'_> {
     }
 }
 
-fn push(text: &mut String, words: std::fmt::Arguments<'_>) {
+pub(super) fn push(text: &mut String, words: std::fmt::Arguments<'_>) {
     // Writing into a String can't fail.
     let _ = text.write_fmt(words);
 }

@@ -6,6 +6,7 @@
 //! first page has none. Limits: two samples of a few counters are kept.
 
 mod html;
+pub(crate) mod targets;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -6,10 +6,11 @@ use anyhow::Result;
 use millrace_stack::paths::Paths;
 use millrace_stack::{otelcol, rotel};
 
-use crate::{build, say, shell};
+use crate::{build, relabel, say, shell};
 
 /// Builds all sides and compares.
 pub(crate) fn run() -> Result<()> {
+    relabel::run(&relabel::Options::default())?;
     build::binaries(build::Collectors::Default)?;
     otelcol::build(&Paths::from_env()?, &say::progress())?;
     suite("conformance_otelcol")?;

@@ -15,6 +15,7 @@ mod first_try;
 mod fuzz;
 mod install;
 mod nightly;
+mod relabel;
 mod say;
 mod shell;
 mod sim;
@@ -103,6 +104,8 @@ enum Task {
     Nightly(nightly::Options),
     /// What ours and the OpenTelemetry Collector's exporter write, row by row.
     Conformance,
+    /// Random relabeling, ours and Prometheus' own package's, case by case.
+    Relabel(relabel::Options),
     /// The chart's alerts, tried with Prometheus' own evaluator.
     Alerts,
     /// Fuzz targets: build, run, and keep the corpus small.
@@ -134,6 +137,7 @@ fn main() -> ExitCode {
         Task::ClusterNightly => test::nightly_cluster(),
         Task::Nightly(options) => nightly::run(&options),
         Task::Conformance => conformance::run(),
+        Task::Relabel(options) => relabel::run(&options),
         Task::Alerts => alerts::run(),
         Task::Bench { peers, no_build: true } => bench::run(peers, Binaries::AsTheyAre),
         Task::Bench { peers, no_build: false } => bench::run(peers, Binaries::Built),

@@ -70,6 +70,10 @@ fn job(spec: &crds::ScrapeJob, uses: &mut SecretUses) -> Result<config::ScrapeJo
         labels: labels.clone(),
         honor_labels: *honor_labels,
         honor_timestamps: *honor_timestamps,
+        files: usual.files,
+        http: usual.http,
+        relabel: usual.relabel,
+        metric_relabel: usual.metric_relabel,
         limits: usual.limits,
     })
 }

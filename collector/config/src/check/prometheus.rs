@@ -3,10 +3,20 @@
 use std::collections::HashSet;
 
 use super::Judge;
-use crate::{ByteSize, PrometheusReceiver, ScrapeJob, ScrapeLimits};
+use crate::pasted;
+use crate::{
+    ByteSize, HttpTargets, HttpUrl, PrometheusReceiver, Receivers, ScrapeJob, ScrapeLimits,
+    TARGETS_MAX,
+};
 
-/// Most targets of one process: each may have a scrape of its own under way.
-const TARGETS_MAX: usize = 1000;
+/// Most jobs: each has a line on the page of targets.
+const JOBS_MAX: usize = 1000;
+
+/// Most paths of files, and URLs of lists, of a job.
+const LISTS_MAX: usize = 16;
+
+/// The longest path of a file, and URL of a list.
+const LIST_BYTES_MAX: usize = 1024;
 
 /// The longest name of a job, and the longest value of a label.
 const TEXT_CHARACTERS_MAX: usize = 256;
@@ -20,12 +30,38 @@ const QUERY_BYTES_MAX: usize = 4096;
 /// Most labels of a job: they are part of each point.
 const LABELS_MAX: usize = 16;
 
+/// Most rules of a list: the scraper takes no more.
+const RULES_MAX: usize = 256;
+
 impl Judge<'_> {
+    /// Makes jobs of those that are pasted. Where that can't be done they stay as they are.
+    pub(super) fn pasted(&mut self, mut receivers: Receivers) -> Receivers {
+        if let Some(receiver) = &mut receivers.prometheus
+            && !receiver.scrape_configs.is_empty()
+        {
+            match pasted::jobs(&receiver.scrape_configs) {
+                Ok(jobs) => {
+                    receiver.jobs.extend(jobs);
+                    receiver.scrape_configs.clear();
+                }
+                Err(problems) => {
+                    for problem in problems {
+                        self.say("receivers.prometheus.scrapeConfigs", problem);
+                    }
+                }
+            }
+        }
+        receivers
+    }
+
     pub(super) fn prometheus(&mut self, receiver: &PrometheusReceiver) {
-        let PrometheusReceiver { jobs, allow_local_addresses: _ } = receiver;
+        let PrometheusReceiver { jobs, scrape_configs, allow_local_addresses: _ } = receiver;
         let field = "receivers.prometheus.jobs";
-        if jobs.is_empty() {
+        if jobs.is_empty() && scrape_configs.is_empty() {
             self.say(field, "no job is given: write one at least, with a name and targets");
+        }
+        if jobs.len() > JOBS_MAX {
+            self.say(field, format!("{} jobs: write {JOBS_MAX} at most", jobs.len()));
         }
         let targets: usize = jobs.iter().map(|job| job.targets.len()).sum();
         if targets > TARGETS_MAX {
@@ -47,6 +83,8 @@ impl Judge<'_> {
         let ScrapeJob {
             name,
             targets,
+            files,
+            http,
             interval_seconds,
             timeout_seconds,
             path: _,
@@ -58,6 +96,8 @@ impl Judge<'_> {
             oauth2: _,
             proxy: _,
             follow_redirects: _,
+            relabel: _,
+            metric_relabel: _,
             labels,
             honor_labels: _,
             honor_timestamps: _,
@@ -67,12 +107,14 @@ impl Judge<'_> {
             let message = format!("write a name of 1 to {TEXT_CHARACTERS_MAX} characters");
             self.say(&format!("{field}.name"), message);
         }
-        if targets.is_empty() {
+        if targets.is_empty() && files.is_empty() && http.is_empty() {
             self.say(
                 &format!("{field}.targets"),
-                "no target is given: write one at least, as in [node-exporter.monitoring:9100]",
+                "no target is given: write one at least, as in [node-exporter.monitoring:9100], or \
+                 files or http",
             );
         }
+        self.lists(field, files, http);
         let mut seen = HashSet::new();
         for (index, target) in targets.iter().enumerate() {
             if !seen.insert(target) {
@@ -85,6 +127,7 @@ impl Judge<'_> {
         self.range(&format!("{field}.timeoutSeconds"), *timeout_seconds, 1..=longest);
         self.http_access(field, &job.access());
         self.path(field, job);
+        self.rules(field, job);
         if labels.len() > LABELS_MAX {
             let message = format!("{} labels: write {LABELS_MAX} at most", labels.len());
             self.say(&format!("{field}.labels"), message);
@@ -96,6 +139,17 @@ impl Judge<'_> {
         self.range(&format!("{field}.limits.bodyBytes"), *body_bytes, bytes);
         self.range(&format!("{field}.limits.samples"), *samples, 1..=10_000_000);
         self.range(&format!("{field}.limits.labels"), *labels_max, 1..=128);
+    }
+
+    /// How many rules there are. What they say is the scraper's to judge.
+    fn rules(&mut self, field: &str, job: &ScrapeJob) {
+        let ScrapeJob { relabel, metric_relabel, .. } = job;
+        for (list, rules) in [("relabel", relabel), ("metricRelabel", metric_relabel)] {
+            if rules.len() > RULES_MAX {
+                let message = format!("{} rules: write {RULES_MAX} at most", rules.len());
+                self.say(&format!("{field}.{list}"), message);
+            }
+        }
     }
 
     fn path(&mut self, field: &str, job: &ScrapeJob) {
@@ -112,6 +166,42 @@ impl Judge<'_> {
                 &format!("{field}.path"),
                 format!("`{path}` is no path: begin with /, without blanks and #"),
             );
+        }
+    }
+
+    fn lists(&mut self, field: &str, files: &[String], http: &[HttpTargets]) {
+        for (name, count) in [("files", files.len()), ("http", http.len())] {
+            if count > LISTS_MAX {
+                let message = format!("{count} entries: write {LISTS_MAX} at most");
+                self.say(&format!("{field}.{name}"), message);
+            }
+        }
+        for (index, path) in files.iter().enumerate() {
+            let (folder, name) = path.rsplit_once('/').unwrap_or_default();
+            let is_list = [".json", ".yml", ".yaml"].iter().any(|end| name.ends_with(end));
+            let is_good = path.starts_with('/')
+                && path.len() <= LIST_BYTES_MAX
+                && is_list
+                && !folder.contains('*')
+                && name.matches('*').count() <= 1
+                && !path.chars().any(char::is_control);
+            if !is_good {
+                let message = format!(
+                    "`{path}` is no path of a list: begin with /, end with .json, .yml or .yaml, and \
+                     write one * at most, behind the last /"
+                );
+                self.say(&format!("{field}.files[{index}]"), message);
+            }
+        }
+        for (index, HttpTargets { url, refresh_seconds }) in http.iter().enumerate() {
+            let field = format!("{field}.http[{index}]");
+            if let Err(error) = HttpUrl::new(url) {
+                self.say(&format!("{field}.url"), error.to_string());
+            } else if url.len() > LIST_BYTES_MAX {
+                let message = format!("{} bytes: write {LIST_BYTES_MAX} at most", url.len());
+                self.say(&format!("{field}.url"), message);
+            }
+            self.range(&format!("{field}.refreshSeconds"), *refresh_seconds, 5..=86_400);
         }
     }
 

@@ -12,28 +12,49 @@
 //! connected to. At most [`LOOKUPS_MAX`] names are resolved at once. What is held is reserved in the
 //! process's budget.
 
+mod board;
 mod client;
 mod connect;
+mod discovery;
 mod gunzip;
+mod resolve;
+mod rules;
+mod set;
 mod worker;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use millrace_config::{HttpUrl, PrometheusReceiver, ScrapeJob, UrlError};
+use millrace_config::{HttpTargets, HttpUrl, PrometheusReceiver, UrlError};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::Publish;
 use millrace_pipeline::scrape_metrics::ScrapeMetrics;
 use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
 use millrace_wire::Signal;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use client::Client;
+pub use board::{
+    Board, DroppedCounts, ERROR_CHARACTERS_MAX, JobView, LISTS_MAX, LastScrape, ListView,
+    TargetState, TargetView, TargetsView,
+};
 pub use connect::LOOKUPS_MAX;
 use connect::{Connector, Network};
-use worker::{SCRAPE_BYTES, Shared, Worker};
+
+use discovery::files::Files;
+use discovery::http::HttpList;
+use discovery::{Listed, Update};
+use resolve::Resolver;
+use rules::RuledJob;
+pub use rules::{RuleError, check_rules};
+use set::{Job, Set, Source};
+use worker::{SCRAPE_BYTES, Shared};
 
 use crate::way::Way;
+
+/// What sources have to say and the set hasn't taken yet.
+const UPDATES_MAX: usize = 16;
 
 /// What a receiver works with.
 pub struct Parts {
@@ -47,6 +68,8 @@ pub struct Parts {
     pub telemetry: Arc<Telemetry>,
     /// Where requests go.
     pub publisher: Arc<dyn Publish>,
+    /// Where it says what is known of targets.
+    pub board: Board,
 }
 
 /// A receiver that could not start.
@@ -66,9 +89,12 @@ pub enum StartError {
         /// What is needed.
         needed_bytes: u64,
     },
-    /// A job's path can't be asked.
+    /// A job's path, or the URL of its list, can't be asked.
     #[error(transparent)]
     Url(#[from] UrlError),
+    /// A job's rule can't be used.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
     /// The metrics are registered already.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
@@ -76,15 +102,26 @@ pub enum StartError {
 
 /// A receiver that is ready to scrape.
 #[derive(Debug)]
-pub struct Prometheus(Vec<Worker>);
+pub struct Prometheus {
+    set: Set,
+    /// With the places of their sources.
+    readers: Vec<(usize, Reader)>,
+}
+
+/// What reads lists.
+#[derive(Debug)]
+enum Reader {
+    Files(Files),
+    Http(Box<HttpList>),
+}
 
 /// Makes a receiver. It connects to nothing yet.
 ///
 /// # Errors
 /// When metrics have nowhere to go, or the budget is too small.
 pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
-    let Parts { settings, budget, drain, telemetry, publisher } = parts;
-    let PrometheusReceiver { jobs, allow_local_addresses } = settings;
+    let Parts { settings, budget, drain, telemetry, publisher, board } = parts;
+    let PrometheusReceiver { jobs, allow_local_addresses, .. } = settings;
     if !publisher.takes(Signal::Metrics) {
         return Err(StartError::Unconfigured);
     }
@@ -96,38 +133,57 @@ pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
     let network = Network::new(allow_local_addresses);
     let way = Way { budget, telemetry, publisher };
     let shared = Shared { way, metrics, drain };
-    let mut workers = Vec::new();
-    for job in &jobs {
-        let ScrapeJob { targets, scheme, timeout_seconds, .. } = job;
+    let (mut all, mut sources, mut readers) = (Vec::new(), Vec::new(), Vec::new());
+    for (place, job) in jobs.into_iter().enumerate() {
+        let job = Arc::new(RuledJob::new(job)?);
         let connector = Arc::new(Connector::new(&job.access(), &network));
         if let Some(exposed) = job.exposed() {
             tracing::warn!(job = job.name, "credentials are sent unencrypted: {exposed}");
         }
-        for target in targets {
-            let url = HttpUrl::of_target(*scheme, target, &job.path_and_query())?;
-            let client = Client::new(url, *timeout_seconds, Arc::clone(&connector));
-            workers.push(Worker::new(job, target, client, shared.clone()));
+        let source = |listed| Source { job: place, listed, lists: Vec::new() };
+        sources.push(source(of_settings((place, &job))));
+        let here = (place, Arc::clone(&job));
+        if !job.files.is_empty() {
+            let files = Files::new(here.clone(), shared.metrics.clone());
+            readers.push((sources.len(), Reader::Files(files)));
+            sources.push(source(Listed::default()));
         }
+        for HttpTargets { url, refresh_seconds } in &job.http {
+            let (url, metrics) = (HttpUrl::new(url)?, shared.metrics.clone());
+            let list = (url, *refresh_seconds);
+            let list = HttpList::new(here.clone(), list, Arc::clone(&connector), metrics);
+            readers.push((sources.len(), Reader::Http(Box::new(list))));
+            sources.push(source(Listed::default()));
+        }
+        all.push(Job { settings: job, connector });
     }
-    shared.metrics.targets.set(workers.len() as i64);
-    Ok(Prometheus(workers))
+    Ok(Prometheus { set: Set::new(all, sources, shared, board), readers })
+}
+
+/// The targets that a job's settings name.
+fn of_settings(job: (usize, &RuledJob)) -> Listed {
+    let (mut listed, mut resolver) = (Listed::default(), Resolver::new(job));
+    for target in &job.1.targets {
+        listed.take(resolver.resolve(target.as_str(), &BTreeMap::new()));
+    }
+    listed
 }
 
 impl Prometheus {
     /// Scrapes until the drain begins. Whether all that was taken from targets is confirmed then.
     pub async fn run(self) -> bool {
-        let mut tasks = JoinSet::new();
-        for worker in self.0 {
-            tasks.spawn(worker.run());
+        let Self { set, readers } = self;
+        let (updates, taken) = mpsc::channel::<Update>(UPDATES_MAX);
+        // They end with it.
+        let mut reading = JoinSet::new();
+        for (source, reader) in readers {
+            let updates = updates.clone();
+            match reader {
+                Reader::Files(files) => reading.spawn(files.run(source, updates)),
+                Reader::Http(list) => reading.spawn(list.run(source, updates)),
+            };
         }
-        let mut is_safe = true;
-        while let Some(ended) = tasks.join_next().await {
-            match ended {
-                Ok(one_is_safe) => is_safe &= one_is_safe,
-                // The others go on.
-                Err(error) => tracing::error!(%error, "the task of a target that is scraped ended"),
-            }
-        }
-        is_safe
+        drop(updates);
+        set.run(taken).await
     }
 }

@@ -1,9 +1,9 @@
-//! The task of one target: wait, ask, convert, hand on.
+//! The task of one target: wait, ask, convert, hand on; at its end mark all series as gone.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use millrace_config::{ScrapeJob, TargetAddress};
 use millrace_pipeline::backoff::Backoff;
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::drain::Drain;
@@ -11,10 +11,14 @@ use millrace_pipeline::scrape_metrics::ScrapeMetrics;
 use millrace_scrape::{Limits, Memory, Report, Request as Points, Schedule, Scrape, Target};
 use millrace_wire::Signal;
 use millrace_wire::otlp;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::board::{Row, TargetState, shown};
 use super::client::{Client, Failure};
 use super::gunzip::{Gunzip, PIECE_BYTES};
+use super::resolve::Resolved;
+use super::rules::RuledJob;
 use crate::clock::now_unix_nanos;
 use crate::way::{Expired, SEND_BACKOFF, Way};
 
@@ -27,6 +31,13 @@ pub(super) const SCRAPE_BYTES: u64 = 96 * 1024;
 const STEP_BYTES: usize = 32 * 1024;
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
+
+/// How long a target that is scraped no more may take to say that its series are gone: it counts as
+/// one of the targets meanwhile.
+const LEAVE_TIME: Duration = Duration::from_secs(60);
+
+/// Between tries to do that where the budget is full.
+const LEAVE_PAUSE: Duration = Duration::from_secs(1);
 
 /// What all targets share: where requests go, what is counted, when to stop.
 #[derive(Debug, Clone)]
@@ -45,6 +56,7 @@ pub(super) struct Worker {
     /// For what is remembered, and for what a scrape holds.
     room: Reservation,
     is_up: Option<bool>,
+    row: Arc<Row>,
 }
 
 /// What doesn't change from scrape to scrape.
@@ -57,15 +69,19 @@ struct Asker {
 }
 
 /// Why a scrape came to nothing, through no fault of the target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 enum Stop {
     /// The budget is full.
+    #[error("given up: the byte budget has no room for it (memory.limitBytes)")]
     NoRoom,
     /// Nothing took the points before the next scrape was due.
+    #[error("given up: nothing took its points in time")]
     NotTaken,
     /// The drain has begun, and nothing of the scrape is under way.
+    #[error("given up: the process ends")]
     Drained,
     /// The drain's deadline came while points were under way.
+    #[error("given up: the process has ended")]
     Expired,
 }
 
@@ -82,39 +98,37 @@ impl<E: Into<Failure>> From<E> for Unread {
 }
 
 impl Worker {
-    pub(super) fn new(
-        job: &ScrapeJob,
-        target: &TargetAddress,
-        client: Client,
-        shared: Shared,
-    ) -> Self {
-        let name = format!("{} {target}{}", job.name, job.path_and_query());
-        let interval = Duration::from_secs(job.interval_seconds.into());
-        let labels = job.labels.iter().map(|(name, value)| (name.clone(), value.clone()));
+    pub(super) fn new(job: &RuledJob, row: Arc<Row>, client: Client, shared: Shared) -> Self {
+        let Resolved { names: (own_job, instance), url, labels, interval, .. } = &*row.target;
+        let place = (url.scheme().as_str(), url.host(), url.port());
+        // What decides the target's places in time.
+        let name = format!("{} {}:{}{}", job.name, place.1, place.2, url.path_and_query());
         let limits = Limits {
             body_bytes: job.limits.body_bytes.get(),
             samples: job.limits.samples.into(),
             labels: job.limits.labels as usize,
         };
-        let target = Target::new(
-            &job.name,
-            (job.scheme.as_str(), target.host(), target.port()),
-            labels.collect(),
+        let target = Target::named(
+            (own_job, instance),
+            place,
+            labels.clone(),
             job.honor_labels,
             job.honor_timestamps,
-        );
+        )
+        .with_metric_rules(Arc::clone(&job.rules.metrics));
         Self {
-            schedule: Schedule::new(&name, interval),
+            schedule: Schedule::new(&name, *interval),
             name,
             memory: Memory::default(),
             room: shared.way.budget.nothing(),
             asker: Asker { target, limits, client, shared },
             is_up: None,
+            row,
         }
     }
 
-    /// Scrapes until the drain. Whether all that was taken is confirmed then.
-    pub(super) async fn run(mut self) -> bool {
+    /// Scrapes until the drain, or until it is stopped. Whether all that was taken is confirmed then.
+    pub(super) async fn run(mut self, mut stopped: oneshot::Receiver<()>) -> bool {
         let drain = self.asker.shared.drain.clone();
         let mut last = 0;
         let is_safe = loop {
@@ -128,20 +142,61 @@ impl Worker {
                 self.asker.shared.metrics.skipped.inc_by(self.schedule.between(last, due));
             }
             last = due;
+            self.row.note(|row| row.next_unix_millis = due / NANOS_PER_MILLI);
             tokio::select! {
                 () = sleep(Duration::from_nanos(due.saturating_sub(now))) => {}
                 () = drain.begun() => break true,
+                _ = &mut stopped => break self.leave().await,
             }
             match self.scrape(due).await {
                 Ok(()) => {}
                 Err(Stop::Drained) => break true,
                 Err(Stop::Expired) => break false,
-                Err(Stop::NoRoom | Stop::NotTaken) => self.asker.shared.metrics.skipped.inc(),
+                Err(stop @ (Stop::NoRoom | Stop::NotTaken)) => {
+                    self.asker.shared.metrics.skipped.inc();
+                    self.row.note(|row| row.error = shown(stop));
+                }
             }
             self.keep();
         };
         self.forget();
         is_safe
+    }
+
+    /// Marks all series as gone. Whether nothing is under way then.
+    async fn leave(&mut self) -> bool {
+        if self.is_up.is_none() {
+            return true;
+        }
+        let until = Instant::now() + LEAVE_TIME;
+        loop {
+            let error = match self.mark_all(until).await {
+                Ok(()) => return true,
+                Err(Stop::Expired) => return false,
+                Err(error) => error,
+            };
+            let drain = &self.asker.shared.drain;
+            if error != Stop::NoRoom || drain.is_begun() || Instant::now() + LEAVE_PAUSE >= until {
+                self.asker.shared.metrics.skipped.inc();
+                let target = &self.name;
+                tracing::warn!(target, %error, "series of a target that is gone aren't marked");
+                return true;
+            }
+            sleep(LEAVE_PAUSE).await;
+        }
+    }
+
+    async fn mark_all(&mut self, until: Instant) -> Result<(), Stop> {
+        let Self { asker, memory, room, .. } = self;
+        let kept_bytes = memory.bytes() + SCRAPE_BYTES;
+        if !room.try_resize(kept_bytes) {
+            return Err(Stop::NoRoom);
+        }
+        let time_unix_nano = now_unix_nanos() / NANOS_PER_MILLI * NANOS_PER_MILLI;
+        let mut scrape = Scrape::new(&asker.target, memory, asker.limits, time_unix_nano);
+        scrape.leave();
+        let report = Report { duration_seconds: 0.0 };
+        asker.settle(&mut scrape, &mut Room { room, kept_bytes }, &report, until).await
     }
 
     /// Gives back what only a scrape needs.
@@ -176,16 +231,7 @@ impl Worker {
         if failure.is_some() {
             scrape.fail();
         }
-        loop {
-            let is_over = scrape.settle(&report);
-            room.hold(&scrape)?;
-            if let Some(points) = scrape.take() {
-                asker.shared.deliver(&points, until).await?;
-            }
-            if is_over {
-                break;
-            }
-        }
+        asker.settle(&mut scrape, &mut room, &report, until).await?;
         let counts = scrape.counts();
         scrape.remember();
         let metrics = &asker.shared.metrics;
@@ -194,6 +240,14 @@ impl Worker {
         metrics.dropped.inc_by(counts.dropped);
         metrics.series.add(memory.series() as i64 - before.0);
         metrics.series_bytes.add(memory.bytes() as i64 - before.1 as i64);
+        let series = memory.series() as u64;
+        self.row.note(|row| {
+            row.state = if failure.is_none() { TargetState::Up } else { TargetState::Down };
+            row.began_unix_millis = time_unix_nano / NANOS_PER_MILLI;
+            row.duration_seconds = report.duration_seconds;
+            (row.samples, row.series) = (counts.samples, series);
+            row.error = failure.as_ref().map(shown).unwrap_or_default();
+        });
         self.say(failure.as_ref());
         Ok(())
     }
@@ -234,6 +288,26 @@ impl Room<'_> {
 }
 
 impl Asker {
+    /// Sends the rest of a scrape.
+    async fn settle(
+        &self,
+        scrape: &mut Scrape<'_>,
+        room: &mut Room<'_>,
+        report: &Report,
+        until: Instant,
+    ) -> Result<(), Stop> {
+        loop {
+            let is_over = scrape.settle(report);
+            room.hold(scrape)?;
+            if let Some(points) = scrape.take() {
+                self.shared.deliver(&points, until).await?;
+            }
+            if is_over {
+                return Ok(());
+            }
+        }
+    }
+
     /// Asks the target and reads its body. Why that failed, if it did.
     async fn read(
         &self,

@@ -7,6 +7,7 @@
     missing_docs
 )]
 
+mod discovery;
 mod rig;
 
 use std::io::Write;

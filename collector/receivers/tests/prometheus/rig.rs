@@ -10,9 +10,10 @@ use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::{Delivered, Delivery, Publish, Refused, Request};
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_receivers::prometheus::{Parts, StartError, start};
+use millrace_receivers::prometheus::{Board, Parts, StartError, start};
 use millrace_wire::Signal;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::{metric, number_data_point};
 use prost::Message;
@@ -61,6 +62,8 @@ pub(crate) struct Came {
     pub(crate) name: String,
     pub(crate) value: f64,
     pub(crate) is_gone: bool,
+    /// Its attributes, as `name=value` joined by commas.
+    pub(crate) labels: String,
 }
 
 #[derive(Debug, Default)]
@@ -89,6 +92,17 @@ impl Publish for FakePublisher {
     }
 }
 
+fn said(attributes: &[KeyValue]) -> String {
+    let each = attributes.iter().map(|one| {
+        let value = one.value.as_ref().and_then(|value| value.value.as_ref());
+        match value {
+            Some(Value::StringValue(text)) => format!("{}={text}", one.key),
+            other => panic!("{other:?}"),
+        }
+    });
+    each.collect::<Vec<_>>().join(",")
+}
+
 fn decoded(bytes: &[u8]) -> Vec<Came> {
     let request = ExportMetricsServiceRequest::decode(bytes).unwrap();
     let mut came = Vec::new();
@@ -113,6 +127,7 @@ fn decoded(bytes: &[u8]) -> Vec<Came> {
                     _ => f64::NAN,
                 },
                 is_gone: point.flags == 1,
+                labels: said(&point.attributes),
             }));
         }
     }
@@ -167,6 +182,11 @@ impl Target {
         self.address.to_string()
     }
 
+    /// Refuses connections from now on.
+    pub(crate) fn close(&self) {
+        self.serving.abort();
+    }
+
     pub(crate) fn answer(&self, answer: Answer) {
         *self.answer.lock().unwrap() = answer;
     }
@@ -210,6 +230,7 @@ pub(crate) struct Rig {
     telemetry: Arc<Telemetry>,
     pub(crate) budget: Budget,
     drain: Drain,
+    pub(crate) board: Board,
     running: Option<JoinHandle<bool>>,
 }
 
@@ -227,15 +248,21 @@ impl Rig {
         let telemetry = Arc::new(Telemetry::new(budget.clone(), "0", "system").unwrap());
         let publisher = Arc::new(FakePublisher::default());
         let drain = Drain::new(PATIENCE);
+        let board = Board::default();
         let prometheus = start(Parts {
-            settings: PrometheusReceiver { jobs, allow_local_addresses },
+            settings: PrometheusReceiver {
+                jobs,
+                allow_local_addresses,
+                ..PrometheusReceiver::default()
+            },
             budget: budget.clone(),
             drain: drain.clone(),
             telemetry: Arc::clone(&telemetry),
             publisher: Arc::clone(&publisher) as _,
+            board: board.clone(),
         })?;
         let running = Some(tokio::spawn(prometheus.run()));
-        Ok(Self { publisher, telemetry, budget, drain, running })
+        Ok(Self { publisher, telemetry, budget, drain, board, running })
     }
 
     pub(crate) fn refuse(&self, refuses: bool) {
@@ -273,11 +300,17 @@ impl Rig {
     }
 
     /// Drains in order. Everything is given back.
-    pub(crate) async fn stop(mut self) {
+    pub(crate) async fn stop(self) {
+        self.stop_and_see().await;
+    }
+
+    /// Likewise; all that came.
+    pub(crate) async fn stop_and_see(mut self) -> Vec<Came> {
         self.drain.begin();
         assert!(self.running.take().unwrap().await.unwrap());
         assert_eq!(self.budget.used_bytes(), 0, "the budget is given back");
         assert_eq!(self.metric("millrace_scrape_series_bytes"), 0);
+        self.came()
     }
 }
 

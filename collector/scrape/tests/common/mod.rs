@@ -68,6 +68,13 @@ pub(crate) fn scrape_nothing(target: &Target, memory: &mut Memory, time_unix_nan
     finish(scrape, Vec::new(), None)
 }
 
+/// The target is scraped no more.
+pub(crate) fn leave(target: &Target, memory: &mut Memory, time_unix_nano: u64) -> Came {
+    let mut scrape = Scrape::new(target, memory, LIMITS, time_unix_nano);
+    scrape.leave();
+    finish(scrape, Vec::new(), None)
+}
+
 fn feed(
     scrape: &mut Scrape<'_>,
     pieces: &[&[u8]],

@@ -1,0 +1,148 @@
+//! Lists of targets that servers answer with (JSON), asked again and again.
+//!
+//! The last good list stands while a server doesn't answer, answers late, with anything but status
+//! 200, with another type, or with a broken or too long list. It is then asked again sooner.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{ACCEPT, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http_body_util::BodyExt;
+use millrace_config::{HttpUrl, TARGET_LIST_BYTES_MAX, TargetGroup};
+use millrace_pipeline::scrape_metrics::ScrapeMetrics;
+use tokio::sync::mpsc::Sender;
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
+
+use super::super::rules::RuledJob;
+use super::{Listed, ReadError, URL_LABEL, Update};
+use crate::clock::now_unix_nanos;
+use crate::prometheus::board::{ListView, shown, without_values};
+use crate::prometheus::connect::Connector;
+
+/// The longest that an answer may take, its body included.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+
+/// The longest until a server is asked again that has failed.
+const FAILED_PAUSE: Duration = Duration::from_secs(30);
+
+/// Tells a server how often it is asked, as Prometheus does.
+const REFRESH_HEADER: HeaderName = HeaderName::from_static("x-prometheus-refresh-interval-seconds");
+
+const NANOS_PER_MILLI: u64 = 1_000_000;
+
+/// A server's list.
+#[derive(Debug)]
+pub(crate) struct HttpList {
+    job: (usize, Arc<RuledJob>),
+    url: HttpUrl,
+    refresh: Duration,
+    headers: HeaderMap,
+    connector: Arc<Connector>,
+    metrics: ScrapeMetrics,
+    listed: Listed,
+    read_unix_millis: u64,
+    error: String,
+}
+
+impl HttpList {
+    pub(crate) fn new(
+        job: (usize, Arc<RuledJob>),
+        (url, refresh_seconds): (HttpUrl, u32),
+        connector: Arc<Connector>,
+        metrics: ScrapeMetrics,
+    ) -> Self {
+        let headers = HeaderMap::from_iter([
+            (ACCEPT, HeaderValue::from_static("application/json")),
+            (CONNECTION, HeaderValue::from_static("close")),
+            (REFRESH_HEADER, HeaderValue::from(refresh_seconds)),
+        ]);
+        Self {
+            job,
+            url,
+            refresh: Duration::from_secs(refresh_seconds.into()),
+            headers,
+            connector,
+            metrics,
+            listed: Listed::default(),
+            read_unix_millis: 0,
+            error: String::new(),
+        }
+    }
+
+    /// Asks again and again, and tells what was answered.
+    pub(crate) async fn run(mut self, source: usize, updates: Sender<Update>) {
+        loop {
+            let limit = self.refresh.min(ANSWER_TIME);
+            let read = match timeout(limit, self.read()).await {
+                Ok(read) => read,
+                Err(_) => Err(ReadError::TimedOut(limit)),
+            };
+            let is_read = self.note(read);
+            let lists = vec![self.view()];
+            let update = Update { source, listed: self.listed.clone(), lists };
+            if updates.send(update).await.is_err() {
+                return;
+            }
+            sleep(if is_read { self.refresh } else { self.refresh.min(FAILED_PAUSE) }).await;
+        }
+    }
+
+    async fn read(&self) -> Result<Listed, ReadError> {
+        let mut answer = self.connector.get(&self.url, &self.headers).await?;
+        let type_ = answer.headers.get(CONTENT_TYPE).map(|it| it.to_str().unwrap_or("?"));
+        let type_ = type_.unwrap_or_default();
+        let essence = type_.split(';').next().unwrap_or_default().trim();
+        if !essence.eq_ignore_ascii_case("application/json") {
+            return Err(ReadError::Type(type_.to_owned()));
+        }
+        let mut bytes = Vec::new();
+        while let Some(frame) = answer.body.frame().await {
+            let Ok(piece) = frame?.into_data() else { continue };
+            if bytes.len() + piece.len() > TARGET_LIST_BYTES_MAX {
+                return Err(ReadError::TooLong(TARGET_LIST_BYTES_MAX));
+            }
+            bytes.extend_from_slice(&piece);
+        }
+        let (job, url) = (self.job.clone(), self.url.to_string());
+        let listed = spawn_blocking(move || {
+            let groups = TargetGroup::of_json(&bytes)?;
+            Ok(Listed::new((job.0, &job.1), &groups, (URL_LABEL, &url)))
+        });
+        listed.await.unwrap_or_else(|ended| Err(ReadError::Io(ended.into())))
+    }
+
+    /// Notes what was read. Whether that is a list.
+    fn note(&mut self, read: Result<Listed, ReadError>) -> bool {
+        let url = without_values(&self.url.to_string());
+        let error = match read {
+            Ok(listed) => {
+                self.metrics.list_reads.inc();
+                if !self.error.is_empty() {
+                    tracing::info!(url, "a list of targets is read again");
+                }
+                self.listed = listed;
+                self.read_unix_millis = now_unix_nanos() / NANOS_PER_MILLI;
+                self.error.clear();
+                return true;
+            }
+            Err(error) => shown(error),
+        };
+        self.metrics.list_failures.inc();
+        if self.error != error {
+            tracing::warn!(url, error, "a list of targets can't be read; the last one stays");
+        }
+        self.error = error;
+        false
+    }
+
+    fn view(&self) -> ListView {
+        ListView {
+            job: self.job.1.name.clone(),
+            source: without_values(&self.url.to_string()),
+            read_unix_millis: self.read_unix_millis,
+            targets: self.listed.targets.len() as u64,
+            error: self.error.clone(),
+        }
+    }
+}
