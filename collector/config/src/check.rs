@@ -142,6 +142,7 @@ pub(crate) fn check(config: Config, lines: &Lines) -> Result<Checked, ConfigErro
     let mut judge = Judge { lines, problems: Vec::new() };
     judge.memory(&memory);
     judge.shutdown(&shutdown);
+    let receivers = judge.pasted(receivers);
     let mode = judge.mode(receivers, exporters, positions);
     match &mode {
         Some(Mode::Edge { sources, kafka }) => {

@@ -19,6 +19,7 @@ mod lines;
 mod names;
 mod network;
 mod otlp;
+mod pasted;
 mod problem;
 mod process;
 mod prometheus;

@@ -14,6 +14,8 @@ section! {
     pub struct PrometheusReceiver {
         /// What is scraped. At least one job must be given.
         pub jobs: Vec<ScrapeJob> = Vec::new(),
+        /// Further jobs, as `scrape_configs` of a Prometheus file: the list, or a document with it.
+        pub scrape_configs: String = String::new(),
         /// Whether targets may have loopback and link-local addresses. Without it such a target is
         /// down, so that no list of targets reaches what only this machine should.
         pub allow_local_addresses: bool = false,

@@ -392,7 +392,11 @@ fn prometheus() -> impl Strategy<Value = PrometheusReceiver> {
         },
     );
     (proptest::collection::vec(job, 0..3), any::<bool>()).prop_map(
-        |(jobs, allow_local_addresses)| PrometheusReceiver { jobs, allow_local_addresses },
+        |(jobs, allow_local_addresses)| PrometheusReceiver {
+            jobs,
+            allow_local_addresses,
+            ..PrometheusReceiver::default()
+        },
     )
 }
 

@@ -3,8 +3,10 @@
 use std::collections::HashSet;
 
 use super::Judge;
+use crate::pasted;
 use crate::{
-    ByteSize, HttpTargets, HttpUrl, PrometheusReceiver, ScrapeJob, ScrapeLimits, TARGETS_MAX,
+    ByteSize, HttpTargets, HttpUrl, PrometheusReceiver, Receivers, ScrapeJob, ScrapeLimits,
+    TARGETS_MAX,
 };
 
 /// Most jobs: each has a line on the page of targets.
@@ -32,10 +34,30 @@ const LABELS_MAX: usize = 16;
 const RULES_MAX: usize = 256;
 
 impl Judge<'_> {
+    /// Makes jobs of those that are pasted. Where that can't be done they stay as they are.
+    pub(super) fn pasted(&mut self, mut receivers: Receivers) -> Receivers {
+        if let Some(receiver) = &mut receivers.prometheus
+            && !receiver.scrape_configs.is_empty()
+        {
+            match pasted::jobs(&receiver.scrape_configs) {
+                Ok(jobs) => {
+                    receiver.jobs.extend(jobs);
+                    receiver.scrape_configs.clear();
+                }
+                Err(problems) => {
+                    for problem in problems {
+                        self.say("receivers.prometheus.scrapeConfigs", problem);
+                    }
+                }
+            }
+        }
+        receivers
+    }
+
     pub(super) fn prometheus(&mut self, receiver: &PrometheusReceiver) {
-        let PrometheusReceiver { jobs, allow_local_addresses: _ } = receiver;
+        let PrometheusReceiver { jobs, scrape_configs, allow_local_addresses: _ } = receiver;
         let field = "receivers.prometheus.jobs";
-        if jobs.is_empty() {
+        if jobs.is_empty() && scrape_configs.is_empty() {
             self.say(field, "no job is given: write one at least, with a name and targets");
         }
         if jobs.len() > JOBS_MAX {

@@ -121,7 +121,7 @@ enum Reader {
 /// When metrics have nowhere to go, or the budget is too small.
 pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
     let Parts { settings, budget, drain, telemetry, publisher, board } = parts;
-    let PrometheusReceiver { jobs, allow_local_addresses } = settings;
+    let PrometheusReceiver { jobs, allow_local_addresses, .. } = settings;
     if !publisher.takes(Signal::Metrics) {
         return Err(StartError::Unconfigured);
     }

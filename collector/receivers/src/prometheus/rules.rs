@@ -81,3 +81,7 @@ fn rule(written: &RelabelRule) -> Rule {
     let action = Action::of(action.as_str()).unwrap_or_default();
     Rule { action, source_labels, separator, regex, modulus, replacement, target_label }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/prometheus/rules.rs"]
+mod tests;

@@ -250,7 +250,11 @@ impl Rig {
         let drain = Drain::new(PATIENCE);
         let board = Board::default();
         let prometheus = start(Parts {
-            settings: PrometheusReceiver { jobs, allow_local_addresses },
+            settings: PrometheusReceiver {
+                jobs,
+                allow_local_addresses,
+                ..PrometheusReceiver::default()
+            },
             budget: budget.clone(),
             drain: drain.clone(),
             telemetry: Arc::clone(&telemetry),

@@ -1,0 +1,40 @@
+//! Rules of jobs.
+
+use millrace_config::RelabelAction;
+
+use super::*;
+
+/// A rule that can't be used, in either list: the job, the list and the place are named.
+#[test]
+fn a_rule_that_cannot_be_used_is_named() {
+    let wrong = || RelabelRule {
+        action: RelabelAction::Keep,
+        regex: "(a".to_owned(),
+        ..RelabelRule::default()
+    };
+    let right = || RelabelRule { target_label: "a".to_owned(), ..RelabelRule::default() };
+    let job = |relabel, metric_relabel| ScrapeJob {
+        name: "node".to_owned(),
+        relabel,
+        metric_relabel,
+        ..ScrapeJob::default()
+    };
+    let said = |job| {
+        let settings = PrometheusReceiver { jobs: vec![job], ..PrometheusReceiver::default() };
+        check_rules(&settings).map_err(|error| error.to_string())
+    };
+    let reason = "regex: its parentheses don't match";
+    assert_eq!(said(job(vec![right()], vec![right()])), Ok(()));
+    let expected = format!("job `node`, relabel[1]: {reason}");
+    assert_eq!(said(job(vec![right(), wrong()], vec![])), Err(expected));
+    let expected = format!("job `node`, metricRelabel[0]: {reason}");
+    assert_eq!(said(job(vec![], vec![wrong()])), Err(expected));
+}
+
+/// Each action of the settings is the engine's of the same name.
+#[test]
+fn all_actions_are_known_to_the_engine() {
+    for action in RelabelAction::ALL {
+        assert_eq!(Action::of(action.as_str()).map(Action::as_str), Some(action.as_str()));
+    }
+}
