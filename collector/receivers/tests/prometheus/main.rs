@@ -135,7 +135,7 @@ async fn a_job_says_how_its_targets_are_asked() {
     let rig = Rig::start(vec![scraped], BUDGET);
     rig.until(|rig| rig.values(&target, "a").contains(&1.0)).await;
     let asked = target.asked()[0].clone();
-    assert!(asked.starts_with("GET /metrics?b%20c=d HTTP/1.1\r\n"), "{asked}");
+    assert!(asked.starts_with("GET /metrics?b+c=d HTTP/1.1\r\n"), "{asked}");
     assert!(asked.contains("authorization: Token t\r\n"), "{asked}");
     assert!(!place.asked()[0].contains("authorization"), "{:?}", place.asked());
     rig.stop().await;
