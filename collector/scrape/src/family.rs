@@ -2,6 +2,7 @@
 
 use crate::encode::unescape;
 use crate::limits::{DESCRIPTION_BYTES_MAX, FaultKind};
+use crate::memory::Kind;
 
 /// A family's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -80,6 +81,16 @@ impl Family {
         self.type_ = Type::Unknown;
         self.description.clear();
         self.unit.clear();
+    }
+
+    /// What a sample of it that is a number of its own is written as.
+    #[inline]
+    pub(crate) fn kind(&self) -> Kind {
+        match self.type_ {
+            Type::Counter => Kind::Counter,
+            Type::Info | Type::StateSet => Kind::Sum,
+            _ => Kind::Gauge,
+        }
     }
 
     /// Takes a text of help: as much of it as is kept.

@@ -20,12 +20,15 @@
 
 mod convert;
 mod encode;
+mod expected;
 mod family;
 mod group;
 mod limits;
 mod line;
 mod memory;
+mod names;
 mod number;
+mod pass;
 mod schedule;
 mod scrape;
 mod target;
@@ -38,6 +41,6 @@ pub use limits::{
 pub use line::Format;
 pub use memory::Memory;
 pub use schedule::Schedule;
-pub use scrape::{Counts, Report, Scrape};
+pub use scrape::{Buffers, Counts, Report, Scrape};
 pub use target::Target;
 pub use write::Request;

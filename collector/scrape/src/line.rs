@@ -164,7 +164,8 @@ const CLASSES: [u8; 256] = {
     classes
 };
 
-fn skip_blanks(line: &[u8], mut at: usize) -> usize {
+#[inline]
+pub(crate) fn skip_blanks(line: &[u8], mut at: usize) -> usize {
     while matches!(line.get(at), Some(b' ' | b'\t')) {
         at += 1;
     }
@@ -279,10 +280,32 @@ impl Parser {
         Ok((name, end, is_again))
     }
 
+    /// Where the name ends, if it is that of the line before.
+    #[inline]
+    pub(crate) fn same_name(&self, identity: &[u8]) -> Option<usize> {
+        let length = self.name.len();
+        let is_again = matches!(identity.get(length), Some(b'{') | None)
+            && length > 0
+            && identity.len() >= length
+            && identity[..length] == self.name[..];
+        is_again.then_some(length)
+    }
+
+    /// Takes a line's name that wasn't read here.
+    #[inline]
+    pub(crate) fn set_name(&mut self, name: &[u8]) {
+        self.name.clear();
+        self.name.extend_from_slice(name);
+    }
+
+    /// Reads what follows a value. False if that can't be read.
+    pub(crate) fn rest_of_text(&mut self, line: &[u8], start: usize, format: Format) -> bool {
+        std::str::from_utf8(&line[start..]).is_ok() && self.rest(line, start, format).is_ok()
+    }
+
     fn new_name(&mut self, line: &[u8], start: usize) -> Result<usize, FaultKind> {
         let end = name_end(line, start, START | COLON, INNER | COLON).ok_or(FaultKind::Name)?;
-        self.name.clear();
-        self.name.extend_from_slice(&line[start..end]);
+        self.set_name(&line[start..end]);
         Ok(end)
     }
 

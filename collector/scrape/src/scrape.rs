@@ -10,7 +10,9 @@ use crate::convert::Converter;
 use crate::family::{Family, Type};
 use crate::limits::{Fault, FaultKind, LINE_BYTES_MAX, Limits};
 use crate::line::{Format, Line, Parser};
-use crate::memory::{Kind, Memory, Named, Pass, Walk};
+use crate::memory::{Kind, Memory};
+use crate::names::{Named, Walk};
+use crate::pass::Pass;
 use crate::target::Target;
 use crate::write::{Number, Request, Writer};
 
@@ -50,6 +52,35 @@ enum Stage {
     Over,
 }
 
+/// Memory that a scrape works in. The next one, of whichever target, uses it again.
+#[derive(Debug, Default)]
+pub struct Buffers {
+    /// The beginning of a line whose end hasn't come.
+    cut: Vec<u8>,
+    parser: Parser,
+    converter: Converter,
+    writer: Writer,
+    pass: Pass,
+}
+
+impl Buffers {
+    /// What they take, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let buffers = self.writer.held_bytes() + self.cut.capacity() + self.converter.held_bytes();
+        buffers as u64 + self.pass.bytes()
+    }
+
+    /// Gives back what most scrapes don't need: at most some 2 MiB are kept.
+    fn trim(&mut self) {
+        if self.cut.capacity() > LINE_BYTES_MAX {
+            self.cut = Vec::new();
+        }
+        self.writer.trim();
+        self.pass.trim();
+    }
+}
+
 /// One scrape of a target.
 #[derive(Debug)]
 pub struct Scrape<'a> {
@@ -64,13 +95,8 @@ pub struct Scrape<'a> {
     is_partly_taken: bool,
     line: u64,
     body_bytes: u64,
-    /// The beginning of a line whose end hasn't come.
-    cut: Vec<u8>,
     has_ended: bool,
-    parser: Parser,
-    converter: Converter,
-    writer: Writer,
-    pass: Pass,
+    buffers: Buffers,
 }
 
 impl<'a> Scrape<'a> {
@@ -81,8 +107,12 @@ impl<'a> Scrape<'a> {
         memory: &'a mut Memory,
         limits: Limits,
         time_unix_nano: u64,
+        mut buffers: Buffers,
     ) -> Self {
-        let pass = Pass::new(memory);
+        buffers.cut.clear();
+        buffers.converter.begin();
+        buffers.writer.begin(target, &memory.target_info);
+        buffers.pass.begin(memory);
         Self {
             target,
             memory,
@@ -94,12 +124,8 @@ impl<'a> Scrape<'a> {
             is_partly_taken: false,
             line: 0,
             body_bytes: 0,
-            cut: Vec::new(),
             has_ended: false,
-            parser: Parser::default(),
-            converter: Converter::default(),
-            writer: Writer::default(),
-            pass,
+            buffers,
         }
     }
 
@@ -119,7 +145,7 @@ impl<'a> Scrape<'a> {
             let rest = &piece[at..];
             let end = memchr(b'\n', rest);
             let part = &rest[..end.unwrap_or(rest.len())];
-            if self.cut.len() + part.len() > LINE_BYTES_MAX {
+            if self.buffers.cut.len() + part.len() > LINE_BYTES_MAX {
                 self.line += 1;
                 return Err(self.fault(FaultKind::LongLine));
             }
@@ -130,11 +156,11 @@ impl<'a> Scrape<'a> {
                 self.line += 1;
                 return Err(self.fault(FaultKind::LongBody(self.limits.body_bytes)));
             }
-            if end.is_some() && self.cut.is_empty() {
+            if end.is_some() && self.buffers.cut.is_empty() {
                 self.read(part)?;
                 continue;
             }
-            self.cut.extend_from_slice(part);
+            self.buffers.cut.extend_from_slice(part);
             if end.is_some() {
                 self.read_cut()?;
             }
@@ -148,14 +174,15 @@ impl<'a> Scrape<'a> {
     /// The last line can't be read, or the end is missing. Only [`Scrape::fail`] is to be called
     /// then.
     pub fn end(&mut self) -> Result<(), Fault> {
-        if !self.cut.is_empty() {
+        if !self.buffers.cut.is_empty() {
             self.read_cut()?;
         }
         if self.format == Format::OpenMetrics && !self.has_ended {
             return Err(self.fault(FaultKind::NoEnd));
         }
-        self.converter.end_family(self.memory, &mut self.pass, self.target, &mut self.writer);
-        self.stage = match self.memory.is_marked || self.pass.has_all(self.memory) {
+        let Buffers { converter, pass, writer, .. } = &mut self.buffers;
+        converter.end_family(self.memory, pass, self.target, writer);
+        self.stage = match self.memory.is_marked || self.buffers.pass.has_all(self.memory) {
             true => Stage::About,
             false => Stage::Gone(Walk::default()),
         };
@@ -166,7 +193,7 @@ impl<'a> Scrape<'a> {
     /// it wasn't taken is forgotten.
     pub fn fail(&mut self) {
         self.is_failed = true;
-        self.writer.clear();
+        self.buffers.writer.begin(self.target, &self.memory.target_info);
         self.stage = match (self.is_partly_taken, self.memory.is_marked) {
             (true, _) => Stage::Broken(Walk::default()),
             (false, true) => Stage::About,
@@ -197,45 +224,50 @@ impl<'a> Scrape<'a> {
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.writer.is_full()
+        self.buffers.writer.is_full()
     }
 
     /// What was written, if anything was.
     pub fn take(&mut self) -> Option<Request> {
-        if self.writer.is_empty() {
+        if self.buffers.writer.is_empty() {
             return None;
         }
         self.is_partly_taken |= matches!(self.stage, Stage::Body);
-        let told = self.converter.target_info.as_deref();
+        let told = self.buffers.converter.target_info.as_deref();
         let info = told.unwrap_or(&self.memory.target_info);
-        Some(self.writer.take(self.target, info))
+        Some(self.buffers.writer.take(self.target, info))
+    }
+
+    /// Takes a request's memory back once it was sent, for the next one.
+    pub fn give_back(&mut self, request: Request) {
+        self.buffers.writer.give_back(request.bytes);
     }
 
     /// Ends the scrape once all that was taken is safe: the next one is compared with it. Without
     /// this the next one is compared with the one before, so that nothing goes unsaid.
-    pub fn remember(self) {
-        let Self { memory, pass, converter, is_failed, is_partly_taken, .. } = self;
+    pub fn remember(self) -> Buffers {
+        let Self { memory, mut buffers, is_failed, is_partly_taken, .. } = self;
+        let Buffers { pass, converter, .. } = &mut buffers;
         match (is_failed, is_partly_taken) {
-            (false, _) => pass.replace(memory, converter.target_info.unwrap_or_default()),
+            (false, _) => pass.replace(memory, converter.target_info.take().unwrap_or_default()),
             // Beginnings are kept: a target that was away for a while hasn't begun anew.
             (true, false) => memory.is_marked = true,
             (true, true) => *memory = Memory::emptied(),
         }
+        buffers.trim();
+        buffers
     }
 
     /// What the body came to so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.converter.counts
+        self.buffers.converter.counts
     }
 
     /// What it holds, in bytes: what will be remembered, but not what is.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
-        // A request that is taken is a copy.
-        let buffers =
-            2 * self.writer.capacity() + self.cut.capacity() + self.converter.held_bytes();
-        buffers as u64 + self.pass.bytes()
+        self.buffers.bytes()
     }
 
     fn fault(&self, kind: FaultKind) -> Fault {
@@ -243,10 +275,10 @@ impl<'a> Scrape<'a> {
     }
 
     fn read_cut(&mut self) -> Result<(), Fault> {
-        let mut cut = std::mem::take(&mut self.cut);
+        let mut cut = std::mem::take(&mut self.buffers.cut);
         let read = self.read(&cut);
         cut.clear();
-        self.cut = cut;
+        self.buffers.cut = cut;
         read
     }
 
@@ -261,7 +293,12 @@ impl<'a> Scrape<'a> {
         if self.has_ended {
             return Err(FaultKind::BehindEnd);
         }
-        let Self { parser, converter, memory, pass, target, writer, limits, format, .. } = self;
+        let Self { memory, target, limits, format, buffers, .. } = self;
+        let Buffers { parser, converter, pass, writer, .. } = buffers;
+        let all = (*format, self.time_unix_nano, &*limits);
+        if converter.take_expected(line, parser, all, (memory, pass, target, writer)) {
+            return Ok(());
+        }
         match parser.read(line, *format)? {
             Line::Sample => {
                 if parser.labels.len() > limits.labels {
@@ -294,13 +331,14 @@ impl<'a> Scrape<'a> {
 
     /// Marks series of the memory that this scrape lacks.
     fn gone(&mut self, mut walk: Walk) -> Stage {
-        while let Some(named) = walk.next(self.memory.names()) {
+        while let Some(named) = walk.next([&self.memory.names, &[]]) {
             // Of a body that failed before any of it was taken, nothing counts as seen.
-            let is_here = (!self.is_failed || self.is_partly_taken) && self.pass.has(named.place);
-            if !is_here && !named.is_timed {
+            let is_here =
+                (!self.is_failed || self.is_partly_taken) && self.buffers.pass.has(named.place);
+            if !is_here && !named.form.is_timed {
                 self.mark(&walk, &named, self.time_unix_nano);
             }
-            if self.writer.is_full() {
+            if self.buffers.writer.is_full() {
                 return Stage::Gone(walk);
             }
         }
@@ -311,11 +349,11 @@ impl<'a> Scrape<'a> {
     /// value and be gone at the same time.
     fn broken(&mut self, mut walk: Walk) -> Stage {
         let time_unix_nano = self.time_unix_nano + NANOS_PER_MILLI;
-        while let Some(named) = walk.next(self.pass.names()) {
-            if !named.is_timed {
+        while let Some(named) = walk.next(self.buffers.pass.names(self.memory)) {
+            if !named.form.is_timed {
                 self.mark(&walk, &named, time_unix_nano);
             }
-            if self.writer.is_full() {
+            if self.buffers.writer.is_full() {
                 return Stage::Broken(walk);
             }
         }
@@ -323,13 +361,14 @@ impl<'a> Scrape<'a> {
     }
 
     fn mark(&mut self, walk: &Walk, named: &Named, time_unix_nano: u64) {
-        let Self { parser, converter, target, writer, .. } = self;
-        converter.gone(walk.text(), named.kind, parser, time_unix_nano, target, writer);
+        let Self { target, buffers, .. } = self;
+        let Buffers { parser, converter, writer, .. } = buffers;
+        converter.gone(walk.text(), named.form.kind, parser, time_unix_nano, target, writer);
     }
 
     /// Writes the scrape's own series, as Prometheus does.
     fn about(&mut self, report: &Report) {
-        let Counts { samples, added, dropped: _ } = self.converter.counts;
+        let Counts { samples, added, dropped: _ } = self.buffers.converter.counts;
         let family = Family { type_: Type::Gauge, ..Family::default() };
         for (name, value) in [
             ("up", if self.is_failed { 0.0 } else { 1.0 }),
@@ -338,7 +377,7 @@ impl<'a> Scrape<'a> {
             ("scrape_samples_post_metric_relabeling", samples as f64),
             ("scrape_series_added", added as f64),
         ] {
-            self.writer.metric(name.as_bytes(), Kind::Gauge, &family);
+            self.buffers.writer.metric(name.as_bytes(), Kind::Gauge, &family);
             let number = Number {
                 start_unix_nano: 0,
                 time_unix_nano: self.time_unix_nano,
@@ -346,7 +385,7 @@ impl<'a> Scrape<'a> {
                 attributes: [&self.target.attributes[0], &[]],
                 exemplar: &[],
             };
-            self.writer.number(&number);
+            self.buffers.writer.number(&number);
         }
     }
 }

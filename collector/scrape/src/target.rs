@@ -1,6 +1,6 @@
 //! A target: what all its points have, and how its own labels meet those of the settings.
 
-use millrace_wire::protobuf::put_bytes;
+use millrace_wire::protobuf::put_varint;
 
 use crate::encode::{
     HISTOGRAM_ATTRIBUTE, NUMBER_ATTRIBUTE, RESOURCE_ATTRIBUTE, put_attribute, put_integer,
@@ -88,9 +88,10 @@ impl Target {
 
     /// The resource's message, with what `target_info` said.
     pub(crate) fn put_resource(&self, out: &mut Vec<u8>, tag: u8, target_info: &[u8]) {
-        let mut inner = self.resource.clone();
-        inner.extend_from_slice(target_info);
-        put_bytes(out, tag, &inner);
+        out.push(tag);
+        put_varint(out, (self.resource.len() + target_info.len()) as u64);
+        out.extend_from_slice(&self.resource);
+        out.extend_from_slice(target_info);
     }
 }
 

@@ -1,8 +1,8 @@
 //! One `ExportMetricsServiceRequest` that is being written.
 //!
 //! Points of one metric that follow each other are one `Metric`, whose lengths are filled in at
-//! its end. The resource is written when the request is taken, since `target_info` may stand
-//! anywhere in a body.
+//! its end. The resource is written first, with what `target_info` said in the last scrape; if this
+//! one says something else, which may stand anywhere in a body, it is written anew at the end.
 
 use millrace_wire::limits::{DAYS, WRITTEN_BYTES};
 use millrace_wire::otlp::{Days, ROW_BYTES, repeated_bytes};
@@ -71,6 +71,9 @@ const DAYS_FULL: usize = DAYS / 4;
 /// Days that it may have with the points of one more line.
 const DAYS_MAX: usize = DAYS / 2;
 
+/// The largest request whose memory is kept: twice a full one's.
+const KEPT_BYTES: usize = 2 * REQUEST_BYTES;
+
 /// What an attribute may count beside its bytes, with those of the resource.
 const SHARED_BYTES: u64 = 1024;
 
@@ -106,6 +109,17 @@ pub(crate) struct Number<'a> {
     pub(crate) exemplar: &'a [u8],
 }
 
+/// What stands before the metrics.
+#[derive(Debug, Default)]
+struct Head {
+    /// What the target said of itself.
+    info: Vec<u8>,
+    /// Where the content of the resource's metrics, and of the scope's, begins.
+    of_resource: usize,
+    of_scope: usize,
+    end: usize,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Open {
     kind: Kind,
@@ -118,6 +132,11 @@ struct Open {
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     bytes: Vec<u8>,
+    head: Head,
+    /// One that was sent, to be used again.
+    spare: Vec<u8>,
+    /// What the caller holds of one that is being sent.
+    lent_bytes: usize,
     open: Option<Open>,
     name: Vec<u8>,
     points: u64,
@@ -130,7 +149,7 @@ pub(crate) struct Writer {
 impl Writer {
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.bytes.len() >= REQUEST_BYTES
+        self.bytes.len() - self.head.end >= REQUEST_BYTES
             || self.written_bytes >= WRITTEN_BYTES_FULL
             || self.days.len() >= DAYS_FULL
     }
@@ -139,8 +158,28 @@ impl Writer {
         self.points == 0
     }
 
-    pub(crate) fn capacity(&self) -> usize {
-        self.bytes.capacity()
+    /// What it holds, with the request that is being sent.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes.capacity() + self.spare.capacity() + self.lent_bytes
+    }
+
+    /// Takes a request's memory back once it was sent.
+    pub(crate) fn give_back(&mut self, bytes: Vec<u8>) {
+        self.lent_bytes = 0;
+        self.spare = bytes;
+        self.spare.clear();
+    }
+
+    /// Gives back what isn't kept for another scrape: one request's memory is.
+    pub(crate) fn trim(&mut self) {
+        if self.bytes.capacity() < self.spare.capacity() {
+            std::mem::swap(&mut self.bytes, &mut self.spare);
+        }
+        self.spare = Vec::new();
+        self.lent_bytes = 0;
+        if self.bytes.capacity() > KEPT_BYTES {
+            self.bytes = Vec::new();
+        }
     }
 
     /// Begins a metric, unless the last one had the same name and kind.
@@ -148,11 +187,11 @@ impl Writer {
     pub(crate) fn metric(&mut self, name: &[u8], kind: Kind, family: &Family) {
         let is_same = self.open.is_some_and(|open| open.kind == kind) && self.name == name;
         if !is_same {
-            self.begin(name, kind, family);
+            self.begin_metric(name, kind, family);
         }
     }
 
-    fn begin(&mut self, name: &[u8], kind: Kind, family: &Family) {
+    fn begin_metric(&mut self, name: &[u8], kind: Kind, family: &Family) {
         self.end();
         self.name.clear();
         self.name.extend_from_slice(name);
@@ -209,14 +248,21 @@ impl Writer {
         };
         let length = start_bytes + 18 + own.len() + shared.len() + exemplar_bytes;
         let out = &mut self.bytes;
+        out.reserve(length + 11);
         out.push(DATA_POINT);
         put_varint(out, length as u64);
         self.start_at = out.len() + 1;
-        if start_bytes > 0 {
-            put_fixed64(out, START, point.start_unix_nano);
+        let mut numbers = [0; 27];
+        numbers[0] = START;
+        numbers[1..9].copy_from_slice(&point.start_unix_nano.to_le_bytes());
+        numbers[9] = TIME;
+        numbers[10..18].copy_from_slice(&point.time_unix_nano.to_le_bytes());
+        numbers[18] = VALUE;
+        numbers[19..].copy_from_slice(&point.value.to_le_bytes());
+        match start_bytes {
+            0 => out.extend_from_slice(&numbers[9..]),
+            _ => out.extend_from_slice(&numbers),
         }
-        put_fixed64(out, TIME, point.time_unix_nano);
-        put_fixed64(out, VALUE, point.value.to_bits());
         if exemplar_bytes > 0 {
             put_bytes(out, NUMBER_EXEMPLAR, point.exemplar);
         }
@@ -314,36 +360,46 @@ impl Writer {
     /// Ends the request. The next one begins empty.
     pub(crate) fn take(&mut self, target: &Target, target_info: &[u8]) -> Request {
         self.end();
-        let mut resource = Vec::new();
-        target.put_resource(&mut resource, RESOURCE, target_info);
-        let mut scope = Vec::new();
-        put_bytes(&mut scope, SCOPE_NAME, SCOPE_NAME_TEXT);
-        let mut head = Vec::new();
-        put_bytes(&mut head, SCOPE, &scope);
-        let of_scope = head.len() + self.bytes.len();
-        let of_resource = resource.len() + 1 + varint_len(of_scope as u64) + of_scope;
-        let mut bytes = Vec::with_capacity(of_resource + 11);
-        bytes.push(RESOURCE_METRICS);
-        put_varint(&mut bytes, of_resource as u64);
-        bytes.extend_from_slice(&resource);
-        bytes.push(SCOPE_METRICS);
-        put_varint(&mut bytes, of_scope as u64);
-        bytes.extend_from_slice(&head);
-        bytes.extend_from_slice(&self.bytes);
+        if self.head.info != target_info {
+            let metrics = self.bytes.split_off(self.head.end);
+            self.put_head(target, target_info);
+            self.bytes.extend_from_slice(&metrics);
+        }
+        end_group(&mut self.bytes, self.head.of_scope);
+        end_group(&mut self.bytes, self.head.of_resource);
+        let spare = std::mem::take(&mut self.spare);
+        let bytes = std::mem::replace(&mut self.bytes, spare);
         let points = self.points;
-        self.clear();
+        self.lent_bytes = bytes.capacity();
+        self.begin(target, target_info);
         Request { bytes, points }
     }
 
-    /// Forgets what was written.
-    pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
+    /// Forgets what was written, and begins a request of a target that said this of itself.
+    pub(crate) fn begin(&mut self, target: &Target, target_info: &[u8]) {
+        self.put_head(target, target_info);
         self.open = None;
         self.name.clear();
         self.points = 0;
         self.written_bytes = 0;
         self.days.clear();
         self.start_at = usize::MAX / 2;
+    }
+
+    fn put_head(&mut self, target: &Target, target_info: &[u8]) {
+        let Self { bytes, head, .. } = self;
+        bytes.clear();
+        bytes.push(RESOURCE_METRICS);
+        head.of_resource = begin_group(bytes);
+        target.put_resource(bytes, RESOURCE, target_info);
+        bytes.push(SCOPE_METRICS);
+        head.of_scope = begin_group(bytes);
+        bytes.push(SCOPE);
+        put_varint(bytes, (SCOPE_NAME_TEXT.len() + 2) as u64);
+        put_bytes(bytes, SCOPE_NAME, SCOPE_NAME_TEXT);
+        head.end = bytes.len();
+        head.info.clear();
+        head.info.extend_from_slice(target_info);
     }
 }
 

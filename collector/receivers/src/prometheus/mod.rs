@@ -11,6 +11,7 @@
 //! address is checked after the name was resolved, and that address is connected to. At most
 //! [`LOOKUPS_MAX`] names are resolved at once. What is held is reserved in the process's budget.
 
+mod buffers;
 mod client;
 mod gunzip;
 mod worker;
@@ -90,7 +91,7 @@ pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
     let metrics = ScrapeMetrics::register(&telemetry)?;
     let lookups = Arc::new(Semaphore::new(LOOKUPS_MAX));
     let way = Way { budget, telemetry, publisher };
-    let shared = Shared { way, metrics, drain };
+    let shared = Shared { way, metrics, drain, spare: Arc::default() };
     let mut workers = Vec::new();
     for job in &jobs {
         let ScrapeJob { targets, path, timeout_seconds, .. } = job;

@@ -1,5 +1,6 @@
 //! The task of one target: wait, ask, convert, hand on.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
@@ -13,6 +14,7 @@ use millrace_wire::Signal;
 use millrace_wire::otlp;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::buffers::Spare;
 use super::client::{Client, Failure};
 use super::gunzip::{Gunzip, PIECE_BYTES};
 use crate::clock::now_unix_nanos;
@@ -34,6 +36,7 @@ pub(super) struct Shared {
     pub(super) way: Way,
     pub(super) metrics: ScrapeMetrics,
     pub(super) drain: Drain,
+    pub(super) spare: Arc<Spare>,
 }
 
 #[derive(Debug)]
@@ -169,8 +172,10 @@ impl Worker {
         let now = now_unix_nanos();
         let until = start + Duration::from_nanos(schedule.next(due_unix_nano).saturating_sub(now));
         let time_unix_nano = now / NANOS_PER_MILLI * NANOS_PER_MILLI;
-        let mut scrape = Scrape::new(&asker.target, memory, asker.limits, time_unix_nano);
+        let buffers = asker.shared.spare.lend();
+        let mut scrape = Scrape::new(&asker.target, memory, asker.limits, time_unix_nano, buffers);
         let mut room = Room { room, kept_bytes };
+        room.hold(&scrape)?;
         let failure = asker.read(&mut scrape, &mut room, until).await?;
         let report = Report { duration_seconds: start.elapsed().as_secs_f64() };
         if failure.is_some() {
@@ -181,13 +186,16 @@ impl Worker {
             room.hold(&scrape)?;
             if let Some(points) = scrape.take() {
                 asker.shared.deliver(&points, until).await?;
+                scrape.give_back(points);
             }
             if is_over {
                 break;
             }
         }
         let counts = scrape.counts();
-        scrape.remember();
+        let buffers = scrape.remember();
+        let _ = room.room.try_resize(room.kept_bytes);
+        asker.shared.spare.give_back(buffers, &asker.shared.way.budget);
         let metrics = &asker.shared.metrics;
         metrics.scrapes.inc();
         metrics.samples.inc_by(counts.samples);
@@ -299,6 +307,7 @@ impl Asker {
                     && let Some(points) = scrape.take()
                 {
                     self.shared.deliver(&points, until).await.map_err(Unread::Stop)?;
+                    scrape.give_back(points);
                 }
             }
         }

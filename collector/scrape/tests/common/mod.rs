@@ -1,7 +1,11 @@
 //! Scrapes as a test sees them: bodies in, points in plain text out.
 #![allow(dead_code)]
 
-use millrace_scrape::{Counts, Fault, Format, Limits, Memory, Report, Request, Scrape, Target};
+use std::cell::RefCell;
+
+use millrace_scrape::{
+    Buffers, Counts, Fault, Format, Limits, Memory, Report, Request, Scrape, Target,
+};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
@@ -9,6 +13,11 @@ use opentelemetry_proto::tonic::metrics::v1::{Exemplar, exemplar, metric, number
 use prost::Message;
 
 pub(crate) const LIMITS: Limits = Limits { body_bytes: 1 << 30, samples: 10_000_000, labels: 64 };
+
+thread_local! {
+    /// Each scrape of a test uses those of the one before, whatever became of it.
+    static BUFFERS: RefCell<Buffers> = RefCell::default();
+}
 
 /// A second.
 pub(crate) const S: u64 = 1_000_000_000;
@@ -51,7 +60,7 @@ pub(crate) fn scrape_pieces(
     time_unix_nano: u64,
     pieces: &[&[u8]],
 ) -> Came {
-    let mut scrape = Scrape::new(target, memory, limits, time_unix_nano);
+    let mut scrape = Scrape::new(target, memory, limits, time_unix_nano, BUFFERS.take());
     scrape.set_format(format);
     let mut requests = Vec::new();
     let fault = feed(&mut scrape, pieces, &mut requests).err();
@@ -63,7 +72,7 @@ pub(crate) fn scrape_pieces(
 
 /// No answer came.
 pub(crate) fn scrape_nothing(target: &Target, memory: &mut Memory, time_unix_nano: u64) -> Came {
-    let mut scrape = Scrape::new(target, memory, LIMITS, time_unix_nano);
+    let mut scrape = Scrape::new(target, memory, LIMITS, time_unix_nano, BUFFERS.take());
     scrape.fail();
     finish(scrape, Vec::new(), None)
 }
@@ -92,7 +101,7 @@ fn finish(mut scrape: Scrape<'_>, mut requests: Vec<Request>, fault: Option<Faul
     }
     requests.extend(scrape.take());
     let counts = scrape.counts();
-    scrape.remember();
+    BUFFERS.set(scrape.remember());
     for request in &requests {
         let limits = millrace_wire::limits::Limits::default();
         let signal = millrace_wire::Signal::Metrics;
