@@ -1,8 +1,8 @@
 //! Samples as points: by their family's type, under the target's labels.
 
 use crate::encode::{
-    HISTOGRAM_ATTRIBUTE, NUMBER_ATTRIBUTE, RESOURCE_ATTRIBUTE, SUMMARY_ATTRIBUTE, plain,
-    put_attribute, put_exemplar,
+    EXPONENTIAL_ATTRIBUTE, HISTOGRAM_ATTRIBUTE, NUMBER_ATTRIBUTE, RESOURCE_ATTRIBUTE,
+    SUMMARY_ATTRIBUTE, plain, put_attribute, put_exemplar,
 };
 use crate::expected::is_plain;
 use crate::family::{Family, Role, Type};
@@ -44,7 +44,7 @@ pub(crate) struct Converter {
     pub(crate) family: Family,
     /// Attributes of the resource, if this scrape has told them.
     pub(crate) target_info: Option<Vec<u8>>,
-    groups: Groups,
+    pub(crate) groups: Groups,
     pub(crate) attributes: Vec<u8>,
     /// Whether all of the target's own labels stand in no sample's attributes.
     pub(crate) takes_target: bool,
@@ -316,7 +316,7 @@ impl Converter {
     }
 
     /// Writes a histogram or summary that is as whole as it gets.
-    fn write_group(&mut self, mut group: Group, (memory, pass, _, writer): Place<'_>) {
+    pub(crate) fn write_group(&mut self, mut group: Group, (memory, pass, _, writer): Place<'_>) {
         let (kind, is_right) = match (self.family.type_, group.whole_count()) {
             (Type::Histogram, Some(count)) => (Kind::Histogram, group.settle_buckets(count)),
             (_, count) => (Kind::Summary, count.is_some()),
@@ -383,6 +383,7 @@ impl Converter {
         let (tag, own) = match kind {
             Kind::Histogram => (HISTOGRAM_ATTRIBUTE, Some(BOUND)),
             Kind::Summary => (SUMMARY_ATTRIBUTE, Some(QUANTILE)),
+            Kind::Exponential => (EXPONENTIAL_ATTRIBUTE, None),
             _ => (NUMBER_ATTRIBUTE, None),
         };
         let mut hash = Hash::of_name(&[]);
@@ -398,19 +399,18 @@ impl Converter {
             Kind::Gauge => Type::Gauge,
             Kind::Counter => Type::Counter,
             Kind::Sum => Type::Info,
-            Kind::Histogram => Type::Histogram,
+            Kind::Histogram | Kind::Exponential => Type::Histogram,
             Kind::Summary => Type::Summary,
         };
         writer.metric(base, kind, &Family { type_, ..Family::default() });
-        let place = usize::from(kind == Kind::Histogram);
-        let shared: &[u8] = if self.takes_target { &target.attributes[place] } else { &[] };
+        let shared: &[u8] = if self.takes_target { &target.attributes[kind.labels()] } else { &[] };
         writer.gone(time_unix_nano, [&self.attributes, shared]);
     }
 
     /// Writes a sample's labels as attributes, but for one, and adds them to a hash. Labels without
     /// a value are none. The hash of the labels alone.
     #[inline]
-    fn put_labels(
+    pub(crate) fn put_labels(
         &mut self,
         line: &[u8],
         parser: &Parser,

@@ -97,6 +97,17 @@ impl Family {
     pub(crate) fn describe(&mut self, text: &[u8]) {
         self.description.clear();
         unescape(text, &mut self.description);
+        self.cut_description();
+    }
+
+    /// Takes a text of help without escapes.
+    pub(crate) fn describe_plain(&mut self, text: &[u8]) {
+        self.description.clear();
+        self.description.extend_from_slice(text);
+        self.cut_description();
+    }
+
+    fn cut_description(&mut self) {
         if self.description.len() > DESCRIPTION_BYTES_MAX {
             let is_inner = |byte: &u8| byte & 0xc0 == 0x80;
             let mut end = DESCRIPTION_BYTES_MAX;

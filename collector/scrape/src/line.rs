@@ -2,6 +2,7 @@
 //! nothing.
 
 use crate::limits::{FaultKind, LABELS_MAX};
+use crate::native::exemplar;
 use crate::number::{float, millis, seconds};
 
 /// How a body is written.
@@ -11,16 +12,27 @@ pub enum Format {
     Prometheus,
     /// OpenMetrics' text format, 1.0.
     OpenMetrics,
+    /// Prometheus' protobuf format: metric families behind their lengths.
+    Protobuf,
 }
 
 impl Format {
     /// The format of a body by its content type: OpenMetrics where it says so; the text format
-    /// where it says that, or nothing. None for others (protobuf, HTML).
+    /// where it says that, or nothing; protobuf where it says which messages. None for others
+    /// (HTML).
     #[must_use]
     pub fn of_content_type(content_type: &str) -> Option<Self> {
         let name = content_type.split(';').next().unwrap_or_default().trim();
         if name.eq_ignore_ascii_case("application/openmetrics-text") {
             return Some(Self::OpenMetrics);
+        }
+        if name.eq_ignore_ascii_case("application/vnd.google.protobuf") {
+            let has = |wanted: &str| {
+                content_type.split(';').any(|part| part.trim().eq_ignore_ascii_case(wanted))
+            };
+            let is_ours =
+                has("proto=io.prometheus.client.MetricFamily") && has("encoding=delimited");
+            return is_ours.then_some(Self::Protobuf);
         }
         (name.is_empty() || name.eq_ignore_ascii_case("text/plain")).then_some(Self::Prometheus)
     }
@@ -303,6 +315,42 @@ impl Parser {
         std::str::from_utf8(&line[start..]).is_ok() && self.rest(line, start, format).is_ok()
     }
 
+    /// Takes a sample's name and labels that were written as a line's, and its time.
+    pub(crate) fn take_identity(
+        &mut self,
+        line: &[u8],
+        time: Option<i64>,
+    ) -> Result<(), FaultKind> {
+        let (name, end, is_name_again) = self.named(line, 0)?;
+        let identity = Span::new(0, end);
+        self.sample = Sample { name, is_name_again, identity, time, ..Sample::default() };
+        Ok(())
+    }
+
+    /// Takes an exemplar whose labels were written at a place of a line.
+    pub(crate) fn take_exemplar(
+        &mut self,
+        line: &[u8],
+        start: usize,
+        message: &[u8],
+    ) -> Result<(), FaultKind> {
+        self.exemplar_labels.clear();
+        labels(line, start + 1, false, &mut self.exemplar_labels, None)?;
+        let (value, time) = exemplar(message)?;
+        self.sample.exemplar = Some(Exemplar { value, time });
+        Ok(())
+    }
+
+    /// Whether a metric's name needs no quotes.
+    pub(crate) fn is_bare_name(name: &[u8]) -> bool {
+        name_end(name, 0, START | COLON, INNER | COLON) == Some(name.len())
+    }
+
+    /// Whether a label's name needs none.
+    pub(crate) fn is_bare_label(name: &[u8]) -> bool {
+        name_end(name, 0, START, INNER) == Some(name.len())
+    }
+
     fn new_name(&mut self, line: &[u8], start: usize) -> Result<usize, FaultKind> {
         let end = name_end(line, start, START | COLON, INNER | COLON).ok_or(FaultKind::Name)?;
         self.set_name(&line[start..end]);
@@ -338,7 +386,7 @@ impl Parser {
         if line[at] != b'#' {
             let to = field_end(line, at);
             let time = match format {
-                Format::Prometheus => millis(&line[at..to]),
+                Format::Prometheus | Format::Protobuf => millis(&line[at..to]),
                 Format::OpenMetrics => seconds(&line[at..to]),
             };
             self.sample.time = Some(time.ok_or(FaultKind::Timestamp)?);

@@ -14,11 +14,22 @@ pub(crate) enum Kind {
     Sum,
     Histogram,
     Summary,
+    /// An exponential histogram.
+    Exponential,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Gauge, Self::Counter, Self::Sum, Self::Histogram, Self::Summary];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Gauge, Self::Counter, Self::Sum, Self::Histogram, Self::Summary, Self::Exponential];
+
+    /// Which of a target's encoded labels its points take.
+    pub(crate) const fn labels(self) -> usize {
+        match self {
+            Self::Histogram => 1,
+            Self::Exponential => 2,
+            _ => 0,
+        }
+    }
 }
 
 /// One series.

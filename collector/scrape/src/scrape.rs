@@ -8,11 +8,12 @@ use memchr::memchr;
 
 use crate::convert::Converter;
 use crate::family::{Family, Type};
-use crate::limits::{Fault, FaultKind, LINE_BYTES_MAX, Limits};
+use crate::limits::{Fault, FaultKind, LINE_BYTES_MAX, Limits, Part};
 use crate::line::{Format, Line, Parser};
 use crate::memory::{Kind, Memory};
 use crate::names::{Named, Walk};
 use crate::pass::Pass;
+use crate::protobuf::{Families, Piece};
 use crate::target::Target;
 use crate::write::{Number, Request, Writer};
 
@@ -58,6 +59,7 @@ pub struct Buffers {
     /// The beginning of a line whose end hasn't come.
     cut: Vec<u8>,
     parser: Parser,
+    families: Families,
     converter: Converter,
     writer: Writer,
     pass: Pass,
@@ -110,6 +112,7 @@ impl<'a> Scrape<'a> {
         mut buffers: Buffers,
     ) -> Self {
         buffers.cut.clear();
+        buffers.families.begin();
         buffers.converter.begin();
         buffers.writer.begin(target, &memory.target_info);
         buffers.pass.begin(memory);
@@ -140,6 +143,9 @@ impl<'a> Scrape<'a> {
     /// # Errors
     /// The first line that can't be read. Only [`Scrape::fail`] is to be called then.
     pub fn feed(&mut self, piece: &[u8]) -> Result<usize, Fault> {
+        if self.format == Format::Protobuf {
+            return self.feed_families(piece).map_err(|kind| self.fault(kind));
+        }
         let mut at = 0;
         while at < piece.len() && !self.is_full() {
             let rest = &piece[at..];
@@ -168,12 +174,74 @@ impl<'a> Scrape<'a> {
         Ok(at)
     }
 
+    /// Reads a piece of a body of the protobuf format.
+    fn feed_families(&mut self, piece: &[u8]) -> Result<usize, FaultKind> {
+        let mut at = 0;
+        while at < piece.len() && !self.is_full() {
+            let rest = &piece[at..];
+            let Buffers { cut, families, .. } = &mut self.buffers;
+            let taken = match (
+                cut.is_empty(),
+                families.measure(if cut.is_empty() { rest } else { cut })?,
+            ) {
+                (true, Piece::Whole(bytes)) => {
+                    self.take_piece(&rest[..bytes])?;
+                    bytes
+                }
+                (true, Piece::Cut(_)) => {
+                    cut.extend_from_slice(rest);
+                    rest.len()
+                }
+                (false, Piece::Whole(_)) => {
+                    let mut cut = std::mem::take(cut);
+                    let read = self.take_piece(&cut);
+                    cut.clear();
+                    self.buffers.cut = cut;
+                    read?;
+                    0
+                }
+                (false, Piece::Cut(needed)) => {
+                    let more = (needed - cut.len()).min(rest.len());
+                    cut.extend_from_slice(&rest[..more]);
+                    more
+                }
+            };
+            at += taken;
+            self.body_bytes += taken as u64;
+            if self.body_bytes > self.limits.body_bytes {
+                return Err(FaultKind::LongBody(self.limits.body_bytes));
+            }
+        }
+        Ok(at)
+    }
+
+    fn take_piece(&mut self, bytes: &[u8]) -> Result<(), FaultKind> {
+        let Self { memory, target, limits, buffers, .. } = self;
+        let Buffers { parser, families, converter, pass, writer, .. } = buffers;
+        let place = (&**memory, pass, *target, writer);
+        families.take(bytes, (converter, parser), (self.time_unix_nano, limits), place)
+    }
+
+    /// Ends the body of the protobuf format.
+    fn end_families(&mut self) -> Result<(), FaultKind> {
+        let Buffers { cut, families, .. } = &mut self.buffers;
+        if !cut.is_empty() && matches!(families.measure(cut)?, Piece::Whole(_)) {
+            let cut = std::mem::take(cut);
+            self.take_piece(&cut)?;
+        }
+        let Buffers { cut, families, .. } = &self.buffers;
+        if cut.is_empty() && families.is_between() { Ok(()) } else { Err(FaultKind::CutOff) }
+    }
+
     /// Ends the body.
     ///
     /// # Errors
     /// The last line can't be read, or the end is missing. Only [`Scrape::fail`] is to be called
     /// then.
     pub fn end(&mut self) -> Result<(), Fault> {
+        if self.format == Format::Protobuf {
+            self.end_families().map_err(|kind| self.fault(kind))?;
+        }
         if !self.buffers.cut.is_empty() {
             self.read_cut()?;
         }
@@ -271,7 +339,11 @@ impl<'a> Scrape<'a> {
     }
 
     fn fault(&self, kind: FaultKind) -> Fault {
-        Fault { line: self.line, kind }
+        let (part, number) = match self.format {
+            Format::Protobuf => (Part::Family, self.buffers.families.number.max(1)),
+            Format::Prometheus | Format::OpenMetrics => (Part::Line, self.line),
+        };
+        Fault { part, number, kind }
     }
 
     fn read_cut(&mut self) -> Result<(), Fault> {

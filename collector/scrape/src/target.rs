@@ -3,7 +3,8 @@
 use millrace_wire::protobuf::put_varint;
 
 use crate::encode::{
-    HISTOGRAM_ATTRIBUTE, NUMBER_ATTRIBUTE, RESOURCE_ATTRIBUTE, put_attribute, put_integer,
+    EXPONENTIAL_ATTRIBUTE, HISTOGRAM_ATTRIBUTE, NUMBER_ATTRIBUTE, RESOURCE_ATTRIBUTE,
+    put_attribute, put_integer,
 };
 
 /// Labels that become attributes of the resource, never of a point.
@@ -18,8 +19,9 @@ pub(crate) const EXPORTED: &[u8] = b"exported_";
 pub struct Target {
     /// Attributes of the resource, encoded.
     pub(crate) resource: Vec<u8>,
-    /// The target's labels as attributes of numbers and summaries, and of histograms.
-    pub(crate) attributes: [Vec<u8>; 2],
+    /// The target's labels as attributes of numbers and summaries, of histograms, and of
+    /// exponential ones.
+    pub(crate) attributes: [Vec<u8>; 3],
     labels: Vec<(String, String)>,
     /// A bit for each length that one of their names has.
     lengths: u64,
@@ -53,7 +55,8 @@ impl Target {
             put_attribute(&mut resource, RESOURCE_ATTRIBUTE, key.as_bytes(), value.as_bytes());
         }
         put_integer(&mut resource, RESOURCE_ATTRIBUTE, b"server.port", port.into());
-        let attributes = [NUMBER_ATTRIBUTE, HISTOGRAM_ATTRIBUTE].map(|tag| {
+        let tags = [NUMBER_ATTRIBUTE, HISTOGRAM_ATTRIBUTE, EXPONENTIAL_ATTRIBUTE];
+        let attributes = tags.map(|tag| {
             let mut out = Vec::new();
             for (name, value) in &labels {
                 put_attribute(&mut out, tag, name.as_bytes(), value.as_bytes());

@@ -14,6 +14,7 @@ use crate::encode::{put_attribute, put_fixed64};
 use crate::family::Family;
 use crate::limits::{REQUEST_BYTES, TARGET_INFO_BYTES_MAX};
 use crate::memory::Kind;
+use crate::native::Native;
 use crate::target::Target;
 
 // ExportMetricsServiceRequest, ResourceMetrics, ScopeMetrics.
@@ -31,6 +32,7 @@ const METADATA: u8 = tag(12, LENGTH) as u8;
 const GAUGE: u8 = tag(5, LENGTH) as u8;
 const SUM: u8 = tag(7, LENGTH) as u8;
 const HISTOGRAM: u8 = tag(9, LENGTH) as u8;
+const EXPONENTIAL: u8 = tag(10, LENGTH) as u8;
 const SUMMARY: u8 = tag(11, LENGTH) as u8;
 // Gauge, Sum, Histogram, Summary.
 const DATA_POINT: u8 = tag(1, LENGTH) as u8;
@@ -49,6 +51,14 @@ const HISTOGRAM_FLAGS: u8 = tag(10, VARINT) as u8;
 const BUCKET_COUNTS: u8 = tag(6, LENGTH) as u8;
 const BOUNDS: u8 = tag(7, LENGTH) as u8;
 const HISTOGRAM_EXEMPLAR: u8 = tag(8, LENGTH) as u8;
+const SCALE: u8 = tag(6, VARINT) as u8;
+const ZERO_COUNT: u8 = tag(7, FIXED64) as u8;
+const POSITIVE: u8 = tag(8, LENGTH) as u8;
+const NEGATIVE: u8 = tag(9, LENGTH) as u8;
+const EXPONENTIAL_EXEMPLAR: u8 = tag(11, LENGTH) as u8;
+const ZERO_THRESHOLD: u8 = tag(14, FIXED64) as u8;
+const SIDE_OFFSET: u8 = tag(1, VARINT) as u8;
+const SIDE_COUNTS: u8 = tag(2, LENGTH) as u8;
 const QUANTILE: u8 = tag(6, LENGTH) as u8;
 /// `DataPointFlags`: no value was recorded.
 const NO_RECORDED_VALUE: u8 = 1;
@@ -142,6 +152,8 @@ pub(crate) struct Writer {
     points: u64,
     written_bytes: u64,
     days: Days,
+    /// The unit of the open metric, if it was told behind its points.
+    late_unit: Vec<u8>,
     /// Where the last number's beginning stands.
     start_at: usize,
 }
@@ -211,11 +223,20 @@ impl Writer {
             Kind::Counter | Kind::Sum => SUM,
             Kind::Histogram => HISTOGRAM,
             Kind::Summary => SUMMARY,
+            Kind::Exponential => EXPONENTIAL,
         });
         let data = begin_group(&mut self.bytes);
         let shared = (self.bytes.len() - before + TARGET_INFO_BYTES_MAX) as u64 + SHARED_BYTES;
         let row_bytes = ROW_BYTES + repeated_bytes(shared);
         self.open = Some(Open { kind, metric, data, row_bytes });
+    }
+
+    /// Says what the open metric's unit is, behind its points.
+    pub(crate) fn measure(&mut self, unit: &[u8]) {
+        self.late_unit.clear();
+        if self.open.is_some() {
+            self.late_unit.extend_from_slice(unit);
+        }
     }
 
     /// Ends the metric.
@@ -225,12 +246,16 @@ impl Writer {
             Kind::Counter => {
                 self.bytes.extend_from_slice(&[TEMPORALITY, CUMULATIVE, MONOTONIC, 1]);
             }
-            Kind::Sum | Kind::Histogram => {
+            Kind::Sum | Kind::Histogram | Kind::Exponential => {
                 self.bytes.extend_from_slice(&[TEMPORALITY, CUMULATIVE]);
             }
             Kind::Gauge | Kind::Summary => {}
         }
         end_group(&mut self.bytes, data);
+        if !self.late_unit.is_empty() {
+            put_bytes(&mut self.bytes, UNIT, &self.late_unit);
+            self.late_unit.clear();
+        }
         end_group(&mut self.bytes, metric);
     }
 
@@ -304,12 +329,7 @@ impl Writer {
                 put_fixed64(out, SUM_OF_VALUES, sum.to_bits());
             }
             put_buckets(out, values);
-            let mut rest = values.exemplars;
-            while let Some((length, more)) = rest.split_first_chunk::<2>() {
-                let length = usize::from(u16::from_le_bytes(*length)).min(more.len());
-                put_bytes(out, HISTOGRAM_EXEMPLAR, &more[..length]);
-                rest = &more[length..];
-            }
+            put_exemplars(out, HISTOGRAM_EXEMPLAR, values.exemplars);
         } else {
             put_fixed64(out, SUM_OF_VALUES, values.sum.unwrap_or_default().to_bits());
             for (quantile, value) in values.pairs {
@@ -324,6 +344,52 @@ impl Writer {
         true
     }
 
+    /// Writes an exponential histogram. False if the request takes no such point.
+    pub(crate) fn exponential(
+        &mut self,
+        (start_unix_nano, time_unix_nano): (u64, u64),
+        native: &Native,
+        (sum, exemplars): (Option<f64>, &[u8]),
+        attributes: &[u8],
+    ) -> bool {
+        if !self.count(time_unix_nano) {
+            return false;
+        }
+        let before = self.bytes.len();
+        self.bytes.push(DATA_POINT);
+        let point = begin_group(&mut self.bytes);
+        let out = &mut self.bytes;
+        put_fixed64(out, START, start_unix_nano);
+        put_fixed64(out, TIME, time_unix_nano);
+        put_fixed64(out, VALUE, native.count);
+        if let Some(sum) = sum {
+            put_fixed64(out, SUM_OF_VALUES, sum.to_bits());
+        }
+        out.push(SCALE);
+        put_varint(out, zigzag(native.scale.into()));
+        put_fixed64(out, ZERO_COUNT, native.zero_count);
+        put_fixed64(out, ZERO_THRESHOLD, native.zero_threshold.to_bits());
+        for (tag, side) in [(POSITIVE, &native.positive), (NEGATIVE, &native.negative)] {
+            if side.counts.is_empty() {
+                continue;
+            }
+            out.push(tag);
+            let buckets = begin_group(out);
+            out.push(SIDE_OFFSET);
+            put_varint(out, zigzag(side.offset.into()));
+            out.push(SIDE_COUNTS);
+            let counts = begin_group(out);
+            side.counts.iter().for_each(|count| put_varint(out, *count));
+            end_group(out, counts);
+            end_group(out, buckets);
+        }
+        put_exemplars(out, EXPONENTIAL_EXEMPLAR, exemplars);
+        out.extend_from_slice(attributes);
+        end_group(&mut self.bytes, point);
+        self.written_bytes += (self.bytes.len() - before) as u64;
+        true
+    }
+
     /// Writes a point that says that its series is gone.
     pub(crate) fn gone(&mut self, time_unix_nano: u64, attributes: [&[u8]; 2]) {
         let Some(open) = self.open else { return };
@@ -331,7 +397,7 @@ impl Writer {
             return;
         }
         let flags = match open.kind {
-            Kind::Histogram => HISTOGRAM_FLAGS,
+            Kind::Histogram | Kind::Exponential => HISTOGRAM_FLAGS,
             _ => NUMBER_FLAGS,
         };
         let length = 9 + 2 + attributes.iter().map(|part| part.len()).sum::<usize>();
@@ -379,6 +445,7 @@ impl Writer {
     pub(crate) fn begin(&mut self, target: &Target, target_info: &[u8]) {
         self.put_head(target, target_info);
         self.open = None;
+        self.late_unit.clear();
         self.name.clear();
         self.points = 0;
         self.written_bytes = 0;
@@ -401,6 +468,20 @@ impl Writer {
         head.info.clear();
         head.info.extend_from_slice(target_info);
     }
+}
+
+/// Writes exemplars that stand behind their lengths.
+fn put_exemplars(out: &mut Vec<u8>, tag: u8, exemplars: &[u8]) {
+    let mut rest = exemplars;
+    while let Some((length, more)) = rest.split_first_chunk::<2>() {
+        let length = usize::from(u16::from_le_bytes(*length)).min(more.len());
+        put_bytes(out, tag, &more[..length]);
+        rest = &more[length..];
+    }
+}
+
+fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
 }
 
 fn put_buckets(out: &mut Vec<u8>, values: &Values<'_>) {

@@ -57,7 +57,7 @@ fn a_broken_body_is_taken_for_none() {
     scrape(&target, &mut memory, 10 * S, "a 5\n");
     let came = scrape(&target, &mut memory, 20 * S, "a 6\nb 1\nc{ 1\n");
     let fault = came.fault.as_ref().unwrap();
-    assert_eq!((fault.line, fault.kind), (3, FaultKind::LabelName));
+    assert_eq!((fault.number, fault.kind), (3, FaultKind::LabelName));
     assert_eq!(came.points(), ["a gauge{} [..20] gone"]);
     assert!(came.all_points().contains(&"up gauge{} [..20] 0".to_owned()));
 }

@@ -9,7 +9,10 @@ use millrace_scrape::{
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
-use opentelemetry_proto::tonic::metrics::v1::{Exemplar, exemplar, metric, number_data_point};
+use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
+use opentelemetry_proto::tonic::metrics::v1::{
+    Exemplar, ExponentialHistogramDataPoint, exemplar, metric, number_data_point,
+};
 use prost::Message;
 
 pub(crate) const LIMITS: Limits = Limits { body_bytes: 1 << 30, samples: 10_000_000, labels: 64 };
@@ -177,10 +180,33 @@ pub(crate) fn points(bytes: &[u8]) -> Vec<String> {
                 });
                 each.collect()
             }
-            metric::Data::ExponentialHistogram(_) => vec!["?".to_owned()],
+            metric::Data::ExponentialHistogram(all) => {
+                assert_eq!(all.aggregation_temporality, 2);
+                all.data_points.iter().map(|point| exponential(name, point)).collect()
+            }
         });
     }
     lines
+}
+
+fn exponential(name: &str, point: &ExponentialHistogramDataPoint) -> String {
+    let side = |side: Option<&Buckets>| match side {
+        Some(side) => format!("{}{:?}", side.offset, side.bucket_counts),
+        None => String::new(),
+    };
+    let values = format!(
+        "count={} sum={:?} scale={} zero={}<={:?} +{} -{}{}",
+        point.count,
+        point.sum,
+        point.scale,
+        point.zero_count,
+        point.zero_threshold,
+        side(point.positive.as_ref()),
+        side(point.negative.as_ref()),
+        exemplars(&point.exemplars)
+    );
+    let times = (point.start_time_unix_nano, point.time_unix_nano);
+    format!("{name} exponential{}", said(&point.attributes, times, point.flags, values))
 }
 
 fn number(point: &opentelemetry_proto::tonic::metrics::v1::NumberDataPoint) -> String {
