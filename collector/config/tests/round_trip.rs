@@ -272,7 +272,7 @@ fn prometheus() -> impl Strategy<Value = PrometheusReceiver> {
     let labels = proptest::collection::btree_map("[ -~]{0,6}", "[ -~é]{0,6}", 0..3);
     let limits = (size(), any::<[u32; 2]>());
     let texts = ("[ -~é]{0,10}", "/[ -~]{0,10}", targets, labels);
-    let job = (texts, any::<[u32; 2]>(), any::<[bool; 2]>(), limits).prop_map(
+    let job = (texts, any::<[u32; 2]>(), any::<[bool; 3]>(), limits).prop_map(
         |((name, path, targets, labels), seconds, honors, (body_bytes, most))| ScrapeJob {
             name,
             targets,
@@ -282,6 +282,7 @@ fn prometheus() -> impl Strategy<Value = PrometheusReceiver> {
             labels,
             honor_labels: honors[0],
             honor_timestamps: honors[1],
+            native_histograms: honors[2],
             limits: ScrapeLimits { body_bytes, samples: most[0], labels: most[1] },
         },
     );

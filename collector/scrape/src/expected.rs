@@ -2,8 +2,8 @@
 //!
 //! Its text up to the value was read once, so that its labels are only copied: they are known to be
 //! UTF-8, without a name twice, and its hash is remembered. Texts in the plainest form alone are
-//! taken (bare names, no escapes, no blanks, no empty values, no label of the target's); all others,
-//! and everything that isn't as it was, are left to be read in full.
+//! taken (bare names, no escapes, no blanks, no empty values, no label of the target's); all
+//! others, and everything that isn't as it was, are left to be read in full.
 
 use crate::convert::{Converter, Place, When};
 use crate::encode::{NUMBER_ATTRIBUTE, put_attribute};
@@ -13,17 +13,25 @@ use crate::line::{Format, Label, Parser, Sample, skip_blanks};
 use crate::memory::{Hash, Kind};
 use crate::number::leading;
 
-/// Whether an identity is its name and labels in the plainest form: by its length, since anything
-/// else takes more. Labels themselves are bare and without escapes.
+/// Whether an identity is its name and labels in the plainest form: each directly behind the one
+/// before. Labels themselves are bare and without escapes.
 pub(crate) fn is_plain(sample: &Sample, labels: &[Label], line: &[u8]) -> bool {
-    /// An equals sign and two quotes, and a comma or the opening brace.
-    const AROUND: usize = 4;
-    let each = labels
-        .iter()
-        .map(|label| label.name.span.of(line).len() + label.value.span.of(line).len() + AROUND);
-    let closing = usize::from(!labels.is_empty());
-    let length = sample.name.span.of(line).len() + each.sum::<usize>() + closing;
-    !sample.name.is_escaped && sample.identity.of(line).len() == length
+    let identity = sample.identity;
+    let mut at = sample.name.span.end();
+    let is_bare = !sample.name.is_escaped && sample.name.span.start() == identity.start();
+    if labels.is_empty() {
+        return is_bare && at == identity.end();
+    }
+    for (number, Label { name, value }) in labels.iter().enumerate() {
+        let before = if number == 0 { b'{' } else { b',' };
+        let is_next = line.get(at) == Some(&before) && name.span.start() == at + 1;
+        // An equals sign and a quote.
+        if !is_next || value.span.start() != name.span.end() + 2 {
+            return false;
+        }
+        at = value.span.end() + 1;
+    }
+    is_bare && line.get(at) == Some(&b'}') && at + 1 == identity.end()
 }
 
 impl Converter {
@@ -104,8 +112,8 @@ impl Converter {
         Some(end)
     }
 
-    /// Copies labels in the plainest form into attributes. Their hash if it is wanted; none if there
-    /// are too many.
+    /// Copies labels in the plainest form into attributes. Their hash if it is wanted; none if
+    /// there are too many.
     #[inline]
     fn copy_labels(
         &mut self,

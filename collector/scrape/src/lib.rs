@@ -1,8 +1,8 @@
 //! Prometheus' formats (text 0.0.4, OpenMetrics 1.0, protobuf) as OTLP metrics.
 //!
 //! A [`Scrape`] takes a body in pieces of any size and writes `ExportMetricsServiceRequest`s,
-//! without a message tree, and of text without an allocation per sample. What a target's last scrape had is
-//! kept in a [`Memory`]. It has no clock and does no I/O.
+//! without a message tree, and of text without an allocation per sample. What a target's last
+//! scrape had is kept in a [`Memory`]. It has no clock and does no I/O.
 //!
 //! # Rules
 //! - The conversion follows OpenTelemetry's "Prometheus and OpenMetrics compatibility". Metric
@@ -14,9 +14,10 @@
 //!   aren't whole, gauge histograms, times that OTLP can't have.
 //!
 //! # Memory
-//! A line has at most [`LINE_BYTES_MAX`], a metric of protobuf [`METRIC_BYTES_MAX`]; open histograms and summaries of a family at most
-//! [`GROUPS_BYTES_MAX`]; a request is full at [`REQUEST_BYTES`]. For each series a [`Memory`] keeps
-//! 24 bytes and its text, less what it shares with the series before: see [`Memory::bytes`].
+//! A line has at most [`LINE_BYTES_MAX`], a metric of protobuf [`METRIC_BYTES_MAX`]; open
+//! histograms and summaries of a family at most [`GROUPS_BYTES_MAX`]; a request is full at
+//! [`REQUEST_BYTES`]. For each series a [`Memory`] keeps 24 bytes and its text, less what it
+//! shares with the series before: see [`Memory::bytes`].
 
 mod convert;
 mod encode;

@@ -51,6 +51,16 @@ impl Span {
     }
 
     #[inline]
+    pub(crate) fn start(self) -> usize {
+        self.start as usize
+    }
+
+    #[inline]
+    pub(crate) fn end(self) -> usize {
+        self.end as usize
+    }
+
+    #[inline]
     pub(crate) fn of<'a>(&self, line: &'a [u8]) -> &'a [u8] {
         &line[self.start as usize..self.end as usize]
     }
@@ -123,6 +133,9 @@ pub(crate) struct Parser {
     pub(crate) exemplar_labels: Vec<Label>,
     name: Vec<u8>,
     expected: Expected,
+    /// Whether commas between labels may be missing: Prometheus' own parser of its text format asks
+    /// for none.
+    may_lack_commas: bool,
 }
 
 /// Names of labels in order, each as `name="`. No two are the same.
@@ -260,6 +273,7 @@ impl Parser {
 
     /// Reads what names a series: a name and labels alone.
     pub(crate) fn identity(&mut self, text: &[u8]) -> Result<Text, FaultKind> {
+        self.may_lack_commas = true;
         Ok(self.named(text, 0)?.0)
     }
 
@@ -270,7 +284,8 @@ impl Parser {
         let rest = &line[start..];
         if rest.first() == Some(&b'{') {
             self.name.clear();
-            let (name, end) = labels(line, start + 1, true, &mut self.labels, None)?;
+            let (name, end) =
+                labels(line, start + 1, (true, self.may_lack_commas), &mut self.labels, None)?;
             return Ok((name.ok_or(FaultKind::Name)?, end, false));
         }
         let length = self.name.len();
@@ -288,7 +303,8 @@ impl Parser {
             return if is_over { Ok((name, end, is_again)) } else { Err(FaultKind::Name) };
         }
         let expected = Some(&mut self.expected);
-        let (_, end) = labels(line, at + 1, false, &mut self.labels, expected)?;
+        let (_, end) =
+            labels(line, at + 1, (false, self.may_lack_commas), &mut self.labels, expected)?;
         Ok((name, end, is_again))
     }
 
@@ -335,7 +351,7 @@ impl Parser {
         message: &[u8],
     ) -> Result<(), FaultKind> {
         self.exemplar_labels.clear();
-        labels(line, start + 1, false, &mut self.exemplar_labels, None)?;
+        labels(line, start + 1, (false, false), &mut self.exemplar_labels, None)?;
         let (value, time) = exemplar(message)?;
         self.sample.exemplar = Some(Exemplar { value, time });
         Ok(())
@@ -359,6 +375,7 @@ impl Parser {
 
     #[inline]
     fn sample(&mut self, line: &[u8], start: usize, format: Format) -> Result<Line, FaultKind> {
+        self.may_lack_commas = format == Format::Prometheus;
         let (name, end, is_name_again) = self.named(line, start)?;
         let identity = Span::new(start, end);
         let from = skip_blanks(line, end);
@@ -407,7 +424,7 @@ impl Parser {
         if line.get(start) != Some(&b'{') {
             return Err(FaultKind::Exemplar);
         }
-        let (_, end) = labels(line, start + 1, false, &mut self.exemplar_labels, None)?;
+        let (_, end) = labels(line, start + 1, (false, false), &mut self.exemplar_labels, None)?;
         let from = skip_blanks(line, end);
         let to = field_end(line, from);
         let value = float(&line[from..to]).ok_or(FaultKind::Exemplar)?;
@@ -430,7 +447,7 @@ impl Parser {
 fn labels(
     line: &[u8],
     start: usize,
-    may_name: bool,
+    (may_name, may_lack_commas): (bool, bool),
     found: &mut Vec<Label>,
     mut expected: Option<&mut Expected>,
 ) -> Result<(Option<Text>, usize), FaultKind> {
@@ -471,7 +488,7 @@ fn labels(
             return Err(FaultKind::Labels(LABELS_MAX));
         }
         found.push(Label { name, value });
-        at = behind_label(line, end)?;
+        at = behind_label(line, end, may_lack_commas)?;
     }
 }
 
@@ -502,28 +519,40 @@ fn other_name(line: &[u8], start: usize, may_name: bool) -> Result<Next, FaultKi
         return if is_quoted { Ok(Next::Label(name, at + 1)) } else { Err(FaultKind::LabelValue) };
     }
     if may_name && line[start] == b'"' {
-        return Ok(Next::Metric(name, behind_label(line, at)?));
+        return Ok(Next::Metric(name, behind_label(line, at, false)?));
     }
     Err(FaultKind::LabelValue)
 }
 
 /// Where the next label, or the closing brace, may be.
 #[inline]
-fn behind_label(line: &[u8], end: usize) -> Result<usize, FaultKind> {
+fn behind_label(line: &[u8], end: usize, may_lack: bool) -> Result<usize, FaultKind> {
     let at = skip_blanks(line, end);
     match line.get(at) {
         Some(b',') => Ok(at + 1),
         Some(b'}') => Ok(at),
+        Some(byte) if may_lack && (CLASSES[usize::from(*byte)] & START != 0 || *byte == b'"') => {
+            Ok(at)
+        }
         _ => Err(FaultKind::Brace),
     }
 }
 
 fn comment(line: &[u8], start: usize, format: Format) -> Result<Line, FaultKind> {
+    if format == Format::OpenMetrics {
+        if line == b"# EOF" {
+            return Ok(Line::End);
+        }
+        if line.get(start + 1) != Some(&b' ') {
+            return Err(FaultKind::NoSample);
+        }
+    }
     let from = skip_blanks(line, start + 1);
     let to = field_end(line, from);
     let word = &line[from..to];
-    if word == b"EOF" && format == Format::OpenMetrics && to == line.len() {
-        return Ok(Line::End);
+    if to == line.len() && format == Format::Prometheus {
+        // Nothing behind the word: it is a comment, as Prometheus has it.
+        return Ok(Line::Nothing);
     }
     let is_known =
         matches!(word, b"HELP" | b"TYPE") || (word == b"UNIT" && format == Format::OpenMetrics);

@@ -1,7 +1,7 @@
 //! Values of the protobuf format: counters, histograms, summaries, exemplars.
 //!
-//! A native histogram becomes an exponential one: its buckets are counted by their upper bounds, and
-//! OTLP's by their lower ones, so each place is one less. Gaps between spans are written out. Where
+//! A native histogram becomes an exponential one: its buckets are counted by their upper bounds,
+//! and OTLP's by their lower ones, so each place is one less. Gaps between spans are written out. Where
 //! that would be too long, neighbours are joined and the scale falls, for both sides alike.
 
 use millrace_wire::protobuf::{Cursor, FIXED64, LENGTH, VARINT, tag, unzigzag};
@@ -174,8 +174,8 @@ fn native(
         return None;
     }
     let [positive, negative] = [sides[0].buckets()?, sides[1].buckets()?];
-    let all = positive.iter().chain(&negative).map(|(_, count)| *count);
-    let sum = all.fold(Some(zero_count), |sum, one| sum?.checked_add(one))?;
+    let mut all = positive.iter().chain(&negative).map(|(_, count)| *count);
+    let sum = all.try_fold(zero_count, |sum: u64, one| sum.checked_add(one))?;
     if sum > count {
         return None;
     }

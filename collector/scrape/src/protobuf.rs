@@ -1,8 +1,8 @@
 //! Prometheus' protobuf format: metric families, each behind its length.
 //!
 //! A family may be as long as the body. It is read field by field: a metric is held whole, at most
-//! [`METRIC_BYTES_MAX`] of it. Of each metric the name and labels are written as the text format has
-//! them, so that both formats share what becomes of a series and what is remembered of it.
+//! [`METRIC_BYTES_MAX`] of it. Of each metric the name and labels are written as the text format
+//! has them, so that both formats share what becomes of a series and what is remembered of it.
 
 use millrace_wire::protobuf::{Cursor, FIXED32, FIXED64, LENGTH, VARINT, tag};
 

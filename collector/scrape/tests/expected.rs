@@ -20,6 +20,7 @@ fn line() -> impl Strategy<Value = Parts> {
     ];
     let identity = prop_oneof![
         "[ab](_total)?(\\{[xyz]=\"[a-cé]{0,9}\"(,env=\"[ab]\")?\\})?",
+        "(a|b)\\{x=\"[a-c]{0,9}\"[ ,]?y ?= ?\"[a-c]{0,9}\"\\}",
         "(a|b)(_total)?\\{[xyz]=\"[a-c]{0,4}\", ?[uvw]=\"[a-c]{8,12}\",?\\}",
         Just("a{x=\"\\\\n\"}".to_owned()),
         Just("{\"a\",x=\"1\"}".to_owned()),

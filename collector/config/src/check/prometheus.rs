@@ -50,6 +50,7 @@ impl Judge<'_> {
             labels,
             honor_labels: _,
             honor_timestamps: _,
+            native_histograms: _,
             limits: ScrapeLimits { body_bytes, samples, labels: labels_max },
         } = job;
         if name.is_empty() || name.chars().count() > TEXT_CHARACTERS_MAX {

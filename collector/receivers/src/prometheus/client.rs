@@ -13,7 +13,7 @@ use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use millrace_config::TargetAddress;
+use millrace_config::{ScrapeJob, TargetAddress};
 use millrace_scrape::{Fault, Format};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -25,11 +25,26 @@ pub const LOOKUPS_MAX: usize = 32;
 /// The longest head of an answer, and what is read of a body at once.
 const BUFFER_BYTES: usize = 32 * 1024;
 
-/// Both formats, each also with names in UTF-8.
-const ACCEPTED: &str = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+/// Said before all others where native histograms are wanted.
+macro_rules! protobuf {
+    () => {
+        "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;\
+         encoding=delimited;escaping=allow-utf-8;q=0.7,"
+    };
+}
+
+/// Both formats of text, each also with names in UTF-8.
+macro_rules! text {
+    () => {
+        "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
                         application/openmetrics-text;version=1.0.0;q=0.5,\
                         text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\
-                        text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+                        text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+    };
+}
+
+const ACCEPTED: &str = text!();
+const ACCEPTED_WITH_PROTOBUF: &str = concat!(protobuf!(), text!());
 
 /// Tells a target how long it has, as Prometheus does.
 const TIMEOUT_HEADER: HeaderName = HeaderName::from_static("x-prometheus-scrape-timeout-seconds");
@@ -53,7 +68,8 @@ pub(super) enum Failure {
     #[error("it answered {0}; redirects are not followed")]
     Status(StatusCode),
     #[error(
-        "its answer is of the type `{0}`: it must be text/plain or application/openmetrics-text"
+        "its answer is of the type `{0}`: it must be text/plain, \
+         application/openmetrics-text or delimited application/vnd.google.protobuf"
     )]
     Type(String),
     #[error("its answer is compressed as `{0}`: it must be gzip or nothing")]
@@ -73,6 +89,7 @@ pub(super) struct Client {
     path: String,
     pub(super) timeout: Duration,
     allows_local: bool,
+    accepted: &'static str,
     lookups: Arc<Semaphore>,
 }
 
@@ -88,13 +105,14 @@ pub(super) struct Answer {
 impl Client {
     pub(super) fn new(
         target: &TargetAddress,
-        path: &str,
-        timeout_seconds: u32,
+        job: &ScrapeJob,
         allows_local: bool,
         lookups: Arc<Semaphore>,
     ) -> Self {
-        let timeout = Duration::from_secs(timeout_seconds.into());
-        Self { target: target.clone(), path: path.to_owned(), timeout, allows_local, lookups }
+        let timeout = Duration::from_secs(job.timeout_seconds.into());
+        let accepted = if job.native_histograms { ACCEPTED_WITH_PROTOBUF } else { ACCEPTED };
+        let (target, path) = (target.clone(), job.path.clone());
+        Self { target, path, timeout, allows_local, accepted, lookups }
     }
 
     /// Asks the target, up to the head of its answer.
@@ -110,7 +128,7 @@ impl Client {
         let request = Request::get(&self.path)
             .header(HOST, self.target.as_str())
             .header(USER_AGENT, concat!("millrace-collector/", env!("CARGO_PKG_VERSION")))
-            .header(ACCEPT, ACCEPTED)
+            .header(ACCEPT, self.accepted)
             .header(ACCEPT_ENCODING, "gzip")
             .header(CONNECTION, "close")
             .header(TIMEOUT_HEADER, self.timeout.as_secs())

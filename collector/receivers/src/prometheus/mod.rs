@@ -18,7 +18,7 @@ mod worker;
 
 use std::sync::Arc;
 
-use millrace_config::{PrometheusReceiver, ScrapeJob};
+use millrace_config::PrometheusReceiver;
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::Publish;
@@ -94,11 +94,9 @@ pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
     let shared = Shared { way, metrics, drain, spare: Arc::default() };
     let mut workers = Vec::new();
     for job in &jobs {
-        let ScrapeJob { targets, path, timeout_seconds, .. } = job;
-        for target in targets {
+        for target in &job.targets {
             let lookups = Arc::clone(&lookups);
-            let client =
-                Client::new(target, path, *timeout_seconds, allow_local_addresses, lookups);
+            let client = Client::new(target, job, allow_local_addresses, lookups);
             workers.push(Worker::new(job, target, client, shared.clone()));
         }
     }

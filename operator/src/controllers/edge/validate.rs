@@ -139,7 +139,7 @@ fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config,
     })
 }
 
-/// What is scraped. Its limits are the collector's own.
+/// What is scraped. Its limits, and whether native histograms are asked for, are the collector's own.
 fn scraped(receiver: &PrometheusReceiver) -> Result<config::PrometheusReceiver, Invalid> {
     let jobs = receiver.jobs.iter().map(|job| {
         let usual = config::ScrapeJob::default();
@@ -164,6 +164,7 @@ fn scraped(receiver: &PrometheusReceiver) -> Result<config::PrometheusReceiver, 
             labels: labels.clone(),
             honor_labels: *honor_labels,
             honor_timestamps: *honor_timestamps,
+            native_histograms: usual.native_histograms,
             limits: usual.limits,
         })
     });
