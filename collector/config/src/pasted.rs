@@ -60,6 +60,9 @@ const FIELDS: &[(&str, Take)] = &[
     ("honor_labels", |r, to, at, it| to.job.honor_labels = r.flag(at, it)),
     ("honor_timestamps", |r, to, at, it| to.job.honor_timestamps = r.flag(at, it)),
     ("follow_redirects", |r, to, at, it| to.job.follow_redirects = r.flag(at, it)),
+    ("scrape_native_histograms", |r, to, at, it| {
+        to.job.native_histograms = r.flag(at, it);
+    }),
     ("sample_limit", |r, to, at, it| {
         to.job.limits.samples = r.limit(at, it).unwrap_or(to.job.limits.samples);
     }),

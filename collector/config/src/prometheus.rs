@@ -10,7 +10,7 @@ use crate::units::ByteSize;
 use crate::url::Scheme;
 
 section! {
-    /// Targets that are scraped over HTTP, in Prometheus' text formats.
+    /// Targets that are scraped over HTTP, in Prometheus' formats.
     pub struct PrometheusReceiver {
         /// What is scraped. At least one job must be given.
         pub jobs: Vec<ScrapeJob> = Vec::new(),
@@ -67,6 +67,9 @@ section! {
         pub honor_labels: bool = false,
         /// Whether times in a body are kept. Otherwise its points have the scrape's time.
         pub honor_timestamps: bool = true,
+        /// Whether targets are asked for the protobuf format, which alone has native histograms.
+        /// Those become exponential histograms; targets without that format answer in text.
+        pub native_histograms: bool = false,
         /// What a target may send.
         pub limits: ScrapeLimits = ScrapeLimits::default(),
     }

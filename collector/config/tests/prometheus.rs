@@ -23,6 +23,7 @@ fn targets_make_an_edge() {
         (60, 10, "/metrics")
     );
     assert!(!job.honor_labels && job.honor_timestamps && !prometheus.allow_local_addresses);
+    assert!(!job.native_histograms);
 }
 
 /// Scenario: jobs that name lists alone. Guarantee: that is enough, and a list is read each minute.

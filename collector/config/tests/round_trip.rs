@@ -2,7 +2,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use millrace_config::{
-    Acknowledge, AcknowledgeInsert, Admin, Attributes, Authorization, BasicAuth, Batch, BootstrapServer, ByteSize, ClickHouseExporter, ClientTls, Compression, Config, ContainersReceiver, Credentials, Delivery, DiskBuffer, Encoding, EnvName, Exporters, FilesReceiver, GroupId, GroupProtocol, GrpcListener, HttpAccess, HttpEndpoint, HttpListener, HttpTargets, HttpTls, HttpUrl, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver, KernelReceiver, Memory, Multiline, NamespaceWeight, NoProxy, OAuth2, OtlpLimits, OtlpReceiver, Parse, ParseFormat, PartitionBy, Positions, PrometheusReceiver, Proxy, Receivers, RelabelAction, RelabelRule, Sasl, SaslMechanism, Scheme, ScrapeJob, ScrapeLimits, SecretFile, ServerTls, Shutdown, StartAt, TargetAddress, TimeFormat, Timestamp, TopicName, Topics,
+    Acknowledge, AcknowledgeInsert, Admin, Attributes, Authorization, BasicAuth, Batch,
+    BootstrapServer, ByteSize, ClickHouseExporter, ClientTls, Compression, Config,
+    ContainersReceiver, Credentials, Delivery, DiskBuffer, Encoding, EnvName, Exporters,
+    FilesReceiver, GroupId, GroupProtocol, GrpcListener, HttpAccess, HttpEndpoint, HttpListener,
+    HttpTargets, HttpTls, HttpUrl, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver,
+    KernelReceiver, Memory, Multiline, NamespaceWeight, NoProxy, OAuth2, OtlpLimits, OtlpReceiver,
+    Parse, ParseFormat, PartitionBy, Positions, PrometheusReceiver, Proxy, Receivers,
+    RelabelAction, RelabelRule, Sasl, SaslMechanism, Scheme, ScrapeJob, ScrapeLimits, SecretFile,
+    ServerTls, Shutdown, StartAt, TargetAddress, TimeFormat, Timestamp, TopicName, Topics,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -357,7 +365,7 @@ fn prometheus() -> impl Strategy<Value = PrometheusReceiver> {
     let values = proptest::collection::vec("[ -~é]{0,6}", 0..3);
     let params = proptest::collection::btree_map("[ -~]{0,6}", values, 0..3);
     let asked = (prop_oneof![Just(Scheme::Http), Just(Scheme::Https)], params, access().boxed());
-    let job = (texts, asked, any::<[u32; 2]>(), any::<[bool; 2]>(), limits).prop_map(
+    let job = (texts, asked, any::<[u32; 2]>(), any::<[bool; 3]>(), limits).prop_map(
         |(
             ((name, path, targets, labels), (files, http, rules)),
             (scheme, params, access),
@@ -385,6 +393,7 @@ fn prometheus() -> impl Strategy<Value = PrometheusReceiver> {
             labels,
             honor_labels: honors[0],
             honor_timestamps: honors[1],
+            native_histograms: honors[2],
             limits: ScrapeLimits { body_bytes, samples: most[0], labels: most[1] },
         },
     );

@@ -1,15 +1,17 @@
 //! Samples as points: by their family's type, under the target's labels.
 
 use crate::encode::{
-    HISTOGRAM_ATTRIBUTE, NUMBER_ATTRIBUTE, RESOURCE_ATTRIBUTE, SUMMARY_ATTRIBUTE, plain,
-    put_attribute, put_exemplar,
+    EXPONENTIAL_ATTRIBUTE, HISTOGRAM_ATTRIBUTE, NUMBER_ATTRIBUTE, RESOURCE_ATTRIBUTE,
+    SUMMARY_ATTRIBUTE, plain, put_attribute, put_exemplar,
 };
+use crate::expected::is_plain;
 use crate::family::{Family, Role, Type};
 use crate::group::{Group, Groups};
 use crate::limits::{FaultKind, TARGET_INFO_BYTES_MAX};
 use crate::line::{Format, Parser, Sample, Text};
-use crate::memory::{Hash, Kind, Memory, Pass, Seen};
+use crate::memory::{Hash, Kind, Memory, Seen};
 use crate::number::seconds;
+use crate::pass::Pass;
 use crate::scrape::Counts;
 use crate::target::{EXPORTED, Target};
 use crate::write::{Number, Values, Writer};
@@ -27,6 +29,14 @@ const EXEMPLAR_BYTES_MAX: usize = u16::MAX as usize;
 /// Where a point goes: what was, what is, for whom, into what.
 pub(crate) type Place<'a> = (&'a Memory, &'a mut Pass, &'a Target, &'a mut Writer);
 
+/// When a sample is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct When {
+    pub(crate) time_unix_nano: u64,
+    /// Whether the body says it.
+    pub(crate) is_timed: bool,
+}
+
 /// Makes points of samples.
 #[derive(Debug, Default)]
 pub(crate) struct Converter {
@@ -34,23 +44,35 @@ pub(crate) struct Converter {
     pub(crate) family: Family,
     /// Attributes of the resource, if this scrape has told them.
     pub(crate) target_info: Option<Vec<u8>>,
-    groups: Groups,
-    attributes: Vec<u8>,
+    pub(crate) groups: Groups,
+    pub(crate) attributes: Vec<u8>,
     /// Whether all of the target's own labels stand in no sample's attributes.
-    takes_target: bool,
+    pub(crate) takes_target: bool,
+    /// Whether all labels were bare, without escapes, and none of the target's.
+    is_plain: bool,
     exemplar: Vec<u8>,
     name: Vec<u8>,
     buffers: [Vec<u8>; 2],
     /// The labels of the counter that was written last.
-    counter: Option<u64>,
-    /// What the last sample was, and its name's hash, as long as its family lasts.
-    last: Option<(Role, Hash)>,
+    pub(crate) counter: Option<u64>,
+    /// What the last sample was, and its name's hash if it was needed, as long as its family lasts.
+    pub(crate) last: Option<(Role, Option<Hash>)>,
 }
 
 impl Converter {
     pub(crate) fn held_bytes(&self) -> usize {
         let info = self.target_info.as_ref().map_or(0, Vec::capacity);
         self.attributes.capacity() + self.groups.bytes() + info
+    }
+
+    /// Begins another body. What was allocated is kept.
+    pub(crate) fn begin(&mut self) {
+        self.counts = Counts::default();
+        self.family.begin(&[]);
+        self.target_info = None;
+        self.groups.clear();
+        self.counter = None;
+        self.last = None;
     }
 
     /// A line of metadata: it begins a family if it is of another one.
@@ -124,27 +146,29 @@ impl Converter {
         let name = sample.name.span.of(line);
         let has_created = format == Format::OpenMetrics;
         let (role, hash) = match self.last.filter(|_| sample.is_name_again) {
-            Some(last) => last,
+            Some((role, Some(hash))) => (role, hash),
+            Some((role, None)) => {
+                let hash = Hash::of_name(name);
+                self.last = Some((role, Some(hash)));
+                (role, hash)
+            }
             None => {
                 let mut role = self.family.role(name, has_created);
                 if role == Role::Foreign {
                     self.begin_family(name, (memory, &mut *pass, target, &mut *writer));
                     role = Role::Point;
                 }
-                *self.last.insert((role, Hash::of_name(name)))
+                let hash = Hash::of_name(name);
+                self.last = Some((role, Some(hash)));
+                (role, hash)
             }
         };
-        let time = sample.time.filter(|_| target.honors_timestamps);
-        let is_timed = time.is_some();
-        // What overflowed is one of the two ends.
-        let range = 0..i64::MAX;
-        let time = time.map_or(Some(now_unix_nano), |time| {
-            range.contains(&time).then_some(time.unsigned_abs())
-        });
-        let (Some(time_unix_nano), false) = (time, role == Role::Dropped) else {
+        let when = self.when(sample.time, now_unix_nano, target);
+        let (Some(when), false) = (when, role == Role::Dropped) else {
             self.counts.dropped += 1;
             return Ok(());
         };
+        let When { time_unix_nano, is_timed } = when;
         let when = (time_unix_nano, is_timed);
         let place = (memory, pass, target, writer);
         match role {
@@ -158,6 +182,17 @@ impl Converter {
         Ok(())
     }
 
+    /// When a sample is; none if OTLP can't have that.
+    #[inline]
+    pub(crate) fn when(&self, time: Option<i64>, now: u64, target: &Target) -> Option<When> {
+        let Some(time) = time.filter(|_| target.honors_timestamps) else {
+            return Some(When { time_unix_nano: now, is_timed: false });
+        };
+        // What overflowed is one of the two ends.
+        let is_right = (0..i64::MAX).contains(&time);
+        is_right.then(|| When { time_unix_nano: time.unsigned_abs(), is_timed: true })
+    }
+
     /// A number of its own.
     #[inline]
     fn point(
@@ -168,18 +203,14 @@ impl Converter {
         (memory, pass, target, writer): Place<'_>,
     ) {
         let sample = &parser.sample;
-        let kind = match self.family.type_ {
-            Type::Counter => Kind::Counter,
-            Type::Info | Type::StateSet => Kind::Sum,
-            _ => Kind::Gauge,
-        };
+        let kind = self.family.kind();
         let labels = self.put_labels(line, parser, target, (NUMBER_ATTRIBUTE, None), &mut hash);
-        let is_sum = matches!(kind, Kind::Counter | Kind::Sum);
         let seen = Seen {
             hash: hash.finish(),
             text: sample.identity.of(line),
             kind,
             is_timed,
+            is_plain: self.is_plain && is_plain(sample, &parser.labels, line),
             time_unix_nano,
             value: (kind == Kind::Counter).then_some(sample.value),
             created_unix_nano: None,
@@ -190,17 +221,38 @@ impl Converter {
         };
         self.counts.added += u64::from(known.is_new);
         self.counter = (kind == Kind::Counter).then_some(labels);
+        let mut buffer = std::mem::take(&mut self.name);
+        let name = plain(sample.name, line, &mut buffer);
+        self.write_number(
+            (line, name, sample.value),
+            (kind, known.start_unix_nano, time_unix_nano),
+            parser,
+            (target, writer),
+        );
+        self.name = buffer;
+    }
+
+    /// Writes a number whose attributes are there.
+    #[inline]
+    pub(crate) fn write_number(
+        &mut self,
+        (line, name, value): (&[u8], &[u8], f64),
+        (kind, start_unix_nano, time_unix_nano): (Kind, u64, u64),
+        parser: &Parser,
+        (target, writer): (&Target, &mut Writer),
+    ) {
         self.exemplar.clear();
-        if let Some(exemplar) = sample.exemplar.filter(|_| kind == Kind::Counter) {
+        if let Some(exemplar) = parser.sample.exemplar.filter(|_| kind == Kind::Counter) {
             let labels = &parser.exemplar_labels;
             put_exemplar(&mut self.exemplar, line, &exemplar, labels, time_unix_nano);
         }
-        writer.metric(plain(sample.name, line, &mut self.name), kind, &self.family);
+        writer.metric(name, kind, &self.family);
         let shared: &[u8] = if self.takes_target { &target.attributes[0] } else { &[] };
+        let is_sum = matches!(kind, Kind::Counter | Kind::Sum);
         let is_written = writer.number(&Number {
-            start_unix_nano: if is_sum { known.start_unix_nano } else { 0 },
+            start_unix_nano: if is_sum { start_unix_nano } else { 0 },
             time_unix_nano,
-            value: sample.value,
+            value,
             attributes: [&self.attributes, shared],
             exemplar: &self.exemplar,
         });
@@ -281,7 +333,7 @@ impl Converter {
     }
 
     /// Writes a histogram or summary that is as whole as it gets.
-    fn write_group(&mut self, mut group: Group, (memory, pass, _, writer): Place<'_>) {
+    pub(crate) fn write_group(&mut self, mut group: Group, (memory, pass, _, writer): Place<'_>) {
         let (kind, is_right) = match (self.family.type_, group.whole_count()) {
             (Type::Histogram, Some(count)) => (Kind::Histogram, group.settle_buckets(count)),
             (_, count) => (Kind::Summary, count.is_some()),
@@ -293,6 +345,7 @@ impl Converter {
                 text: &group.text,
                 kind,
                 is_timed: group.is_timed,
+                is_plain: false,
                 time_unix_nano: group.time_unix_nano,
                 value: Some(count as f64),
                 created_unix_nano: group.created_unix_nano,
@@ -347,6 +400,7 @@ impl Converter {
         let (tag, own) = match kind {
             Kind::Histogram => (HISTOGRAM_ATTRIBUTE, Some(BOUND)),
             Kind::Summary => (SUMMARY_ATTRIBUTE, Some(QUANTILE)),
+            Kind::Exponential => (EXPONENTIAL_ATTRIBUTE, None),
             _ => (NUMBER_ATTRIBUTE, None),
         };
         let mut hash = Hash::of_name(&[]);
@@ -362,19 +416,18 @@ impl Converter {
             Kind::Gauge => Type::Gauge,
             Kind::Counter => Type::Counter,
             Kind::Sum => Type::Info,
-            Kind::Histogram => Type::Histogram,
+            Kind::Histogram | Kind::Exponential => Type::Histogram,
             Kind::Summary => Type::Summary,
         };
         writer.metric(base, kind, &Family { type_, ..Family::default() });
-        let place = usize::from(kind == Kind::Histogram);
-        let shared: &[u8] = if self.takes_target { &target.attributes[place] } else { &[] };
+        let shared: &[u8] = if self.takes_target { &target.attributes[kind.labels()] } else { &[] };
         writer.gone(time_unix_nano, [&self.attributes, shared]);
     }
 
     /// Writes a sample's labels as attributes, but for one, and adds them to a hash. Labels without
     /// a value are none. The hash of the labels alone.
     #[inline]
-    fn put_labels(
+    pub(crate) fn put_labels(
         &mut self,
         line: &[u8],
         parser: &Parser,
@@ -385,16 +438,19 @@ impl Converter {
         let of_name = *hash;
         self.attributes.clear();
         self.takes_target = true;
+        self.is_plain = true;
         for label in &parser.labels {
             let name = label.name.span.of(line);
             let value = label.value.span.of(line);
             if value.is_empty() || but == Some(name) {
+                self.is_plain = false;
                 continue;
             }
             hash.label(name, value);
             if !label.name.is_escaped && !label.value.is_escaped && !target.has(name) {
                 put_attribute(&mut self.attributes, tag, name, value);
             } else {
+                self.is_plain = false;
                 self.put_odd_label(line, (label.name, label.value), parser, target, tag);
             }
         }

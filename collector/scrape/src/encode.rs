@@ -7,6 +7,7 @@ use crate::line::{Exemplar, Label, Text};
 pub(crate) const RESOURCE_ATTRIBUTE: u8 = tag(1, LENGTH) as u8;
 pub(crate) const NUMBER_ATTRIBUTE: u8 = tag(7, LENGTH) as u8;
 pub(crate) const HISTOGRAM_ATTRIBUTE: u8 = tag(9, LENGTH) as u8;
+pub(crate) const EXPONENTIAL_ATTRIBUTE: u8 = tag(1, LENGTH) as u8;
 pub(crate) const SUMMARY_ATTRIBUTE: u8 = tag(7, LENGTH) as u8;
 const KEY: u8 = tag(1, LENGTH) as u8;
 const VALUE: u8 = tag(2, LENGTH) as u8;
@@ -96,17 +97,26 @@ pub(crate) fn put_exemplar(
     time_unix_nano: u64,
 ) {
     let time = exemplar.time.and_then(|time| u64::try_from(time).ok());
-    put_fixed64(out, EXEMPLAR_TIME, time.unwrap_or(time_unix_nano));
-    put_fixed64(out, EXEMPLAR_VALUE, exemplar.value.to_bits());
+    put_exemplar_value(out, time.unwrap_or(time_unix_nano), exemplar.value);
     let (mut one, mut other) = (Vec::new(), Vec::new());
     for label in labels {
         let name = plain(label.name, line, &mut one);
         let value = plain(label.value, line, &mut other);
-        match name {
-            b"trace_id" if put_id::<16>(out, TRACE_ID, value) => {}
-            b"span_id" if put_id::<8>(out, SPAN_ID, value) => {}
-            _ => put_attribute(out, FILTERED_ATTRIBUTE, name, value),
-        }
+        put_exemplar_label(out, name, value);
+    }
+}
+
+pub(crate) fn put_exemplar_value(out: &mut Vec<u8>, time_unix_nano: u64, value: f64) {
+    put_fixed64(out, EXEMPLAR_TIME, time_unix_nano);
+    put_fixed64(out, EXEMPLAR_VALUE, value.to_bits());
+}
+
+/// Writes an exemplar's label: as an id if it is one.
+pub(crate) fn put_exemplar_label(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    match name {
+        b"trace_id" if put_id::<16>(out, TRACE_ID, value) => {}
+        b"span_id" if put_id::<8>(out, SPAN_ID, value) => {}
+        _ => put_attribute(out, FILTERED_ATTRIBUTE, name, value),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::encode::unescape;
 use crate::limits::{DESCRIPTION_BYTES_MAX, FaultKind};
+use crate::memory::Kind;
 
 /// A family's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -89,10 +90,31 @@ impl Family {
         self.unit.clone_from(&other.unit);
     }
 
+    /// What a sample of it that is a number of its own is written as.
+    #[inline]
+    pub(crate) fn kind(&self) -> Kind {
+        match self.type_ {
+            Type::Counter => Kind::Counter,
+            Type::Info | Type::StateSet => Kind::Sum,
+            _ => Kind::Gauge,
+        }
+    }
+
     /// Takes a text of help: as much of it as is kept.
     pub(crate) fn describe(&mut self, text: &[u8]) {
         self.description.clear();
         unescape(text, &mut self.description);
+        self.cut_description();
+    }
+
+    /// Takes a text of help without escapes.
+    pub(crate) fn describe_plain(&mut self, text: &[u8]) {
+        self.description.clear();
+        self.description.extend_from_slice(text);
+        self.cut_description();
+    }
+
+    fn cut_description(&mut self) {
         if self.description.len() > DESCRIPTION_BYTES_MAX {
             let is_inner = |byte: &u8| byte & 0xc0 == 0x80;
             let mut end = DESCRIPTION_BYTES_MAX;

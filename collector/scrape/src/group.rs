@@ -86,7 +86,7 @@ impl Group {
 }
 
 /// A count that a double holds exactly.
-fn whole(value: f64) -> Option<u64> {
+pub(crate) fn whole(value: f64) -> Option<u64> {
     /// 2^53.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     (value.fract() == 0.0 && (0.0..=EXACT).contains(&value)).then_some(value as u64)
@@ -128,6 +128,11 @@ impl Groups {
         self.hashes.push(hash);
         self.open.push(group);
         self.open.last_mut().ok_or(FaultKind::OpenGroups)
+    }
+
+    /// One whose memory may be used, which is not open.
+    pub(crate) fn spare(&mut self) -> Group {
+        std::mem::take(&mut self.spare)
     }
 
     /// Counts what a line added to one.

@@ -1,8 +1,8 @@
-//! Prometheus' text formats (0.0.4 and OpenMetrics 1.0) as OTLP metrics.
+//! Prometheus' formats (text 0.0.4, OpenMetrics 1.0, protobuf) as OTLP metrics.
 //!
 //! A [`Scrape`] takes a body in pieces of any size and writes `ExportMetricsServiceRequest`s,
-//! without a message tree and without an allocation per sample. What a target's last scrape had is
-//! kept in a [`Memory`]. It has no clock and does no I/O.
+//! without a message tree, and of text without an allocation per sample. What a target's last
+//! scrape had is kept in a [`Memory`]. It has no clock and does no I/O.
 //!
 //! # Rules
 //! - The conversion follows OpenTelemetry's "Prometheus and OpenMetrics compatibility". Metric
@@ -14,36 +14,44 @@
 //!   aren't whole, gauge histograms, times that OTLP can't have.
 //!
 //! # Memory
-//! A line has at most [`LINE_BYTES_MAX`]; open histograms and summaries of a family at most
-//! [`GROUPS_BYTES_MAX`]; a request is full at [`REQUEST_BYTES`]. For each series a [`Memory`] keeps
-//! 24 bytes and its text, less what it shares with the series before: see [`Memory::bytes`].
+//! A line has at most [`LINE_BYTES_MAX`], a metric of protobuf [`METRIC_BYTES_MAX`]; open
+//! histograms and summaries of a family at most [`GROUPS_BYTES_MAX`]; a request is full at
+//! [`REQUEST_BYTES`]. For each series a [`Memory`] keeps 24 bytes and its text, less what it
+//! shares with the series before: see [`Memory::bytes`].
 
 mod convert;
 /// Times as Prometheus writes them.
 pub mod duration;
 mod encode;
+mod expected;
 mod family;
 mod group;
 mod limits;
 mod line;
 mod memory;
+mod names;
+mod native;
 mod number;
+mod pass;
+mod protobuf;
 /// Relabeling, as Prometheus does it.
 pub mod relabel;
 mod resolve;
 mod schedule;
 mod scrape;
 mod target;
+mod whole;
 mod write;
 
 pub use limits::{
-    DESCRIPTION_BYTES_MAX, Fault, FaultKind, GROUPS_BYTES_MAX, GROUPS_MAX, LABELS_MAX,
-    LINE_BYTES_MAX, Limits, REQUEST_BYTES, TARGET_INFO_BYTES_MAX,
+    DENSE_BUCKETS_MAX, DESCRIPTION_BYTES_MAX, Fault, FaultKind, GROUPS_BYTES_MAX, GROUPS_MAX,
+    LABELS_MAX, LINE_BYTES_MAX, Limits, METRIC_BYTES_MAX, Part, REQUEST_BYTES,
+    TARGET_INFO_BYTES_MAX,
 };
 pub use line::Format;
 pub use memory::Memory;
 pub use resolve::{Defaults, Resolved, Scheme, TargetError, TargetFault, resolve};
 pub use schedule::Schedule;
-pub use scrape::{Counts, Report, Scrape};
+pub use scrape::{Buffers, Counts, Report, Scrape};
 pub use target::Target;
 pub use write::Request;

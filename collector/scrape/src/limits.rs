@@ -4,6 +4,13 @@
 /// of Kubernetes objects write, some 20 KiB.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
+/// The longest metric of the protobuf format, whose buckets and exemplars come with it.
+pub const METRIC_BYTES_MAX: usize = LINE_BYTES_MAX;
+
+/// Most buckets of an exponential histogram's side, empty ones between others included: 25 times
+/// what instrumentation libraries make. More are joined.
+pub const DENSE_BUCKETS_MAX: i64 = 4096;
+
 /// Most labels of a sample: Prometheus' users set 30 to 60. Each is compared with each other one,
 /// so 128 are 8,128 short comparisons at most.
 pub const LABELS_MAX: usize = 128;
@@ -38,15 +45,41 @@ pub struct Limits {
 
 /// A body that is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {kind}")]
+#[error("{part} {number}: {kind}")]
 pub struct Fault {
-    /// The line's number, from 1.
-    pub line: u64,
+    /// Of what.
+    pub part: Part,
+    /// Its number, from 1.
+    pub number: u64,
     /// What is wrong with it.
     pub kind: FaultKind,
 }
 
-/// What is wrong with a line.
+/// A part of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// A line of text.
+    Line,
+    /// A metric family of protobuf.
+    Family,
+}
+
+impl std::fmt::Display for Part {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.write_str(match self {
+            Self::Line => "line",
+            Self::Family => "metric family",
+        })
+    }
+}
+
+impl From<millrace_wire::protobuf::Fault> for FaultKind {
+    fn from(_: millrace_wire::protobuf::Fault) -> Self {
+        Self::Protobuf
+    }
+}
+
+/// What is wrong with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FaultKind {
     /// Longer than [`LINE_BYTES_MAX`].
@@ -103,6 +136,18 @@ pub enum FaultKind {
     /// Something behind `# EOF`.
     #[error("there is something behind `# EOF`")]
     BehindEnd,
+    /// Not what the format says.
+    #[error("it is not protobuf as it should be")]
+    Protobuf,
+    /// A metric longer than [`METRIC_BYTES_MAX`].
+    #[error("a metric is longer than {METRIC_BYTES_MAX} bytes")]
+    LongMetric,
+    /// Fields in a wrong order.
+    #[error("its name, help or type comes behind its metrics: write fields in their order")]
+    Order,
+    /// The last family isn't whole.
+    #[error("the body ends inside of it")]
+    CutOff,
     /// OpenMetrics without `# EOF`.
     #[error("the body ends without `# EOF`")]
     NoEnd,
@@ -112,6 +157,11 @@ pub enum FaultKind {
     /// Rules left no name.
     #[error("the job's metric rules leave no `__name__`, or make a label without a name")]
     RelabeledName,
+    /// A body of the protobuf format, which rules for metrics don't read.
+    #[error(
+        "it is in the protobuf format, which the job's metric rules (metricRelabel) can't read"
+    )]
+    RulesOfProtobuf,
     /// More open histograms and summaries than there is room for.
     #[error(
         "more than {GROUPS_MAX} histograms or summaries of one name, or {GROUPS_BYTES_MAX} bytes of \

@@ -2,6 +2,7 @@
 //! nothing.
 
 use crate::limits::{FaultKind, LABELS_MAX};
+use crate::native::exemplar;
 use crate::number::{float, millis, seconds};
 
 /// How a body is written.
@@ -11,16 +12,27 @@ pub enum Format {
     Prometheus,
     /// OpenMetrics' text format, 1.0.
     OpenMetrics,
+    /// Prometheus' protobuf format: metric families behind their lengths.
+    Protobuf,
 }
 
 impl Format {
     /// The format of a body by its content type: OpenMetrics where it says so; the text format
-    /// where it says that, or nothing. None for others (protobuf, HTML).
+    /// where it says that, or nothing; protobuf where it says which messages. None for others
+    /// (HTML).
     #[must_use]
     pub fn of_content_type(content_type: &str) -> Option<Self> {
         let name = content_type.split(';').next().unwrap_or_default().trim();
         if name.eq_ignore_ascii_case("application/openmetrics-text") {
             return Some(Self::OpenMetrics);
+        }
+        if name.eq_ignore_ascii_case("application/vnd.google.protobuf") {
+            let has = |wanted: &str| {
+                content_type.split(';').any(|part| part.trim().eq_ignore_ascii_case(wanted))
+            };
+            let is_ours =
+                has("proto=io.prometheus.client.MetricFamily") && has("encoding=delimited");
+            return is_ours.then_some(Self::Protobuf);
         }
         (name.is_empty() || name.eq_ignore_ascii_case("text/plain")).then_some(Self::Prometheus)
     }
@@ -38,7 +50,13 @@ impl Span {
         Self { start: start as u32, end: end as u32 }
     }
 
-    pub(crate) fn end(&self) -> usize {
+    #[inline]
+    pub(crate) fn start(self) -> usize {
+        self.start as usize
+    }
+
+    #[inline]
+    pub(crate) fn end(self) -> usize {
         self.end as usize
     }
 
@@ -115,6 +133,9 @@ pub(crate) struct Parser {
     pub(crate) exemplar_labels: Vec<Label>,
     name: Vec<u8>,
     expected: Expected,
+    /// Whether commas between labels may be missing: Prometheus' own parser of its text format asks
+    /// for none.
+    may_lack_commas: bool,
 }
 
 /// Names of labels in order, each as `name="`. No two are the same.
@@ -168,7 +189,8 @@ const CLASSES: [u8; 256] = {
     classes
 };
 
-fn skip_blanks(line: &[u8], mut at: usize) -> usize {
+#[inline]
+pub(crate) fn skip_blanks(line: &[u8], mut at: usize) -> usize {
     while matches!(line.get(at), Some(b' ' | b'\t')) {
         at += 1;
     }
@@ -261,6 +283,7 @@ impl Parser {
 
     /// Reads what names a series: a name and labels alone.
     pub(crate) fn identity(&mut self, text: &[u8]) -> Result<Text, FaultKind> {
+        self.may_lack_commas = true;
         Ok(self.named(text, 0)?.0)
     }
 
@@ -271,7 +294,8 @@ impl Parser {
         let rest = &line[start..];
         if rest.first() == Some(&b'{') {
             self.name.clear();
-            let (name, end) = labels(line, start + 1, true, &mut self.labels, None)?;
+            let (name, end) =
+                labels(line, start + 1, (true, self.may_lack_commas), &mut self.labels, None)?;
             return Ok((name.ok_or(FaultKind::Name)?, end, false));
         }
         let length = self.name.len();
@@ -289,19 +313,79 @@ impl Parser {
             return if is_over { Ok((name, end, is_again)) } else { Err(FaultKind::Name) };
         }
         let expected = Some(&mut self.expected);
-        let (_, end) = labels(line, at + 1, false, &mut self.labels, expected)?;
+        let (_, end) =
+            labels(line, at + 1, (false, self.may_lack_commas), &mut self.labels, expected)?;
         Ok((name, end, is_again))
+    }
+
+    /// Where the name ends, if it is that of the line before.
+    #[inline]
+    pub(crate) fn same_name(&self, identity: &[u8]) -> Option<usize> {
+        let length = self.name.len();
+        let is_again = matches!(identity.get(length), Some(b'{') | None)
+            && length > 0
+            && identity.len() >= length
+            && identity[..length] == self.name[..];
+        is_again.then_some(length)
+    }
+
+    /// Takes a line's name that wasn't read here.
+    #[inline]
+    pub(crate) fn set_name(&mut self, name: &[u8]) {
+        self.name.clear();
+        self.name.extend_from_slice(name);
+    }
+
+    /// Reads what follows a value. False if that can't be read.
+    pub(crate) fn rest_of_text(&mut self, line: &[u8], start: usize, format: Format) -> bool {
+        std::str::from_utf8(&line[start..]).is_ok() && self.rest(line, start, format).is_ok()
+    }
+
+    /// Takes a sample's name and labels that were written as a line's, and its time.
+    pub(crate) fn take_identity(
+        &mut self,
+        line: &[u8],
+        time: Option<i64>,
+    ) -> Result<(), FaultKind> {
+        let (name, end, is_name_again) = self.named(line, 0)?;
+        let identity = Span::new(0, end);
+        self.sample = Sample { name, is_name_again, identity, time, ..Sample::default() };
+        Ok(())
+    }
+
+    /// Takes an exemplar whose labels were written at a place of a line.
+    pub(crate) fn take_exemplar(
+        &mut self,
+        line: &[u8],
+        start: usize,
+        message: &[u8],
+    ) -> Result<(), FaultKind> {
+        self.exemplar_labels.clear();
+        labels(line, start + 1, (false, false), &mut self.exemplar_labels, None)?;
+        let (value, time) = exemplar(message)?;
+        self.sample.exemplar = Some(Exemplar { value, time });
+        Ok(())
+    }
+
+    /// Whether a metric's name needs no quotes.
+    pub(crate) fn is_bare_name(name: &[u8]) -> bool {
+        name_end(name, 0, START | COLON, INNER | COLON) == Some(name.len())
+    }
+
+    /// Whether a label's name needs none.
+    pub(crate) fn is_bare_label(name: &[u8]) -> bool {
+        name_end(name, 0, START, INNER) == Some(name.len())
     }
 
     fn new_name(&mut self, line: &[u8], start: usize) -> Result<usize, FaultKind> {
         let end = name_end(line, start, START | COLON, INNER | COLON).ok_or(FaultKind::Name)?;
-        self.name.clear();
-        self.name.extend_from_slice(&line[start..end]);
+        self.set_name(&line[start..end]);
         Ok(end)
     }
 
     #[inline]
     fn sample(&mut self, line: &[u8], start: usize, format: Format) -> Result<Line, FaultKind> {
+        self.may_lack_commas = format == Format::Prometheus;
         let (name, end, is_name_again) = self.named(line, start)?;
         let identity = Span::new(start, end);
         let from = skip_blanks(line, end);
@@ -329,7 +413,7 @@ impl Parser {
         if line[at] != b'#' {
             let to = field_end(line, at);
             let time = match format {
-                Format::Prometheus => millis(&line[at..to]),
+                Format::Prometheus | Format::Protobuf => millis(&line[at..to]),
                 Format::OpenMetrics => seconds(&line[at..to]),
             };
             self.sample.time = Some(time.ok_or(FaultKind::Timestamp)?);
@@ -350,7 +434,7 @@ impl Parser {
         if line.get(start) != Some(&b'{') {
             return Err(FaultKind::Exemplar);
         }
-        let (_, end) = labels(line, start + 1, false, &mut self.exemplar_labels, None)?;
+        let (_, end) = labels(line, start + 1, (false, false), &mut self.exemplar_labels, None)?;
         let from = skip_blanks(line, end);
         let to = field_end(line, from);
         let value = float(&line[from..to]).ok_or(FaultKind::Exemplar)?;
@@ -373,7 +457,7 @@ impl Parser {
 fn labels(
     line: &[u8],
     start: usize,
-    may_name: bool,
+    (may_name, may_lack_commas): (bool, bool),
     found: &mut Vec<Label>,
     mut expected: Option<&mut Expected>,
 ) -> Result<(Option<Text>, usize), FaultKind> {
@@ -414,7 +498,7 @@ fn labels(
             return Err(FaultKind::Labels(LABELS_MAX));
         }
         found.push(Label { name, value });
-        at = behind_label(line, end)?;
+        at = behind_label(line, end, may_lack_commas)?;
     }
 }
 
@@ -445,28 +529,40 @@ fn other_name(line: &[u8], start: usize, may_name: bool) -> Result<Next, FaultKi
         return if is_quoted { Ok(Next::Label(name, at + 1)) } else { Err(FaultKind::LabelValue) };
     }
     if may_name && line[start] == b'"' {
-        return Ok(Next::Metric(name, behind_label(line, at)?));
+        return Ok(Next::Metric(name, behind_label(line, at, false)?));
     }
     Err(FaultKind::LabelValue)
 }
 
 /// Where the next label, or the closing brace, may be.
 #[inline]
-fn behind_label(line: &[u8], end: usize) -> Result<usize, FaultKind> {
+fn behind_label(line: &[u8], end: usize, may_lack: bool) -> Result<usize, FaultKind> {
     let at = skip_blanks(line, end);
     match line.get(at) {
         Some(b',') => Ok(at + 1),
         Some(b'}') => Ok(at),
+        Some(byte) if may_lack && (CLASSES[usize::from(*byte)] & START != 0 || *byte == b'"') => {
+            Ok(at)
+        }
         _ => Err(FaultKind::Brace),
     }
 }
 
 fn comment(line: &[u8], start: usize, format: Format) -> Result<Line, FaultKind> {
+    if format == Format::OpenMetrics {
+        if line == b"# EOF" {
+            return Ok(Line::End);
+        }
+        if line.get(start + 1) != Some(&b' ') {
+            return Err(FaultKind::NoSample);
+        }
+    }
     let from = skip_blanks(line, start + 1);
     let to = field_end(line, from);
     let word = &line[from..to];
-    if word == b"EOF" && format == Format::OpenMetrics && to == line.len() {
-        return Ok(Line::End);
+    if to == line.len() && format == Format::Prometheus {
+        // Nothing behind the word: it is a comment, as Prometheus has it.
+        return Ok(Line::Nothing);
     }
     let is_known =
         matches!(word, b"HELP" | b"TYPE") || (word == b"UNIT" && format == Format::OpenMetrics);

@@ -31,6 +31,63 @@ pub(crate) fn float(text: &[u8]) -> Option<f64> {
     Some(if is_negative { -value } else { value })
 }
 
+/// The value at the beginning of a text, up to its end or a blank, and its length.
+#[inline]
+pub(crate) fn leading(text: &[u8]) -> Option<(f64, usize)> {
+    let (mut mantissa, mut point, mut at) = (0_u64, None, 0);
+    loop {
+        match text.get(at) {
+            Some(byte @ b'0'..=b'9') => {
+                mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(byte - b'0'));
+            }
+            Some(b'.') if point.is_none() => point = Some(at),
+            None | Some(b' ' | b'e') => break,
+            Some(_) => return leading_field(text),
+        }
+        at += 1;
+    }
+    if text.get(at) == Some(&b'e') {
+        return leading_power(text, (mantissa, point, at));
+    }
+    let (digits, behind) = match point {
+        Some(point) => (at - 1, at - 1 - point),
+        None => (at, 0),
+    };
+    if !(1..=EXACT_DIGITS).contains(&digits) {
+        return leading_field(text);
+    }
+    // Both operands are exact, so that the result is rounded once: the nearest double.
+    Some((mantissa as f64 / POWERS[behind], at))
+}
+
+/// The same, of a number with a power of ten: its digits, its point and where the power stands.
+#[inline]
+fn leading_power(
+    text: &[u8],
+    (mantissa, point, at): (u64, Option<usize>, usize),
+) -> Option<(f64, usize)> {
+    let digits = at - usize::from(point.is_some());
+    let length = text[at..].iter().position(|byte| *byte == b' ');
+    let end = length.map_or(text.len(), |length| at + length);
+    let behind = point.map_or(0, |point| at - 1 - point);
+    match power(&text[at + 1..end]) {
+        Some(power) if (1..=EXACT_DIGITS).contains(&digits) => {
+            let power = power - behind as i32;
+            let size = mantissa as f64;
+            let place = power.unsigned_abs() as usize;
+            let Some(scale) = POWERS.get(place) else { return leading_field(text) };
+            Some((if power < 0 { size / scale } else { size * scale }, end))
+        }
+        _ => leading_field(text),
+    }
+}
+
+#[inline(never)]
+fn leading_field(text: &[u8]) -> Option<(f64, usize)> {
+    let end = text.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(text.len());
+    Some((float(&text[..end])?, end))
+}
+
 /// A number of few digits, and the power of ten by which it is multiplied.
 #[inline]
 fn short(text: &[u8]) -> Option<(u64, i32)> {

@@ -10,9 +10,12 @@ use memchr::memchr;
 
 use crate::convert::Converter;
 use crate::family::{Family, Type};
-use crate::limits::{Fault, FaultKind, LINE_BYTES_MAX, Limits};
+use crate::limits::{Fault, FaultKind, LINE_BYTES_MAX, Limits, Part};
 use crate::line::{Format, Line, Parser};
-use crate::memory::{Kind, Memory, Named, Pass, Walk};
+use crate::memory::{Kind, Memory};
+use crate::names::{Named, Walk};
+use crate::pass::Pass;
+use crate::protobuf::{Families, Piece};
 use crate::target::Target;
 use crate::write::{Number, Request, Writer};
 
@@ -65,6 +68,36 @@ enum Stage {
     Over,
 }
 
+/// Memory that a scrape works in. The next one, of whichever target, uses it again.
+#[derive(Debug, Default)]
+pub struct Buffers {
+    /// The beginning of a line whose end hasn't come.
+    cut: Vec<u8>,
+    parser: Parser,
+    families: Families,
+    converter: Converter,
+    writer: Writer,
+    pass: Pass,
+}
+
+impl Buffers {
+    /// What they take, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let buffers = self.writer.held_bytes() + self.cut.capacity() + self.converter.held_bytes();
+        buffers as u64 + self.pass.bytes()
+    }
+
+    /// Gives back what most scrapes don't need: at most some 2 MiB are kept.
+    fn trim(&mut self) {
+        if self.cut.capacity() > LINE_BYTES_MAX {
+            self.cut = Vec::new();
+        }
+        self.writer.trim();
+        self.pass.trim();
+    }
+}
+
 /// One scrape of a target.
 #[derive(Debug)]
 pub struct Scrape<'a> {
@@ -81,13 +114,8 @@ pub struct Scrape<'a> {
     is_partly_taken: bool,
     line: u64,
     body_bytes: u64,
-    /// The beginning of a line whose end hasn't come.
-    cut: Vec<u8>,
     has_ended: bool,
-    parser: Parser,
-    converter: Converter,
-    writer: Writer,
-    pass: Pass,
+    buffers: Buffers,
     /// What rules for metrics work with, if the target has some.
     relabeled: Box<Relabeled>,
 }
@@ -100,8 +128,13 @@ impl<'a> Scrape<'a> {
         memory: &'a mut Memory,
         limits: Limits,
         time_unix_nano: u64,
+        mut buffers: Buffers,
     ) -> Self {
-        let pass = Pass::new(memory);
+        buffers.cut.clear();
+        buffers.families.begin();
+        buffers.converter.begin();
+        buffers.writer.begin(target, &memory.target_info);
+        buffers.pass.begin(memory);
         Self {
             target,
             memory,
@@ -114,12 +147,8 @@ impl<'a> Scrape<'a> {
             is_partly_taken: false,
             line: 0,
             body_bytes: 0,
-            cut: Vec::new(),
             has_ended: false,
-            parser: Parser::default(),
-            converter: Converter::default(),
-            writer: Writer::default(),
-            pass,
+            buffers,
             relabeled: Box::default(),
         }
     }
@@ -135,12 +164,15 @@ impl<'a> Scrape<'a> {
     /// # Errors
     /// The first line that can't be read. Only [`Scrape::fail`] is to be called then.
     pub fn feed(&mut self, piece: &[u8]) -> Result<usize, Fault> {
+        if self.format == Format::Protobuf {
+            return self.feed_families(piece).map_err(|kind| self.fault(kind));
+        }
         let mut at = 0;
         while at < piece.len() && !self.is_full() {
             let rest = &piece[at..];
             let end = memchr(b'\n', rest);
             let part = &rest[..end.unwrap_or(rest.len())];
-            if self.cut.len() + part.len() > LINE_BYTES_MAX {
+            if self.buffers.cut.len() + part.len() > LINE_BYTES_MAX {
                 self.line += 1;
                 return Err(self.fault(FaultKind::LongLine));
             }
@@ -151,16 +183,78 @@ impl<'a> Scrape<'a> {
                 self.line += 1;
                 return Err(self.fault(FaultKind::LongBody(self.limits.body_bytes)));
             }
-            if end.is_some() && self.cut.is_empty() {
+            if end.is_some() && self.buffers.cut.is_empty() {
                 self.read(part)?;
                 continue;
             }
-            self.cut.extend_from_slice(part);
+            self.buffers.cut.extend_from_slice(part);
             if end.is_some() {
                 self.read_cut()?;
             }
         }
         Ok(at)
+    }
+
+    /// Reads a piece of a body of the protobuf format.
+    fn feed_families(&mut self, piece: &[u8]) -> Result<usize, FaultKind> {
+        if !self.target.metric_rules().is_empty() {
+            return Err(FaultKind::RulesOfProtobuf);
+        }
+        let mut at = 0;
+        while at < piece.len() && !self.is_full() {
+            let rest = &piece[at..];
+            let Buffers { cut, families, .. } = &mut self.buffers;
+            let taken = match (
+                cut.is_empty(),
+                families.measure(if cut.is_empty() { rest } else { cut })?,
+            ) {
+                (true, Piece::Whole(bytes)) => {
+                    self.take_piece(&rest[..bytes])?;
+                    bytes
+                }
+                (true, Piece::Cut(_)) => {
+                    cut.extend_from_slice(rest);
+                    rest.len()
+                }
+                (false, Piece::Whole(_)) => {
+                    let mut cut = std::mem::take(cut);
+                    let read = self.take_piece(&cut);
+                    cut.clear();
+                    self.buffers.cut = cut;
+                    read?;
+                    0
+                }
+                (false, Piece::Cut(needed)) => {
+                    let more = (needed - cut.len()).min(rest.len());
+                    cut.extend_from_slice(&rest[..more]);
+                    more
+                }
+            };
+            at += taken;
+            self.body_bytes += taken as u64;
+            if self.body_bytes > self.limits.body_bytes {
+                return Err(FaultKind::LongBody(self.limits.body_bytes));
+            }
+        }
+        Ok(at)
+    }
+
+    fn take_piece(&mut self, bytes: &[u8]) -> Result<(), FaultKind> {
+        let Self { memory, target, limits, buffers, .. } = self;
+        let Buffers { parser, families, converter, pass, writer, .. } = buffers;
+        let place = (&**memory, pass, *target, writer);
+        families.take(bytes, (converter, parser), (self.time_unix_nano, limits), place)
+    }
+
+    /// Ends the body of the protobuf format.
+    fn end_families(&mut self) -> Result<(), FaultKind> {
+        let Buffers { cut, families, .. } = &mut self.buffers;
+        if !cut.is_empty() && matches!(families.measure(cut)?, Piece::Whole(_)) {
+            let cut = std::mem::take(cut);
+            self.take_piece(&cut)?;
+        }
+        let Buffers { cut, families, .. } = &self.buffers;
+        if cut.is_empty() && families.is_between() { Ok(()) } else { Err(FaultKind::CutOff) }
     }
 
     /// Ends the body.
@@ -169,15 +263,19 @@ impl<'a> Scrape<'a> {
     /// The last line can't be read, or the end is missing. Only [`Scrape::fail`] is to be called
     /// then.
     pub fn end(&mut self) -> Result<(), Fault> {
-        if !self.cut.is_empty() {
+        if self.format == Format::Protobuf {
+            self.end_families().map_err(|kind| self.fault(kind))?;
+        }
+        if !self.buffers.cut.is_empty() {
             self.read_cut()?;
         }
         if self.format == Format::OpenMetrics && !self.has_ended {
             return Err(self.fault(FaultKind::NoEnd));
         }
-        self.converter.end_family(self.memory, &mut self.pass, self.target, &mut self.writer);
+        let Buffers { converter, pass, writer, .. } = &mut self.buffers;
+        converter.end_family(self.memory, pass, self.target, writer);
         self.end_renamed();
-        self.stage = match self.memory.is_marked || self.pass.has_all(self.memory) {
+        self.stage = match self.memory.is_marked || self.buffers.pass.has_all(self.memory) {
             true => Stage::About,
             false => Stage::Gone(Walk::default()),
         };
@@ -188,7 +286,7 @@ impl<'a> Scrape<'a> {
     /// it wasn't taken is forgotten.
     pub fn fail(&mut self) {
         self.is_failed = true;
-        self.writer.clear();
+        self.buffers.writer.begin(self.target, &self.memory.target_info);
         self.stage = match (self.is_partly_taken, self.memory.is_marked) {
             (true, _) => Stage::Broken(Walk::default()),
             (false, true) => Stage::About,
@@ -229,56 +327,65 @@ impl<'a> Scrape<'a> {
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.writer.is_full()
+        self.buffers.writer.is_full()
     }
 
     /// What was written, if anything was.
     pub fn take(&mut self) -> Option<Request> {
-        if self.writer.is_empty() {
+        if self.buffers.writer.is_empty() {
             return None;
         }
         self.is_partly_taken |= matches!(self.stage, Stage::Body);
-        let told = self.converter.target_info.as_deref();
+        let told = self.buffers.converter.target_info.as_deref();
         let info = told.unwrap_or(&self.memory.target_info);
-        Some(self.writer.take(self.target, info))
+        Some(self.buffers.writer.take(self.target, info))
+    }
+
+    /// Takes a request's memory back once it was sent, for the next one.
+    pub fn give_back(&mut self, request: Request) {
+        self.buffers.writer.give_back(request.bytes);
     }
 
     /// Ends the scrape once all that was taken is safe: the next one is compared with it. Without
     /// this the next one is compared with the one before, so that nothing goes unsaid.
-    pub fn remember(self) {
-        let Self { memory, pass, converter, is_failed, is_partly_taken, .. } = self;
+    pub fn remember(self) -> Buffers {
+        let Self { memory, mut buffers, is_failed, is_partly_taken, .. } = self;
+        let Buffers { pass, converter, .. } = &mut buffers;
         match (is_failed, is_partly_taken) {
-            (false, _) => pass.replace(memory, converter.target_info.unwrap_or_default()),
+            (false, _) => pass.replace(memory, converter.target_info.take().unwrap_or_default()),
             // Beginnings are kept: a target that was away for a while hasn't begun anew.
             (true, false) => memory.is_marked = true,
             (true, true) => *memory = Memory::emptied(),
         }
+        buffers.trim();
+        buffers
     }
 
     /// What the body came to so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.converter.counts
+        self.buffers.converter.counts
     }
 
     /// What it holds, in bytes: what will be remembered, but not what is.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
-        // A request that is taken is a copy.
-        let buffers =
-            2 * self.writer.capacity() + self.cut.capacity() + self.converter.held_bytes();
-        (buffers + self.relabeled.held_bytes()) as u64 + self.pass.bytes()
+        self.buffers.bytes() + self.relabeled.held_bytes() as u64
     }
 
     fn fault(&self, kind: FaultKind) -> Fault {
-        Fault { line: self.line, kind }
+        let (part, number) = match self.format {
+            Format::Protobuf => (Part::Family, self.buffers.families.number.max(1)),
+            Format::Prometheus | Format::OpenMetrics => (Part::Line, self.line),
+        };
+        Fault { part, number, kind }
     }
 
     fn read_cut(&mut self) -> Result<(), Fault> {
-        let mut cut = std::mem::take(&mut self.cut);
+        let mut cut = std::mem::take(&mut self.buffers.cut);
         let read = self.read(&cut);
         cut.clear();
-        self.cut = cut;
+        self.buffers.cut = cut;
         read
     }
 
@@ -296,7 +403,12 @@ impl<'a> Scrape<'a> {
         if !self.target.metric_rules().is_empty() {
             return self.take_relabeled(line);
         }
-        let Self { parser, converter, memory, pass, target, writer, limits, format, .. } = self;
+        let Self { memory, target, limits, format, buffers, .. } = self;
+        let Buffers { parser, converter, pass, writer, .. } = buffers;
+        let all = (*format, self.time_unix_nano, &*limits);
+        if converter.take_expected(line, parser, all, (memory, pass, target, writer)) {
+            return Ok(());
+        }
         match parser.read(line, *format)? {
             Line::Sample => {
                 if parser.labels.len() > limits.labels {
@@ -314,7 +426,8 @@ impl<'a> Scrape<'a> {
 
     /// Takes a line that is no sample.
     fn take_metadata(&mut self, line: &[u8], read: Line) -> Result<(), FaultKind> {
-        let Self { converter, memory, pass, target, writer, .. } = self;
+        let Self { memory, target, buffers, .. } = self;
+        let Buffers { converter, pass, writer, .. } = buffers;
         // Series whose labels rules wrote have the target's among them.
         let target = target.bare();
         match read {
@@ -339,13 +452,14 @@ impl<'a> Scrape<'a> {
 
     /// Marks series of the memory that this scrape lacks.
     fn gone(&mut self, mut walk: Walk) -> Stage {
-        while let Some(named) = walk.next(self.memory.names()) {
+        while let Some(named) = walk.next([&self.memory.names, &[]]) {
             // Of a body that failed before any of it was taken, nothing counts as seen.
-            let is_here = (!self.is_failed || self.is_partly_taken) && self.pass.has(named.place);
-            if !is_here && !named.is_timed {
+            let is_here =
+                (!self.is_failed || self.is_partly_taken) && self.buffers.pass.has(named.place);
+            if !is_here && !named.form.is_timed {
                 self.mark(&walk, &named, self.time_unix_nano);
             }
-            if self.writer.is_full() {
+            if self.buffers.writer.is_full() {
                 return Stage::Gone(walk);
             }
         }
@@ -356,11 +470,11 @@ impl<'a> Scrape<'a> {
     /// value and be gone at the same time.
     fn broken(&mut self, mut walk: Walk) -> Stage {
         let time_unix_nano = self.time_unix_nano + NANOS_PER_MILLI;
-        while let Some(named) = walk.next(self.pass.names()) {
-            if !named.is_timed {
+        while let Some(named) = walk.next(self.buffers.pass.names(self.memory)) {
+            if !named.form.is_timed {
                 self.mark(&walk, &named, time_unix_nano);
             }
-            if self.writer.is_full() {
+            if self.buffers.writer.is_full() {
                 return Stage::Broken(walk);
             }
         }
@@ -368,29 +482,30 @@ impl<'a> Scrape<'a> {
     }
 
     fn mark(&mut self, walk: &Walk, named: &Named, time_unix_nano: u64) {
-        let Self { parser, converter, target, writer, .. } = self;
+        let Self { target, buffers, .. } = self;
+        let Buffers { parser, converter, writer, .. } = buffers;
         let target = target.bare();
-        converter.gone(walk.text(), named.kind, parser, time_unix_nano, target, writer);
+        converter.gone(walk.text(), named.form.kind, parser, time_unix_nano, target, writer);
     }
 
     /// Marks the scrape's own series.
     fn about_left(&mut self) {
         let family = Family { type_: Type::Gauge, ..Family::default() };
         for name in OWN {
-            self.writer.metric(name.as_bytes(), Kind::Gauge, &family);
-            self.writer.gone(self.time_unix_nano, [&self.target.attributes[0], &[]]);
+            self.buffers.writer.metric(name.as_bytes(), Kind::Gauge, &family);
+            self.buffers.writer.gone(self.time_unix_nano, [&self.target.attributes[0], &[]]);
         }
     }
 
     /// Writes the scrape's own series, as Prometheus does.
     fn about(&mut self, report: &Report) {
-        let Counts { samples, added, dropped: _, removed } = self.converter.counts;
+        let Counts { samples, added, dropped: _, removed } = self.buffers.converter.counts;
         let family = Family { type_: Type::Gauge, ..Family::default() };
         let up = if self.is_failed { 0.0 } else { 1.0 };
         let kept = (samples - removed) as f64;
         let values = [up, report.duration_seconds, samples as f64, kept, added as f64];
         for (name, value) in OWN.into_iter().zip(values) {
-            self.writer.metric(name.as_bytes(), Kind::Gauge, &family);
+            self.buffers.writer.metric(name.as_bytes(), Kind::Gauge, &family);
             let number = Number {
                 start_unix_nano: 0,
                 time_unix_nano: self.time_unix_nano,
@@ -398,7 +513,7 @@ impl<'a> Scrape<'a> {
                 attributes: [&self.target.attributes[0], &[]],
                 exemplar: &[],
             };
-            self.writer.number(&number);
+            self.buffers.writer.number(&number);
         }
     }
 }

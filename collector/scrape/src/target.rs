@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use millrace_wire::protobuf::put_bytes;
+use millrace_wire::protobuf::put_varint;
 
 use crate::encode::{
-    HISTOGRAM_ATTRIBUTE, NUMBER_ATTRIBUTE, RESOURCE_ATTRIBUTE, put_attribute, put_integer,
+    EXPONENTIAL_ATTRIBUTE, HISTOGRAM_ATTRIBUTE, NUMBER_ATTRIBUTE, RESOURCE_ATTRIBUTE,
+    put_attribute, put_integer,
 };
 use crate::relabel::{Labels, MetricRules, TooLong};
 
@@ -22,8 +23,9 @@ const EXPORTED_TEXT: &str = "exported_";
 pub struct Target {
     /// Attributes of the resource, encoded.
     pub(crate) resource: Vec<u8>,
-    /// The target's labels as attributes of numbers and summaries, and of histograms.
-    pub(crate) attributes: [Vec<u8>; 2],
+    /// The target's labels as attributes of numbers and summaries, of histograms, and of
+    /// exponential ones.
+    pub(crate) attributes: [Vec<u8>; 3],
     labels: Vec<(String, String)>,
     /// A bit for each length that one of their names has.
     lengths: u64,
@@ -76,7 +78,8 @@ impl Target {
             put_attribute(&mut resource, RESOURCE_ATTRIBUTE, key.as_bytes(), value.as_bytes());
         }
         put_integer(&mut resource, RESOURCE_ATTRIBUTE, b"server.port", port.into());
-        let attributes = [NUMBER_ATTRIBUTE, HISTOGRAM_ATTRIBUTE].map(|tag| {
+        let tags = [NUMBER_ATTRIBUTE, HISTOGRAM_ATTRIBUTE, EXPONENTIAL_ATTRIBUTE];
+        let attributes = tags.map(|tag| {
             let mut out = Vec::new();
             for (name, value) in &labels {
                 put_attribute(&mut out, tag, name.as_bytes(), value.as_bytes());
@@ -105,7 +108,7 @@ impl Target {
         self.labels.sort_unstable();
         let bare = Self {
             resource: Vec::new(),
-            attributes: <[Vec<u8>; 2]>::default(),
+            attributes: <[Vec<u8>; 3]>::default(),
             labels: Vec::new(),
             lengths: 0,
             ..self.clone()
@@ -181,9 +184,10 @@ impl Target {
 
     /// The resource's message, with what `target_info` said.
     pub(crate) fn put_resource(&self, out: &mut Vec<u8>, tag: u8, target_info: &[u8]) {
-        let mut inner = self.resource.clone();
-        inner.extend_from_slice(target_info);
-        put_bytes(out, tag, &inner);
+        out.push(tag);
+        put_varint(out, (self.resource.len() + target_info.len()) as u64);
+        out.extend_from_slice(&self.resource);
+        out.extend_from_slice(target_info);
     }
 }
 

@@ -1,8 +1,8 @@
 //! One `ExportMetricsServiceRequest` that is being written.
 //!
 //! Points of one metric that follow each other are one `Metric`, whose lengths are filled in at
-//! its end. The resource is written when the request is taken, since `target_info` may stand
-//! anywhere in a body.
+//! its end. The resource is written first, with what `target_info` said in the last scrape; if this
+//! one says something else, which may stand anywhere in a body, it is written anew at the end.
 
 use millrace_wire::limits::{DAYS, WRITTEN_BYTES};
 use millrace_wire::otlp::{Days, ROW_BYTES, repeated_bytes};
@@ -14,6 +14,7 @@ use crate::encode::{put_attribute, put_fixed64};
 use crate::family::Family;
 use crate::limits::{REQUEST_BYTES, TARGET_INFO_BYTES_MAX};
 use crate::memory::Kind;
+use crate::native::Native;
 use crate::target::Target;
 
 // ExportMetricsServiceRequest, ResourceMetrics, ScopeMetrics.
@@ -31,6 +32,7 @@ const METADATA: u8 = tag(12, LENGTH) as u8;
 const GAUGE: u8 = tag(5, LENGTH) as u8;
 const SUM: u8 = tag(7, LENGTH) as u8;
 const HISTOGRAM: u8 = tag(9, LENGTH) as u8;
+const EXPONENTIAL: u8 = tag(10, LENGTH) as u8;
 const SUMMARY: u8 = tag(11, LENGTH) as u8;
 // Gauge, Sum, Histogram, Summary.
 const DATA_POINT: u8 = tag(1, LENGTH) as u8;
@@ -49,6 +51,14 @@ const HISTOGRAM_FLAGS: u8 = tag(10, VARINT) as u8;
 const BUCKET_COUNTS: u8 = tag(6, LENGTH) as u8;
 const BOUNDS: u8 = tag(7, LENGTH) as u8;
 const HISTOGRAM_EXEMPLAR: u8 = tag(8, LENGTH) as u8;
+const SCALE: u8 = tag(6, VARINT) as u8;
+const ZERO_COUNT: u8 = tag(7, FIXED64) as u8;
+const POSITIVE: u8 = tag(8, LENGTH) as u8;
+const NEGATIVE: u8 = tag(9, LENGTH) as u8;
+const EXPONENTIAL_EXEMPLAR: u8 = tag(11, LENGTH) as u8;
+const ZERO_THRESHOLD: u8 = tag(14, FIXED64) as u8;
+const SIDE_OFFSET: u8 = tag(1, VARINT) as u8;
+const SIDE_COUNTS: u8 = tag(2, LENGTH) as u8;
 const QUANTILE: u8 = tag(6, LENGTH) as u8;
 /// `DataPointFlags`: no value was recorded.
 const NO_RECORDED_VALUE: u8 = 1;
@@ -70,6 +80,9 @@ const DAYS_FULL: usize = DAYS / 4;
 
 /// Days that it may have with the points of one more line.
 const DAYS_MAX: usize = DAYS / 2;
+
+/// The largest request whose memory is kept: twice a full one's.
+const KEPT_BYTES: usize = 2 * REQUEST_BYTES;
 
 /// What an attribute may count beside its bytes, with those of the resource.
 const SHARED_BYTES: u64 = 1024;
@@ -106,6 +119,17 @@ pub(crate) struct Number<'a> {
     pub(crate) exemplar: &'a [u8],
 }
 
+/// What stands before the metrics.
+#[derive(Debug, Default)]
+struct Head {
+    /// What the target said of itself.
+    info: Vec<u8>,
+    /// Where the content of the resource's metrics, and of the scope's, begins.
+    of_resource: usize,
+    of_scope: usize,
+    end: usize,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Open {
     kind: Kind,
@@ -118,11 +142,18 @@ struct Open {
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     bytes: Vec<u8>,
+    head: Head,
+    /// One that was sent, to be used again.
+    spare: Vec<u8>,
+    /// What the caller holds of one that is being sent.
+    lent_bytes: usize,
     open: Option<Open>,
     name: Vec<u8>,
     points: u64,
     written_bytes: u64,
     days: Days,
+    /// The unit of the open metric, if it was told behind its points.
+    late_unit: Vec<u8>,
     /// Where the last number's beginning stands.
     start_at: usize,
 }
@@ -130,7 +161,7 @@ pub(crate) struct Writer {
 impl Writer {
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.bytes.len() >= REQUEST_BYTES
+        self.bytes.len() - self.head.end >= REQUEST_BYTES
             || self.written_bytes >= WRITTEN_BYTES_FULL
             || self.days.len() >= DAYS_FULL
     }
@@ -139,8 +170,28 @@ impl Writer {
         self.points == 0
     }
 
-    pub(crate) fn capacity(&self) -> usize {
-        self.bytes.capacity()
+    /// What it holds, with the request that is being sent.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes.capacity() + self.spare.capacity() + self.lent_bytes
+    }
+
+    /// Takes a request's memory back once it was sent.
+    pub(crate) fn give_back(&mut self, bytes: Vec<u8>) {
+        self.lent_bytes = 0;
+        self.spare = bytes;
+        self.spare.clear();
+    }
+
+    /// Gives back what isn't kept for another scrape: one request's memory is.
+    pub(crate) fn trim(&mut self) {
+        if self.bytes.capacity() < self.spare.capacity() {
+            std::mem::swap(&mut self.bytes, &mut self.spare);
+        }
+        self.spare = Vec::new();
+        self.lent_bytes = 0;
+        if self.bytes.capacity() > KEPT_BYTES {
+            self.bytes = Vec::new();
+        }
     }
 
     /// Begins a metric, unless the last one had the same name and kind.
@@ -148,11 +199,11 @@ impl Writer {
     pub(crate) fn metric(&mut self, name: &[u8], kind: Kind, family: &Family) {
         let is_same = self.open.is_some_and(|open| open.kind == kind) && self.name == name;
         if !is_same {
-            self.begin(name, kind, family);
+            self.begin_metric(name, kind, family);
         }
     }
 
-    fn begin(&mut self, name: &[u8], kind: Kind, family: &Family) {
+    fn begin_metric(&mut self, name: &[u8], kind: Kind, family: &Family) {
         self.end();
         self.name.clear();
         self.name.extend_from_slice(name);
@@ -172,11 +223,20 @@ impl Writer {
             Kind::Counter | Kind::Sum => SUM,
             Kind::Histogram => HISTOGRAM,
             Kind::Summary => SUMMARY,
+            Kind::Exponential => EXPONENTIAL,
         });
         let data = begin_group(&mut self.bytes);
         let shared = (self.bytes.len() - before + TARGET_INFO_BYTES_MAX) as u64 + SHARED_BYTES;
         let row_bytes = ROW_BYTES + repeated_bytes(shared);
         self.open = Some(Open { kind, metric, data, row_bytes });
+    }
+
+    /// Says what the open metric's unit is, behind its points.
+    pub(crate) fn measure(&mut self, unit: &[u8]) {
+        self.late_unit.clear();
+        if self.open.is_some() {
+            self.late_unit.extend_from_slice(unit);
+        }
     }
 
     /// Ends the metric.
@@ -186,12 +246,16 @@ impl Writer {
             Kind::Counter => {
                 self.bytes.extend_from_slice(&[TEMPORALITY, CUMULATIVE, MONOTONIC, 1]);
             }
-            Kind::Sum | Kind::Histogram => {
+            Kind::Sum | Kind::Histogram | Kind::Exponential => {
                 self.bytes.extend_from_slice(&[TEMPORALITY, CUMULATIVE]);
             }
             Kind::Gauge | Kind::Summary => {}
         }
         end_group(&mut self.bytes, data);
+        if !self.late_unit.is_empty() {
+            put_bytes(&mut self.bytes, UNIT, &self.late_unit);
+            self.late_unit.clear();
+        }
         end_group(&mut self.bytes, metric);
     }
 
@@ -209,14 +273,21 @@ impl Writer {
         };
         let length = start_bytes + 18 + own.len() + shared.len() + exemplar_bytes;
         let out = &mut self.bytes;
+        out.reserve(length + 11);
         out.push(DATA_POINT);
         put_varint(out, length as u64);
         self.start_at = out.len() + 1;
-        if start_bytes > 0 {
-            put_fixed64(out, START, point.start_unix_nano);
+        let mut numbers = [0; 27];
+        numbers[0] = START;
+        numbers[1..9].copy_from_slice(&point.start_unix_nano.to_le_bytes());
+        numbers[9] = TIME;
+        numbers[10..18].copy_from_slice(&point.time_unix_nano.to_le_bytes());
+        numbers[18] = VALUE;
+        numbers[19..].copy_from_slice(&point.value.to_le_bytes());
+        match start_bytes {
+            0 => out.extend_from_slice(&numbers[9..]),
+            _ => out.extend_from_slice(&numbers),
         }
-        put_fixed64(out, TIME, point.time_unix_nano);
-        put_fixed64(out, VALUE, point.value.to_bits());
         if exemplar_bytes > 0 {
             put_bytes(out, NUMBER_EXEMPLAR, point.exemplar);
         }
@@ -258,12 +329,7 @@ impl Writer {
                 put_fixed64(out, SUM_OF_VALUES, sum.to_bits());
             }
             put_buckets(out, values);
-            let mut rest = values.exemplars;
-            while let Some((length, more)) = rest.split_first_chunk::<2>() {
-                let length = usize::from(u16::from_le_bytes(*length)).min(more.len());
-                put_bytes(out, HISTOGRAM_EXEMPLAR, &more[..length]);
-                rest = &more[length..];
-            }
+            put_exemplars(out, HISTOGRAM_EXEMPLAR, values.exemplars);
         } else {
             put_fixed64(out, SUM_OF_VALUES, values.sum.unwrap_or_default().to_bits());
             for (quantile, value) in values.pairs {
@@ -278,6 +344,52 @@ impl Writer {
         true
     }
 
+    /// Writes an exponential histogram. False if the request takes no such point.
+    pub(crate) fn exponential(
+        &mut self,
+        (start_unix_nano, time_unix_nano): (u64, u64),
+        native: &Native,
+        (sum, exemplars): (Option<f64>, &[u8]),
+        attributes: &[u8],
+    ) -> bool {
+        if !self.count(time_unix_nano) {
+            return false;
+        }
+        let before = self.bytes.len();
+        self.bytes.push(DATA_POINT);
+        let point = begin_group(&mut self.bytes);
+        let out = &mut self.bytes;
+        put_fixed64(out, START, start_unix_nano);
+        put_fixed64(out, TIME, time_unix_nano);
+        put_fixed64(out, VALUE, native.count);
+        if let Some(sum) = sum {
+            put_fixed64(out, SUM_OF_VALUES, sum.to_bits());
+        }
+        out.push(SCALE);
+        put_varint(out, zigzag(native.scale.into()));
+        put_fixed64(out, ZERO_COUNT, native.zero_count);
+        put_fixed64(out, ZERO_THRESHOLD, native.zero_threshold.to_bits());
+        for (tag, side) in [(POSITIVE, &native.positive), (NEGATIVE, &native.negative)] {
+            if side.counts.is_empty() {
+                continue;
+            }
+            out.push(tag);
+            let buckets = begin_group(out);
+            out.push(SIDE_OFFSET);
+            put_varint(out, zigzag(side.offset.into()));
+            out.push(SIDE_COUNTS);
+            let counts = begin_group(out);
+            side.counts.iter().for_each(|count| put_varint(out, *count));
+            end_group(out, counts);
+            end_group(out, buckets);
+        }
+        put_exemplars(out, EXPONENTIAL_EXEMPLAR, exemplars);
+        out.extend_from_slice(attributes);
+        end_group(&mut self.bytes, point);
+        self.written_bytes += (self.bytes.len() - before) as u64;
+        true
+    }
+
     /// Writes a point that says that its series is gone.
     pub(crate) fn gone(&mut self, time_unix_nano: u64, attributes: [&[u8]; 2]) {
         let Some(open) = self.open else { return };
@@ -285,7 +397,7 @@ impl Writer {
             return;
         }
         let flags = match open.kind {
-            Kind::Histogram => HISTOGRAM_FLAGS,
+            Kind::Histogram | Kind::Exponential => HISTOGRAM_FLAGS,
             _ => NUMBER_FLAGS,
         };
         let length = 9 + 2 + attributes.iter().map(|part| part.len()).sum::<usize>();
@@ -314,37 +426,62 @@ impl Writer {
     /// Ends the request. The next one begins empty.
     pub(crate) fn take(&mut self, target: &Target, target_info: &[u8]) -> Request {
         self.end();
-        let mut resource = Vec::new();
-        target.put_resource(&mut resource, RESOURCE, target_info);
-        let mut scope = Vec::new();
-        put_bytes(&mut scope, SCOPE_NAME, SCOPE_NAME_TEXT);
-        let mut head = Vec::new();
-        put_bytes(&mut head, SCOPE, &scope);
-        let of_scope = head.len() + self.bytes.len();
-        let of_resource = resource.len() + 1 + varint_len(of_scope as u64) + of_scope;
-        let mut bytes = Vec::with_capacity(of_resource + 11);
-        bytes.push(RESOURCE_METRICS);
-        put_varint(&mut bytes, of_resource as u64);
-        bytes.extend_from_slice(&resource);
-        bytes.push(SCOPE_METRICS);
-        put_varint(&mut bytes, of_scope as u64);
-        bytes.extend_from_slice(&head);
-        bytes.extend_from_slice(&self.bytes);
+        if self.head.info != target_info {
+            let metrics = self.bytes.split_off(self.head.end);
+            self.put_head(target, target_info);
+            self.bytes.extend_from_slice(&metrics);
+        }
+        end_group(&mut self.bytes, self.head.of_scope);
+        end_group(&mut self.bytes, self.head.of_resource);
+        let spare = std::mem::take(&mut self.spare);
+        let bytes = std::mem::replace(&mut self.bytes, spare);
         let points = self.points;
-        self.clear();
+        self.lent_bytes = bytes.capacity();
+        self.begin(target, target_info);
         Request { bytes, points }
     }
 
-    /// Forgets what was written.
-    pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
+    /// Forgets what was written, and begins a request of a target that said this of itself.
+    pub(crate) fn begin(&mut self, target: &Target, target_info: &[u8]) {
+        self.put_head(target, target_info);
         self.open = None;
+        self.late_unit.clear();
         self.name.clear();
         self.points = 0;
         self.written_bytes = 0;
         self.days.clear();
         self.start_at = usize::MAX / 2;
     }
+
+    fn put_head(&mut self, target: &Target, target_info: &[u8]) {
+        let Self { bytes, head, .. } = self;
+        bytes.clear();
+        bytes.push(RESOURCE_METRICS);
+        head.of_resource = begin_group(bytes);
+        target.put_resource(bytes, RESOURCE, target_info);
+        bytes.push(SCOPE_METRICS);
+        head.of_scope = begin_group(bytes);
+        bytes.push(SCOPE);
+        put_varint(bytes, (SCOPE_NAME_TEXT.len() + 2) as u64);
+        put_bytes(bytes, SCOPE_NAME, SCOPE_NAME_TEXT);
+        head.end = bytes.len();
+        head.info.clear();
+        head.info.extend_from_slice(target_info);
+    }
+}
+
+/// Writes exemplars that stand behind their lengths.
+fn put_exemplars(out: &mut Vec<u8>, tag: u8, exemplars: &[u8]) {
+    let mut rest = exemplars;
+    while let Some((length, more)) = rest.split_first_chunk::<2>() {
+        let length = usize::from(u16::from_le_bytes(*length)).min(more.len());
+        put_bytes(out, tag, &more[..length]);
+        rest = &more[length..];
+    }
+}
+
+fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
 }
 
 fn put_buckets(out: &mut Vec<u8>, values: &Values<'_>) {

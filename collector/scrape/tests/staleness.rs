@@ -79,7 +79,7 @@ fn a_broken_body_is_taken_for_none() {
     scrape(&target, &mut memory, 10 * S, "a 5\n");
     let came = scrape(&target, &mut memory, 20 * S, "a 6\nb 1\nc{ 1\n");
     let fault = came.fault.as_ref().unwrap();
-    assert_eq!((fault.line, fault.kind), (3, FaultKind::LabelName));
+    assert_eq!((fault.number, fault.kind), (3, FaultKind::LabelName));
     assert_eq!(came.points(), ["a gauge{} [..20] gone"]);
     assert!(came.all_points().contains(&"up gauge{} [..20] 0".to_owned()));
 }
@@ -111,7 +111,8 @@ fn what_was_taken_of_a_broken_body_is_gone_a_millisecond_later() {
 fn a_scrape_that_was_given_up_is_forgotten() {
     let (target, mut memory) = (target(), Memory::default());
     scrape(&target, &mut memory, 10 * S, "a 1\nb 1\n");
-    let mut given_up = millrace_scrape::Scrape::new(&target, &mut memory, LIMITS, 20 * S);
+    let mut given_up =
+        millrace_scrape::Scrape::new(&target, &mut memory, LIMITS, 20 * S, Default::default());
     assert_eq!(given_up.feed(b"a 1\n"), Ok(4));
     given_up.end().unwrap();
     drop(given_up);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use cpu_time::ThreadTime;
-use millrace_scrape::{Format, Limits, Memory, Report, Scrape, Target};
+use millrace_scrape::{Buffers, Format, Limits, Memory, Report, Scrape, Target};
 use serde_json::json;
 
 use crate::case::Size;
@@ -65,10 +65,10 @@ fn read(format: Format, turns: &[String]) -> Result<(u64, Memory)> {
     let labels = vec![("env".to_owned(), "production".to_owned())];
     let target = Target::new("node", ("http", "10.0.0.1", 9100), labels, false, true);
     let mut memory = Memory::default();
-    let mut samples = 0;
+    let (mut samples, mut buffers) = (0, Buffers::default());
     for (turn, body) in turns.iter().enumerate() {
         let time = NOW + turn as u64 * INTERVAL;
-        let mut scrape = Scrape::new(&target, &mut memory, LIMITS, time);
+        let mut scrape = Scrape::new(&target, &mut memory, LIMITS, time, buffers);
         scrape.set_format(format);
         let mut written = 0;
         for piece in body.as_bytes().chunks(PIECE_BYTES) {
@@ -76,23 +76,31 @@ fn read(format: Format, turns: &[String]) -> Result<(u64, Memory)> {
             while at < piece.len() {
                 at += scrape.feed(&piece[at..])?;
                 if scrape.is_full() {
-                    written += scrape.take().context("a full request is empty")?.points;
+                    written += take(&mut scrape)?;
                 }
             }
         }
         scrape.end()?;
         while !scrape.settle(&Report { duration_seconds: 0.01 }) {
-            written += scrape.take().context("a full request is empty")?.points;
+            written += take(&mut scrape)?;
         }
-        written += scrape.take().context("no request")?.points;
+        written += take(&mut scrape)?;
         let counts = scrape.counts();
         if counts.dropped > 0 || written == 0 {
             bail!("{} samples were dropped", counts.dropped);
         }
         samples += counts.samples;
-        scrape.remember();
+        buffers = scrape.remember();
     }
     Ok((samples, memory))
+}
+
+/// Takes what was written as if it was sent. How many points it has.
+fn take(scrape: &mut Scrape<'_>) -> Result<u64> {
+    let request = scrape.take().context("no request")?;
+    let points = request.points;
+    scrape.give_back(request);
+    Ok(points)
 }
 
 fn head(body: &mut String, name: &str, help: &str, kind: &str) {

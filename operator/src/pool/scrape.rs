@@ -74,6 +74,7 @@ fn job(spec: &crds::ScrapeJob, uses: &mut SecretUses) -> Result<config::ScrapeJo
         http: usual.http,
         relabel: usual.relabel,
         metric_relabel: usual.metric_relabel,
+        native_histograms: usual.native_histograms,
         limits: usual.limits,
     })
 }

@@ -101,6 +101,7 @@ impl Judge<'_> {
             labels,
             honor_labels: _,
             honor_timestamps: _,
+            native_histograms: _,
             limits: ScrapeLimits { body_bytes, samples, labels: labels_max },
         } = job;
         if name.is_empty() || name.chars().count() > TEXT_CHARACTERS_MAX {
@@ -149,6 +150,12 @@ impl Judge<'_> {
                 let message = format!("{} rules: write {RULES_MAX} at most", rules.len());
                 self.say(&format!("{field}.{list}"), message);
             }
+        }
+        if job.native_histograms && !metric_relabel.is_empty() {
+            self.say(
+                &format!("{field}.metricRelabel"),
+                "rules for metrics don't read the protobuf format: leave them or nativeHistograms out",
+            );
         }
     }
 

@@ -12,11 +12,26 @@ use millrace_scrape::{Fault, Format};
 
 use super::connect::{self, ConnectError, Connector};
 
-/// Both formats, each also with names in UTF-8.
-const ACCEPTED: &str = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+/// Said before all others where native histograms are wanted.
+macro_rules! protobuf {
+    () => {
+        "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;\
+         encoding=delimited;escaping=allow-utf-8;q=0.7,"
+    };
+}
+
+/// Both formats of text, each also with names in UTF-8.
+macro_rules! text {
+    () => {
+        "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
                         application/openmetrics-text;version=1.0.0;q=0.5,\
                         text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\
-                        text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+                        text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+    };
+}
+
+const ACCEPTED: &str = text!();
+const ACCEPTED_WITH_PROTOBUF: &str = concat!(protobuf!(), text!());
 
 /// Tells a target how long it has, as Prometheus does.
 const TIMEOUT_HEADER: HeaderName = HeaderName::from_static("x-prometheus-scrape-timeout-seconds");
@@ -29,7 +44,8 @@ pub(super) enum Failure {
     #[error("its answer can't be read: {0}")]
     Http(#[from] hyper::Error),
     #[error(
-        "its answer is of the type `{0}`: it must be text/plain or application/openmetrics-text"
+        "its answer is of the type `{0}`: it must be text/plain, \
+         application/openmetrics-text or delimited application/vnd.google.protobuf"
     )]
     Type(String),
     #[error("its answer is compressed as `{0}`: it must be gzip or nothing")]
@@ -66,10 +82,16 @@ impl Answer {
 }
 
 impl Client {
-    pub(super) fn new(url: HttpUrl, timeout_seconds: u32, connector: Arc<Connector>) -> Self {
+    pub(super) fn new(
+        url: HttpUrl,
+        timeout_seconds: u32,
+        native_histograms: bool,
+        connector: Arc<Connector>,
+    ) -> Self {
         let timeout = Duration::from_secs(timeout_seconds.into());
+        let accepted = if native_histograms { ACCEPTED_WITH_PROTOBUF } else { ACCEPTED };
         let headers = HeaderMap::from_iter([
-            (ACCEPT, HeaderValue::from_static(ACCEPTED)),
+            (ACCEPT, HeaderValue::from_static(accepted)),
             (ACCEPT_ENCODING, HeaderValue::from_static("gzip")),
             (CONNECTION, HeaderValue::from_static("close")),
             (TIMEOUT_HEADER, HeaderValue::from(timeout_seconds)),

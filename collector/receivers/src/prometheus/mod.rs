@@ -13,6 +13,7 @@
 //! process's budget.
 
 mod board;
+mod buffers;
 mod client;
 mod connect;
 mod discovery;
@@ -132,7 +133,7 @@ pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
     let metrics = ScrapeMetrics::register(&telemetry)?;
     let network = Network::new(allow_local_addresses);
     let way = Way { budget, telemetry, publisher };
-    let shared = Shared { way, metrics, drain };
+    let shared = Shared { way, metrics, drain, spare: Arc::default() };
     let (mut all, mut sources, mut readers) = (Vec::new(), Vec::new(), Vec::new());
     for (place, job) in jobs.into_iter().enumerate() {
         let job = Arc::new(RuledJob::new(job)?);

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::board::{Row, TargetState, shown};
+use super::buffers::Spare;
 use super::client::{Client, Failure};
 use super::gunzip::{Gunzip, PIECE_BYTES};
 use super::resolve::Resolved;
@@ -45,6 +46,7 @@ pub(super) struct Shared {
     pub(super) way: Way,
     pub(super) metrics: ScrapeMetrics,
     pub(super) drain: Drain,
+    pub(super) spare: Arc<Spare>,
 }
 
 #[derive(Debug)]
@@ -193,7 +195,8 @@ impl Worker {
             return Err(Stop::NoRoom);
         }
         let time_unix_nano = now_unix_nanos() / NANOS_PER_MILLI * NANOS_PER_MILLI;
-        let mut scrape = Scrape::new(&asker.target, memory, asker.limits, time_unix_nano);
+        let buffers = asker.shared.spare.lend();
+        let mut scrape = Scrape::new(&asker.target, memory, asker.limits, time_unix_nano, buffers);
         scrape.leave();
         let report = Report { duration_seconds: 0.0 };
         asker.settle(&mut scrape, &mut Room { room, kept_bytes }, &report, until).await
@@ -224,8 +227,10 @@ impl Worker {
         let now = now_unix_nanos();
         let until = start + Duration::from_nanos(schedule.next(due_unix_nano).saturating_sub(now));
         let time_unix_nano = now / NANOS_PER_MILLI * NANOS_PER_MILLI;
-        let mut scrape = Scrape::new(&asker.target, memory, asker.limits, time_unix_nano);
+        let buffers = asker.shared.spare.lend();
+        let mut scrape = Scrape::new(&asker.target, memory, asker.limits, time_unix_nano, buffers);
         let mut room = Room { room, kept_bytes };
+        room.hold(&scrape)?;
         let failure = asker.read(&mut scrape, &mut room, until).await?;
         let report = Report { duration_seconds: start.elapsed().as_secs_f64() };
         if failure.is_some() {
@@ -233,7 +238,9 @@ impl Worker {
         }
         asker.settle(&mut scrape, &mut room, &report, until).await?;
         let counts = scrape.counts();
-        scrape.remember();
+        let buffers = scrape.remember();
+        let _ = room.room.try_resize(room.kept_bytes);
+        asker.shared.spare.give_back(buffers, &asker.shared.way.budget);
         let metrics = &asker.shared.metrics;
         metrics.scrapes.inc();
         metrics.samples.inc_by(counts.samples);
@@ -301,6 +308,7 @@ impl Asker {
             room.hold(scrape)?;
             if let Some(points) = scrape.take() {
                 self.shared.deliver(&points, until).await?;
+                scrape.give_back(points);
             }
             if is_over {
                 return Ok(());
@@ -373,6 +381,7 @@ impl Asker {
                     && let Some(points) = scrape.take()
                 {
                     self.shared.deliver(&points, until).await.map_err(Unread::Stop)?;
+                    scrape.give_back(points);
                 }
             }
         }

@@ -68,6 +68,31 @@ async fn targets_are_scraped_in_each_format() {
     ] {
         assert!(asked.contains(header), "{asked}");
     }
+    assert!(!asked.contains("protobuf"), "{asked}");
+    rig.stop().await;
+}
+
+/// Scenario: a job that wants native histograms, and a target that answers in protobuf. Guarantee:
+/// the request asks for protobuf before all else, and the body is read.
+#[tokio::test]
+async fn protobuf_is_asked_for_where_native_histograms_are_wanted() {
+    // A family `a`, a gauge, with one metric of 7.
+    let body = b"\x12\x0a\x01a\x18\x01\x22\x0b\x12\x09\x09\x00\x00\x00\x00\x00\x00\x1c\x40";
+    let kind = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; \
+                encoding=delimited";
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    let target = Target::new(Answer::Bytes([head.as_bytes(), &body[..]].concat())).await;
+    let mut scraped = job("shop", &[&target]);
+    scraped.native_histograms = true;
+    let rig = Rig::start(vec![scraped], BUDGET);
+    rig.until(|rig| rig.values(&target, "a").contains(&7.0)).await;
+    let asked = target.asked()[0].to_lowercase();
+    let first = "accept: application/vnd.google.protobuf;proto=io.prometheus.client.metricfamily;\
+                 encoding=delimited;escaping=allow-utf-8;q=0.7,application/openmetrics-text;";
+    assert!(asked.contains(first), "{asked}");
     rig.stop().await;
 }
 

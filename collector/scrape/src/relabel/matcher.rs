@@ -90,16 +90,10 @@ impl Matcher {
     ) -> Option<T> {
         if let (Way::Regex(regex), true) = (&self.way, needs_groups) {
             let mut found: CaptureLocations = regex.capture_locations();
-            return match regex.captures_read(&mut found, value) {
-                Some(_) => Some(take(Groups::Found(&found))),
-                None => None,
-            };
+            return regex.captures_read(&mut found, value).map(|_| take(Groups::Found(&found)));
         }
         // Where no engine runs, a group encloses all of the pattern.
-        match self.matches(value) {
-            true => Some(take(Groups::Whole)),
-            false => None,
-        }
+        self.matches(value).then(|| take(Groups::Whole))
     }
 }
 
@@ -124,8 +118,7 @@ impl Texts {
             if is_prefix {
                 texts.prefixes.push(text.into());
             } else if texts.find(text).is_none() {
-                let of = |text: &Box<str>| hash(text);
-                texts.exact.insert_unique(hash(text), text.into(), of);
+                texts.exact.insert_unique(hash(text), text.into(), |text| hash(text));
             }
         }
         (texts.prefixes.len() <= PREFIXES_MAX).then_some(texts)

@@ -16,7 +16,7 @@ use crate::family::{Family, Role, Type};
 use crate::limits::FaultKind;
 use crate::line::{Format, Line, Parser, is_label_name, is_metric_name};
 use crate::relabel::{Labels, Scratch};
-use crate::scrape::Scrape;
+use crate::scrape::{Buffers, Scrape};
 use crate::target::Target;
 
 const NAME: &str = "__name__";
@@ -25,8 +25,8 @@ const TARGET_INFO: &str = "target_info";
 /// What rules for metrics work with.
 #[derive(Debug, Default)]
 pub(super) struct Relabeled {
-    /// Whether samples of the last name are kept by it.
-    keeps_name: bool,
+    /// Whether samples of the last name are kept by it, once a name was read.
+    keeps_name: Option<bool>,
     labels: Labels,
     scratch: Scratch,
     buffers: [Vec<u8>; 2],
@@ -59,10 +59,10 @@ impl Relabeled {
         let rules = target.metric_rules();
         let sample = &parser.sample;
         let name = text_of(plain(sample.name, line, one))?;
-        if !sample.is_name_again {
-            self.keeps_name = rules.keeps_name(name);
-        }
-        if !self.keeps_name {
+        let known = self.keeps_name.filter(|_| sample.is_name_again);
+        let keeps_name = known.unwrap_or_else(|| rules.keeps_name(name));
+        self.keeps_name = Some(keeps_name);
+        if !keeps_name {
             return Ok(Fate::Dropped);
         }
         if rules.are_of_names() {
@@ -162,24 +162,25 @@ impl Scrape<'_> {
     /// Takes a line of a target that has rules for metrics.
     #[inline(never)]
     pub(super) fn take_relabeled(&mut self, line: &[u8]) -> Result<(), FaultKind> {
-        let read = self.parser.read(line, self.format)?;
+        let read = self.buffers.parser.read(line, self.format)?;
         if read != Line::Sample {
             return self.take_metadata(line, read);
         }
-        let fate = self.relabeled.apply(line, &self.parser, self.target)?;
+        let fate = self.relabeled.apply(line, &self.buffers.parser, self.target)?;
+        let counts = &mut self.buffers.converter.counts;
         if matches!(fate, Fate::Dropped) {
-            self.converter.counts.samples += 1;
-            self.converter.counts.removed += 1;
+            counts.samples += 1;
+            counts.removed += 1;
             return Ok(());
         }
-        let counts = self.converter.counts;
         if counts.samples - counts.removed >= self.limits.samples {
             return Err(FaultKind::Samples(self.limits.samples));
         }
         if let Fate::Written { is_renamed } = fate {
             return self.take_written(line, is_renamed);
         }
-        let Self { parser, converter, memory, pass, target, writer, limits, format, .. } = self;
+        let Self { memory, target, limits, format, buffers, .. } = self;
+        let Buffers { parser, converter, pass, writer, .. } = buffers;
         if parser.labels.len() > limits.labels {
             return Err(FaultKind::Labels(limits.labels));
         }
@@ -189,7 +190,8 @@ impl Scrape<'_> {
 
     /// Takes the line that rules made of one.
     fn take_written(&mut self, before: &[u8], is_renamed: bool) -> Result<(), FaultKind> {
-        let Self { converter, memory, pass, writer, relabeled, target, .. } = self;
+        let Self { memory, relabeled, target, buffers, .. } = self;
+        let Buffers { parser: own_parser, converter, pass, writer, .. } = buffers;
         let at = (self.format, self.time_unix_nano);
         let line = std::mem::take(&mut relabeled.line);
         let mut parser = std::mem::take(&mut relabeled.parser);
@@ -205,7 +207,7 @@ impl Scrape<'_> {
                 return converter.sample(&line, &parser, at, place);
             }
             converter.interrupt();
-            let name = self.parser.sample.name.span.of(before);
+            let name = own_parser.sample.name.span.of(before);
             relabeled.take_renamed((name, &line), &parser, (&converter.family, at), place)
         });
         converter.take_counts(&mut relabeled.renamed);
@@ -215,7 +217,8 @@ impl Scrape<'_> {
 
     /// Writes what is open of renamed lines.
     pub(super) fn end_renamed(&mut self) {
-        let Self { converter, memory, pass, target, writer, relabeled, .. } = self;
+        let Self { memory, target, relabeled, buffers, .. } = self;
+        let Buffers { converter, pass, writer, .. } = buffers;
         if !target.metric_rules().is_empty() {
             relabeled.renamed.end_family(memory, pass, target.bare(), writer);
             converter.take_counts(&mut relabeled.renamed);

@@ -1,14 +1,26 @@
 //! Scrapes as a test sees them: bodies in, points in plain text out.
 #![allow(dead_code)]
 
-use millrace_scrape::{Counts, Fault, Format, Limits, Memory, Report, Request, Scrape, Target};
+use std::cell::RefCell;
+
+use millrace_scrape::{
+    Buffers, Counts, Fault, Format, Limits, Memory, Report, Request, Scrape, Target,
+};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
-use opentelemetry_proto::tonic::metrics::v1::{Exemplar, exemplar, metric, number_data_point};
+use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
+use opentelemetry_proto::tonic::metrics::v1::{
+    Exemplar, ExponentialHistogramDataPoint, exemplar, metric, number_data_point,
+};
 use prost::Message;
 
 pub(crate) const LIMITS: Limits = Limits { body_bytes: 1 << 30, samples: 10_000_000, labels: 64 };
+
+thread_local! {
+    /// Each scrape of a test uses those of the one before, whatever became of it.
+    static BUFFERS: RefCell<Buffers> = RefCell::default();
+}
 
 /// A second.
 pub(crate) const S: u64 = 1_000_000_000;
@@ -51,7 +63,7 @@ pub(crate) fn scrape_pieces(
     time_unix_nano: u64,
     pieces: &[&[u8]],
 ) -> Came {
-    let mut scrape = Scrape::new(target, memory, limits, time_unix_nano);
+    let mut scrape = Scrape::new(target, memory, limits, time_unix_nano, BUFFERS.take());
     scrape.set_format(format);
     let mut requests = Vec::new();
     let fault = feed(&mut scrape, pieces, &mut requests).err();
@@ -63,14 +75,14 @@ pub(crate) fn scrape_pieces(
 
 /// No answer came.
 pub(crate) fn scrape_nothing(target: &Target, memory: &mut Memory, time_unix_nano: u64) -> Came {
-    let mut scrape = Scrape::new(target, memory, LIMITS, time_unix_nano);
+    let mut scrape = Scrape::new(target, memory, LIMITS, time_unix_nano, BUFFERS.take());
     scrape.fail();
     finish(scrape, Vec::new(), None)
 }
 
 /// The target is scraped no more.
 pub(crate) fn leave(target: &Target, memory: &mut Memory, time_unix_nano: u64) -> Came {
-    let mut scrape = Scrape::new(target, memory, LIMITS, time_unix_nano);
+    let mut scrape = Scrape::new(target, memory, LIMITS, time_unix_nano, BUFFERS.take());
     scrape.leave();
     finish(scrape, Vec::new(), None)
 }
@@ -99,7 +111,7 @@ fn finish(mut scrape: Scrape<'_>, mut requests: Vec<Request>, fault: Option<Faul
     }
     requests.extend(scrape.take());
     let counts = scrape.counts();
-    scrape.remember();
+    BUFFERS.set(scrape.remember());
     for request in &requests {
         let limits = millrace_wire::limits::Limits::default();
         let signal = millrace_wire::Signal::Metrics;
@@ -175,10 +187,33 @@ pub(crate) fn points(bytes: &[u8]) -> Vec<String> {
                 });
                 each.collect()
             }
-            metric::Data::ExponentialHistogram(_) => vec!["?".to_owned()],
+            metric::Data::ExponentialHistogram(all) => {
+                assert_eq!(all.aggregation_temporality, 2);
+                all.data_points.iter().map(|point| exponential(name, point)).collect()
+            }
         });
     }
     lines
+}
+
+fn exponential(name: &str, point: &ExponentialHistogramDataPoint) -> String {
+    let side = |side: Option<&Buckets>| match side {
+        Some(side) => format!("{}{:?}", side.offset, side.bucket_counts),
+        None => String::new(),
+    };
+    let values = format!(
+        "count={} sum={:?} scale={} zero={}<={:?} +{} -{}{}",
+        point.count,
+        point.sum,
+        point.scale,
+        point.zero_count,
+        point.zero_threshold,
+        side(point.positive.as_ref()),
+        side(point.negative.as_ref()),
+        exemplars(&point.exemplars)
+    );
+    let times = (point.start_time_unix_nano, point.time_unix_nano);
+    format!("{name} exponential{}", said(&point.attributes, times, point.flags, values))
 }
 
 fn number(point: &opentelemetry_proto::tonic::metrics::v1::NumberDataPoint) -> String {

@@ -59,7 +59,7 @@ fn broken_lines_are_refused_by_what_is_wrong() {
         ("up{a=b} 1", FaultKind::LabelValue),
         ("up{a=\"b} 1", FaultKind::Quote),
         ("up{a=\"b\\", FaultKind::Quote),
-        ("up{a=\"b\"c=\"d\"} 1", FaultKind::Brace),
+        ("up{a=\"b\";c=\"d\"} 1", FaultKind::Brace),
         ("up{a=\"b\",a=\"c\"} 1", FaultKind::LabelTwice),
         ("up{a=\"b\" 1", FaultKind::Brace),
         ("up 1 # {} 1", FaultKind::Trailing),
@@ -69,6 +69,8 @@ fn broken_lines_are_refused_by_what_is_wrong() {
     let open = |line| read_as(Format::OpenMetrics, line);
     assert_eq!(open(""), Err(FaultKind::NoSample));
     assert_eq!(open("# a comment"), Err(FaultKind::NoSample));
+    assert_eq!(open("#EOF"), Err(FaultKind::NoSample));
+    assert_eq!(open("up{a=\"b\"c=\"d\"} 1"), Err(FaultKind::Brace));
     assert_eq!(open("up 1 # x"), Err(FaultKind::Exemplar));
     assert_eq!(open("up 1 # {} 1 1 1"), Err(FaultKind::Trailing));
 }

@@ -1,6 +1,14 @@
 //! What is remembered of series, against a plain map.
 
-use super::{Hash, Kind, Memory, Pass, Seen, Walk};
+use super::{Hash, Kind, Memory, Seen};
+use crate::names::Walk;
+use crate::pass::Pass;
+
+fn begun(memory: &Memory) -> Pass {
+    let mut pass = Pass::default();
+    pass.begin(memory);
+    pass
+}
 
 fn seen<'a>(text: &'a str, value: Option<f64>, time_unix_nano: u64) -> Seen<'a> {
     Seen {
@@ -8,6 +16,7 @@ fn seen<'a>(text: &'a str, value: Option<f64>, time_unix_nano: u64) -> Seen<'a> 
         text: text.as_bytes(),
         kind: if value.is_some() { Kind::Counter } else { Kind::Gauge },
         is_timed: false,
+        is_plain: false,
         time_unix_nano,
         value,
         created_unix_nano: None,
@@ -20,7 +29,7 @@ fn seen<'a>(text: &'a str, value: Option<f64>, time_unix_nano: u64) -> Seen<'a> 
 fn a_counter_begins_when_it_is_first_seen_and_with_each_reset() {
     let mut memory = Memory::default();
     let mut start = |values: &[(&str, f64)], time| {
-        let mut pass = Pass::new(&memory);
+        let mut pass = begun(&memory);
         let mut known = |(text, value): &(&str, f64)| {
             pass.note(&memory, &seen(text, Some(*value), time)).unwrap().start_unix_nano
         };
@@ -47,7 +56,7 @@ fn series_are_remembered_as_a_map_would() {
         let mut model: BTreeMap<String, u64> = BTreeMap::new();
         for (turn, scrape) in scrapes.iter().enumerate() {
             let time = turn as u64 + 1;
-            let mut pass = Pass::new(&memory);
+            let mut pass = begun(&memory);
             let mut now = BTreeMap::new();
             for number in scrape {
                 let text = format!("m{{a=\"{}\",b=\"{number}\"}}", "x".repeat(*number as usize * 20));
@@ -61,7 +70,7 @@ fn series_are_remembered_as_a_map_would() {
                 }
             }
             let (mut walk, mut gone) = (Walk::default(), BTreeSet::new());
-            while let Some(named) = walk.next(memory.names()) {
+            while let Some(named) = walk.next([&memory.names, &[]]) {
                 let text = String::from_utf8(walk.text().to_vec()).unwrap();
                 proptest::prop_assert!(model.contains_key(&text));
                 if !pass.has(named.place) {
@@ -83,7 +92,7 @@ fn series_are_remembered_as_a_map_would() {
 #[test]
 fn a_series_takes_little() {
     let memory = Memory::default();
-    let mut pass = Pass::new(&memory);
+    let mut pass = begun(&memory);
     let mut count = 0;
     for cpu in 0..2500 {
         for mode in ["idle", "iowait", "irq", "nice", "softirq", "steal", "system", "user"] {

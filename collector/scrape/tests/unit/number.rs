@@ -1,6 +1,6 @@
 //! Numbers in text, against the standard library.
 
-use super::{float, millis, seconds};
+use super::{float, leading, millis, seconds};
 
 /// Scenario: numbers as exporters write them, short and long, with all signs and exponents.
 /// Guarantee: each is the nearest double, as the standard library reads it.
@@ -36,6 +36,11 @@ fn a_value_is_the_nearest_double() {
     ] {
         let expected: f64 = text.parse().unwrap();
         assert_eq!(float(text.as_bytes()).map(f64::to_bits), Some(expected.to_bits()), "{text}");
+        for behind in ["", " 17", "\t"] {
+            let found = leading(format!("{text}{behind}").as_bytes());
+            let found = found.map(|(value, length)| (value.to_bits(), length));
+            assert_eq!(found, Some((expected.to_bits(), text.len())), "{text}{behind}");
+        }
     }
     assert!(float(b"NaN").unwrap().is_nan());
 }
