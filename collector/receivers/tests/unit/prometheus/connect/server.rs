@@ -182,6 +182,11 @@ async fn serve(
         }
         let mut bytes = [0; 4096];
         match stream.read(&mut bytes).await {
+            // A handshake, where none is spoken: refused as common servers do.
+            Ok(read) if read > 0 && request.is_empty() && bytes[0] == 0x16 => {
+                let _ = stream.write_all(status("400 Bad Request").as_bytes()).await;
+                return;
+            }
             Ok(read) if read > 0 => request.extend_from_slice(&bytes[..read]),
             _ => return,
         }
