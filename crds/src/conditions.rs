@@ -207,8 +207,8 @@ words!(
         DeduplicationAtRisk,
         /// Every Secret that the spec names exists and has its keys.
         SecretsFound,
-        /// A password or token is sent over an unencrypted connection. Absent while none is. Ready does not
-        /// wait for it.
+        /// A password or token is sent over an unencrypted connection. Absent while none is. Ready
+        /// does not wait for it.
         PasswordExposed,
         /// Rows of a table that isn't replicated may go to any of several servers: each has a part
         /// of them, and some may be stored twice. Absent otherwise. Ready does not wait for it.

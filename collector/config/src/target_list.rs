@@ -17,8 +17,8 @@ use crate::text::as_text;
 /// The longest list: 10,000 targets with 200 bytes of addresses and labels each.
 pub const TARGET_LIST_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// Most targets of one process, however they are found: with 8 KiB each (a task, its labels, its row
-/// on the page) 80 MiB, beside what is remembered of their series.
+/// Most targets of one process, however they are found: with 8 KiB each (a task, its labels, its
+/// row on the page) 80 MiB, beside what is remembered of their series.
 pub const TARGETS_MAX: usize = 10_000;
 
 /// The longest address: what relabeling makes a target of may be a URL.

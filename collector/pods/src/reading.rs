@@ -20,8 +20,8 @@ pub const READING_BYTES_MAX: usize = 4 * 1024;
 /// The longest pattern. Those of dates and levels have some 40 characters.
 const PATTERN_CHARACTERS_MAX: usize = 256;
 
-/// Most annotations of one pod that are told as wrong. A pod may have thousands, and each is kept so
-/// that it is told once: 8 of some 500 bytes are 4 MiB for 1,024 pods.
+/// Most annotations of one pod that are told as wrong. A pod may have thousands, and each is kept
+/// so that it is told once: 8 of some 500 bytes are 4 MiB for 1,024 pods.
 const FAULTS_MAX: usize = 8;
 
 /// What is shown of a value that can't be used.

@@ -1,8 +1,8 @@
 //! Values of the protobuf format: counters, histograms, summaries, exemplars.
 //!
 //! A native histogram becomes an exponential one: its buckets are counted by their upper bounds,
-//! and OTLP's by their lower ones, so each place is one less. Gaps between spans are written out. Where
-//! that would be too long, neighbours are joined and the scale falls, for both sides alike.
+//! and OTLP's by their lower ones, so each place is one less. Gaps between spans are written out.
+//! Where that would be too long, neighbours are joined and the scale falls, for both sides alike.
 
 use millrace_wire::protobuf::{Cursor, FIXED64, LENGTH, VARINT, tag, unzigzag};
 

@@ -2,8 +2,8 @@
 //! address, a path, times and labels, by the job's rules, as Prometheus does it.
 //!
 //! Labels that begin with `__` say how a target is scraped (`__address__`, `__scheme__`,
-//! `__metrics_path__`, `__param_NAME`, `__scrape_interval__`, `__scrape_timeout__`), or are known to
-//! rules alone (`__meta_...`). None of them is part of a point.
+//! `__metrics_path__`, `__param_NAME`, `__scrape_interval__`, `__scrape_timeout__`), or are known
+//! to rules alone (`__meta_...`). None of them is part of a point.
 
 use std::time::Duration;
 
@@ -260,7 +260,8 @@ fn path_and_query(labels: &Labels, parameters: &[(String, Vec<String>)]) -> Stri
         }
     }
     for (name, values) in parameters {
-        // A rule may have removed the label: the settings' first value stays then, as in Prometheus.
+        // A rule may have removed the label: the settings' first value stays then, as in
+        // Prometheus.
         let has_label = query.iter().any(|(known, _)| known == name);
         let rest = values.iter().skip(usize::from(has_label));
         query.extend(rest.map(|value| (name.as_str(), value.as_str())));

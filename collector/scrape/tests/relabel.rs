@@ -1,7 +1,7 @@
 //! Relabeling beside Prometheus' own package: random rules on random labels, each with what
 //! Prometheus made of it. `e2e/relabel` makes such cases; 2,000 of them are kept here, and
 //! `MILLRACE_RELABEL_CASES=FILE` names a file with others (`cargo xtask relabel`).
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 use millrace_scrape::relabel::{Action, Labels, Rule, Rules, Scratch};
 use millrace_wire::decompress::{Decompressor, Encoding};

@@ -62,9 +62,9 @@ pub struct ContainersReceiver {
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
     pub exclude_namespaces: Vec<String>,
     /// Watch the pods of each node, so that records have their labels, annotations, node and owner,
-    /// and pods' annotations can say how their logs are read. The pool's account gets the right to list and
-    /// watch pods. If false, records have only the attributes of a file's path, and pods have no
-    /// token.
+    /// and pods' annotations can say how their logs are read. The pool's account gets the right to
+    /// list and watch pods. If false, records have only the attributes of a file's path, and pods
+    /// have no token.
     #[serde(default = "yes")]
     pub watch_pods: bool,
     /// Labels of pods that become attributes of the resource (k8s.pod.label.NAME): names, or

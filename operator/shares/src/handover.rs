@@ -5,8 +5,8 @@
 //! that had it has confirmed a version without it or is gone. A target that is taken away is first
 //! noted as released in the same write, with that version; the note stays until it is confirmed.
 //!
-//! Pods obey: a pod scrapes what the newest version it has read says and nothing else, never
-//! goes back to a lower version, reports a version only after it has stopped what is not in it, reads
+//! Pods obey: a pod scrapes what the newest version it has read says and nothing else, never goes
+//! back to a lower version, reports a version only after it has stopped what is not in it, reads
 //! its document from the API server itself (not from a cache) when it starts, and scrapes nothing
 //! without one. Limit: a pod that is alive but silent is taken for dead, so its targets may be
 //! scraped twice until it reads its document again.

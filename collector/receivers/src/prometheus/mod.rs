@@ -9,8 +9,8 @@
 //! A target has one connection at most, closed after each scrape. Redirects are not followed unless
 //! the settings say so. A target with a loopback or link-local address is refused, unless the
 //! settings allow it: the address is checked after the name was resolved, and that address is
-//! connected to. At most [`LOOKUPS_MAX`] names are resolved at once. What is held is reserved in the
-//! process's budget.
+//! connected to. At most [`LOOKUPS_MAX`] names are resolved at once. What is held is reserved in
+//! the process's budget.
 
 mod board;
 mod buffers;

@@ -1,8 +1,8 @@
 //! Which targets are scraped: starts a task for each that sources name, and ends it when none does.
 //!
-//! A target that stays the same keeps its task, and so its memory of series. One that goes marks its
-//! series as gone before its task ends; one that comes back meanwhile is started then, so that no
-//! target has two tasks.
+//! A target that stays the same keeps its task, and so its memory of series. One that goes marks
+//! its series as gone before its task ends; one that comes back meanwhile is started then, so that
+//! no target has two tasks.
 //!
 //! # Limits
 //! [`TARGETS_MAX`] tasks, those that end included: what is over waits until one has ended.

@@ -129,7 +129,8 @@ impl Worker {
         }
     }
 
-    /// Scrapes until the drain, or until it is stopped. Whether all that was taken is confirmed then.
+    /// Scrapes until the drain, or until it is stopped. Whether all that was taken is confirmed
+    /// then.
     pub(super) async fn run(mut self, mut stopped: oneshot::Receiver<()>) -> bool {
         let drain = self.asker.shared.drain.clone();
         let mut last = 0;

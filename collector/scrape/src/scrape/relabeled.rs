@@ -4,11 +4,11 @@
 //! - Rules see the metric's name as `__name__`, the target's labels with `job` and `instance`, and
 //!   labels of the line, as Prometheus' rules do.
 //! - Rules that only keep or drop by `__name__` change no line: it is taken as it stands, or not.
-//! - A line that gets another name keeps its type, as long as it keeps what its type puts behind the
-//!   name (`_bucket`, `_sum`, `_total`): `foo_bucket`, `foo_sum` and `foo_count` that become
+//! - A line that gets another name keeps its type, as long as it keeps what its type puts behind
+//!   the name (`_bucket`, `_sum`, `_total`): `foo_bucket`, `foo_sum` and `foo_count` that become
 //!   `bar_...` are the histogram `bar`.
-//! - A rule that changes `job` or `instance` makes it an attribute of the point. The resource is the
-//!   target's.
+//! - A rule that changes `job` or `instance` makes it an attribute of the point. The resource is
+//!   the target's.
 
 use crate::convert::{Converter, Place};
 use crate::encode::plain;

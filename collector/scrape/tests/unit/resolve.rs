@@ -4,7 +4,7 @@ use super::*;
 use crate::relabel::{Action, Rule};
 
 fn resolved(rules: &[Rule], pairs: &[(&str, &str)]) -> Result<Option<Resolved>, String> {
-    let rules = Rules::new(rules).unwrap();
+    let rules = Rules::new(rules).map_err(|error| error.to_string())?;
     let parameters = [("module".to_owned(), vec!["tcp".to_owned(), "icmp".to_owned()])];
     let defaults = Defaults {
         job: "node",

@@ -47,7 +47,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("millrace-collector", &["millrace-crds", "millrace-autoscale", "millrace-rollout"]),
     ("millrace-receivers", &["millrace-columns", "millrace-ddl", "millrace-crds"]),
     ("millrace-exporters", &["millrace-ledger", "millrace-crds"]),
-    ("millrace-pods", &["millrace-lines", "millrace-tail", "millrace-crds"]),
+    ("millrace-pods", &["millrace-tail", "millrace-crds"]),
     ("millrace-loadgen", &["millrace-pipeline", "millrace-columns", "millrace-crds"]),
     ("millrace-ddl", &["millrace-config", "millrace-crds", "millrace-wire"]),
     // Black-box tests run the collector as a program.

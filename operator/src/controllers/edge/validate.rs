@@ -4,7 +4,7 @@ use millrace_config as config;
 use millrace_crds::v1alpha1::{
     Acknowledge, Compression, ContainersReceiver, EdgeMode, EdgePool, EdgeSettings, Encoding,
     FilesReceiver, KernelReceiver, Multiline, NamespaceWeight, Parse, ParseFormat, PartitionBy,
-    PrometheusReceiver, Receivers, ScrapeJob, StartAt, TimeFormat, Timestamp,
+    Receivers, StartAt, TimeFormat, Timestamp,
 };
 
 use super::build::PORTS;

@@ -1,7 +1,8 @@
 //! The way through a proxy: `CONNECT` for `https`, whole URLs for `http`.
 //!
 //! A proxy's own address is checked like a target's: a metadata service would answer whole URLs
-//! too. Names of targets are resolved by the proxy: only addresses and `localhost` are checked here.
+//! too. Names of targets are resolved by the proxy: only addresses and `localhost` are checked
+//! here.
 
 use bytes::Bytes;
 use http::header::{HOST, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT};
