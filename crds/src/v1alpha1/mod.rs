@@ -16,6 +16,7 @@ pub(crate) mod rules;
 mod schema;
 mod scrape;
 mod scrape_access;
+mod scrape_rules;
 mod signals;
 mod status;
 mod table;
@@ -62,6 +63,7 @@ pub use scrape_access::{
     ClientRef, ScrapeAuthorization, ScrapeBasicAuth, ScrapeOAuth2, ScrapeProxy, ScrapeScheme,
     ScrapeTls, TokenRef,
 };
+pub use scrape_rules::{RelabelAction, RelabelRule, ScrapeHttpList};
 pub use signals::{DeletionPolicy, PerSignal, Signal, TopicSettings};
 pub use status::{LagStatus, PodCount, TallyCounted, TallyPart, TallyStatus};
 pub use table::{

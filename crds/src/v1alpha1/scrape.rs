@@ -11,14 +11,22 @@ use super::scrape_access::{
     ScrapeAuthorization, ScrapeBasicAuth, ScrapeOAuth2, ScrapeProxy, ScrapeScheme, ScrapeTls,
     login_rules, params,
 };
+use super::scrape_rules::{RelabelRule, ScrapeHttpList};
 
-/// Targets that are scraped over HTTP, in Prometheus' text formats.
+/// Targets that are scraped over HTTP, in Prometheus' formats.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = receiver_rules)]
 pub struct PrometheusReceiver {
-    /// What is scraped, by service: 1 to 32 jobs with 1,000 targets in all.
+    /// Jobs of a Prometheus file: its scrape_configs, as YAML text. What isn't taken is refused with
+    /// its line. Default: none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 65_536))]
+    pub scrape_configs: String,
+    /// What is scraped, by service: at most 32 jobs, with 10,000 targets in all. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
-        length(min = 1, max = 32),
+        length(max = 32),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub jobs: Vec<ScrapeJob>,
@@ -32,10 +40,11 @@ pub struct ScrapeJob {
     /// The service's name: service.name of all its metrics.
     #[schemars(length(min = 1, max = 256))]
     pub name: String,
-    /// The targets, 1 to 250, as host:port without a scheme or path, IPv6 in brackets. Loopback and
-    /// link-local addresses are refused by the pods.
+    /// The targets, at most 250, as host:port without a scheme or path, IPv6 in brackets. Loopback
+    /// and link-local addresses are refused by the pods. Default: none; http lists then name them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
-        length(min = 1, max = 250),
+        length(max = 250),
         inner(
             length(max = 261),
             regex(pattern = r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$")
@@ -43,6 +52,13 @@ pub struct ScrapeJob {
         extend("x-kubernetes-list-type" = "set")
     )]
     pub targets: Vec<String>,
+    /// Servers that answer with lists of targets, at most 4. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 4),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["url"])
+    )]
+    pub http: Vec<ScrapeHttpList>,
     /// The time from a target's scrape to its next one, 1 to 3,600 seconds.
     #[serde(default = "default_interval_seconds")]
     #[schemars(range(min = 1, max = 3_600))]
@@ -81,6 +97,20 @@ pub struct ScrapeJob {
     /// from https to http.
     #[serde(default)]
     pub follow_redirects: bool,
+    /// Rules for targets, applied in order to their labels before they are scraped: Prometheus'
+    /// relabel_configs, at most 32. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub relabel: Vec<RelabelRule>,
+    /// Rules for samples, applied in order to each: Prometheus' metric_relabel_configs, at most 32.
+    /// Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub metric_relabel: Vec<RelabelRule>,
+    /// Ask targets for the protobuf format, which alone has native histograms. Not together with
+    /// metricRelabel.
+    #[serde(default)]
+    pub native_histograms: bool,
     /// Labels of all points, at most 16. Not job, instance, or names that begin with two
     /// underscores. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -100,6 +130,7 @@ impl Default for ScrapeJob {
         Self {
             name: String::new(),
             targets: Vec::new(),
+            http: Vec::new(),
             interval_seconds: default_interval_seconds(),
             timeout_seconds: default_timeout_seconds(),
             path: None,
@@ -111,6 +142,9 @@ impl Default for ScrapeJob {
             oauth2: None,
             proxy: None,
             follow_redirects: false,
+            relabel: Vec::new(),
+            metric_relabel: Vec::new(),
+            native_histograms: false,
             labels: BTreeMap::new(),
             honor_labels: false,
             honor_timestamps: yes(),
@@ -128,8 +162,29 @@ fn default_timeout_seconds() -> u32 {
     10
 }
 
+fn receiver_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "(has(self.jobs) && size(self.jobs) > 0) \
+         || (has(self.scrapeConfigs) && size(self.scrapeConfigs) > 0)",
+        "nothing is scraped: write jobs, or scrapeConfigs",
+    );
+}
+
 fn job_rules(schema: &mut Schema) {
     login_rules(schema);
+    rules::rule(
+        schema,
+        "(has(self.targets) && size(self.targets) > 0) || (has(self.http) && size(self.http) > 0)",
+        "no target is given: write targets, or http with a server that lists them",
+    );
+    rules::rule(
+        schema,
+        "!has(self.nativeHistograms) || !self.nativeHistograms || !has(self.metricRelabel) \
+         || size(self.metricRelabel) == 0",
+        "rules for samples don't read the protobuf format: leave metricRelabel or nativeHistograms \
+         out",
+    );
     rules::rule(
         schema,
         "(has(self.timeoutSeconds) ? self.timeoutSeconds : 10) \

@@ -19,9 +19,13 @@ pub fn receiver(
     spec: &crds::PrometheusReceiver,
     uses: &mut SecretUses,
 ) -> Result<config::PrometheusReceiver, Invalid> {
-    let jobs = spec.jobs.iter().map(|spec| job(spec, uses));
-    let jobs = jobs.collect::<Result<_, Invalid>>()?;
-    Ok(config::PrometheusReceiver { jobs, ..config::PrometheusReceiver::default() })
+    let crds::PrometheusReceiver { jobs, scrape_configs } = spec;
+    let jobs = jobs.iter().map(|spec| job(spec, uses));
+    Ok(config::PrometheusReceiver {
+        jobs: jobs.collect::<Result<_, Invalid>>()?,
+        scrape_configs: scrape_configs.clone(),
+        ..config::PrometheusReceiver::default()
+    })
 }
 
 fn job(spec: &crds::ScrapeJob, uses: &mut SecretUses) -> Result<config::ScrapeJob, Invalid> {
@@ -29,6 +33,7 @@ fn job(spec: &crds::ScrapeJob, uses: &mut SecretUses) -> Result<config::ScrapeJo
     let crds::ScrapeJob {
         name,
         targets,
+        http,
         interval_seconds,
         timeout_seconds,
         path,
@@ -40,6 +45,9 @@ fn job(spec: &crds::ScrapeJob, uses: &mut SecretUses) -> Result<config::ScrapeJo
         oauth2: token,
         proxy: way,
         follow_redirects,
+        relabel,
+        metric_relabel,
+        native_histograms,
         labels,
         honor_labels,
         honor_timestamps,
@@ -71,12 +79,52 @@ fn job(spec: &crds::ScrapeJob, uses: &mut SecretUses) -> Result<config::ScrapeJo
         honor_labels: *honor_labels,
         honor_timestamps: *honor_timestamps,
         files: usual.files,
-        http: usual.http,
-        relabel: usual.relabel,
-        metric_relabel: usual.metric_relabel,
-        native_histograms: usual.native_histograms,
+        http: http.iter().map(list).collect(),
+        relabel: relabel.iter().map(rule).collect(),
+        metric_relabel: metric_relabel.iter().map(rule).collect(),
+        native_histograms: *native_histograms,
         limits: usual.limits,
     })
+}
+
+fn list(spec: &crds::ScrapeHttpList) -> config::HttpTargets {
+    let crds::ScrapeHttpList { url, refresh_seconds } = spec;
+    config::HttpTargets { url: url.clone(), refresh_seconds: *refresh_seconds }
+}
+
+fn rule(spec: &crds::RelabelRule) -> config::RelabelRule {
+    use crds::RelabelAction as Action;
+    let crds::RelabelRule {
+        action,
+        source_labels,
+        separator,
+        regex,
+        modulus,
+        replacement,
+        target_label,
+    } = spec;
+    let usual = config::RelabelRule::default();
+    config::RelabelRule {
+        action: match action {
+            Action::Replace => config::RelabelAction::Replace,
+            Action::Keep => config::RelabelAction::Keep,
+            Action::Drop => config::RelabelAction::Drop,
+            Action::KeepEqual => config::RelabelAction::KeepEqual,
+            Action::DropEqual => config::RelabelAction::DropEqual,
+            Action::HashMod => config::RelabelAction::HashMod,
+            Action::LabelMap => config::RelabelAction::LabelMap,
+            Action::LabelDrop => config::RelabelAction::LabelDrop,
+            Action::LabelKeep => config::RelabelAction::LabelKeep,
+            Action::Lowercase => config::RelabelAction::Lowercase,
+            Action::Uppercase => config::RelabelAction::Uppercase,
+        },
+        source_labels: source_labels.clone(),
+        separator: separator.clone().unwrap_or(usual.separator),
+        regex: regex.clone().unwrap_or(usual.regex),
+        modulus: (*modulus).into(),
+        replacement: replacement.clone().unwrap_or(usual.replacement),
+        target_label: target_label.clone(),
+    }
 }
 
 fn checked<T>(job: &str, field: &str, text: &str) -> Result<T, Invalid>

@@ -7,12 +7,12 @@ use millrace_operator::cluster::patch_status;
 use millrace_operator::controllers::edge::EdgePools;
 use serde_json::json;
 
-const POOL: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/edgepools/prod";
-const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/telemetry/deployments/prod-edge";
+pub(crate) const POOL: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/edgepools/prod";
+pub(crate) const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/telemetry/deployments/prod-edge";
 const SERVICE: &str = "/api/v1/namespaces/telemetry/services/prod-edge";
 const USER: &str = "/api/v1/namespaces/telemetry/secrets/kafka-user";
 
-fn pool() -> serde_json::Value {
+pub(crate) fn pool() -> serde_json::Value {
     json!({
         "apiVersion": "millrace.dev/v1alpha1", "kind": "EdgePool", "metadata": {},
         "spec": {
@@ -35,7 +35,7 @@ fn secret(password: &str) -> serde_json::Value {
         "data": {"username": encode("edge"), "password": encode(password)}})
 }
 
-fn world() -> World {
+pub(crate) fn world() -> World {
     let world = World::new();
     world.server.put(USER, secret("hunter2"));
     world.server.put(POOL, pool());
@@ -612,103 +612,6 @@ async fn every_crash_point_ends_in_the_same_state() {
             }
             assert!(world.is_ready(POOL), "code {code}, cut {cut}");
         }
-    }
-}
-
-/// Scenario: a pool scrapes targets; then one whose time-out the API server would have refused.
-/// Guarantee: the collector has the jobs as they are, and its pod stops before its successor starts;
-/// the second is refused with what is wrong.
-#[tokio::test]
-async fn a_pool_that_scrapes_has_its_jobs_and_never_two_pods() {
-    let world = world();
-    let mut wanted = pool();
-    wanted["spec"]["replicas"] = json!(1);
-    wanted["spec"]["signals"] = json!({"metrics": {}});
-    let job = json!({
-        "name": "node", "targets": ["node:9100"], "intervalSeconds": 15, "labels": {"env": "prod"},
-        "honorLabels": true
-    });
-    wanted["spec"]["receivers"] = json!({"prometheus": {"jobs": [job]}});
-    world.server.put(POOL, wanted.clone());
-    world.reconcile::<EdgePools>(POOL).await.unwrap();
-    let settings = world.collector_settings();
-    let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
-    let expected = millrace_config::ScrapeJob {
-        name: "node".into(),
-        targets: vec![millrace_config::TargetAddress::new("node:9100").unwrap()],
-        interval_seconds: 15,
-        labels: [("env".to_owned(), "prod".to_owned())].into(),
-        honor_labels: true,
-        ..millrace_config::ScrapeJob::default()
-    };
-    let prometheus = sources.prometheus.unwrap();
-    assert_eq!(prometheus.jobs, [expected]);
-    assert!(!prometheus.allow_local_addresses);
-    let strategy = world.server.get(DEPLOYMENT).unwrap()["spec"]["strategy"].clone();
-    assert_eq!(strategy["rollingUpdate"], json!({"maxSurge": 0, "maxUnavailable": 1}));
-    wanted["spec"]["receivers"]["prometheus"]["jobs"][0]["intervalSeconds"] = json!(5);
-    world.server.put(POOL, wanted);
-    let refused = world.reconcile::<EdgePools>(POOL).await;
-    let status = world.server.get(POOL).unwrap()["status"].to_string();
-    let said = format!("{refused:?} {status}");
-    assert!(said.contains("receivers.prometheus.jobs[0].timeoutSeconds"), "{said}");
-}
-
-/// Scenario: targets that are asked over TLS with a token, by a proxy with a password; a Secret
-/// that is missing. Guarantee: pods have the keys as read-only files that the settings name, and no
-/// ConfigMap holds what is in them; the missing one is named.
-#[tokio::test]
-async fn credentials_for_targets_are_files_in_pods() {
-    let world = world();
-    let mut wanted = pool();
-    wanted["spec"]["replicas"] = json!(1);
-    wanted["spec"]["signals"] = json!({"metrics": {}});
-    let job = json!({
-        "name": "shop", "targets": ["shop:1"], "scheme": "https", "params": {"a": ["b"]},
-        "tls": {"caSecretRef": {"name": "ca"}, "serverName": "shop.net",
-            "clientCertificateSecretRef": {"name": "pair"}},
-        "authorization": {"credentialsSecretRef": {"name": "access"}},
-        "proxy": {"url": "http://proxy:3128", "noProxy": [".svc"],
-            "credentialsSecretRef": {"name": "proxy", "usernameKey": "name"}}
-    });
-    wanted["spec"]["receivers"] = json!({"prometheus": {"jobs": [job]}});
-    let secret = |name: &str, keys: &[&str]| {
-        let data: serde_json::Map<_, _> =
-            keys.iter().map(|key| ((*key).to_owned(), json!("aHVudGVyMg=="))).collect();
-        let path = format!("/api/v1/namespaces/telemetry/secrets/{name}");
-        world.server.put(
-            &path,
-            json!({
-                "apiVersion": "v1", "kind": "Secret", "data": data,
-                "metadata": {"name": name, "namespace": "telemetry"}
-            }),
-        );
-    };
-    secret("ca", &["ca.crt"]);
-    secret("pair", &["tls.crt", "tls.key"]);
-    secret("proxy", &["name", "password"]);
-    world.server.put(POOL, wanted);
-    let _ = world.reconcile::<EdgePools>(POOL).await;
-    let status = world.server.get(POOL).unwrap()["status"].to_string();
-    assert!(status.contains("Secret access does not exist"), "{status}");
-    secret("access", &["token"]);
-    world.reconcile::<EdgePools>(POOL).await.unwrap();
-    let settings = world.collector_settings();
-    let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
-    let prometheus = sources.prometheus.unwrap();
-    let text = format!("{:?}", prometheus.jobs[0]);
-    let template = world.server.get(DEPLOYMENT).unwrap()["spec"]["template"].to_string();
-    for file in ["ca/ca.crt", "pair/tls.crt", "pair/tls.key", "access/token", "proxy/name"] {
-        assert!(text.contains(&format!("/etc/millrace/secrets/{file}")), "{text}");
-        assert!(template.contains(&format!("\"path\":\"{file}\"")), "{template}");
-    }
-    let proxy = prometheus.jobs[0].proxy.as_ref().unwrap();
-    assert_eq!(proxy.url.authority(), "proxy:3128");
-    assert!(text.contains("shop.net"), "{text}");
-    for (path, object) in world.server.snapshot() {
-        let is_secret = path.contains("/secrets/");
-        let text = object.to_string();
-        assert!(is_secret || !text.contains("hunter2") && !text.contains("aHVudGVy"), "{path}");
     }
 }
 

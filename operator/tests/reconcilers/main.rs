@@ -21,6 +21,7 @@ mod released;
 mod resources;
 mod rollout;
 mod scale;
+mod scraped;
 mod spread;
 mod standby;
 mod support;

@@ -7,11 +7,8 @@ use super::*;
 /// A rule that can't be used, in either list: the job, the list and the place are named.
 #[test]
 fn a_rule_that_cannot_be_used_is_named() {
-    let wrong = || Written {
-        action: RelabelAction::Keep,
-        regex: "(a".to_owned(),
-        ..Written::default()
-    };
+    let wrong =
+        || Written { action: RelabelAction::Keep, regex: "(a".to_owned(), ..Written::default() };
     let right = || Written { target_label: "a".to_owned(), ..Written::default() };
     let job = |relabel, metric_relabel| ScrapeJob {
         name: "node".to_owned(),
