@@ -86,6 +86,30 @@ fn a_quiet_file_that_is_compressed_between_two_looks_is_not_read_again() {
     }
 }
 
+/// Scenario: as above, and a look finds the compressed file whole under the name that the kubelet
+/// gives it until then. Guarantee: nothing is read again.
+#[test]
+fn a_compressed_file_that_was_seen_under_another_name_is_not_read_again() {
+    let mut disk = Disk::default();
+    write(&mut disk, "/l/app.log", 0, 20);
+    let is_container = |path: &str| any(path) && !path.ends_with(".tmp");
+    let mut collector = Collector::start(is_container, false);
+    collector.look(&disk);
+    disk.rename("/l/app.log", "/l/app.log.1");
+    write(&mut disk, "/l/app.log", 20, 30);
+    collector.looks(&disk, 40);
+    let packed = disk.pack("/l/app.log.1");
+    disk.write(packed, |_| {});
+    disk.rename("/l/app.log.1.gz", "/l/app.log.1.tmp");
+    collector.look(&disk);
+    disk.rename("/l/app.log.1.tmp", "/l/app.log.1.gz");
+    disk.delete("/l/app.log.1");
+    collector.looks(&disk, 50);
+    collector.restart();
+    collector.looks(&disk, 50);
+    collector.has_sent(&lines(0, 30));
+}
+
 /// Scenario: a file is compressed while it is behind and nobody has it open; only the beginning of
 /// the compressed one is there at first. Guarantee: it isn't tried again until it changes; then
 /// each line comes once.
