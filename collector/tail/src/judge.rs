@@ -21,8 +21,8 @@ use crate::names::{is_kin, unpacked};
 use crate::position::Position;
 use crate::text::{FileId, NOWHERE, State, Text};
 
-/// Looks that wait for a copy of a text whose file has another one. A copy was made before that:
-/// the next look finds it, one more finds a head that wasn't complete.
+/// Looks that wait for a copy of a text whose file has another one, or is gone and read to its end.
+/// A copy was made before that: the next look finds it, one more finds a head that wasn't complete.
 pub(crate) const LOOKS_FOR_COPY: u32 = 3;
 
 /// Looks after which a text without a file is over, and an open file that is gone or lost its name:

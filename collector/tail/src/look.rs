@@ -1,5 +1,6 @@
 //! A look: compares what the directories show with what is known.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use crate::inode::{Identity, Inode, Seen, View};
 use crate::judge::LOOKS_AT_END;
 use crate::machine::{Action, Event, Tail};
-use crate::names::nearest;
+use crate::names::{nearest, unpacked};
 use crate::text::{FileId, State, Text};
 
 /// Looks after which a recorded text without a file is forgotten: 2,400 of 250 ms are the 10
@@ -277,8 +278,14 @@ impl Tail {
 
     /// Ages texts without a file, unless a file that isn't judged may have them.
     fn age(&mut self) {
-        let doubtful = self.inodes.values().filter(|inode| inode.view == View::Doubtful);
-        let held: HashSet<&Path> = doubtful.flat_map(Inode::names).map(|name| &**name).collect();
+        let mut held: HashSet<Cow<'_, Path>> = HashSet::new();
+        for inode in self.inodes.values().filter(|inode| inode.view == View::Doubtful) {
+            held.extend(inode.names().map(|name| Cow::Borrowed(&**name)));
+            if inode.seen.is_packed() {
+                // A rotated file whose own name is read is compressed beside itself.
+                held.insert(unpacked(&inode.seen.path).into());
+            }
+        }
         let skipped = std::mem::take(&mut self.skipped_looks);
         let mut over = Vec::new();
         for (id, text) in &mut self.texts {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::checkpoint::{self, Recalled};
 use crate::inode::{Identity, Inode, View};
-use crate::judge::LOOKS_AT_END;
+use crate::judge::{LOOKS_AT_END, LOOKS_FOR_COPY};
 use crate::look::LOOKS_RECALLED;
 use crate::names::Names;
 use crate::position::Position;
@@ -300,12 +300,8 @@ impl Tail {
             text.end = Some(position.offset);
         }
         self.forget_file(identity);
-        self.release(id, LOOKS_AT_END);
-        if let Some(text) = self.texts.get_mut(&id).filter(|text| text.inode.is_none()) {
-            text.state = State::Over;
-            self.say_lost(id);
-            self.forget_if_over(id);
-        }
+        // A compressed form of it may have come with the same look, and is opened later.
+        self.release(id, LOOKS_FOR_COPY);
     }
 
     /// A file is gone, or doesn't matter.

@@ -57,6 +57,59 @@ fn the_compressed_form_of_what_was_read_is_not_read_again() {
     }
 }
 
+/// Scenario: a rotated file keeps a name that is read, as a container's does, and is open and quiet
+/// for long; between two looks it is compressed and deleted, the file made after it written on; the
+/// compressed one is opened in the look that finds it, or only long after. Guarantee: it isn't read
+/// again, also after a start.
+#[test]
+fn a_quiet_file_that_is_compressed_between_two_looks_is_not_read_again() {
+    for busy_looks in [0, 60] {
+        let mut disk = Disk::default();
+        write(&mut disk, "/l/app.log", 0, 20);
+        let mut collector = Collector::start(any, false);
+        collector.look(&disk);
+        disk.rename("/l/app.log", "/l/app.log.1");
+        write(&mut disk, "/l/app.log", 20, 30);
+        collector.looks(&disk, 40);
+        write(&mut disk, "/l/app.log", 30, 32);
+        let packed = disk.pack("/l/app.log.1");
+        disk.write(packed, |_| {});
+        disk.delete("/l/app.log.1");
+        for _ in 0..busy_looks {
+            collector.look_without_unpacking(&disk);
+        }
+        collector.looks(&disk, 50);
+        collector.has_sent(&lines(0, 32));
+        collector.restart();
+        collector.looks(&disk, 50);
+        collector.has_sent(&lines(0, 32));
+    }
+}
+
+/// Scenario: as above, and a look finds the compressed file whole under the name that the kubelet
+/// gives it until then. Guarantee: nothing is read again.
+#[test]
+fn a_compressed_file_that_was_seen_under_another_name_is_not_read_again() {
+    let mut disk = Disk::default();
+    write(&mut disk, "/l/app.log", 0, 20);
+    let is_container = |path: &str| any(path) && !path.ends_with(".tmp");
+    let mut collector = Collector::start(is_container, false);
+    collector.look(&disk);
+    disk.rename("/l/app.log", "/l/app.log.1");
+    write(&mut disk, "/l/app.log", 20, 30);
+    collector.looks(&disk, 40);
+    let packed = disk.pack("/l/app.log.1");
+    disk.write(packed, |_| {});
+    disk.rename("/l/app.log.1.gz", "/l/app.log.1.tmp");
+    collector.look(&disk);
+    disk.rename("/l/app.log.1.tmp", "/l/app.log.1.gz");
+    disk.delete("/l/app.log.1");
+    collector.looks(&disk, 50);
+    collector.restart();
+    collector.looks(&disk, 50);
+    collector.has_sent(&lines(0, 30));
+}
+
 /// Scenario: a file is compressed while it is behind and nobody has it open; only the beginning of
 /// the compressed one is there at first. Guarantee: it isn't tried again until it changes; then
 /// each line comes once.

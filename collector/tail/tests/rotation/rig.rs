@@ -197,6 +197,16 @@ impl Collector {
         }
     }
 
+    /// A look while as many compressed files are read as may be, so that none is opened.
+    pub(crate) fn look_without_unpacking(&mut self, disk: &Disk) {
+        for action in self.tail.look(&disk.seen(self.inside), true) {
+            match action {
+                Action::Open { file, packed: true, .. } => self.tail.not_opened(file),
+                action => self.act(disk, action),
+            }
+        }
+    }
+
     /// A look after which nothing is opened.
     pub(crate) fn look_without_opening(&mut self, disk: &Disk) {
         self.tail.look(&disk.seen(self.inside), true);
