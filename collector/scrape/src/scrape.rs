@@ -115,7 +115,7 @@ pub struct Scrape<'a> {
     line: u64,
     body_bytes: u64,
     has_ended: bool,
-    buffers: Buffers,
+    buffers: Box<Buffers>,
     /// What rules for metrics work with, if the target has some.
     relabeled: Box<Relabeled>,
 }
@@ -128,7 +128,7 @@ impl<'a> Scrape<'a> {
         memory: &'a mut Memory,
         limits: Limits,
         time_unix_nano: u64,
-        mut buffers: Buffers,
+        mut buffers: Box<Buffers>,
     ) -> Self {
         buffers.cut.clear();
         buffers.families.begin();
@@ -203,7 +203,7 @@ impl<'a> Scrape<'a> {
         let mut at = 0;
         while at < piece.len() && !self.is_full() {
             let rest = &piece[at..];
-            let Buffers { cut, families, .. } = &mut self.buffers;
+            let Buffers { cut, families, .. } = &mut *self.buffers;
             let taken = match (
                 cut.is_empty(),
                 families.measure(if cut.is_empty() { rest } else { cut })?,
@@ -241,19 +241,19 @@ impl<'a> Scrape<'a> {
 
     fn take_piece(&mut self, bytes: &[u8]) -> Result<(), FaultKind> {
         let Self { memory, target, limits, buffers, .. } = self;
-        let Buffers { parser, families, converter, pass, writer, .. } = buffers;
+        let Buffers { parser, families, converter, pass, writer, .. } = &mut **buffers;
         let place = (&**memory, pass, *target, writer);
         families.take(bytes, (converter, parser), (self.time_unix_nano, limits), place)
     }
 
     /// Ends the body of the protobuf format.
     fn end_families(&mut self) -> Result<(), FaultKind> {
-        let Buffers { cut, families, .. } = &mut self.buffers;
+        let Buffers { cut, families, .. } = &mut *self.buffers;
         if !cut.is_empty() && matches!(families.measure(cut)?, Piece::Whole(_)) {
             let cut = std::mem::take(cut);
             self.take_piece(&cut)?;
         }
-        let Buffers { cut, families, .. } = &self.buffers;
+        let Buffers { cut, families, .. } = &*self.buffers;
         if cut.is_empty() && families.is_between() { Ok(()) } else { Err(FaultKind::CutOff) }
     }
 
@@ -272,7 +272,7 @@ impl<'a> Scrape<'a> {
         if self.format == Format::OpenMetrics && !self.has_ended {
             return Err(self.fault(FaultKind::NoEnd));
         }
-        let Buffers { converter, pass, writer, .. } = &mut self.buffers;
+        let Buffers { converter, pass, writer, .. } = &mut *self.buffers;
         converter.end_family(self.memory, pass, self.target, writer);
         self.end_renamed();
         self.stage = match self.memory.is_marked || self.buffers.pass.has_all(self.memory) {
@@ -348,9 +348,9 @@ impl<'a> Scrape<'a> {
 
     /// Ends the scrape once all that was taken is safe: the next one is compared with it. Without
     /// this the next one is compared with the one before, so that nothing goes unsaid.
-    pub fn remember(self) -> Buffers {
+    pub fn remember(self) -> Box<Buffers> {
         let Self { memory, mut buffers, is_failed, is_partly_taken, .. } = self;
-        let Buffers { pass, converter, .. } = &mut buffers;
+        let Buffers { pass, converter, .. } = &mut *buffers;
         match (is_failed, is_partly_taken) {
             (false, _) => pass.replace(memory, converter.target_info.take().unwrap_or_default()),
             // Beginnings are kept: a target that was away for a while hasn't begun anew.
@@ -404,7 +404,7 @@ impl<'a> Scrape<'a> {
             return self.take_relabeled(line);
         }
         let Self { memory, target, limits, format, buffers, .. } = self;
-        let Buffers { parser, converter, pass, writer, .. } = buffers;
+        let Buffers { parser, converter, pass, writer, .. } = &mut **buffers;
         let all = (*format, self.time_unix_nano, &*limits);
         if converter.take_expected(line, parser, all, (memory, pass, target, writer)) {
             return Ok(());
@@ -427,7 +427,7 @@ impl<'a> Scrape<'a> {
     /// Takes a line that is no sample.
     fn take_metadata(&mut self, line: &[u8], read: Line) -> Result<(), FaultKind> {
         let Self { memory, target, buffers, .. } = self;
-        let Buffers { converter, pass, writer, .. } = buffers;
+        let Buffers { converter, pass, writer, .. } = &mut **buffers;
         // Series whose labels rules wrote have the target's among them.
         let target = target.bare();
         match read {
@@ -483,7 +483,7 @@ impl<'a> Scrape<'a> {
 
     fn mark(&mut self, walk: &Walk, named: &Named, time_unix_nano: u64) {
         let Self { target, buffers, .. } = self;
-        let Buffers { parser, converter, writer, .. } = buffers;
+        let Buffers { parser, converter, writer, .. } = &mut **buffers;
         let target = target.bare();
         converter.gone(walk.text(), named.form.kind, parser, time_unix_nano, target, writer);
     }

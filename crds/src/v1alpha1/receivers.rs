@@ -129,7 +129,8 @@ fn containers_rules(schema: &mut Schema) {
     rules::rule(
         schema,
         "!has(self.weights) || self.weights.all(it, \
-         (!has(self.namespaces) || size(self.namespaces) == 0 || it.__namespace__ in self.namespaces) \
+         (!has(self.namespaces) || size(self.namespaces) == 0 \
+         || it.__namespace__ in self.namespaces) \
          && (!has(self.excludeNamespaces) || !(it.__namespace__ in self.excludeNamespaces)))",
         "a weight is of a namespace whose pods aren't read: remove it, or read the namespace",
     );

@@ -18,8 +18,8 @@ use super::scrape_rules::{RelabelRule, ScrapeHttpList};
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = receiver_rules)]
 pub struct PrometheusReceiver {
-    /// Jobs of a Prometheus file: its scrape_configs, as YAML text. What isn't taken is refused with
-    /// its line. Default: none.
+    /// Jobs of a Prometheus file: its scrape_configs, as YAML text. What isn't taken is refused
+    /// with its line. Default: none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 65_536))]
     pub scrape_configs: String,

@@ -65,7 +65,7 @@ fn read(format: Format, turns: &[String]) -> Result<(u64, Memory)> {
     let labels = vec![("env".to_owned(), "production".to_owned())];
     let target = Target::new("node", ("http", "10.0.0.1", 9100), labels, false, true);
     let mut memory = Memory::default();
-    let (mut samples, mut buffers) = (0, Buffers::default());
+    let (mut samples, mut buffers) = (0, Box::<Buffers>::default());
     for (turn, body) in turns.iter().enumerate() {
         let time = NOW + turn as u64 * INTERVAL;
         let mut scrape = Scrape::new(&target, &mut memory, LIMITS, time, buffers);

@@ -14,17 +14,17 @@ const SPARE_MAX: usize = 4;
 
 /// Buffers to be lent.
 #[derive(Debug, Default)]
-pub(super) struct Spare(Mutex<Vec<(Buffers, Reservation)>>);
+pub(super) struct Spare(Mutex<Vec<(Box<Buffers>, Reservation)>>);
 
 impl Spare {
     /// Lends some. What they take is to be reserved by the borrower.
-    pub(super) fn lend(&self) -> Buffers {
+    pub(super) fn lend(&self) -> Box<Buffers> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.pop().map(|(buffers, _)| buffers).unwrap_or_default()
     }
 
     /// Takes some back.
-    pub(super) fn give_back(&self, buffers: Buffers, budget: &Budget) {
+    pub(super) fn give_back(&self, buffers: Box<Buffers>, budget: &Budget) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if budget.free_bytes() < budget.limit_bytes() / 2 {
             all.clear();

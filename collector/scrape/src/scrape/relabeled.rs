@@ -180,7 +180,7 @@ impl Scrape<'_> {
             return self.take_written(line, is_renamed);
         }
         let Self { memory, target, limits, format, buffers, .. } = self;
-        let Buffers { parser, converter, pass, writer, .. } = buffers;
+        let Buffers { parser, converter, pass, writer, .. } = &mut **buffers;
         if parser.labels.len() > limits.labels {
             return Err(FaultKind::Labels(limits.labels));
         }
@@ -191,7 +191,7 @@ impl Scrape<'_> {
     /// Takes the line that rules made of one.
     fn take_written(&mut self, before: &[u8], is_renamed: bool) -> Result<(), FaultKind> {
         let Self { memory, relabeled, target, buffers, .. } = self;
-        let Buffers { parser: own_parser, converter, pass, writer, .. } = buffers;
+        let Buffers { parser: own_parser, converter, pass, writer, .. } = &mut **buffers;
         let at = (self.format, self.time_unix_nano);
         let line = std::mem::take(&mut relabeled.line);
         let mut parser = std::mem::take(&mut relabeled.parser);
@@ -218,7 +218,7 @@ impl Scrape<'_> {
     /// Writes what is open of renamed lines.
     pub(super) fn end_renamed(&mut self) {
         let Self { memory, target, relabeled, buffers, .. } = self;
-        let Buffers { converter, pass, writer, .. } = buffers;
+        let Buffers { converter, pass, writer, .. } = &mut **buffers;
         if !target.metric_rules().is_empty() {
             relabeled.renamed.end_family(memory, pass, target.bare(), writer);
             converter.take_counts(&mut relabeled.renamed);

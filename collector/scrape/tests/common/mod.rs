@@ -19,7 +19,7 @@ pub(crate) const LIMITS: Limits = Limits { body_bytes: 1 << 30, samples: 10_000_
 
 thread_local! {
     /// Each scrape of a test uses those of the one before, whatever became of it.
-    static BUFFERS: RefCell<Buffers> = RefCell::default();
+    static BUFFERS: RefCell<Box<Buffers>> = RefCell::default();
 }
 
 /// A second.

@@ -6,11 +6,11 @@ use millrace_scrape::{Buffers, Limits, Memory, Scrape, Target};
 use super::{SPARE_MAX, Spare};
 
 /// Buffers that a scrape has used.
-fn used() -> Buffers {
+fn used() -> Box<Buffers> {
     let target = Target::new("node", ("http", "10.0.0.1", 9100), Vec::new(), false, true);
     let limits = Limits { body_bytes: 1 << 20, samples: 1000, labels: 10 };
     let mut memory = Memory::default();
-    let mut scrape = Scrape::new(&target, &mut memory, limits, 1, Buffers::default());
+    let mut scrape = Scrape::new(&target, &mut memory, limits, 1, Box::default());
     assert_eq!(scrape.feed(b"a 1\n"), Ok(4));
     scrape.end().unwrap();
     scrape.remember()
