@@ -2,16 +2,14 @@
 //! comes; the last lines say how long each phase took and sum up what the runners counted. A phase
 //! that fails ends the run.
 //!
-//! What later phases need is built while unit tests run, with what processor time they leave: many of
-//! them wait, on brokers' and groups' time-outs.
+//! Nothing is built beside tests: tried at the lowest priority, it made two of them fail that wait
+//! for brokers by the second.
 
 use std::io::{BufRead, BufReader};
-use std::thread::{self, ScopedJoinHandle};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use millrace_stack::Stack;
-use rustix::process::nice;
 use serde_json::Value;
 
 use crate::build::{self, Binaries, Collectors};
@@ -107,30 +105,17 @@ pub(crate) fn run(from: Phase) -> Result<()> {
     let started = Instant::now();
     let mut tally = Tally::default();
     let suites = suites()?;
-    let outcome = thread::scope(|scope| {
-        let mut ahead = None;
-        for phase in Phase::ALL.into_iter().filter(|phase| *phase >= from) {
-            say::step(&format!("[{:.0} s] {}", started.elapsed().as_secs_f64(), phase.title()));
-            let began = Began::now();
-            if phase == Phase::Unit {
-                ahead = Some(scope.spawn(build_ahead));
-            }
-            let outcome = match ahead.take_if(|_| phase == Phase::Build) {
-                Some(ahead) => joined(ahead),
-                None => phase.run(&suites, &mut tally),
-            };
-            tally.phase(phase.title(), began.used());
-            if outcome.is_err() {
-                if ahead.is_some() {
-                    say::step("a phase failed; the build beside it ends first");
-                }
-                return outcome;
-            }
+    for phase in Phase::ALL.into_iter().filter(|phase| *phase >= from) {
+        say::step(&format!("[{:.0} s] {}", started.elapsed().as_secs_f64(), phase.title()));
+        let began = Began::now();
+        let outcome = phase.run(&suites, &mut tally);
+        tally.phase(phase.title(), began.used());
+        if outcome.is_err() {
+            tally.times().iter().for_each(|line| say::line(line));
+            return outcome;
         }
-        Ok(())
-    });
+    }
     tally.times().iter().for_each(|line| say::line(line));
-    outcome?;
     say::step(&format!("all phases done in {:.0} s", started.elapsed().as_secs_f64()));
     say::line(&tally.counts());
     Ok(())
@@ -141,18 +126,6 @@ fn build() -> Result<()> {
     build::binaries(Collectors::All)?;
     build::images(Binaries::AsTheyAre, Collectors::All)?;
     Ok(Stack::open()?.install(&say::progress())?)
-}
-
-/// The same on a thread whose programs yield to all others: tests' time-outs must hold beside it.
-fn build_ahead() -> Result<()> {
-    const LAST: i32 = 19;
-    nice(LAST).context("the build beside the tests can't be given the last place")?;
-    build()
-}
-
-fn joined(ahead: ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
-    let Ok(outcome) = ahead.join() else { bail!("the build beside the unit tests panicked") };
-    outcome
 }
 
 /// Which cluster tests run.

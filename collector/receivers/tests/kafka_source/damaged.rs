@@ -107,10 +107,10 @@ fn read_answer(broker: &mut impl Read) -> Option<Vec<u8>> {
     Some(answer)
 }
 
-/// Scenario: one byte of a record's payload changes on the way from the broker to the gateway,
-/// once. Guarantee: what came is never stored; the record is fetched again and stored as it was
-/// sent, and
-/// every other one once.
+/// Scenario: effectively once; one byte of a record's payload changes on the way from the broker to
+/// the gateway, once. Guarantee: what came is never stored; the record is fetched again and stored
+/// as it was sent, and every other one once: an insert that was under way by then may come again,
+/// under its token, and a table drops it.
 #[test]
 fn a_record_that_is_altered_on_its_way_is_fetched_again_and_stored_as_it_was() {
     let kafka = Kafka::new(1);
@@ -118,9 +118,15 @@ fn a_record_that_is_altered_on_its_way_is_fetched_again_and_stored_as_it_was() {
     let sink = FakeSink::new(Mode::Store);
     kafka.send(0, messages("m", 30));
     let servers = Some(proxy.address.to_string());
-    let running = Running::start(&kafka, &sink, Options { servers, ..Options::default() });
+    let delivery = Delivery::EffectivelyOnce;
+    let options = Options { servers, delivery, ..Options::default() };
+    let running = Running::start(&kafka, &sink, options);
     eventually("committed", || kafka.committed(0) == Some(30));
     assert!(proxy.has_changed_it());
-    assert_eq!(sink.messages(), messages("m", 30));
+    let mut inserts = sink.stored();
+    inserts.sort_by(|a, b| a.messages.cmp(&b.messages));
+    inserts.dedup();
+    let stored: Vec<String> = inserts.into_iter().flat_map(|insert| insert.messages).collect();
+    assert_eq!(stored, messages("m", 30));
     running.stop();
 }
