@@ -64,6 +64,10 @@ fn lane(waiting: &Mutex<VecDeque<Fault>>, plan: &Plan, fills_disks: bool) -> Res
     let mut sum = Outcome::default();
     while let Some(fault) = next() {
         let runs = plan.runs.unwrap_or_else(|| fault.runs(plan.budget));
+        if runs == 0 {
+            say::progress(&format!("{}: left out of this budget", fault.name));
+            continue;
+        }
         say::progress(&format!("{} x {runs}: {}", fault.name, fault.unit));
         let outcome = run::fault(&mut world, &fault, runs, plan.seed);
         say::line(&outcome.line(plan.seed));

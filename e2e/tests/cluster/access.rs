@@ -7,12 +7,11 @@ use millrace_stack::Stack;
 const KINDS: [&str; 5] =
     ["telemetrypipelines", "edgepools", "gatewaypools", "telemetrytopics", "telemetryschemas"];
 
+/// `what` is a kind, or a kind and one of its subresources behind a slash.
 fn may(cluster: &Cluster, namespace: &str, user: &str, verb: &str, what: &str) -> bool {
-    let resource = match what.split_once('/') {
-        Some((kind, below)) => format!("{kind}.millrace.dev/{below}"),
-        None => format!("{what}.millrace.dev"),
-    };
-    let args = ["-n", namespace, "auth", "can-i", verb, &resource, "--as", user];
+    let (kind, below) = what.split_once('/').unwrap_or((what, ""));
+    let (resource, below) = (format!("{kind}.millrace.dev"), format!("--subresource={below}"));
+    let args = ["-n", namespace, "auth", "can-i", verb, &resource, &below, "--as", user];
     let spoken = cluster.call(&args, "").unwrap();
     match spoken.out.trim() {
         "yes" => true,

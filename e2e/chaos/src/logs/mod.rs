@@ -8,6 +8,7 @@ pub mod writer;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -23,6 +24,8 @@ use crate::world::{LAG_LIMIT, LOGS_TOPIC, MEMORY_LIMIT_MIB, READY_LIMIT, World};
 /// From a line's writing to its row, whatever was struck: the time in which the world is ready
 /// again and has caught up, on a machine that may have other work.
 const STORED_LIMIT: Duration = READY_LIMIT.saturating_add(LAG_LIMIT);
+/// Between two looks at what is stored.
+const LOOK: Duration = Duration::from_secs(1);
 const TABLE: &str = "otel.otel_logs";
 
 /// Everything about log files in one round.
@@ -113,6 +116,8 @@ impl Logs {
     pub fn catch_up(&self, world: &World) -> Result<()> {
         let lines = self.lines();
         let stored = wait::until("every line to be stored", STORED_LIMIT, || {
+            // Each look reads the whole table, and would slow down what it waits for.
+            sleep(LOOK);
             let stored = self.stored(world)?;
             let behind: u64 =
                 lines.iter().zip(&stored).map(|(all, done)| all - all.min(done)).sum();
