@@ -183,3 +183,32 @@ fn an_inode_of_a_text_may_become_that_of_a_compressed_file_and_back() {
     collector.looks(&disk, 10);
     collector.has_sent(&lines(0, 50));
 }
+
+/// Scenario: a file is made, rotated and compressed between two looks, so that none sees it as it
+/// was; the first look finds its compressed form half written; the next finds it whole, under the
+/// name that a further rotation gave it, beside newer lines. Guarantee: each line once.
+#[test]
+fn a_file_that_was_only_seen_half_compressed_is_read_under_its_next_name() {
+    let mut disk = Disk::default();
+    write(&mut disk, "/l/app.log", 0, 20);
+    let mut collector = Collector::start(app, false);
+    collector.looks(&disk, 2);
+    disk.rename("/l/app.log", "/l/app.log.2");
+    write(&mut disk, "/l/app.log.1", 20, 22);
+    let packed = disk.pack("/l/app.log.1");
+    disk.delete("/l/app.log.1");
+    let whole = disk.content.insert(packed, Vec::new()).unwrap();
+    disk.torn.insert(packed);
+    write(&mut disk, "/l/app.log", 22, 30);
+    collector.look(&disk);
+    disk.content.insert(packed, whole);
+    disk.torn.clear();
+    disk.rename("/l/app.log.2", "/l/app.log.3");
+    disk.rename("/l/app.log.1.gz", "/l/app.log.2.gz");
+    disk.rename("/l/app.log", "/l/app.log.1");
+    write(&mut disk, "/l/app.log", 30, 40);
+    collector.looks(&disk, 50);
+    collector.restart();
+    collector.looks(&disk, 50);
+    collector.has_sent(&lines(0, 40));
+}
