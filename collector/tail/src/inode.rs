@@ -78,6 +78,11 @@ pub(crate) struct Inode {
     pub(crate) called: Option<(usize, Arc<Path>)>,
     /// Open, changed or gone, and not read since: it may have another text.
     pub(crate) unread: bool,
+    /// Its text was found since the last look began. That look may have missed older files of the
+    /// name: what it listed was rotated before it came to it.
+    pub(crate) found_since_look: bool,
+    /// It was there at its source's first start and isn't judged yet. Nothing older matters.
+    pub(crate) at_first_start: bool,
     /// Its end, if that is where its first reading begins.
     pub(crate) at_end: Option<u64>,
     /// Whether the last look found it. An open one stays without a name.

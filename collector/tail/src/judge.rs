@@ -167,6 +167,8 @@ impl Tail {
         (inode.called, inode.unread) = (None, false);
         inode.at_end = None;
         let text = inode.text.replace(id);
+        let was_there = std::mem::take(&mut inode.at_first_start);
+        inode.found_since_look |= text != Some(id) && !was_there;
         let before = std::mem::take(&mut inode.claims).into_iter().chain(text);
         if let Some(text) = text {
             self.carriers.remove(&(text, identity));

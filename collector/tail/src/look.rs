@@ -54,6 +54,7 @@ impl Tail {
         if complete {
             self.miss(&present);
             self.age();
+            self.inodes.values_mut().for_each(|inode| inode.found_since_look = false);
         }
         // Also after an incomplete look: what it missed counts as new, so nothing is skipped.
         self.begun.fill(true);
@@ -91,14 +92,16 @@ impl Tail {
         unsure.flat_map(Inode::names).cloned().collect()
     }
 
-    /// A text that is read as far as the last look saw is the youngest known of its name.
+    /// A text that is read as far as the last look saw is the youngest known of its name, once a
+    /// whole look began after the text was found: only that shows all that is older.
     pub(crate) fn verify(&mut self, held: &HashSet<Arc<Path>>) {
         for (identity, inode) in &self.inodes {
             let text = inode.text.and_then(|id| self.texts.get(&id));
             let Some(text) = text.filter(|text| text.inode == Some(*identity)) else { continue };
             let is_read =
                 if inode.seen.is_packed() { text.is_ended() } else { text.unread_bytes() == 0 };
-            if is_read && !inode.is_unsure() && !held.contains(&text.base) {
+            let is_sure = !inode.found_since_look && !inode.is_unsure();
+            if is_read && is_sure && !held.contains(&text.base) {
                 self.dirty |= self.names.advance(&text.base, inode.seen.modified);
             }
         }
@@ -182,6 +185,8 @@ impl Tail {
             young: false,
             called: None,
             unread: false,
+            found_since_look: false,
+            at_first_start: first_start,
             at_end,
             present: true,
         };

@@ -29,9 +29,10 @@ fn walk(seed: u64) -> Result<(), String> {
     collector.looks(&disk, 2);
     collector.keep();
     let mut is_there = true;
+    let mut listed = None;
     let mut log = Vec::new();
     for number in 0..ACTIONS {
-        let action = chance.below(13);
+        let action = chance.below(16);
         log.push(action);
         match action {
             0..4 => {
@@ -39,13 +40,13 @@ fn walk(seed: u64) -> Result<(), String> {
                 (next, is_there) = (next + 3, true);
             }
             4 if is_there => {
-                let to = format!("/l/app.log.{number}");
+                let to = format!("/l/app.log.at-{number}");
                 disk.rename("/l/app.log", &to);
                 old.push(to);
                 is_there = false;
             }
             5 if is_there => {
-                let to = format!("/l/app.log.{number}");
+                let to = format!("/l/app.log.at-{number}");
                 disk.copy("/l/app.log", &to);
                 old.push(to);
                 disk.truncate("/l/app.log");
@@ -74,6 +75,37 @@ fn walk(seed: u64) -> Result<(), String> {
                 collector.looks(&disk, 1);
             }
             11 => collector.keep(),
+            // A look that lists names now and comes to their files some actions later.
+            12 => listed = Some(disk.names.keys().cloned().collect::<Vec<_>>()),
+            13 => {
+                if let Some(listed) = listed.take() {
+                    collector.look_long(&listed, &disk);
+                }
+            }
+            // Each rotated file's number becomes one more; often several times at once.
+            14 if is_there => {
+                for _ in 0..chance.below(4) {
+                    for path in &mut old {
+                        let is_packed = path.ends_with("gz");
+                        let to = format!(
+                            "{}.1{}",
+                            path.trim_end_matches(".gz"),
+                            if is_packed { ".gz" } else { "" }
+                        );
+                        disk.rename(path, &to);
+                        *path = to;
+                        if !is_packed {
+                            disk.pack(path);
+                            disk.delete(path);
+                            path.push_str(".gz");
+                        }
+                    }
+                    disk.rename("/l/app.log", "/l/app.log.1");
+                    old.push("/l/app.log.1".to_owned());
+                    write(&mut disk, "/l/app.log", next, next + 3);
+                    next += 3;
+                }
+            }
             _ => collector.looks(&disk, 1),
         }
     }
@@ -102,8 +134,9 @@ fn judge(disk: &Disk, collector: &mut Collector, next: usize) -> Result<(), Stri
     Ok(())
 }
 
-/// Scenario: a file is written, renamed, copied and cut, compressed; acknowledgements come late;
-/// the process is killed, long after positions were kept. Guarantee: each line comes, and when all
+/// Scenario: a file is written, renamed, copied and cut, compressed, and its rotated ones renamed;
+/// all that also while a look is under way; acknowledgements come late; the process is killed, long
+/// after positions were kept. Guarantee: each line comes, and when all
 /// is acknowledged a restart repeats none.
 #[test]
 fn no_chance_loses_a_line_or_repeats_what_is_on_record() {

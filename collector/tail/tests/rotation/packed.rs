@@ -212,3 +212,42 @@ fn a_file_that_was_only_seen_half_compressed_is_read_under_its_next_name() {
     collector.looks(&disk, 50);
     collector.has_sent(&lines(0, 40));
 }
+
+/// Scenario: a look lists the names, and before it comes to what has them a file is rotated thrice,
+/// and all but the newest are compressed: it shows the newest file and none that came between.
+/// Guarantee: each line once: what the next look shows of them is read, although the newest was
+/// read before.
+#[test]
+fn files_that_rotate_while_a_look_is_under_way_are_read_at_the_next_one() {
+    for keeps in [false, true] {
+        let mut disk = Disk::default();
+        let mut collector = Collector::start(app, false);
+        write(&mut disk, "/l/app.log", 0, 10);
+        collector.looks(&disk, 3);
+        let listed: Vec<_> = disk.names.keys().cloned().collect();
+        for turn in 1..4 {
+            shift(&mut disk, turn);
+            write(&mut disk, "/l/app.log", turn * 10, turn * 10 + 10);
+        }
+        collector.look_long(&listed, &disk);
+        if keeps {
+            collector.restart();
+        }
+        collector.looks(&disk, 5);
+        collector.has_sent(&lines(0, 40));
+    }
+}
+
+/// Rotates as logrotate does with `delaycompress`: each number becomes one more, and what was the
+/// first is compressed. There are `count` files with the new one.
+fn shift(disk: &mut Disk, count: usize) {
+    for number in (2..count).rev() {
+        disk.rename(&format!("/l/app.log.{number}.gz"), &format!("/l/app.log.{}.gz", number + 1));
+    }
+    if count > 1 {
+        disk.rename("/l/app.log.1", "/l/app.log.2");
+        disk.pack("/l/app.log.2");
+        disk.delete("/l/app.log.2");
+    }
+    disk.rename("/l/app.log", "/l/app.log.1");
+}

@@ -188,6 +188,17 @@ impl Collector {
         self.events.extend(self.tail.take_events());
     }
 
+    /// A look that listed these names and then took long: what it shows of each is of now, and what
+    /// has another name by now isn't in it.
+    pub(crate) fn look_long(&mut self, listed: &[PathBuf], disk: &Disk) {
+        let mut seen = disk.seen(self.inside);
+        seen.retain(|seen| listed.iter().any(|name| **name == *seen.path));
+        for action in self.tail.look(&seen, true) {
+            self.act(disk, action);
+        }
+        self.events.extend(self.tail.take_events());
+    }
+
     /// A look while nothing can be sent, so that nothing is read.
     pub(crate) fn look_without_reading(&mut self, disk: &Disk) {
         for action in self.tail.look(&disk.seen(self.inside), true) {
