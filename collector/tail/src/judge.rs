@@ -129,6 +129,16 @@ impl Tail {
         })
     }
 
+    /// Whether a file can only be judged once others are read that may have another text by now.
+    #[must_use]
+    pub fn must_wait(&self, file: Identity) -> bool {
+        let Some(inode) = self.inodes.get(&file).filter(|inode| !inode.seen.inside) else {
+            return false;
+        };
+        let is_packed = inode.seen.is_packed();
+        inode.base.as_ref().is_some_and(|base| self.has_unjudged_original(file, is_packed, base))
+    }
+
     /// Whether a file isn't judged yet of which this one may be the copy.
     fn has_unjudged_original(&self, identity: Identity, packed: bool, base: &Path) -> bool {
         self.inodes.iter().any(|(other, inode)| {

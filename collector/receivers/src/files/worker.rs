@@ -65,6 +65,16 @@ pub(super) fn waker() -> Waker {
     Waker::from(Arc::new(Unpark(thread::current())))
 }
 
+/// A rotated file that may be a copy of one that was written since it was read: which text it has
+/// shows once that is read. A log that is always written would keep it waiting if it were opened at
+/// looks alone.
+struct Waiting {
+    file: Identity,
+    path: Arc<Path>,
+    source: usize,
+    packed: bool,
+}
+
 pub(super) struct Worker {
     sources: Vec<Source>,
     tail: Tail,
@@ -93,6 +103,9 @@ pub(super) struct Worker {
     denied: HashSet<Identity>,
     /// Files that are written and of no concern, since the last walk.
     strangers: HashSet<PathBuf>,
+    /// Files to be opened once others are read, since the last walk.
+    waiting: Vec<Waiting>,
+    waited_at: Instant,
     /// Files whose reader may hold a record that waits for a further line.
     unfinished: BTreeSet<FileId>,
     /// For the buffer, and for what readers hold of unfinished records.
@@ -133,6 +146,8 @@ impl Worker {
             is_stirred: true,
             denied: HashSet::new(),
             strangers: HashSet::new(),
+            waiting: Vec::new(),
+            waited_at: Instant::now(),
             unfinished: BTreeSet::new(),
             held,
             written_at: Instant::now(),
@@ -146,6 +161,7 @@ impl Worker {
             self.listen(now);
             self.end_waits(now);
             let read = self.read_one(now);
+            self.open_waiting(now);
             let sent = self.send(now, false);
             self.is_stirred |= read || sent || self.outbox.is_waiting();
             if self.is_stirred && now.duration_since(self.written_at) >= POSITIONS_INTERVAL {
@@ -322,13 +338,11 @@ impl Worker {
         let look = self.finder.walk(&self.sources, now);
         let actions = self.tail.look(&look.seen, look.complete);
         drop(look);
+        self.waiting.clear();
         for action in actions {
             match action {
-                Action::Open { file, path, source, packed: false } => {
-                    self.open(file, &path, source, now);
-                }
-                Action::Open { file, path, source, packed: true } => {
-                    self.open_packed(file, &path, source, now);
+                Action::Open { file, path, source, packed } => {
+                    self.open_or_wait(Waiting { file, path, source, packed }, now);
                 }
                 Action::Read { file } => self.queue(file),
                 // What waits to be read first is asked for again.
@@ -402,6 +416,29 @@ impl Worker {
             && let Some(source) = self.sources.get(open.source)
         {
             self.ready.push(source.share(open.label.path()), file);
+        }
+    }
+
+    fn open_or_wait(&mut self, one: Waiting, now: Instant) {
+        if self.tail.must_wait(one.file) {
+            return self.waiting.push(one);
+        }
+        let Waiting { file, path, source, packed } = one;
+        match packed {
+            true => self.open_packed(file, &path, source, now),
+            false => self.open(file, &path, source, now),
+        }
+    }
+
+    /// Opens what waits for others, as far as those are read.
+    pub(super) fn open_waiting(&mut self, now: Instant) {
+        let is_due = self.ready.is_empty() || now - self.waited_at >= EVENTS_INTERVAL;
+        if self.waiting.is_empty() || !is_due {
+            return;
+        }
+        self.waited_at = now;
+        for one in std::mem::take(&mut self.waiting) {
+            self.open_or_wait(one, now);
         }
     }
 

@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Write;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -292,4 +294,51 @@ fn a_compressed_file_that_is_cut_short_is_tried_again_when_it_is_whole() {
     rig.until_exactly([numbered("a", 0, 40_000), numbered("b", 0, 10)].concat());
     rig.until_metric("millrace_files_behind_bytes", |bytes| bytes == 0);
     rig.stop();
+}
+
+/// Scenario: a log that is written without a pause is rotated thrice at once, and all but the newest
+/// are compressed, so that nobody saw some of them before. Guarantee: their lines come while it is
+/// written on: that it changes between any two looks holds nothing up.
+#[test]
+fn rotated_files_are_read_while_the_next_one_is_always_written() {
+    let mut rig = Rig::new(&["*.log"], StartAt::Beginning);
+    rig.append("app.log", &text_of("a", 0, 10));
+    rig.start();
+    rig.until_exactly(numbered("a", 0, 10));
+    for turn in 1..=3 {
+        if turn == 3 {
+            rig.rename("app.log.2.gz", "app.log.3.gz");
+        }
+        if turn > 1 {
+            rig.rename("app.log.1", "app.log.2");
+            gzip(&rig, "app.log.2", true);
+        }
+        rig.rename("app.log", "app.log.1");
+        rig.append("app.log", &text_of("a", turn * 10, turn * 10 + 10));
+    }
+    let path = rig.path("app.log");
+    let ends = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut log = File::options().append(true).open(path).unwrap();
+            for number in 100.. {
+                if ends.load(Ordering::Acquire) {
+                    break;
+                }
+                log.write_all(text_of("a", number, number + 1).as_bytes()).unwrap();
+                thread::sleep(Duration::from_millis(2));
+            }
+        });
+        let expected = numbered("a", 0, 40);
+        let began = Instant::now();
+        let have_come = || {
+            let texts: HashSet<String> = rig.texts().into_iter().collect();
+            expected.iter().all(|line| texts.contains(line))
+        };
+        while !have_come() && began.elapsed() < Duration::from_secs(20) {
+            thread::sleep(Duration::from_millis(20));
+        }
+        ends.store(true, Ordering::Release);
+        assert!(have_come(), "the rotated files wait while the log is written");
+    });
 }

@@ -240,7 +240,9 @@ impl Process {
     }
 
     pub(super) fn read(&mut self, now: Instant) -> bool {
-        self.worker.read_one(now)
+        let read = self.worker.read_one(now);
+        self.worker.open_waiting(now);
+        read
     }
 
     pub(super) fn send(&mut self, now: Instant, ending: bool) -> bool {
