@@ -15,6 +15,17 @@ pub struct Scraped {
     pub targets: Vec<ScrapedTarget>,
     /// What of the monitors can't be used.
     pub faults: Vec<Fault>,
+    /// How many monitors there are.
+    pub counts: Counts,
+}
+
+/// How many monitors a pool selects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Those that are taken whole.
+    pub taken: usize,
+    /// Those of which something is left out.
+    pub broken: usize,
 }
 
 /// A target as it is scraped.
