@@ -1,15 +1,17 @@
 //! Documents: what a pod reads of its share, and all that a new operator reads to go on.
 //!
 //! A share is written as JSON in parts that fit into a ConfigMap each. A pod takes up a version
-//! only when it has all parts of it. Nothing secret is in it: addresses and labels alone.
+//! only when it has all parts of it. Nothing secret is in it: addresses, labels and the settings of
+//! jobs, which name secrets as files.
 //!
 //! Bounds: an entry has at most 512 bytes of address and 16 labels of 1,024 bytes (name and value
-//! together), a part 900 KiB, a share 16 parts: 14 MiB. A usual entry has at most 150 bytes, so a
-//! part has some 6,000 targets and a share some 98,000.
+//! together), a job's settings 128 KiB, a part 900 KiB, a share 16 parts: 14 MiB. A usual entry has
+//! at most 150 bytes, so a part has some 6,000 targets and a share some 98,000.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::pod::PodName;
 use crate::target::{TargetId, Weight};
@@ -23,6 +25,9 @@ pub const LABEL_BYTES_MAX: usize = 1024;
 /// Most bytes of a part: a ConfigMap holds 1 MiB (1,048,576 bytes) with its keys, and etcd takes
 /// 1.5 MiB with metadata and managed fields; 124 KiB stay free for these.
 pub const PART_BYTES_MAX: usize = 900 * 1024;
+/// Most bytes of a job's settings as JSON: eight regular expressions of 16 KiB, the longest that
+/// collectors take. Seven such jobs fit into a part.
+pub const JOB_BYTES_MAX: usize = 128 * 1024;
 /// Most parts of a share.
 pub const PARTS_MAX: usize = 16;
 
@@ -35,9 +40,10 @@ const PART_FRAME_BYTES: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Entry {
-    /// Its job. Interval, path and limits are the job's, in the pod's settings.
+    /// Its job. Interval, path and limits are in the job's settings ([`Share::jobs`]).
     pub job: String,
-    /// `host:port`, and a path if it differs from the job's.
+    /// `host:port`, and a path if it differs from the job's; or the URL of a list of targets, which
+    /// the pod reads and scrapes whole.
     pub address: String,
     /// Labels of its own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -63,6 +69,9 @@ pub struct Released {
 pub struct Share {
     /// Higher with each write. A pod never goes back to a lower one.
     pub version: u64,
+    /// The settings of the jobs that its targets have, by name, in the collector's form and without
+    /// targets.
+    pub jobs: BTreeMap<String, Value>,
     /// What the pod scrapes.
     pub targets: BTreeMap<TargetId, Entry>,
     /// What it has to stop, or has stopped. A pod reads over it.
@@ -76,6 +85,8 @@ struct Part {
     version: u64,
     part: usize,
     parts: usize,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    jobs: BTreeMap<String, Value>,
     targets: BTreeMap<TargetId, Entry>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     released: BTreeMap<TargetId, Released>,
@@ -91,6 +102,16 @@ pub enum DocumentFault {
         id: TargetId,
         /// What is too long.
         what: &'static str,
+    },
+    /// A job's settings are over a bound.
+    #[error(
+        "job {job}: its settings have {bytes} bytes, at most {JOB_BYTES_MAX}: shorten its rules"
+    )]
+    Job {
+        /// Its name, the first 128 characters.
+        job: String,
+        /// What they have.
+        bytes: usize,
     },
     /// A share needs more parts.
     #[error("a share of {targets} targets needs more than {PARTS_MAX} parts: add pods")]
@@ -132,6 +153,14 @@ pub fn split(share: &Share) -> Result<Vec<String>, DocumentFault> {
         }
         room = room.saturating_sub(bytes);
     };
+    for (name, settings) in &share.jobs {
+        let (name_bytes, bytes) = (text(name)?.len(), text(settings)?.len());
+        check_job(name, bytes)?;
+        open(&mut parts, name_bytes + ": ,".len() + bytes);
+        if let Some(last) = parts.last_mut() {
+            last.jobs.insert(name.clone(), settings.clone());
+        }
+    }
     for (id, entry) in &share.targets {
         check(*id, entry)?;
         open(&mut parts, key + text(entry)?.len());
@@ -174,6 +203,7 @@ pub fn join<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Share, Docum
     }
     let mut share = Share { version, ..Share::default() };
     for part in parts {
+        share.jobs.extend(part.jobs);
         share.targets.extend(part.targets);
         share.released.extend(part.released);
     }
@@ -187,10 +217,18 @@ impl Part {
             version,
             part: 0,
             parts: 1,
+            jobs: BTreeMap::new(),
             targets: BTreeMap::new(),
             released: BTreeMap::new(),
         }
     }
+}
+
+fn check_job(name: &str, bytes: usize) -> Result<(), DocumentFault> {
+    if bytes > JOB_BYTES_MAX || name.len() > ADDRESS_BYTES_MAX {
+        return Err(DocumentFault::Job { job: name.chars().take(128).collect(), bytes });
+    }
+    Ok(())
 }
 
 fn check(id: TargetId, entry: &Entry) -> Result<(), DocumentFault> {

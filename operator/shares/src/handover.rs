@@ -13,6 +13,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use serde_json::Value;
+
 use crate::document::{Entry, Released, Share};
 use crate::pod::{PodName, PodState, Seen, state};
 use crate::target::TargetId;
@@ -35,6 +37,9 @@ pub struct Step<'a> {
     pub pods: &'a BTreeMap<PodName, Seen>,
     /// Where each target is to be. One that is missing here is taken from its pod.
     pub wanted: &'a BTreeMap<TargetId, Wanted>,
+    /// The settings of all jobs, by name: a document has those of its targets' jobs. Other settings
+    /// are a new version.
+    pub jobs: &'a BTreeMap<String, Value>,
     /// Seconds on the caller's clock.
     pub now: i64,
     /// A pod that was not heard for so long is gone ([`crate::SILENT_SECONDS`]).
@@ -69,6 +74,7 @@ pub fn step(step: &Step<'_>) -> Vec<Write> {
     let silent: Vec<&PodName> = next.keys().copied().filter(|name| gone(step, name)).collect();
     let blocked = blocked(step, &shares, &next);
     give(step, &blocked, &mut next);
+    configure(step, &shares, &mut next);
     let mut put = |name: &PodName, share: Share| writes.push(Write::Put(name.clone(), share));
     for name in silent {
         if let Some(share) = next.remove(name) {
@@ -120,7 +126,8 @@ fn taken(step: &Step<'_>, name: &PodName, share: &Share) -> Option<Share> {
     if !share.targets.iter().any(changed) {
         return None;
     }
-    let mut next = Share { version: share.version + 1, ..Share::default() };
+    let (version, jobs) = (share.version + 1, share.jobs.clone());
+    let mut next = Share { version, jobs, ..Share::default() };
     for (id, entry) in &share.targets {
         let wanted = step.wanted.get(id);
         if keeps(id) {
@@ -203,11 +210,42 @@ fn give<'a>(
     }
 }
 
+/// Puts the settings of jobs into the documents whose targets have them, and opens those of which
+/// nothing else changes. A silent pod's document waits for the pod.
+fn configure<'a>(
+    step: &Step<'a>,
+    shares: &[(&'a PodName, &'a Share)],
+    next: &mut BTreeMap<&'a PodName, Share>,
+) {
+    for (name, stored) in shares {
+        if !next.contains_key(name) && !gone(step, name) && jobs(step, stored) != stored.jobs {
+            next.insert(name, renewed(step, name, Some(stored)));
+        }
+    }
+    for share in next.values_mut() {
+        share.jobs = jobs(step, share);
+    }
+}
+
+/// The settings that a document needs. A job that isn't known now keeps what it has.
+fn jobs(step: &Step<'_>, share: &Share) -> BTreeMap<String, Value> {
+    let mut jobs = BTreeMap::new();
+    for Entry { job, .. } in share.targets.values() {
+        if !jobs.contains_key(job)
+            && let Some(settings) = step.jobs.get(job).or_else(|| share.jobs.get(job))
+        {
+            jobs.insert(job.clone(), settings.clone());
+        }
+    }
+    jobs
+}
+
 /// The next version of a document, with the same targets.
 fn renewed(step: &Step<'_>, name: &PodName, stored: Option<&Share>) -> Share {
     let Some(stored) = stored else { return Share { version: 1, ..Share::default() } };
-    let targets = stored.targets.clone();
-    let mut next = Share { version: stored.version + 1, targets, ..Share::default() };
+    let (jobs, targets) = (stored.jobs.clone(), stored.targets.clone());
+    let version = stored.version + 1;
+    let mut next = Share { version, jobs, targets, ..Share::default() };
     keep_notes(step, name, stored, &mut next);
     next
 }

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use millrace_shares::{
-    DocumentFault, Entry, PART_BYTES_MAX, PARTS_MAX, PodName, Released, Share, TargetId, Weight,
-    join, split,
+    DocumentFault, Entry, JOB_BYTES_MAX, PART_BYTES_MAX, PARTS_MAX, PodName, Released, Share,
+    TargetId, Weight, join, split,
 };
 use proptest::prelude::*;
+use serde_json::json;
 
 fn entry(job: &str, address: &str) -> Entry {
     Entry {
@@ -22,7 +23,7 @@ fn share(targets: u128, address_bytes: usize) -> Share {
     let address = "a".repeat(address_bytes);
     let ids = (0..targets).map(|it| TargetId(it << 64 | 7));
     let targets = ids.map(|id| (id, entry("node", &address))).collect();
-    Share { version: 3, targets, released: BTreeMap::new() }
+    Share { version: 3, targets, ..Share::default() }
 }
 
 fn texts(share: &Share) -> Vec<String> {
@@ -38,9 +39,12 @@ proptest! {
     #[test]
     fn what_is_written_is_read(
         version in any::<u64>(), ids in prop::collection::btree_set(any::<u128>(), 0..40),
-        address in "\\PC{0,80}", label in "\\PC{0,40}", to in prop::option::of("[a-z]{1,8}"),
+        address in "\\PC{0,80}", jobs in prop::collection::btree_map("\\PC{0,20}", any::<u32>(), 0..4),
+        label in "\\PC{0,40}", to in prop::option::of("[a-z]{1,8}"),
     ) {
-        let mut share = Share { version, ..Share::default() };
+        let settings = |seconds| json!({"path": address, "intervalSeconds": seconds});
+        let jobs = jobs.into_iter().map(|(name, seconds)| (name, settings(seconds))).collect();
+        let mut share = Share { version, jobs, ..Share::default() };
         for (id, nth) in ids.into_iter().zip(0..) {
             let id = TargetId(id);
             if nth % 3 == 0 {
@@ -77,6 +81,25 @@ fn a_large_share_is_split_into_parts_that_fit() {
         assert!(texts.iter().all(|text| text.len() <= PART_BYTES_MAX));
         assert_eq!(read(&texts).unwrap(), share);
     }
+}
+
+/// Scenario: jobs with settings as long as they may be, more than a part holds, and targets behind
+/// them. Guarantee: parts keep their bound, all is read again; a byte more is refused by name; a
+/// part of an earlier release, without jobs, is read.
+#[test]
+fn settings_of_jobs_are_split_over_parts_too() {
+    let settings = |bytes: usize| json!({"path": "p".repeat(bytes - "{'path':''}".len())});
+    let mut share = share(9_000, 40);
+    let long = (0..9).map(|it| (format!("job-{it}"), settings(JOB_BYTES_MAX)));
+    share.jobs = long.collect();
+    let texts = texts(&share);
+    assert!(texts.iter().all(|text| text.len() <= PART_BYTES_MAX));
+    assert_eq!(read(&texts).unwrap(), share);
+    share.jobs = BTreeMap::from([("shop".to_owned(), settings(JOB_BYTES_MAX + 1))]);
+    let told = split(&share).unwrap_err().to_string();
+    assert!(told.starts_with("job shop: its settings have 131073 bytes"), "{told}");
+    let earlier = r#"{"form":1,"version":2,"part":0,"parts":1,"targets":{}}"#;
+    assert_eq!(join([earlier]).unwrap(), Share { version: 2, ..Share::default() });
 }
 
 /// Scenario: a usual target. Guarantee: the bytes that the arithmetic of bounds is made of.
