@@ -59,6 +59,10 @@ pub struct Entry {
 pub struct Released {
     /// The first version without it.
     pub version: u64,
+    /// Higher than in each older note of this target: pods keep notes of earlier moves until their
+    /// next version, and only the newest says where the target is to go.
+    #[serde(default)]
+    pub turn: u64,
     /// Where it is to go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<PodName>,

@@ -65,8 +65,9 @@ pub fn step(step: &Step<'_>) -> Vec<Write> {
     let (void, shares): (Vec<_>, Vec<_>) =
         step.shares.iter().partition(|(name, _)| deleted(step, name));
     writes.extend(void.into_iter().map(|(name, _)| Write::Delete(name.clone())));
+    let notes = newest(step.shares.values());
     for (name, share) in &shares {
-        if let Some(share) = taken(step, name, share) {
+        if let Some(share) = taken(step, &notes, name, share) {
             next.insert(name, share);
         }
     }
@@ -90,15 +91,27 @@ pub fn step(step: &Step<'_>) -> Vec<Write> {
 #[must_use]
 pub fn assigned(shares: &BTreeMap<PodName, Share>) -> BTreeMap<TargetId, PodName> {
     let mut all = BTreeMap::new();
-    for released in shares.values().flat_map(|share| &share.released) {
-        if let (id, Released { to: Some(pod), .. }) = released {
-            all.insert(*id, pod.clone());
+    for (id, note) in newest(shares.values()) {
+        if let Some(pod) = &note.to {
+            all.insert(id, pod.clone());
         }
     }
     for (name, share) in shares {
         all.extend(share.targets.keys().map(|id| (*id, name.clone())));
     }
     all
+}
+
+/// Of each target that has notes the newest one.
+fn newest<'a>(shares: impl Iterator<Item = &'a Share>) -> HashMap<TargetId, &'a Released> {
+    let mut newest: HashMap<TargetId, &Released> = HashMap::new();
+    for (id, note) in shares.flat_map(|share| &share.released) {
+        let known = newest.entry(*id).or_insert(note);
+        if note.turn > known.turn {
+            *known = note;
+        }
+    }
+    newest
 }
 
 fn gone(step: &Step<'_>, name: &PodName) -> bool {
@@ -117,7 +130,12 @@ fn confirmed(step: &Step<'_>, name: &PodName, version: u64) -> bool {
 }
 
 /// A document without what its pod is to lose, if there is any such.
-fn taken(step: &Step<'_>, name: &PodName, share: &Share) -> Option<Share> {
+fn taken(
+    step: &Step<'_>,
+    notes: &HashMap<TargetId, &Released>,
+    name: &PodName,
+    share: &Share,
+) -> Option<Share> {
     let keeps = |id: &TargetId| step.wanted.get(id).is_some_and(|wanted| wanted.pod == *name);
     let changed = |(id, entry): (&TargetId, &Entry)| {
         let wanted = step.wanted.get(id).filter(|wanted| wanted.pod == *name);
@@ -135,7 +153,8 @@ fn taken(step: &Step<'_>, name: &PodName, share: &Share) -> Option<Share> {
             next.targets.insert(*id, entry.clone());
         } else {
             let to = wanted.map(|wanted| wanted.pod.clone());
-            next.released.insert(*id, Released { version: next.version, to });
+            let turn = notes.get(id).map_or(0, |note| note.turn) + 1;
+            next.released.insert(*id, Released { version, turn, to });
         }
     }
     keep_notes(step, name, share, &mut next);
@@ -154,7 +173,7 @@ fn keep_notes(step: &Step<'_>, name: &PodName, share: &Share, next: &mut Share) 
             continue;
         }
         let to = step.wanted.get(id).map(|wanted| wanted.pod.clone());
-        next.released.entry(*id).or_insert(Released { version: note.version, to });
+        next.released.entry(*id).or_insert(Released { to, ..*note });
     }
 }
 

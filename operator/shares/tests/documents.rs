@@ -49,7 +49,7 @@ proptest! {
             let id = TargetId(id);
             if nth % 3 == 0 {
                 let to = to.as_deref().map(PodName::new);
-                share.released.insert(id, Released { version: nth, to });
+                share.released.insert(id, Released { version: nth, turn: nth, to });
             } else {
                 let labels = BTreeMap::from([(label.clone(), address.clone())]);
                 share.targets.insert(id, Entry { labels, ..entry("j", &address) });
