@@ -28,8 +28,8 @@ pub use bounds::{Delays, SILENT_SECONDS};
 pub use decide::{Input, decide};
 pub use decision::{Decision, Figures, Placement, PodLoad, Reason};
 pub use document::{
-    ADDRESS_BYTES_MAX, DocumentFault, Entry, LABEL_BYTES_MAX, LABELS_MAX, PART_BYTES_MAX,
-    PARTS_MAX, Released, Share, join, split,
+    ADDRESS_BYTES_MAX, DocumentFault, Entry, JOB_BYTES_MAX, LABEL_BYTES_MAX, LABELS_MAX,
+    PART_BYTES_MAX, PARTS_MAX, Released, Share, join, split,
 };
 pub use handover::{Step, Wanted, Write, assigned, step};
 pub use pod::{Pod, PodName, PodState, Seen, state};
