@@ -23,6 +23,7 @@ use crate::cache::secret_references::References;
 use crate::cache::sizing::Sizing;
 use crate::clickhouse::Tables;
 use crate::clickhouse::migrations::Migrations;
+use crate::discovery::Discovery;
 use crate::kafka::Brokers;
 use crate::kafka::lag_board::LagSource;
 use crate::outbound::Outbound;
@@ -107,4 +108,8 @@ pub struct Context {
     pub inserts: Inserts,
     /// What pods did, for judging rollouts.
     pub baselines: ByPool<Baseline>,
+    /// What is found in the cluster for pools that scrape.
+    pub discovery: Discovery,
+    /// Whether Secrets that monitors name may be gathered into Secrets of pools.
+    pub gathers_secrets: bool,
 }

@@ -25,6 +25,7 @@ use crate::clickhouse::Outside;
 use crate::clickhouse::migrations::Migrations;
 use crate::context::{Context, Images, SystemClock};
 use crate::controllers::{edge, gateway, pipeline, schema, topic};
+use crate::discovery::{Discovery, Widely};
 use crate::error::chain;
 use crate::holders;
 use crate::kafka::lag_board::LagBoard;
@@ -247,6 +248,13 @@ fn context(args: &Args, client: Client, metrics: &Metrics, cluster: Option<Strin
         migrations: Migrations::default(),
         inserts: Inserts::default(),
         baselines: ByPool::default(),
+        discovery: Discovery::new(
+            client.clone(),
+            metrics.clone(),
+            args.watch_namespaces.clone(),
+            Widely(args.discovery_namespaces.clone()),
+        ),
+        gathers_secrets: args.gather_secrets,
         client,
     }
 }

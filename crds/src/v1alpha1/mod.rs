@@ -5,6 +5,7 @@
 
 mod collector;
 mod connection;
+mod discovery;
 mod edge;
 mod gateway;
 mod nodes;
@@ -26,6 +27,10 @@ pub use collector::{Allocator, CollectorSettings};
 pub use connection::{
     CaRef, ClickHouseTarget, ClickHouseTls, CredentialsRef, KafkaConnection, KafkaSasl, KafkaTls,
     SaslMechanism, SecretRef,
+};
+pub use discovery::{
+    AnnotatedSelection, KubernetesDiscovery, LabelOperator, LabelRequirement, LabelSelector,
+    MonitorSelection,
 };
 pub use edge::{
     Acknowledge, Compression, EdgeBuffer, EdgeMode, EdgePool, EdgePoolSpec, EdgePoolStatus,

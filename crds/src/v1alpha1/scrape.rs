@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
+use super::discovery::KubernetesDiscovery;
 use super::pods::yes;
 use super::rules;
 use super::scrape_access::{
@@ -30,6 +31,10 @@ pub struct PrometheusReceiver {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub jobs: Vec<ScrapeJob>,
+    /// Targets that are found in the cluster, by monitors of prometheus-operator's kinds and by
+    /// annotations. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubernetes: Option<KubernetesDiscovery>,
 }
 
 /// Targets of one service.
@@ -166,8 +171,8 @@ fn receiver_rules(schema: &mut Schema) {
     rules::rule(
         schema,
         "(has(self.jobs) && size(self.jobs) > 0) \
-         || (has(self.scrapeConfigs) && size(self.scrapeConfigs) > 0)",
-        "nothing is scraped: write jobs, or scrapeConfigs",
+         || (has(self.scrapeConfigs) && size(self.scrapeConfigs) > 0) || has(self.kubernetes)",
+        "nothing is scraped: write jobs, scrapeConfigs, or kubernetes",
     );
 }
 

@@ -19,7 +19,7 @@ pub fn receiver(
     spec: &crds::PrometheusReceiver,
     uses: &mut SecretUses,
 ) -> Result<config::PrometheusReceiver, Invalid> {
-    let crds::PrometheusReceiver { jobs, scrape_configs } = spec;
+    let crds::PrometheusReceiver { jobs, scrape_configs, kubernetes: _ } = spec;
     let jobs = jobs.iter().map(|spec| job(spec, uses));
     Ok(config::PrometheusReceiver {
         jobs: jobs.collect::<Result<_, Invalid>>()?,
@@ -92,7 +92,8 @@ fn list(spec: &crds::ScrapeHttpList) -> config::HttpTargets {
     config::HttpTargets { url: url.clone(), refresh_seconds: *refresh_seconds }
 }
 
-fn rule(spec: &crds::RelabelRule) -> config::RelabelRule {
+/// A rule as collectors read it.
+pub(super) fn rule(spec: &crds::RelabelRule) -> config::RelabelRule {
     use crds::RelabelAction as Action;
     let crds::RelabelRule {
         action,

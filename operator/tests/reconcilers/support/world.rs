@@ -16,6 +16,7 @@ use millrace_operator::cache::pod_access::PodAccess;
 use millrace_operator::clickhouse::Outside;
 use millrace_operator::clickhouse::migrations::Migrations;
 use millrace_operator::context::{Clock, Context, Images};
+use millrace_operator::discovery::{Discovery, Widely};
 use millrace_operator::error::{Category, Step, StepError};
 use millrace_operator::kafka::Sessions;
 use millrace_operator::kafka::lag_board::{LagObservation, LagQuery, LagSource, PartitionOffsets};
@@ -119,6 +120,12 @@ fn context(
     let metrics = Metrics::new().unwrap();
     Context {
         events: Events::new(client.clone(), "test".into(), metrics.clone()),
+        discovery: Discovery::new(
+            client.clone(),
+            metrics.clone(),
+            Vec::new(),
+            Widely(vec!["wide".into()]),
+        ),
         client,
         clock: clock.clone(),
         metrics,
@@ -146,6 +153,7 @@ fn context(
         migrations: Migrations::default(),
         inserts: Default::default(),
         baselines: ByPool::default(),
+        gathers_secrets: true,
     }
 }
 
