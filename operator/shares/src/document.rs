@@ -8,7 +8,7 @@
 //! together), a job's settings 128 KiB, a part 900 KiB, a share 16 parts: 14 MiB. A usual entry has
 //! at most 150 bytes, so a part has some 6,000 targets and a share some 98,000.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -31,6 +31,8 @@ pub const JOB_BYTES_MAX: usize = 128 * 1024;
 /// Most parts of a share.
 pub const PARTS_MAX: usize = 16;
 
+/// Sets of parts of one share: the newest whole one, and one that is written or removed.
+const SETS_MAX: usize = 2;
 /// The form of a part. Another one is another number.
 const FORM: u32 = 1;
 /// Of a part without entries: form, version, numbers, braces.
@@ -51,6 +53,23 @@ pub struct Entry {
     /// What it was taken to cost when it was placed: a new operator decides by it until pods have
     /// reported. A change of it alone writes no document.
     pub weight: Weight,
+}
+
+impl Entry {
+    /// Which bound it is over, if any: a document can't have it then.
+    #[must_use]
+    pub fn over_bound(&self) -> Option<&'static str> {
+        let long = |(name, value): (&String, &String)| name.len() + value.len() > LABEL_BYTES_MAX;
+        if self.address.len() > ADDRESS_BYTES_MAX || self.job.len() > ADDRESS_BYTES_MAX {
+            Some("its address or its job's name has over 512 bytes")
+        } else if self.labels.len() > LABELS_MAX {
+            Some("it has over 16 labels")
+        } else if self.labels.iter().any(long) {
+            Some("a label has over 1,024 bytes")
+        } else {
+            None
+        }
+    }
 }
 
 /// A target that was taken from a pod, until the pod has confirmed that it stopped.
@@ -131,7 +150,7 @@ pub enum DocumentFault {
         /// What the reader said.
         message: String,
     },
-    /// Parts of several versions, or not all of one: the next read may have them.
+    /// Of no version all parts: the next read may have them.
     #[error("{have} of {want} parts of version {version}: read again")]
     Incomplete {
         /// The highest version there is.
@@ -186,10 +205,10 @@ pub fn split(share: &Share) -> Result<Vec<String>, DocumentFault> {
     numbered.map(|(part, number)| text(&Part { part: number, parts: count, ..part })).collect()
 }
 
-/// A share of the texts of its parts, in any order.
+/// The newest share of which all parts are there, of the texts of parts in any order.
 pub fn join<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Share, DocumentFault> {
     let mut parts = Vec::new();
-    for (number, text) in texts.into_iter().take(PARTS_MAX * 2).enumerate() {
+    for (number, text) in texts.into_iter().take(PARTS_MAX * SETS_MAX).enumerate() {
         let unreadable = |message: String| DocumentFault::Unreadable { part: number, message };
         let part: Part = serde_json::from_str(text).map_err(|it| unreadable(it.to_string()))?;
         if part.form != FORM {
@@ -197,14 +216,18 @@ pub fn join<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Share, Docum
         }
         parts.push(part);
     }
-    // A share that shrank may have left parts of an older version behind.
-    let version = parts.iter().map(|part| part.version).max().unwrap_or(0);
-    parts.retain(|part| part.version == version);
-    let want = parts.first().map_or(1, |part| part.parts);
-    let numbers: std::collections::BTreeSet<usize> = parts.iter().map(|part| part.part).collect();
-    if numbers.len() != want || !numbers.iter().copied().eq(0..want) {
-        return Err(DocumentFault::Incomplete { version, have: numbers.len(), want });
+    // Parts of a version that is being written, or of one that is being removed, may lie beside.
+    let mut versions: BTreeMap<(u64, usize), BTreeSet<usize>> = BTreeMap::new();
+    for part in &parts {
+        versions.entry((part.version, part.parts)).or_default().insert(part.part);
     }
+    let newest = versions.last_key_value().map(|(key, have)| (*key, have.len()));
+    let is_whole = |(key, have): &(&(u64, usize), &BTreeSet<usize>)| have.iter().copied().eq(0..key.1);
+    let Some((&(version, of), _)) = versions.iter().rev().find(is_whole) else {
+        let ((version, want), have) = newest.unwrap_or(((0, 1), 0));
+        return Err(DocumentFault::Incomplete { version, have, want });
+    };
+    parts.retain(|part| (part.version, part.parts) == (version, of));
     let mut share = Share { version, ..Share::default() };
     for part in parts {
         share.jobs.extend(part.jobs);
@@ -236,18 +259,7 @@ fn check_job(name: &str, bytes: usize) -> Result<(), DocumentFault> {
 }
 
 fn check(id: TargetId, entry: &Entry) -> Result<(), DocumentFault> {
-    let fault = |what| Err(DocumentFault::Entry { id, what });
-    if entry.address.len() > ADDRESS_BYTES_MAX || entry.job.len() > ADDRESS_BYTES_MAX {
-        return fault("its address or its job's name has over 512 bytes");
-    }
-    if entry.labels.len() > LABELS_MAX {
-        return fault("it has over 16 labels");
-    }
-    let long = |(name, value): (&String, &String)| name.len() + value.len() > LABEL_BYTES_MAX;
-    if entry.labels.iter().any(long) {
-        return fault("a label has over 1,024 bytes");
-    }
-    Ok(())
+    entry.over_bound().map_or(Ok(()), |what| Err(DocumentFault::Entry { id, what }))
 }
 
 /// These types have nothing that JSON can't say; a fault would be reported as unreadable.

@@ -259,9 +259,13 @@ fn jobs(step: &Step<'_>, share: &Share) -> BTreeMap<String, Value> {
     jobs
 }
 
-/// The next version of a document, with the same targets.
+/// The next version of a document, with the same targets. A document that somebody deleted goes on
+/// behind what its pod has taken up: the pod ignores lower ones.
 fn renewed(step: &Step<'_>, name: &PodName, stored: Option<&Share>) -> Share {
-    let Some(stored) = stored else { return Share { version: 1, ..Share::default() } };
+    let Some(stored) = stored else {
+        let reported = step.pods.get(name).and_then(|seen| seen.reported).unwrap_or(0);
+        return Share { version: reported + 1, ..Share::default() };
+    };
     let (jobs, targets) = (stored.jobs.clone(), stored.targets.clone());
     let version = stored.version + 1;
     let mut next = Share { version, jobs, targets, ..Share::default() };

@@ -125,9 +125,9 @@ fn what_is_over_a_bound_is_refused_by_name() {
     assert!(told(&many).contains("over 16 labels"));
 }
 
-/// Scenario: a part of an older version is left beside a newer share; a part of the newest is
-/// missing; a later release's form. Guarantee: the newest whole one; the version and what is there;
-/// refused.
+/// Scenario: a part of an older version is left beside a newer share; a newer one is half written; a
+/// part of the only one is missing; a later release's form. Guarantee: the newest whole one, twice;
+/// the version and what is there; refused.
 #[test]
 fn a_pod_reads_whole_versions_only() {
     let (old, new) = (share(20_000, 40), Share { version: 4, ..share(1, 10) });
@@ -136,6 +136,9 @@ fn a_pod_reads_whole_versions_only() {
     let mixed = [new_texts[0].clone(), old_texts[1].clone()];
     assert_eq!(read(&mixed).unwrap(), new);
     let parts = old_texts.len();
+    let half = texts(&Share { version: 5, ..share(20_000, 40) });
+    let written = [&old_texts[..], &half[..1]].concat();
+    assert_eq!(read(&written).unwrap(), old);
     let missing = read(&old_texts[1..]).unwrap_err();
     let incomplete = DocumentFault::Incomplete { version: 3, have: parts - 1, want: parts };
     assert_eq!(missing, incomplete);

@@ -506,3 +506,17 @@ fn other_settings_of_a_job_are_a_new_version() {
     assert_eq!(writes(&next, 1, 30), Vec::new());
     assert_eq!(writes(&share, 20, 30), Vec::new());
 }
+
+/// Scenario: somebody deletes a pod's document. Guarantee: the next one has a version that the pod
+/// takes up.
+#[test]
+fn a_deleted_document_goes_on_behind_what_its_pod_has() {
+    let (pod, id) = (PodName::new("a"), TargetId(1));
+    let (address, labels, weight) = ("h:1".to_owned(), BTreeMap::new(), Weight::new(5));
+    let entry = Entry { job: "job".to_owned(), address, labels, weight };
+    let pods = BTreeMap::from([(pod.clone(), Seen { reported: Some(7), ..Seen::default() })]);
+    let wanted = BTreeMap::from([(id, Wanted { pod, entry })]);
+    let (shares, pods, wanted, jobs) = (&BTreeMap::new(), &pods, &wanted, &BTreeMap::new());
+    let writes = step(&Step { shares, pods, wanted, jobs, now: 1, silent_seconds: 20 });
+    assert!(matches!(&writes[..], [Write::Put(_, Share { version: 8, .. })]), "{writes:?}");
+}
