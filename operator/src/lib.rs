@@ -30,6 +30,8 @@ pub mod pool;
 
 pub mod monitors;
 
+pub mod sharing;
+
 pub mod reconcile;
 
 pub mod controllers;

@@ -81,6 +81,18 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [autoscaling]
   resources: [horizontalpodautoscalers]
   verbs: [list]
+{{- if .Values.discovery.enabled }}
+# What scrape targets are found by, for pools that ask for it.
+- apiGroups: [monitoring.coreos.com]
+  resources: [servicemonitors, podmonitors, probes, scrapeconfigs]
+  verbs: [list, watch]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch]
+- apiGroups: [discovery.k8s.io]
+  resources: [endpointslices]
+  verbs: [list, watch]
+{{- end }}
 {{- if not .Values.secrets.namespaces }}
 {{ include "millrace.secretRules" . }}
 {{- end }}
@@ -97,4 +109,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get{{ if .Values.secrets.watch }}, list, watch{{ end }}]
+{{- if and .Values.discovery.enabled .Values.discovery.secrets }}
+# The values that monitors name, in one Secret of the pool. Creation can't be limited to a name.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create, patch]
+{{- end }}
 {{- end }}

@@ -22,6 +22,7 @@ fn scraped() -> LastScrape {
         began_unix_millis: NOW - 4000,
         duration_seconds: 0.0123,
         samples: 1234,
+        good_samples: Some(1234),
         series: 1200,
         next_unix_millis: NOW + 11_000,
         error: String::new(),
@@ -38,6 +39,7 @@ fn view(targets: Vec<TargetView>) -> TargetsView {
         targets,
         jobs: vec![job],
         lists: Vec::new(),
+        share: None,
     }
 }
 

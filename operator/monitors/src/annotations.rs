@@ -11,9 +11,13 @@ use crate::rules::{copy, copy_given, drop, first, keep, set};
 use crate::scraped::{MonitorId, MonitorKind};
 use crate::selector::{Namespaces, Selector};
 
-/// The jobs' names, and their targets' label `job` where no rule sets another.
-pub(crate) const PODS: &str = "kubernetes-pods";
-pub(crate) const SERVICES: &str = "kubernetes-service-endpoints";
+/// The jobs' names.
+const PODS_JOB: &str = "annotations/pods";
+const SERVICES_JOB: &str = "annotations/services";
+
+/// Their targets' label `job` where no rule sets another: as in the usual Prometheus file.
+const PODS: &str = "kubernetes-pods";
+const SERVICES: &str = "kubernetes-service-endpoints";
 
 /// The annotations, each behind `prometheus.io/`.
 pub const ANNOTATIONS: [(&str, &str); 5] = [
@@ -47,8 +51,8 @@ impl Annotated {
         let pods = Source::Pods { namespaces: pods, selector: of_pods, with_node: false };
         let services =
             Source::Services { namespaces: services, selector: of_services, with_node: false };
-        let pods = endpoint(PODS, pod_rules(), own, pods)?;
-        let services = endpoint(SERVICES, service_rules(), own, services)?;
+        let pods = endpoint(PODS_JOB, pod_rules(), own, pods)?;
+        let services = endpoint(SERVICES_JOB, service_rules(), own, services)?;
         let endpoints = vec![(id(MonitorKind::Pod), pods), (id(MonitorKind::Service), services)];
         Ok(Self { endpoints })
     }

@@ -1,11 +1,39 @@
-//! From a pool's spec to what is to be found for it in the cluster. Pure.
+//! From a pool's spec to what is to be found for it in the cluster, and the volume with the secrets
+//! of what is found. Pure.
 
+use k8s_openapi::api::core::v1::{SecretVolumeSource, Volume, VolumeMount};
 use millrace_crds::v1alpha1 as crds;
-use millrace_monitors::{Holds, MonitorKind, Requirement, Selector};
-use millrace_scrape::relabel::{Action, Rule};
+use millrace_monitors::{Holds, MonitorKind, Requirement, SECRETS_FOLDER, Selector};
 
+use super::names::PoolNames;
 use super::scrape;
 use crate::discovery::{Pick, Wants};
+
+/// The volume with the secrets of monitors.
+pub const MONITORS_VOLUME: &str = "monitors";
+/// Owner and group may read; the group is the pod's own (`fsGroup`).
+const FILE_MODE: i32 = 0o440;
+
+/// The volume with the secrets of monitors, and where it is mounted. Pods start without the Secret:
+/// it is there once a monitor names a key, and the kubelet writes what changes in it.
+#[must_use]
+pub(super) fn secrets_volume(names: &PoolNames) -> (Volume, VolumeMount) {
+    let source = SecretVolumeSource {
+        secret_name: Some(names.monitors_secret()),
+        default_mode: Some(FILE_MODE),
+        optional: Some(true),
+        ..SecretVolumeSource::default()
+    };
+    let name = MONITORS_VOLUME.to_owned();
+    let volume = Volume { name: name.clone(), secret: Some(source), ..Volume::default() };
+    let mount = VolumeMount {
+        name,
+        mount_path: SECRETS_FOLDER.into(),
+        read_only: Some(true),
+        ..VolumeMount::default()
+    };
+    (volume, mount)
+}
 
 /// What a pool asks for; none if it asks for nothing.
 #[must_use]
@@ -31,7 +59,7 @@ pub fn wants(pool: &crds::EdgePool) -> Option<Wants> {
     });
     let annotated = annotations.as_ref().map(|annotations| {
         let crds::AnnotatedSelection { selector, namespace_selector, relabel } = annotations;
-        let rules = relabel.iter().map(rule).collect();
+        let rules = relabel.iter().map(|rule| scrape::relabeling(&scrape::rule(rule))).collect();
         (pick(selector, namespace_selector.as_ref()), rules)
     });
     Some(Wants { monitors: monitors.collect(), annotated, interval_seconds: *interval_seconds })
@@ -58,18 +86,4 @@ fn selector(selector: &crds::LabelSelector) -> Selector {
         Requirement { key: key.clone(), holds }
     });
     Selector(labels.chain(expressions).collect())
-}
-
-fn rule(spec: &crds::RelabelRule) -> Rule {
-    let millrace_config::RelabelRule {
-        action,
-        source_labels,
-        separator,
-        regex,
-        modulus,
-        replacement,
-        target_label,
-    } = scrape::rule(spec);
-    let action = Action::of(action.as_str()).unwrap_or_default();
-    Rule { action, source_labels, separator, regex, modulus, replacement, target_label }
 }

@@ -25,6 +25,7 @@ const FLOORS: &[&[&str]] = &[
     &["holders"],
     &["pool"],
     &["monitors"],
+    &["sharing"],
     &["reconcile"],
     &["controllers::edge", "controllers::schema", "controllers::topic"],
     &["controllers::gateway"],

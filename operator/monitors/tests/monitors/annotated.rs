@@ -40,7 +40,7 @@ fn an_annotated_pod_is_scraped_as_it_says() {
     let scraped = annotated(&cluster, &[]);
     let line = |inner: &str, pod: &str, at: &str| {
         format!(
-            "kubernetes-pods {at} {inner}instance={at} job=kubernetes-pods namespace=shop node=n1 \
+            "annotations/pods {at} {inner}instance={at} job=kubernetes-pods namespace=shop node=n1 \
              pod={pod}"
         )
     };
@@ -72,7 +72,7 @@ fn an_annotated_service_is_scraped_at_its_endpoints() {
     let scraped = annotated(&cluster, &[own]);
     let line = |pod: &str, at: &str| {
         format!(
-            "kubernetes-service-endpoints {at}:7 instance={at}:7 job=api namespace=shop node=n1 \
+            "annotations/services {at}:7 instance={at}:7 job=api namespace=shop node=n1 \
              pod={pod} service=api"
         )
     };
