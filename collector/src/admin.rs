@@ -140,7 +140,8 @@ impl Admin {
             "/share" => self.share(),
             _ => text(
                 StatusCode::NOT_FOUND,
-                "write /, /targets, /targets.json, /share, /livez, /readyz or /metrics\n".to_owned(),
+                "write /, /targets, /targets.json, /share, /livez, /readyz or /metrics\n"
+                    .to_owned(),
             ),
         }
     }

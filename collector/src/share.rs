@@ -23,8 +23,7 @@ pub(crate) fn watch(
         return Ok(None);
     }
     let missing = RunError::Share;
-    let whose =
-        Whose { namespace: variable(NAMESPACE, missing)?, uid: variable(UID, missing)? };
+    let whose = Whose { namespace: variable(NAMESPACE, missing)?, uid: variable(UID, missing)? };
     let endpoint = endpoint(missing)?;
     tracing::info!(
         namespace = whose.namespace,

@@ -284,7 +284,8 @@ impl Answer {
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, ApiError> {
         loop {
             if let Some(is_whole) = self.take_line() {
-                let event = if is_whole { event(&self.line, self.right)? } else { Some(Event::Unreadable) };
+                let event =
+                    if is_whole { event(&self.line, self.right)? } else { Some(Event::Unreadable) };
                 self.line.clear();
                 if event.is_some() {
                     return Ok(event);
@@ -362,9 +363,6 @@ mod tests {
     #[test]
     fn a_refusal_says_what_to_grant() {
         let text = refused(403, "pods is forbidden", "a right").to_string();
-        assert!(
-            text.contains("pods is forbidden") && text.contains("needs a right"),
-            "{text}"
-        );
+        assert!(text.contains("pods is forbidden") && text.contains("needs a right"), "{text}");
     }
 }

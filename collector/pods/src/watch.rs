@@ -9,9 +9,7 @@ use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
 use prometheus::{IntCounter, IntGauge};
 use tokio::time::{sleep, timeout};
 
-use crate::api::{
-    Answer, ApiError, EVENT_BYTES_MAX, Endpoint, Event, METADATA, Object, Question,
-};
+use crate::api::{Answer, ApiError, EVENT_BYTES_MAX, Endpoint, Event, METADATA, Object, Question};
 use crate::board::{Board, Stored};
 use crate::metadata::{Metadata, Rules};
 

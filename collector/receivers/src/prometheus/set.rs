@@ -299,7 +299,8 @@ impl Set {
         self.board.set_lists(lists);
         if let Some(share) = &self.share {
             let subjects = share.taken.subjects.iter();
-            self.board.set_share_entries(subjects.map(|(id, it)| (*id, self.reported(it))).collect());
+            self.board
+                .set_share_entries(subjects.map(|(id, it)| (*id, self.reported(it))).collect());
         }
     }
 

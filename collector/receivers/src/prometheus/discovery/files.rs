@@ -161,7 +161,11 @@ impl Files {
         let name = path.to_string_lossy().into_owned();
         let read = read(&path).map(|(stamp, groups)| {
             let job = (self.job.0, &*self.job.1);
-            (stamp, groups.map(|groups| Listed::new(job, &BTreeMap::new(), &groups, (FILE_LABEL, &name))))
+            (
+                stamp,
+                groups
+                    .map(|groups| Listed::new(job, &BTreeMap::new(), &groups, (FILE_LABEL, &name))),
+            )
         });
         let known = self.known.entry(path).or_default();
         let error = match read {
