@@ -21,7 +21,10 @@ pub fn jobs(
     spec: &crds::PrometheusReceiver,
     uses: &mut SecretUses,
 ) -> Result<Vec<config::ScrapeJob>, Invalid> {
-    let crds::PrometheusReceiver { jobs, scrape_configs, sharing: _, kubernetes: _ } = spec;
+    let crds::PrometheusReceiver { jobs, scrape_configs, sharing: _, kubernetes } = spec;
+    if jobs.is_empty() && scrape_configs.is_empty() && kubernetes.is_some() {
+        return Ok(Vec::new());
+    }
     let jobs = jobs.iter().map(|spec| job(spec, uses));
     let receiver = config::PrometheusReceiver {
         jobs: jobs.collect::<Result<_, Invalid>>()?,

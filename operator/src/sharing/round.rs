@@ -97,7 +97,11 @@ async fn share_out(
     let listed = observe::pods(context, &names.namespace, &names.selector()).await?;
     let mut documents = match memory.documents.take() {
         Some((at, documents)) if now < at + READ_EVERY_SECONDS => (at, documents),
-        _ => (now, Documents::read(context, &names).await?),
+        _ => {
+            let mut read = Documents::read(context, &names).await?;
+            read.tidy(context, &names).await?;
+            (now, read)
+        }
     };
     let pods = memory.ask(context, listed, &sources, now).await;
     memory.remember(&documents.1.shares(), &sources);

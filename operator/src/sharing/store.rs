@@ -118,6 +118,27 @@ impl Documents {
         self.stored.iter().map(|(pod, stored)| (pod.clone(), stored.share.clone())).collect()
     }
 
+    /// Deletes what an operator that ended between two writes left: versions older than the newest
+    /// whole one, or unfinished.
+    ///
+    /// # Errors
+    /// When the API server refuses or can't be reached.
+    pub(super) async fn tidy(
+        &mut self,
+        context: &Context,
+        names: &PoolNames,
+    ) -> Result<(), StepError> {
+        let maps: Api<ConfigMap> = api(&context.client, &names.namespace);
+        for (name, Stored { slot, objects, .. }) in &mut self.stored {
+            let left: Vec<_> = objects.keys().copied().filter(|(of, _)| of != slot).collect();
+            for place in left {
+                delete(&maps, &object_name(name, place)).await?;
+                objects.remove(&place);
+            }
+        }
+        Ok(())
+    }
+
     /// Writes a pod's share. After a failure what is stored has to be read again.
     ///
     /// # Errors

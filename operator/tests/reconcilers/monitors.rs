@@ -112,7 +112,9 @@ async fn monitors_are_followed_and_their_secrets_gathered() {
             object.to_string().contains("aHVudGVyMw==") || object.to_string().contains("hunter3");
         assert_eq!(has, path == USER || path == GATHERED, "{path}");
     }
-    let template = world.server.get(DEPLOYMENT).unwrap()["spec"]["template"]["spec"].to_string();
+    let status = world.server.get(POOL).unwrap()["status"].to_string();
+    let deployment = world.server.get(DEPLOYMENT).unwrap_or_else(|| panic!("{status}"));
+    let template = deployment["spec"]["template"]["spec"].to_string();
     assert!(template.contains("\"secretName\":\"prod-edge-monitors\""), "{template}");
     assert!(template.contains("\"mountPath\":\"/etc/millrace/monitors\""), "{template}");
 }

@@ -312,6 +312,8 @@ async fn an_operator_may_end_at_any_write() {
 #[tokio::test]
 async fn a_document_that_somebody_else_wrote_is_not_overwritten() {
     let mut fleet = Fleet::settled(&["a", "b"]).await;
+    // They are read again once a minute: just now.
+    fleet.rounds(2).await;
     let document = "/api/v1/namespaces/telemetry/configmaps/a-share-a-0";
     fleet.world.server.edit(document, |map| map["metadata"]["labels"]["x"] = "y".into());
     fleet.add("c", "old");

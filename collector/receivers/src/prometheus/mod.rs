@@ -194,6 +194,8 @@ pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
 
 /// A receiver whose jobs and targets come from a share.
 fn of_share(shares: Shares, network: &Network, shared: Shared, board: Board) -> Prometheus {
+    // Whoever asks knows at once that there is one.
+    board.set_share_fault(String::new());
     let reader = ShareReader::new(shares, network.clone(), shared.metrics.clone(), board.clone());
     // Begun with the deadline of the process's own.
     let ours = Drain::new(Duration::ZERO);

@@ -144,14 +144,14 @@ impl ShareReader {
             by_job.entry(&entry.job).or_default().push((*id, entry));
         }
         self.jobs.retain(|name, _| by_job.contains_key(name.as_str()));
-        let is_ended = |id: &&TargetId| share.released[*id].to.is_none();
+        let ended = share.released.iter().filter(|(_, note)| note.to.is_none());
         let mut plan = Plan {
             version: share.version,
             jobs: BTreeMap::new(),
             names: BTreeMap::new(),
             sources: BTreeMap::new(),
             subjects: BTreeMap::new(),
-            ended: share.released.keys().filter(is_ended).copied().collect(),
+            ended: ended.map(|(id, _)| *id).collect(),
         };
         let mut lists = BTreeMap::new();
         for (name, entries) in by_job {
