@@ -380,8 +380,6 @@ words!(
         PodsSilent,
         /// A target or job can't be shared out; the message names it.
         TargetsRefused,
-        /// No pod that scrapes is ready.
-        NoPodReady,
         /// The load is below the cap of the pods that there are.
         BelowCap,
         /// Pods are at their cap; the message says how many the load needs.

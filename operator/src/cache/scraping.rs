@@ -2,6 +2,7 @@
 //! one round.
 
 use jiff::Timestamp;
+use millrace_crds::Reason;
 
 /// A pool's targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,5 +38,5 @@ pub struct Scraping {
     /// Samples per second of all targets.
     pub samples_per_second: u64,
     /// Why the last round did not come to its end.
-    pub failure: Option<String>,
+    pub failure: Option<(Reason, String)>,
 }

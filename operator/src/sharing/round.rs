@@ -27,6 +27,10 @@ use crate::pool::observe;
 /// writes them, so nothing waits for it.
 const READ_EVERY_SECONDS: i64 = 60;
 
+/// Pods are asked more often than this. Beyond it, time in which nobody asked is no silence: after an
+/// outage of the API server one missed answer must not count as a death.
+const ASKED_WITHIN_SECONDS: i64 = 10;
+
 /// What is kept of a pool between rounds. Losing it costs reads, and 20 s until a dead pod is known
 /// to be dead.
 #[derive(Debug, Default)]
@@ -35,6 +39,8 @@ pub struct Memory {
     sources: Option<Made>,
     monitors: monitors::Memory,
     documents: Option<(i64, Documents)>,
+    /// When pods were last asked.
+    asked_at: Option<i64>,
     seen: BTreeMap<PodName, Seen>,
     weights: BTreeMap<TargetId, Weight>,
 }
@@ -73,7 +79,8 @@ pub async fn round(
         Ok(found) => Scraping { at: Some(now), ..found.clone() },
         Err(error) => {
             memory.documents = None;
-            Scraping { failure: Some(error.cause()), ..context.scraping.get(uid) }
+            let failure = Some((error.reason, error.cause()));
+            Scraping { failure, ..context.scraping.get(uid) }
         }
     };
     let waiting = found.targets.saturating_sub(found.shared);
@@ -170,6 +177,9 @@ impl Memory {
             .collect();
         let answers = context.shares.ask(&targets).await;
         self.seen.retain(|name, _| all.contains_key(name));
+        let unasked = self.asked_at.map_or(0, |at| now - at - ASKED_WITHIN_SECONDS).max(0);
+        self.seen.values_mut().for_each(|seen| seen.heard_at += unasked);
+        self.asked_at = Some(now);
         let mut pods = Pods { all, up: 0, down: 0, silent: 0 };
         for (name, pod) in &pods.all {
             let first = Seen { heard_at: now, ..Seen::default() };

@@ -62,7 +62,7 @@ impl Fleet {
         fleet
     }
 
-    /// Fifteen targets each, once all is quiet.
+    /// With all targets scraped.
     async fn settled(pods: &[&str]) -> Self {
         let mut fleet = Self::new(scraping(TARGETS, 1), pods).await;
         fleet.rounds(12).await;
@@ -240,6 +240,26 @@ async fn a_dead_pods_targets_are_elsewhere_within_30_seconds() {
     assert!(fleet.longest_alone_seconds <= 10, "{}", fleet.longest_alone_seconds);
     // What silent pods had is told to them, should they come back; the others' documents are gone.
     assert_eq!(fleet.documents(), ["a-share-a-0", "b-share-a-0"]);
+}
+
+/// Scenario: the API server is away for a minute, in which nobody asks pods; one of them misses the
+/// first question after it, and answers again. Guarantee: it isn't taken for dead.
+#[tokio::test]
+async fn time_in_which_nobody_asked_is_no_silence() {
+    let mut fleet = Fleet::settled(&["a", "b"]).await;
+    let server = fleet.world.server.clone();
+    server.set_fault(Some(Box::new(|_, _| Some(503))));
+    for _ in 0..12 {
+        assert!(fleet.round().await.is_err());
+    }
+    server.set_fault(None);
+    fleet.dead.insert("b".to_owned());
+    fleet.rounds(1).await;
+    fleet.dead.clear();
+    server.take_writes();
+    fleet.rounds(3).await;
+    assert_eq!(server.take_writes(), []);
+    assert_eq!(fleet.counts(), [("a", 12), ("b", 12)].into());
 }
 
 /// Scenario: a pool of one pod gets two more, and loses two again, which hand over before they end.

@@ -10,6 +10,7 @@ use millrace_crds::v1alpha1::{EdgePool, TargetsStatus};
 use millrace_crds::{ConditionType, Reason};
 
 use crate::cache::scraping::Scraping;
+use crate::pods::ADMIN_PORT;
 use crate::report::conditions::Conditions;
 
 /// Samples that change are written at most this often.
@@ -74,9 +75,9 @@ pub(super) fn state(conditions: &mut Conditions, found: &Scraping, cap: Option<u
 fn state_shared(conditions: &mut Conditions, found: &Scraping) {
     use ConditionType::TargetsShared;
     let Scraping { targets, left_out, refused, refusals, ready_pods, .. } = found;
-    if let Some(failure) = &found.failure {
+    if let Some((reason, failure)) = &found.failure {
         let message = format!("targets stay where they are: {failure}");
-        return conditions.unknown(TargetsShared, Reason::ApiServerFailed, message);
+        return conditions.unknown(TargetsShared, *reason, message);
     }
     if found.at.is_none() {
         let message = "pods have not been asked yet";
@@ -87,8 +88,8 @@ fn state_shared(conditions: &mut Conditions, found: &Scraping) {
         return conditions.fails(TargetsShared, Reason::TargetsRefused, message);
     }
     if *targets > 0 && *ready_pods == 0 {
-        let message = "no pod says on its admin port that it is ready to scrape";
-        return conditions.fails(TargetsShared, Reason::NoPodReady, message);
+        let message = format!("no pod answers on its admin port ({ADMIN_PORT}) yet");
+        return conditions.fails(TargetsShared, Reason::Waiting, message);
     }
     if *left_out > 0 {
         let message = format!("{left_out} of {targets} targets wait: every pod is at the cap");

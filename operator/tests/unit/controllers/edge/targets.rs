@@ -54,13 +54,14 @@ fn the_condition_says_why_targets_are_not_shared_out() {
     let of = |found: &Scraping| condition(found, None, ConditionType::TargetsShared);
     let (status, why) = of(&Scraping::default());
     assert_eq!(status, ConditionStatus::Unknown, "{why}");
-    let failed = Scraping { failure: Some("no API server".to_owned()), ..found(1) };
+    let failure = Some((Reason::ApiServerFailed, "no API server".to_owned()));
+    let failed = Scraping { failure, ..found(1) };
     assert!(of(&failed).1.contains("no API server"));
     let refusals = vec!["job a: too long".to_owned()];
     let refused = Scraping { refused: 1, refusals, ..found(1) };
     assert_eq!(of(&refused).1, "TargetsRefused: 1 can't be shared out: job a: too long");
     let none = Scraping { ready_pods: 0, left_out: 10, ..found(1) };
-    assert!(of(&none).1.starts_with("NoPodReady"));
+    assert!(of(&none).1.starts_with("Waiting"));
     let left = Scraping { left_out: 3, ..found(1) };
     assert_eq!(of(&left).1, "CapReached: 3 of 10 targets wait: every pod is at the cap");
     assert_eq!(of(&found(1)).0, ConditionStatus::True);
