@@ -6,5 +6,6 @@ mod by_address;
 mod by_labels;
 mod cluster;
 mod documented;
+mod properties;
 mod refused;
 mod secrets;
