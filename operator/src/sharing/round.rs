@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use millrace_crds::Reason;
 use millrace_crds::v1alpha1::EdgePool;
 use millrace_monitors::Scraped;
 use millrace_shares::{
@@ -44,6 +45,9 @@ pub struct Memory {
     seen: BTreeMap<PodName, Seen>,
     weights: BTreeMap<TargetId, Weight>,
 }
+
+/// Why nothing new is known: the reason, and the cause in words.
+type Failure = (Reason, String);
 
 /// What is shared out, of which generation of the pool, and of what was found in the cluster.
 #[derive(Debug)]
@@ -137,11 +141,13 @@ impl Memory {
         &mut self,
         context: &Context,
         pool: &EdgePool,
-    ) -> Result<(Arc<Sources>, Option<String>), StepError> {
+    ) -> Result<(Arc<Sources>, Option<Failure>), StepError> {
         let found = match monitors::scraped(context, pool, &mut self.monitors).await {
             Ok(found) => found,
             Err(error) => match &self.sources {
-                Some(made) => return Ok((made.sources.clone(), Some(error.cause()))),
+                Some(made) => {
+                    return Ok((made.sources.clone(), Some((error.reason, error.cause()))));
+                }
                 None => return Err(error),
             },
         };

@@ -278,6 +278,6 @@ async fn what_is_found_is_shared_out_and_stays_while_nothing_is_known() {
     world.pass(5);
     sharing::round(&world.context, &pool_of(&world), &mut memory).await.unwrap();
     assert_eq!(shared(), 1);
-    let failure = world.context.scraping.get(&uid).failure.unwrap();
+    let (_, failure) = world.context.scraping.get(&uid).failure.unwrap();
     assert!(failure.contains("acrossNamespaces"), "{failure}");
 }
