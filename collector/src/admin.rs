@@ -1,5 +1,5 @@
 //! Probes, metrics and pages over HTTP/1: `/livez`, `/readyz`, `/metrics`, `/`, `/targets`,
-//! `/targets.json`. Nothing here shows records or secrets, nor of settings more than targets.
+//! `/targets.json`, `/share`. Nothing here shows records or secrets, nor of settings more than targets.
 //!
 //! A connection serves one request. Every connection is accepted, and above the limit the oldest is
 //! closed: an answer takes milliseconds, so open connections of others can't block a probe.
@@ -30,11 +30,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::page::{Page, targets};
+use crate::page::{Page, share, targets};
 
 /// Connections at once: a kubelet, a Prometheus or two, and a person. Each holds a head and an
 /// answer: with 0.2 MB of metrics, as of 1,000 partitions, 7 MB in all; with a mebibyte of targets
-/// each, 32 MB.
+/// each, or of a share of 10,000 targets, 32 MB.
 const CONNECTIONS: usize = 32;
 
 /// How long a connection may live, its request and all: a scrape takes milliseconds.
@@ -137,9 +137,11 @@ impl Admin {
             "/" => self.page(),
             "/targets" => self.targets(request.uri().query().unwrap_or_default()),
             "/targets.json" => self.targets_json(request.uri().query().unwrap_or_default()),
+            "/share" => self.share(),
             _ => text(
                 StatusCode::NOT_FOUND,
-                "write /, /targets, /targets.json, /livez, /readyz or /metrics\n".to_owned(),
+                "write /, /targets, /targets.json, /share, /livez, /readyz or /metrics\n"
+                    .to_owned(),
             ),
         }
     }
@@ -154,12 +156,17 @@ impl Admin {
 
     fn targets_json(&self, query: &str) -> Response<Full<Bytes>> {
         let view = self.board.view(targets::from(query), targets::JSON_MAX);
-        let mut response = text(StatusCode::OK, targets::json(&view));
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        response
+        json(targets::json(&view))
+    }
+
+    fn share(&self) -> Response<Full<Bytes>> {
+        match self.board.share() {
+            Some(report) => json(share::json(&report)),
+            None => text(
+                StatusCode::NOT_FOUND,
+                "this process has no share of targets (receivers.prometheus.share)\n".to_owned(),
+            ),
+        }
     }
 
     fn ready(&self) -> Response<Full<Bytes>> {
@@ -191,6 +198,15 @@ impl Admin {
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
         }
     }
+}
+
+fn json(body: String) -> Response<Full<Bytes>> {
+    let mut response = text(StatusCode::OK, body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
 /// A page.

@@ -42,6 +42,12 @@ pub(crate) enum RunError {
          only from within a pod, whose {0} it is"
     )]
     Pods(&'static str),
+    /// The variables that a share needs.
+    #[error(
+        "receivers.prometheus.share: the variable {0} is not set or is empty: a share can be read \
+         only from within a pod, whose {0} it is; give jobs instead"
+    )]
+    Share(&'static str),
     /// A Kafka producer.
     #[error("kafka: {0}")]
     Producer(#[from] ProducerError),

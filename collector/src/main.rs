@@ -17,6 +17,7 @@ mod page;
 mod pods;
 mod process;
 mod run;
+mod share;
 mod sources;
 
 use std::process::ExitCode;

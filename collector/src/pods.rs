@@ -27,22 +27,31 @@ pub(crate) fn watch(
         return Ok(None);
     };
     let rules = Rules {
-        node: variable(NODE)?,
+        node: variable(NODE, RunError::Pods)?,
         labels: containers.labels.clone(),
         annotations: containers.annotations.clone(),
         follow_annotations: containers.follow_annotations,
     };
-    let endpoint = Endpoint {
-        url: url(&variable(HOST)?, &variable(PORT)?),
-        token_file: format!("{ACCOUNT}/token").into(),
-        ca_file: Some(format!("{ACCOUNT}/ca.crt").into()),
-    };
+    let endpoint = endpoint(RunError::Pods)?;
     tracing::info!(node = rules.node, url = endpoint.url, "pods of the node are watched");
     Ok(Some(millrace_pods::start(endpoint, rules, telemetry)?))
 }
 
-fn variable(name: &'static str) -> Result<String, RunError> {
-    env::var(name).ok().filter(|value| !value.is_empty()).ok_or(RunError::Pods(name))
+/// The API server as a pod reaches it. `missing` names a variable that isn't there.
+pub(crate) fn endpoint(missing: fn(&'static str) -> RunError) -> Result<Endpoint, RunError> {
+    Ok(Endpoint {
+        url: url(&variable(HOST, missing)?, &variable(PORT, missing)?),
+        token_file: format!("{ACCOUNT}/token").into(),
+        ca_file: Some(format!("{ACCOUNT}/ca.crt").into()),
+    })
+}
+
+/// A variable that Kubernetes gives a pod.
+pub(crate) fn variable(
+    name: &'static str,
+    missing: fn(&'static str) -> RunError,
+) -> Result<String, RunError> {
+    env::var(name).ok().filter(|value| !value.is_empty()).ok_or_else(|| missing(name))
 }
 
 /// The address of the API server; one of IPv6 is in brackets in a URL.

@@ -99,6 +99,7 @@ pub(crate) fn run(path: &Path) -> ExitCode {
                     prometheus::StartError::SmallBudget { .. } | prometheus::StartError::Rule(_),
                 )
                 | RunError::Pods(_)
+                | RunError::Share(_)
                 | RunError::Instance(_) => EXIT_SETTINGS,
                 _ => EXIT_FAILED,
             })

@@ -20,7 +20,7 @@ use millrace_receivers::otlp::{self, Otlp};
 use millrace_receivers::prometheus::{self, Board};
 
 use crate::common::RunError;
-use crate::pods;
+use crate::{pods, share};
 
 /// A mebibyte.
 const MIB: u64 = 1 << 20;
@@ -188,6 +188,7 @@ async fn scrape(settings: &PrometheusReceiver, parts: &Parts) -> Result<bool, Ru
         telemetry: Arc::clone(&parts.telemetry),
         publisher: Arc::clone(&parts.publisher),
         board: parts.board.clone(),
+        share: share::watch(settings, &parts.telemetry)?,
     })?;
     if let Some(ready) = &parts.ready.prometheus {
         ready.ready();

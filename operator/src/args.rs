@@ -52,6 +52,26 @@ pub struct Args {
     #[arg(long, env = "MILLRACE_POD_ACCESS_BINDING")]
     pub pod_access_binding: Option<String>,
 
+    /// A namespace whose pools may look for monitors and targets in other namespaces too; may be
+    /// given several times; * means all. Without it: pools look into their own namespace alone.
+    #[arg(
+        long = "discovery-namespace",
+        env = "MILLRACE_DISCOVERY_NAMESPACES",
+        value_delimiter = ','
+    )]
+    pub discovery_namespaces: Vec<String>,
+
+    /// Gather the Secrets and keys of ConfigMaps that monitors name into a Secret of the pool that
+    /// scrapes by them. Needs the rights to create and patch Secrets. Without it such monitors are
+    /// left out.
+    #[arg(long, env = "MILLRACE_GATHER_SECRETS")]
+    pub gather_secrets: bool,
+
+    /// The ClusterRole with which pods that scrape targets read their shares: the operator binds
+    /// it to their accounts, in their namespaces. Without it that right is given by others.
+    #[arg(long, env = "MILLRACE_SHARE_ROLE")]
+    pub share_role: Option<String>,
+
     /// Where /livez, /readyz and /metrics are served.
     #[arg(long, env = "MILLRACE_ADMIN_ADDRESS", default_value = "0.0.0.0:8080")]
     pub admin_address: SocketAddr,

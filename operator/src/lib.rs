@@ -18,6 +18,8 @@ pub mod report;
 
 pub mod cache;
 
+pub mod discovery;
+
 pub mod context;
 
 pub mod cluster;
@@ -25,6 +27,10 @@ pub mod cluster;
 pub mod holders;
 
 pub mod pool;
+
+pub mod monitors;
+
+pub mod sharing;
 
 pub mod reconcile;
 

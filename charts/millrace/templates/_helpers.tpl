@@ -9,6 +9,10 @@
 {{ include "millrace.name" . }}-{{ .Release.Namespace }}-pod-access
 {{- end }}
 
+{{- define "millrace.shareAccess" -}}
+{{ include "millrace.name" . }}-{{ .Release.Namespace }}-share-access
+{{- end }}
+
 {{- define "millrace.selector" -}}
 app.kubernetes.io/name: millrace
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -57,6 +61,17 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [""]
   resources: [services, configmaps, serviceaccounts]
   verbs: [get, list, watch, create, patch, delete]
+{{- if .Values.shareAccess.grant }}
+# The right of pods that scrape to read their shares, in their own namespace: bindings to one role and
+# no other.
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [rolebindings]
+  verbs: [get, list, create, patch, delete]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [clusterroles]
+  resourceNames: [{{ include "millrace.shareAccess" . }}]
+  verbs: [bind]
+{{- end }}
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch, delete]
@@ -81,6 +96,18 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [autoscaling]
   resources: [horizontalpodautoscalers]
   verbs: [list]
+{{- if .Values.discovery.enabled }}
+# What scrape targets are found by, for pools that ask for it.
+- apiGroups: [monitoring.coreos.com]
+  resources: [servicemonitors, podmonitors, probes, scrapeconfigs]
+  verbs: [list, watch]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch]
+- apiGroups: [discovery.k8s.io]
+  resources: [endpointslices]
+  verbs: [list, watch]
+{{- end }}
 {{- if not .Values.secrets.namespaces }}
 {{ include "millrace.secretRules" . }}
 {{- end }}
@@ -97,4 +124,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get{{ if .Values.secrets.watch }}, list, watch{{ end }}]
+{{- if and .Values.discovery.enabled .Values.discovery.secrets }}
+# The values that monitors name, in one Secret of the pool. Creation can't be limited to a name.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create, patch]
+{{- end }}
 {{- end }}

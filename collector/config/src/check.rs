@@ -12,6 +12,8 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+pub(crate) use prometheus::{all_jobs, shared_job};
+
 use crate::kafka::DEAD_LETTER_SUFFIX;
 use crate::lines::Lines;
 use crate::problem::{ConfigError, Problem};

@@ -48,7 +48,8 @@ pub use otlp::{GrpcListener, HttpListener, OtlpLimits, OtlpReceiver, ServerTls};
 pub use problem::{ConfigError, Problem};
 pub use process::{Admin, Memory, Shutdown};
 pub use prometheus::{
-    HttpTargets, PrometheusReceiver, ScrapeJob, ScrapeLimits, path_and_query, push_encoded,
+    HttpTargets, PrometheusReceiver, ScrapeJob, ScrapeLimits, ScrapeShare, path_and_query,
+    push_encoded,
 };
 pub use relabel::{RelabelAction, RelabelRule};
 pub use secret::{ClientTls, MAX_SECRET_BYTES, Secret, SecretError, SecretFile};

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
+
+use crate::check;
 use crate::http_access::{Authorization, BasicAuth, HttpAccess, HttpTls, OAuth2, Proxy};
 use crate::network::TargetAddress;
+use crate::problem::{ConfigError, Problem};
 use crate::relabel::RelabelRule;
 use crate::section::section;
 use crate::units::ByteSize;
@@ -12,15 +16,23 @@ use crate::url::Scheme;
 section! {
     /// Targets that are scraped over HTTP, in Prometheus' formats.
     pub struct PrometheusReceiver {
-        /// What is scraped. At least one job must be given.
+        /// What is scraped. At least one job must be given, or `share`.
         pub jobs: Vec<ScrapeJob> = Vec::new(),
         /// Further jobs, as `scrape_configs` of a Prometheus file: the list, or a document with it.
         pub scrape_configs: String = String::new(),
+        /// Given (`{}`) where jobs and targets come from this pod's share, which the operator writes:
+        /// then no job is given here.
+        pub share: Option<ScrapeShare> = None,
         /// Whether targets may have loopback and link-local addresses. Without it such a target is
         /// down, so that no list of targets reaches what only this machine should.
         pub allow_local_addresses: bool = false,
     }
 }
+
+/// That targets come from this pod's share. There is nothing to set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScrapeShare {}
 
 section! {
     /// Targets of one service.
@@ -75,7 +87,33 @@ section! {
     }
 }
 
+impl PrometheusReceiver {
+    /// All its jobs, those that are pasted among them, as a collector would run them: for whoever
+    /// shares their targets out.
+    ///
+    /// # Errors
+    /// When a collector would refuse them: all that is wrong, by field.
+    pub fn all_jobs(self) -> Result<Vec<ScrapeJob>, ConfigError> {
+        check::all_jobs(self)
+    }
+}
+
 impl ScrapeJob {
+    /// A job of a share: its settings as JSON, without targets. `name` is its name where they have
+    /// none.
+    ///
+    /// # Errors
+    /// When the settings can't be read or used: all that is wrong with them.
+    pub fn of_share(name: &str, settings: &serde_json::Value) -> Result<Self, ConfigError> {
+        let mut job = Self::deserialize(settings)
+            .map_err(|error| ConfigError::one(Problem::whole(error.to_string())))?;
+        if job.name.is_empty() {
+            name.clone_into(&mut job.name);
+        }
+        check::shared_job(&job)?;
+        Ok(job)
+    }
+
     /// How its targets are asked.
     #[must_use]
     pub fn access(&self) -> HttpAccess {

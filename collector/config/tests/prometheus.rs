@@ -1,7 +1,8 @@
 //! What is scraped: which settings make an edge, and what is said of those that can't be used.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use millrace_config::{Config, Mode};
+use millrace_config::{Config, Mode, ScrapeJob};
+use serde_json::json;
 
 fn edge(prometheus: &str, exporter: &str) -> String {
     format!(
@@ -162,4 +163,42 @@ fn parameters_follow_the_path() {
     let wanted = "/m?x=1&match%5B%5D=%7Ba%3D%22b%20c%22%7D&match%5B%5D=%C3%A9&z=y";
     assert_eq!(job.path_and_query(), wanted);
     assert_eq!(job.exposed(), None);
+}
+
+/// Scenario: targets come from a share, alone and beside jobs. Guarantee: no job is wanted then; both
+/// are refused; the document is written as it was read.
+#[test]
+fn targets_may_come_from_a_share() {
+    let checked = Config::load(&edge("{share: {}}", "")).unwrap();
+    let Mode::Edge { sources, .. } = checked.mode else { panic!("not an edge") };
+    let prometheus = sources.prometheus.unwrap();
+    assert!(prometheus.share.is_some() && prometheus.jobs.is_empty());
+    assert_eq!(serde_json::to_string(&prometheus).unwrap(), r#"{"share":{}}"#);
+    let both = "{share: {}, jobs: [{name: a, targets: [n:1]}]}";
+    let said = Config::load(&edge(both, "")).unwrap_err().to_string();
+    assert!(said.contains("receivers.prometheus.share: jobs are given too"), "{said}");
+    let said = Config::load(&edge("{share: {x: 1}}", "")).unwrap_err().to_string();
+    assert!(said.contains("unknown field `x`"), "{said}");
+}
+
+/// Scenario: settings of a job in a share: with no more than it needs, with lists, with fields that
+/// aren't known, out of bounds, or a share's own. Guarantee: the same bounds hold as for a job of the
+/// settings, and its field is named.
+#[test]
+fn a_job_of_a_share_is_judged_as_any() {
+    let job = ScrapeJob::of_share("node", &json!({"intervalSeconds": 15})).unwrap();
+    assert_eq!((job.name.as_str(), job.interval_seconds), ("node", 15));
+    let named = json!({"name": "other", "http": [{"url": "http://lists/x"}]});
+    assert_eq!(ScrapeJob::of_share("node", &named).unwrap().name, "other");
+    for (settings, said) in [
+        (json!(null), "invalid type: null"),
+        (json!({"intervals": 1}), "unknown field `intervals`"),
+        (json!({"intervalSeconds": 0}), "intervalSeconds: 0 is out of range: write 1 to 3600"),
+        (json!({"limits": {"labels": 500}}), "limits.labels: 500 is out of range"),
+        (json!({"targets": ["n:1"]}), "targets: a job of a share has none"),
+        (json!({"files": ["/a.json"]}), "files: a job of a share has none"),
+    ] {
+        let error = ScrapeJob::of_share("node", &settings).unwrap_err().to_string();
+        assert!(error.starts_with(said), "{settings}: {error}");
+    }
 }

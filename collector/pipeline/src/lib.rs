@@ -19,5 +19,6 @@ mod process;
 pub mod publish;
 pub mod readiness;
 pub mod scrape_metrics;
+pub mod share;
 pub mod sink;
 pub mod telemetry;

@@ -1,5 +1,7 @@
-//! One request that stays open, and the lines of its answer.
+//! Requests to the API server: a list in pages, and one that stays open with the lines of its
+//! answer.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +15,7 @@ use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use millrace_config::push_encoded;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
@@ -20,7 +23,7 @@ use serde::Deserialize;
 
 use crate::metadata::Metadata;
 
-/// The longest event that is read, in bytes: the API server takes annotations of 256 KiB, and who
+/// The longest event of a pod that is read, in bytes: the API server takes annotations of 256 KiB, and who
 /// owns each field comes to less. A longer one is passed over.
 pub const EVENT_BYTES_MAX: usize = 1 << 20;
 
@@ -33,9 +36,30 @@ const REFUSAL_BYTES_MAX: usize = 16 * 1024;
 /// Characters of a message of the API server that are kept.
 const MESSAGE_CHARACTERS_MAX: usize = 300;
 
+/// How long a page of a list may take.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Metadata alone: the API server leaves out spec and status.
-const METADATA: HeaderValue =
+pub(crate) const METADATA: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
+
+/// Whole objects.
+pub(crate) const WHOLE: HeaderValue = HeaderValue::from_static("application/json");
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    /// The list's path.
+    pub(crate) path: String,
+    /// Which of it: a parameter of the query, with its value percent-encoded.
+    pub(crate) selector: String,
+    /// How much of each object.
+    pub(crate) form: HeaderValue,
+    /// The longest object, in bytes.
+    pub(crate) bytes_max: usize,
+    /// The right that it takes, for people.
+    pub(crate) right: &'static str,
+}
 
 /// The API server's address and log-in. Files are read again for each request, since they
 /// are renewed under a running process.
@@ -70,13 +94,12 @@ pub enum ApiError {
     #[error("the API server doesn't answer: {0}")]
     Unreachable(String),
     /// The account has no right to it.
-    #[error(
-        "the API server refuses to tell about pods ({message}): this pod's ServiceAccount needs a \
-         ClusterRole that allows to list and watch pods"
-    )]
+    #[error("the API server refuses ({message}): this pod's ServiceAccount needs {right}")]
     Forbidden {
         /// What it said.
         message: String,
+        /// The right that is missing.
+        right: &'static str,
     },
     /// The version it was asked from is no longer kept.
     #[error("the API server no longer keeps changes since then")]
@@ -89,6 +112,9 @@ pub enum ApiError {
         /// What it said.
         message: String,
     },
+    /// A page of a list can't be read.
+    #[error("the API server's list can't be read: {0}")]
+    List(String),
     /// It ended in the middle.
     #[error("the answer of the API server broke off: {0}")]
     Broken(String),
@@ -97,12 +123,12 @@ pub enum ApiError {
 /// An event of the API server.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// A pod is there, or has changed.
-    Is(Metadata),
-    /// A pod was deleted.
-    Gone(Metadata),
+    /// An object is there, or has changed.
+    Is(Object),
+    /// An object was deleted.
+    Gone(Object),
     /// A bookmark: no change up to here.
-    Mark(Metadata),
+    Mark(Object),
     /// An event longer than may be, or one that isn't known.
     Unreadable,
 }
@@ -114,17 +140,39 @@ struct Line {
     object: Object,
 }
 
-#[derive(Default, Deserialize)]
+/// What is read of an object: a pod's metadata, a ConfigMap, or the status of a refusal.
+#[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Object {
-    metadata: Metadata,
+pub(crate) struct Object {
+    pub(crate) metadata: Metadata,
+    pub(crate) data: BTreeMap<String, String>,
     code: u16,
     message: String,
+}
+
+/// A page of a list.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Page {
+    pub(crate) metadata: PageMetadata,
+    pub(crate) items: Vec<Object>,
+}
+
+/// Where a list is.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PageMetadata {
+    pub(crate) resource_version: String,
+    /// What the next page is asked with; empty behind the last.
+    #[serde(rename = "continue")]
+    pub(crate) next: String,
 }
 
 /// An answer that continues.
 pub(crate) struct Answer {
     body: Incoming,
+    bytes_max: usize,
+    right: &'static str,
     line: Vec<u8>,
     /// Bytes of the last frame that aren't read yet.
     rest: Bytes,
@@ -133,14 +181,42 @@ pub(crate) struct Answer {
 }
 
 impl Endpoint {
-    /// Asks for a node's pods, from a version on.
+    /// Watches from a version on.
     pub(crate) async fn watch(
         &self,
-        node: &str,
+        question: &Question,
         version: &str,
         duration: Duration,
     ) -> Result<Answer, ApiError> {
-        let request = self.request(node, version, duration)?;
+        let query = format!(
+            "watch=true&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={version}",
+            duration.as_secs(),
+        );
+        let body = self.ask(question, &query).await?;
+        let Question { bytes_max, right, .. } = *question;
+        let (line, rest) = (Vec::new(), Bytes::new());
+        Ok(Answer { body, bytes_max, right, line, rest, is_passing: false })
+    }
+
+    /// A page with one object at most, as it is now: without a version the API server answers with
+    /// what was written last, not with what it has in memory. `next` is of the page before.
+    pub(crate) async fn page(&self, question: &Question, next: &str) -> Result<Page, ApiError> {
+        let mut query = "limit=1".to_owned();
+        if !next.is_empty() {
+            query.push_str("&continue=");
+            push_encoded(&mut query, next);
+        }
+        let body = self.ask(question, &query).await?;
+        let read = Limited::new(body, question.bytes_max).collect();
+        let read = tokio::time::timeout(PAGE_TIMEOUT, read).await;
+        let read = read.map_err(|_| ApiError::Broken("it took too long".to_owned()))?;
+        let read = read.map_err(|error| ApiError::Broken(error.to_string()))?.to_bytes();
+        serde_json::from_slice(&read).map_err(|error| ApiError::List(error.to_string()))
+    }
+
+    /// One request, up to the body of an answer with status 200.
+    async fn ask(&self, question: &Question, query: &str) -> Result<Incoming, ApiError> {
+        let request = self.request(question, query)?;
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_connect_timeout(Some(ANSWER_TIMEOUT));
@@ -159,34 +235,25 @@ impl Endpoint {
         let answer = answer.map_err(|error| unreachable(&chain(&error)))?;
         let (parts, body) = answer.into_parts();
         if parts.status == StatusCode::OK {
-            return Ok(Answer { body, line: Vec::new(), rest: Bytes::new(), is_passing: false });
+            return Ok(body);
         }
         let body =
             tokio::time::timeout(ANSWER_TIMEOUT, Limited::new(body, REFUSAL_BYTES_MAX).collect());
         let body = body.await.ok().and_then(Result::ok).map(|body| body.to_bytes());
         let body: Bytes = body.unwrap_or_default();
         let said = serde_json::from_slice::<Object>(&body).unwrap_or_default().message;
-        Err(refused(parts.status.as_u16(), &said))
+        Err(refused(parts.status.as_u16(), &said, question.right))
     }
 
-    fn request(
-        &self,
-        node: &str,
-        version: &str,
-        duration: Duration,
-    ) -> Result<Request<Empty<Bytes>>, ApiError> {
+    fn request(&self, question: &Question, query: &str) -> Result<Request<Empty<Bytes>>, ApiError> {
         let token = self.read(&self.token_file)?;
         let token = String::from_utf8_lossy(&token);
         let mut authorization =
             HeaderValue::try_from(format!("Bearer {}", token.trim())).map_err(http::Error::from)?;
         authorization.set_sensitive(true);
-        let uri = format!(
-            "{}/api/v1/pods?watch=true&allowWatchBookmarks=true&timeoutSeconds={}\
-             &resourceVersion={version}&fieldSelector=spec.nodeName%3D{node}",
-            self.url,
-            duration.as_secs(),
-        );
-        let request = Request::get(uri).header(ACCEPT, METADATA);
+        let Question { path, selector, form, .. } = question;
+        let uri = format!("{}{path}?{query}&{selector}", self.url);
+        let request = Request::get(uri).header(ACCEPT, form.clone());
         Ok(request.header(AUTHORIZATION, authorization).body(Empty::new())?)
     }
 
@@ -217,7 +284,8 @@ impl Answer {
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, ApiError> {
         loop {
             if let Some(is_whole) = self.take_line() {
-                let event = if is_whole { event(&self.line)? } else { Some(Event::Unreadable) };
+                let event =
+                    if is_whole { event(&self.line, self.right)? } else { Some(Event::Unreadable) };
                 self.line.clear();
                 if event.is_some() {
                     return Ok(event);
@@ -239,7 +307,7 @@ impl Answer {
         }
         let end = self.rest.iter().position(|byte| *byte == b'\n');
         let part = self.rest.split_to(end.map_or(self.rest.len(), |end| end + 1));
-        self.is_passing |= self.line.len() + part.len() > EVENT_BYTES_MAX;
+        self.is_passing |= self.line.len() + part.len() > self.bytes_max;
         if self.is_passing {
             self.line = Vec::new();
         } else {
@@ -250,7 +318,7 @@ impl Answer {
 }
 
 /// The event of a line; none if it is empty.
-fn event(line: &[u8]) -> Result<Option<Event>, ApiError> {
+fn event(line: &[u8], right: &'static str) -> Result<Option<Event>, ApiError> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
     }
@@ -258,18 +326,18 @@ fn event(line: &[u8]) -> Result<Option<Event>, ApiError> {
         return Ok(Some(Event::Unreadable));
     };
     Ok(Some(match kind.as_str() {
-        "ADDED" | "MODIFIED" => Event::Is(object.metadata),
-        "DELETED" => Event::Gone(object.metadata),
-        "BOOKMARK" => Event::Mark(object.metadata),
-        "ERROR" => return Err(refused(object.code, &object.message)),
+        "ADDED" | "MODIFIED" => Event::Is(object),
+        "DELETED" => Event::Gone(object),
+        "BOOKMARK" => Event::Mark(object),
+        "ERROR" => return Err(refused(object.code, &object.message, right)),
         _ => Event::Unreadable,
     }))
 }
 
-fn refused(status: u16, said: &str) -> ApiError {
+fn refused(status: u16, said: &str, right: &'static str) -> ApiError {
     let message: String = said.chars().take(MESSAGE_CHARACTERS_MAX).collect();
     match status {
-        403 => ApiError::Forbidden { message },
+        403 => ApiError::Forbidden { message, right },
         410 => ApiError::Expired,
         status => ApiError::Refused { status, message },
     }
@@ -294,10 +362,7 @@ mod tests {
     /// said, and what to grant.
     #[test]
     fn a_refusal_says_what_to_grant() {
-        let text = refused(403, "pods is forbidden").to_string();
-        assert!(
-            text.contains("pods is forbidden") && text.contains("list and watch pods"),
-            "{text}"
-        );
+        let text = refused(403, "pods is forbidden", "a right").to_string();
+        assert!(text.contains("pods is forbidden") && text.contains("needs a right"), "{text}");
     }
 }

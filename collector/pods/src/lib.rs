@@ -1,4 +1,5 @@
-//! What is known of this node's pods: labels, annotations, owners, from a watch at the API server.
+//! What is known of this node's pods: labels, annotations, owners, from a watch at the API server;
+//! and this pod's own share of scrape targets.
 //!
 //! One open request watches the pods of one node, metadata alone. It begins with the pods that
 //! exist (`resourceVersion=0`, which the API server answers from its memory) and continues with
@@ -8,19 +9,25 @@
 //! Pods' own annotations ([`ANNOTATION`]) say how their logs are read. One that can't be used
 //! changes nothing but a counter and a line of the log.
 //!
-//! This is no general client of Kubernetes. It is small because it asks one thing: linking one
+//! A share ([`start_share`]) is begun by a list of what was written last, not from memory, and goes
+//! on with a watch likewise. While the API server is away, the last share stands.
+//!
+//! This is no general client of Kubernetes. It is small because it asks two things: linking one
 //! would add the types of all kinds to every collector, and answers of any length. Here an event is
-//! at most [`EVENT_BYTES_MAX`] long, and [`PODS_MAX`] pods of [`POD_BYTES_MAX`] are known.
+//! at most [`EVENT_BYTES_MAX`] long, and [`PODS_MAX`] pods of [`POD_BYTES_MAX`] are known; an object
+//! of a share has [`SHARE_OBJECT_BYTES_MAX`].
 
 mod api;
 mod board;
 mod metadata;
 mod owner;
 mod reading;
+mod share;
 mod watch;
 
 pub use api::{ApiError, EVENT_BYTES_MAX, Endpoint};
 pub use board::{Board, GONE_KEPT, PODS_MAX};
 pub use metadata::{Metadata, POD_BYTES_MAX, Rules};
 pub use reading::{ANNOTATION, Fault, READING_BYTES_MAX};
+pub use share::{SHARE_LABEL, SHARE_OBJECT_BYTES_MAX, Whose, start_share};
 pub use watch::start;

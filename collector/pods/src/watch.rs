@@ -9,19 +9,19 @@ use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
 use prometheus::{IntCounter, IntGauge};
 use tokio::time::{sleep, timeout};
 
-use crate::api::{Answer, ApiError, Endpoint, Event};
+use crate::api::{Answer, ApiError, EVENT_BYTES_MAX, Endpoint, Event, METADATA, Object, Question};
 use crate::board::{Board, Stored};
 use crate::metadata::{Metadata, Rules};
 
 /// How long one watch lasts, but for a share that differs by process: many nodes' watches, begun
 /// together, shouldn't all end together.
-const WATCH: Duration = Duration::from_secs(300);
+pub(crate) const WATCH: Duration = Duration::from_secs(300);
 
 /// A watch that the server doesn't end in this time beyond its duration is dead.
-const WATCH_SLACK: Duration = Duration::from_secs(30);
+pub(crate) const WATCH_SLACK: Duration = Duration::from_secs(30);
 
 /// A watch that ends sooner, without an event, isn't continued at once.
-const WATCH_LEAST: Duration = Duration::from_secs(1);
+pub(crate) const WATCH_LEAST: Duration = Duration::from_secs(1);
 
 /// How often pods deleted long ago are forgotten.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
@@ -39,6 +39,7 @@ struct Metrics {
 
 struct Watch {
     endpoint: Endpoint,
+    question: Question,
     rules: Rules,
     board: Arc<Board>,
     metrics: Metrics,
@@ -61,8 +62,16 @@ pub fn start(
 ) -> Result<Arc<dyn Pods>, TelemetryError> {
     let metrics = Metrics::register(telemetry)?;
     let board = Arc::new(Board::default());
+    let question = Question {
+        path: "/api/v1/pods".to_owned(),
+        selector: format!("fieldSelector=spec.nodeName%3D{}", rules.node),
+        form: METADATA,
+        bytes_max: EVENT_BYTES_MAX,
+        right: "a ClusterRole that allows to list and watch pods",
+    };
     let watch = Watch {
         endpoint,
+        question,
         rules,
         board: Arc::clone(&board),
         metrics,
@@ -106,7 +115,7 @@ impl Watch {
 
     /// One watch to its end.
     async fn once(&mut self, duration: Duration) -> Result<(), ApiError> {
-        let mut answer = self.endpoint.watch(&self.rules.node, &self.version, duration).await?;
+        let mut answer = self.endpoint.watch(&self.question, &self.version, duration).await?;
         if self.version == BEGINNING {
             self.board.begin_anew(Instant::now());
         }
@@ -130,13 +139,13 @@ impl Watch {
                     self.metrics.failed.inc();
                     continue;
                 }
-                Event::Mark(metadata) => (metadata, Instant::now()),
-                Event::Gone(metadata) => {
+                Event::Mark(Object { metadata, .. }) => (metadata, Instant::now()),
+                Event::Gone(Object { metadata, .. }) => {
                     let now = Instant::now();
                     self.board.gone(&metadata, now);
                     (metadata, now)
                 }
-                Event::Is(metadata) => {
+                Event::Is(Object { metadata, .. }) => {
                     let now = Instant::now();
                     let stored = self.board.put(&metadata, &self.rules, now);
                     self.count(&metadata, stored);

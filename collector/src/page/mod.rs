@@ -6,6 +6,7 @@
 //! first page has none. Limits: two samples of a few counters are kept.
 
 mod html;
+pub(crate) mod share;
 pub(crate) mod targets;
 
 use std::sync::{Mutex, PoisonError};

@@ -7,7 +7,9 @@
 
 use std::time::Duration;
 
-use millrace_receivers::prometheus::{JobView, ListView, TargetState, TargetView, TargetsView};
+use millrace_receivers::prometheus::{
+    JobView, ListView, ShareView, TargetState, TargetView, TargetsView,
+};
 use serde_json::{Value, json};
 
 use super::html::{Escaped, STYLE, elapsed, grouped, push};
@@ -57,7 +59,12 @@ pub(crate) fn page(view: &TargetsView) -> String {
              <body><main>\n<h1>Targets</h1>\n"
         ),
     );
-    jobs(&mut text, &view.jobs);
+    if let Some(share) = &view.share {
+        told_of_share(&mut text, share);
+    }
+    if view.share.is_none() || !view.jobs.is_empty() {
+        jobs(&mut text, &view.jobs);
+    }
     let shown = targets(&mut text, view);
     pages(&mut text, view, shown);
     lists(&mut text, view);
@@ -71,6 +78,31 @@ pub(crate) fn page(view: &TargetsView) -> String {
         ),
     );
     text
+}
+
+/// Which version of this pod's share is scraped.
+fn told_of_share(text: &mut String, share: &ShareView) {
+    let ShareView { read, version, entries, fault } = share;
+    match read {
+        None => text.push_str(
+            "<p>Targets come from this pod's share, and the operator has given it none yet.</p>\n",
+        ),
+        Some(read) => {
+            push(
+                text,
+                format_args!(
+                    "<p>Targets come from this pod's share: version {read}, entries {entries}.",
+                ),
+            );
+            if version != &Some(*read) {
+                text.push_str(" Scrapes of targets that left it are ending.");
+            }
+            text.push_str("</p>\n");
+        }
+    }
+    if !fault.is_empty() {
+        push(text, format_args!("<p class=\"error\">{}</p>\n", Escaped(fault)));
+    }
 }
 
 fn jobs(text: &mut String, jobs: &[JobView]) {
@@ -279,10 +311,11 @@ pub(crate) fn json(view: &TargetsView) -> String {
         targets.push_str(&target_json(target).to_string());
         shown += 1;
     }
+    let share = view.share.as_ref().map_or(Value::Null, share_json);
     let end = view.from + shown;
     let next = if end < view.total && shown > 0 { json!(end) } else { Value::Null };
     format!(
-        "{{\"nowUnixMillis\":{},\"from\":{},\"total\":{},\"next\":{next},\"jobs\":{},\"lists\":{},\
+        "{{\"nowUnixMillis\":{},\"from\":{},\"total\":{},\"next\":{next},\"share\":{share},\"jobs\":{},\"lists\":{},\
          \"targets\":[{targets}]}}\n",
         view.now_unix_millis,
         view.from,
@@ -300,6 +333,11 @@ fn time(unix_millis: u64) -> Value {
 /// A text, or null if there is none.
 fn said(text: &str) -> Value {
     if text.is_empty() { Value::Null } else { json!(text) }
+}
+
+fn share_json(share: &ShareView) -> Value {
+    let ShareView { read, version, entries, fault } = share;
+    json!({"read": read, "version": version, "entries": entries, "error": said(fault)})
 }
 
 fn job_json(job: &JobView) -> Value {

@@ -22,6 +22,7 @@ fn scraped() -> LastScrape {
         began_unix_millis: NOW - 4000,
         duration_seconds: 0.0123,
         samples: 1234,
+        good_samples: Some(1234),
         series: 1200,
         next_unix_millis: NOW + 11_000,
         error: String::new(),
@@ -38,6 +39,7 @@ fn view(targets: Vec<TargetView>) -> TargetsView {
         targets,
         jobs: vec![job],
         lists: Vec::new(),
+        share: None,
     }
 }
 
@@ -184,4 +186,23 @@ fn the_beginning_is_read_from_the_query() {
     {
         assert_eq!(from(query), expected, "{query}");
     }
+}
+
+/// Scenario: targets come from a share: none is given yet; one is being taken up while the API
+/// server is away. Guarantee: page and JSON say which version, and what is wrong.
+#[test]
+fn the_page_says_which_version_of_the_share_is_scraped() {
+    let mut view = view(Vec::new());
+    view.jobs.clear();
+    view.share = Some(ShareView::default());
+    assert!(page(&view).contains("the operator has given it none yet"));
+    assert!(!page(&view).contains("scrapes nothing"));
+    let fault = "the API server doesn't answer: <refused>".to_owned();
+    view.share = Some(ShareView { read: Some(8), version: Some(7), entries: 2, fault });
+    let text = page(&view);
+    assert!(text.contains("version 8, entries 2. Scrapes of targets that left it are ending."));
+    assert!(text.contains("&lt;refused&gt;"), "{text}");
+    let value: Value = serde_json::from_str(&json(&view)).unwrap();
+    assert_eq!(value["share"]["read"], 8);
+    assert_eq!(value["share"]["version"], 7);
 }

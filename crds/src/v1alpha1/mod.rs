@@ -5,6 +5,7 @@
 
 mod collector;
 mod connection;
+mod discovery;
 mod edge;
 mod gateway;
 mod nodes;
@@ -17,6 +18,7 @@ mod schema;
 mod scrape;
 mod scrape_access;
 mod scrape_rules;
+mod scraping;
 mod signals;
 mod status;
 mod table;
@@ -26,6 +28,10 @@ pub use collector::{Allocator, CollectorSettings};
 pub use connection::{
     CaRef, ClickHouseTarget, ClickHouseTls, CredentialsRef, KafkaConnection, KafkaSasl, KafkaTls,
     SaslMechanism, SecretRef,
+};
+pub use discovery::{
+    AnnotatedSelection, KubernetesDiscovery, LabelOperator, LabelRequirement, LabelSelector,
+    MonitorSelection,
 };
 pub use edge::{
     Acknowledge, Compression, EdgeBuffer, EdgeMode, EdgePool, EdgePoolSpec, EdgePoolStatus,
@@ -58,12 +64,13 @@ pub use rollout::{
 pub use schema::{
     ChangePolicy, SchemaDifference, TelemetrySchema, TelemetrySchemaSpec, TelemetrySchemaStatus,
 };
-pub use scrape::{PrometheusReceiver, ScrapeJob};
+pub use scrape::{AtCap, PrometheusReceiver, ScrapeJob, SharingSettings};
 pub use scrape_access::{
     ClientRef, ScrapeAuthorization, ScrapeBasicAuth, ScrapeOAuth2, ScrapeProxy, ScrapeScheme,
     ScrapeTls, TokenRef,
 };
 pub use scrape_rules::{RelabelAction, RelabelRule, ScrapeHttpList};
+pub use scraping::TargetsStatus;
 pub use signals::{DeletionPolicy, PerSignal, Signal, TopicSettings};
 pub use status::{LagStatus, PodCount, TallyCounted, TallyPart, TallyStatus};
 pub use table::{

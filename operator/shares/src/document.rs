@@ -1,15 +1,17 @@
 //! Documents: what a pod reads of its share, and all that a new operator reads to go on.
 //!
 //! A share is written as JSON in parts that fit into a ConfigMap each. A pod takes up a version
-//! only when it has all parts of it. Nothing secret is in it: addresses and labels alone.
+//! only when it has all parts of it. Nothing secret is in it: addresses, labels and the settings of
+//! jobs, which name secrets as files.
 //!
 //! Bounds: an entry has at most 512 bytes of address and 16 labels of 1,024 bytes (name and value
-//! together), a part 900 KiB, a share 16 parts: 14 MiB. A usual entry has at most 150 bytes, so a
-//! part has some 6,000 targets and a share some 98,000.
+//! together), a job's settings 128 KiB, a part 900 KiB, a share 16 parts: 14 MiB. A usual entry has
+//! at most 150 bytes, so a part has some 6,000 targets and a share some 98,000.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::pod::PodName;
 use crate::target::{TargetId, Weight};
@@ -23,9 +25,14 @@ pub const LABEL_BYTES_MAX: usize = 1024;
 /// Most bytes of a part: a ConfigMap holds 1 MiB (1,048,576 bytes) with its keys, and etcd takes
 /// 1.5 MiB with metadata and managed fields; 124 KiB stay free for these.
 pub const PART_BYTES_MAX: usize = 900 * 1024;
+/// Most bytes of a job's settings as JSON: eight regular expressions of 16 KiB, the longest that
+/// collectors take. Seven such jobs fit into a part.
+pub const JOB_BYTES_MAX: usize = 128 * 1024;
 /// Most parts of a share.
 pub const PARTS_MAX: usize = 16;
 
+/// Sets of parts of one share: the newest whole one, and one that is written or removed.
+const SETS_MAX: usize = 2;
 /// The form of a part. Another one is another number.
 const FORM: u32 = 1;
 /// Of a part without entries: form, version, numbers, braces.
@@ -35,9 +42,10 @@ const PART_FRAME_BYTES: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Entry {
-    /// Its job. Interval, path and limits are the job's, in the pod's settings.
+    /// Its job. Interval, path and limits are in the job's settings ([`Share::jobs`]).
     pub job: String,
-    /// `host:port`, and a path if it differs from the job's.
+    /// `host:port`, and a path if it differs from the job's; or the URL of a list of targets, which
+    /// the pod reads and scrapes whole.
     pub address: String,
     /// Labels of its own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -47,12 +55,33 @@ pub struct Entry {
     pub weight: Weight,
 }
 
+impl Entry {
+    /// Which bound it is over, if any: a document can't have it then.
+    #[must_use]
+    pub fn over_bound(&self) -> Option<&'static str> {
+        let long = |(name, value): (&String, &String)| name.len() + value.len() > LABEL_BYTES_MAX;
+        if self.address.len() > ADDRESS_BYTES_MAX || self.job.len() > ADDRESS_BYTES_MAX {
+            Some("its address or its job's name has over 512 bytes")
+        } else if self.labels.len() > LABELS_MAX {
+            Some("it has over 16 labels")
+        } else if self.labels.iter().any(long) {
+            Some("a label has over 1,024 bytes")
+        } else {
+            None
+        }
+    }
+}
+
 /// A target that was taken from a pod, until the pod has confirmed that it stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Released {
     /// The first version without it.
     pub version: u64,
+    /// Higher than in each older note of this target: pods keep notes of earlier moves until their
+    /// next version, and only the newest says where the target is to go.
+    #[serde(default)]
+    pub turn: u64,
     /// Where it is to go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<PodName>,
@@ -63,6 +92,9 @@ pub struct Released {
 pub struct Share {
     /// Higher with each write. A pod never goes back to a lower one.
     pub version: u64,
+    /// The settings of the jobs that its targets have, by name, in the collector's form and without
+    /// targets.
+    pub jobs: BTreeMap<String, Value>,
     /// What the pod scrapes.
     pub targets: BTreeMap<TargetId, Entry>,
     /// What it has to stop, or has stopped. A pod reads over it.
@@ -76,6 +108,8 @@ struct Part {
     version: u64,
     part: usize,
     parts: usize,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    jobs: BTreeMap<String, Value>,
     targets: BTreeMap<TargetId, Entry>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     released: BTreeMap<TargetId, Released>,
@@ -92,6 +126,16 @@ pub enum DocumentFault {
         /// What is too long.
         what: &'static str,
     },
+    /// A job's settings are over a bound.
+    #[error(
+        "job {job}: its settings have {bytes} bytes, at most {JOB_BYTES_MAX}: shorten its rules"
+    )]
+    Job {
+        /// Its name, the first 128 characters.
+        job: String,
+        /// What they have.
+        bytes: usize,
+    },
     /// A share needs more parts.
     #[error("a share of {targets} targets needs more than {PARTS_MAX} parts: add pods")]
     TooLarge {
@@ -106,7 +150,7 @@ pub enum DocumentFault {
         /// What the reader said.
         message: String,
     },
-    /// Parts of several versions, or not all of one: the next read may have them.
+    /// Of no version all parts: the next read may have them.
     #[error("{have} of {want} parts of version {version}: read again")]
     Incomplete {
         /// The highest version there is.
@@ -132,6 +176,14 @@ pub fn split(share: &Share) -> Result<Vec<String>, DocumentFault> {
         }
         room = room.saturating_sub(bytes);
     };
+    for (name, settings) in &share.jobs {
+        let (name_bytes, bytes) = (text(name)?.len(), text(settings)?.len());
+        check_job(name, bytes)?;
+        open(&mut parts, name_bytes + ": ,".len() + bytes);
+        if let Some(last) = parts.last_mut() {
+            last.jobs.insert(name.clone(), settings.clone());
+        }
+    }
     for (id, entry) in &share.targets {
         check(*id, entry)?;
         open(&mut parts, key + text(entry)?.len());
@@ -153,10 +205,10 @@ pub fn split(share: &Share) -> Result<Vec<String>, DocumentFault> {
     numbered.map(|(part, number)| text(&Part { part: number, parts: count, ..part })).collect()
 }
 
-/// A share of the texts of its parts, in any order.
+/// The newest share of which all parts are there, of the texts of parts in any order.
 pub fn join<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Share, DocumentFault> {
     let mut parts = Vec::new();
-    for (number, text) in texts.into_iter().take(PARTS_MAX * 2).enumerate() {
+    for (number, text) in texts.into_iter().take(PARTS_MAX * SETS_MAX).enumerate() {
         let unreadable = |message: String| DocumentFault::Unreadable { part: number, message };
         let part: Part = serde_json::from_str(text).map_err(|it| unreadable(it.to_string()))?;
         if part.form != FORM {
@@ -164,16 +216,22 @@ pub fn join<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Share, Docum
         }
         parts.push(part);
     }
-    // A share that shrank may have left parts of an older version behind.
-    let version = parts.iter().map(|part| part.version).max().unwrap_or(0);
-    parts.retain(|part| part.version == version);
-    let want = parts.first().map_or(1, |part| part.parts);
-    let numbers: std::collections::BTreeSet<usize> = parts.iter().map(|part| part.part).collect();
-    if numbers.len() != want || !numbers.iter().copied().eq(0..want) {
-        return Err(DocumentFault::Incomplete { version, have: numbers.len(), want });
+    // Parts of a version that is being written, or of one that is being removed, may lie beside.
+    let mut versions: BTreeMap<(u64, usize), BTreeSet<usize>> = BTreeMap::new();
+    for part in &parts {
+        versions.entry((part.version, part.parts)).or_default().insert(part.part);
     }
+    let newest = versions.last_key_value().map(|(key, have)| (*key, have.len()));
+    let is_whole =
+        |(key, have): &(&(u64, usize), &BTreeSet<usize>)| have.iter().copied().eq(0..key.1);
+    let Some((&(version, of), _)) = versions.iter().rev().find(is_whole) else {
+        let ((version, want), have) = newest.unwrap_or(((0, 1), 0));
+        return Err(DocumentFault::Incomplete { version, have, want });
+    };
+    parts.retain(|part| (part.version, part.parts) == (version, of));
     let mut share = Share { version, ..Share::default() };
     for part in parts {
+        share.jobs.extend(part.jobs);
         share.targets.extend(part.targets);
         share.released.extend(part.released);
     }
@@ -187,25 +245,22 @@ impl Part {
             version,
             part: 0,
             parts: 1,
+            jobs: BTreeMap::new(),
             targets: BTreeMap::new(),
             released: BTreeMap::new(),
         }
     }
 }
 
-fn check(id: TargetId, entry: &Entry) -> Result<(), DocumentFault> {
-    let fault = |what| Err(DocumentFault::Entry { id, what });
-    if entry.address.len() > ADDRESS_BYTES_MAX || entry.job.len() > ADDRESS_BYTES_MAX {
-        return fault("its address or its job's name has over 512 bytes");
-    }
-    if entry.labels.len() > LABELS_MAX {
-        return fault("it has over 16 labels");
-    }
-    let long = |(name, value): (&String, &String)| name.len() + value.len() > LABEL_BYTES_MAX;
-    if entry.labels.iter().any(long) {
-        return fault("a label has over 1,024 bytes");
+fn check_job(name: &str, bytes: usize) -> Result<(), DocumentFault> {
+    if bytes > JOB_BYTES_MAX || name.len() > ADDRESS_BYTES_MAX {
+        return Err(DocumentFault::Job { job: name.chars().take(128).collect(), bytes });
     }
     Ok(())
+}
+
+fn check(id: TargetId, entry: &Entry) -> Result<(), DocumentFault> {
+    entry.over_bound().map_or(Ok(()), |what| Err(DocumentFault::Entry { id, what }))
 }
 
 /// These types have nothing that JSON can't say; a fault would be reported as unreadable.

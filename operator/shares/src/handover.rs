@@ -13,6 +13,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use serde_json::Value;
+
 use crate::document::{Entry, Released, Share};
 use crate::pod::{PodName, PodState, Seen, state};
 use crate::target::TargetId;
@@ -35,6 +37,9 @@ pub struct Step<'a> {
     pub pods: &'a BTreeMap<PodName, Seen>,
     /// Where each target is to be. One that is missing here is taken from its pod.
     pub wanted: &'a BTreeMap<TargetId, Wanted>,
+    /// The settings of all jobs, by name: a document has those of its targets' jobs. Other settings
+    /// are a new version.
+    pub jobs: &'a BTreeMap<String, Value>,
     /// Seconds on the caller's clock.
     pub now: i64,
     /// A pod that was not heard for so long is gone ([`crate::SILENT_SECONDS`]).
@@ -60,8 +65,9 @@ pub fn step(step: &Step<'_>) -> Vec<Write> {
     let (void, shares): (Vec<_>, Vec<_>) =
         step.shares.iter().partition(|(name, _)| deleted(step, name));
     writes.extend(void.into_iter().map(|(name, _)| Write::Delete(name.clone())));
+    let notes = newest(step.shares.values());
     for (name, share) in &shares {
-        if let Some(share) = taken(step, name, share) {
+        if let Some(share) = taken(step, &notes, name, share) {
             next.insert(name, share);
         }
     }
@@ -69,6 +75,7 @@ pub fn step(step: &Step<'_>) -> Vec<Write> {
     let silent: Vec<&PodName> = next.keys().copied().filter(|name| gone(step, name)).collect();
     let blocked = blocked(step, &shares, &next);
     give(step, &blocked, &mut next);
+    configure(step, &shares, &mut next);
     let mut put = |name: &PodName, share: Share| writes.push(Write::Put(name.clone(), share));
     for name in silent {
         if let Some(share) = next.remove(name) {
@@ -84,15 +91,27 @@ pub fn step(step: &Step<'_>) -> Vec<Write> {
 #[must_use]
 pub fn assigned(shares: &BTreeMap<PodName, Share>) -> BTreeMap<TargetId, PodName> {
     let mut all = BTreeMap::new();
-    for released in shares.values().flat_map(|share| &share.released) {
-        if let (id, Released { to: Some(pod), .. }) = released {
-            all.insert(*id, pod.clone());
+    for (id, note) in newest(shares.values()) {
+        if let Some(pod) = &note.to {
+            all.insert(id, pod.clone());
         }
     }
     for (name, share) in shares {
         all.extend(share.targets.keys().map(|id| (*id, name.clone())));
     }
     all
+}
+
+/// Of each target that has notes the newest one.
+fn newest<'a>(shares: impl Iterator<Item = &'a Share>) -> HashMap<TargetId, &'a Released> {
+    let mut newest: HashMap<TargetId, &Released> = HashMap::new();
+    for (id, note) in shares.flat_map(|share| &share.released) {
+        let known = newest.entry(*id).or_insert(note);
+        if note.turn > known.turn {
+            *known = note;
+        }
+    }
+    newest
 }
 
 fn gone(step: &Step<'_>, name: &PodName) -> bool {
@@ -111,7 +130,12 @@ fn confirmed(step: &Step<'_>, name: &PodName, version: u64) -> bool {
 }
 
 /// A document without what its pod is to lose, if there is any such.
-fn taken(step: &Step<'_>, name: &PodName, share: &Share) -> Option<Share> {
+fn taken(
+    step: &Step<'_>,
+    notes: &HashMap<TargetId, &Released>,
+    name: &PodName,
+    share: &Share,
+) -> Option<Share> {
     let keeps = |id: &TargetId| step.wanted.get(id).is_some_and(|wanted| wanted.pod == *name);
     let changed = |(id, entry): (&TargetId, &Entry)| {
         let wanted = step.wanted.get(id).filter(|wanted| wanted.pod == *name);
@@ -120,7 +144,8 @@ fn taken(step: &Step<'_>, name: &PodName, share: &Share) -> Option<Share> {
     if !share.targets.iter().any(changed) {
         return None;
     }
-    let mut next = Share { version: share.version + 1, ..Share::default() };
+    let (version, jobs) = (share.version + 1, share.jobs.clone());
+    let mut next = Share { version, jobs, ..Share::default() };
     for (id, entry) in &share.targets {
         let wanted = step.wanted.get(id);
         if keeps(id) {
@@ -128,7 +153,8 @@ fn taken(step: &Step<'_>, name: &PodName, share: &Share) -> Option<Share> {
             next.targets.insert(*id, entry.clone());
         } else {
             let to = wanted.map(|wanted| wanted.pod.clone());
-            next.released.insert(*id, Released { version: next.version, to });
+            let turn = notes.get(id).map_or(0, |note| note.turn) + 1;
+            next.released.insert(*id, Released { version, turn, to });
         }
     }
     keep_notes(step, name, share, &mut next);
@@ -147,7 +173,7 @@ fn keep_notes(step: &Step<'_>, name: &PodName, share: &Share, next: &mut Share) 
             continue;
         }
         let to = step.wanted.get(id).map(|wanted| wanted.pod.clone());
-        next.released.entry(*id).or_insert(Released { version: note.version, to });
+        next.released.entry(*id).or_insert(Released { to, ..*note });
     }
 }
 
@@ -203,11 +229,46 @@ fn give<'a>(
     }
 }
 
-/// The next version of a document, with the same targets.
+/// Puts the settings of jobs into the documents whose targets have them, and opens those of which
+/// nothing else changes. A silent pod's document waits for the pod.
+fn configure<'a>(
+    step: &Step<'a>,
+    shares: &[(&'a PodName, &'a Share)],
+    next: &mut BTreeMap<&'a PodName, Share>,
+) {
+    for (name, stored) in shares {
+        if !next.contains_key(name) && !gone(step, name) && jobs(step, stored) != stored.jobs {
+            next.insert(name, renewed(step, name, Some(stored)));
+        }
+    }
+    for share in next.values_mut() {
+        share.jobs = jobs(step, share);
+    }
+}
+
+/// The settings that a document needs. A job that isn't known now keeps what it has.
+fn jobs(step: &Step<'_>, share: &Share) -> BTreeMap<String, Value> {
+    let mut jobs = BTreeMap::new();
+    for Entry { job, .. } in share.targets.values() {
+        if !jobs.contains_key(job)
+            && let Some(settings) = step.jobs.get(job).or_else(|| share.jobs.get(job))
+        {
+            jobs.insert(job.clone(), settings.clone());
+        }
+    }
+    jobs
+}
+
+/// The next version of a document, with the same targets. A document that somebody deleted goes on
+/// behind what its pod has taken up: the pod ignores lower ones.
 fn renewed(step: &Step<'_>, name: &PodName, stored: Option<&Share>) -> Share {
-    let Some(stored) = stored else { return Share { version: 1, ..Share::default() } };
-    let targets = stored.targets.clone();
-    let mut next = Share { version: stored.version + 1, targets, ..Share::default() };
+    let Some(stored) = stored else {
+        let reported = step.pods.get(name).and_then(|seen| seen.reported).unwrap_or(0);
+        return Share { version: reported + 1, ..Share::default() };
+    };
+    let (jobs, targets) = (stored.jobs.clone(), stored.targets.clone());
+    let version = stored.version + 1;
+    let mut next = Share { version, jobs, targets, ..Share::default() };
     keep_notes(step, name, stored, &mut next);
     next
 }

@@ -9,7 +9,7 @@
 //! - [`Share`] is such a document, and [`split`] its text in parts that a ConfigMap can hold.
 //!
 //! The same input gives the same output: sets come in sorted, so their order can't matter, and sums
-//! are integers. docs/sharing.md explains the rule, its guarantees, limits and an open fault.
+//! are integers. docs/sharing.md explains the rule, its guarantees and limits.
 
 mod balance;
 mod board;
@@ -28,8 +28,8 @@ pub use bounds::{Delays, SILENT_SECONDS};
 pub use decide::{Input, decide};
 pub use decision::{Decision, Figures, Placement, PodLoad, Reason};
 pub use document::{
-    ADDRESS_BYTES_MAX, DocumentFault, Entry, LABEL_BYTES_MAX, LABELS_MAX, PART_BYTES_MAX,
-    PARTS_MAX, Released, Share, join, split,
+    ADDRESS_BYTES_MAX, DocumentFault, Entry, JOB_BYTES_MAX, LABEL_BYTES_MAX, LABELS_MAX,
+    PART_BYTES_MAX, PARTS_MAX, Released, Share, join, split,
 };
 pub use handover::{Step, Wanted, Write, assigned, step};
 pub use pod::{Pod, PodName, PodState, Seen, state};

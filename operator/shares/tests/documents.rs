@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use millrace_shares::{
-    DocumentFault, Entry, PART_BYTES_MAX, PARTS_MAX, PodName, Released, Share, TargetId, Weight,
-    join, split,
+    DocumentFault, Entry, JOB_BYTES_MAX, PART_BYTES_MAX, PARTS_MAX, PodName, Released, Share,
+    TargetId, Weight, join, split,
 };
 use proptest::prelude::*;
+use serde_json::json;
 
 fn entry(job: &str, address: &str) -> Entry {
     Entry {
@@ -22,7 +23,7 @@ fn share(targets: u128, address_bytes: usize) -> Share {
     let address = "a".repeat(address_bytes);
     let ids = (0..targets).map(|it| TargetId(it << 64 | 7));
     let targets = ids.map(|id| (id, entry("node", &address))).collect();
-    Share { version: 3, targets, released: BTreeMap::new() }
+    Share { version: 3, targets, ..Share::default() }
 }
 
 fn texts(share: &Share) -> Vec<String> {
@@ -38,14 +39,17 @@ proptest! {
     #[test]
     fn what_is_written_is_read(
         version in any::<u64>(), ids in prop::collection::btree_set(any::<u128>(), 0..40),
-        address in "\\PC{0,80}", label in "\\PC{0,40}", to in prop::option::of("[a-z]{1,8}"),
+        address in "\\PC{0,80}", jobs in prop::collection::btree_map("\\PC{0,20}", any::<u32>(), 0..4),
+        label in "\\PC{0,40}", to in prop::option::of("[a-z]{1,8}"),
     ) {
-        let mut share = Share { version, ..Share::default() };
+        let settings = |seconds| json!({"path": address, "intervalSeconds": seconds});
+        let jobs = jobs.into_iter().map(|(name, seconds)| (name, settings(seconds))).collect();
+        let mut share = Share { version, jobs, ..Share::default() };
         for (id, nth) in ids.into_iter().zip(0..) {
             let id = TargetId(id);
             if nth % 3 == 0 {
                 let to = to.as_deref().map(PodName::new);
-                share.released.insert(id, Released { version: nth, to });
+                share.released.insert(id, Released { version: nth, turn: nth, to });
             } else {
                 let labels = BTreeMap::from([(label.clone(), address.clone())]);
                 share.targets.insert(id, Entry { labels, ..entry("j", &address) });
@@ -79,6 +83,25 @@ fn a_large_share_is_split_into_parts_that_fit() {
     }
 }
 
+/// Scenario: jobs with settings as long as they may be, more than a part holds, and targets behind
+/// them. Guarantee: parts keep their bound, all is read again; a byte more is refused by name; a
+/// part of an earlier release, without jobs, is read.
+#[test]
+fn settings_of_jobs_are_split_over_parts_too() {
+    let settings = |bytes: usize| json!({"path": "p".repeat(bytes - "{'path':''}".len())});
+    let mut share = share(9_000, 40);
+    let long = (0..9).map(|it| (format!("job-{it}"), settings(JOB_BYTES_MAX)));
+    share.jobs = long.collect();
+    let texts = texts(&share);
+    assert!(texts.iter().all(|text| text.len() <= PART_BYTES_MAX));
+    assert_eq!(read(&texts).unwrap(), share);
+    share.jobs = BTreeMap::from([("shop".to_owned(), settings(JOB_BYTES_MAX + 1))]);
+    let told = split(&share).unwrap_err().to_string();
+    assert!(told.starts_with("job shop: its settings have 131073 bytes"), "{told}");
+    let earlier = r#"{"form":1,"version":2,"part":0,"parts":1,"targets":{}}"#;
+    assert_eq!(join([earlier]).unwrap(), Share { version: 2, ..Share::default() });
+}
+
 /// Scenario: a usual target. Guarantee: the bytes that the arithmetic of bounds is made of.
 #[test]
 fn a_usual_target_takes_about_a_hundred_and_fifty_bytes() {
@@ -102,9 +125,9 @@ fn what_is_over_a_bound_is_refused_by_name() {
     assert!(told(&many).contains("over 16 labels"));
 }
 
-/// Scenario: a part of an older version is left beside a newer share; a part of the newest is
-/// missing; a later release's form. Guarantee: the newest whole one; the version and what is there;
-/// refused.
+/// Scenario: a part of an older version is left beside a newer share; a newer one is half written; a
+/// part of the only one is missing; a later release's form. Guarantee: the newest whole one, twice;
+/// the version and what is there; refused.
 #[test]
 fn a_pod_reads_whole_versions_only() {
     let (old, new) = (share(20_000, 40), Share { version: 4, ..share(1, 10) });
@@ -113,6 +136,9 @@ fn a_pod_reads_whole_versions_only() {
     let mixed = [new_texts[0].clone(), old_texts[1].clone()];
     assert_eq!(read(&mixed).unwrap(), new);
     let parts = old_texts.len();
+    let half = texts(&Share { version: 5, ..share(20_000, 40) });
+    let written = [&old_texts[..], &half[..1]].concat();
+    assert_eq!(read(&written).unwrap(), old);
     let missing = read(&old_texts[1..]).unwrap_err();
     let incomplete = DocumentFault::Incomplete { version: 3, have: parts - 1, want: parts };
     assert_eq!(missing, incomplete);

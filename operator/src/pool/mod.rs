@@ -5,6 +5,7 @@
 //! else turns values into values.
 
 pub mod connection;
+pub mod discover;
 pub mod draft;
 pub mod member;
 pub mod memory;

@@ -91,6 +91,12 @@ impl PoolNames {
         format!("{}-{}", self.base, hash.get(..10).unwrap_or(hash))
     }
 
+    /// The Secret with the values that monitors name.
+    #[must_use]
+    pub fn monitors_secret(&self) -> String {
+        format!("{}-monitors", self.base)
+    }
+
     /// The labels that select the pool's pods and nothing else.
     #[must_use]
     pub fn selector(&self) -> BTreeMap<String, String> {

@@ -21,6 +21,7 @@ use millrace_autoscale::Resources as PodResources;
 use millrace_crds::v1alpha1::{Allocator, CollectorSettings, EdgeBuffer, PodTemplate, Resources};
 use serde_json::json;
 
+use super::discover::{self, MONITORS_VOLUME};
 use super::merge;
 use super::names::PoolNames;
 use super::secrets::{SECRETS_ANNOTATION, SECRETS_VOLUME, SecretUses};
@@ -68,12 +69,22 @@ const FILES_CAPABILITY: &str = "DAC_READ_SEARCH";
 /// The volume with the configuration.
 pub const CONFIG_VOLUME: &str = "config";
 /// Volumes that no spec may name, whether a pool has them or not.
-pub const OUR_VOLUMES: [&str; 6] =
-    [CONFIG_VOLUME, SECRETS_VOLUME, BUFFER_VOLUME, NODE_LOGS_VOLUME, KMSG_VOLUME, POSITIONS_VOLUME];
+pub const OUR_VOLUMES: [&str; 7] = [
+    CONFIG_VOLUME,
+    SECRETS_VOLUME,
+    MONITORS_VOLUME,
+    BUFFER_VOLUME,
+    NODE_LOGS_VOLUME,
+    KMSG_VOLUME,
+    POSITIONS_VOLUME,
+];
 /// The configuration's file name in its ConfigMap.
 pub const CONFIG_KEY: &str = "collector.yaml";
 /// The environment variable with the pod's own name; a gateway's fixed name in its group.
 pub const POD_NAME_ENV: &str = "POD_NAME";
+/// The environment variables with its namespace and uid, by which it finds its share.
+const POD_NAMESPACE_ENV: &str = "POD_NAMESPACE";
+const POD_UID_ENV: &str = "POD_UID";
 /// The environment variable with the name of the pod's node.
 const NODE_NAME_ENV: &str = "NODE_NAME";
 /// The user and group images are made for: `nonroot`.
@@ -108,6 +119,10 @@ pub struct PodPlan<'a> {
     pub reads_kernel: bool,
     /// Whether pods of the node are watched; an edge's only.
     pub watches_pods: bool,
+    /// Whether targets are scraped, as a share says; an edge's only.
+    pub reads_share: bool,
+    /// Whether monitors are followed, whose secrets are files; an edge's only.
+    pub follows_monitors: bool,
     /// How long a pod may drain.
     pub drain_seconds: u32,
     /// Ports besides the admin port, with their names.
@@ -229,6 +244,11 @@ fn pod_spec(plan: &PodPlan<'_>, config_map: &str) -> PodSpec {
         volumes.push(volume);
         mounts.push(mount);
     }
+    if plan.follows_monitors {
+        let (volume, mount) = discover::secrets_volume(plan.names);
+        volumes.push(volume);
+        mounts.push(mount);
+    }
     if let Some(buffer) = plan.buffer {
         volumes.push(buffer_volume(buffer));
         mounts.push(VolumeMount {
@@ -245,7 +265,7 @@ fn pod_spec(plan: &PodPlan<'_>, config_map: &str) -> PodSpec {
     let user = if reads_node { Some(FILES_USER) } else { plan.user };
     PodSpec {
         service_account_name: Some(plan.names.base.clone()),
-        automount_service_account_token: Some(plan.watches_pods),
+        automount_service_account_token: Some(plan.watches_pods || plan.reads_share),
         enable_service_links: Some(false),
         termination_grace_period_seconds: Some(i64::from(
             plan.drain_seconds + GRACE_BEYOND_DRAIN_SECONDS,
@@ -377,7 +397,9 @@ pub fn restrict(context: &mut SecurityContext, capability: Option<&str>) {
 fn environment(plan: &PodPlan<'_>) -> Vec<EnvVar> {
     let needs_node = plan.watches_pods || plan.reads_kernel;
     let node = needs_node.then_some((NODE_NAME_ENV, "spec.nodeName"));
-    let fields = [(POD_NAME_ENV, "metadata.name")].into_iter().chain(node);
+    let share = [(POD_NAMESPACE_ENV, "metadata.namespace"), (POD_UID_ENV, "metadata.uid")];
+    let share = share.into_iter().filter(|_| plan.reads_share);
+    let fields = [(POD_NAME_ENV, "metadata.name")].into_iter().chain(share).chain(node);
     let variable = |(name, path): (&str, &str)| EnvVar {
         name: name.into(),
         value_from: Some(EnvVarSource {

@@ -30,6 +30,7 @@ use millrace_operator::controllers::gateway::GatewayPools;
 use millrace_operator::controllers::pipeline::Pipelines;
 use millrace_operator::controllers::schema::Schemas;
 use millrace_operator::controllers::topic::Topics;
+use millrace_operator::discovery::{Discovery, Widely};
 use millrace_operator::error::StepError;
 use millrace_operator::outbound::Outbound;
 use millrace_operator::pods::MetricsApi;
@@ -263,6 +264,12 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
     let (client, metrics) = (server.client(), Metrics::new().unwrap());
     Context {
         events: Events::new(client.clone(), "simulated".into(), metrics.clone()),
+        discovery: Discovery::new(
+            client.clone(),
+            metrics.clone(),
+            Vec::new(),
+            Widely(vec!["wide".into()]),
+        ),
         client,
         clock: Arc::new(beyond.clone()),
         metrics,
@@ -279,9 +286,13 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         sizings: ByPool::default(),
         metered: MetricsApi::default(),
         pod_access: Default::default(),
+        shares: Arc::new(beyond.clone()),
+        scraping: ByPool::default(),
+        share_role: None,
         migrations: Migrations::default(),
         inserts: Default::default(),
         baselines: ByPool::default(),
+        gathers_secrets: true,
         seen: Arc::default(),
         queue_times: Arc::default(),
         references: Arc::default(),

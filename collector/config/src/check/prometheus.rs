@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 use super::Judge;
+use crate::lines::Lines;
 use crate::pasted;
+use crate::problem::ConfigError;
 use crate::{
     ByteSize, HttpTargets, HttpUrl, PrometheusReceiver, Receivers, ScrapeJob, ScrapeLimits,
     TARGETS_MAX,
@@ -33,6 +35,28 @@ const LABELS_MAX: usize = 16;
 /// Most rules of a list: the scraper takes no more.
 const RULES_MAX: usize = 256;
 
+/// All jobs of a receiver, those that are pasted among them.
+pub(crate) fn all_jobs(receiver: PrometheusReceiver) -> Result<Vec<ScrapeJob>, ConfigError> {
+    let lines = Lines::default();
+    let mut judge = Judge { lines: &lines, problems: Vec::new() };
+    let receivers = Receivers { prometheus: Some(receiver), ..Receivers::default() };
+    let receiver = judge.pasted(receivers).prometheus.unwrap_or_default();
+    judge.prometheus(&receiver);
+    ConfigError::from_problems(judge.problems).map_or(Ok(receiver.jobs), Err)
+}
+
+/// Judges a job whose targets a share has.
+pub(crate) fn shared_job(job: &ScrapeJob) -> Result<(), ConfigError> {
+    let lines = Lines::default();
+    let mut judge = Judge { lines: &lines, problems: Vec::new() };
+    judge.shared_job(job);
+    for problem in &mut judge.problems {
+        // Their names begin behind the job's.
+        problem.field = problem.field.trim_start_matches('.').to_owned();
+    }
+    ConfigError::from_problems(judge.problems).map_or(Ok(()), Err)
+}
+
 impl Judge<'_> {
     /// Makes jobs of those that are pasted. Where that can't be done they stay as they are.
     pub(super) fn pasted(&mut self, mut receivers: Receivers) -> Receivers {
@@ -55,10 +79,20 @@ impl Judge<'_> {
     }
 
     pub(super) fn prometheus(&mut self, receiver: &PrometheusReceiver) {
-        let PrometheusReceiver { jobs, scrape_configs, allow_local_addresses: _ } = receiver;
+        let PrometheusReceiver { jobs, scrape_configs, share, allow_local_addresses: _ } = receiver;
         let field = "receivers.prometheus.jobs";
-        if jobs.is_empty() && scrape_configs.is_empty() {
-            self.say(field, "no job is given: write one at least, with a name and targets");
+        let has_jobs = !jobs.is_empty() || !scrape_configs.is_empty();
+        match (has_jobs, share) {
+            (false, None) => self.say(
+                field,
+                "no job is given: write one at least, with a name and targets, or share: {}",
+            ),
+            (true, Some(_)) => self.say(
+                "receivers.prometheus.share",
+                "jobs are given too, and a share has its own: leave out jobs and scrapeConfigs, or \
+                 share",
+            ),
+            _ => {}
         }
         if jobs.len() > JOBS_MAX {
             self.say(field, format!("{} jobs: write {JOBS_MAX} at most", jobs.len()));
@@ -75,8 +109,27 @@ impl Judge<'_> {
                 let message = format!("`{}` is also another job's: write another name", job.name);
                 self.say(&format!("{field}.name"), message);
             }
+            if job.targets.is_empty() && job.files.is_empty() && job.http.is_empty() {
+                self.say(
+                    &format!("{field}.targets"),
+                    "no target is given: write one at least, as in [node-exporter.monitoring:9100], \
+                     or files or http",
+                );
+            }
             self.job(&field, job);
         }
+    }
+
+    /// A job whose targets a share has.
+    fn shared_job(&mut self, job: &ScrapeJob) {
+        for (name, is_given) in
+            [("targets", !job.targets.is_empty()), ("files", !job.files.is_empty())]
+        {
+            if is_given {
+                self.say(name, "a job of a share has none: its targets are the share's entries");
+            }
+        }
+        self.job("", job);
     }
 
     fn job(&mut self, field: &str, job: &ScrapeJob) {
@@ -107,13 +160,6 @@ impl Judge<'_> {
         if name.is_empty() || name.chars().count() > TEXT_CHARACTERS_MAX {
             let message = format!("write a name of 1 to {TEXT_CHARACTERS_MAX} characters");
             self.say(&format!("{field}.name"), message);
-        }
-        if targets.is_empty() && files.is_empty() && http.is_empty() {
-            self.say(
-                &format!("{field}.targets"),
-                "no target is given: write one at least, as in [node-exporter.monitoring:9100], or \
-                 files or http",
-            );
         }
         self.lists(field, files, http);
         let mut seen = HashSet::new();

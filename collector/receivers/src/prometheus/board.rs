@@ -9,8 +9,13 @@
 //! A row has the target's labels (4 KiB at most, shared with its task) and an error of
 //! [`ERROR_CHARACTERS_MAX`] characters; there are as many rows as targets, and [`LISTS_MAX`] lists.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use millrace_shares::TargetId;
+use tokio::sync::watch;
+
+use super::report::{Progress, Reported, ShareReport, ShareState, ShareView};
 use super::resolve::Resolved;
 use crate::clock::now_unix_nanos;
 
@@ -57,6 +62,8 @@ pub struct LastScrape {
     pub duration_seconds: f64,
     /// How many samples it had.
     pub samples: u64,
+    /// How many the last one had that succeeded.
+    pub good_samples: Option<u64>,
     /// How many series are remembered.
     pub series: u64,
     /// When the next one is due, in milliseconds since 1970.
@@ -157,6 +164,8 @@ pub struct TargetsView {
     pub jobs: Vec<JobView>,
     /// All lists.
     pub lists: Vec<ListView>,
+    /// The share that targets come from; none where they don't.
+    pub share: Option<ShareView>,
 }
 
 /// A target's row.
@@ -176,7 +185,7 @@ impl Row {
         change(&mut lock(&self.last));
     }
 
-    fn last(&self) -> LastScrape {
+    pub(super) fn last(&self) -> LastScrape {
         lock(&self.last).clone()
     }
 }
@@ -188,30 +197,39 @@ pub(super) fn shown(error: impl ToString) -> String {
 
 #[derive(Debug, Default)]
 struct State {
-    jobs: Vec<(String, DroppedCounts)>,
+    /// By their places.
+    jobs: BTreeMap<usize, (String, DroppedCounts)>,
     rows: Arc<Vec<Arc<Row>>>,
     lists: Arc<Vec<ListView>>,
+    share: Option<ShareState>,
 }
 
 /// What is known of all targets: shared by the receiver and who shows it.
 #[derive(Debug, Clone, Default)]
-pub struct Board(Arc<Mutex<State>>);
+pub struct Board(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    state: Mutex<State>,
+    /// How far the share is taken up and told, for who waits for it.
+    progress: watch::Sender<Progress>,
+}
 
 impl Board {
     /// The targets from one on, `most` at most.
     #[must_use]
     pub fn view(&self, from: usize, most: usize) -> TargetsView {
-        let (names, rows, lists) = {
-            let state = lock(&self.0);
-            (state.jobs.clone(), Arc::clone(&state.rows), Arc::clone(&state.lists))
+        let (names, rows, lists, share) = {
+            let state = lock(&self.0.state);
+            let share = state.share.as_ref().map(ShareState::view);
+            (state.jobs.clone(), Arc::clone(&state.rows), Arc::clone(&state.lists), share)
         };
-        let mut jobs: Vec<JobView> = names
-            .into_iter()
-            .map(|(name, dropped)| JobView { name, dropped, ..JobView::default() })
-            .collect();
+        let view = |(name, dropped)| JobView { name, dropped, ..JobView::default() };
+        let mut jobs: BTreeMap<usize, JobView> =
+            names.into_iter().map(|(place, job)| (place, view(job))).collect();
         for row in rows.iter() {
             let state = lock(&row.last).state;
-            let Some(job) = jobs.get_mut(row.target.job) else { continue };
+            let Some(job) = jobs.get_mut(&row.target.job) else { continue };
             match state {
                 TargetState::Up => job.up += 1,
                 TargetState::Down => job.down += 1,
@@ -219,7 +237,7 @@ impl Board {
             }
         }
         let view = |row: &Arc<Row>| TargetView {
-            job: jobs.get(row.target.job).map(|job| job.name.clone()).unwrap_or_default(),
+            job: jobs.get(&row.target.job).map(|job| job.name.clone()).unwrap_or_default(),
             url: without_values(&row.target.url.to_string()),
             labels: row.target.labels.clone(),
             last: row.last(),
@@ -227,12 +245,13 @@ impl Board {
         let targets = rows.iter().skip(from).take(most).map(view).collect();
         let now_unix_millis = now_unix_nanos() / NANOS_PER_MILLI;
         let (total, lists) = (rows.len(), lists.to_vec());
-        TargetsView { now_unix_millis, from, total, targets, jobs, lists }
+        let jobs = jobs.into_values().collect();
+        TargetsView { now_unix_millis, from, total, targets, jobs, lists, share }
     }
 
     /// Says which jobs there are, with what of each isn't scraped.
-    pub(super) fn set_jobs(&self, jobs: Vec<(String, DroppedCounts)>) {
-        lock(&self.0).jobs = jobs;
+    pub(super) fn set_jobs(&self, jobs: BTreeMap<usize, (String, DroppedCounts)>) {
+        lock(&self.0.state).jobs = jobs;
     }
 
     /// Says which targets there are.
@@ -242,13 +261,55 @@ impl Board {
             (*job, row.target.url.to_string(), labels.clone())
         };
         rows.sort_by_cached_key(place);
-        lock(&self.0).rows = Arc::new(rows);
+        lock(&self.0.state).rows = Arc::new(rows);
     }
 
     /// Says which lists there are.
     pub(super) fn set_lists(&self, mut lists: Vec<ListView>) {
         lists.truncate(LISTS_MAX);
-        lock(&self.0).lists = Arc::new(lists);
+        lock(&self.0.state).lists = Arc::new(lists);
+    }
+
+    /// What the operator is told of this pod's share; none where targets don't come from one.
+    #[must_use]
+    pub fn share(&self) -> Option<ShareReport> {
+        let state = lock(&self.0.state).share.clone()?;
+        let report = state.report();
+        self.0.progress.send_modify(|progress| progress.told = report.version);
+        Some(report)
+    }
+
+    /// Says that targets come from a share, and what is wrong with it.
+    pub(super) fn set_share_fault(&self, fault: String) {
+        lock(&self.0.state).share.get_or_insert_default().fault = fault;
+    }
+
+    /// Says that a version is being taken up.
+    pub(super) fn set_share_read(&self, version: u64, is_empty: bool) {
+        lock(&self.0.state).share.get_or_insert_default().read = Some(version);
+        self.0.progress.send_modify(|it| (it.read, it.is_empty) = (Some(version), is_empty));
+    }
+
+    /// Says which version is taken up: what isn't in it is scraped no more.
+    pub(super) fn set_share_version(&self, version: u64) {
+        lock(&self.0.state).share.get_or_insert_default().version = Some(version);
+        self.0.progress.send_modify(|progress| progress.version = Some(version));
+    }
+
+    /// Says what has become of the share's entries.
+    pub(super) fn set_share_entries(&self, entries: Vec<(TargetId, Reported)>) {
+        lock(&self.0.state).share.get_or_insert_default().entries = Arc::new(entries);
+    }
+
+    /// Waits until the share has no entry and all that it had is scraped no more.
+    pub(super) async fn share_is_over(&self) {
+        // Its sender lives in `self`.
+        let _ = self.0.progress.subscribe().wait_for(Progress::is_over).await;
+    }
+
+    /// Waits until the version that is taken up has been told.
+    pub(super) async fn share_is_told(&self) {
+        let _ = self.0.progress.subscribe().wait_for(Progress::is_told).await;
     }
 }
 

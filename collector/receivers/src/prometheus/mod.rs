@@ -17,24 +17,30 @@ mod buffers;
 mod client;
 mod connect;
 mod discovery;
+mod end;
 mod gunzip;
+mod report;
 mod resolve;
 mod rules;
 mod set;
+mod takeup;
 mod worker;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use millrace_config::{HttpTargets, HttpUrl, PrometheusReceiver, UrlError};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::Publish;
 use millrace_pipeline::scrape_metrics::ScrapeMetrics;
+use millrace_pipeline::share::Shares;
 use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
 use millrace_wire::Signal;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 pub use board::{
     Board, DroppedCounts, ERROR_CHARACTERS_MAX, JobView, LISTS_MAX, LastScrape, ListView,
@@ -42,10 +48,12 @@ pub use board::{
 };
 pub use connect::LOOKUPS_MAX;
 use connect::{Connector, Network};
+pub use report::{EntryReport, ShareReport, ShareView};
 
 use discovery::files::Files;
 use discovery::http::HttpList;
-use discovery::{Listed, Update};
+use discovery::share::ShareReader;
+use discovery::{Listed, News};
 use resolve::Resolver;
 use rules::RuledJob;
 pub use rules::{RuleError, check_rules};
@@ -56,6 +64,13 @@ use crate::way::Way;
 
 /// What sources have to say and the set hasn't taken yet.
 const UPDATES_MAX: usize = 16;
+
+/// What is left before the drain's deadline to finish scrapes under way, where the share isn't empty
+/// by then.
+const FINISH_TIME: Duration = Duration::from_secs(3);
+
+/// How long an empty share waits for the operator to hear of it: it asks each 5 s.
+const REPORT_TIME: Duration = Duration::from_secs(10);
 
 /// What a receiver works with.
 pub struct Parts {
@@ -71,6 +86,8 @@ pub struct Parts {
     pub publisher: Arc<dyn Publish>,
     /// Where it says what is known of targets.
     pub board: Board,
+    /// Where jobs and targets come from, if not from the settings.
+    pub share: Option<Shares>,
 }
 
 /// A receiver that could not start.
@@ -107,6 +124,17 @@ pub struct Prometheus {
     set: Set,
     /// With the places of their sources.
     readers: Vec<(usize, Reader)>,
+    share: Option<(ShareReader, Ending)>,
+}
+
+/// How the end is put off while there is a share.
+#[derive(Debug)]
+struct Ending {
+    /// The process's.
+    drain: Drain,
+    /// The targets'.
+    ours: Drain,
+    board: Board,
 }
 
 /// What reads lists.
@@ -121,7 +149,7 @@ enum Reader {
 /// # Errors
 /// When metrics have nowhere to go, or the budget is too small.
 pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
-    let Parts { settings, budget, drain, telemetry, publisher, board } = parts;
+    let Parts { settings, budget, drain, telemetry, publisher, board, share } = parts;
     let PrometheusReceiver { jobs, allow_local_addresses, .. } = settings;
     if !publisher.takes(Signal::Metrics) {
         return Err(StartError::Unconfigured);
@@ -134,6 +162,9 @@ pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
     let network = Network::new(allow_local_addresses);
     let way = Way { budget, telemetry, publisher };
     let shared = Shared { way, metrics, drain, spare: Arc::default() };
+    if let Some(shares) = share {
+        return Ok(of_share(shares, &network, shared, board));
+    }
     let (mut all, mut sources, mut readers) = (Vec::new(), Vec::new(), Vec::new());
     for (place, job) in jobs.into_iter().enumerate() {
         let job = Arc::new(RuledJob::new(job)?);
@@ -158,7 +189,19 @@ pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
         }
         all.push(Job { settings: job, connector });
     }
-    Ok(Prometheus { set: Set::new(all, sources, shared, board), readers })
+    Ok(Prometheus { set: Set::new(all, sources, shared, board), readers, share: None })
+}
+
+/// A receiver whose jobs and targets come from a share.
+fn of_share(shares: Shares, network: &Network, shared: Shared, board: Board) -> Prometheus {
+    // Whoever asks knows at once that there is one.
+    board.set_share_fault(String::new());
+    let reader = ShareReader::new(shares, network.clone(), shared.metrics.clone(), board.clone());
+    // Begun with the deadline of the process's own.
+    let ours = Drain::new(Duration::ZERO);
+    let ending = Ending { drain: shared.drain, ours: ours.clone(), board: board.clone() };
+    let set = Set::of_share(Shared { drain: ours, ..shared }, board);
+    Prometheus { set, readers: Vec::new(), share: Some((reader, ending)) }
 }
 
 /// The targets that a job's settings name.
@@ -173,8 +216,8 @@ fn of_settings(job: (usize, &RuledJob)) -> Listed {
 impl Prometheus {
     /// Scrapes until the drain begins. Whether all that was taken from targets is confirmed then.
     pub async fn run(self) -> bool {
-        let Self { set, readers } = self;
-        let (updates, taken) = mpsc::channel::<Update>(UPDATES_MAX);
+        let Self { set, readers, share } = self;
+        let (updates, taken) = mpsc::channel::<News>(UPDATES_MAX);
         // They end with it.
         let mut reading = JoinSet::new();
         for (source, reader) in readers {
@@ -184,7 +227,30 @@ impl Prometheus {
                 Reader::Http(list) => reading.spawn(list.run(source, updates)),
             };
         }
+        if let Some((reader, ending)) = share {
+            reading.spawn(reader.run(updates.clone()));
+            reading.spawn(ending.run());
+        }
         drop(updates);
         set.run(taken).await
+    }
+}
+
+impl Ending {
+    /// Ends the targets once the process drains and the share is empty, or the deadline is near:
+    /// until then other pods take over one target after the other.
+    async fn run(self) {
+        let Self { drain, ours, board } = self;
+        drain.begun().await;
+        let time = drain.remaining().saturating_sub(FINISH_TIME);
+        let is_over = async {
+            board.share_is_over().await;
+            // Who hears that the last targets are free need not wait until the pod is gone.
+            let _ = timeout(REPORT_TIME, board.share_is_told()).await;
+        };
+        if timeout(time, is_over).await.is_err() {
+            tracing::warn!("the drain's deadline comes before all targets were handed over");
+        }
+        ours.begin_by(drain.deadline().unwrap_or_else(Instant::now));
     }
 }

@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::board::{Row, TargetState, shown};
 use super::buffers::Spare;
 use super::client::{Client, Failure};
+use super::end::{End, Leave, Series};
 use super::gunzip::{Gunzip, PIECE_BYTES};
 use super::resolve::Resolved;
 use super::rules::RuledJob;
@@ -131,7 +132,8 @@ impl Worker {
 
     /// Scrapes until the drain, or until it is stopped. Whether all that was taken is confirmed
     /// then.
-    pub(super) async fn run(mut self, mut stopped: oneshot::Receiver<()>) -> bool {
+    pub(super) async fn run(mut self, stopped: oneshot::Receiver<Leave>) -> bool {
+        let mut end = End::new(stopped);
         let drain = self.asker.shared.drain.clone();
         let mut last = 0;
         let is_safe = loop {
@@ -149,9 +151,16 @@ impl Worker {
             tokio::select! {
                 () = sleep(Duration::from_nanos(due.saturating_sub(now))) => {}
                 () = drain.begun() => break true,
-                _ = &mut stopped => break self.leave().await,
+                () = end.is_told() => break self.leave(end).await,
             }
-            match self.scrape(due).await {
+            let scraped = tokio::select! {
+                scraped = self.scrape(due) => scraped,
+                () = end.is_over() => {
+                    self.asker.shared.metrics.skipped.inc();
+                    break self.leave(end).await;
+                }
+            };
+            match scraped {
                 Ok(()) => {}
                 Err(Stop::Drained) => break true,
                 Err(Stop::Expired) => break false,
@@ -166,9 +175,12 @@ impl Worker {
         is_safe
     }
 
-    /// Marks all series as gone. Whether nothing is under way then.
-    async fn leave(&mut self) -> bool {
-        if self.is_up.is_none() {
+    /// Marks all series as gone, if they are. Whether nothing is under way then.
+    async fn leave(&mut self, end: End) -> bool {
+        let Leave { series, scraping } = end.leave();
+        // Whoever waits for the last scrape doesn't wait for what follows.
+        drop(scraping);
+        if self.is_up.is_none() || series == Series::GoOn {
             return true;
         }
         let until = Instant::now() + LEAVE_TIME;
@@ -255,6 +267,9 @@ impl Worker {
             row.duration_seconds = report.duration_seconds;
             (row.samples, row.series) = (counts.samples, series);
             row.error = failure.as_ref().map(shown).unwrap_or_default();
+            if failure.is_none() {
+                row.good_samples = Some(counts.samples);
+            }
         });
         self.say(failure.as_ref());
         Ok(())

@@ -9,6 +9,7 @@
 
 mod discovery;
 mod rig;
+mod share;
 
 use std::io::Write;
 

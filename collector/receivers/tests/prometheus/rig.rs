@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use millrace_config::{PrometheusReceiver, ScrapeJob, TargetAddress};
+use millrace_config::{PrometheusReceiver, ScrapeJob, ScrapeShare, TargetAddress};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::{Delivered, Delivery, Publish, Refused, Request};
+use millrace_pipeline::share::Shares;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_receivers::prometheus::{Board, Parts, StartError, start};
 use millrace_wire::Signal;
@@ -22,13 +23,15 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 /// Longer than any wait here should take, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a target does with a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     /// A whole answer: head and body.
     Bytes(Vec<u8>),
+    /// The same after so long.
+    Slow(Vec<u8>, Duration),
     /// The same, then nothing more, with the connection left open.
     Hang(Vec<u8>),
     /// A head and lines without end.
@@ -139,7 +142,17 @@ pub(crate) struct Target {
     pub(crate) address: SocketAddr,
     answer: Arc<Mutex<Answer>>,
     asked: Arc<Mutex<Vec<String>>>,
+    scrapes: Arc<Mutex<Scrapes>>,
     serving: JoinHandle<()>,
+}
+
+/// Scrapes of a target, as it sees them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scrapes {
+    pub(crate) began: Vec<Instant>,
+    /// Those that wait for their answer, and the most there were at once.
+    pub(crate) open: usize,
+    pub(crate) most: usize,
 }
 
 impl Target {
@@ -148,10 +161,13 @@ impl Target {
         let address = listener.local_addr().unwrap();
         let answer = Arc::new(Mutex::new(answer));
         let asked = Arc::new(Mutex::new(Vec::new()));
+        let scrapes = Arc::new(Mutex::new(Scrapes::default()));
         let (shared, log) = (Arc::clone(&answer), Arc::clone(&asked));
+        let seen = Arc::clone(&scrapes);
         let serving = tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let (answer, log) = (Arc::clone(&shared), Arc::clone(&log));
+                let seen = Arc::clone(&seen);
                 tokio::spawn(async move {
                     let mut head = Vec::new();
                     while !head.ends_with(b"\r\n\r\n") {
@@ -163,8 +179,21 @@ impl Target {
                     }
                     log.lock().unwrap().push(String::from_utf8(head).unwrap());
                     let answer = answer.lock().unwrap().clone();
+                    {
+                        let mut seen = seen.lock().unwrap();
+                        seen.began.push(Instant::now());
+                        seen.open += 1;
+                        seen.most = seen.most.max(seen.open);
+                    }
+                    if let Answer::Slow(_, time) = &answer {
+                        tokio::time::sleep(*time).await;
+                    }
+                    // Before the answer: who has it knows that this scrape has ended.
+                    seen.lock().unwrap().open -= 1;
                     let _ = match answer {
-                        Answer::Bytes(bytes) => stream.write_all(&bytes).await,
+                        Answer::Bytes(bytes) | Answer::Slow(bytes, _) => {
+                            stream.write_all(&bytes).await
+                        }
                         Answer::Hang(bytes) => {
                             let _ = stream.write_all(&bytes).await;
                             let _ = stream.read(&mut [0]).await;
@@ -175,7 +204,7 @@ impl Target {
                 });
             }
         });
-        Self { address, answer, asked, serving }
+        Self { address, answer, asked, scrapes, serving }
     }
 
     pub(crate) fn name(&self) -> String {
@@ -189,6 +218,11 @@ impl Target {
 
     pub(crate) fn answer(&self, answer: Answer) {
         *self.answer.lock().unwrap() = answer;
+    }
+
+    /// The scrapes so far.
+    pub(crate) fn scrapes(&self) -> Scrapes {
+        self.scrapes.lock().unwrap().clone()
     }
 
     /// Heads of the requests so far.
@@ -229,7 +263,7 @@ pub(crate) struct Rig {
     publisher: Arc<FakePublisher>,
     telemetry: Arc<Telemetry>,
     pub(crate) budget: Budget,
-    drain: Drain,
+    pub(crate) drain: Drain,
     pub(crate) board: Board,
     running: Option<JoinHandle<bool>>,
 }
@@ -244,22 +278,39 @@ impl Rig {
         budget_bytes: u64,
         allow_local_addresses: bool,
     ) -> Result<Self, StartError> {
+        let settings =
+            PrometheusReceiver { jobs, allow_local_addresses, ..PrometheusReceiver::default() };
+        Self::of(settings, None, (budget_bytes, PATIENCE))
+    }
+
+    /// A receiver whose targets come from a share, in a process that may drain for so long.
+    pub(crate) fn of_share(shares: Shares, drain_time: Duration) -> Self {
+        let settings = PrometheusReceiver {
+            share: Some(ScrapeShare {}),
+            allow_local_addresses: true,
+            ..PrometheusReceiver::default()
+        };
+        Self::of(settings, Some(shares), (64 << 20, drain_time)).unwrap()
+    }
+
+    fn of(
+        settings: PrometheusReceiver,
+        share: Option<Shares>,
+        (budget_bytes, drain_time): (u64, Duration),
+    ) -> Result<Self, StartError> {
         let budget = Budget::new(budget_bytes);
         let telemetry = Arc::new(Telemetry::new(budget.clone(), "0", "system").unwrap());
         let publisher = Arc::new(FakePublisher::default());
-        let drain = Drain::new(PATIENCE);
+        let drain = Drain::new(drain_time);
         let board = Board::default();
         let prometheus = start(Parts {
-            settings: PrometheusReceiver {
-                jobs,
-                allow_local_addresses,
-                ..PrometheusReceiver::default()
-            },
+            settings,
             budget: budget.clone(),
             drain: drain.clone(),
             telemetry: Arc::clone(&telemetry),
             publisher: Arc::clone(&publisher) as _,
             board: board.clone(),
+            share,
         })?;
         let running = Some(tokio::spawn(prometheus.run()));
         Ok(Self { publisher, telemetry, budget, drain, board, running })
@@ -297,6 +348,11 @@ impl Rig {
             assert!(Instant::now() < deadline, "{count} points, {} tries", self.tries());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.running.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
     /// Drains in order. Everything is given back.

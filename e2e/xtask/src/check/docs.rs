@@ -20,6 +20,8 @@ const KERNEL_METRICS: &str = "collector/pipeline/src/kernel_metrics.rs";
 const SCRAPE_METRICS: &str = "collector/pipeline/src/scrape_metrics.rs";
 /// Likewise those of a watch of pods.
 const POD_METRICS: &str = "collector/pods/src/watch.rs";
+/// Likewise those of a watch of a pod's share.
+const SHARE_METRICS: &str = "collector/pods/src/share.rs";
 /// Where the operator's are, without `OPERATOR_PREFIX`.
 const OPERATOR_METRICS: &str = "operator/src/telemetry/metrics.rs";
 const OPERATOR_PREFIX: &str = "millrace_operator_";
@@ -106,7 +108,9 @@ impl Tree {
             }
             match path.as_str() {
                 COLLECTOR_METRICS | FILE_METRICS | KERNEL_METRICS | SCRAPE_METRICS
-                | POD_METRICS => tree.metrics.extend(quoted(text).map(str::to_owned)),
+                | POD_METRICS | SHARE_METRICS => {
+                    tree.metrics.extend(quoted(text).map(str::to_owned));
+                }
                 OPERATOR_METRICS => {
                     let names = quoted(text).map(|name| format!("{OPERATOR_PREFIX}{name}"));
                     tree.metrics.extend(names);

@@ -14,7 +14,7 @@ use crate::pool::draft::{self, Draft};
 use crate::pool::names::{PoolNames, Role};
 use crate::pool::secrets::{SecretUses, SecretsSeen};
 use crate::pool::template::{self, PodPlan};
-use crate::pool::{connection, memory, merge, scrape};
+use crate::pool::{connection, discover, memory, merge, scrape};
 
 /// How long a stopping pod still serves clients: endpoints, proxies and load balancers follow
 /// readiness within a second or two, and some poll.
@@ -67,6 +67,8 @@ pub(super) fn draft(pool: &EdgePool, images: &Images) -> Result<Draft, Invalid> 
         reads_files: settings.receivers.reads_files(),
         reads_kernel: settings.receivers.reads_kernel(),
         watches_pods: settings.receivers.watches_pods(),
+        reads_share: settings.receivers.prometheus.is_some(),
+        follows_monitors: discover::wants(pool).is_some(),
         drain_seconds: settings.drain_seconds,
         ports: PORTS,
         revision_label: is_deployment.then_some("pod-template-hash"),

@@ -204,6 +204,19 @@ impl ApiServer {
         events.iter().map(|event| event["reason"].as_str().unwrap_or("").to_owned()).collect()
     }
 
+    /// All events since the last call: reason, kind and name of what they are about, note.
+    pub(crate) fn take_events(&self) -> Vec<String> {
+        let events = std::mem::take(&mut self.state.lock().unwrap().events);
+        let text = |event: &Value, at: &str| {
+            event.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let line = |event: &Value| {
+            let about = [text(event, "/regarding/kind"), text(event, "/regarding/name")];
+            format!("{} {}: {}", text(event, "/reason"), about.join(" "), text(event, "/note"))
+        };
+        events.iter().map(line).collect()
+    }
+
     /// Answers some requests with errors from now on; `None` stops it.
     pub(crate) fn set_fault(&self, fault: Option<Fault>) {
         self.state.lock().unwrap().fault = fault;
@@ -315,6 +328,11 @@ impl State {
         if let Some(stored) = self.objects.get(path) {
             return Ok(stored.value.clone());
         }
+        if let Some(items) = self.everywhere(path, metadata_only) {
+            let metadata = json!({"resourceVersion": self.last_version.to_string()});
+            return Ok(json!({"apiVersion": "v1", "kind": "List", "metadata": metadata,
+                "items": items}));
+        }
         if !is_collection(path) {
             return Err(404);
         }
@@ -348,8 +366,29 @@ impl State {
             });
         }
         let more = found.peek().map(|_| last);
-        let metadata = json!({"continue": more.unwrap_or_default()});
+        let metadata = json!({"continue": more.unwrap_or_default(),
+            "resourceVersion": self.last_version.to_string()});
         Ok(json!({"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items}))
+    }
+
+    /// All objects of a kind, in whatever namespace or in none; none where the path is no kind's.
+    fn everywhere(&self, path: &str, metadata_only: bool) -> Option<Vec<Value>> {
+        let parts = path.trim_matches('/').split('/').count();
+        let (prefix, plural) = path.rsplit_once('/')?;
+        if parts != if path.starts_with("/api/") { 3 } else { 4 } {
+            return None;
+        }
+        let of_kind = self.objects.iter().filter(|(key, _)| {
+            let rest = key.strip_prefix(prefix).unwrap_or_default().trim_matches('/');
+            let rest: Vec<&str> = rest.split('/').collect();
+            matches!(rest[..], [kind, _] | ["namespaces", _, kind, _] if kind == plural)
+        });
+        let items = of_kind.map(|(_, Stored { value, .. })| match metadata_only {
+            true => json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+                "metadata": value["metadata"]}),
+            false => value.clone(),
+        });
+        Some(items.collect())
     }
 
     fn patch(&mut self, path: &str, query: &str, body: Value) -> Result<Value, u16> {

@@ -20,7 +20,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::super::rules::RuledJob;
-use super::{FILE_LABEL, Listed, ReadError, Update};
+use super::{FILE_LABEL, Listed, News, ReadError, Update};
 use crate::clock::now_unix_nanos;
 use crate::prometheus::board::{ListView, shown};
 
@@ -79,7 +79,7 @@ impl Files {
     }
 
     /// Looks at the files again and again, and tells what changed.
-    pub(crate) async fn run(mut self, source: usize, updates: Sender<Update>) {
+    pub(crate) async fn run(mut self, source: usize, updates: Sender<News>) {
         loop {
             let looked = spawn_blocking(move || {
                 let has_changed = self.look();
@@ -89,7 +89,7 @@ impl Files {
             self = this;
             if has_changed {
                 let (listed, lists) = self.all();
-                if updates.send(Update { source, listed, lists }).await.is_err() {
+                if updates.send(News::Listed(Update { source, listed, lists })).await.is_err() {
                     return;
                 }
             }
@@ -161,7 +161,11 @@ impl Files {
         let name = path.to_string_lossy().into_owned();
         let read = read(&path).map(|(stamp, groups)| {
             let job = (self.job.0, &*self.job.1);
-            (stamp, groups.map(|groups| Listed::new(job, &groups, (FILE_LABEL, &name))))
+            (
+                stamp,
+                groups
+                    .map(|groups| Listed::new(job, &BTreeMap::new(), &groups, (FILE_LABEL, &name))),
+            )
         });
         let known = self.known.entry(path).or_default();
         let error = match read {

@@ -3,6 +3,7 @@
 //! The last good list stands while a server doesn't answer, answers late, with anything but status
 //! 200, with another type, or with a broken or too long list. It is then asked again sooner.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use super::super::rules::RuledJob;
-use super::{Listed, ReadError, URL_LABEL, Update};
+use super::{Listed, News, ReadError, URL_LABEL, Update};
 use crate::clock::now_unix_nanos;
 use crate::prometheus::board::{ListView, shown, without_values};
 use crate::prometheus::connect::Connector;
@@ -38,6 +39,8 @@ pub(crate) struct HttpList {
     url: HttpUrl,
     refresh: Duration,
     headers: HeaderMap,
+    /// Beneath those of the list.
+    labels: BTreeMap<String, String>,
     connector: Arc<Connector>,
     metrics: ScrapeMetrics,
     listed: Listed,
@@ -62,6 +65,7 @@ impl HttpList {
             url,
             refresh: Duration::from_secs(refresh_seconds.into()),
             headers,
+            labels: BTreeMap::new(),
             connector,
             metrics,
             listed: Listed::default(),
@@ -70,8 +74,13 @@ impl HttpList {
         }
     }
 
+    /// The same, with labels beneath those of the list.
+    pub(crate) fn with_labels(self, labels: BTreeMap<String, String>) -> Self {
+        Self { labels, ..self }
+    }
+
     /// Asks again and again, and tells what was answered.
-    pub(crate) async fn run(mut self, source: usize, updates: Sender<Update>) {
+    pub(crate) async fn run(mut self, source: usize, updates: Sender<News>) {
         loop {
             let limit = self.refresh.min(ANSWER_TIME);
             let read = match timeout(limit, self.read()).await {
@@ -81,7 +90,7 @@ impl HttpList {
             let is_read = self.note(read);
             let lists = vec![self.view()];
             let update = Update { source, listed: self.listed.clone(), lists };
-            if updates.send(update).await.is_err() {
+            if updates.send(News::Listed(update)).await.is_err() {
                 return;
             }
             sleep(if is_read { self.refresh } else { self.refresh.min(FAILED_PAUSE) }).await;
@@ -104,10 +113,10 @@ impl HttpList {
             }
             bytes.extend_from_slice(&piece);
         }
-        let (job, url) = (self.job.clone(), self.url.to_string());
+        let (job, url, base) = (self.job.clone(), self.url.to_string(), self.labels.clone());
         let listed = spawn_blocking(move || {
             let groups = TargetGroup::of_json(&bytes)?;
-            Ok(Listed::new((job.0, &job.1), &groups, (URL_LABEL, &url)))
+            Ok(Listed::new((job.0, &job.1), &base, &groups, (URL_LABEL, &url)))
         });
         listed.await.unwrap_or_else(|ended| Err(ReadError::Io(ended.into())))
     }

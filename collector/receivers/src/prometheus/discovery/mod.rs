@@ -1,4 +1,4 @@
-//! Where targets come from: the settings, files and HTTP servers.
+//! Where targets come from: the settings, files, HTTP servers, and this pod's share.
 //!
 //! Each source has a task that says what it has, once it is read and whenever that changes. A
 //! source that can't be read keeps what it had.
@@ -9,6 +9,7 @@
 
 pub(super) mod files;
 pub(super) mod http;
+pub(super) mod share;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use super::board::{DroppedCounts, ListView, shown};
 use super::connect::ConnectError;
 use super::resolve::{Dropped, Resolved, Resolver};
 use super::rules::RuledJob;
+use share::Plan;
 
 /// The label with the file that a target is from, and that with the URL.
 pub(super) const FILE_LABEL: &str = "__meta_filepath";
@@ -54,18 +56,21 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    /// The targets of groups, each with a label more that says where it is from.
+    /// The targets of groups, each with `base` beneath its labels, and with one more that says
+    /// where it is from.
     pub(super) fn new(
         job: (usize, &RuledJob),
+        base: &BTreeMap<String, String>,
         groups: &[TargetGroup],
         (label, source): (&str, &str),
     ) -> Self {
         let (mut listed, mut resolver) = (Self::default(), Resolver::new(job));
         for group in groups {
-            let labels = group.labels.iter();
-            let mut labels: BTreeMap<_, _> = labels
-                .map(|(name, value)| (name.as_str().to_owned(), value.as_str().to_owned()))
-                .collect();
+            let mut labels = base.clone();
+            let own = group.labels.iter();
+            labels.extend(
+                own.map(|(name, value)| (name.as_str().to_owned(), value.as_str().to_owned())),
+            );
             labels.insert(label.to_owned(), source.to_owned());
             for address in &group.targets {
                 if listed.targets.len() == TARGETS_MAX {
@@ -96,6 +101,15 @@ impl Listed {
         self.targets.extend_from_slice(&other.targets);
         self.dropped.add(&other.dropped);
     }
+}
+
+/// What is new.
+#[derive(Debug)]
+pub(super) enum News {
+    /// Of a source.
+    Listed(Update),
+    /// Another version of the share.
+    Share(Box<Plan>),
 }
 
 /// What a source has now, instead of what it had.

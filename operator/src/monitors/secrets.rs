@@ -1,0 +1,208 @@
+//! Values that monitors name, gathered into one Secret of the pool, which its pods mount as files.
+//!
+//! Only keys that monitors name are read, one object at a time by name, each in its monitor's own
+//! namespace. No value is kept between rounds, logged, or written anywhere else. A key that can't be
+//! read leaves out what names it, and nothing else.
+//!
+//! # Limits
+//! [`OBJECTS_MAX`] objects of a pool, [`VALUE_BYTES_MAX`] of a value, [`ALL_BYTES_MAX`] in all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::StreamExt;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource;
+use kube::api::{ObjectMeta, Patch, PatchParams};
+use millrace_crds::v1alpha1::EdgePool;
+use millrace_monitors::{Holder, SecretUse};
+
+use crate::cluster::api;
+use crate::context::Context;
+use crate::error::{Step, StepError};
+use crate::pool::names::PoolNames;
+
+/// Most objects that are read for one pool: at 8 at a time and some 10 ms each, a third of a second.
+const OBJECTS_MAX: usize = 256;
+
+/// Objects that are read at once.
+const AT_ONCE: usize = 8;
+
+/// The longest value: what collectors read of a file.
+const VALUE_BYTES_MAX: usize = 64 * 1024;
+
+/// Most bytes of all values: a Secret holds 1 MiB, with its keys.
+const ALL_BYTES_MAX: usize = 900 * 1024;
+
+/// Writes the Secret.
+const MANAGER: &str = "millrace-operator/monitors";
+
+/// What an object holds, of the keys that are named.
+type Values = BTreeMap<String, ByteString>;
+
+/// An object that keys lie in.
+type Held = (Holder, String, String);
+
+/// Gathers what is named. Returns the keys that can't be had, and why.
+///
+/// # Errors
+/// When the API server can't be reached, or the pool's Secret can't be written.
+pub(super) async fn gather(
+    context: &Context,
+    pool: &EdgePool,
+    names: &PoolNames,
+    uses: &BTreeSet<SecretUse>,
+) -> Result<BTreeMap<SecretUse, String>, StepError> {
+    let refused = |why: &str| uses.iter().map(|used| (used.clone(), why.to_owned())).collect();
+    if !context.gathers_secrets {
+        return Ok(refused(
+            "this operator may not gather monitors' Secrets: set discovery.secrets in its chart",
+        ));
+    }
+    let held: BTreeSet<Held> = uses.iter().map(held).collect();
+    if held.len() > OBJECTS_MAX {
+        return Ok(refused("a pool's monitors may name 256 Secrets and ConfigMaps at most"));
+    }
+    let reads = held.into_iter().map(|held| async move {
+        let read = read(context, &held).await;
+        (held, read)
+    });
+    let read: Vec<_> = futures::stream::iter(reads).buffer_unordered(AT_ONCE).collect().await;
+    let mut objects = BTreeMap::new();
+    for (held, read) in read {
+        objects.insert(held, read?);
+    }
+    let (data, missing) = pick(uses, &objects);
+    write(context, pool, names, data).await?;
+    Ok(missing)
+}
+
+fn held(used: &SecretUse) -> Held {
+    (used.holder, used.namespace.clone(), used.name.clone())
+}
+
+/// What the pool's Secret holds, and what is missing in it.
+fn pick(
+    uses: &BTreeSet<SecretUse>,
+    objects: &BTreeMap<Held, Result<Values, String>>,
+) -> (Values, BTreeMap<SecretUse, String>) {
+    let (mut data, mut missing) = (Values::new(), BTreeMap::new());
+    let mut bytes = 0;
+    for used in uses {
+        let why = match objects.get(&held(used)) {
+            None => "it was not read".to_owned(),
+            Some(Err(why)) => why.clone(),
+            Some(Ok(values)) => match values.get(&used.key) {
+                None => "there is no such key".to_owned(),
+                Some(value) if value.0.is_empty() => "it is empty".to_owned(),
+                Some(value) if value.0.len() > VALUE_BYTES_MAX => {
+                    "it has over 64 KiB, the most that is read".to_owned()
+                }
+                Some(value) if bytes + value.0.len() > ALL_BYTES_MAX => {
+                    "all values of a pool's monitors have over 900 KiB".to_owned()
+                }
+                Some(value) => {
+                    bytes += value.0.len();
+                    data.insert(used.file_name(), value.clone());
+                    continue;
+                }
+            },
+        };
+        missing.insert(used.clone(), why);
+    }
+    (data, missing)
+}
+
+/// Reads an object. Whether there is none, or it may not be read, is no error.
+async fn read(
+    context: &Context,
+    (holder, namespace, name): &Held,
+) -> Result<Result<Values, String>, StepError> {
+    let found = match holder {
+        Holder::Secret => {
+            let found = api::<Secret>(&context.client, namespace).get_opt(name).await;
+            found.map(|found| found.map(|it| it.data.unwrap_or_default()))
+        }
+        Holder::ConfigMap => {
+            let found = api::<ConfigMap>(&context.client, namespace).get_opt(name).await;
+            found.map(|found| found.map(values_of))
+        }
+    };
+    match found {
+        Ok(Some(values)) => Ok(Ok(values)),
+        Ok(None) => Ok(Err("it does not exist".to_owned())),
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            Ok(Err("the operator may not read it".to_owned()))
+        }
+        Err(error) => {
+            let what = format!("get {} {namespace}/{name}", holder.as_str());
+            Err(StepError::api(Step::Observe, what, error))
+        }
+    }
+}
+
+fn values_of(map: ConfigMap) -> Values {
+    let texts = map.data.into_iter().flatten();
+    let texts = texts.map(|(key, text)| (key, ByteString(text.into_bytes())));
+    texts.chain(map.binary_data.into_iter().flatten()).collect()
+}
+
+/// Writes the pool's Secret, if it isn't as it should be.
+async fn write(
+    context: &Context,
+    pool: &EdgePool,
+    names: &PoolNames,
+    data: Values,
+) -> Result<(), StepError> {
+    let (namespace, name) = (&names.namespace, names.monitors_secret());
+    let secrets = api::<Secret>(&context.client, namespace);
+    let failed = |verb: &str, error| {
+        StepError::api(Step::Apply, format!("{verb} Secret {namespace}/{name}"), error)
+    };
+    let live = secrets.get_opt(&name).await.map_err(|error| failed("get", error))?;
+    let Some(owner) = pool.controller_owner_ref(&()) else { return Ok(()) };
+    if let Some(live) = &live {
+        if !is_ours(live, &owner) {
+            let said = format!(
+                "Secret {namespace}/{name} is not of this pool: delete it, or name the pool \
+                 otherwise"
+            );
+            let (category, reason) =
+                (crate::error::Category::Invalid, millrace_crds::Reason::SpecInvalid);
+            return Err(StepError::new(Step::Apply, category, reason, said));
+        }
+        if live.data.clone().unwrap_or_default() == data {
+            return Ok(());
+        }
+    } else if data.is_empty() {
+        return Ok(());
+    }
+    let wanted = Secret {
+        metadata: ObjectMeta {
+            name: Some(name.clone()),
+            namespace: Some(namespace.clone()),
+            labels: Some(names.labels()),
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        },
+        type_: Some("Opaque".to_owned()),
+        data: Some(data),
+        ..Secret::default()
+    };
+    let params = PatchParams::apply(MANAGER).force();
+    let applied = secrets.patch(&name, &params, &Patch::Apply(&wanted)).await;
+    applied.map_err(|error| failed("apply", error))?;
+    context.metrics.wrote("Secret", "monitors");
+    Ok(())
+}
+
+/// Whether a Secret was made for the pool: another one is never written over.
+fn is_ours(live: &Secret, owner: &OwnerReference) -> bool {
+    let mut owners = live.metadata.owner_references.iter().flatten();
+    owners.any(|known| known.uid == owner.uid)
+}
+
+#[cfg(test)]
+#[path = "../../tests/unit/monitors/secrets.rs"]
+mod tests;

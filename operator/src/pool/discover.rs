@@ -1,0 +1,89 @@
+//! From a pool's spec to what is to be found for it in the cluster, and the volume with the secrets
+//! of what is found. Pure.
+
+use k8s_openapi::api::core::v1::{SecretVolumeSource, Volume, VolumeMount};
+use millrace_crds::v1alpha1 as crds;
+use millrace_monitors::{Holds, MonitorKind, Requirement, SECRETS_FOLDER, Selector};
+
+use super::names::PoolNames;
+use super::scrape;
+use crate::discovery::{Pick, Wants};
+
+/// The volume with the secrets of monitors.
+pub const MONITORS_VOLUME: &str = "monitors";
+/// Owner and group may read; the group is the pod's own (`fsGroup`).
+const FILE_MODE: i32 = 0o440;
+
+/// The volume with the secrets of monitors, and where it is mounted. Pods start without the Secret:
+/// it is there once a monitor names a key, and the kubelet writes what changes in it.
+#[must_use]
+pub(super) fn secrets_volume(names: &PoolNames) -> (Volume, VolumeMount) {
+    let source = SecretVolumeSource {
+        secret_name: Some(names.monitors_secret()),
+        default_mode: Some(FILE_MODE),
+        optional: Some(true),
+        ..SecretVolumeSource::default()
+    };
+    let name = MONITORS_VOLUME.to_owned();
+    let volume = Volume { name: name.clone(), secret: Some(source), ..Volume::default() };
+    let mount = VolumeMount {
+        name,
+        mount_path: SECRETS_FOLDER.into(),
+        read_only: Some(true),
+        ..VolumeMount::default()
+    };
+    (volume, mount)
+}
+
+/// What a pool asks for; none if it asks for nothing.
+#[must_use]
+pub fn wants(pool: &crds::EdgePool) -> Option<Wants> {
+    let receiver = pool.spec.settings.receivers.prometheus.as_ref()?;
+    let crds::KubernetesDiscovery {
+        service_monitors,
+        pod_monitors,
+        probes,
+        scrape_configs,
+        annotations,
+        interval_seconds,
+    } = receiver.kubernetes.as_ref()?;
+    let monitors = [
+        (MonitorKind::ServiceMonitor, service_monitors),
+        (MonitorKind::PodMonitor, pod_monitors),
+        (MonitorKind::Probe, probes),
+        (MonitorKind::ScrapeConfig, scrape_configs),
+    ];
+    let monitors = monitors.into_iter().filter_map(|(kind, wanted)| {
+        let crds::MonitorSelection { selector, namespace_selector } = wanted.as_ref()?;
+        Some((kind, pick(selector, namespace_selector.as_ref())))
+    });
+    let annotated = annotations.as_ref().map(|annotations| {
+        let crds::AnnotatedSelection { selector, namespace_selector, relabel } = annotations;
+        let rules = relabel.iter().map(|rule| scrape::relabeling(&scrape::rule(rule))).collect();
+        (pick(selector, namespace_selector.as_ref()), rules)
+    });
+    Some(Wants { monitors: monitors.collect(), annotated, interval_seconds: *interval_seconds })
+}
+
+fn pick(of: &crds::LabelSelector, namespaces: Option<&crds::LabelSelector>) -> Pick {
+    Pick { selector: selector(of), namespaces: namespaces.map(selector) }
+}
+
+fn selector(selector: &crds::LabelSelector) -> Selector {
+    let crds::LabelSelector { match_labels, match_expressions } = selector;
+    let labels = match_labels.iter().map(|(key, value)| Requirement {
+        key: key.clone(),
+        holds: Holds::In(vec![value.clone()]),
+    });
+    let expressions = match_expressions.iter().map(|expression| {
+        let crds::LabelRequirement { key, operator, values } = expression;
+        let holds = match operator {
+            crds::LabelOperator::In => Holds::In(values.clone()),
+            crds::LabelOperator::NotIn => Holds::NotIn(values.clone()),
+            crds::LabelOperator::Exists => Holds::Exists,
+            crds::LabelOperator::DoesNotExist => Holds::Absent,
+        };
+        Requirement { key: key.clone(), holds }
+    });
+    Selector(labels.chain(expressions).collect())
+}
