@@ -160,8 +160,8 @@ macro_rules! words {
 
 words!(
     /// The facts a status states. `Stalled`, `Drifted`, `Blocked`, `DataLost`, `LogsLost`,
-    /// `DeadLettersKept`, `DeduplicationAtRisk`, `PasswordExposed` and `RowsSpread` are bad when
-    /// true; all others are good when true, `Progressing` is neither.
+    /// `ScrapeCapReached`, `DeadLettersKept`, `DeduplicationAtRisk`, `PasswordExposed` and
+    /// `RowsSpread` are bad when true; all others are good when true, `Progressing` is neither.
     ConditionType {
         /// Everything declared at this generation exists and works.
         Ready,
@@ -199,6 +199,12 @@ words!(
         /// kernels' logs overwritten, before a pod read them. Absent where no node's logs are read.
         /// Ready does not wait for it.
         LogsLost,
+        /// Each scrape target was given to a pod, or is being handed over. Absent where none are
+        /// scraped. Ready does not wait for it.
+        TargetsShared,
+        /// The samples of scrape targets need more pods than there are, by the cap of the spec.
+        /// Absent without a cap. Ready does not wait for it.
+        ScrapeCapReached,
         /// Records were kept as dead letters, and nobody has acknowledged it. Ready does not wait
         /// for it.
         DeadLettersKept,
@@ -372,6 +378,12 @@ words!(
         LogsGoneUnread,
         /// No pod has answered the operator on its admin port for ten minutes.
         PodsSilent,
+        /// A target or job can't be shared out; the message names it.
+        TargetsRefused,
+        /// The load is below the cap of the pods that there are.
+        BelowCap,
+        /// Pods are at their cap; the message says how many the load needs.
+        CapReached,
         /// No gateway has reported a dead letter.
         NoDeadLetters,
         /// Records could not be stored and are kept as dead letters; the message has their number.
@@ -423,6 +435,7 @@ impl ConditionType {
                 | Self::Blocked
                 | Self::DataLost
                 | Self::LogsLost
+                | Self::ScrapeCapReached
                 | Self::DeadLettersKept
                 | Self::PasswordExposed
                 | Self::RowsSpread

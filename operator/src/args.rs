@@ -52,6 +52,11 @@ pub struct Args {
     #[arg(long, env = "MILLRACE_POD_ACCESS_BINDING")]
     pub pod_access_binding: Option<String>,
 
+    /// The ClusterRole with which pods that scrape targets read their shares: the operator binds
+    /// it to their accounts, in their namespaces. Without it that right is given by others.
+    #[arg(long, env = "MILLRACE_SHARE_ROLE")]
+    pub share_role: Option<String>,
+
     /// Where /livez, /readyz and /metrics are served.
     #[arg(long, env = "MILLRACE_ADMIN_ADDRESS", default_value = "0.0.0.0:8080")]
     pub admin_address: SocketAddr,

@@ -19,6 +19,7 @@ use crate::cache::inserts::Inserts;
 use crate::cache::objects::Stores;
 use crate::cache::pod_access::PodAccess;
 use crate::cache::queue_time::QueueTimes;
+use crate::cache::scraping::Scraping;
 use crate::cache::secret_references::References;
 use crate::cache::sizing::Sizing;
 use crate::clickhouse::Tables;
@@ -26,7 +27,7 @@ use crate::clickhouse::migrations::Migrations;
 use crate::kafka::Brokers;
 use crate::kafka::lag_board::LagSource;
 use crate::outbound::Outbound;
-use crate::pods::{MetricsApi, PodSource};
+use crate::pods::{MetricsApi, PodSource, ShareSource};
 use crate::report::events::Events;
 use crate::telemetry::metrics::Metrics;
 
@@ -81,6 +82,10 @@ pub struct Context {
     pub tables: Arc<dyn Tables>,
     /// What pods say of themselves.
     pub pods: Arc<dyn PodSource>,
+    /// What pods say of the targets that they scrape.
+    pub shares: Arc<dyn ShareSource>,
+    /// What the last round of sharing out found of each pool.
+    pub scraping: ByPool<Scraping>,
     /// The metrics API, for silent pods.
     pub metered: MetricsApi,
     /// What is remembered of each pool's sizing.
@@ -101,6 +106,9 @@ pub struct Context {
     pub stores: Stores,
     /// Who may watch pods.
     pub pod_access: PodAccess,
+    /// The ClusterRole with which pods that scrape read their shares; none if that right is given
+    /// by others.
+    pub share_role: Option<String>,
     /// Which tables are being migrated.
     pub migrations: Migrations,
     /// How fast pools insert into tables.

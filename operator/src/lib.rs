@@ -26,6 +26,8 @@ pub mod holders;
 
 pub mod pool;
 
+pub mod sharing;
+
 pub mod reconcile;
 
 pub mod controllers;

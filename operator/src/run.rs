@@ -36,6 +36,7 @@ use crate::pool::template;
 use crate::reconcile::Place;
 use crate::reconcile::controller;
 use crate::report::events::Events;
+use crate::sharing;
 use crate::telemetry::admin::{self, Health};
 use crate::telemetry::logs;
 use crate::telemetry::metrics::Metrics;
@@ -218,7 +219,7 @@ async fn controllers(
 fn context(args: &Args, client: Client, metrics: &Metrics, cluster: Option<String>) -> Context {
     let outbound = Outbound::new(args.allowed_hosts.clone());
     let sessions = Sessions::new(Pace::default()).bounded_by(outbound.clone());
-    let pods = HttpPods::default().sharing(outbound.answers.clone());
+    let pods = Arc::new(HttpPods::default().sharing(outbound.answers.clone()));
     Context {
         events: Events::new(client.clone(), args.identity(), metrics.clone()),
         metrics: metrics.clone(),
@@ -230,7 +231,9 @@ fn context(args: &Args, client: Client, metrics: &Metrics, cluster: Option<Strin
             user: (!args.cluster_assigns_user_ids).then_some(template::USER),
         },
         lag: Arc::new(LagBoard::new(Arc::new(KafkaLag::new(client.clone(), sessions.clone())))),
-        pods: Arc::new(PodBoard::new(Arc::new(pods))),
+        pods: Arc::new(PodBoard::new(pods.clone())),
+        shares: pods,
+        scraping: ByPool::default(),
         sizings: ByPool::default(),
         brokers: Arc::new(sessions),
         outbound,
@@ -244,6 +247,7 @@ fn context(args: &Args, client: Client, metrics: &Metrics, cluster: Option<Strin
         holders: Holders::new(cluster, args.watch_namespaces.clone()),
         metered: MetricsApi::default(),
         pod_access: PodAccess::new(args.pod_access_binding.clone()),
+        share_role: args.share_role.clone(),
         migrations: Migrations::default(),
         inserts: Inserts::default(),
         baselines: ByPool::default(),
@@ -259,7 +263,7 @@ fn places(client: &Client, args: &Args) -> Vec<Place> {
     args.watch_namespaces.iter().map(place).collect()
 }
 
-/// Runs all five controllers in every place; ends when all have.
+/// Runs all five controllers in every place, and shares out targets; ends when all have.
 async fn run_controllers(
     context: Arc<Context>,
     places: Vec<Place>,
@@ -276,7 +280,8 @@ async fn run_controllers(
             start::<schema::Schemas>(parts()),
         ]
     });
-    join_all(runs).await;
+    let sharing = sharing::run(context.clone(), leading.clone(), stop.clone()).boxed();
+    join_all(runs.chain([sharing])).await;
 }
 
 fn start<R: controller::Reconciler>(

@@ -9,6 +9,10 @@
 {{ include "millrace.name" . }}-{{ .Release.Namespace }}-pod-access
 {{- end }}
 
+{{- define "millrace.shareAccess" -}}
+{{ include "millrace.name" . }}-{{ .Release.Namespace }}-share-access
+{{- end }}
+
 {{- define "millrace.selector" -}}
 app.kubernetes.io/name: millrace
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -57,6 +61,17 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [""]
   resources: [services, configmaps, serviceaccounts]
   verbs: [get, list, watch, create, patch, delete]
+{{- if .Values.shareAccess.grant }}
+# The right of pods that scrape to read their shares, in their own namespace: bindings to one role and
+# no other.
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [rolebindings]
+  verbs: [get, list, create, patch, delete]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [clusterroles]
+  resourceNames: [{{ include "millrace.shareAccess" . }}]
+  verbs: [bind]
+{{- end }}
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch, delete]

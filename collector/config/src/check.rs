@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-pub(crate) use prometheus::shared_job;
+pub(crate) use prometheus::{all_jobs, shared_job};
 
 use crate::kafka::DEAD_LETTER_SUFFIX;
 use crate::lines::Lines;

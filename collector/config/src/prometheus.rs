@@ -87,6 +87,17 @@ section! {
     }
 }
 
+impl PrometheusReceiver {
+    /// All its jobs, those that are pasted among them, as a collector would run them: for whoever
+    /// shares their targets out.
+    ///
+    /// # Errors
+    /// When a collector would refuse them: all that is wrong, by field.
+    pub fn all_jobs(self) -> Result<Vec<ScrapeJob>, ConfigError> {
+        check::all_jobs(self)
+    }
+}
+
 impl ScrapeJob {
     /// A job of a share: its settings as JSON, without targets. `name` is its name where they have
     /// none.

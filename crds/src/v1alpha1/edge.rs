@@ -16,6 +16,7 @@ use super::pods::{
 };
 use super::receivers::Receivers;
 use super::rules;
+use super::scraping::TargetsStatus;
 use super::signals::PerSignal;
 use crate::amounts::MemoryQuantity;
 use crate::conditions::Condition;
@@ -51,6 +52,25 @@ use crate::names::{StorageClassName, TopicName};
         json_path = r#".status.conditions[?(@.type=="Ready")].reason"#
     ),
     printcolumn(name = "Pods", type_ = "string", json_path = ".status.pods"),
+    printcolumn(
+        name = "Targets",
+        type_ = "integer",
+        json_path = ".status.targets.total",
+        description = "Scrape targets of the pool"
+    ),
+    printcolumn(
+        name = "Up",
+        type_ = "integer",
+        json_path = ".status.targets.up",
+        description = "Targets whose last scrape succeeded"
+    ),
+    printcolumn(
+        name = "Shared",
+        type_ = "integer",
+        json_path = ".status.targets.shared",
+        priority = 1,
+        description = "Targets that a pod was given"
+    ),
     printcolumn(
         name = "Behind",
         type_ = "integer",
@@ -238,11 +258,10 @@ fn edge_rules(schema: &mut Schema) {
     );
     rules::rule(
         schema,
-        "!has(self.receivers) || !has(self.receivers.prometheus) \
-         || ((!has(self.mode) || self.mode == 'Deployment') && has(self.replicas) \
-         && self.replicas == 1)",
-        "each pod would scrape all targets: write replicas: 1 (and no mode DaemonSet), in a pool of \
-         their own beside clients'",
+        "!has(self.receivers) || !has(self.receivers.prometheus) || !has(self.mode) \
+         || self.mode == 'Deployment'",
+        "targets are shared out among a number of pods: write mode: Deployment, in a pool of their \
+         own beside that of nodes",
     );
     rules::rule(
         schema,
@@ -440,7 +459,8 @@ pub struct EdgePoolStatus {
     /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Conditions: Ready, Progressing, Stalled, PodsReady, SecretsFound, LogsLost, PasswordExposed.
+    /// Conditions: Ready, Progressing, Stalled, PodsReady, SecretsFound, LogsLost, TargetsShared,
+    /// ScrapeCapReached, PasswordExposed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),
@@ -476,6 +496,9 @@ pub struct EdgePoolStatus {
     /// answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodesStatus>,
+    /// Where scrape targets are. Absent where none are scraped, and until pods were asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub targets: Option<TargetsStatus>,
     /// What was lost of nodes' logs before it was read. Absent while nothing was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logs_lost: Option<LogsLostStatus>,

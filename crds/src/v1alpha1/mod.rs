@@ -17,6 +17,7 @@ mod schema;
 mod scrape;
 mod scrape_access;
 mod scrape_rules;
+mod scraping;
 mod signals;
 mod status;
 mod table;
@@ -58,12 +59,13 @@ pub use rollout::{
 pub use schema::{
     ChangePolicy, SchemaDifference, TelemetrySchema, TelemetrySchemaSpec, TelemetrySchemaStatus,
 };
-pub use scrape::{PrometheusReceiver, ScrapeJob};
+pub use scrape::{AtCap, PrometheusReceiver, ScrapeJob, SharingSettings};
 pub use scrape_access::{
     ClientRef, ScrapeAuthorization, ScrapeBasicAuth, ScrapeOAuth2, ScrapeProxy, ScrapeScheme,
     ScrapeTls, TokenRef,
 };
 pub use scrape_rules::{RelabelAction, RelabelRule, ScrapeHttpList};
+pub use scraping::TargetsStatus;
 pub use signals::{DeletionPolicy, PerSignal, Signal, TopicSettings};
 pub use status::{LagStatus, PodCount, TallyCounted, TallyPart, TallyStatus};
 pub use table::{

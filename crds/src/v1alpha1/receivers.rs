@@ -34,8 +34,8 @@ pub struct Receivers {
     /// other: give it a pool of its own, to which no client sends. Default: not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelReceiver>,
-    /// Targets that are scraped, in Prometheus' text formats. Needs mode Deployment with replicas:
-    /// 1, since each pod would scrape all of them, and the signal metrics. Default: none.
+    /// Targets that are scraped, in Prometheus' formats, and shared out among the pool's pods.
+    /// Needs mode Deployment and the signal metrics. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prometheus: Option<PrometheusReceiver>,
 }

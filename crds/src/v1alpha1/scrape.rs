@@ -30,6 +30,41 @@ pub struct PrometheusReceiver {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub jobs: Vec<ScrapeJob>,
+    /// How targets are shared out among the pool's pods. Default: by their samples, without a cap.
+    #[serde(default, skip_serializing_if = "SharingSettings::is_usual")]
+    pub sharing: SharingSettings,
+}
+
+/// How targets are shared out among pods.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SharingSettings {
+    /// The cap: most samples per second that one pod is given, 1 to 1,000,000,000. The status says
+    /// how many pods that takes. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000_000))]
+    pub pod_samples_per_second_max: Option<u32>,
+    /// What becomes of new targets when all pods are at the cap: Scrape (all the same, evenly) or
+    /// LeaveOut (they wait, and have no `up`).
+    #[serde(default)]
+    pub at_cap: AtCap,
+}
+
+impl SharingSettings {
+    /// Whether nothing is asked for.
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What becomes of new targets when all pods are at the cap.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum AtCap {
+    /// They are scraped.
+    #[default]
+    Scrape,
+    /// They are left out until there is room.
+    LeaveOut,
 }
 
 /// Targets of one service.

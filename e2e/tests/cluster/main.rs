@@ -11,3 +11,4 @@ mod files;
 mod refusals;
 mod repairs;
 mod scale;
+mod sharing;

@@ -222,7 +222,8 @@ pub fn join<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Share, Docum
         versions.entry((part.version, part.parts)).or_default().insert(part.part);
     }
     let newest = versions.last_key_value().map(|(key, have)| (*key, have.len()));
-    let is_whole = |(key, have): &(&(u64, usize), &BTreeSet<usize>)| have.iter().copied().eq(0..key.1);
+    let is_whole =
+        |(key, have): &(&(u64, usize), &BTreeSet<usize>)| have.iter().copied().eq(0..key.1);
     let Some((&(version, of), _)) = versions.iter().rev().find(is_whole) else {
         let ((version, want), have) = newest.unwrap_or(((0, 1), 0));
         return Err(DocumentFault::Incomplete { version, have, want });

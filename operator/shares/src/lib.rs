@@ -9,7 +9,7 @@
 //! - [`Share`] is such a document, and [`split`] its text in parts that a ConfigMap can hold.
 //!
 //! The same input gives the same output: sets come in sorted, so their order can't matter, and sums
-//! are integers. docs/sharing.md explains the rule, its guarantees, limits and an open fault.
+//! are integers. docs/sharing.md explains the rule, its guarantees and limits.
 
 mod balance;
 mod board;

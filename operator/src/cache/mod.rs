@@ -6,7 +6,9 @@
 //! | [`objects`]: our own kinds ([`packed`]) | an object's | it is gone | a watch's delay |
 //! | [`secret_references`]: pools that use a Secret | a pool's | it is gone | a watch's delay |
 //! | [`claims`]: who holds a topic, a group, tables | an object's | it is gone | a watch's delay |
+//! | [`scraping`]: what sharing out found of its targets | a pool's | 10 min | one round |
 //! | [`holders`]: what an object has on record | an object's | it is gone | one sample |
+//! | [`scraping`] | what sharing out found of a pool's targets, for its status | one round |
 //! | [`failures`]: failures in a row | an object's | it succeeds | - |
 //! | [`queue_time`]: since when it waits | an object's | its reconcile | - |
 //! | [`pod_access`]: who may watch pods | one binding's | the process ends | an edit by hand |
@@ -28,6 +30,7 @@ pub mod packed;
 pub mod pod_access;
 pub mod queue_time;
 pub mod replays;
+pub mod scraping;
 pub mod secret_references;
 pub mod sizing;
 

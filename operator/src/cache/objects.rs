@@ -52,4 +52,18 @@ impl Stores {
             .filter_map(|store| store.downcast_ref::<Store<Packed<K>>>())
             .find_map(|store| store.get(&wanted))
     }
+
+    /// All objects of a kind.
+    #[must_use]
+    pub fn all<K>(&self) -> Vec<Arc<Packed<K>>>
+    where
+        K: Resource<DynamicType = ()> + 'static,
+    {
+        let shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+        let stores = shelves.get(&TypeId::of::<K>()).into_iter().flatten();
+        stores
+            .filter_map(|store| store.downcast_ref::<Store<Packed<K>>>())
+            .flat_map(Store::state)
+            .collect()
+    }
 }

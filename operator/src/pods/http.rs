@@ -17,7 +17,8 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::ADMIN_PORT;
 use super::{
-    ANSWER_BYTES_MAX, LOOK_MAX, Look, PODS_MAX, PodSource, Sample, ScrapeError, Target, sample,
+    ANSWER_BYTES_MAX, LOOK_MAX, Look, PODS_MAX, PodSource, Sample, ScrapeError, ShareAnswers,
+    ShareReport, ShareSource, Target, sample,
 };
 use crate::error::chain;
 
@@ -48,20 +49,40 @@ impl HttpPods {
 
     async fn ask(&self, target: &Target, at: i64) -> Result<Sample, ScrapeError> {
         let Target { pod, address } = target;
+        let read = |text: &str| {
+            let (pod, address) = (pod.clone(), *address);
+            sample(text, at).map_err(|cause| ScrapeError::Unreadable { pod, address, cause })
+        };
+        self.get(target, "/metrics", read).await
+    }
+
+    async fn ask_share(&self, target: &Target) -> Result<ShareReport, ScrapeError> {
+        let Target { pod, address } = target;
+        let read = |text: &str| {
+            let (pod, address) = (pod.clone(), *address);
+            ShareReport::read(text).map_err(|cause| ScrapeError::NoShare { pod, address, cause })
+        };
+        self.get(target, "/share", read).await
+    }
+
+    /// What `read` makes of a pod's answer, which counts against the budget until then.
+    async fn get<T>(
+        &self,
+        target: &Target,
+        path: &str,
+        read: impl Fn(&str) -> Result<T, ScrapeError>,
+    ) -> Result<T, ScrapeError> {
+        let Target { pod, address } = target;
         let unreachable =
             |cause: String| ScrapeError::Unreachable { pod: pod.clone(), address: *address, cause };
         // Given back once the answer is read.
         let mut paid = None;
-        let asking = self.text(SocketAddr::new(*address, self.port), &mut paid);
+        let asking = self.text(SocketAddr::new(*address, self.port), path, &mut paid);
         let text = tokio::time::timeout(LOOK_MAX, asking)
             .await
             .map_err(|_elapsed| unreachable(format!("no answer in {} s", LOOK_MAX.as_secs())))?
             .map_err(unreachable)?;
-        sample(&text, at).map_err(|cause| ScrapeError::Unreadable {
-            pod: pod.clone(),
-            address: *address,
-            cause,
-        })
+        read(&text)
     }
 
     /// The answer; the budget is charged once its length is known: a silent pod costs nothing, and
@@ -69,9 +90,10 @@ impl HttpPods {
     async fn text(
         &self,
         address: SocketAddr,
+        path: &str,
         paid: &mut Option<OwnedSemaphorePermit>,
     ) -> Result<String, String> {
-        let request = http::Request::get(format!("http://{address}/metrics"))
+        let request = http::Request::get(format!("http://{address}{path}"))
             .body(Empty::new())
             .map_err(|error| error.to_string())?;
         let answer = self.client.request(request).await.map_err(|error| chain(&error))?;
@@ -99,6 +121,15 @@ impl PodSource for HttpPods {
     fn look<'a>(&'a self, targets: &'a [Target], now: Timestamp) -> BoxFuture<'a, Look> {
         let ask = move |target: &'a Target| async move {
             (target.pod.clone(), self.ask(target, now.as_second()).await)
+        };
+        stream::iter(targets).map(ask).buffer_unordered(PODS_MAX).collect().boxed()
+    }
+}
+
+impl ShareSource for HttpPods {
+    fn ask<'a>(&'a self, targets: &'a [Target]) -> BoxFuture<'a, ShareAnswers> {
+        let ask = move |target: &'a Target| async move {
+            (target.pod.clone(), self.ask_share(target).await)
         };
         stream::iter(targets).map(ask).buffer_unordered(PODS_MAX).collect().boxed()
     }

@@ -1,4 +1,5 @@
-//! Metrics of collectors: scrapes `/metrics` of each pod of a pool.
+//! Metrics of collectors: scrapes `/metrics` of each pod of a pool, and asks those that scrape
+//! targets for their shares (`/share`).
 //!
 //! [`HttpPods`] scrapes, [`PodBoard`] returns cached answers without waiting, [`MetricsApi`] stands
 //! in for silent pods, [`PodRates`] makes rates from two samples. A missing figure is missing,
@@ -10,6 +11,7 @@ mod metered;
 pub mod pages;
 mod pod_state;
 mod rates;
+mod share;
 mod text;
 
 use std::collections::BTreeMap;
@@ -24,6 +26,7 @@ pub use http::HttpPods;
 pub use metered::{Metered, MeteredPods, MetricsApi};
 pub use pod_state::{PodState, facts};
 pub use rates::PodRates;
+pub use share::{ShareAnswers, ShareReport, ShareSource, TargetReport};
 pub use text::{TextError, sample};
 
 /// The container's name.
@@ -143,6 +146,16 @@ pub enum ScrapeError {
         address: IpAddr,
         /// What is wrong with them.
         cause: TextError,
+    },
+    /// An answer that says nothing of a share.
+    #[error("pod {pod} at {address} does not say what it scrapes: {cause}")]
+    NoShare {
+        /// The pod.
+        pod: String,
+        /// Its address.
+        address: IpAddr,
+        /// What is wrong with the answer.
+        cause: String,
     },
 }
 

@@ -8,6 +8,7 @@ use k8s_openapi::api::networking::v1::{
     NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPort, NetworkPolicySpec,
 };
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
+use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use millrace_crds::v1alpha1::DisruptionBudgetSettings;
@@ -33,14 +34,35 @@ pub fn selector(names: &PoolNames) -> LabelSelector {
     LabelSelector { match_labels: Some(names.selector()), match_expressions: None }
 }
 
-/// An account without a token; pods that watch pods ask for one themselves, and the account has the
-/// right to it then (`pod_access`). No other collector talks to the Kubernetes API.
+/// An account without a token; pods that watch pods, or read their share of targets, ask for one
+/// themselves, and the account has the right to it then (`pod_access`, [`share_access`]). No other
+/// collector talks to the Kubernetes API.
 #[must_use]
 pub fn service_account(names: &PoolNames) -> ServiceAccount {
     ServiceAccount {
         metadata: metadata(names, &names.base),
         automount_service_account_token: Some(false),
         ..ServiceAccount::default()
+    }
+}
+
+/// Lets the pool's pods read ConfigMaps of their namespace, as the role says: RBAC can't restrict a
+/// watch to labels.
+#[must_use]
+pub fn share_access(names: &PoolNames, role: &str) -> RoleBinding {
+    RoleBinding {
+        metadata: metadata(names, &names.base),
+        role_ref: RoleRef {
+            api_group: "rbac.authorization.k8s.io".to_owned(),
+            kind: "ClusterRole".to_owned(),
+            name: role.to_owned(),
+        },
+        subjects: Some(vec![Subject {
+            kind: "ServiceAccount".to_owned(),
+            namespace: Some(names.namespace.clone()),
+            name: names.base.clone(),
+            api_group: None,
+        }]),
     }
 }
 

@@ -1,31 +1,86 @@
 //! From the spec's scraped targets to the collector's: the same settings, with references to
-//! Secrets as file paths. Pure; notes every path in [`SecretUses`].
+//! Secrets as file paths. Pure; notes every path in [`SecretUses`]. Jobs and targets are not in
+//! pods' own settings: they come with their shares.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use millrace_config as config;
 use millrace_crds::v1alpha1 as crds;
+use millrace_scrape::relabel::{Action, Rule, Rules};
 
 use super::connection::file;
 use super::secrets::SecretUses;
 use crate::error::Invalid;
 
-/// What is scraped. Its limits are the collector's own.
+/// All jobs, those that are pasted among them. Their limits are the collector's own.
 ///
 /// # Errors
 /// When a value is outside what the collector accepts; the message names job and field.
+pub fn jobs(
+    spec: &crds::PrometheusReceiver,
+    uses: &mut SecretUses,
+) -> Result<Vec<config::ScrapeJob>, Invalid> {
+    let crds::PrometheusReceiver { jobs, scrape_configs, sharing: _ } = spec;
+    let jobs = jobs.iter().map(|spec| job(spec, uses));
+    let receiver = config::PrometheusReceiver {
+        jobs: jobs.collect::<Result<_, Invalid>>()?,
+        scrape_configs: scrape_configs.clone(),
+        ..config::PrometheusReceiver::default()
+    };
+    let jobs = receiver.all_jobs().map_err(|error| {
+        Invalid::spec(format!("the collector would refuse its configuration: {error}"))
+    })?;
+    jobs.iter().try_for_each(check_rules)?;
+    match jobs.iter().find(|job| !job.files.is_empty()) {
+        Some(job) => Err(Invalid::spec(format!(
+            "receivers.prometheus: {}: file_sd_configs: targets are shared out by the operator, \
+             which has no such files: write static_configs or http_sd_configs",
+            job.name
+        ))),
+        None => Ok(jobs),
+    }
+}
+
+/// Whether the job's rules can be used: their patterns most of all.
+fn check_rules(job: &config::ScrapeJob) -> Result<(), Invalid> {
+    for (field, rules) in [("relabel", &job.relabel), ("metricRelabel", &job.metric_relabel)] {
+        let rules: Vec<_> = rules.iter().map(relabeling).collect();
+        Rules::new(&rules).map_err(|error| {
+            let (place, fault) = (error.place, error.fault);
+            let field = format!("receivers.prometheus.jobs: {}: {field}[{place}]", job.name);
+            Invalid::spec(format!("{field}: {fault}"))
+        })?;
+    }
+    Ok(())
+}
+
+fn relabeling(rule: &config::RelabelRule) -> Rule {
+    let config::RelabelRule {
+        action,
+        source_labels,
+        separator,
+        regex,
+        modulus,
+        replacement,
+        target_label,
+    } = rule.clone();
+    let action = Action::of(action.as_str()).unwrap_or_default();
+    Rule { action, source_labels, separator, regex, modulus, replacement, target_label }
+}
+
+/// What pods are told: their jobs and targets come with their shares, so that other targets are no
+/// rollout. Notes the Secrets of all jobs.
+///
+/// # Errors
+/// As [`jobs`].
 pub fn receiver(
     spec: &crds::PrometheusReceiver,
     uses: &mut SecretUses,
 ) -> Result<config::PrometheusReceiver, Invalid> {
-    let crds::PrometheusReceiver { jobs, scrape_configs } = spec;
-    let jobs = jobs.iter().map(|spec| job(spec, uses));
-    Ok(config::PrometheusReceiver {
-        jobs: jobs.collect::<Result<_, Invalid>>()?,
-        scrape_configs: scrape_configs.clone(),
-        ..config::PrometheusReceiver::default()
-    })
+    jobs(spec, uses)?;
+    let share = Some(config::ScrapeShare::default());
+    Ok(config::PrometheusReceiver { share, ..config::PrometheusReceiver::default() })
 }
 
 fn job(spec: &crds::ScrapeJob, uses: &mut SecretUses) -> Result<config::ScrapeJob, Invalid> {

@@ -74,6 +74,9 @@ pub const OUR_VOLUMES: [&str; 6] =
 pub const CONFIG_KEY: &str = "collector.yaml";
 /// The environment variable with the pod's own name; a gateway's fixed name in its group.
 pub const POD_NAME_ENV: &str = "POD_NAME";
+/// The environment variables with its namespace and uid, by which it finds its share.
+const POD_NAMESPACE_ENV: &str = "POD_NAMESPACE";
+const POD_UID_ENV: &str = "POD_UID";
 /// The environment variable with the name of the pod's node.
 const NODE_NAME_ENV: &str = "NODE_NAME";
 /// The user and group images are made for: `nonroot`.
@@ -108,6 +111,8 @@ pub struct PodPlan<'a> {
     pub reads_kernel: bool,
     /// Whether pods of the node are watched; an edge's only.
     pub watches_pods: bool,
+    /// Whether targets are scraped, as a share says; an edge's only.
+    pub reads_share: bool,
     /// How long a pod may drain.
     pub drain_seconds: u32,
     /// Ports besides the admin port, with their names.
@@ -245,7 +250,7 @@ fn pod_spec(plan: &PodPlan<'_>, config_map: &str) -> PodSpec {
     let user = if reads_node { Some(FILES_USER) } else { plan.user };
     PodSpec {
         service_account_name: Some(plan.names.base.clone()),
-        automount_service_account_token: Some(plan.watches_pods),
+        automount_service_account_token: Some(plan.watches_pods || plan.reads_share),
         enable_service_links: Some(false),
         termination_grace_period_seconds: Some(i64::from(
             plan.drain_seconds + GRACE_BEYOND_DRAIN_SECONDS,
@@ -377,7 +382,9 @@ pub fn restrict(context: &mut SecurityContext, capability: Option<&str>) {
 fn environment(plan: &PodPlan<'_>) -> Vec<EnvVar> {
     let needs_node = plan.watches_pods || plan.reads_kernel;
     let node = needs_node.then_some((NODE_NAME_ENV, "spec.nodeName"));
-    let fields = [(POD_NAME_ENV, "metadata.name")].into_iter().chain(node);
+    let share = [(POD_NAMESPACE_ENV, "metadata.namespace"), (POD_UID_ENV, "metadata.uid")];
+    let share = share.into_iter().filter(|_| plan.reads_share);
+    let fields = [(POD_NAME_ENV, "metadata.name")].into_iter().chain(share).chain(node);
     let variable = |(name, path): (&str, &str)| EnvVar {
         name: name.into(),
         value_from: Some(EnvVarSource {

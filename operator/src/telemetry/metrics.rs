@@ -39,6 +39,8 @@ pub struct Metrics {
     watch_errors: IntCounterVec,
     deduplication_risks: IntCounter,
     short: Short,
+    target_moves: IntCounterVec,
+    scraped: Scraped,
     failing: IntGauge,
     leader: IntGauge,
     resident_bytes: IntGauge,
@@ -52,6 +54,11 @@ const SHORT_HELP: &str = "How many times as much a table would have to remember,
      is forgotten before one may come again; only of gateway pools whose tables remember too little.";
 /// Pools named in series at once.
 const SHORT_POOLS_MAX: usize = 1_000;
+const MOVES_HELP: &str = "Scrape targets that were given to another pod of their pool, by reason.";
+const TARGETS_HELP: &str =
+    "Scrape targets of all edge pools, by state (shared, waiting, refused, up, down).";
+/// Pools whose targets are counted at once.
+const SCRAPING_POOLS_MAX: usize = 10_000;
 const WATCHES_HELP: &str = "Watches that broke and were started again, by kind.";
 
 impl Metrics {
@@ -126,6 +133,8 @@ impl Metrics {
             queue_seconds: seconds("queue_seconds", "From an event to its reconcile, by kind.")?,
             deduplication_risks: plain(&registry, "deduplication_risks_total", RISKS_HELP)?,
             short: Short::new(&registry)?,
+            target_moves: counter("target_moves_total", MOVES_HELP, &["reason"])?,
+            scraped: Scraped::new(&registry)?,
             running,
             registry,
         })
@@ -214,6 +223,23 @@ impl Metrics {
         pools.remove(&(namespace, pool));
     }
 
+    /// A scrape target was given to another pod.
+    pub fn target_moved(&self, reason: &str) {
+        self.target_moves.with_label_values(&[reason]).inc();
+    }
+
+    /// How many targets a pool has, by state; none when it is gone.
+    pub fn targets_are(&self, pool: &str, counts: Option<[u64; 5]>) {
+        let mut pools = self.scraped.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        match counts {
+            Some(counts) if pools.len() < SCRAPING_POOLS_MAX || pools.contains_key(pool) => {
+                pools.insert(pool.to_owned(), counts);
+            }
+            Some(_) => {}
+            None => drop(pools.remove(pool)),
+        }
+    }
+
     /// A watch for `kind` broke.
     pub fn watch_broke(&self, kind: &str) {
         self.watch_errors.with_label_values(&[kind]).inc();
@@ -236,6 +262,7 @@ impl Metrics {
     pub fn render(&self) -> Result<Vec<u8>, prometheus::Error> {
         self.resident_bytes.set(resident_bytes().unwrap_or(0));
         self.short.fill();
+        self.scraped.fill();
         let mut out = Vec::new();
         TextEncoder::new().encode(&self.registry.gather(), &mut out)?;
         Ok(out)
@@ -266,6 +293,32 @@ impl Short {
         self.gauge.reset();
         for ((namespace, pool), (table, by)) in pools.iter() {
             self.gauge.with_label_values(&[namespace, pool, table]).set(*by);
+        }
+    }
+}
+
+/// Targets of pools that scrape, by the pool's uid.
+#[derive(Clone, Debug)]
+struct Scraped {
+    gauge: GaugeVec,
+    pools: Arc<Mutex<BTreeMap<String, [u64; 5]>>>,
+}
+
+impl Scraped {
+    /// In the order of a pool's counts.
+    const STATES: [&str; 5] = ["shared", "waiting", "refused", "up", "down"];
+
+    fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let gauge = GaugeVec::new(Opts::new("scrape_targets", TARGETS_HELP), &["state"])?;
+        registry.register(Box::new(gauge.clone()))?;
+        Ok(Self { gauge, pools: Arc::default() })
+    }
+
+    fn fill(&self) {
+        let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        for (at, state) in Self::STATES.into_iter().enumerate() {
+            let sum: u64 = pools.values().filter_map(|counts| counts.get(at)).sum();
+            self.gauge.with_label_values(&[state]).set(sum as f64);
         }
     }
 }

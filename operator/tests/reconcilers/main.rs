@@ -22,6 +22,7 @@ mod resources;
 mod rollout;
 mod scale;
 mod scraped;
+mod sharing;
 mod spread;
 mod standby;
 mod support;

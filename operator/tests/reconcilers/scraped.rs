@@ -1,10 +1,18 @@
 //! Pools that scrape targets: what their collectors are told, and that no secret goes along.
 
-use millrace_config::{HttpTargets, RelabelAction, RelabelRule};
+use std::collections::BTreeMap;
+
+use millrace_config::{HttpTargets, RelabelAction, RelabelRule, ScrapeJob};
 use millrace_operator::controllers::edge::EdgePools;
+use millrace_operator::pods::ShareReport;
+use millrace_operator::sharing::{self, Memory};
 use serde_json::{Value, json};
 
 use crate::edge::{DEPLOYMENT, POOL, pool, world};
+use crate::support::world::World;
+
+const BINDING: &str =
+    "/apis/rbac.authorization.k8s.io/v1/namespaces/telemetry/rolebindings/prod-edge";
 
 /// A pool of one pod for metrics that scrapes.
 fn scraping(prometheus: &Value) -> Value {
@@ -15,11 +23,31 @@ fn scraping(prometheus: &Value) -> Value {
     wanted
 }
 
+/// The jobs that rounds of sharing out give to a pool's pods, from the only share there is.
+async fn shared_jobs(world: &World) -> BTreeMap<String, ScrapeJob> {
+    let pods = "/api/v1/namespaces/telemetry/pods";
+    let labels = world.server.get(DEPLOYMENT).unwrap()["spec"]["selector"]["matchLabels"].clone();
+    world.server.put(
+        &format!("{pods}/prod-edge-1"),
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": labels},
+            "status": {"podIP": "10.0.0.1"}}),
+    );
+    world.set_report("prod-edge-1", Some(ShareReport::default()));
+    let pool = serde_json::from_value(world.server.get(POOL).unwrap()).unwrap();
+    sharing::round(&world.context, &pool, &mut Memory::default()).await.unwrap();
+    let maps = world.server.select(|path| path.ends_with("/configmaps/prod-edge-1-share-a-0"));
+    let share = millrace_shares::join([maps[0].1["data"]["share"].as_str().unwrap()]).unwrap();
+    let job = |(name, settings): (&String, &Value)| {
+        (name.clone(), ScrapeJob::of_share(name, settings).unwrap())
+    };
+    share.jobs.iter().map(job).collect()
+}
+
 /// Scenario: a pool scrapes targets; then one whose time-out the API server would have refused.
-/// Guarantee: the collector has the jobs as they are, and its pod stops before its successor starts;
-/// the second is refused with what is wrong.
+/// Guarantee: pods are told to read a share, with what they need for it, and their share has the job
+/// as it is; the second is refused with what is wrong.
 #[tokio::test]
-async fn a_pool_that_scrapes_has_its_jobs_and_never_two_pods() {
+async fn a_pool_that_scrapes_reads_its_jobs_from_shares() {
     let world = world();
     let job = json!({
         "name": "node", "targets": ["node:9100"], "intervalSeconds": 15, "labels": {"env": "prod"},
@@ -30,25 +58,58 @@ async fn a_pool_that_scrapes_has_its_jobs_and_never_two_pods() {
     world.reconcile::<EdgePools>(POOL).await.unwrap();
     let settings = world.collector_settings();
     let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
-    let expected = millrace_config::ScrapeJob {
+    let prometheus = sources.prometheus.unwrap();
+    assert!(prometheus.share.is_some() && prometheus.jobs.is_empty(), "{prometheus:?}");
+    assert!(!prometheus.allow_local_addresses);
+    let expected = ScrapeJob {
         name: "node".into(),
-        targets: vec![millrace_config::TargetAddress::new("node:9100").unwrap()],
         interval_seconds: 15,
         labels: [("env".to_owned(), "prod".to_owned())].into(),
         honor_labels: true,
-        ..millrace_config::ScrapeJob::default()
+        ..ScrapeJob::default()
     };
-    let prometheus = sources.prometheus.unwrap();
-    assert_eq!(prometheus.jobs, [expected]);
-    assert!(!prometheus.allow_local_addresses);
-    let strategy = world.server.get(DEPLOYMENT).unwrap()["spec"]["strategy"].clone();
-    assert_eq!(strategy["rollingUpdate"], json!({"maxSurge": 0, "maxUnavailable": 1}));
+    assert_eq!(shared_jobs(&world).await, [("node".to_owned(), expected)].into());
+
+    let pod = world.server.get(DEPLOYMENT).unwrap()["spec"]["template"]["spec"].clone();
+    assert_eq!(pod["automountServiceAccountToken"], true);
+    let variables = pod["containers"][0]["env"].as_array().unwrap();
+    let paths: Vec<&Value> =
+        variables.iter().map(|it| &it["valueFrom"]["fieldRef"]["fieldPath"]).collect();
+    assert_eq!(paths, ["metadata.name", "metadata.namespace", "metadata.uid"]);
+    let binding = world.server.get(BINDING).unwrap();
+    assert_eq!(binding["roleRef"]["name"], "share-access");
+    assert_eq!(binding["subjects"][0]["name"], "prod-edge");
+
     wanted["spec"]["receivers"]["prometheus"]["jobs"][0]["intervalSeconds"] = json!(5);
     world.server.put(POOL, wanted);
     let refused = world.reconcile::<EdgePools>(POOL).await;
     let status = world.server.get(POOL).unwrap()["status"].to_string();
     let said = format!("{refused:?} {status}");
     assert!(said.contains("receivers.prometheus.jobs[0].timeoutSeconds"), "{said}");
+}
+
+/// Scenario: a pool scrapes, then no more; one that never did. Guarantee: the right to read shares
+/// goes with the scraping, and the other pool never had it.
+#[tokio::test]
+async fn the_right_to_read_shares_is_of_pools_that_scrape() {
+    let world = world();
+    world.server.put(POOL, pool());
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert_eq!(world.server.get(BINDING), None);
+    let template =
+        |world: &World| world.server.get(DEPLOYMENT).unwrap()["spec"]["template"].clone();
+    assert_eq!(template(&world)["spec"]["automountServiceAccountToken"], false);
+    let job = json!({"name": "node", "targets": ["node:9100"]});
+    world.server.put(POOL, scraping(&json!({"jobs": [job]})));
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    shared_jobs(&world).await;
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert!(world.server.get(BINDING).is_some());
+    let status = world.server.get(POOL).unwrap()["status"].clone();
+    world.server.put(POOL, pool());
+    world.server.edit(POOL, |pool| pool["status"] = status);
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert_eq!(world.server.get(BINDING), None);
 }
 
 /// Scenario: targets that are asked over TLS with a token, by a proxy with a password; a Secret
@@ -87,16 +148,14 @@ async fn credentials_for_targets_are_files_in_pods() {
     assert!(status.contains("Secret access does not exist"), "{status}");
     secret("access", &["token"]);
     world.reconcile::<EdgePools>(POOL).await.unwrap();
-    let settings = world.collector_settings();
-    let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
-    let prometheus = sources.prometheus.unwrap();
-    let text = format!("{:?}", prometheus.jobs[0]);
+    let jobs = shared_jobs(&world).await;
+    let text = format!("{:?}", jobs["shop"]);
     let template = world.server.get(DEPLOYMENT).unwrap()["spec"]["template"].to_string();
     for file in ["ca/ca.crt", "pair/tls.crt", "pair/tls.key", "access/token", "proxy/name"] {
         assert!(text.contains(&format!("/etc/millrace/secrets/{file}")), "{text}");
         assert!(template.contains(&format!("\"path\":\"{file}\"")), "{template}");
     }
-    let proxy = prometheus.jobs[0].proxy.as_ref().unwrap();
+    let proxy = jobs["shop"].proxy.as_ref().unwrap();
     assert_eq!(proxy.url.authority(), "proxy:3128");
     assert!(text.contains("shop.net"), "{text}");
     for (path, object) in world.server.snapshot() {
@@ -107,8 +166,9 @@ async fn credentials_for_targets_are_files_in_pods() {
 }
 
 /// Scenario: a job with a server that lists targets, rules for targets and samples, and a pasted
-/// `scrape_configs`; then one that has a field which isn't taken. Guarantee: the collector has the
-/// rules with Prometheus' defaults, and both jobs; the other is refused by field and line.
+/// `scrape_configs`; then one that has a field which isn't taken, and one with a pattern that is
+/// none. Guarantee: the collector has the rules with Prometheus' defaults, and both jobs; the others
+/// are refused by field and line.
 #[tokio::test]
 async fn rules_lists_and_pasted_jobs_reach_the_collector() {
     let world = world();
@@ -123,10 +183,9 @@ async fn rules_lists_and_pasted_jobs_reach_the_collector() {
     });
     world.server.put(POOL, scraping(&prometheus));
     world.reconcile::<EdgePools>(POOL).await.unwrap();
-    let settings = world.collector_settings();
-    let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
-    let jobs = sources.prometheus.unwrap().jobs;
-    assert_eq!(jobs.iter().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["listed", "pasted"]);
+    let jobs = shared_jobs(&world).await;
+    assert_eq!(jobs.keys().collect::<Vec<_>>(), ["listed", "pasted"]);
+    let jobs: Vec<ScrapeJob> = jobs.into_values().collect();
     let url = "http://inventory/targets".to_owned();
     assert_eq!(jobs[0].http, [HttpTargets { url, refresh_seconds: 60 }]);
     let keep = RelabelRule {
@@ -146,4 +205,12 @@ async fn rules_lists_and_pasted_jobs_reach_the_collector() {
     let said = format!("{refused:?} {status}");
     assert!(said.contains("receivers.prometheus.scrapeConfigs"), "{said}");
     assert!(said.contains("line 4") && said.contains("ec2_sd_configs"), "{said}");
+
+    prometheus["scrapeConfigs"] = json!(pasted);
+    prometheus["jobs"][0]["relabel"][0]["regex"] = json!("pro(d");
+    world.server.put(POOL, scraping(&prometheus));
+    let refused = world.reconcile::<EdgePools>(POOL).await;
+    let status = world.server.get(POOL).unwrap()["status"].to_string();
+    let said = format!("{refused:?} {status}");
+    assert!(said.contains("receivers.prometheus.jobs: listed: relabel[0]"), "{said}");
 }

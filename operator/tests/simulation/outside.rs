@@ -13,7 +13,7 @@ use millrace_operator::error::{Category, Step, StepError};
 use millrace_operator::kafka::Brokers;
 use millrace_operator::kafka::lag_board::{LagObservation, LagQuery, LagSource, PartitionOffsets};
 use millrace_operator::kafka::{Failure, Settings, TopicChange, TopicSeen};
-use millrace_operator::pods::{Look, PodSource, Target};
+use millrace_operator::pods::{Look, PodSource, ShareAnswers, ShareSource, Target};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Topic {
@@ -71,6 +71,13 @@ impl PodSource for Beyond {
     fn look<'a>(&'a self, targets: &'a [Target], _now: Timestamp) -> BoxFuture<'a, Look> {
         assert!(targets.is_empty(), "{targets:?}");
         std::future::ready(Look::new()).boxed()
+    }
+}
+
+impl ShareSource for Beyond {
+    fn ask<'a>(&'a self, targets: &'a [Target]) -> BoxFuture<'a, ShareAnswers> {
+        assert!(targets.is_empty(), "{targets:?}");
+        std::future::ready(ShareAnswers::new()).boxed()
     }
 }
 

@@ -35,6 +35,16 @@ const LABELS_MAX: usize = 16;
 /// Most rules of a list: the scraper takes no more.
 const RULES_MAX: usize = 256;
 
+/// All jobs of a receiver, those that are pasted among them.
+pub(crate) fn all_jobs(receiver: PrometheusReceiver) -> Result<Vec<ScrapeJob>, ConfigError> {
+    let lines = Lines::default();
+    let mut judge = Judge { lines: &lines, problems: Vec::new() };
+    let receivers = Receivers { prometheus: Some(receiver), ..Receivers::default() };
+    let receiver = judge.pasted(receivers).prometheus.unwrap_or_default();
+    judge.prometheus(&receiver);
+    ConfigError::from_problems(judge.problems).map_or(Ok(receiver.jobs), Err)
+}
+
 /// Judges a job whose targets a share has.
 pub(crate) fn shared_job(job: &ScrapeJob) -> Result<(), ConfigError> {
     let lines = Lines::default();

@@ -23,6 +23,7 @@ const FLOORS: &[&[&str]] = &[
     &["cluster"],
     &["holders"],
     &["pool"],
+    &["sharing"],
     &["reconcile"],
     &["controllers::edge", "controllers::schema", "controllers::topic"],
     &["controllers::gateway"],

@@ -5,6 +5,7 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::ResourceExt;
 use millrace_crds::v1alpha1::{EdgePool, PendingChange};
 use millrace_rollout::{Moving, Observation, Verdict, judge};
@@ -14,7 +15,7 @@ use super::change::{self, Asked};
 use super::gate::{self, Gate, Kept};
 use crate::cluster::{Applicable, ApplyError, Change, Children};
 use crate::context::Context;
-use crate::error::StepError;
+use crate::error::{Category, StepError};
 use crate::pool::names::PoolNames;
 use crate::pool::status::Outcome;
 use crate::pool::{observe, pod_access, scale, workload as figures};
@@ -55,8 +56,18 @@ async fn write(
     pool: &EdgePool,
     prepared: Prepared,
 ) -> Result<Applied, StepError> {
-    let Prepared { names, image, account, config_map, service, budget, policy, asked, workload } =
-        prepared;
+    let Prepared {
+        names,
+        image,
+        account,
+        share_access,
+        config_map,
+        service,
+        budget,
+        policy,
+        asked,
+        workload,
+    } = prepared;
     let children = Children::of(context, pool).ok_or_else(|| ApplyError::not_stored("EdgePool"))?;
     let wanted = Wanted {
         config_map: config_map.name_any(),
@@ -75,6 +86,7 @@ async fn write(
     if let Some(policy) = policy {
         changes.push(children.keep(policy).await?);
     }
+    follow_share_access(pool, &children, &names, share_access).await?;
     // A new pod finds the right there. Only pools on nodes may have had it.
     if matches!(workload, Workload::DaemonSet(_)) {
         let wanted = pool.spec.settings.receivers.watches_pods();
@@ -106,6 +118,35 @@ async fn write(
     children.finish().await;
     let withheld = changes.contains(&Change::Withheld);
     Ok(Applied { names, image, seen, verdict, withheld, pending, asked, pods })
+}
+
+/// Binds the right to read shares, or takes it away from a pool that scraped before. It is no
+/// failure of the pool where the operator may not: its pods say that they can't read.
+async fn follow_share_access(
+    pool: &EdgePool,
+    children: &Children<'_>,
+    names: &PoolNames,
+    wanted: Option<RoleBinding>,
+) -> Result<(), ApplyError> {
+    let scraped = pool.status.as_ref().is_some_and(|status| status.targets.is_some());
+    let outcome = match wanted {
+        Some(wanted) => children.keep(wanted).await.map(|_| ()),
+        None if scraped && pool.spec.settings.receivers.prometheus.is_none() => {
+            children.prune::<RoleBinding>(&names.selector_text(), &[]).await.map(|_| ())
+        }
+        None => Ok(()),
+    };
+    match outcome {
+        Err(error) if error.category() == Category::Denied => {
+            tracing::warn!(
+                pool = names.pool,
+                namespace = names.namespace,
+                "pods can't be given the right to read their shares, upgrade the chart: {error}"
+            );
+            Ok(())
+        }
+        outcome => outcome,
+    }
 }
 
 /// What stays when the rest is pruned.

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::RoleBinding;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use millrace_crds::v1alpha1::{EdgeMode, EdgePool, EdgeSettings, ServiceSettings};
 
@@ -36,6 +37,8 @@ pub(super) struct Prepared {
     pub(super) names: PoolNames,
     pub(super) image: String,
     pub(super) account: ServiceAccount,
+    /// The right of its pods to read their shares.
+    pub(super) share_access: Option<RoleBinding>,
     pub(super) config_map: ConfigMap,
     pub(super) service: Service,
     pub(super) budget: Option<PodDisruptionBudget>,
@@ -54,7 +57,7 @@ pub(super) enum Workload {
 }
 
 /// Builds the objects.
-pub(super) fn build(validated: &Validated<'_>) -> Prepared {
+pub(super) fn build(validated: &Validated<'_>, share_role: Option<&str>) -> Prepared {
     let Validated { pool, draft, secrets_digest } = validated;
     let settings = &pool.spec.settings;
     let names = &draft.names;
@@ -67,6 +70,9 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
         names: names.clone(),
         image: draft.image.clone(),
         account: objects::service_account(names),
+        share_access: share_role
+            .filter(|_| settings.receivers.prometheus.is_some())
+            .map(|role| objects::share_access(names, role)),
         config_map: objects::config_map(names, &draft.config_map, &draft.config),
         service: service(names, &settings.service),
         budget: budget.and_then(|settings| objects::disruption_budget(names, settings)),
@@ -116,17 +122,13 @@ fn word(variant: &impl Debug) -> String {
 }
 
 fn deployment(names: &PoolNames, settings: &EdgeSettings, template: PodTemplateSpec) -> Deployment {
-    // A pod stops only after its successor is ready: clients never find fewer. One that scrapes
-    // stops first: two would scrape each target twice.
-    let (max_surge, max_unavailable) = match settings.receivers.prometheus {
-        Some(_) => (IntOrString::Int(0), 1),
-        None => (IntOrString::String("25%".into()), 0),
-    };
+    // A pod stops only after its successor is ready: clients never find fewer, and targets have a
+    // pod to go to.
     let strategy = DeploymentStrategy {
         type_: Some("RollingUpdate".into()),
         rolling_update: Some(RollingUpdateDeployment {
-            max_surge: Some(max_surge),
-            max_unavailable: Some(IntOrString::Int(max_unavailable)),
+            max_surge: Some(IntOrString::String("25%".into())),
+            max_unavailable: Some(IntOrString::Int(0)),
         }),
     };
     let replicas = asked_for(settings);

@@ -3,7 +3,7 @@
 //! The steps: `validate::draft` checks the spec alone, `observe` reads the Secrets it refers to,
 //! `validate` joins the two, `build` makes the objects, `apply` writes what differs (the workload
 //! through `gate`, as `change` decides), `observe` asks pods about their nodes' logs (`node_logs`
-//! and `logs_lost` sum that up), `status` reports. Only observe, apply, gate and status hold a
+//! and `logs_lost` sum that up), `status` reports, also where scrape targets are (`targets`). Only observe, apply, gate and status hold a
 //! client.
 
 mod apply;
@@ -14,6 +14,7 @@ mod logs_lost;
 mod node_logs;
 mod observe;
 mod status;
+mod targets;
 mod validate;
 
 use std::borrow::Cow;
@@ -36,8 +37,8 @@ use crate::reconcile::controller::Reconciler;
 use crate::reconcile::watches::Watching;
 use crate::reconcile::{Next, Place};
 
-/// Resync of a settled pool, which bounds how late a changed Secret, or what pods say of their
-/// nodes' logs, is seen.
+/// Resync of a settled pool, which bounds how late a changed Secret, what pods say of their nodes'
+/// logs, or what sharing out found of its targets, is seen.
 const RESYNC: Duration = Duration::from_secs(30);
 /// Resync of a pool that has neither, or whose Secrets are watched: it only covers events that
 /// watches missed.
@@ -76,12 +77,15 @@ impl Reconciler for EdgePools {
                 let secrets = draft.secrets.iter().map(|(secret, _)| secret);
                 context.references.set(&draft.names.namespace, &draft.names.pool, secrets);
                 let is_watched = context.watches_secrets || draft.secrets.iter().next().is_none();
-                if is_watched && !observe::reads_nodes(pool) {
+                if is_watched && !observe::is_told_of(pool) {
                     resync = Next::Within(RESYNC_QUIET);
                 }
                 let observed = observe::observe(context, pool, draft).await?;
                 match validate::validate(pool, &observed) {
-                    Ok(validated) => apply::apply(context, pool, build::build(&validated)).await,
+                    Ok(validated) => {
+                        let prepared = build::build(&validated, context.share_role.as_deref());
+                        apply::apply(context, pool, prepared).await
+                    }
                     Err(invalid) => {
                         let live = observe::workload(context, pool, &observed.draft).await?;
                         Outcome::Invalid { invalid, live }

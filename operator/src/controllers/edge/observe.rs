@@ -88,6 +88,11 @@ pub(super) async fn node_logs(
     Ok(Some(logs))
 }
 
+/// Whether the status has figures of pods, which no watch reports.
+pub(super) fn is_told_of(pool: &EdgePool) -> bool {
+    reads_nodes(pool) || pool.spec.settings.receivers.prometheus.is_some()
+}
+
 /// Whether a pool's pods read logs of their nodes.
 pub(super) fn reads_nodes(pool: &EdgePool) -> bool {
     let receivers = &pool.spec.settings.receivers;

@@ -8,6 +8,7 @@ use millrace_rollout::{Observation, Verdict};
 use super::apply::Applied;
 use super::change;
 use super::node_logs::NodeLogs;
+use super::targets;
 use crate::cluster::{is_paused, patch_status};
 use crate::context::Context;
 use crate::error::StepError;
@@ -110,6 +111,20 @@ fn work_out(
         Some(logs) => logs.state(&mut conditions, now),
         None => conditions.drop(ConditionType::LogsLost),
     }
+    let cap = targets::cap(pool);
+    status.targets = match &pool.spec.settings.receivers.prometheus {
+        Some(_) => {
+            let uid = pool.metadata.uid.as_deref().unwrap_or_default();
+            let found = context.scraping.get(uid);
+            targets::state(&mut conditions, &found, cap);
+            targets::figures(before.targets.as_ref(), &found)
+        }
+        None => {
+            conditions.drop(ConditionType::TargetsShared);
+            conditions.drop(ConditionType::ScrapeCapReached);
+            None
+        }
+    };
     status.nodes = logs.and_then(|logs| logs.nodes.clone());
     status.logs_lost = logs.and_then(|logs| logs.lost.clone());
     let scraped = pool.spec.settings.receivers.prometheus.as_ref();

@@ -67,6 +67,7 @@ pub(super) fn draft(pool: &EdgePool, images: &Images) -> Result<Draft, Invalid> 
         reads_files: settings.receivers.reads_files(),
         reads_kernel: settings.receivers.reads_kernel(),
         watches_pods: settings.receivers.watches_pods(),
+        reads_share: settings.receivers.prometheus.is_some(),
         drain_seconds: settings.drain_seconds,
         ports: PORTS,
         revision_label: is_deployment.then_some("pod-template-hash"),

@@ -107,6 +107,7 @@ pub(super) fn draft(pool: &GatewayPool, images: &Images) -> Result<Draft, Invali
             reads_files: false,
             reads_kernel: false,
             watches_pods: false,
+            reads_share: false,
             drain_seconds: settings.drain_seconds,
             ports: &[],
             revision_label: None,

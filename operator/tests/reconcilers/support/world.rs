@@ -20,7 +20,10 @@ use millrace_operator::error::{Category, Step, StepError};
 use millrace_operator::kafka::Sessions;
 use millrace_operator::kafka::lag_board::{LagObservation, LagQuery, LagSource, PartitionOffsets};
 use millrace_operator::outbound::Outbound;
-use millrace_operator::pods::{Look, MetricsApi, PodSource, Sample, ScrapeError, Target};
+use millrace_operator::pods::{
+    Look, MetricsApi, PodSource, Sample, ScrapeError, ShareAnswers, ShareReport, ShareSource,
+    Target,
+};
 use millrace_operator::reconcile::controller::{self, Reconciler};
 use millrace_operator::report::events::Events;
 use millrace_operator::telemetry::metrics::Metrics;
@@ -76,6 +79,21 @@ impl LagSource for SetLag {
 #[derive(Default)]
 pub(crate) struct SetPods {
     samples: Mutex<BTreeMap<String, Sample>>,
+    reports: Mutex<BTreeMap<String, ShareReport>>,
+}
+
+impl ShareSource for SetPods {
+    fn ask<'a>(&'a self, targets: &'a [Target]) -> BoxFuture<'a, ShareAnswers> {
+        let reports = self.reports.lock().unwrap();
+        let one = |target: &Target| {
+            let Target { pod, address } = target.clone();
+            let cause = "it was not set".to_owned();
+            let report = reports.get(&pod).cloned();
+            (target.pod.clone(), report.ok_or(ScrapeError::Unreachable { pod, address, cause }))
+        };
+        let answers = targets.iter().map(one).collect();
+        async move { answers }.boxed()
+    }
 }
 
 impl PodSource for SetPods {
@@ -143,6 +161,9 @@ fn context(
         holders: millrace_operator::cache::holders::Holders::default(),
         metered: MetricsApi::default(),
         pod_access: PodAccess::new(Some("pod-access".into())),
+        shares: pods.clone(),
+        scraping: ByPool::default(),
+        share_role: Some("share-access".into()),
         migrations: Migrations::default(),
         inserts: Default::default(),
         baselines: ByPool::default(),
@@ -199,6 +220,15 @@ impl World {
         match sample {
             Some(sample) => pods.insert(pod.to_owned(), sample),
             None => pods.remove(pod),
+        };
+    }
+
+    /// Sets what a pod says of its targets; `None` is a pod that does not answer.
+    pub(crate) fn set_report(&self, pod: &str, report: Option<ShareReport>) {
+        let mut reports = self.pods.reports.lock().unwrap();
+        match report {
+            Some(report) => reports.insert(pod.to_owned(), report),
+            None => reports.remove(pod),
         };
     }
 

@@ -106,3 +106,28 @@ async fn all_pods_of_a_large_pool_are_asked() {
     assert!(look.values().all(Result::is_ok), "{look:?}");
     serve.abort();
 }
+
+/// Scenario: a pod says what it scrapes; one of an earlier release knows no such page. Guarantee: the
+/// page of shares is asked for, and read; the other is an error that says so.
+#[tokio::test]
+async fn a_pods_share_is_asked_for() {
+    let listener = TcpListener::bind((HOST, 0)).await.unwrap();
+    let pods = HttpPods::new(listener.local_addr().unwrap().port());
+    let serve = tokio::spawn(async move {
+        for answer in ["200 OK", "404 Not Found"] {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut request = [0; 1024];
+            let read = socket.read(&mut request).await.unwrap();
+            assert!(request[..read].starts_with(b"GET /share HTTP/1.1"));
+            let head = format!("HTTP/1.1 {answer}\r\nconnection: close\r\ncontent-length: 13");
+            let answer = format!("{head}\r\n\r\n{{\"version\":7}}");
+            socket.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    let answers = ShareSource::ask(&pods, &[target("a-0")]).await;
+    assert_eq!(answers["a-0"].as_ref().unwrap().version, Some(7));
+    let answers = ShareSource::ask(&pods, &[target("a-0")]).await;
+    let told = answers["a-0"].as_ref().unwrap_err().to_string();
+    assert!(told.contains("404"), "{told}");
+    serve.await.unwrap();
+}
