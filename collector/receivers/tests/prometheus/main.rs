@@ -7,6 +7,7 @@
     missing_docs
 )]
 
+mod cost;
 mod discovery;
 mod rig;
 mod share;
