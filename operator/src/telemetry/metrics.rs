@@ -39,7 +39,6 @@ pub struct Metrics {
     watch_errors: IntCounterVec,
     deduplication_risks: IntCounter,
     short: Short,
-    target_moves: IntCounterVec,
     scraped: Scraped,
     failing: IntGauge,
     leader: IntGauge,
@@ -133,7 +132,6 @@ impl Metrics {
             queue_seconds: seconds("queue_seconds", "From an event to its reconcile, by kind.")?,
             deduplication_risks: plain(&registry, "deduplication_risks_total", RISKS_HELP)?,
             short: Short::new(&registry)?,
-            target_moves: counter("target_moves_total", MOVES_HELP, &["reason"])?,
             scraped: Scraped::new(&registry)?,
             running,
             registry,
@@ -225,7 +223,7 @@ impl Metrics {
 
     /// A scrape target was given to another pod.
     pub fn target_moved(&self, reason: &str) {
-        self.target_moves.with_label_values(&[reason]).inc();
+        self.scraped.moves.with_label_values(&[reason]).inc();
     }
 
     /// How many targets a pool has, by state; none when it is gone.
@@ -300,6 +298,7 @@ impl Short {
 /// Targets of pools that scrape, by the pool's uid.
 #[derive(Clone, Debug)]
 struct Scraped {
+    moves: IntCounterVec,
     gauge: GaugeVec,
     pools: Arc<Mutex<BTreeMap<String, [u64; 5]>>>,
 }
@@ -311,7 +310,9 @@ impl Scraped {
     fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let gauge = GaugeVec::new(Opts::new("scrape_targets", TARGETS_HELP), &["state"])?;
         registry.register(Box::new(gauge.clone()))?;
-        Ok(Self { gauge, pools: Arc::default() })
+        let moves = IntCounterVec::new(Opts::new("target_moves_total", MOVES_HELP), &["reason"])?;
+        registry.register(Box::new(moves.clone()))?;
+        Ok(Self { moves, gauge, pools: Arc::default() })
     }
 
     fn fill(&self) {
