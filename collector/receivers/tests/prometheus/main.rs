@@ -4,6 +4,7 @@
     clippy::unwrap_in_result,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     missing_docs
 )]
 
