@@ -33,8 +33,8 @@ macro_rules! text {
 const ACCEPTED: &str = text!();
 const ACCEPTED_WITH_PROTOBUF: &str = concat!(protobuf!(), text!());
 
-/// Targets that are scraped less often have a new connection each time: servers close idle ones after
-/// a minute or a few.
+/// Targets that are scraped less often have a new connection each time: servers close idle ones
+/// after a minute or a few.
 const KEPT_INTERVAL_MAX: Duration = Duration::from_secs(60);
 
 /// Tells a target how long it has, as Prometheus does.

@@ -13,8 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::link::Link;
 
-/// Most connections that are kept, so that 10,000 targets don't hold as many files and buffers: with
-/// [`KEPT_BYTES`] each they are 40 MB, within the byte budget.
+/// Most connections that are kept, so that 10,000 targets don't hold as many files and buffers:
+/// with [`KEPT_BYTES`] each they are 40 MB, within the byte budget.
 pub(super) const KEPT_MAX: usize = 1000;
 
 /// What one takes: what was read ahead (32 KiB at most), what is to be written, TLS.
