@@ -1,5 +1,6 @@
 //! Probes, metrics and pages over HTTP/1: `/livez`, `/readyz`, `/metrics`, `/`, `/targets`,
-//! `/targets.json`, `/share`. Nothing here shows records or secrets, nor of settings more than targets.
+//! `/targets.json`, `/share`. Nothing here shows records or secrets, nor of settings more than
+//! targets.
 //!
 //! A connection serves one request. Every connection is accepted, and above the limit the oldest is
 //! closed: an answer takes milliseconds, so open connections of others can't block a probe.

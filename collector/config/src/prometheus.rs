@@ -20,8 +20,8 @@ section! {
         pub jobs: Vec<ScrapeJob> = Vec::new(),
         /// Further jobs, as `scrape_configs` of a Prometheus file: the list, or a document with it.
         pub scrape_configs: String = String::new(),
-        /// Given (`{}`) where jobs and targets come from this pod's share, which the operator writes:
-        /// then no job is given here.
+        /// Given (`{}`) where jobs and targets come from this pod's share, which the operator
+        /// writes: then no job is given here.
         pub share: Option<ScrapeShare> = None,
         /// Whether targets may have loopback and link-local addresses. Without it such a target is
         /// down, so that no list of targets reaches what only this machine should.

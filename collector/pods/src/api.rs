@@ -23,8 +23,8 @@ use serde::Deserialize;
 
 use crate::metadata::Metadata;
 
-/// The longest event of a pod that is read, in bytes: the API server takes annotations of 256 KiB, and who
-/// owns each field comes to less. A longer one is passed over.
+/// The longest event of a pod that is read, in bytes: the API server takes annotations of 256 KiB,
+/// and who owns each field comes to less. A longer one is passed over.
 pub const EVENT_BYTES_MAX: usize = 1 << 20;
 
 /// How long a connection, and the beginning of an answer, may take.

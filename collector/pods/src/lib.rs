@@ -14,8 +14,8 @@
 //!
 //! This is no general client of Kubernetes. It is small because it asks two things: linking one
 //! would add the types of all kinds to every collector, and answers of any length. Here an event is
-//! at most [`EVENT_BYTES_MAX`] long, and [`PODS_MAX`] pods of [`POD_BYTES_MAX`] are known; an object
-//! of a share has [`SHARE_OBJECT_BYTES_MAX`].
+//! at most [`EVENT_BYTES_MAX`] long, and [`PODS_MAX`] pods of [`POD_BYTES_MAX`] are known; of a
+//! share an object has [`SHARE_OBJECT_BYTES_MAX`].
 
 mod api;
 mod board;

@@ -1,8 +1,8 @@
 //! What the operator asks of a pod's share: `/share`, as JSON. Pure.
 //!
 //! # Limits
-//! As many entries as the share has: with 10,000 targets that are scraped, each with an error of 300
-//! characters, some 4 MiB; usually 90 bytes each.
+//! As many entries as the share has: with 10,000 targets that are scraped, each with an error of
+//! 300 characters, some 4 MiB; usually 90 bytes each.
 
 use std::fmt::Write;
 

@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use millrace_config::HttpUrl;
 use millrace_scrape::{Fault, Format};
 
-use super::connect::{self, ConnectError, Connector};
+use super::connect::{self, ConnectError, Connector, KEPT_BYTES, Kept};
 
 /// Said before all others where native histograms are wanted.
 macro_rules! protobuf {
@@ -32,6 +32,10 @@ macro_rules! text {
 
 const ACCEPTED: &str = text!();
 const ACCEPTED_WITH_PROTOBUF: &str = concat!(protobuf!(), text!());
+
+/// Targets that are scraped less often have a new connection each time: servers close idle ones
+/// after a minute or a few.
+const KEPT_INTERVAL_MAX: Duration = Duration::from_secs(60);
 
 /// Tells a target how long it has, as Prometheus does.
 const TIMEOUT_HEADER: HeaderName = HeaderName::from_static("x-prometheus-scrape-timeout-seconds");
@@ -65,6 +69,8 @@ pub(super) struct Client {
     headers: HeaderMap,
     pub(super) timeout: Duration,
     connector: Arc<Connector>,
+    /// None where connections aren't kept.
+    kept: Option<Kept>,
 }
 
 /// An answer whose body is to be read.
@@ -84,24 +90,46 @@ impl Answer {
 impl Client {
     pub(super) fn new(
         url: HttpUrl,
-        timeout_seconds: u32,
+        (interval, timeout_seconds): (Duration, u32),
         native_histograms: bool,
         connector: Arc<Connector>,
     ) -> Self {
         let timeout = Duration::from_secs(timeout_seconds.into());
         let accepted = if native_histograms { ACCEPTED_WITH_PROTOBUF } else { ACCEPTED };
-        let headers = HeaderMap::from_iter([
+        let mut headers = HeaderMap::from_iter([
             (ACCEPT, HeaderValue::from_static(accepted)),
             (ACCEPT_ENCODING, HeaderValue::from_static("gzip")),
-            (CONNECTION, HeaderValue::from_static("close")),
             (TIMEOUT_HEADER, HeaderValue::from(timeout_seconds)),
         ]);
-        Self { url, headers, timeout, connector }
+        let kept = (interval <= KEPT_INTERVAL_MAX).then(|| connector.place());
+        if kept.is_none() {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        Self { url, headers, timeout, connector, kept }
+    }
+
+    /// Keeps the connection of an answer that was read to its end, for the next scrape.
+    pub(super) fn keep(&self, answer: Answer) {
+        if let Some(kept) = &self.kept {
+            answer.inner.keep(kept);
+        }
+    }
+
+    /// What a connection that is kept takes.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        if self.kept.as_ref().is_some_and(Kept::is_held) { KEPT_BYTES } else { 0 }
+    }
+
+    /// Closes the connection that is kept.
+    pub(super) fn close(&self) {
+        if let Some(kept) = &self.kept {
+            kept.close();
+        }
     }
 
     /// Asks the target, up to the head of its answer.
     pub(super) async fn ask(&self) -> Result<Answer, Failure> {
-        let inner = self.connector.get(&self.url, &self.headers).await?;
+        let inner = self.connector.get_by(&self.url, &self.headers, self.kept.as_ref()).await?;
         let format = format(&inner.headers)?;
         let is_gzip = is_gzip(&inner.headers)?;
         Ok(Answer { format, is_gzip, inner })

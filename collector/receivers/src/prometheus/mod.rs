@@ -6,7 +6,8 @@
 //! given up and counted. Nothing is queued.
 //!
 //! # Limits
-//! A target has one connection at most, closed after each scrape. Redirects are not followed unless
+//! A target has one connection at most, which is kept until the next scrape if that is soon, there
+//! is room and few are kept. Redirects are not followed unless
 //! the settings say so. A target with a loopback or link-local address is refused, unless the
 //! settings allow it: the address is checked after the name was resolved, and that address is
 //! connected to. At most [`LOOKUPS_MAX`] names are resolved at once. What is held is reserved in
@@ -65,8 +66,8 @@ use crate::way::Way;
 /// What sources have to say and the set hasn't taken yet.
 const UPDATES_MAX: usize = 16;
 
-/// What is left before the drain's deadline to finish scrapes under way, where the share isn't empty
-/// by then.
+/// What is left before the drain's deadline to finish scrapes under way, where the share isn't
+/// empty by then.
 const FINISH_TIME: Duration = Duration::from_secs(3);
 
 /// How long an empty share waits for the operator to hear of it: it asks each 5 s.

@@ -43,8 +43,8 @@ pub struct EntryReport {
     /// Samples of the last scrape that succeeded, or the sum of them of a list's targets; 0 where
     /// rules drop it; none where there was no such scrape.
     pub samples: Option<u64>,
-    /// Whether the last scrape succeeded, or a list could be read; none before the first. True where
-    /// rules drop it: nothing is wrong with it.
+    /// Whether the last scrape succeeded, or a list could be read; none before the first. True
+    /// where rules drop it: nothing is wrong with it.
     pub up: Option<bool>,
     /// Why not; empty if there is nothing to say.
     pub error: String,

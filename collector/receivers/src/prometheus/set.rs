@@ -252,8 +252,8 @@ impl Set {
         let connector = Arc::clone(connector);
         // At least a second: a header tells the target in whole ones.
         let seconds = u32::try_from(target.timeout.as_secs()).unwrap_or(u32::MAX).max(1);
-        let client =
-            Client::new(target.url.clone(), seconds, settings.native_histograms, connector);
+        let times = (target.interval, seconds);
+        let client = Client::new(target.url.clone(), times, settings.native_histograms, connector);
         let (stop, stopped) = oneshot::channel();
         let worker = Worker::new(settings, Arc::clone(&row), client, self.shared.clone());
         let id = self.running.tasks.spawn(worker.run(stopped)).id();

@@ -215,10 +215,18 @@ impl Worker {
         asker.settle(&mut scrape, &mut Room { room, kept_bytes }, &report, until).await
     }
 
-    /// Gives back what only a scrape needs.
+    /// Gives back what only a scrape needs. A connection is kept while half of the budget is free:
+    /// scrapes go before it.
     fn keep(&mut self) {
+        let Asker { client, shared, .. } = &self.asker;
+        let budget = &shared.way.budget;
         // Less than the scrape held, so that it is there.
         let _ = self.room.try_resize(self.memory.bytes());
+        let kept_bytes = client.kept_bytes();
+        let has_room = budget.used_bytes() + kept_bytes <= budget.limit_bytes() / 2;
+        if kept_bytes > 0 && !(has_room && self.room.try_resize(self.memory.bytes() + kept_bytes)) {
+            client.close();
+        }
     }
 
     fn forget(&mut self) {
@@ -377,6 +385,7 @@ impl Asker {
             let text = gunzip.end().map_err(Failure::Gzip)?;
             self.feed(&text, scrape, room, until).await?;
         }
+        self.client.keep(answer);
         Ok(scrape.end()?)
     }
 

@@ -4,9 +4,11 @@
     clippy::unwrap_in_result,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     missing_docs
 )]
 
+mod cost;
 mod discovery;
 mod rig;
 mod share;
@@ -34,6 +36,33 @@ fn packed(bytes: &[u8]) -> Answer {
         bytes.len()
     );
     Answer::Bytes([head.as_bytes(), bytes].concat())
+}
+
+/// Scenario: a target that keeps connections; one that closes each at the moment of its third
+/// request; one that closes it behind each answer. Guarantee: the first has one connection; no
+/// scrape of any fails for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_is_kept_from_scrape_to_scrape() {
+    let mut targets = Vec::new();
+    for requests in [usize::MAX, 2, 0] {
+        let target = Target::new(Answer::text("a 1\n")).await;
+        target.keep(requests);
+        targets.push(target);
+    }
+    let rig = Rig::start(vec![job("shop", &targets.iter().collect::<Vec<_>>())], 64 << 20);
+    rig.until(|rig| targets.iter().all(|target| rig.values(target, "up").len() >= 5)).await;
+    for target in &targets {
+        assert!(rig.values(target, "up").iter().all(|up| *up == 1.0));
+    }
+    let connections = targets.iter().map(|target| target.scrapes().connections);
+    let scraped: Vec<_> = targets.iter().map(|target| target.scrapes().began.len()).collect();
+    let connections: Vec<_> = connections.collect();
+    assert_eq!(connections[0], 1);
+    // Two scrapes by each connection, the last of which may have had one.
+    assert!(connections[1] >= 2 && connections[1] <= scraped[1].div_ceil(2), "{connections:?}");
+    assert!(connections[2] >= scraped[2], "{connections:?}, {scraped:?}");
+    assert!(rig.budget.used_bytes() >= 40 * 1024, "it is reserved");
+    rig.stop().await;
 }
 
 /// Scenario: a target that changes its format, its compression and its values from scrape to scrape.

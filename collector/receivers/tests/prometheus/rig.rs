@@ -19,7 +19,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::{metric, number_data_point};
 use prost::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 /// Longer than any wait here should take, even on a busy machine.
@@ -143,12 +143,14 @@ pub(crate) struct Target {
     answer: Arc<Mutex<Answer>>,
     asked: Arc<Mutex<Vec<String>>>,
     scrapes: Arc<Mutex<Scrapes>>,
+    kept: Arc<Mutex<usize>>,
     serving: JoinHandle<()>,
 }
 
 /// Scrapes of a target, as it sees them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scrapes {
+    pub(crate) connections: usize,
     pub(crate) began: Vec<Instant>,
     /// Those that wait for their answer, and the most there were at once.
     pub(crate) open: usize,
@@ -164,47 +166,32 @@ impl Target {
         let scrapes = Arc::new(Mutex::new(Scrapes::default()));
         let (shared, log) = (Arc::clone(&answer), Arc::clone(&asked));
         let seen = Arc::clone(&scrapes);
+        let kept = Arc::new(Mutex::new(0));
+        let shared_kept = Arc::clone(&kept);
         let serving = tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let (answer, log) = (Arc::clone(&shared), Arc::clone(&log));
                 let seen = Arc::clone(&seen);
+                let kept = Arc::clone(&shared_kept);
+                seen.lock().unwrap().connections += 1;
                 tokio::spawn(async move {
-                    let mut head = Vec::new();
-                    while !head.ends_with(b"\r\n\r\n") {
-                        let mut byte = [0];
-                        if stream.read(&mut byte).await.unwrap_or(0) == 0 {
+                    let mut served = 0;
+                    while let Some(head) = head(&mut stream).await {
+                        log.lock().unwrap().push(head);
+                        let (answers, most) =
+                            (answer.lock().unwrap().clone(), *kept.lock().unwrap());
+                        if served > 0 && served == most {
                             return;
                         }
-                        head.push(byte[0]);
-                    }
-                    log.lock().unwrap().push(String::from_utf8(head).unwrap());
-                    let answer = answer.lock().unwrap().clone();
-                    {
-                        let mut seen = seen.lock().unwrap();
-                        seen.began.push(Instant::now());
-                        seen.open += 1;
-                        seen.most = seen.most.max(seen.open);
-                    }
-                    if let Answer::Slow(_, time) = &answer {
-                        tokio::time::sleep(*time).await;
-                    }
-                    // Before the answer: who has it knows that this scrape has ended.
-                    seen.lock().unwrap().open -= 1;
-                    let _ = match answer {
-                        Answer::Bytes(bytes) | Answer::Slow(bytes, _) => {
-                            stream.write_all(&bytes).await
+                        served += 1;
+                        if reply(&mut stream, &seen, answers).await.is_err() || most == 0 {
+                            return;
                         }
-                        Answer::Hang(bytes) => {
-                            let _ = stream.write_all(&bytes).await;
-                            let _ = stream.read(&mut [0]).await;
-                            Ok(())
-                        }
-                        Answer::Endless => endless(&mut stream).await,
-                    };
+                    }
                 });
             }
         });
-        Self { address, answer, asked, scrapes, serving }
+        Self { address, answer, asked, scrapes, kept, serving }
     }
 
     pub(crate) fn name(&self) -> String {
@@ -218,6 +205,11 @@ impl Target {
 
     pub(crate) fn answer(&self, answer: Answer) {
         *self.answer.lock().unwrap() = answer;
+    }
+
+    /// Keeps each connection from now on, and closes it at the request after so many.
+    pub(crate) fn keep(&self, requests: usize) {
+        *self.kept.lock().unwrap() = requests;
     }
 
     /// The scrapes so far.
@@ -237,7 +229,47 @@ impl Drop for Target {
     }
 }
 
-async fn endless(stream: &mut tokio::net::TcpStream) -> std::io::Result<()> {
+/// The head of the next request, if one comes.
+async fn head(stream: &mut TcpStream) -> Option<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        if stream.read(&mut byte).await.unwrap_or(0) == 0 {
+            return None;
+        }
+        head.push(byte[0]);
+    }
+    Some(String::from_utf8(head).unwrap())
+}
+
+async fn reply(
+    stream: &mut TcpStream,
+    seen: &Mutex<Scrapes>,
+    answer: Answer,
+) -> std::io::Result<()> {
+    {
+        let mut seen = seen.lock().unwrap();
+        seen.began.push(Instant::now());
+        seen.open += 1;
+        seen.most = seen.most.max(seen.open);
+    }
+    if let Answer::Slow(_, time) = &answer {
+        tokio::time::sleep(*time).await;
+    }
+    // Before the answer: who has it knows that this scrape has ended.
+    seen.lock().unwrap().open -= 1;
+    match answer {
+        Answer::Bytes(bytes) | Answer::Slow(bytes, _) => stream.write_all(&bytes).await,
+        Answer::Hang(bytes) => {
+            let _ = stream.write_all(&bytes).await;
+            let _ = stream.read(&mut [0]).await;
+            Ok(())
+        }
+        Answer::Endless => endless(stream).await,
+    }
+}
+
+async fn endless(stream: &mut TcpStream) -> std::io::Result<()> {
     stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n").await?;
     let mut number = 0_u64;
     loop {

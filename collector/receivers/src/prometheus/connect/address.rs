@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use super::fault::ConnectError;
+use super::kept::KEPT_MAX;
 use super::tls::Roots;
 
 /// Most names that are resolved at once: each takes a thread until the resolver answers.
@@ -25,13 +26,16 @@ const TRIES_MAX: usize = 8;
 pub(in super::super) struct Network {
     lookups: Arc<Semaphore>,
     pub(super) roots: Arc<Roots>,
+    /// For connections that are kept.
+    pub(super) kept: Arc<Semaphore>,
     allows_local: bool,
 }
 
 impl Network {
     pub(in super::super) fn new(allows_local: bool) -> Self {
         let lookups = Arc::new(Semaphore::new(LOOKUPS_MAX));
-        Self { lookups, roots: Arc::default(), allows_local }
+        let kept = Arc::new(Semaphore::new(KEPT_MAX));
+        Self { lookups, roots: Arc::default(), kept, allows_local }
     }
 
     /// A connection to the first address of a host that may be asked and answers.

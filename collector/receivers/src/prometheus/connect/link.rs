@@ -1,11 +1,15 @@
 //! One connection, ready for requests: straight or through a proxy, encrypted or not.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use bytes::Bytes;
 use http::HeaderValue;
 use http_body_util::Full;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use millrace_config::{HttpTls, HttpUrl, Proxy, Scheme};
+use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 
@@ -39,6 +43,11 @@ pub(super) struct Link {
     pub(super) sender: SendRequest<Full<Bytes>>,
     /// The proxy that reads the requests themselves.
     pub(super) through: Option<Through>,
+    /// Whether no proxy is between.
+    pub(super) is_straight: bool,
+    pub(super) since: Instant,
+    /// What it is encrypted with.
+    config: Option<Arc<ClientConfig>>,
     _connection: JoinSet<()>,
 }
 
@@ -76,18 +85,37 @@ impl Dialer {
                 }
             }
         };
-        let stream: BoxStream = match url.scheme() {
-            Scheme::Http => stream,
-            Scheme::Https => {
-                let config = self.tls.config(whose).await?;
-                Box::new(self.tls.wrap(stream, url, whose, config).await?)
-            }
+        let config = self.config(url, whose).await?;
+        let stream: BoxStream = match &config {
+            None => stream,
+            Some(config) => Box::new(self.tls.wrap(stream, url, whose, Arc::clone(config)).await?),
         };
         let (sender, connection) = http().handshake(TokioIo::new(stream)).await?;
         let mut task = JoinSet::new();
         // A fault of the connection is told to whoever waits for the answer or its body.
         task.spawn(async { drop(connection.await) });
-        Ok(Link { sender, through, _connection: task })
+        let (is_straight, since) = (proxy.is_none(), Instant::now());
+        Ok(Link { sender, through, is_straight, since, config, _connection: task })
+    }
+
+    /// Whether a new connection would be encrypted as this one is.
+    pub(super) async fn fits(&self, link: &Link, url: &HttpUrl) -> Result<bool, ConnectError> {
+        Ok(match (&self.config(url, Whose::Named).await?, &link.config) {
+            (None, None) => true,
+            (Some(new), Some(old)) => Arc::ptr_eq(new, old),
+            _ => false,
+        })
+    }
+
+    async fn config(
+        &self,
+        url: &HttpUrl,
+        whose: Whose,
+    ) -> Result<Option<Arc<ClientConfig>>, ConnectError> {
+        match url.scheme() {
+            Scheme::Http => Ok(None),
+            Scheme::Https => Ok(Some(self.tls.config(whose).await?)),
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Asks servers over HTTP: targets, and whoever lists targets. One [`Connector`] holds what a job's
 //! settings say about TLS, authorization, proxy and redirects; [`Connector::get`] is one request.
 //!
+//! A connection may be kept for the next request to the same URL ([`Kept`]).
+//!
 //! It knows nothing of what is answered but status and `location`. It has no time-out of its own
 //! but for tokens: the caller bounds each call, and drops it to give up.
 //!
@@ -12,11 +14,14 @@
 mod address;
 mod fault;
 mod files;
+mod kept;
 mod link;
 mod login;
 mod oauth2;
 mod proxy;
 mod tls;
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST, HeaderMap, LOCATION, PROXY_AUTHORIZATION, USER_AGENT};
@@ -24,10 +29,12 @@ use http::{Method, Request, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use millrace_config::{HttpAccess, HttpUrl, Scheme};
+use tokio::sync::Semaphore;
 
 pub use address::LOOKUPS_MAX;
 pub(super) use address::Network;
 pub(super) use fault::ConnectError;
+pub(super) use kept::{KEPT_BYTES, Kept};
 use link::{Dialer, Link};
 use login::Login;
 
@@ -42,14 +49,17 @@ pub(super) struct Connector {
     dialer: Dialer,
     login: Login,
     follows_redirects: bool,
+    kept: Arc<Semaphore>,
 }
 
-/// Status 200, and a body that is to be read. The connection ends with it.
+/// Status 200, and a body that is to be read. The connection ends with it unless it is kept.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) headers: HeaderMap,
     pub(super) body: Incoming,
-    _link: Link,
+    link: Link,
+    /// Whether the URL itself was answered, without a redirect.
+    is_own: bool,
 }
 
 /// Whose server is asked.
@@ -61,6 +71,15 @@ enum Whose {
     Other,
 }
 
+impl Answer {
+    /// Keeps the connection. The body must have been read to its end.
+    pub(super) fn keep(self, kept: &Kept) {
+        if self.is_own {
+            kept.put(self.link);
+        }
+    }
+}
+
 impl Connector {
     pub(super) fn new(access: &HttpAccess, network: &Network) -> Self {
         let HttpAccess { tls, proxy, follow_redirects, .. } = access;
@@ -68,7 +87,13 @@ impl Connector {
             dialer: Dialer::new(network, tls.as_ref(), proxy.as_ref()),
             login: Login::new(access, network),
             follows_redirects: *follow_redirects,
+            kept: Arc::clone(&network.kept),
         }
+    }
+
+    /// A place for the connection of one URL.
+    pub(super) fn place(&self) -> Kept {
+        Kept::new(Arc::clone(&self.kept))
     }
 
     /// Asks for a URL, up to the head of an answer with status 200.
@@ -77,14 +102,25 @@ impl Connector {
         url: &HttpUrl,
         headers: &HeaderMap,
     ) -> Result<Answer, ConnectError> {
+        self.get_by(url, headers, None).await
+    }
+
+    /// The same, by a connection that was kept if it can be used.
+    pub(super) async fn get_by(
+        &self,
+        url: &HttpUrl,
+        headers: &HeaderMap,
+        kept: Option<&Kept>,
+    ) -> Result<Answer, ConnectError> {
         let mut whose = Whose::Named;
         let mut at = url.clone();
-        for _ in 0..=REDIRECTS_MAX {
-            let (answer, link) = self.ask(&at, headers, whose).await?;
+        let mut kept = kept.and_then(Kept::take);
+        for hop in 0..=REDIRECTS_MAX {
+            let (answer, link) = self.ask(&at, headers, whose, kept.take()).await?;
             let status = answer.status();
             if status == StatusCode::OK {
                 let (head, body) = answer.into_parts();
-                return Ok(Answer { headers: head.headers, body, _link: link });
+                return Ok(Answer { headers: head.headers, body, link, is_own: hop == 0 });
             }
             let is_redirect = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
             if !is_redirect || !self.follows_redirects {
@@ -105,19 +141,31 @@ impl Connector {
         url: &HttpUrl,
         headers: &HeaderMap,
         whose: Whose,
+        kept: Option<Link>,
     ) -> Result<(http::Response<Incoming>, Link), ConnectError> {
         let login = match whose {
             Whose::Named => self.login.header().await?,
             Whose::Other => None,
         };
-        let mut link = self.dialer.link(url, whose).await?;
-        let mut request = request(&link, Method::GET, url, Full::default())?;
-        let own = request.headers_mut();
-        own.extend(headers.clone());
-        if let Some(login) = login {
-            own.insert(AUTHORIZATION, login);
+        let with_headers = |link: &Link| {
+            let mut request = request(link, Method::GET, url, Full::default())?;
+            let own = request.headers_mut();
+            own.extend(headers.clone());
+            if let Some(login) = &login {
+                own.insert(AUTHORIZATION, login.clone());
+            }
+            Ok::<_, http::Error>(request)
+        };
+        if let Some(mut link) = kept
+            && self.dialer.fits(&link, url).await?
+            && link.sender.ready().await.is_ok()
+            // The server may close it just now: it is asked anew then, whatever the fault.
+            && let Ok(answer) = link.sender.send_request(with_headers(&link)?).await
+        {
+            return Ok((answer, link));
         }
-        let answer = link.sender.send_request(request).await?;
+        let mut link = self.dialer.link(url, whose).await?;
+        let answer = link.sender.send_request(with_headers(&link)?).await?;
         Ok((answer, link))
     }
 

@@ -7,7 +7,7 @@ use millrace_config::{HttpAccess, HttpTls};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
-use super::server::{Authority, Files, Server, connector, get, ok, until};
+use super::server::{Authority, Files, Server, connector, get, get_kept, ok, ok_kept, until};
 
 fn with(tls: HttpTls) -> HttpAccess {
     HttpAccess { tls: Some(tls), ..HttpAccess::default() }
@@ -83,6 +83,41 @@ async fn a_client_certificate_is_shown_and_renewed() {
     while begun.elapsed() < Duration::from_millis(1500) {
         assert_eq!(get(&showing, &server.url("/")).await.unwrap(), "a 1\n");
     }
+}
+
+/// Scenario: a connection is kept; then the client certificate is renewed; then the certificate is
+/// the same. Guarantee: the next request has a connection with the new certificate, and otherwise
+/// the same connection.
+#[tokio::test]
+async fn a_kept_connection_ends_with_its_certificate() {
+    let (files, ours, clients) = (Files::new(), Authority::new(), Authority::new());
+    let pair = ours.sign_for_clients("localhost", &clients);
+    let server = Server::with(&pair, |_| ok_kept("a 1\n")).await;
+    let write = || {
+        let pair = clients.sign("scraper");
+        (files.write("tls.crt", &pair.certificate), files.write("tls.key", &pair.key))
+    };
+    let (cert_file, key_file) = write();
+    let (cert_file, key_file) = (Some(cert_file), Some(key_file));
+    let showing = connector(&with(HttpTls { cert_file, key_file, ..files.trust(&ours) }));
+    let (kept, url) = (showing.place(), server.url("/"));
+    for _ in 0..5 {
+        get_kept(&showing, &url, &kept).await;
+    }
+    assert_eq!((server.connections(), server.asked().len()), (1, 5));
+    write();
+    // Files are looked at once a second.
+    while server.connections() == 1 {
+        get_kept(&showing, &url, &kept).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    for _ in 0..5 {
+        get_kept(&showing, &url, &kept).await;
+    }
+    assert_eq!(server.connections(), 2);
+    kept.close();
+    get_kept(&showing, &url, &kept).await;
+    assert_eq!(server.connections(), 3);
 }
 
 /// Scenario: a server's authority is replaced, then the file that says whom to trust. Guarantee: it

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-use super::super::{Connector, Network};
+use super::super::{Connector, Kept, Network};
 
 /// Longer than any wait here should take, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -96,6 +97,7 @@ pub(super) struct Server {
     is_https: bool,
     pair: Arc<Mutex<Option<Arc<ServerConfig>>>>,
     asked: Arc<Mutex<Vec<String>>>,
+    connections: Arc<AtomicUsize>,
     serving: JoinHandle<()>,
 }
 
@@ -117,8 +119,11 @@ impl Server {
         let is_https = pair.is_some();
         let (pair, asked) = (Arc::new(Mutex::new(pair)), Arc::new(Mutex::new(Vec::new())));
         let (shared, log) = (Arc::clone(&pair), Arc::clone(&asked));
+        let connections = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&connections);
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
+                count.fetch_add(1, Ordering::SeqCst);
                 let pair = shared.lock().unwrap().clone();
                 let (log, answers) = (Arc::clone(&log), Arc::clone(&answers));
                 tokio::spawn(async move {
@@ -139,7 +144,7 @@ impl Server {
                 });
             }
         });
-        Self { address, is_https, pair, asked, serving }
+        Self { address, is_https, pair, asked, connections, serving }
     }
 
     /// Shows another certificate from the next connection on.
@@ -151,6 +156,11 @@ impl Server {
     pub(super) fn url(&self, path: &str) -> HttpUrl {
         let scheme = if self.is_https { "https" } else { "http" };
         HttpUrl::new(&format!("{scheme}://localhost:{}{path}", self.address.port())).unwrap()
+    }
+
+    /// The connections so far.
+    pub(super) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
     }
 
     /// The requests so far.
@@ -165,19 +175,32 @@ impl Drop for Server {
     }
 }
 
+/// Answers one request, or one after the other while answers keep the connection.
 async fn serve(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     log: &Mutex<Vec<String>>,
     answers: &Answers,
 ) {
+    while let Some(wanted) = request(&mut stream).await {
+        log.lock().unwrap().push(wanted.clone());
+        let answer = answers(&wanted);
+        let _ = stream.write_all(answer.as_bytes()).await;
+        if !answer.contains("connection: keep-alive") {
+            let _ = stream.shutdown().await;
+            return;
+        }
+    }
+}
+
+async fn request(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Option<String> {
     let mut request = Vec::new();
-    let wanted = loop {
+    loop {
         let text = String::from_utf8_lossy(&request).to_lowercase();
         if let Some((head, _)) = text.split_once("\r\n\r\n") {
             let length = head.split("content-length: ").nth(1);
             let length = length.map_or(0, |it| it.lines().next().unwrap().parse().unwrap());
             if request.len() >= head.len() + 4 + length {
-                break String::from_utf8(request).unwrap();
+                return Some(String::from_utf8(request).unwrap());
             }
         }
         let mut bytes = [0; 4096];
@@ -185,19 +208,21 @@ async fn serve(
             // A handshake, where none is spoken: refused as common servers do.
             Ok(read) if read > 0 && request.is_empty() && bytes[0] == 0x16 => {
                 let _ = stream.write_all(status("400 Bad Request").as_bytes()).await;
-                return;
+                return None;
             }
             Ok(read) if read > 0 => request.extend_from_slice(&bytes[..read]),
-            _ => return,
+            _ => return None,
         }
-    };
-    log.lock().unwrap().push(wanted.clone());
-    let _ = stream.write_all(answers(&wanted).as_bytes()).await;
-    let _ = stream.shutdown().await;
+    }
 }
 
 pub(super) fn ok(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+/// The same, and the connection stays.
+pub(super) fn ok_kept(body: &str) -> String {
+    ok(body).replacen("\r\n", "\r\nconnection: keep-alive\r\n", 1)
 }
 
 pub(super) fn status(line: &str) -> String {
@@ -233,6 +258,19 @@ impl Files {
 
 pub(super) fn connector(access: &HttpAccess) -> Connector {
     Connector::new(access, &Network::new(true))
+}
+
+/// One request, by a connection that is kept.
+pub(super) async fn get_kept(connector: &Connector, url: &HttpUrl, kept: &Kept) {
+    use http_body_util::BodyExt;
+    let asked = async {
+        let mut answer = connector.get_by(url, &http::HeaderMap::new(), Some(kept)).await.unwrap();
+        while let Some(frame) = answer.body.frame().await {
+            frame.unwrap();
+        }
+        answer.keep(kept);
+    };
+    tokio::time::timeout(PATIENCE, asked).await.unwrap();
 }
 
 /// What one request comes to: the first piece of the body, or the fault's text.
