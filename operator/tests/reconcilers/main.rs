@@ -12,6 +12,7 @@ mod holders;
 mod kafka_records;
 mod lease;
 mod losses;
+mod node_canary;
 mod node_logs;
 mod observing;
 mod outside;

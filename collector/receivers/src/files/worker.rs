@@ -12,7 +12,9 @@ use millrace_lines::{Encoding, End, ParseFault, Reader, Resume};
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::file_metrics::FileMetrics;
-use millrace_tail::{Action, Event, FileId, Glance, Identity, Opened, Position, Step, Tail, Totals, Turns};
+use millrace_tail::{
+    Action, Event, FileId, Glance, Identity, Opened, Position, Step, Tail, Totals, Turns,
+};
 
 use super::backlog::Backlog;
 use super::finder::{Finder, Finding};
