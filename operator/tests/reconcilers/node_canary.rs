@@ -438,3 +438,53 @@ async fn another_node_takes_the_place_of_one_that_is_lost() {
     assert_eq!(nodes.of("2.0.0"), 20);
     assert_eq!(nodes.ready(), ("False".into(), "PodsNotReady".into()));
 }
+
+/// Scenario: a pool that finds no node; one whose nodes are all lost before any pod could be
+/// replaced. Guarantee: the first has a change at once; the second waits for its nodes, says so, and
+/// takes nothing back.
+#[tokio::test]
+async fn without_nodes_a_change_waits_for_nobody() {
+    let mut nodes = Nodes::settled(0, canary(1)).await;
+    nodes.wants("2.0.0");
+    nodes.play(60).await;
+    let image = "millrace/collector:2.0.0-system";
+    let template = nodes.world.server.get(SET).unwrap()["spec"]["template"].clone();
+    assert_eq!(template["spec"]["containers"][0]["image"], image);
+    assert_eq!((nodes.told(), nodes.ready().0.as_str()), (Value::Null, "True"));
+
+    let mut nodes = Nodes::settled(1, canary(1)).await;
+    nodes.lost = Some(0);
+    let (path, _) = nodes.pods()[0].clone();
+    let long_ago = nodes.world.context.clock.now() - jiff::SignedDuration::from_secs(300);
+    nodes.world.server.edit(&path, |pod| {
+        pod["status"]["conditions"] = json!([
+            {"type": "Ready", "status": "False", "lastTransitionTime": long_ago.to_string()},
+            {"type": "ContainersReady", "status": "True"}]);
+    });
+    nodes.wants("2.0.0");
+    nodes.play(1_200).await;
+    assert_eq!((nodes.told()["stage"].clone(), nodes.of("1.0.0")), ("Canary".into(), 1));
+    let (stalled, ..) = nodes.world.condition(POOL, "Stalled").unwrap();
+    assert_eq!((nodes.ready().1.as_str(), stalled.as_str()), ("PodsNotReady", "True"));
+}
+
+/// Scenario: the operator has no right to delete pods; then it has. Guarantee: no node changes and
+/// the pool says what is refused; then the change goes on by itself.
+#[tokio::test]
+async fn without_the_right_to_delete_pods_no_node_changes() {
+    let mut nodes = Nodes::settled(10, canary(2)).await;
+    let fault = |method: &http::Method, path: &str| {
+        let is_ours = path.starts_with(PODS) && !path.contains("-try-");
+        (*method == http::Method::DELETE && is_ours).then_some(403)
+    };
+    nodes.world.server.set_fault(Some(Box::new(fault)));
+    nodes.wants("2.0.0");
+    nodes.play(120).await;
+    assert_eq!(nodes.of("1.0.0"), 10);
+    let status = nodes.world.server.get(POOL).unwrap()["status"].clone();
+    assert!(status["conditions"].to_string().contains("delete Pod"), "{status}");
+    assert_eq!(nodes.world.condition(POOL, "Stalled").unwrap().0, "True");
+    nodes.world.server.set_fault(None);
+    nodes.play(40).await;
+    assert_eq!(nodes.of("2.0.0"), 2);
+}

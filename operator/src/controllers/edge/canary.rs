@@ -13,8 +13,8 @@ use kube::ResourceExt;
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::{CanarySettings, PendingChange, PendingStage};
 use millrace_rollout::{
-    Canary, Cause, First, Judgement, Load, Member, Moving, Plan, Point, Policy, Seen, Stage, State,
-    Step, Sum, Trouble, Unit, Verdict, step,
+    Canary, Cause, Fault, FaultKind, First, Judgement, Load, Member, Moving, Plan, PodFigures,
+    Point, Policy, Seen, Stage, State, Step, Sum, Trouble, Unit, Verdict, step,
 };
 
 use super::change::{Asked, Kept, Live, Seen as Look, Way, is_paused, time};
@@ -51,7 +51,9 @@ pub(super) fn go_on(
     look: &Look<'_>,
 ) -> Outcome {
     let only = |way, pending| Outcome { way, pending, replace: Vec::new() };
-    let Some(canary) = settings(look) else {
+    // Without nodes there is nobody to be first.
+    let has_none = live.wanted == 0 && live.verdict == Verdict::Complete;
+    let Some(canary) = settings(look).filter(|_| !has_none) else {
         return only(Way::Keeping(before), asked.rolling_out(look.now));
     };
     if !runs {
@@ -103,17 +105,22 @@ struct Pods<'a> {
     before: Vec<&'a str>,
     /// Pods that end: others take their places.
     ending: u32,
+    /// What is the matter with a pod that is in such a trouble.
+    lost: Option<Fault>,
 }
 
 impl<'a> Pods<'a> {
     fn of(asked: &Asked, before: &Kept, look: &Look<'a>) -> Self {
         let runs = before.template.spec.as_ref().and_then(template::runs);
-        let (mut members, mut names, mut ending) = (Vec::new(), Vec::new(), 0);
+        let (mut members, mut names, mut ending, mut lost) = (Vec::new(), Vec::new(), 0, None);
         for pod in look.pods {
             let member =
                 Member { updated: asked.is_run_by_pod(pod), ..member(pod, None, look.now) };
             // A node that is lost, or has no room, proves nothing, and another one can be tried.
             if member.figures.trouble().is_some_and(Trouble::is_the_clusters) {
+                let PodFigures { name, message, .. } = &member.figures;
+                let text = format!("pod {name}: {message}");
+                lost.get_or_insert_with(|| Fault::new(FaultKind::PodsNotReady, text));
                 continue;
             }
             if pod.metadata.deletion_timestamp.is_some() {
@@ -125,7 +132,7 @@ impl<'a> Pods<'a> {
             }
             members.push((pod, member));
         }
-        Self { members, before: names, ending }
+        Self { members, before: names, ending, lost }
     }
 
     /// As the rule of rollouts sees them.
@@ -138,6 +145,8 @@ impl<'a> Pods<'a> {
         };
         let old = of(&|name| self.before.contains(&name));
         let verdict = &live.verdict;
+        let there = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
+        let there = there.saturating_add(self.ending);
         Seen {
             now: look.now.as_second(),
             wanted: asked.unit(),
@@ -145,11 +154,12 @@ impl<'a> Pods<'a> {
             running: None,
             wish: wish(look.pool),
             first: First::Done,
-            size: live.wanted,
+            // As many as can be first.
+            size: live.wanted.min(there),
             taken_up: *verdict != Verdict::Moving(Moving::NotSeen),
             complete: *verdict == Verdict::Complete,
             members: self.members.iter().map(|(_, member)| member.clone()).collect(),
-            stays: None,
+            stays: self.lost.clone().filter(|_| there == 0),
             // Nobody has asked it: without other pods, unready ones prove nothing.
             broker_away: true,
             new_loads: of(&is_new),
