@@ -360,6 +360,12 @@ words!(
         CanaryInsertsFail,
         /// Lag of the new pods' partitions grows.
         CanaryLagGrows,
+        /// New pods fall behind with the logs of their nodes.
+        CanaryFallsBehind,
+        /// Logs of the new pods' nodes went before they were read.
+        CanaryLosesLogs,
+        /// Nothing was read on the new pods' nodes, and much on others.
+        CanaryReadsNothing,
         /// Lag is inside its bound.
         LagInBound,
         /// Lag is above its bound.

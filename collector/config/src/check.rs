@@ -407,9 +407,11 @@ impl Judge<'_> {
             }
         }
         self.range(&format!("{field}.maxLineBytes"), *max_line_bytes, RECORD_BYTES);
-        let Some(Multiline { start, indented, timeout_millis }) = multiline else { return };
-        if start.is_some() == *indented {
-            self.say(&format!("{field}.multiline"), "write one of `start` and `indented: true`");
+        let Some(Multiline { start, indented, traces, timeout_millis }) = multiline else { return };
+        let rules = [start.is_some(), *indented, traces.is_some()];
+        if rules.iter().filter(|is_given| **is_given).count() != 1 {
+            let rules = "write one of `start`, `indented: true` and `traces`";
+            self.say(&format!("{field}.multiline"), rules);
         }
         self.range(&format!("{field}.multiline.timeoutMillis"), *timeout_millis, 100..=60_000);
     }

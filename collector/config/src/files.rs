@@ -94,15 +94,34 @@ section! {
 }
 
 section! {
-    /// Lines that are one record together. One of `start` and `indented` must be given.
+    /// Lines that are one record together. One of `start`, `indented` and `traces` must be given.
     pub struct Multiline {
         /// A regular expression: a line in which it is found begins a record.
         pub start: Option<String> = None,
         /// A line that begins with a space or a tab belongs to the record before it.
         pub indented: bool = false,
+        /// A stack trace of this runtime belongs to the line before it, and so do indented lines.
+        pub traces: Option<Traces> = None,
         /// After this many milliseconds without a further line a record is whole.
         pub timeout_millis: u32 = 1000,
     }
+}
+
+/// Whose stack traces are one record, in the words of the annotation
+/// `millrace.dev/logs-multiline`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Traces {
+    /// Java's, Kotlin's and Scala's.
+    Java,
+    /// Python's.
+    Python,
+    /// Go's.
+    Go,
+    /// Node.js'.
+    NodeJs,
+    /// Rust's.
+    Rust,
 }
 
 section! {

@@ -35,7 +35,7 @@ pub use check::{Checked, LogSources, Mode, Sources};
 pub use clickhouse::{AcknowledgeInsert, Attributes, Batch, ClickHouseExporter, Credentials};
 pub use files::{
     ContainersReceiver, Encoding, FilesReceiver, KernelReceiver, Multiline, NamespaceWeight, Parse,
-    ParseFormat, Positions, StartAt, TimeFormat, Timestamp,
+    ParseFormat, Positions, StartAt, TimeFormat, Timestamp, Traces,
 };
 pub use http_access::{Authorization, BasicAuth, HttpAccess, HttpTls, OAuth2, Proxy};
 pub use kafka::{

@@ -268,6 +268,12 @@ fn files_make_an_edge_whose_positions_mean_that_lines_are_safe() {
         ("files: [{}]", "", "receivers.files[0].include: no file is named"),
         ("files: [{include: ['*.log']}]", "", "receivers.files[0].include[0]: `*.log` is no"),
         ("files: [{include: [/a], multiline: {}}]", "", "receivers.files[0].multiline: write one"),
+        (
+            "files: [{include: [/a], multiline: {traces: nodejs, indented: true}}]",
+            "",
+            "receivers.files[0].multiline: write one of `start`, `indented: true` and `traces`",
+        ),
+        ("files: [{include: [/a], multiline: {traces: perl}}]", "", "nodejs"),
         ("files: [{include: [/a], maxLineBytes: 1Mi}]", "", "receivers.files[0].maxLineBytes: "),
         ("containers: {parse: {body: [m]}}", "", "receivers.containers.parse: nothing is parsed"),
         ("containers: {parse: {format: Regex}}", "", "receivers.containers.parse.pattern: Regex"),

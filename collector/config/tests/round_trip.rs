@@ -10,7 +10,7 @@ use millrace_config::{
     KernelReceiver, Memory, Multiline, NamespaceWeight, NoProxy, OAuth2, OtlpLimits, OtlpReceiver,
     Parse, ParseFormat, PartitionBy, Positions, PrometheusReceiver, Proxy, Receivers,
     RelabelAction, RelabelRule, Sasl, SaslMechanism, Scheme, ScrapeJob, ScrapeLimits, SecretFile,
-    ServerTls, Shutdown, StartAt, TargetAddress, TimeFormat, Timestamp, TopicName, Topics,
+    ServerTls, Shutdown, StartAt, TargetAddress, TimeFormat, Timestamp, TopicName, Topics, Traces,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -260,8 +260,15 @@ fn parse() -> impl Strategy<Value = Parse> {
 
 fn files() -> impl Strategy<Value = FilesReceiver> {
     let patterns = || proptest::collection::vec("[ -~]{0,20}", 0..3);
-    let multiline = (option::of("[ -~]{0,20}"), any::<bool>(), any::<u32>()).prop_map(
-        |(start, indented, timeout_millis)| Multiline { start, indented, timeout_millis },
+    let runtimes = [Traces::Java, Traces::Python, Traces::Go, Traces::NodeJs, Traces::Rust];
+    let traces = option::of(proptest::sample::select(runtimes.to_vec()));
+    let multiline = (option::of("[ -~]{0,20}"), any::<bool>(), traces, any::<u32>()).prop_map(
+        |(start, indented, traces, timeout_millis)| Multiline {
+            start,
+            indented,
+            traces,
+            timeout_millis,
+        },
     );
     let encodings = [Encoding::Utf8, Encoding::Utf16Le, Encoding::Utf16Be, Encoding::Latin1];
     let begin = (start_at(), proptest::sample::select(encodings.to_vec()));

@@ -13,9 +13,13 @@ pub struct FileMetrics {
     /// Files that are known.
     pub known: IntGauge,
     /// Bytes that are there and not yet safe.
-    pub behind_bytes: IntGauge,
+    behind_bytes: IntGauge,
     /// How long they have waited, and whose they are.
     pub backlog: BacklogMetrics,
+    /// Bytes that are in records, each once.
+    taken_bytes: IntCounter,
+    /// Those of them that are safe.
+    confirmed_bytes: IntCounter,
     /// Bytes read, with those read again.
     pub read_bytes: IntCounter,
     /// Records made of them.
@@ -81,6 +85,15 @@ impl FileMetrics {
                 "Bytes of log files that are there and not yet confirmed by the next system.",
             )?,
             backlog: BacklogMetrics::register(telemetry)?,
+            taken_bytes: counter(
+                "millrace_files_taken_bytes_total",
+                "Bytes of log files that came into records, each once for a process.",
+            )?,
+            confirmed_bytes: counter(
+                "millrace_files_confirmed_bytes_total",
+                "Those of them whose records the next system has confirmed: taken bytes are \
+                 confirmed, or among millrace_files_behind_bytes.",
+            )?,
             read_bytes: counter(
                 "millrace_files_read_bytes_total",
                 "Bytes read from log files, with unfinished lines that were read again.",
@@ -129,6 +142,17 @@ impl FileMetrics {
                 "Times that the positions of log files could not be written.",
             )?,
         })
+    }
+}
+
+impl FileMetrics {
+    /// Bytes that are behind now, and those taken and confirmed since the start: all of one moment,
+    /// so that they can be compared.
+    pub fn tally(&self, behind_bytes: u64, taken_bytes: u64, confirmed_bytes: u64) {
+        let grow = |counter: &IntCounter, to: u64| counter.inc_by(to.saturating_sub(counter.get()));
+        self.behind_bytes.set(i64::try_from(behind_bytes).unwrap_or(i64::MAX));
+        grow(&self.taken_bytes, taken_bytes);
+        grow(&self.confirmed_bytes, confirmed_bytes);
     }
 }
 

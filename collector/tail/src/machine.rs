@@ -125,6 +125,11 @@ pub struct Totals {
     pub open: u64,
     /// Bytes that are there and not acknowledged.
     pub behind_bytes: u64,
+    /// Bytes that came into records, since the start. Of files that are known, those of them that
+    /// are not acknowledged are among `behind_bytes`.
+    pub taken_bytes: u64,
+    /// Those whose records were acknowledged, since the start.
+    pub confirmed_bytes: u64,
 }
 
 /// A text of which something isn't acknowledged.
@@ -167,6 +172,8 @@ pub struct Tail {
     /// Looks skipped since the last one that counted.
     pub(crate) skipped_looks: u32,
     pub(crate) dirty: bool,
+    taken_bytes: u64,
+    confirmed_bytes: u64,
     next: u64,
 }
 
@@ -191,6 +198,8 @@ impl Tail {
             said_too_many: false,
             skipped_looks: 0,
             dirty: true,
+            taken_bytes: 0,
+            confirmed_bytes: 0,
             next: 0,
         };
         let index = |name: &str| sources.iter().position(|one| one == name);
@@ -256,6 +265,7 @@ impl Tail {
     /// All records of this text before `position` are in a request, sent or not.
     pub fn taken(&mut self, id: FileId, position: Position) {
         if let Some(text) = self.texts.get_mut(&id) {
+            self.taken_bytes += position.offset.saturating_sub(text.taken.offset);
             text.taken = position;
             if text.state != State::Open {
                 text.read = position.offset;
@@ -272,7 +282,9 @@ impl Tail {
     /// The records up to this ticket's position are safe.
     pub fn acknowledge(&mut self, ticket: Ticket) {
         let Some(text) = self.texts.get_mut(&ticket.file) else { return };
+        let before = text.committed.offset;
         self.dirty |= text.acknowledge(ticket);
+        self.confirmed_bytes += text.committed.offset.saturating_sub(before);
         self.forget_if_over(ticket.file);
     }
 
@@ -293,6 +305,7 @@ impl Tail {
             self.open -= 1;
         }
         text.state = State::Closed;
+        self.taken_bytes += position.offset.saturating_sub(text.taken.offset);
         (text.read, text.taken) = (position.offset, position);
         let Some(identity) = text.inode else { return };
         let Some(inode) = self.inodes.get(&identity).filter(|inode| !inode.present) else { return };
@@ -345,8 +358,13 @@ impl Tail {
     /// Sums over all files.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        let mut totals =
-            Totals { files: self.texts.len() as u64, open: self.open as u64, behind_bytes: 0 };
+        let mut totals = Totals {
+            files: self.texts.len() as u64,
+            open: self.open as u64,
+            behind_bytes: 0,
+            taken_bytes: self.taken_bytes,
+            confirmed_bytes: self.confirmed_bytes,
+        };
         for text in self.texts.values() {
             totals.behind_bytes += text.behind_bytes();
         }

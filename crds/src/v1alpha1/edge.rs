@@ -15,6 +15,7 @@ use super::pods::{
     DisruptionBudgetSettings, ExtraMetadata, NetworkPolicySettings, PodTemplate, Resources, yes,
 };
 use super::receivers::Receivers;
+use super::rollout::CanarySettings;
 use super::rules;
 use super::scraping::TargetsStatus;
 use super::signals::PerSignal;
@@ -90,7 +91,7 @@ use crate::names::{StorageClassName, TopicName};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = |schema: &mut Schema| no_number_of_daemons(schema, &[], false))]
+#[schemars(transform = pool_rules)]
 pub struct EdgePoolSpec {
     /// The Kafka that records go to.
     pub kafka: KafkaConnection,
@@ -107,11 +108,26 @@ pub struct EdgePoolSpec {
     pub settings: EdgeSettings,
 }
 
+fn pool_rules(schema: &mut Schema) {
+    no_number_of_daemons(schema, &[], false);
+    rules::rule(
+        schema,
+        "!has(self.rollout) || !has(self.rollout.canary) \
+         || (has(self.mode) && self.mode == 'DaemonSet')",
+        "the pods of a Deployment are not compared: remove rollout.canary, or write mode: DaemonSet",
+    );
+}
+
 /// How a change of image, allocator or configuration reaches an edge pool's pods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EdgeRolloutSettings {
-    /// Roll back when new pods don't start or crash. If false, the change stops there and waits for
+    /// In mode DaemonSet: replace the pods of a few nodes first and compare them with the others.
+    /// Default: a tenth of the nodes at a time, each of which must become ready, without a
+    /// comparison.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<CanarySettings>,
+    /// Roll back when new pods don't start, crash, or perform worse. If false, the change stops there and waits for
     /// a person.
     #[serde(default = "yes")]
     pub auto_rollback: bool,
@@ -125,7 +141,7 @@ impl EdgeRolloutSettings {
 
 impl Default for EdgeRolloutSettings {
     fn default() -> Self {
-        Self { auto_rollback: yes() }
+        Self { canary: None, auto_rollback: yes() }
     }
 }
 
@@ -505,7 +521,7 @@ pub struct EdgePoolStatus {
 }
 
 /// A change of image or configuration that not all pods of the pool have. A trial pod gets it
-/// first; it is rolled back when new pods fail.
+/// first, then, with rollout.canary, a few nodes; it is rolled back when new pods fail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingChange {
@@ -538,8 +554,12 @@ pub enum PendingStage {
     Trying,
     /// The trial failed: the pool's pods stay.
     Refused,
+    /// The pods of the first nodes get it.
+    Canary,
+    /// They are compared with the others.
+    Judging,
     /// Pods get it, by their Deployment or DaemonSet.
     RollingOut,
-    /// A pod with it failed: all pods return, or have returned, to what they ran before.
+    /// A pod with it failed or performed worse: all pods return, or have returned, to what they ran before.
     RolledBack,
 }

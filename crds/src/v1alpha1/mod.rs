@@ -55,7 +55,7 @@ pub use pods::{
 };
 pub use receivers::{
     ContainersReceiver, Encoding, FilesReceiver, KernelReceiver, Multiline, NamespaceWeight,
-    OtlpReceiver, Parse, ParseFormat, Receivers, ServerTls, StartAt, TimeFormat, Timestamp,
+    OtlpReceiver, Parse, ParseFormat, Receivers, ServerTls, StartAt, TimeFormat, Timestamp, Traces,
 };
 pub use rollout::{
     CanarySettings, RolloutFigures, RolloutReport, RolloutSettings, RolloutStage, RolloutStatus,

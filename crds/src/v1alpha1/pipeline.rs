@@ -79,8 +79,9 @@ pub struct TelemetryPipelineSpec {
     /// Which collector image all pools run.
     #[serde(default)]
     pub collector: CollectorSettings,
-    /// How a change of image or configuration reaches the gateways' pods. Edge pods are replaced as
-    /// their Deployment or DaemonSet does it, without a canary; autoRollback is for all pools.
+    /// How a change of image or configuration reaches the gateways' pods, and those of edge pools
+    /// in mode DaemonSet. A Deployment's edge pods are replaced as it does it, without a canary;
+    /// autoRollback is for all pools.
     #[serde(default)]
     pub rollout: RolloutSettings,
     /// What happens to topics and tables when this pipeline is deleted. Retain: they stay, with all

@@ -176,7 +176,8 @@ pub struct FilesReceiver {
     pub parse: Option<Parse>,
 }
 
-/// Lines that are one record together: by how a record begins, or by indentation.
+/// Lines that are one record together: by how a record begins, by indentation, or by what stack
+/// traces look like.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = multiline_rules)]
@@ -188,6 +189,26 @@ pub struct Multiline {
     /// A line that begins with a space or a tab belongs to the record before it.
     #[serde(default)]
     pub indented: bool,
+    /// A stack trace of this runtime is one record with the line before it, and so are indented
+    /// lines: java, python, go, nodejs or rust.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traces: Option<Traces>,
+}
+
+/// Whose stack traces, in the words of the annotation millrace.dev/logs-multiline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Traces {
+    /// Java's, Kotlin's and Scala's.
+    Java,
+    /// Python's.
+    Python,
+    /// Go's.
+    Go,
+    /// Node.js'.
+    NodeJs,
+    /// Rust's.
+    Rust,
 }
 
 /// Which parts of a record's text become its fields. A text without the format is the body, and
@@ -340,8 +361,9 @@ fn files_rules(schema: &mut Schema) {
 fn multiline_rules(schema: &mut Schema) {
     rules::rule(
         schema,
-        "has(self.start) != (has(self.indented) && self.indented)",
-        "write one of start and indented: true",
+        "(has(self.start) ? 1 : 0) + (has(self.indented) && self.indented ? 1 : 0) \
+         + (has(self.traces) ? 1 : 0) == 1",
+        "write one of start, indented: true and traces",
     );
 }
 

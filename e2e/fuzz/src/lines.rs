@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use millrace_lines::{
     Container, Encoding, End, Form, KernelMoment, KernelRecord, KernelWriter, Multiline, Parse,
-    Reader, Request, Resume, Roles, Source, TimeFormat,
+    Reader, Request, Resume, Roles, Source, TimeFormat, Traces,
 };
 use millrace_wire::Signal;
 use millrace_wire::limits::Limits;
@@ -48,8 +48,7 @@ pub fn file(data: &[u8]) {
     let form = Arc::new(Form {
         container: containers[usize::from(control) % 4],
         encoding: encodings[usize::from(piece >> 6)],
-        multiline: [None, START.clone(), Some(Multiline::Indented)][usize::from(control >> 2) % 3]
-            .clone(),
+        multiline: multiline(control, limit),
         parse: PARSERS[usize::from(control >> 4) % PARSERS.len()].clone(),
         max_record_bytes: 4 + usize::from(limit),
     });
@@ -68,6 +67,18 @@ pub fn file(data: &[u8]) {
         let mut resumed = Reader::resumed(form, *from).of_file(file);
         let rest = read(&mut resumed, &source, file, file.len().max(1), None);
         assert_eq!([&whole[..*before], &rest[..]].concat(), whole);
+    }
+}
+
+/// Which lines are one record; the limit's byte also chooses the runtime of stack traces.
+fn multiline(control: u8, limit: u8) -> Option<Multiline> {
+    const OF: [Traces; 5] =
+        [Traces::Java, Traces::Python, Traces::Go, Traces::NodeJs, Traces::Rust];
+    match (control >> 2) % 4 {
+        0 => None,
+        1 => START.clone(),
+        2 => Some(Multiline::Indented),
+        _ => Some(Multiline::Traces(OF[usize::from(limit) % OF.len()])),
     }
 }
 

@@ -8,6 +8,7 @@ mod admission;
 mod dashboards;
 mod edges;
 mod files;
+mod kernel;
 mod refusals;
 mod repairs;
 mod scale;

@@ -63,6 +63,12 @@ kinds!(
     CanaryInsertsFail,
     /// Lag grows.
     CanaryLagGrows,
+    /// Logs of nodes fall behind.
+    CanaryFallsBehind,
+    /// Logs of nodes go unread.
+    CanaryLosesLogs,
+    /// Nothing is read.
+    CanaryReadsNothing,
 );
 
 impl FaultKind {

@@ -21,7 +21,7 @@ pub use machine::{
     Step, Wish, step,
 };
 pub use pod::{PodFigures, Trouble};
-pub use trial::{Judgement, Load, RECORDS_MIN, Sum, compare};
+pub use trial::{FilesLoad, Judgement, Load, RECORDS_MIN, Sum, compare, reads_nothing};
 pub use unit::Unit;
 
 /// What was read of a workload.

@@ -9,7 +9,7 @@
 
 use crate::fault::{Fault, FaultKind, Member};
 use crate::pod::Trouble;
-use crate::trial::{Judgement, Load, compare};
+use crate::trial::{Judgement, Load, compare, reads_nothing};
 use crate::unit::Unit;
 
 /// How often the time of judging is put in front of too few records before they must do.
@@ -462,7 +462,10 @@ fn judging(asked: u32, elapsed: i64, seen: &Seen, policy: &Policy) -> Advance {
         Judgement::TooFew { .. } if elapsed < seconds.saturating_mul(EXTENSIONS_MAX) => {
             Advance::To(stays)
         }
-        Judgement::TooFew { .. } => Advance::Judged(promoting, judgement),
+        Judgement::TooFew { .. } => match reads_nothing(&seen.new_loads, &seen.old_loads) {
+            Some(fault) => Advance::Fails(fault.clone(), Some(Judgement::Failed(fault))),
+            None => Advance::Judged(promoting, judgement),
+        },
     }
 }
 

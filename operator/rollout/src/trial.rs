@@ -1,9 +1,10 @@
 //! Whether pods of a new unit perform as well as those of the old one: a pure comparison of both
 //! over the same time.
 //!
-//! Two checks need no comparison (records that are not accounted for, inserts that fail where none
-//! did before); the others compare with the baseline and are left out when there is none, or when
-//! either side did too little. Every threshold is a constant with its reason.
+//! Three checks need no comparison (records and bytes of files that are not accounted for, inserts
+//! that fail where none did before); the others compare with the baseline and are left out when
+//! there is none, or when either side did too little. Every threshold is a constant with its
+//! reason.
 
 use crate::fault::{Fault, FaultKind};
 
@@ -33,6 +34,14 @@ const WORSE_SHARE_MAX: f64 = 2.0;
 /// Messages by which lag must have grown to count: what waits between two polls of a busy
 /// partition.
 const LAG_MESSAGES_MIN: f64 = 100.0;
+/// Bytes of files that may be in records, and neither confirmed nor behind: what a reader has in
+/// flight of files that were truncated meanwhile, eight requests of 1 MB and the one it fills.
+const UNACCOUNTED_BYTES: u64 = 9 << 20;
+/// Bytes by which what is behind must have grown to count: twice that, since a busy node that keeps
+/// up has so much in flight at any look.
+const BEHIND_BYTES_MIN: f64 = (18 << 20) as f64;
+/// Bytes that went unread that count: less is one file that a program truncated itself.
+const LOST_BYTES_MIN: f64 = (1 << 20) as f64;
 
 /// What one pod did in the time watched.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,6 +64,31 @@ pub struct Load {
     pub insert_failures: u64,
     /// By how many messages its partitions' lag grew, if that is known.
     pub lag_change: Option<i64>,
+    /// What it did with its node's log files, if it reads any.
+    pub files: Option<FilesLoad>,
+}
+
+/// What one pod did with the log files of its node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FilesLoad {
+    /// Bytes that came into records since its process began, whose confirmation is not reported
+    /// and that are no longer behind: none, if bytes read are bytes acknowledged and bytes behind.
+    pub unaccounted_bytes: u64,
+    /// By how much the bytes behind have grown in the time watched.
+    pub behind_change: i64,
+    /// Bytes that went unread in the time watched.
+    pub lost_bytes: u64,
+}
+
+impl FilesLoad {
+    /// Bytes that are in records, confirmed and behind, of one moment: those that are in records
+    /// and not confirmed must be behind.
+    #[must_use]
+    pub fn unaccounted(taken_bytes: u64, confirmed_bytes: u64, behind_bytes: u64) -> u64 {
+        let missing = taken_bytes.saturating_sub(confirmed_bytes).saturating_sub(behind_bytes);
+        // Nor can more be confirmed than is in records.
+        missing.max(confirmed_bytes.saturating_sub(taken_bytes))
+    }
 }
 
 /// What pods of one unit did, put together.
@@ -73,6 +107,16 @@ pub struct Sum {
     insert_failures: u64,
     unaccounted: f64,
     lag_change: Option<f64>,
+    files: Option<FilesSum>,
+}
+
+/// The files of several pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct FilesSum {
+    /// The most of one pod.
+    unaccounted_bytes: u64,
+    behind_change: f64,
+    lost_bytes: f64,
 }
 
 impl Sum {
@@ -93,6 +137,12 @@ impl Sum {
                 - load.held_change as f64;
             if let Some(change) = load.lag_change {
                 sum.lag_change = Some(sum.lag_change.unwrap_or(0.0) + change as f64);
+            }
+            if let Some(files) = load.files {
+                let all = sum.files.get_or_insert_default();
+                all.unaccounted_bytes = all.unaccounted_bytes.max(files.unaccounted_bytes);
+                all.behind_change += files.behind_change as f64;
+                all.lost_bytes += files.lost_bytes as f64;
             }
         }
         (sum.pods > 0).then_some(sum)
@@ -137,7 +187,10 @@ pub fn compare(new: &[Load], old: &[Load]) -> Judgement {
     let Some(new) = Sum::of(new) else { return Judgement::TooFew { records: 0 } };
     let old = Sum::of(old);
     let old = old.as_ref();
-    let fault = inserts(&new, old).or_else(|| accounts(&new)).or_else(|| lag(&new, old));
+    let fault = inserts(&new, old)
+        .or_else(|| accounts(&new))
+        .or_else(|| lag(&new, old))
+        .or_else(|| files(&new, old));
     if let Some(fault) = fault {
         return Judgement::Failed(fault);
     }
@@ -185,6 +238,58 @@ fn lag(new: &Sum, old: Option<&Sum>) -> Option<Fault> {
              pods of the old unit"
         );
         Fault::new(FaultKind::CanaryLagGrows, text)
+    })
+}
+
+fn files(new: &Sum, old: Option<&Sum>) -> Option<Fault> {
+    let files = new.files?;
+    if files.unaccounted_bytes > UNACCOUNTED_BYTES {
+        let text = format!(
+            "{} bytes of a node's files were read, and are neither acknowledged nor behind",
+            files.unaccounted_bytes
+        );
+        return Some(Fault::new(FaultKind::CanaryUnaccounted, text));
+    }
+    let of_old = |of: fn(FilesSum) -> f64| {
+        old.and_then(|old| Some(old.rate(of(old.files?)))).unwrap_or(0.0).max(0.0)
+    };
+    let is_worse = |count: f64, least: f64, of_old: f64| {
+        count >= least && new.rate(count) > of_old * WORSE_SHARE_MAX
+    };
+    let lost = of_old(|files| files.lost_bytes);
+    if is_worse(files.lost_bytes, LOST_BYTES_MIN, lost) {
+        let text = format!(
+            "{:.0} bytes of files went unread; per pod and minute {:.0}, {:.0} in pods of the old \
+             unit",
+            files.lost_bytes,
+            new.rate(files.lost_bytes) * 60.0,
+            lost * 60.0
+        );
+        return Some(Fault::new(FaultKind::CanaryLosesLogs, text));
+    }
+    let behind = of_old(|files| files.behind_change);
+    if is_worse(files.behind_change, BEHIND_BYTES_MIN, behind) {
+        let text = format!(
+            "what is behind grew by {:.0} bytes a second and pod, by {behind:.0} in pods of the \
+             old unit",
+            new.rate(files.behind_change)
+        );
+        return Some(Fault::new(FaultKind::CanaryFallsBehind, text));
+    }
+    None
+}
+
+/// Nothing came of the new pods' nodes, and much of the others': they don't find their files. Only
+/// once time has shown it, since a quiet minute proves nothing.
+#[must_use]
+pub fn reads_nothing(new: &[Load], old: &[Load]) -> Option<Fault> {
+    let (new, old) = (Sum::of(new)?, Sum::of(old)?);
+    new.files?;
+    let of_each = old.records / u64::from(old.pods.max(1));
+    let is_silent = new.records == 0 && old.files.is_some() && of_each >= RECORDS_MIN;
+    is_silent.then(|| {
+        let text = format!("no record came of their nodes, {of_each} of each other node");
+        Fault::new(FaultKind::CanaryReadsNothing, text)
     })
 }
 

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use millrace_rollout::{
-    Canary, Cause, Fault, FaultKind, First, Judgement, Load, Member, Plan, PodFigures, Point,
-    Policy, Seen, Stage, State, Step, Unit, Wish, step,
+    Canary, Cause, Fault, FaultKind, FilesLoad, First, Judgement, Load, Member, Plan, PodFigures,
+    Point, Policy, Seen, Stage, State, Step, Unit, Wish, step,
 };
 
 const CANARY: Policy =
@@ -322,6 +322,71 @@ fn a_worse_canary_is_taken_back_with_the_reason() {
         assert_eq!(stages(&told), ["Canary", "Judging", "Returning", "Returned"], "{kind}");
         assert!(told.iter().all(|(_, plan)| *plan != Plan::Split { pods: 2 }));
         assert_eq!(fault(pool.stage()), kind);
+    }
+}
+
+/// A pod that reads its node's files, with what became of them.
+fn reads(files: FilesLoad) -> Load {
+    Load { files: Some(files), ..load(1_000_000, 10.0) }
+}
+
+/// Scenario: a new unit that reads nodes' files and is worse at it in each way. Guarantee: taken
+/// back with the reason, never beyond its first pod; the same of the old pods is no fault.
+#[test]
+fn a_canary_that_reads_files_worse_is_taken_back_with_the_reason() {
+    const MIB: u64 = 1 << 20;
+    let good = FilesLoad::default();
+    let silent = |records| Load { records_in: records, records_out: records, ..reads(good) };
+    let cases = [
+        // Bytes that were read are neither confirmed nor behind.
+        (
+            FaultKind::CanaryUnaccounted,
+            reads(FilesLoad { unaccounted_bytes: 10 * MIB, ..good }),
+            120,
+        ),
+        (FaultKind::CanaryFallsBehind, reads(FilesLoad { behind_change: 19 << 20, ..good }), 120),
+        (FaultKind::CanaryLosesLogs, reads(FilesLoad { lost_bytes: MIB, ..good }), 120),
+        (FaultKind::CanaryReadsNothing, silent(0), 240),
+    ];
+    for (kind, new, seconds) in cases {
+        let old = reads(good);
+        let mut pool = Pool { new: new.clone(), old, ..Pool::stable().wants("new") };
+        let told = pool.play(seconds);
+        assert_eq!(stages(&told), ["Canary", "Judging", "Returning", "Returned"], "{kind}");
+        assert!(told.iter().all(|(_, plan)| *plan != Plan::Split { pods: 2 }));
+        assert_eq!(fault(pool.stage()), kind);
+        if kind != FaultKind::CanaryUnaccounted {
+            let mut pool = Pool { new: new.clone(), old: new, ..Pool::stable().wants("new") };
+            assert_eq!(*stages(&pool.play(600)).last().unwrap(), "Stable", "{kind}");
+        }
+    }
+}
+
+/// Scenario: what a busy node has in flight; less than a canary's bound behind; a file that a
+/// program truncated itself; hardly a record on a quiet node. Guarantee: none takes a unit back.
+#[test]
+fn a_canary_is_not_blamed_for_what_any_reader_of_files_does() {
+    const MIB: u64 = 1 << 20;
+    let fine = FilesLoad {
+        unaccounted_bytes: FilesLoad::unaccounted(50 * MIB, 41 * MIB, 9 * MIB) + 8 * MIB,
+        behind_change: 17 << 20,
+        lost_bytes: MIB - 1,
+    };
+    let quiet = Load { records_in: 1, records_out: 1, ..reads(fine) };
+    for new in [reads(fine), quiet] {
+        let old = reads(FilesLoad::default());
+        let mut pool = Pool { new, old, ..Pool::stable().wants("new") };
+        assert_eq!(*stages(&pool.play(600)).last().unwrap(), "Stable");
+    }
+}
+
+/// Scenario: bytes in records, confirmed and behind of one moment. Guarantee: what is missing, on
+/// either side, and nothing else.
+#[test]
+fn bytes_read_are_acknowledged_or_behind() {
+    let cases = [((100, 60, 40), 0), ((100, 60, 400), 0), ((100, 60, 30), 10), ((60, 100, 0), 40)];
+    for ((taken, confirmed, behind), missing) in cases {
+        assert_eq!(FilesLoad::unaccounted(taken, confirmed, behind), missing);
     }
 }
 

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use millrace_rollout::Load;
+use millrace_rollout::{FilesLoad, Load};
 
-use crate::pods::{self, Sample};
+use crate::pods::{self, NodeLogsSample, Sample};
 
 /// A pool's past covers one to two of these: as long as a canary is judged by default, so that both
 /// cover similar times.
@@ -101,16 +101,18 @@ fn between(base: &Look, now: &Look) -> Vec<(String, Load)> {
         let restarted = began.is_some_and(|(now, before)| now != before)
             || now.records_in < base.records_in
             || now.cpu_seconds < base.cpu_seconds;
-        let nothing =
-            Sample { at: base.at, lag_messages: base.lag_messages.clone(), ..Sample::default() };
+        let nothing = Sample {
+            at: base.at,
+            lag_messages: base.lag_messages.clone(),
+            // No counter: what was behind, still is.
+            node_logs: NodeLogsSample { lost_bytes: 0, ..base.node_logs },
+            ..Sample::default()
+        };
         let base = if restarted { &nothing } else { base };
         let seconds = now.at.saturating_sub(base.at);
         if seconds <= 0 {
             return None;
         }
-        let change = |now: u64, then: u64| {
-            i64::try_from(now).unwrap_or(i64::MAX) - i64::try_from(then).unwrap_or(i64::MAX)
-        };
         // Partitions that came or went don't show how fast this pod is.
         let lags = now.lag_messages.iter();
         let lags = lags.filter_map(|(of, lag)| Some(change(*lag, *base.lag_messages.get(of)?)));
@@ -125,10 +127,29 @@ fn between(base: &Look, now: &Look) -> Vec<(String, Load)> {
             resident_bytes: now.resident_bytes.unwrap_or(0),
             insert_failures: now.insert_failures().saturating_sub(base.insert_failures()),
             lag_change: (!lags.is_empty()).then(|| lags.iter().sum()),
+            files: files(&base.node_logs, &now.node_logs),
         };
         Some((pod.clone(), load))
     };
     now.iter().filter_map(load).collect()
+}
+
+/// What a pod did with its node's files; none if it reads none. A release that doesn't count what
+/// it takes and confirms has nothing unaccounted.
+fn files(base: &NodeLogsSample, now: &NodeLogsSample) -> Option<FilesLoad> {
+    let behind = now.behind_bytes?;
+    let counted = now.taken_bytes.zip(now.confirmed_bytes);
+    let unaccounted_bytes =
+        counted.map_or(0, |(taken, confirmed)| FilesLoad::unaccounted(taken, confirmed, behind));
+    Some(FilesLoad {
+        unaccounted_bytes,
+        behind_change: change(behind, base.behind_bytes.unwrap_or(0)),
+        lost_bytes: now.lost_bytes.saturating_sub(base.lost_bytes),
+    })
+}
+
+fn change(now: u64, then: u64) -> i64 {
+    i64::try_from(now).unwrap_or(i64::MAX) - i64::try_from(then).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

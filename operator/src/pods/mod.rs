@@ -99,6 +99,10 @@ pub struct Sample {
 pub struct NodeLogsSample {
     /// Bytes of files that are there and not yet confirmed; none if it reads no files.
     pub behind_bytes: Option<u64>,
+    /// Bytes of files that came into records; none if the release doesn't say.
+    pub taken_bytes: Option<u64>,
+    /// Those of them that are confirmed.
+    pub confirmed_bytes: Option<u64>,
     /// For how many seconds the oldest of them have waited at least, if stated.
     pub behind_seconds: Option<u64>,
     /// Bytes of files that went before they were read.

@@ -87,6 +87,8 @@ fn note(sample: &mut Sample, series: &Series<'_>) {
             }
         }
         "millrace_files_behind_bytes" => sample.node_logs.behind_bytes = Some(count),
+        "millrace_files_taken_bytes_total" => sample.node_logs.taken_bytes = Some(count),
+        "millrace_files_confirmed_bytes_total" => sample.node_logs.confirmed_bytes = Some(count),
         "millrace_files_behind_seconds" => sample.node_logs.behind_seconds = Some(count),
         "millrace_files_lost_bytes_total" => sample.node_logs.lost_bytes = count,
         "millrace_kernel_lost_records_total" => sample.node_logs.lost_records = Some(count),
@@ -197,6 +199,8 @@ millrace_budget_bytes 1.048576e6
 millrace_bytes_in_flight 10
 millrace_files_behind_bytes 2097152
 millrace_files_behind_seconds 61
+millrace_files_taken_bytes_total 9000000
+millrace_files_confirmed_bytes_total 8000000
 millrace_files_namespace_behind_bytes{writer_namespace="shop"} 2097152
 millrace_files_lost_bytes_total 5
 process_cpu_seconds_total 12.25
@@ -223,8 +227,15 @@ millrace_of_a_later_release NaN
         assert_eq!(sample.lag_messages.get(&("otlp_traces".to_owned(), 4)), Some(&12));
         assert_eq!((sample.budget_bytes, sample.resident_bytes), (Some(1_048_576), Some(4096)));
         assert_eq!((sample.cpu_seconds, sample.insert_seconds), (12.25, 1.5));
-        let NodeLogsSample { behind_bytes, behind_seconds, lost_bytes, lost_records } =
-            sample.node_logs;
+        let NodeLogsSample {
+            behind_bytes,
+            taken_bytes,
+            confirmed_bytes,
+            behind_seconds,
+            lost_bytes,
+            lost_records,
+        } = sample.node_logs;
+        assert_eq!((taken_bytes, confirmed_bytes), (Some(9_000_000), Some(8_000_000)));
         assert_eq!((behind_bytes, behind_seconds), (Some(2 << 20), Some(61)));
         assert_eq!((lost_bytes, lost_records), (5, None));
         assert!(sample.node_logs.reads());

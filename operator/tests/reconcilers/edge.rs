@@ -169,7 +169,7 @@ async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
             "weights": [{"namespace": "shop", "weight": 3}], "parse": {"format": "JSON", "body": ["text"],
             "timestamp": {"fields": ["ts"], "format": "UnixMillis"}}},
         "files": [{"include": ["/var/log/a/*.log"], "encoding": "utf-16le",
-            "multiline": {"indented": true},
+            "multiline": {"traces": "nodejs"},
             "parse": {"format": "Regex", "pattern": "^(?P<level>[A-Z]+)"}}]});
     world.server.put(POOL, wanted);
     let daemon_set = DEPLOYMENT.replace("deployments", "daemonsets");
@@ -202,6 +202,9 @@ async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
     };
     assert_eq!(logs.files[0].parse, expected);
     assert_eq!(logs.files[0].include, ["/var/log/a/*.log"]);
+    let traces = Some(millrace_config::Traces::NodeJs);
+    let multiline = millrace_config::Multiline { traces, ..Default::default() };
+    assert_eq!(logs.files[0].multiline, Some(multiline));
     assert_eq!(logs.files[0].encoding, millrace_config::Encoding::Utf16Le);
     let pod = world.server.get(&daemon_set).unwrap()["spec"]["template"]["spec"].clone();
     let volume = |name: &str| {

@@ -13,6 +13,7 @@ mod kafka_records;
 mod lease;
 mod losses;
 mod monitors;
+mod node_canary;
 mod node_logs;
 mod observing;
 mod outside;

@@ -51,7 +51,7 @@ fn tell(world: &World, node: &str, began: i64, behind_mib: u64, lost_bytes: u64)
         behind_bytes: Some(behind_mib * MIB + 5),
         behind_seconds: Some(behind_mib * 10),
         lost_bytes,
-        lost_records: None,
+        ..NodeLogsSample::default()
     };
     let sample = Sample { started_at: Some(began), node_logs, ..Sample::default() };
     world.set_pod(&format!("prod-edge-{node}"), Some(sample));

@@ -609,3 +609,24 @@ async fn a_signal_that_comes_back_with_other_tables_is_given_up_in_between() {
         between.filter_map(|change| Some(change.value.as_ref()?["spec"]["signals"].clone()));
     assert!(signals.clone().any(|it| it["logs"].is_null() && it["traces"].is_object()));
 }
+
+/// Scenario: a pipeline with a canary, a pool of clients and one of nodes. Guarantee: the pool of
+/// nodes gets it too; the other doesn't, whose pods are not compared.
+#[tokio::test]
+async fn a_pipelines_canary_is_its_node_pools_too() {
+    let world = World::new();
+    let mut pipeline = pipeline();
+    pipeline["spec"]["edges"] = json!([{"name": "clients"},
+        {"name": "nodes", "mode": "DaemonSet", "receivers": {"containers": {}}}]);
+    pipeline["spec"]["rollout"] = json!({"canary": {"pods": 2}});
+    world.server.put(PIPELINE, pipeline);
+    reconcile(&world).await;
+    for kind in GROUND {
+        fine(&world, kind, 0);
+    }
+    reconcile(&world).await;
+    let canary =
+        |kind: &str| world.server.get(&child(kind)).unwrap()["spec"]["rollout"]["canary"].clone();
+    assert_eq!(canary("nodes"), json!({"pods": 2, "judgeSeconds": 300}));
+    assert_eq!(canary("edge"), Value::Null);
+}

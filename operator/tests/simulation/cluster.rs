@@ -36,7 +36,10 @@ pub(crate) fn run_workloads(server: &ApiServer, mut fate: impl FnMut() -> Option
     for (path, object) in server.select(|path| workloads.contains(&plural(path))) {
         let kind = plural(&path);
         let Some(fate) = fate() else { continue };
-        let status = status_of(kind, &object, fate);
+        if kind == "daemonsets" {
+            changed |= run_nodes(server, &path, &object, fate);
+        }
+        let status = status_of(server, &path, &object, fate);
         if object["status"] != status {
             server.edit(&path, |object| object["status"] = status);
             changed = true;
@@ -45,13 +48,60 @@ pub(crate) fn run_workloads(server: &ApiServer, mut fate: impl FnMut() -> Option
     changed
 }
 
-fn status_of(kind: &str, object: &Value, fate: Pods) -> Value {
+/// Where the pod of a node is.
+fn pod_path(set: &str, node: i64) -> String {
+    let (_, name) = set.rsplit_once('/').unwrap();
+    format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}-{node}")
+}
+
+/// Whether a pod was made of a DaemonSet's template.
+fn is_of(pod: &Value, set: &Value) -> bool {
+    let template = &set["spec"]["template"];
+    let mut spec = pod["spec"].clone();
+    spec.as_object_mut().map(|spec| spec.remove("nodeName"));
+    spec == template["spec"]
+        && pod["metadata"]["annotations"] == template["metadata"]["annotations"]
+}
+
+/// Makes the pods that a DaemonSet lacks, and replaces one of another template if that is left to
+/// it. Whether anything changed.
+fn run_nodes(server: &ApiServer, path: &str, set: &Value, fate: Pods) -> bool {
+    let mut changed = false;
+    for node in 0..NODES {
+        let at = pod_path(path, node);
+        let by_itself = set["spec"]["updateStrategy"]["type"] == "RollingUpdate";
+        match server.get(&at) {
+            Some(pod) if is_of(&pod, set) => continue,
+            Some(_) if !by_itself || fate != Pods::Complete => continue,
+            _ => {}
+        }
+        let mut spec = set["spec"]["template"]["spec"].clone();
+        spec["nodeName"] = format!("node-{node}").into();
+        let owner = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "controller": true,
+            "name": set["metadata"]["name"], "uid": set["metadata"]["uid"]});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"labels": set["spec"]["selector"]["matchLabels"],
+                "annotations": set["spec"]["template"]["metadata"]["annotations"],
+                "ownerReferences": [owner]},
+            "spec": spec,
+            "status": {"conditions": [{"type": "Ready", "status": "True",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+        server.put(&at, pod);
+        changed = true;
+    }
+    changed
+}
+
+fn status_of(server: &ApiServer, path: &str, object: &Value, fate: Pods) -> Value {
+    let kind = plural(path);
     let generation = object["metadata"]["generation"].clone();
     let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
     let up = |wanted: i64| if fate == Pods::Complete { wanted } else { wanted - 1 };
     if kind == "daemonsets" {
+        let pods = (0..NODES).filter_map(|node| server.get(&pod_path(path, node)));
+        let updated = pods.filter(|pod| is_of(pod, object)).count() as i64;
         return json!({"observedGeneration": generation, "desiredNumberScheduled": NODES,
-            "currentNumberScheduled": NODES, "updatedNumberScheduled": up(NODES),
+            "currentNumberScheduled": NODES, "updatedNumberScheduled": up(NODES).min(updated),
             "numberReady": up(NODES), "numberAvailable": up(NODES), "numberMisscheduled": 0});
     }
     let mut status = json!({"observedGeneration": generation, "replicas": wanted,
@@ -207,7 +257,12 @@ pub(crate) fn spec(plural: &str, rng: &mut Rng) -> Value {
         "edgepools" => {
             let base = json!({"kafka": kafka(rng), "collector": collector(rng),
                 "signals": signals(rng, |_, _| json!({}))});
-            join(base, edge(rng))
+            let mut pool = join(base, edge(rng));
+            // By what was drawn already, so that seeds mean what they meant.
+            if pool["mode"] == "DaemonSet" && pool["drainSeconds"] != 20 {
+                pool["rollout"] = json!({"canary": {"pods": 1, "judgeSeconds": 10}});
+            }
+            pool
         }
         "gatewaypools" => {
             let base = json!({"kafka": kafka(rng), "clickhouse": clickhouse,

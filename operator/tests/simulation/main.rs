@@ -78,6 +78,7 @@ fn walk_here(kind: &str, default: u64) {
                 sum.edges += score.edges;
                 sum.reconciles += score.reconciles;
                 sum.deaths += score.deaths;
+                sum.canaries += score.canaries;
             }
             Err(found) => panic!(
                 "{kind}, seed {seed}: {found}\nagain: MILLRACE_SEED={seed} cargo test --workspace \
@@ -86,6 +87,8 @@ fn walk_here(kind: &str, default: u64) {
         }
     }
     println!("{kind}: {sum:?}");
+    let one = std::env::var_os("MILLRACE_SEED").is_some();
+    assert!(kind != "edgepools" || one || sum.canaries > 0, "no walk watched canary nodes");
 }
 
 /// Scenario: walks over edge pools. Guarantee: those of this file.

@@ -204,6 +204,13 @@ fn is_taken_away(value: &Value) -> bool {
     labels.is_some_and(|labels| labels.values().any(|it| *it == "theirs" || *it == "them"))
 }
 
+/// Whether an edge pool goes on with a change after the first nodes had it.
+pub(crate) fn has_watched_canaries(value: &Value) -> bool {
+    let pending = &value["status"]["pendingChange"];
+    let reasons = ["RolloutPromoting", "RolloutTooFewRecords"];
+    pending["reason"].as_str().is_some_and(|reason| reasons.contains(&reason))
+}
+
 /// Fields that tell of the way and not of the end: ids, times, salted digests, what was learned.
 const OF_THE_WAY: [&str; 16] = [
     "uid",

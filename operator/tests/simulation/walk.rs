@@ -36,6 +36,8 @@ pub(crate) struct Score {
     pub(crate) edges: usize,
     pub(crate) reconciles: usize,
     pub(crate) deaths: usize,
+    /// Writes that say that the first nodes of a change were watched to the end.
+    pub(crate) canaries: usize,
 }
 
 /// Walks `edges` changes of an object of `kind` by `seed`.
@@ -75,6 +77,8 @@ pub(crate) async fn walk(
     world.rest(&mut score).await?;
     world.ends_ready(kind)?;
     world.compare(kind, &mut score).await?;
+    let writes = world.server.log_since(0).into_iter().filter_map(|change| change.value);
+    score.canaries = writes.filter(|it| truth::has_watched_canaries(it)).count();
     Ok(score)
 }
 

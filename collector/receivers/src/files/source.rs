@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use millrace_config::{ContainersReceiver, FilesReceiver, NamespaceWeight, StartAt};
-use millrace_lines::{Container, Encoding, Form, Multiline, Parse, Roles, Source as Attributes};
+use millrace_lines::{
+    Container, Encoding, Form, Multiline, Parse, Roles, Source as Attributes, Traces,
+};
 use millrace_pipeline::pods::{Pod, Pods, Wanted};
 use millrace_tail::Weight;
 
@@ -101,11 +103,12 @@ impl Source {
         let (multiline, timeout) = match &settings.multiline {
             None => (None, CONTAINER_TIMEOUT),
             Some(lines) => {
-                let multiline = match &lines.start {
-                    Some(pattern) => Multiline::start(pattern).map_err(|error| {
+                let multiline = match (&lines.start, lines.traces) {
+                    (Some(pattern), _) => Multiline::start(pattern).map_err(|error| {
                         StartError::Pattern { pattern: pattern.clone(), why: error.to_string() }
                     })?,
-                    None => Multiline::Indented,
+                    (None, Some(of)) => Multiline::Traces(traces(of)),
+                    (None, None) => Multiline::Indented,
                 };
                 (Some(multiline), Duration::from_millis(u64::from(lines.timeout_millis)))
             }
@@ -258,6 +261,16 @@ fn container_of<'a>(folder: &Path, path: &'a Path) -> Option<Of<'a>> {
         container,
         restarts,
     })
+}
+
+fn traces(of: millrace_config::Traces) -> Traces {
+    match of {
+        millrace_config::Traces::Java => Traces::Java,
+        millrace_config::Traces::Python => Traces::Python,
+        millrace_config::Traces::Go => Traces::Go,
+        millrace_config::Traces::NodeJs => Traces::NodeJs,
+        millrace_config::Traces::Rust => Traces::Rust,
+    }
 }
 
 fn encoding(of: millrace_config::Encoding) -> Encoding {

@@ -12,7 +12,9 @@ use millrace_lines::{Encoding, End, ParseFault, Reader, Resume};
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::file_metrics::FileMetrics;
-use millrace_tail::{Action, Event, FileId, Glance, Identity, Opened, Position, Step, Tail, Turns};
+use millrace_tail::{
+    Action, Event, FileId, Glance, Identity, Opened, Position, Step, Tail, Totals, Turns,
+};
 
 use super::backlog::Backlog;
 use super::finder::{Finder, Finding};
@@ -278,6 +280,11 @@ impl Worker {
     }
 
     #[cfg(test)]
+    pub(super) fn totals(&self) -> Totals {
+        self.tail.totals()
+    }
+
+    #[cfg(test)]
     pub(super) fn drop_events(&mut self) {
         self.finder.watch.listen(Instant::now());
         self.finder.watch.begin(false);
@@ -321,7 +328,8 @@ impl Worker {
         let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         self.metrics.open.set(whole(totals.open));
         self.metrics.known.set(whole(totals.files));
-        self.metrics.behind_bytes.set(whole(totals.behind_bytes));
+        let Totals { behind_bytes, taken_bytes, confirmed_bytes, .. } = totals;
+        self.metrics.tally(behind_bytes, taken_bytes, confirmed_bytes);
         self.metrics.patterns_left_out.inc_by(self.labels.take_left_out());
         self.backlog.count(&self.tail, &self.sources, &self.metrics.backlog, now);
     }

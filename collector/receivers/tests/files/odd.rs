@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use millrace_config::{ContainersReceiver, FilesReceiver, Multiline, StartAt};
+use millrace_config::{ContainersReceiver, FilesReceiver, Multiline, StartAt, Traces};
 use millrace_receivers::files::SourceSettings;
 
 use crate::publisher::Script;
@@ -157,6 +157,30 @@ fn lines_that_belong_together_come_as_one_after_the_time_out() {
     rig.append("a.log", "next\n");
     rig.start();
     rig.until_exactly(vec![trace, "next".into()]);
+    rig.stop();
+}
+
+/// Scenario: settings name a runtime, whose trace a program prints below a line of its own.
+/// Guarantee: the trace is one record with the line before it; other lines are records of theirs.
+#[test]
+fn traces_of_a_runtime_that_the_settings_name_are_one_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = FilesReceiver {
+        include: vec![format!("{}/logs/*.log", folder.path().display())],
+        start_at: StartAt::Beginning,
+        multiline: Some(Multiline {
+            traces: Some(Traces::Java),
+            timeout_millis: 300,
+            ..Multiline::default()
+        }),
+        ..FilesReceiver::default()
+    };
+    let mut rig = Rig::with(folder, vec![SourceSettings::Files(settings)]);
+    let first = "10:00 failed\njava.io.IOException: gone\n\tat a.B.c(B.java:1)\n\
+                 Caused by: java.lang.Error: x\n\t... 2 more";
+    rig.append("a.log", &format!("10:00 begun\n{first}\n10:01 goes on\n"));
+    rig.start();
+    rig.until_exactly(vec!["10:00 begun".into(), first.into(), "10:01 goes on".into()]);
     rig.stop();
 }
 

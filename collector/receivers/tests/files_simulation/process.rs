@@ -253,6 +253,11 @@ impl Process {
     pub(super) fn keep_positions(&mut self, now: Instant) {
         assert!(self.worker.keep_positions(now));
         self.publisher.with_book(Book::record);
+        // As a rollout's judge reads them.
+        let totals = self.worker.totals();
+        let unconfirmed = totals.taken_bytes.checked_sub(totals.confirmed_bytes);
+        assert!(unconfirmed.is_some_and(|bytes| bytes <= totals.behind_bytes), "{totals:?}");
+        assert!(!self.is_idle() || unconfirmed == Some(0), "{totals:?}");
     }
 
     /// Whether everything that was read is confirmed.

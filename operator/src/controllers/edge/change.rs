@@ -1,14 +1,14 @@
 //! How a change of image or configuration reaches an edge pool's pods, and how it is rolled back.
 //! Pure.
 //!
-//! First a trial pod runs it (`pool::preflight`). Then the Deployment or DaemonSet rolls it out,
-//! with the previous template in an annotation of the same object. If a new pod fails, that
-//! template is written again. Progress is part of the status, so that another operator continues
+//! First a trial pod runs it (`pool::preflight`), then, with `rollout.canary`, the pods of a few
+//! nodes (`canary`). Then the Deployment or DaemonSet rolls it out, with the previous template in
+//! an annotation of the same object. If a new pod fails, that template is written again. Progress is part of the status, so that another operator continues
 //! it. A change that was rolled back stays so until the spec changes; one that was refused, until
 //! the spec or a Secret does. A refusal that may be temporary is retried every [`RETRY_SECONDS`].
 //! Rotated Secrets reach the running pods in every case.
 //!
-//! Limits: pods are not compared. A missing workload has nothing to keep: it is created as the spec
+//! Limits: a Deployment's pods are not compared. A missing workload has nothing to keep: it is created as the spec
 //! says.
 
 use jiff::Timestamp;
@@ -16,8 +16,9 @@ use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::{EdgePool, PendingChange, PendingStage, RolloutStage};
-use millrace_rollout::{Fault, FaultKind, First, Member, Trouble, Verdict, Wish};
+use millrace_rollout::{Fault, FaultKind, First, Load, Member, Trouble, Unit, Verdict, Wish};
 
+use super::canary::{self, Chosen};
 use super::validate::Validated;
 use crate::cluster::hash_of;
 use crate::pool::member::member;
@@ -77,8 +78,23 @@ impl Asked {
     }
 
     /// Whether this pod is.
-    fn is_run_by_pod(&self, pod: &Pod) -> bool {
+    pub(super) fn is_run_by_pod(&self, pod: &Pod) -> bool {
         pod.spec.as_ref().and_then(template::runs) == Some((&self.image, &self.config_map))
+    }
+
+    /// What pods are to run, for the rule of rollouts.
+    pub(super) fn unit(&self) -> Unit {
+        canary::unit(&self.image, &self.config_map)
+    }
+
+    /// Distinguishes it from other changes.
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// For messages.
+    pub(super) fn text(&self) -> String {
+        format!("{} with {}", self.image, self.config_map)
     }
 
     /// Whether this workload needs more than a write of the desired template.
@@ -91,23 +107,38 @@ impl Asked {
         preflight::name(names, &self.image, &self.config_map)
     }
 
-    fn rolling_out(&self, now: Timestamp) -> PendingChange {
-        let message = format!("pods get {} with {}", self.image, self.config_map);
+    pub(super) fn rolling_out(&self, now: Timestamp) -> PendingChange {
+        let message = format!("pods get {}", self.text());
         let why = (Reason::RolloutStarted.as_str(), message);
-        self.pending(PendingStage::RollingOut, seconds(now), why)
+        self.pending(PendingStage::RollingOut, time(now), why)
     }
 
-    fn aborted(&self, now: Timestamp) -> PendingChange {
+    /// The change goes out: to a few nodes first, if the pool says so.
+    fn begins(&self, seen: &Seen<'_>, before: Kept) -> (Way, PendingChange) {
+        if canary::settings(seen).is_none() {
+            return (Way::Keeping(before), self.rolling_out(seen.now));
+        }
+        let message = format!("the first nodes get {}", self.text());
+        let why = (Reason::RolloutStarted.as_str(), message);
+        (Way::Held(before), self.pending(PendingStage::Canary, time(seen.now), why))
+    }
+
+    pub(super) fn aborted(&self, now: Timestamp) -> PendingChange {
         let why = (Reason::RolloutAborted.as_str(), format!("taken back by {ANNOTATION}"));
-        self.pending(PendingStage::RolledBack, seconds(now), why)
+        self.pending(PendingStage::RolledBack, time(now), why)
     }
 
-    fn paused(&self, stage: PendingStage, since: Time) -> PendingChange {
+    pub(super) fn paused(&self, stage: PendingStage, since: Time) -> PendingChange {
         let why = (Reason::RolloutPaused.as_str(), format!("held by {ANNOTATION}"));
         self.pending(stage, since, why)
     }
 
-    fn pending(&self, stage: PendingStage, since: Time, why: (&str, String)) -> PendingChange {
+    pub(super) fn pending(
+        &self,
+        stage: PendingStage,
+        since: Time,
+        why: (&str, String),
+    ) -> PendingChange {
         let Self { image, config_map, key, secrets } = self.clone();
         let digest = with_secrets(&key, secrets.1.as_deref());
         let (reason, message) = (why.0.to_owned(), cut(why.1));
@@ -131,6 +162,8 @@ pub(super) struct Live {
     /// What the Secrets of both are now.
     pub(super) current: CurrentSecrets,
     pub(super) verdict: Verdict,
+    /// Pods that it is to have.
+    pub(super) wanted: u32,
 }
 
 impl Live {
@@ -172,6 +205,8 @@ pub(super) struct Decision {
     pub(super) pending: Option<PendingChange>,
     pub(super) tries: Tries,
     pub(super) way: Way,
+    /// Pods to be deleted, once that is written.
+    pub(super) replace: Vec<Chosen>,
 }
 
 /// What is seen of a pool with a change.
@@ -184,6 +219,9 @@ pub(super) struct Seen<'a> {
     pub(super) live: Option<Live>,
     /// The pool's pods; only needed during a rollout.
     pub(super) pods: &'a [Pod],
+    /// What each did since it is watched, and what all did before; only needed while the first
+    /// nodes are compared.
+    pub(super) loads: (Vec<(String, Load)>, Vec<Load>),
     /// Pods that try a change.
     pub(super) tries: &'a [Pod],
     /// No pod may be made to try it.
@@ -193,7 +231,11 @@ pub(super) struct Seen<'a> {
 
 /// Decides the next step of a change, or reports one from the status.
 pub(super) fn decide(asked: &Asked, seen: &Seen<'_>) -> Decision {
-    let over = |way, pending| Decision { pending, tries: Tries::over(seen.tries), way };
+    let replacing = |way, pending, replace| {
+        let tries = Tries::over(seen.tries);
+        Decision { pending, tries, way, replace }
+    };
+    let over = |way, pending| replacing(way, pending, Vec::new());
     let Some(live) = &seen.live else { return over(Way::AsAsked, None) };
     let (runs, before) = (asked.is_run_by(&live.template), live.before());
     let kept_runs = live.kept.as_ref().is_some_and(|kept| asked.is_run_by(&kept.template));
@@ -211,8 +253,16 @@ pub(super) fn decide(asked: &Asked, seen: &Seen<'_>) -> Decision {
             let (way, pending) = roll_out(asked, told, live, runs, before, seen);
             over(way, pending)
         }
+        Some((told, PendingStage::Canary | PendingStage::Judging)) => {
+            let canary::Outcome { way, pending, replace } =
+                canary::go_on(asked, told, live, runs, before, seen);
+            replacing(way, Some(pending), replace)
+        }
         // It was written, and the operator ended before it could report it.
-        _ if runs => over(Way::Keeping(before), Some(asked.rolling_out(seen.now))),
+        _ if runs => {
+            let (way, pending) = asked.begins(seen, before);
+            over(way, Some(pending))
+        }
         Some((told, PendingStage::Trying)) => try_out(asked, Some(told), live, before, seen),
         None | Some((_, PendingStage::Refused)) => try_out(asked, None, live, before, seen),
     }
@@ -233,9 +283,11 @@ fn try_out(
 ) -> Decision {
     // Rotated Secrets don't wait for it.
     let as_it_is = || if live.is_behind() { Way::Old(before.clone()) } else { Way::NotYet };
-    let since = told.map_or_else(|| seconds(seen.now), |told| told.since.clone());
-    let over =
-        |way, pending| Decision { pending: Some(pending), tries: Tries::over(seen.tries), way };
+    let since = told.map_or_else(|| time(seen.now), |told| told.since.clone());
+    let over = |way, pending| {
+        let (tries, replace) = (Tries::over(seen.tries), Vec::new());
+        Decision { pending: Some(pending), tries, way, replace }
+    };
     match wish(seen.pool) {
         Wish::Go => {}
         Wish::Pause => return over(as_it_is(), asked.paused(PendingStage::Trying, since)),
@@ -248,10 +300,13 @@ fn try_out(
         None => First::Waits,
     };
     match outcome {
-        First::Done => over(Way::Keeping(before.clone()), asked.rolling_out(seen.now)),
+        First::Done => {
+            let (way, pending) = asked.begins(seen, before.clone());
+            over(way, pending)
+        }
         First::Failed(Fault { kind, text }) => {
             let why = (kind.as_str(), text);
-            over(as_it_is(), asked.pending(PendingStage::Refused, seconds(seen.now), why))
+            over(as_it_is(), asked.pending(PendingStage::Refused, time(seen.now), why))
         }
         First::Waits => {
             let message =
@@ -262,6 +317,7 @@ fn try_out(
                 pending: Some(asked.pending(PendingStage::Trying, since, why)),
                 tries: Tries::waiting(seen.tries, &name, told.is_some(), pod),
                 way: as_it_is(),
+                replace: Vec::new(),
             }
         }
     }
@@ -292,7 +348,7 @@ fn roll_out(
         // The previous template is written once the status says so.
         Some(Fault { kind, text }) => {
             let why = (kind.as_str(), text);
-            let pending = asked.pending(PendingStage::RolledBack, seconds(seen.now), why);
+            let pending = asked.pending(PendingStage::RolledBack, time(seen.now), why);
             (Way::NotYet, Some(pending))
         }
         None if is_paused(told) => (Way::Keeping(before), Some(asked.rolling_out(seen.now))),
@@ -301,7 +357,7 @@ fn roll_out(
 }
 
 /// Whether the status says that the change is held.
-fn is_paused(told: &PendingChange) -> bool {
+pub(super) fn is_paused(told: &PendingChange) -> bool {
     told.reason == Reason::RolloutPaused.as_str()
 }
 
@@ -329,7 +385,7 @@ fn stays_refused(told: &PendingChange, now: Timestamp) -> bool {
 }
 
 /// As statuses keep times.
-fn seconds(now: Timestamp) -> Time {
+pub(super) fn time(now: Timestamp) -> Time {
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 
@@ -344,7 +400,7 @@ pub(super) fn condition(pending: &PendingChange, judged: &Verdict) -> Rollout {
     let stuck =
         |reason, message| Rollout::Told { reason, message, progressing: false, stalled: true };
     match stage {
-        PendingStage::Trying | PendingStage::RollingOut if is_paused(pending) => Rollout::Told {
+        _ if is_paused(pending) => Rollout::Told {
             reason: Reason::RolloutPaused,
             message: message.clone(),
             progressing: false,
@@ -355,6 +411,17 @@ pub(super) fn condition(pending: &PendingChange, judged: &Verdict) -> Rollout {
             message: message.clone(),
             progressing: true,
             stalled: false,
+        },
+        PendingStage::Canary | PendingStage::Judging => match FaultKind::parse(reason) {
+            Some(_) => {
+                stuck(Reason::parse(reason).unwrap_or(Reason::PodsNotReady), message.clone())
+            }
+            None => Rollout::Told {
+                reason: Reason::PodsNotReady,
+                message: message.clone(),
+                progressing: true,
+                stalled: false,
+            },
         },
         // All pods are up, but whether they are new was not checked.
         PendingStage::RollingOut if *judged == Verdict::Complete => Rollout::Told {
@@ -385,6 +452,8 @@ pub(super) fn stage(pending: Option<&PendingChange>) -> RolloutStage {
         Some((pending, _)) if is_paused(pending) => RolloutStage::Paused,
         Some((pending, _)) if is_aborted(pending) => RolloutStage::Aborted,
         Some((_, PendingStage::Trying)) => RolloutStage::Waiting,
+        Some((_, PendingStage::Canary)) => RolloutStage::Canary,
+        Some((_, PendingStage::Judging)) => RolloutStage::Judging,
         Some((_, PendingStage::RollingOut)) => RolloutStage::Promoting,
         Some((_, PendingStage::Refused | PendingStage::RolledBack)) => RolloutStage::RolledBack,
     }
@@ -396,17 +465,29 @@ pub(super) fn notice(
     now: Option<&PendingChange>,
     asked: &Asked,
 ) -> Option<Notice> {
-    let is_rolling = |it: &&PendingChange| it.stage == PendingStage::RollingOut;
+    use PendingStage::{Canary, Judging, RollingOut};
+    let is_out = |it: &&PendingChange| [Canary, Judging, RollingOut].contains(&it.stage);
     let was_paused = before.is_some_and(is_paused);
-    let (was, is) = (before.filter(is_rolling), now.filter(is_rolling));
+    let (was, is) = (before.filter(is_out), now.filter(is_out));
     let normal = |reason: Reason, note| Notice::normal(reason.as_str(), "Rollout", note);
+    let too_few = Reason::RolloutTooFewRecords;
     match (was, is, now) {
         (Some(_), Some(is), _) if was_paused && !is_paused(is) => {
             Some(normal(Reason::RolloutResumed, is.message.clone()))
         }
+        (Some(was), Some(is), _) if was.stage != is.stage && !is_paused(is) => {
+            let note = is.message.clone();
+            Some(match is.stage {
+                RollingOut if is.reason == too_few.as_str() => {
+                    Notice::warning(too_few.as_str(), "Rollout", note)
+                }
+                Judging => normal(Reason::RolloutJudging, note),
+                _ => normal(Reason::RolloutPromoting, note),
+            })
+        }
         (None, Some(is), _) => Some(normal(Reason::RolloutStarted, is.message.clone())),
         // A change that is no longer desired did not complete.
-        (Some(was), None, None) if asked.is_told_by(was) => {
+        (Some(was), None, None) if was.stage == RollingOut && asked.is_told_by(was) => {
             let note = format!("all pods run {} with {}", was.image, was.config_map);
             Some(normal(Reason::RolloutCompleted, note))
         }

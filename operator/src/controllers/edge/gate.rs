@@ -5,13 +5,16 @@
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetUpdateStrategy, Deployment};
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use kube::ResourceExt;
+use kube::api::{DeleteParams, Preconditions};
 use millrace_crds::v1alpha1::{EdgePool, PendingChange, PendingStage};
-use millrace_rollout::{Observation, judge};
+use millrace_rollout::{Load, Observation, judge};
 
+use super::canary::Chosen;
 use super::change::{self, Asked, Decision, Live, Seen, Way, decide};
-use crate::cluster::{Applicable, Change, Children, Looked, is_paused};
+use crate::cache::baseline;
+use crate::cluster::{Applicable, Change, Children, Looked, api, is_paused};
 use crate::context::Context;
-use crate::error::StepError;
+use crate::error::{Step, StepError};
 use crate::pool::names::PoolNames;
 use crate::pool::secrets::{CurrentSecrets, SecretUses};
 use crate::pool::template::{self, BASELINE_ANNOTATION};
@@ -96,14 +99,38 @@ impl Gate<'_> {
             None => None,
         };
         let (decision, pods) = self.decide(found, (kind.template)(&wanted)).await?;
-        let Decision { pending, way, .. } = decision;
+        let Decision { pending, way, replace, .. } = decision;
         let old = live.as_ref().map(kind.figures);
         let (seen, change) = match (kind.by(way, wanted), old) {
             (None, Some(seen)) => (seen, Change::None),
             (None, None) => (Observation::default(), Change::None),
             (Some(wanted), _) => self.children.keep_workload(wanted, kind.figures).await?,
         };
+        // A template that was just written may not be taken up: the old one's pod would come again.
+        if change == Change::None {
+            self.replace(replace).await?;
+        }
         Ok(Kept { seen, change, pending, pods })
+    }
+
+    /// Deletes pods, so that others with the new template take their places.
+    async fn replace(&self, chosen: Vec<Chosen>) -> Result<(), StepError> {
+        let namespace = &self.names.namespace;
+        let pods = api::<Pod>(&self.context.client, namespace);
+        for Chosen { name, uid } in chosen {
+            let this_one = Preconditions { uid, resource_version: None };
+            let params = DeleteParams { preconditions: Some(this_one), ..DeleteParams::default() };
+            match pods.delete(&name, &params).await {
+                Ok(_) => {}
+                // It went by itself, and another has its name or will.
+                Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => {}
+                Err(error) => {
+                    let what = format!("delete Pod {namespace}/{name}");
+                    return Err(StepError::api(Step::Apply, what, error));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Reads the current Secrets of the running and of the kept template.
@@ -127,10 +154,18 @@ impl Gate<'_> {
         let Self { context, pool, names, asked, .. } = self;
         let namespace = &names.namespace;
         let tries = observe::pods(context, namespace, &preflight::selector(names)).await?;
-        let rolls = change::told(pool).is_some_and(|it| it.stage == PendingStage::RollingOut);
+        let told = change::told(pool);
+        let rolls = told.is_some_and(|it| {
+            use PendingStage::{Canary, Judging, RollingOut};
+            [Canary, Judging, RollingOut].contains(&it.stage)
+        });
         let pods = match rolls {
             true => Some(observe::pods(context, namespace, &names.selector()).await?),
             false => None,
+        };
+        let loads = match (told, &pods) {
+            (Some(told), Some(pods)) => loads(context, pool, names, told, pods).await,
+            _ => Default::default(),
         };
         let none = PodTemplateSpec::default();
         let mut seen = Seen {
@@ -139,6 +174,7 @@ impl Gate<'_> {
             wanted: wanted.unwrap_or(&none),
             live,
             pods: pods.as_deref().unwrap_or_default(),
+            loads,
             tries: &tries,
             untried: false,
             now: context.clock.now(),
@@ -153,6 +189,29 @@ impl Gate<'_> {
     }
 }
 
+/// What pods did since the first ones are watched, and what all did before. Each time that they
+/// are watched begins anew.
+async fn loads(
+    context: &Context,
+    pool: &EdgePool,
+    names: &PoolNames,
+    told: &PendingChange,
+    pods: &[Pod],
+) -> (Vec<(String, Load)>, Vec<Load>) {
+    if told.stage != PendingStage::Judging || change::is_paused(told) {
+        return Default::default();
+    }
+    let now = context.clock.now();
+    let (_, look) = observe::figures(context, names, pods, now).await;
+    let uid = pool.metadata.uid.as_deref().unwrap_or_default();
+    let mut baseline = context.baselines.get(uid);
+    let name = format!("{}/{}", told.digest, told.since.0.as_second());
+    baseline.watch(&name, baseline::answered(&look));
+    let loads = (baseline.loads(), baseline.past());
+    context.baselines.put(uid, baseline, now);
+    loads
+}
+
 impl Kept {
     fn done(seen: Observation, change: Change) -> Self {
         Self { seen, change, pending: None, pods: None }
@@ -162,11 +221,13 @@ impl Kept {
 impl<K: Applicable> Kind<K> {
     /// What a change needs of a live workload.
     fn live(&self, live: &K) -> Option<Live> {
+        let figures = (self.figures)(live);
         Some(Live {
             template: (self.template)(live)?.clone(),
             kept: template::kept(live).map(|(text, template)| change::Kept { text, template }),
             current: CurrentSecrets::default(),
-            verdict: judge(&(self.figures)(live)),
+            verdict: judge(&figures),
+            wanted: figures.wanted,
         })
     }
 

@@ -181,9 +181,9 @@ mod tests {
         let Process { started_at, bytes, records } = *process;
         let logs = NodeLogsSample {
             behind_bytes: Some(0),
-            behind_seconds: None,
             lost_bytes: bytes,
             lost_records: Some(records),
+            ..NodeLogsSample::default()
         };
         Answer { node, is_ready: true, started_at: Some(started_at), logs }
     }

@@ -10,6 +10,7 @@ use millrace_rollout::Observation;
 use super::apply::Applied;
 use super::node_logs::NodeLogs;
 use super::validate::Observed;
+use crate::cache::baseline;
 use crate::cluster::api;
 use crate::context::Context;
 use crate::error::{Step, StepError};
@@ -83,6 +84,12 @@ pub(super) async fn node_logs(
         };
         let now = context.clock.now();
         let (facts, look) = observe::figures(context, names, &pods, now).await;
+        if applied.pending.is_none() && pool.spec.rollout.canary.is_some() {
+            let uid = pool.metadata.uid.as_deref().unwrap_or_default();
+            let mut baseline = context.baselines.get(uid);
+            baseline.rest(baseline::answered(&look));
+            context.baselines.put(uid, baseline, now);
+        }
         logs.note(&facts, &look, now);
     }
     Ok(Some(logs))

@@ -62,7 +62,9 @@ fn stand(told: Option<&PendingChange>, outcome: &Outcome<Applied>) -> Stand {
     let stage = |pending: &PendingChange| pending.stage;
     match applied.pending.as_ref().map(stage) {
         Some(PendingStage::Trying) => Stand::Tries,
-        Some(PendingStage::RollingOut) => Stand::Moves,
+        Some(PendingStage::Canary | PendingStage::Judging | PendingStage::RollingOut) => {
+            Stand::Moves
+        }
         Some(stage) if told.is_none_or(|told| told.stage != stage) => Stand::Tries,
         _ if applied.verdict == Verdict::Complete => Stand::Settled,
         _ => Stand::Moves,

@@ -4,7 +4,7 @@ use millrace_config as config;
 use millrace_crds::v1alpha1::{
     Acknowledge, Compression, ContainersReceiver, EdgeMode, EdgePool, EdgeSettings, Encoding,
     FilesReceiver, KernelReceiver, Multiline, NamespaceWeight, Parse, ParseFormat, PartitionBy,
-    Receivers, StartAt, TimeFormat, Timestamp,
+    Receivers, StartAt, TimeFormat, Timestamp, Traces,
 };
 
 use super::build::PORTS;
@@ -180,12 +180,25 @@ fn files_receiver(files: &FilesReceiver) -> config::FilesReceiver {
         start_at: start_at(*from),
         encoding: encoding(*of),
         parse: parse(fields.as_ref()),
-        multiline: multiline.as_ref().map(|Multiline { start, indented }| config::Multiline {
-            start: start.clone(),
-            indented: *indented,
-            ..config::Multiline::default()
+        multiline: multiline.as_ref().map(|Multiline { start, indented, traces: of }| {
+            config::Multiline {
+                start: start.clone(),
+                indented: *indented,
+                traces: of.map(traces),
+                ..config::Multiline::default()
+            }
         }),
         ..config::FilesReceiver::default()
+    }
+}
+
+fn traces(of: Traces) -> config::Traces {
+    match of {
+        Traces::Java => config::Traces::Java,
+        Traces::Python => config::Traces::Python,
+        Traces::Go => config::Traces::Go,
+        Traces::NodeJs => config::Traces::NodeJs,
+        Traces::Rust => config::Traces::Rust,
     }
 }
 

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use kube::api::ObjectMeta;
 use millrace_crds::v1alpha1::{
-    DeletionPolicy, EdgePool, EdgePoolSpec, EdgeRolloutSettings, EdgeSignal, GatewayPool,
-    GatewayPoolSpec, GatewaySignal, PipelineEdge, PipelineSignal, TelemetryPipelineSpec,
-    TelemetrySchema, TelemetrySchemaSpec, TelemetryTopic, TelemetryTopicSpec, TopicSettings,
+    DeletionPolicy, EdgeMode, EdgePool, EdgePoolSpec, EdgeRolloutSettings, EdgeSignal, GatewayPool,
+    GatewayPoolSpec, GatewaySignal, PipelineEdge, PipelineSignal, RolloutSettings,
+    TelemetryPipelineSpec, TelemetrySchema, TelemetrySchemaSpec, TelemetryTopic,
+    TelemetryTopicSpec, TopicSettings,
 };
 use millrace_crds::{EdgeName, MANAGED_BY, TopicName};
 
@@ -84,13 +85,17 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
 fn edges(validated: &Validated<'_>) -> Vec<(EdgeName, EdgePool)> {
     let spec = &validated.pipeline.spec;
     let pool = |PipelineEdge { name, settings }: PipelineEdge| {
+        let RolloutSettings { canary, auto_rollback } = spec.rollout.clone();
         let pool = EdgePool {
             metadata: metadata(validated.name, &validated.edge(&name)),
             spec: EdgePoolSpec {
                 kafka: spec.kafka.clone(),
                 signals: spec.signals.map(|_, is| EdgeSignal { topic_name: is.topic_name.clone() }),
                 collector: spec.collector.clone(),
-                rollout: EdgeRolloutSettings { auto_rollback: spec.rollout.auto_rollback },
+                rollout: EdgeRolloutSettings {
+                    canary: canary.filter(|_| settings.mode == EdgeMode::DaemonSet),
+                    auto_rollback,
+                },
                 settings,
             },
             status: None,
