@@ -8,6 +8,7 @@ use millrace_wire::protobuf::{Cursor, Fault};
 use crate::body::BodyWriter;
 use crate::column::strings::split_strings;
 use crate::column::{Column, Dictionary, Strings};
+use crate::decimal;
 use crate::reuse;
 use crate::shape::{Offsets, Shape};
 use crate::text;
@@ -46,11 +47,15 @@ impl Map {
     fn put(&mut self, attribute: KeyValue<'_>) -> Result<(), Fault> {
         match attribute.value {
             AnyValue::String(text) => self.values.push(text),
-            AnyValue::Bool(true) => self.values.push(b"true"),
-            AnyValue::Bool(false) => self.values.push(b"false"),
-            AnyValue::Int(number) => {
-                self.values.push(itoa::Buffer::new().format(number).as_bytes());
+            AnyValue::Bool(truth) => {
+                let (piece, len) = decimal::truth(truth);
+                self.values.push_piece(piece, len);
             }
+            AnyValue::Int(number) => match decimal::short(number) {
+                Some((piece, len)) => self.values.push_piece(&piece, len),
+                None => decimal::integer(number, |text| self.values.push(text)),
+            },
+            AnyValue::Double(number) => self.put_double(number),
             value => {
                 self.values.push_with(&mut self.scratch, |out| text::plain(value, out))?;
             }
@@ -67,6 +72,11 @@ impl Map {
         }
         self.pending += 1;
         Ok(())
+    }
+
+    #[inline(never)]
+    fn put_double(&mut self, number: f64) {
+        decimal::double(number, |text| self.values.push(text));
     }
 
     /// Ends the row.
