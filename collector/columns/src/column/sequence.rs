@@ -108,3 +108,7 @@ impl Key {
         key
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/column/sequence.rs"]
+mod tests;
