@@ -33,6 +33,24 @@ pub(crate) fn put_text(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
+/// Appends a text that is the start of a piece. All of the piece is copied, however long the text
+/// is: a copy of a fixed size has no branch that depends on it.
+#[inline]
+pub(crate) fn put_piece<const N: usize>(out: &mut Vec<u8>, piece: &[u8; N], len: usize) {
+    const { assert!(N < 0x80, "the length takes one byte") };
+    let len = len.min(N);
+    out.reserve(1 + N);
+    let end = out.len();
+    // SAFETY: `1 + N` bytes are reserved behind `end` and written here; the new length covers
+    // `1 + len` of them, which are no more.
+    unsafe {
+        let to = out.as_mut_ptr().add(end);
+        to.write(len as u8);
+        std::ptr::copy_nonoverlapping(piece.as_ptr(), to.add(1), N);
+        out.set_len(end + 1 + len);
+    }
+}
+
 #[inline(never)]
 fn put_long_text(out: &mut Vec<u8>, text: &[u8]) {
     put_varint(out, text.len() as u64);
@@ -121,6 +139,20 @@ mod tests {
             let mut cursor = Cursor::new(&out);
             for text in &texts {
                 prop_assert_eq!(cursor.bytes(), Ok(text.as_slice()));
+            }
+            prop_assert!(cursor.is_empty());
+        }
+
+        /// Pieces are read back as long as they were said to be.
+        #[test]
+        fn of_a_piece_its_start_is_written(
+            pieces in proptest::collection::vec((any::<[u8; 8]>(), 0_usize..=8), 0..20),
+        ) {
+            let mut out = Vec::new();
+            pieces.iter().for_each(|(piece, len)| put_piece(&mut out, piece, *len));
+            let mut cursor = Cursor::new(&out);
+            for (piece, len) in &pieces {
+                prop_assert_eq!(cursor.bytes(), Ok(&piece[..*len]));
             }
             prop_assert!(cursor.is_empty());
         }

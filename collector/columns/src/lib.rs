@@ -32,6 +32,7 @@ mod body;
 mod bytes;
 mod column;
 mod day;
+mod decimal;
 mod frame;
 mod group;
 mod hex;

@@ -17,6 +17,8 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status, span::Event};
 use prost::Message;
 
+use crate::mixed;
+
 /// Records per batch: what a gateway puts into one insert.
 const BATCH_RECORDS: usize = 100_000;
 
@@ -30,7 +32,7 @@ pub(crate) struct Case {
     pub(crate) bare: Vec<Vec<u8>>,
 }
 
-/// The data sets: lean and rich spans, logs, points of all five kinds of metrics.
+/// The data sets: lean, rich and mixed spans, logs, points of all five kinds of metrics.
 pub(crate) fn cases() -> Vec<Case> {
     let case = |name, signal, per_request: usize, make: &dyn Fn(usize, bool) -> Vec<u8>| {
         let requests = |full: bool| -> Vec<Vec<u8>> {
@@ -41,10 +43,14 @@ pub(crate) fn cases() -> Vec<Case> {
     };
     vec![
         case("lean", Signal::Traces, 1000, &|n, full| {
-            traces(n, 2 * usize::from(full), usize::from(full))
+            traces(n, 2 * usize::from(full), &|number| regular(number, usize::from(full)))
         }),
         case("rich", Signal::Traces, 1000, &|n, full| {
-            traces(n, 6 * usize::from(full), 15 * usize::from(full))
+            traces(n, 6 * usize::from(full), &|number| regular(number, 15 * usize::from(full)))
+        }),
+        case("mixed", Signal::Traces, 1000, &|n, full| {
+            let set = |number| if full { mixed::attributes(number) } else { Vec::new() };
+            traces(n, 6 * usize::from(full), &set)
         }),
         case("logs", Signal::Logs, 1000, &logs),
         case("metrics", Signal::Metrics, 500, &metrics),
@@ -68,7 +74,7 @@ impl Random {
     }
 }
 
-fn attribute(key: &str, value: Value) -> KeyValue {
+pub(crate) fn attribute(key: &str, value: Value) -> KeyValue {
     KeyValue {
         key: key.to_owned(),
         value: Some(AnyValue { value: Some(value) }),
@@ -76,7 +82,7 @@ fn attribute(key: &str, value: Value) -> KeyValue {
     }
 }
 
-fn text(key: &str, value: impl Into<String>) -> KeyValue {
+pub(crate) fn text(key: &str, value: impl Into<String>) -> KeyValue {
     attribute(key, Value::StringValue(value.into()))
 }
 
@@ -99,8 +105,8 @@ fn scope() -> Option<InstrumentationScope> {
 
 const START: u64 = 1_790_000_000_000_000_000;
 
-fn span(random: &mut Random, attributes: usize, time: u64) -> Span {
-    let number = random.next();
+/// Attributes of all kinds in turn, the same keys in each span.
+fn regular(number: u64, attributes: usize) -> Vec<KeyValue> {
     let set = (0..attributes).map(|index| match index % 5 {
         0 => attribute(
             &format!("loadgen.message_{index}"),
@@ -111,6 +117,11 @@ fn span(random: &mut Random, attributes: usize, time: u64) -> Span {
         3 => attribute(&format!("cache.hit_{index}"), Value::BoolValue(number.is_multiple_of(2))),
         _ => text(&format!("url.path_{index}"), format!("/api/v1/items/{}", number % 10_000)),
     });
+    set.collect()
+}
+
+fn span(random: &mut Random, attributes: &dyn Fn(u64) -> Vec<KeyValue>, time: u64) -> Span {
+    let number = random.next();
     Span {
         trace_id: random.id::<16>(),
         span_id: random.id::<8>(),
@@ -119,7 +130,7 @@ fn span(random: &mut Random, attributes: usize, time: u64) -> Span {
         kind: 2,
         start_time_unix_nano: time,
         end_time_unix_nano: time + number % 5_000_000,
-        attributes: set.collect(),
+        attributes: attributes(number),
         events: vec![Event {
             time_unix_nano: time + 1000,
             name: "event".into(),
@@ -130,7 +141,11 @@ fn span(random: &mut Random, attributes: usize, time: u64) -> Span {
     }
 }
 
-fn traces(request: usize, resource_attributes: usize, attributes: usize) -> Vec<u8> {
+fn traces(
+    request: usize,
+    resource_attributes: usize,
+    attributes: &dyn Fn(u64) -> Vec<KeyValue>,
+) -> Vec<u8> {
     let mut random = Random(request as u64);
     let resource_spans = (0..10)
         .map(|index| ResourceSpans {

@@ -3,7 +3,8 @@
 //! `cargo run --release -p millrace-columns --example columns-bench -- [--json] [--seconds N]
 //! [--rounds N] [--write FILE] [case] [variant] [stage]`
 //!
-//! Cases: `lean` (spans of about 120 B), `rich` (6 resource and 15 span attributes), `logs`
+//! Cases: `lean` (spans of about 120 B), `rich` (6 resource and 15 span attributes), `mixed`
+//! (8 to 14 attributes, four kinds of spans in no order, values as instrumentation has them), `logs`
 //! (280 B), `metrics` (all five kinds). Variants: `json`, `map`. Stages:
 //! - `check`: the edge's walk, every byte looked at;
 //! - `outline`: what a part of a checked request comes to, for the edge that cuts one;
@@ -24,6 +25,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod data;
+mod mixed;
 mod walk;
 
 use std::hint::black_box;

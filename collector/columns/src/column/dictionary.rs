@@ -80,11 +80,16 @@ impl Dictionary {
         result
     }
 
-    /// Appends a value that is probably the one with index `guess`; its index.
+    /// Appends the value with index `index`, which is one of this dictionary's.
     #[inline]
-    pub(crate) fn push_guessed(&mut self, text: &[u8], guess: Option<u32>) -> u32 {
-        let index = match guess {
-            Some(guess) if same(self.keys.get(guess), text) => guess,
+    pub(crate) fn push_index(&mut self, index: u32) {
+        self.indexes.push(index);
+    }
+
+    /// Appends a value that is probably the one with index `guess`; its index.
+    pub(crate) fn push_guessed(&mut self, text: &[u8], guess: u32) -> u32 {
+        let index = match self.keys.places.get(guess as usize) {
+            Some(_) if same(self.keys.get(guess), text) => guess,
             _ => self.find_or_add(text),
         };
         self.indexes.push(index);

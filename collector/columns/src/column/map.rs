@@ -6,8 +6,10 @@ use millrace_wire::otlp::{AnyValue, KeyValue};
 use millrace_wire::protobuf::{Cursor, Fault};
 
 use crate::body::BodyWriter;
+use crate::column::sequence::Sequence;
 use crate::column::strings::split_strings;
 use crate::column::{Column, Dictionary, Strings};
+use crate::decimal;
 use crate::reuse;
 use crate::shape::{Offsets, Shape};
 use crate::text;
@@ -20,14 +22,10 @@ pub(crate) struct Map {
     /// Pairs of the row being filled.
     pending: u64,
     keys: Dictionary,
-    /// The key at each position of the last row: rows of one kind list their keys in one order.
-    expected: Vec<u32>,
+    sequence: Sequence,
     values: Strings,
     scratch: Vec<u8>,
 }
-
-/// Positions whose key is guessed; those behind are looked up: no set is that regular.
-const GUESSED: usize = 128;
 
 impl Map {
     /// Adds a pair whose value is a scalar, which nearly all are.
@@ -46,27 +44,39 @@ impl Map {
     fn put(&mut self, attribute: KeyValue<'_>) -> Result<(), Fault> {
         match attribute.value {
             AnyValue::String(text) => self.values.push(text),
-            AnyValue::Bool(true) => self.values.push(b"true"),
-            AnyValue::Bool(false) => self.values.push(b"false"),
-            AnyValue::Int(number) => {
-                self.values.push(itoa::Buffer::new().format(number).as_bytes());
+            AnyValue::Bool(truth) => {
+                let (piece, len) = decimal::truth(truth);
+                self.values.push_piece(piece, len);
             }
+            AnyValue::Int(number) => match decimal::short(number) {
+                Some((piece, len)) => self.values.push_piece(&piece, len),
+                None => decimal::integer(number, |text| self.values.push(text)),
+            },
+            AnyValue::Double(number) => self.put_double(number),
             value => {
                 self.values.push_with(&mut self.scratch, |out| text::plain(value, out))?;
             }
         }
-        let position = self.pending as usize;
-        if position >= ATTRIBUTES as usize {
+        if self.pending >= u64::from(ATTRIBUTES) {
             return Err(Cursor::new(attribute.key).fault(WireErrorKind::TooManyAttributes));
         }
-        let key = self.keys.push_guessed(attribute.key, self.expected.get(position).copied());
-        match self.expected.get_mut(position) {
-            Some(expected) => *expected = key,
-            None if position < GUESSED => self.expected.push(key),
-            None => {}
+        match self.sequence.foretold(attribute.key) {
+            Some(index) => self.keys.push_index(index),
+            None => self.put_other_key(attribute.key),
         }
         self.pending += 1;
         Ok(())
+    }
+
+    #[inline(never)]
+    fn put_other_key(&mut self, key: &[u8]) {
+        let index = self.keys.push_guessed(key, self.sequence.guess());
+        self.sequence.note(key, index);
+    }
+
+    #[inline(never)]
+    fn put_double(&mut self, number: f64) {
+        decimal::double(number, |text| self.values.push(text));
     }
 
     /// Ends the row.
@@ -74,6 +84,7 @@ impl Map {
     pub(crate) fn end(&mut self) {
         self.ends.push(self.pending);
         self.pending = 0;
+        self.sequence.end();
     }
 
     /// Bytes of all pairs as they are written once: an index for a key, and the value.
@@ -98,7 +109,7 @@ impl Column for Map {
         self.ends.clear();
         self.pending = 0;
         self.keys.clear();
-        self.expected.clear();
+        self.sequence.clear();
         self.values.clear();
         reuse::clear(&mut self.scratch);
     }
@@ -108,6 +119,7 @@ impl Column for Map {
             self.ends.truncate(len);
         }
         self.pending = 0;
+        self.sequence.end();
         let pairs = self.ends.total() as usize;
         self.keys.truncate(pairs);
         self.values.truncate(pairs);
@@ -121,6 +133,7 @@ impl Column for Map {
         self.ends.memory_bytes()
             + self.keys.memory_bytes()
             + self.values.memory_bytes()
+            + self.sequence.memory_bytes()
             + self.scratch.capacity()
     }
 

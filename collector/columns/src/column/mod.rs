@@ -6,6 +6,7 @@ mod json;
 mod labels;
 mod map;
 mod numbers;
+mod sequence;
 mod strings;
 
 pub(crate) use dictionary::Dictionary;

@@ -4,7 +4,7 @@ use millrace_wire::otlp::is_absent_id;
 use millrace_wire::protobuf::{Cursor, put_varint};
 
 use crate::body::BodyWriter;
-use crate::bytes::{put_hex, put_text};
+use crate::bytes::{put_hex, put_piece, put_text};
 use crate::column::Column;
 use crate::hex;
 use crate::reuse;
@@ -22,6 +22,13 @@ impl Strings {
     pub(crate) fn push(&mut self, text: &[u8]) {
         self.len += 1;
         put_text(&mut self.data, text);
+    }
+
+    /// Appends the first `len` bytes of a piece.
+    #[inline]
+    pub(crate) fn push_piece<const N: usize>(&mut self, piece: &[u8; N], len: usize) {
+        self.len += 1;
+        put_piece(&mut self.data, piece, len);
     }
 
     /// Appends a trace id in hexadecimal; an absent one as the empty string.

@@ -3,6 +3,7 @@
 
 use crate::error::{Fault, WireError, WireErrorKind};
 use crate::limits::{Limits, RECORD_MEMBERS};
+use crate::otlp::common::read_in_order;
 use crate::otlp::descriptor::{KEY_VALUE, KEY_VALUE_LIST, Kind, METRIC, Message, request};
 use crate::otlp::written::{Checked, ROW_BYTES, repeated_bytes};
 use crate::protobuf::{Cursor, FIXED64, LENGTH, VARINT, tag, varint_len};
@@ -12,9 +13,6 @@ use crate::signal::Signal;
 /// be written longer than it was sent (a number as text, an element with its mark), but not by
 /// more.
 const VALUE_BYTES: u64 = 16;
-
-/// What processors read of memory at once, on x86-64 and most others: one byte of it is enough.
-const CACHE_LINE_BYTES: usize = 64;
 
 /// Checks every field of `request_bytes`: tags, wire types, lengths, nesting, the number of
 /// attributes, the length of ids, and that strings are UTF-8; counts the records, their days and
@@ -51,8 +49,7 @@ pub fn outline(
 pub fn written_bytes(signal: Signal, request_bytes: &[u8]) -> Result<u64, WireError> {
     // The walk finds each record by the length of the one before, so it waits for memory at each of
     // them. Read in order first, the request is in the cache for this walk and the next reader's.
-    let lines = request_bytes.iter().step_by(CACHE_LINE_BYTES);
-    std::hint::black_box(lines.fold(0, |all, byte| all | byte));
+    read_in_order(request_bytes);
     let found = walk(signal, request_bytes, &Limits::of_readers(), Depth::Lengths)?;
     Ok(found.written_bytes)
 }

@@ -374,6 +374,21 @@ impl<'a> Resource<'a> {
     }
 }
 
+/// What processors read of memory at once, on x86-64 and most others: one byte of it is enough.
+const CACHE_LINE_BYTES: usize = 64;
+
+/// Reads `bytes` once, so that what reads them next, by leaps, finds them in the cache: memory that
+/// is read in order comes many times faster than where each place depends on the one before.
+#[inline]
+pub(super) fn read_in_order(bytes: &[u8]) {
+    let lines = bytes.iter().step_by(CACHE_LINE_BYTES);
+    std::hint::black_box(lines.fold(0, |all, byte| all | byte));
+}
+
+/// What of a scope group is read in order before its records are counted off: 256 KiB, which a
+/// core's own cache holds. Few groups are longer.
+const READ_AHEAD_BYTES: usize = 256 * 1024;
+
 /// A `ScopeSpans`, `ScopeLogs` or `ScopeMetrics` message: the three have the same shape.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScopeGroup<'a> {
@@ -391,6 +406,7 @@ impl<'a> ScopeGroup<'a> {
     /// # Errors
     /// The bytes are malformed.
     pub fn parse(message: &'a [u8]) -> Result<Self, Fault> {
+        read_in_order(&message[..message.len().min(READ_AHEAD_BYTES)]);
         let mut group = Self::default();
         walk! { message => group { 1 repeated scope, 2 repeated records, 3 bytes schema_url } }
         Ok(group)

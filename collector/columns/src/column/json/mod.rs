@@ -28,15 +28,15 @@ use crate::text;
 use kind::Kind;
 use path::Path;
 
+/// No path: what follows one that is new.
+const NO_PATH: u32 = u32::MAX;
+
 /// Version of the JSON and Dynamic serializations: FLATTENED.
 const FLATTENED: u64 = 3;
 
 /// Paths kept from block to block, used or not: about what `max_dynamic_paths` keeps apart on the
 /// server. Above that, paths without values are dropped when a block is done.
 const KEPT_PATHS: usize = 1024;
-
-/// Positions whose path is guessed; those behind are looked up: no set is that regular.
-const GUESSED: usize = 1024;
 
 /// Rows that a path counts for at least when cells are counted: a block without many rows ends
 /// at 16,384 paths, and leaves the rest of [`MAX_PATHS`] to the last record.
@@ -59,10 +59,14 @@ pub(crate) struct Json {
     paths: Vec<Path>,
     table: HashTable<u32>,
     hasher: RandomState,
-    /// The path at each position of the last set: sets of one kind of record list their keys in
-    /// the same order, so the next key is most often the one that stood there before.
-    expected: Vec<u32>,
+    /// Values of the row being filled.
     position: usize,
+    /// Which path follows which: sets of one kind of record list their keys in one order, and kinds
+    /// share parts of it, so the next path is most often what followed this one before. What a row
+    /// began with, the last path of this row, and what is guessed to follow it.
+    first: u32,
+    last: u32,
+    guess: u32,
     /// Row being filled, which is also the number of rows before it.
     row: u32,
     /// Paths with a value in this block.
@@ -86,8 +90,10 @@ impl Json {
             paths: Vec::new(),
             table: HashTable::new(),
             hasher: RandomState::default(),
-            expected: Vec::new(),
             position: 0,
+            first: NO_PATH,
+            last: NO_PATH,
+            guess: NO_PATH,
             row: 0,
             used: 0,
             bytes: 0,
@@ -103,6 +109,8 @@ impl Json {
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.position = 0;
+        self.last = NO_PATH;
+        self.guess = self.first;
     }
 
     /// Ends the row.
@@ -202,6 +210,9 @@ impl Json {
         };
         let path = &mut self.paths[index as usize];
         if path.is_unused() {
+            if self.used >= MAX_PATHS {
+                return Err(Cursor::new(key).fault(WireErrorKind::TooManyAttributes));
+            }
             self.used += 1;
             let path_bytes = Path::LEAST_BYTES + name.len();
             self.path_bytes += path_bytes;
@@ -251,8 +262,13 @@ impl Json {
     fn path(&mut self, name: &[u8]) -> Option<u32> {
         let position = self.position;
         self.position += 1;
-        match self.expected.get(position) {
-            Some(&index) if same(self.paths[index as usize].name(), name) => Some(index),
+        let index = self.guess;
+        match self.paths.get(index as usize) {
+            Some(path) if same(path.name(), name) => {
+                self.guess = path.next();
+                self.last = index;
+                Some(index)
+            }
             _ => self.search(name, position),
         }
     }
@@ -263,11 +279,12 @@ impl Json {
             return None;
         }
         let index = self.find_or_add(name);
-        match self.expected.get_mut(position) {
-            Some(expected) => *expected = index,
-            None if position < GUESSED => self.expected.push(index),
-            None => {}
+        match self.paths.get_mut(self.last as usize) {
+            Some(last) => last.set_next(index),
+            None => self.first = index,
         }
+        self.last = index;
+        self.guess = self.paths[index as usize].next();
         Some(index)
     }
 
@@ -302,8 +319,9 @@ impl Json {
             return;
         }
         self.paths.retain(|path| !path.is_unused());
-        self.expected.clear();
+        (self.first, self.last, self.guess) = (NO_PATH, NO_PATH, NO_PATH);
         self.table.clear();
+        self.paths.iter_mut().for_each(|path| path.set_next(NO_PATH));
         for (index, path) in self.paths.iter().enumerate() {
             let hash = self.hasher.hash_one(path.name());
             self.table.insert_unique(hash, index as u32, |&index| {
@@ -349,7 +367,6 @@ impl Column for Json {
     fn memory_bytes(&self) -> usize {
         self.paths.iter().map(Path::memory_bytes).sum::<usize>()
             + self.table.allocation_size()
-            + self.expected.capacity() * size_of::<u32>()
             + self.name.capacity()
             + self.scratch.capacity()
     }

@@ -5,9 +5,9 @@ use millrace_wire::protobuf::Fault;
 
 use crate::body::BodyWriter;
 use crate::column::fixed::write_fixed;
-use crate::column::json::FLATTENED;
 use crate::column::json::arrays::{Arrays, MixedArrays, element_kind};
 use crate::column::json::kind::Kind;
+use crate::column::json::{FLATTENED, NO_PATH};
 use crate::column::{Column, Strings};
 use crate::reuse;
 use crate::shape::Shape;
@@ -43,6 +43,8 @@ pub(super) struct Path {
     arrays: Option<Box<ArrayValues>>,
     /// A list's member made it in this block.
     is_member: bool,
+    /// The path that followed it last.
+    next: u32,
 }
 
 #[derive(Default)]
@@ -73,12 +75,22 @@ impl Path {
             bools: Vec::new(),
             arrays: None,
             is_member: false,
+            next: NO_PATH,
         }
     }
 
     #[inline]
     pub(super) fn name(&self) -> &[u8] {
         &self.name
+    }
+
+    #[inline]
+    pub(super) fn next(&self) -> u32 {
+        self.next
+    }
+
+    pub(super) fn set_next(&mut self, next: u32) {
+        self.next = next;
     }
 
     #[inline]
