@@ -74,7 +74,7 @@ fn database(pick: u64) -> Vec<KeyValue> {
         text("db.namespace", "orders"),
         text("db.collection.name", "order_items"),
         text("db.operation.name", "SELECT"),
-        text("db.query.text", "SELECT id, sku, price FROM order_items WHERE order_id = $1"),
+        text("db.query.text", "order_items: id, sku, price; where order_id = $1 and paid;"),
         text("server.address", "orders-db"),
         int("server.port", 5432),
         int("db.response.returned_rows", pick % 500),
