@@ -24,13 +24,13 @@ const EXPONENT: usize = 5;
 fn digits(number: u32) -> ([u8; PIECE], usize) {
     let number = u64::from(number);
     // Two fours, then four pairs, then eight digits, each in a part of one word.
-    let fours = number / 10_000 | (number % 10_000) << 32;
-    let hundreds = (fours * 10_486 >> 20) & 0x0000_007f_0000_007f;
-    let pairs = hundreds | (fours - 100 * hundreds) << 16;
-    let tens = (pairs * 103 >> 10) & 0x000f_000f_000f_000f;
-    let digits = tens | (pairs - 10 * tens) << 8;
+    let fours = (number / 10_000) | ((number % 10_000) << 32);
+    let hundreds = ((fours * 10_486) >> 20) & 0x0000_007f_0000_007f;
+    let pairs = hundreds | ((fours - 100 * hundreds) << 16);
+    let tens = ((pairs * 103) >> 10) & 0x000f_000f_000f_000f;
+    let digits = tens | ((pairs - 10 * tens) << 8);
     // Zeros in front, in whole bytes; the last digit stays.
-    let zeros = (digits | 1 << 56).trailing_zeros() & !7;
+    let zeros = (digits | (1 << 56)).trailing_zeros() & !7;
     let text = (digits | 0x3030_3030_3030_3030) >> zeros;
     (text.to_le_bytes(), PIECE - zeros as usize / 8)
 }

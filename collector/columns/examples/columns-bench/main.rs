@@ -4,8 +4,8 @@
 //! [--rounds N] [--write FILE] [case] [variant] [stage]`
 //!
 //! Cases: `lean` (spans of about 120 B), `rich` (6 resource and 15 span attributes), `mixed`
-//! (8 to 14 attributes, four kinds of spans in no order, values as instrumentation has them), `logs`
-//! (280 B), `metrics` (all five kinds). Variants: `json`, `map`. Stages:
+//! (10 to 14 span attributes, four kinds of spans in no order, values as instrumentation has them),
+//! `logs` (280 B), `metrics` (all five kinds). Variants: `json`, `map`. Stages:
 //! - `check`: the edge's walk, every byte looked at;
 //! - `outline`: what a part of a checked request comes to, for the edge that cuts one;
 //! - `written`: what a message is written as, before a gateway takes it;

@@ -7,7 +7,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use crate::data::{attribute, text};
 
 /// The attributes of a span, by a random number. Short texts and small numbers for the most part,
-/// a few texts over 32 bytes, one double in a database's, no key that every kind has.
+/// a few texts over 32 bytes, one double in a database's; only the thread is in every kind.
 pub(crate) fn attributes(number: u64) -> Vec<KeyValue> {
     let pick = number >> 32;
     let mut set = match number % 4 {
@@ -74,7 +74,7 @@ fn database(pick: u64) -> Vec<KeyValue> {
         text("db.namespace", "orders"),
         text("db.collection.name", "order_items"),
         text("db.operation.name", "SELECT"),
-        text("db.query.text", "SELECT id, sku, price FROM order_items WHERE order_id = $1"),
+        text("db.query.text", "order_items: id, sku, price; where order_id = $1 and paid;"),
         text("server.address", "orders-db"),
         int("server.port", 5432),
         int("db.response.returned_rows", pick % 500),

@@ -1,8 +1,8 @@
 //! Which key follows which: foretells the keys of attribute sets.
 //!
-//! Records of one kind list their keys in one order, and kinds share parts of it. So the next key is
-//! most often the one that followed the last one before. A guess costs a comparison, a wrong one a
-//! look-up in the dictionary, which alone says which keys there are. Guesses depend on what came
+//! Records of one kind list their keys in one order, and kinds share parts of it. So the next key
+//! is most often the one that followed the last one before. A guess costs a comparison, a wrong one
+//! a look-up in the dictionary, which alone says which keys there are. Guesses depend on what came
 //! before and never change what is written.
 
 use crate::bytes::same;
