@@ -1,5 +1,6 @@
-//! One round for one pool: read, ask pods, decide, hand over, write. What lasts is in the documents;
-//! [`Memory`] only saves reads, and holds what pods last said.
+//! One round for one pool: read, ask pods, decide, hand over, write. What lasts is in the
+//! documents; [`Memory`] only saves reads, and holds what pods last said. It must not change the
+//! pool, its pods or its status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,8 +29,8 @@ use crate::pool::observe;
 /// writes them, so nothing waits for it.
 const READ_EVERY_SECONDS: i64 = 60;
 
-/// Pods are asked more often than this. Beyond it, time in which nobody asked is no silence: after an
-/// outage of the API server one missed answer must not count as a death.
+/// Pods are asked more often than this. Beyond it, time in which nobody asked is no silence: after
+/// an outage of the API server one missed answer must not count as a death.
 const ASKED_WITHIN_SECONDS: i64 = 10;
 
 /// What is kept of a pool between rounds. Losing it costs reads, and 20 s until a dead pod is known

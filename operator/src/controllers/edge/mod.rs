@@ -3,8 +3,8 @@
 //! The steps: `validate::draft` checks the spec alone, `observe` reads the Secrets it refers to,
 //! `validate` joins the two, `build` makes the objects, `apply` writes what differs (the workload
 //! through `gate`, as `change` decides), `observe` asks pods about their nodes' logs (`node_logs`
-//! and `logs_lost` sum that up), `status` reports, also where scrape targets are (`targets`). Only observe, apply, gate and status hold a
-//! client.
+//! and `logs_lost` sum that up), `status` reports, also where scrape targets are (`targets`). Only
+//! observe, apply, gate and status hold a client.
 
 mod apply;
 mod build;

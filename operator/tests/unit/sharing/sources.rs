@@ -1,3 +1,5 @@
+//! Targets of a spec: their identities, and what no document can hold.
+
 use millrace_config::{HttpTargets, TargetAddress};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! What a status says of targets: how often, and why not all are shared out.
+
 use jiff::Timestamp;
 use millrace_crds::{ConditionStatus, find};
 
