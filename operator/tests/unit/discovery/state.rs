@@ -1,3 +1,5 @@
+//! What is kept of watches: changes, lists, what nobody asks for.
+
 use super::*;
 
 fn path(namespace: &str, name: &str) -> Path {
