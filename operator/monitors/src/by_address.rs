@@ -79,10 +79,9 @@ pub(crate) const PROBER_TABLES: &[&[Field<SpecDraft>]] = &[PROBER, &proxy()];
 pub(crate) const PROBE_TARGETS: &[Field<SpecDraft>] = &[
     read("staticConfig", |r, to, at, it| {
         to.relabelings_at = format!("{at}.relabelingConfigs");
-        let mut group = Group::default();
-        let mut static_config = (std::mem::take(&mut group), Vec::new());
-        r.fields(at, it, &[STATIC], &mut static_config);
-        let (group, rules) = static_config;
+        let mut written = (Group::default(), Vec::new());
+        r.fields(at, it, &[STATIC], &mut written);
+        let (group, rules) = written;
         to.relabelings = rules;
         to.groups = Some(vec![group]);
     }),
@@ -208,10 +207,11 @@ fn kubernetes(reader: &mut Reader<'_>, at: &str, value: &Value) -> Option<Source
     let KubernetesDraft { role, names, with_node, .. } = draft;
     let namespaces = if names.is_empty() { Namespaces::Any } else { Namespaces::Names(names) };
     let selector = Selector::default();
-    (reader.left_out() == before).then(|| match role.as_str() {
+    let source = match role.as_str() {
         "pod" => Source::Pods { namespaces, selector, with_node },
         _ => Source::Services { namespaces, selector, with_node },
-    })
+    };
+    (reader.left_out() == before).then_some(source)
 }
 
 fn param(reader: &mut Reader<'_>, at: &str, value: &Value) -> (String, Vec<String>) {

@@ -2,8 +2,8 @@
 //! pods, Services, EndpointSlices, nodes and namespaces that their targets are made of.
 //!
 //! A kind is watched as long as some pool asks for it ([`Discovery::need`]), and forgotten when
-//! none does. A kind that the cluster doesn't serve is no fault: the watch looks again. What is kept
-//! is stripped ([`strip`]) and bounded ([`state`]). Decides nothing and writes nothing.
+//! none does. A kind that the cluster doesn't serve is no fault: the watch looks again. What is
+//! kept is stripped ([`strip`]) and bounded ([`state`]). Decides nothing and writes nothing.
 
 mod select;
 mod state;

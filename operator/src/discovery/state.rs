@@ -161,8 +161,8 @@ impl State {
             Watched::Pods => paths(&self.cluster.pods),
             Watched::Services => paths(&self.cluster.services),
             Watched::Slices => paths(&self.cluster.slices),
-            Watched::Nodes => self.cluster.nodes.keys().map(cluster_path).collect(),
-            Watched::Namespaces => self.namespaces.keys().map(cluster_path).collect(),
+            Watched::Nodes => self.cluster.nodes.keys().map(|name| cluster_path(name)).collect(),
+            Watched::Namespaces => self.namespaces.keys().map(|name| cluster_path(name)).collect(),
         };
         for path in known {
             let is_within = within.is_none_or(|namespace| path.0 == namespace);
@@ -173,8 +173,8 @@ impl State {
     }
 }
 
-fn cluster_path(name: &String) -> Path {
-    (String::new(), name.clone())
+fn cluster_path(name: &str) -> Path {
+    (String::new(), name.to_owned())
 }
 
 fn paths<T>(objects: &Objects<T>) -> Vec<Path> {

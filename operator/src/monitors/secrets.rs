@@ -1,8 +1,8 @@
 //! Values that monitors name, gathered into one Secret of the pool, which its pods mount as files.
 //!
 //! Only keys that monitors name are read, one object at a time by name, each in its monitor's own
-//! namespace. No value is kept between rounds, logged, or written anywhere else. A key that can't be
-//! read leaves out what names it, and nothing else.
+//! namespace. No value is kept between rounds, logged, or written anywhere else. A key that can't
+//! be read leaves out what names it, and nothing else.
 //!
 //! # Limits
 //! [`OBJECTS_MAX`] objects of a pool, [`VALUE_BYTES_MAX`] of a value, [`ALL_BYTES_MAX`] in all.
@@ -23,7 +23,8 @@ use crate::context::Context;
 use crate::error::{Step, StepError};
 use crate::pool::names::PoolNames;
 
-/// Most objects that are read for one pool: at 8 at a time and some 10 ms each, a third of a second.
+/// Most objects that are read for one pool: with 8 at once and some 10 ms each, a third of a
+/// second.
 const OBJECTS_MAX: usize = 256;
 
 /// Objects that are read at once.

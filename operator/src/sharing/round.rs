@@ -136,8 +136,8 @@ async fn share_out(
 }
 
 impl Memory {
-    /// What the spec asks for and what is found in the cluster, worked out when either changes. While
-    /// it can't be, what was shared out last stays, and why is returned beside it.
+    /// What the spec asks for and what is found in the cluster, worked out when either changes.
+    /// While it can't be, what was shared out last stays, and why is returned beside it.
     async fn sources(
         &mut self,
         context: &Context,

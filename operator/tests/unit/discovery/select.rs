@@ -1,3 +1,5 @@
+//! Which monitors a pool has, and when nothing can be said of them.
+
 use std::collections::BTreeMap;
 
 use millrace_monitors::{Holds, MonitorId, Requirement};

@@ -1,3 +1,5 @@
+//! What is kept of watches: changes, lists, what nobody asks for.
+
 use super::*;
 
 fn path(namespace: &str, name: &str) -> Path {
@@ -36,7 +38,7 @@ fn a_list_drops_what_it_does_not_have_in_its_namespace() {
     }
     state.put(path("a", "gone"), Kept::Service(Service::default()));
     state.settle(Watched::Pods, Some("a"), &BTreeSet::from([path("a", "stays")]));
-    let pods: Vec<_> = state.cluster.pods.iter().flat_map(|(_, of)| of.keys()).collect();
+    let pods: Vec<_> = state.cluster.pods.values().flat_map(|of| of.keys()).collect();
     assert_eq!(pods, ["stays", "other"]);
     assert_eq!(state.cluster.services["a"].len(), 1);
     state.forget(Watched::Pods);

@@ -1,3 +1,5 @@
+//! What is kept of objects as the API server sends them.
+
 use serde_json::json;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Where kinds are watched.
+
 use super::*;
 
 /// Scenario: an operator that looks after two namespaces, and one that looks after all. Guarantee:

@@ -1,3 +1,5 @@
+//! Which values a pool's Secret has, and what is said of the others.
+
 use super::*;
 
 fn used(namespace: &str, name: &str, key: &str) -> SecretUse {
