@@ -68,16 +68,8 @@ impl FileMetrics {
     pub fn register(telemetry: &Telemetry) -> Result<Self, TelemetryError> {
         let gauge = |name, help| telemetry.gauge(name, help);
         let counter = |name, help| telemetry.counter(name, help);
-        let parse_failed = IntCounterVec::new(
-            Opts::new(
-                "millrace_files_parse_failed_total",
-                "Records whose text, time or severity is not as `parse` says; kept as they stand.",
-            ),
-            &["reason"],
-        )?;
-        telemetry.register(Box::new(parse_failed.clone()))?;
         Ok(Self {
-            parse_failed,
+            parse_failed: parse_failed(telemetry)?,
             open: gauge("millrace_files_open", "Log files that are open.")?,
             known: gauge("millrace_files_known", "Log files whose positions are kept.")?,
             behind_bytes: gauge(
@@ -143,6 +135,18 @@ impl FileMetrics {
             )?,
         })
     }
+}
+
+fn parse_failed(telemetry: &Telemetry) -> Result<IntCounterVec, TelemetryError> {
+    let parse_failed = IntCounterVec::new(
+        Opts::new(
+            "millrace_files_parse_failed_total",
+            "Records whose text, time or severity is not as `parse` says; kept as they stand.",
+        ),
+        &["reason"],
+    )?;
+    telemetry.register(Box::new(parse_failed.clone()))?;
+    Ok(parse_failed)
 }
 
 impl FileMetrics {

@@ -2,9 +2,9 @@
 //!
 //! The steps: `validate::draft` checks the spec alone, `observe` reads the Secrets it refers to,
 //! `validate` joins the two, `build` makes the objects, `apply` writes what differs (the workload
-//! through `gate`, as `change` and `canary` decide), `observe` asks pods about their nodes' logs (`node_logs`
-//! and `logs_lost` sum that up), `status` reports. Only observe, apply, gate and status hold a
-//! client.
+//! through `gate`, as `change` and `canary` decide), `observe` asks pods about their nodes' logs
+//! (`node_logs` and `logs_lost` sum that up), `status` reports. Only observe, apply, gate and
+//! status hold a client.
 
 mod apply;
 mod build;
