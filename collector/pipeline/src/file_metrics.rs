@@ -68,16 +68,8 @@ impl FileMetrics {
     pub fn register(telemetry: &Telemetry) -> Result<Self, TelemetryError> {
         let gauge = |name, help| telemetry.gauge(name, help);
         let counter = |name, help| telemetry.counter(name, help);
-        let parse_failed = IntCounterVec::new(
-            Opts::new(
-                "millrace_files_parse_failed_total",
-                "Records whose text, time or severity is not as `parse` says; kept as they stand.",
-            ),
-            &["reason"],
-        )?;
-        telemetry.register(Box::new(parse_failed.clone()))?;
         Ok(Self {
-            parse_failed,
+            parse_failed: parse_failed(telemetry)?,
             open: gauge("millrace_files_open", "Log files that are open.")?,
             known: gauge("millrace_files_known", "Log files whose positions are kept.")?,
             behind_bytes: gauge(
@@ -104,15 +96,8 @@ impl FileMetrics {
                 "millrace_files_invalid_utf8_total",
                 "Records in which bytes that are not UTF-8 were replaced.",
             )?,
-            unparsed: counter(
-                "millrace_files_unparsed_total",
-                "Lines of container files without the container's format, kept as they stand.",
-            )?,
-            unlabeled: counter(
-                "millrace_files_unlabeled_total",
-                "Records of containers sent without their pod's labels, which were not known \
-                 within a second.",
-            )?,
+            unparsed: unparsed(telemetry)?,
+            unlabeled: unlabeled(telemetry)?,
             patterns_left_out: counter(
                 "millrace_files_patterns_left_out_total",
                 "Times that a file was read without the pattern in its pod's \
@@ -143,6 +128,33 @@ impl FileMetrics {
             )?,
         })
     }
+}
+
+fn unparsed(telemetry: &Telemetry) -> Result<IntCounter, TelemetryError> {
+    telemetry.counter(
+        "millrace_files_unparsed_total",
+        "Lines of container files without the container's format, kept as they stand.",
+    )
+}
+
+fn unlabeled(telemetry: &Telemetry) -> Result<IntCounter, TelemetryError> {
+    telemetry.counter(
+        "millrace_files_unlabeled_total",
+        "Records of containers sent without their pod's labels, which were not known within a \
+         second.",
+    )
+}
+
+fn parse_failed(telemetry: &Telemetry) -> Result<IntCounterVec, TelemetryError> {
+    let parse_failed = IntCounterVec::new(
+        Opts::new(
+            "millrace_files_parse_failed_total",
+            "Records whose text, time or severity is not as `parse` says; kept as they stand.",
+        ),
+        &["reason"],
+    )?;
+    telemetry.register(Box::new(parse_failed.clone()))?;
+    Ok(parse_failed)
 }
 
 impl FileMetrics {

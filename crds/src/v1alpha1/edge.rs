@@ -127,8 +127,8 @@ pub struct EdgeRolloutSettings {
     /// comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<CanarySettings>,
-    /// Roll back when new pods don't start, crash, or perform worse. If false, the change stops there and waits for
-    /// a person.
+    /// Roll back when new pods don't start, crash, or perform worse. If false, the change stops
+    /// there and waits for a person.
     #[serde(default = "yes")]
     pub auto_rollback: bool,
 }
@@ -560,6 +560,7 @@ pub enum PendingStage {
     Judging,
     /// Pods get it, by their Deployment or DaemonSet.
     RollingOut,
-    /// A pod with it failed or performed worse: all pods return, or have returned, to what they ran before.
+    /// A pod with it failed or performed worse: all pods return, or have returned, to what they ran
+    /// before.
     RolledBack,
 }

@@ -3,13 +3,14 @@
 //!
 //! First a trial pod runs it (`pool::preflight`), then, with `rollout.canary`, the pods of a few
 //! nodes (`canary`). Then the Deployment or DaemonSet rolls it out, with the previous template in
-//! an annotation of the same object. If a new pod fails, that template is written again. Progress is part of the status, so that another operator continues
-//! it. A change that was rolled back stays so until the spec changes; one that was refused, until
-//! the spec or a Secret does. A refusal that may be temporary is retried every [`RETRY_SECONDS`].
-//! Rotated Secrets reach the running pods in every case.
+//! an annotation of the same object. If a new pod fails, that template is written again. Progress
+//! is part of the status, so that another operator continues it. A change that was rolled back
+//! stays so until the spec changes; one that was refused, until the spec or a Secret does. A
+//! refusal that may be temporary is retried every [`RETRY_SECONDS`]. Rotated Secrets reach the
+//! running pods in every case; while canaries are watched, those of the other nodes wait.
 //!
-//! Limits: a Deployment's pods are not compared. A missing workload has nothing to keep: it is created as the spec
-//! says.
+//! Limits: a Deployment's pods are not compared. A missing workload has nothing to keep: it is
+//! created as the spec says.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
