@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -109,7 +109,7 @@ fn answer(mut stream: TcpStream, asked: &Asked) -> Result<()> {
         ensure!(read > 0 && head.len() < 65_536, "no request");
         head.extend_from_slice(&some[..read]);
     }
-    asked.lock().unwrap().push((Instant::now(), by));
+    asked.lock().unwrap_or_else(PoisonError::into_inner).push((Instant::now(), by));
     let body = "# TYPE requests counter\nrequests_total 1\n";
     write!(
         stream,

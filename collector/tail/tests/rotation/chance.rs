@@ -55,10 +55,8 @@ fn walk(seed: u64) -> Result<(), String> {
             }
             6 | 7 => {
                 let at = chance.below(old.len().max(1) as u64) as usize;
-                if let Some(path) = old.get_mut(at).filter(|path| !path.ends_with("gz")) {
-                    disk.pack(path);
-                    disk.delete(path);
-                    path.push_str(".gz");
+                if let Some(path) = old.get_mut(at) {
+                    pack(&mut disk, path);
                 }
             }
             8 => {
@@ -82,26 +80,9 @@ fn walk(seed: u64) -> Result<(), String> {
                     collector.look_long(&listed, &disk);
                 }
             }
-            // Each rotated file's number becomes one more; often several times at once.
             14 if is_there => {
                 for _ in 0..chance.below(4) {
-                    for path in &mut old {
-                        let is_packed = path.ends_with("gz");
-                        let to = format!(
-                            "{}.1{}",
-                            path.trim_end_matches(".gz"),
-                            if is_packed { ".gz" } else { "" }
-                        );
-                        disk.rename(path, &to);
-                        *path = to;
-                        if !is_packed {
-                            disk.pack(path);
-                            disk.delete(path);
-                            path.push_str(".gz");
-                        }
-                    }
-                    disk.rename("/l/app.log", "/l/app.log.1");
-                    old.push("/l/app.log.1".to_owned());
+                    shift(&mut disk, &mut old);
                     write(&mut disk, "/l/app.log", next, next + 3);
                     next += 3;
                 }
@@ -110,6 +91,27 @@ fn walk(seed: u64) -> Result<(), String> {
         }
     }
     judge(&disk, &mut collector, next).map_err(|why| format!("seed {seed}: {why}; {log:?}"))
+}
+
+fn pack(disk: &mut Disk, path: &mut String) {
+    if !path.ends_with("gz") {
+        disk.pack(path);
+        disk.delete(path);
+        path.push_str(".gz");
+    }
+}
+
+/// Each rotated file's number becomes one more; all but the newest are compressed.
+fn shift(disk: &mut Disk, old: &mut Vec<String>) {
+    for path in &mut *old {
+        let ending = if path.ends_with("gz") { ".gz" } else { "" };
+        let to = format!("{}.1{ending}", path.trim_end_matches(".gz"));
+        disk.rename(path, &to);
+        *path = to;
+        pack(disk, path);
+    }
+    disk.rename("/l/app.log", "/l/app.log.1");
+    old.push("/l/app.log.1".to_owned());
 }
 
 /// Lets everything come, then starts again.
