@@ -13,6 +13,7 @@ use millrace_e2e::cluster::Cluster;
 use millrace_e2e::pipeline::{NAME, Pipeline, Wish, resources};
 use millrace_e2e::wait;
 use millrace_stack::Stack;
+use millrace_stack::node::HOST_IP;
 use serde_json::{Value, json};
 
 /// Targets, and the time between two scrapes of one.
@@ -120,13 +121,6 @@ fn answer(mut stream: TcpStream, asked: &Asked) -> Result<()> {
     Ok(())
 }
 
-/// The address of this node that pods reach: that of the broker.
-fn host(stack: &Stack) -> Result<IpAddr> {
-    let bootstrap = stack.kafka_bootstrap();
-    let (host, _) = bootstrap.rsplit_once(':').context("no port")?;
-    host.parse().with_context(|| format!("{host} is no address"))
-}
-
 fn edges(targets: &Targets, pods: u32) -> Value {
     let jobs = json!([{"name": "numbers", "targets": targets.addresses,
         "intervalSeconds": INTERVAL.as_secs(), "timeoutSeconds": 5}]);
@@ -163,7 +157,7 @@ fn shared(cluster: &Cluster, namespace: &str, pods: usize) -> Result<()> {
 fn a_pool_that_scrapes_is_scaled_from_one_pod_to_three_and_back() {
     let stack = Stack::open().unwrap();
     let cluster = Cluster::of(&stack).unwrap();
-    let targets = Targets::start(host(&stack).unwrap()).unwrap();
+    let targets = Targets::start(HOST_IP.into()).unwrap();
     let wish = Wish {
         signal: "metrics",
         gateways: Some(1),

@@ -57,6 +57,8 @@ pub(crate) fn api_server(paths: &Paths) -> Command {
             ("authorization-mode", "Node,RBAC"),
             ("enable-admission-plugins", "NodeRestriction"),
             ("anonymous-auth", "false"),
+            // As clusters have it; which namespaces may run such pods is for pod security to say.
+            ("allow-privileged", "true"),
             ("profiling", "false"),
             ("kubelet-preferred-address-types", "InternalIP"),
             ("service-account-issuer", "https://kubernetes.default.svc.cluster.local"),
