@@ -14,8 +14,7 @@ use crate::peer::Peer;
 #[command(name = "millrace-bench", version)]
 pub(crate) struct Args {
     /// Cases by name, or by the word before a dash (`gateway`, `edge`, `engine`, `allocator`,
-    /// `files`);
-    /// several parted by commas; `all` for every one.
+    /// `files`, `bill`); several parted by commas; `all` for every one but the bill.
     #[arg(long, env = "CASE", default_value = "all")]
     pub(crate) case: String,
     /// Runs of each case; figures are medians. 5, or 3 when quick or with a peer.

@@ -58,6 +58,8 @@ pub(crate) enum Side {
     Scrape,
     /// Log files to Kafka.
     Files(FilesCase),
+    /// From OTLP to merged parts, by each way of storing.
+    Bill(Dataset),
 }
 
 /// A case.
@@ -72,6 +74,9 @@ pub(crate) struct Case {
     /// Whether other collectors can run it too.
     pub(crate) is_for_peers: bool,
 }
+
+/// Records of a bill.
+const BILL_RECORDS: u64 = 10_000_000;
 
 const LEAN: Side = gateway(Dataset::Lean);
 
@@ -161,6 +166,10 @@ pub(crate) const ALL: &[Case] = &[
     ours("stages", Side::Stages),
     ours("lines", Side::Lines),
     ours("scrape", Side::Scrape),
+    ours("bill-lean", Side::Bill(Dataset::Lean)),
+    ours("bill-rich", Side::Bill(Dataset::Rich)),
+    ours("bill-logs", Side::Bill(Dataset::Logs)),
+    ours("bill-metrics", Side::Bill(Dataset::Metrics)),
     ours("files-single-line", Side::Files(FilesCase::SingleLine)),
     ours("files-multiline", Side::Files(FilesCase::Multiline)),
     ours("files-regex", Side::Files(FilesCase::Regex)),
@@ -171,13 +180,14 @@ pub(crate) const ALL: &[Case] = &[
 ];
 
 /// The cases that a word means: one by its name, or all whose names begin with the word and a dash;
-/// every one for `all`. Several words are parted by commas.
+/// every one but the bill, which takes hours, for `all`. Several words are parted by commas.
 pub(crate) fn select(words: &str) -> Result<Vec<Case>> {
     let mut chosen: Vec<Case> = Vec::new();
     for word in words.split(',').map(str::trim).filter(|word| !word.is_empty()) {
         let exact: Vec<&Case> = ALL.iter().filter(|case| case.name == word).collect();
-        let group = |case: &&Case| {
-            word == "all" || case.name.strip_prefix(word).is_some_and(|rest| rest.starts_with('-'))
+        let group = |case: &&Case| match word {
+            "all" => !matches!(case.side, Side::Bill(_)),
+            _ => case.name.strip_prefix(word).is_some_and(|rest| rest.starts_with('-')),
         };
         let found = if exact.is_empty() { ALL.iter().filter(group).collect() } else { exact };
         if found.is_empty() {
@@ -204,11 +214,14 @@ impl Case {
             Side::Gateway { dataset: Dataset::Logs, .. } => 3_000_000,
             Side::Gateway { dataset: Dataset::Metrics, .. } => 2_000_000,
             Side::Edge(_) => 4_000_000,
+            Side::Bill(_) => BILL_RECORDS,
             Side::Stages | Side::Lines | Side::Scrape | Side::Files(_) => 0,
         };
-        match size {
-            Size::Full => full,
-            Size::Quick => full / 3,
+        match (size, self.side) {
+            (Size::Full, _) => full,
+            // Its ways are many.
+            (Size::Quick, Side::Bill(_)) => full / 20,
+            (Size::Quick, _) => full / 3,
         }
     }
 }
@@ -228,7 +241,8 @@ mod tests {
         assert_eq!(names("gateway-metrics"), ["gateway-metrics"]);
         assert_eq!(names("allocator").len(), 3);
         assert_eq!(names("edge-http,edge"), ["edge-http", "edge-grpc-gzip", "edge-grpc-plain"]);
-        assert_eq!(names("all").len(), ALL.len());
+        assert_eq!(names("bill").len(), 4);
+        assert_eq!(names("all").len(), ALL.len() - 4, "all but the bill, which takes hours");
         assert!(select("gatway").unwrap_err().to_string().contains("gateway-lean"));
     }
 }

@@ -48,6 +48,8 @@ pub(crate) struct GatewayPlace<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct EdgePlace<'a> {
     pub(crate) broker: &'a str,
+    /// `traces`, `logs` or `metrics`.
+    pub(crate) signal: &'a str,
     pub(crate) topic: &'a str,
     pub(crate) grpc: String,
     pub(crate) http: String,
@@ -144,7 +146,7 @@ impl Collector {
 
     /// Settings of an edge.
     pub(crate) fn edge(&self, place: &EdgePlace<'_>) -> String {
-        let EdgePlace { broker, topic, grpc, http } = place;
+        let EdgePlace { broker, signal, topic, grpc, http } = place;
         match &self.program {
             Program::Ours(_) => format!(
                 "admin: {{address: \"127.0.0.1:0\"}}\n\
@@ -152,7 +154,7 @@ impl Collector {
                  receivers:\n  otlp:\n    grpc: {{address: \"{grpc}\"}}\n    \
                  http: {{address: \"{http}\"}}\n\
                  exporters:\n  kafka:\n    connection: {{bootstrapServers: [\"{broker}\"]}}\n    \
-                 topics: {{traces: {topic}}}\n"
+                 topics: {{{signal}: {topic}}}\n"
             ),
             Program::Peer(peer) => peer.edge(
                 &Place::default()

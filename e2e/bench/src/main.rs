@@ -8,6 +8,7 @@
 //! Not for machines whose data matters: it stops what it starts, and nothing else.
 
 mod args;
+mod bill;
 mod broker;
 mod case;
 mod collector;
@@ -90,6 +91,9 @@ fn measure(args: &Args) -> Result<()> {
         run_all(args, &mut entries)?;
     }
     files::run(args, &cases, &mut tell)?;
+    if bill::is_meant(&cases) && args.peer()?.is_none() {
+        bill::run(args, &cases, &mut tell)?;
+    }
     if !args.profile {
         let figures: Vec<Figures> = entries
             .iter()
@@ -116,8 +120,10 @@ fn entries(args: &Args, cases: &[Case]) -> Result<Vec<Entry>> {
     let peer = args.peer()?.map(Collector::peer);
     let mut entries = Vec::new();
     for case in cases {
-        let is_alone =
-            matches!(case.side, Side::Stages | Side::Lines | Side::Scrape | Side::Files(_));
+        let is_alone = matches!(
+            case.side,
+            Side::Stages | Side::Lines | Side::Scrape | Side::Files(_) | Side::Bill(_)
+        );
         if is_alone || (peer.is_some() && !case.is_for_peers) {
             continue;
         }

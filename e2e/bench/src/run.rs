@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -61,6 +61,22 @@ pub(crate) struct Bench<'a> {
     pub(crate) profile: Option<&'a Path>,
 }
 
+/// A topic that was filled and is kept.
+pub(crate) struct Kept {
+    /// Its name.
+    pub(crate) topic: String,
+}
+
+/// What a gateway drains, and where to.
+#[derive(Clone, Copy)]
+struct Drain<'a> {
+    topic: &'a str,
+    dataset: Dataset,
+    endpoint: &'a str,
+    attributes: &'a str,
+    delivery: &'a str,
+}
+
 /// Looks at the process and keeps what it saw.
 struct Watch {
     subject: Subject,
@@ -100,7 +116,7 @@ impl Bench<'_> {
                 self.gateway(dataset, target, delivery, attributes)
             }
             Side::Edge(way) => self.edge(way),
-            Side::Stages | Side::Lines | Side::Scrape | Side::Files(_) => {
+            Side::Stages | Side::Lines | Side::Scrape | Side::Files(_) | Side::Bill(_) => {
                 bail!("{} has a harness of its own", self.case.name)
             }
         }
@@ -138,26 +154,16 @@ impl Bench<'_> {
             }
         };
         let endpoint = engine.as_ref().map_or_else(|| sink.url(), |(url, _)| url.clone());
-        let settings = self.collector.gateway(&GatewayPlace {
-            broker: self.world.topics.bootstrap(),
-            topic: &filled.topic,
-            group: &name,
-            endpoint: &endpoint,
-            signal: dataset.signal_name(),
-            attributes,
-            delivery,
-            login: engine.is_some().then(|| self.world.login()),
-        });
-        let group = Group::watch(&self.world.topics, &name, &filled.topic)?;
+        let login = engine.is_some().then(|| self.world.login());
         let engine_now = |world: &World| -> Result<Option<[f64; 2]>> {
             let Some((_, pid)) = &engine else { return Ok(None) };
             Ok(Some([usage(*pid)?.cpu_seconds, world.engine_query_seconds()?]))
         };
         let engine_before = engine_now(self.world)?;
-        let mut watch = self.start(&name, &settings)?;
-        let profile = self.profile(&watch, &name)?;
+        let drain =
+            Drain { topic: &filled.topic, dataset, endpoint: &endpoint, attributes, delivery };
         let is_sunk = || engine.is_some() || sink.counts().rows >= filled.records;
-        watch.until("the drain", || Ok(is_sunk() && group.behind()? == 0))?;
+        let (watch, profile) = self.drained(&name, &drain, login, is_sunk)?;
         let wall = match sink.last_insert() {
             Some(last) => last.duration_since(watch.subject.started()),
             None => watch.subject.started().elapsed(),
@@ -188,7 +194,66 @@ impl Bench<'_> {
         })
     }
 
+    /// Drains a topic through a gateway into the tables of an engine.
+    pub(crate) fn drain(
+        &mut self,
+        topic: &str,
+        records: u64,
+        dataset: Dataset,
+        endpoint: &str,
+        attributes: &str,
+    ) -> Result<Outcome> {
+        let name = self.world.fresh_name(self.case.name);
+        let drain = Drain { topic, dataset, endpoint, attributes, delivery: "AtLeastOnce" };
+        let login = Some(self.world.login());
+        let (Watch { subject, series, last }, _) = self.drained(&name, &drain, login, || true)?;
+        let wall_seconds = subject.started().elapsed().as_secs_f64();
+        subject.stop(STOP_LIMIT)?;
+        self.world.topics.no_dead_letters(topic)?;
+        Ok(Outcome {
+            records,
+            cpu_seconds: last.cpu_seconds,
+            wall_seconds,
+            peak_bytes: last.peak_bytes,
+            rss_series: series,
+            ..Outcome::default()
+        })
+    }
+
+    /// Starts a gateway and waits until it has read all, and `is_sunk`.
+    fn drained(
+        &self,
+        name: &str,
+        drain: &Drain<'_>,
+        login: Option<(PathBuf, PathBuf)>,
+        is_sunk: impl Fn() -> bool,
+    ) -> Result<(Watch, Option<Profile>)> {
+        let Drain { topic, dataset, endpoint, attributes, delivery } = *drain;
+        let settings = self.collector.gateway(&GatewayPlace {
+            broker: self.world.topics.bootstrap(),
+            topic,
+            group: name,
+            endpoint,
+            signal: dataset.signal_name(),
+            attributes,
+            delivery,
+            login,
+        });
+        let group = Group::watch(&self.world.topics, name, topic)?;
+        let mut watch = self.start(name, &settings)?;
+        let profile = self.profile(&watch, name)?;
+        watch.until("the drain", || Ok(is_sunk() && group.behind()? == 0))?;
+        Ok((watch, profile))
+    }
+
     fn edge(&mut self, way: Way) -> Result<Outcome> {
+        let (outcome, Kept { topic }) = self.fill_by_edge(way, Dataset::Lean)?;
+        self.world.topics.remove(&topic)?;
+        Ok(outcome)
+    }
+
+    /// Sends a load through an edge into a topic that is kept.
+    pub(crate) fn fill_by_edge(&mut self, way: Way, dataset: Dataset) -> Result<(Outcome, Kept)> {
         let name = self.world.fresh_name(self.case.name);
         let topic = name.replace('-', "_");
         self.world.topics.make(&topic)?;
@@ -196,6 +261,7 @@ impl Bench<'_> {
         let [grpc, http] = [free_port(host)?, free_port(host)?];
         let settings = self.collector.edge(&EdgePlace {
             broker: self.world.topics.bootstrap(),
+            signal: dataset.signal_name(),
             topic: &topic,
             grpc: format!("127.0.0.1:{grpc}"),
             http: format!("127.0.0.1:{http}"),
@@ -210,7 +276,7 @@ impl Bench<'_> {
         let profile = self.profile(&watch, &name)?;
         let sent = self.case.records(self.size);
         let began = Instant::now();
-        self.load(&mut watch, way, port, sent, &name)?;
+        self.load(&mut watch, (way, dataset), port, sent, &name)?;
         let wall_seconds = began.elapsed().as_secs_f64();
         if !self.collector.is_ours() {
             self.quiet(&mut watch, &topic)?;
@@ -222,7 +288,7 @@ impl Bench<'_> {
         let Watch { subject, series, last } = watch;
         subject.stop(STOP_LIMIT)?;
         let mut stored = 0;
-        let signal = Dataset::Lean.signal();
+        let signal = dataset.signal();
         let mut broken = None;
         self.world.topics.read_all(&topic, |payload| match records(signal, payload) {
             Ok(records) => stored += records,
@@ -235,8 +301,7 @@ impl Bench<'_> {
             bail!("{sent} records were acknowledged and {stored} are in the topic");
         }
         let bytes_out = Some(stored_bytes(self.world.broker.dir(), &topic)?);
-        self.world.topics.remove(&topic)?;
-        Ok(Outcome {
+        let outcome = Outcome {
             records: sent,
             cpu_seconds: last.cpu_seconds,
             wall_seconds,
@@ -245,11 +310,19 @@ impl Bench<'_> {
             bytes_out,
             engine_seconds: None,
             engine_query_seconds: None,
-        })
+        };
+        Ok((outcome, Kept { topic }))
     }
 
     /// Sends with the load generator until everything is acknowledged.
-    fn load(&self, watch: &mut Watch, way: Way, port: u16, count: u64, name: &str) -> Result<()> {
+    fn load(
+        &self,
+        watch: &mut Watch,
+        (way, dataset): (Way, Dataset),
+        port: u16,
+        count: u64,
+        name: &str,
+    ) -> Result<()> {
         let arguments = [
             "send",
             "--endpoint",
@@ -258,6 +331,10 @@ impl Bench<'_> {
             way.protocol,
             "--compression",
             way.compression,
+            "--signal",
+            dataset.signal_name(),
+            "--shape",
+            if dataset == Dataset::Rich { "rich" } else { "lean" },
             "--seed",
             &SEED.to_string(),
             "--count",

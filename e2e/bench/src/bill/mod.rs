@@ -1,0 +1,238 @@
+//! The whole bill: what a record costs from a client to parts that nothing is left to merge of, and
+//! what readers then wait for, by each way of storing.
+//!
+//! Each kind of records goes once through an edge into a topic; every way of storing gets an engine
+//! of its own, with nothing else in it. Merges are stopped while a gateway drains the topic, so that
+//! inserts and merges are told apart, and run after that until nothing is left. One line for each
+//! way. The ways of one kind are compared with each other, never with those of another invocation.
+
+mod counters;
+mod queries;
+mod way;
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use millrace_e2e::binaries;
+use millrace_stack::clickhouse::{Engine, EngineOptions};
+use serde::Serialize;
+
+use crate::args::Args;
+use crate::case::{Case, Side, Size, Way as Protocol};
+use crate::collector::Collector;
+use crate::dataset::Dataset;
+use crate::process::usage;
+use crate::run::{Bench, Kept};
+use crate::say;
+use crate::world::World;
+
+use counters::Counters;
+use way::Way;
+
+/// Where the tables are.
+const DATABASE: &str = "otel";
+/// The engine's memory: the merge of ten million rich spans holds some hundred MiB.
+const ENGINE_BYTES: u64 = 6 << 30;
+/// Merges that rest for so long have nothing left: the engine looks for some every few seconds.
+const MERGED: Duration = Duration::from_secs(8);
+/// Ten million rich spans take some ten minutes on two cores.
+const MERGE_LIMIT: Duration = Duration::from_secs(3_600);
+/// Between two looks at merges.
+const POLL: Duration = Duration::from_millis(500);
+
+/// What one way of storing costs. Times are CPU time for one record.
+#[derive(Debug, Serialize)]
+struct Line {
+    case: &'static str,
+    records_of: &'static str,
+    way: &'static str,
+    records: u64,
+    edge_ns: f64,
+    /// While the edge wrote and while the gateway read.
+    broker_ns: [f64; 2],
+    gateway_ns: f64,
+    /// The engine's process, its HTTP front in Python included.
+    insert_ns: f64,
+    /// Its queries by its own counters, the front not included.
+    insert_query_ns: f64,
+    merge_ns: f64,
+    bytes_per_record: f64,
+    parts_inserted: u64,
+    parts_left: u64,
+    merges: u64,
+    /// Milliseconds on the clock, one thread: the median of five.
+    queries_ms: Vec<(&'static str, f64)>,
+}
+
+/// What was filled through an edge.
+struct Filled {
+    topic: String,
+    records: u64,
+    edge_seconds: f64,
+    broker_seconds: f64,
+}
+
+/// Whether a case is this one.
+pub(crate) fn is_meant(cases: &[Case]) -> bool {
+    cases.iter().any(|case| matches!(case.side, Side::Bill(_)))
+}
+
+/// Runs what was asked for and gives a line for each way.
+pub(crate) fn run(
+    args: &Args,
+    cases: &[Case],
+    tell: &mut impl FnMut(&str) -> Result<()>,
+) -> Result<()> {
+    let folder = std::path::absolute(args.out.join("bill")).context("no working folder")?;
+    let mut world = World::start(&folder)?;
+    let collector = Collector::ours(None)?;
+    for case in cases {
+        let Side::Bill(dataset) = case.side else { continue };
+        let filled = fill(&mut world, &collector, case, args.size(), dataset)?;
+        for way in way::of(dataset) {
+            let began = Instant::now();
+            let line = store(&mut world, &collector, case, &filled, dataset, way)
+                .with_context(|| format!("{} stored as {}", dataset.name(), way.name))?;
+            let seconds = began.elapsed().as_secs_f64();
+            say::progress(&format!(
+                "{} {}: gateway {:.0}, inserts {:.0}, merges {:.0} ns a record, {:.1} bytes; {seconds:.0} s",
+                dataset.name(),
+                way.name,
+                line.gateway_ns,
+                line.insert_ns,
+                line.merge_ns,
+                line.bytes_per_record,
+            ));
+            tell(&serde_json::to_string(&line)?)?;
+        }
+        world.topics.remove(&filled.topic)?;
+    }
+    Ok(())
+}
+
+/// Sends the records through an edge into a topic of their own.
+fn fill(
+    world: &mut World,
+    collector: &Collector,
+    case: &Case,
+    size: Size,
+    dataset: Dataset,
+) -> Result<Filled> {
+    let before = usage(world.broker.pid())?.cpu_seconds;
+    let way = Protocol { protocol: "grpc", compression: "gzip" };
+    let mut bench = Bench { world, collector, case, size, profile: None };
+    let (outcome, Kept { topic }) = bench.fill_by_edge(way, dataset)?;
+    let broker_seconds = usage(world.broker.pid())?.cpu_seconds - before;
+    say::progress(&format!("{} {} records are in a topic", outcome.records, dataset.name()));
+    Ok(Filled {
+        topic,
+        records: outcome.records,
+        edge_seconds: outcome.cpu_seconds,
+        broker_seconds,
+    })
+}
+
+/// Drains a topic into tables, merges them, and asks them.
+fn store(
+    world: &mut World,
+    collector: &Collector,
+    case: &Case,
+    filled: &Filled,
+    dataset: Dataset,
+    way: &Way,
+) -> Result<Line> {
+    let options = EngineOptions { memory_limit_bytes: ENGINE_BYTES, ..EngineOptions::default() };
+    let engine = Engine::start(options).context("no engine")?;
+    make_tables(&engine, dataset, way)?;
+    let (user, password) = world.login();
+    fs::write(user, engine.user())?;
+    fs::write(password, engine.password())?;
+    engine.query("SYSTEM STOP MERGES")?;
+    let (broker_before, before) = (usage(world.broker.pid())?.cpu_seconds, Counters::of(&engine)?);
+    let mut bench = Bench { world, collector, case, size: Size::Full, profile: None };
+    let drained =
+        bench.drain(&filled.topic, filled.records, dataset, &engine.url(), way.attributes)?;
+    let broker_seconds = usage(world.broker.pid())?.cpu_seconds - broker_before;
+    let inserted = Counters::of(&engine)?;
+    let rows = queries::rows(&engine, dataset)?;
+    ensure!(rows == filled.records, "{} records became {rows} rows", filled.records);
+    let parts_inserted = parts(&engine)?;
+    engine.query("SYSTEM START MERGES")?;
+    merged(&engine)?;
+    let merged = Counters::of(&engine)?;
+    let each = |seconds: f64| (seconds * 1e10 / filled.records as f64).round() / 10.0;
+    Ok(Line {
+        case: "bill",
+        records_of: dataset.name(),
+        way: way.name,
+        records: filled.records,
+        edge_ns: each(filled.edge_seconds),
+        broker_ns: [each(filled.broker_seconds), each(broker_seconds)],
+        gateway_ns: each(drained.cpu_seconds),
+        insert_ns: each(inserted.process_seconds - before.process_seconds),
+        insert_query_ns: each(inserted.query_seconds - before.query_seconds),
+        merge_ns: each(merged.process_seconds - inserted.process_seconds),
+        bytes_per_record: bytes(&engine)? as f64 / filled.records as f64,
+        parts_inserted,
+        parts_left: parts(&engine)?,
+        merges: merged.merges - before.merges,
+        queries_ms: queries::times(&engine, dataset, way)?,
+    })
+}
+
+fn make_tables(engine: &Engine, dataset: Dataset, way: &Way) -> Result<()> {
+    let mut command = Command::new(binaries::path("clickhouse-ddl")?);
+    command
+        .args(["create", "--endpoint", &engine.url(), "--database", DATABASE])
+        .args([format!("--{}", dataset.signal_name()).as_str(), "--user", engine.user()])
+        .args(way.flags)
+        .env("CLICKHOUSE_PASSWORD", engine.password());
+    if way.attributes == "JSON" {
+        command.arg("--enable-json");
+    }
+    let output = command.output()?;
+    if !output.status.success() {
+        bail!("clickhouse-ddl create: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    for table in queries::tables(dataset) {
+        for setting in way.settings {
+            engine.query(&format!("ALTER TABLE {DATABASE}.{table} MODIFY SETTING {setting}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until nothing is left to merge.
+fn merged(engine: &Engine) -> Result<()> {
+    let began = Instant::now();
+    let (mut seen, mut since) = (parts(engine)?, Instant::now());
+    while since.elapsed() < MERGED {
+        std::thread::sleep(POLL);
+        let running = number(engine, "SELECT count() FROM system.merges")?;
+        let now = parts(engine)?;
+        if running > 0 || now != seen {
+            (seen, since) = (now, Instant::now());
+        }
+        if began.elapsed() > MERGE_LIMIT {
+            bail!("merges take too long: {now} parts are left");
+        }
+    }
+    Ok(())
+}
+
+fn parts(engine: &Engine) -> Result<u64> {
+    let of = format!("FROM system.parts WHERE active AND database = '{DATABASE}'");
+    number(engine, &format!("SELECT count() {of}"))
+}
+
+fn bytes(engine: &Engine) -> Result<u64> {
+    let of = format!("FROM system.parts WHERE active AND database = '{DATABASE}'");
+    number(engine, &format!("SELECT sum(bytes_on_disk) {of}"))
+}
+
+fn number(engine: &Engine, sql: &str) -> Result<u64> {
+    let text = engine.query(sql)?;
+    text.trim().parse().with_context(|| format!("{sql} gave {text}"))
+}

@@ -1,0 +1,131 @@
+//! What readers ask: the same questions of every way of storing, and how long the answers take.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use millrace_stack::clickhouse::Engine;
+
+use super::way::Way;
+use super::{DATABASE, number};
+use crate::dataset::Dataset;
+
+/// How often each is asked; the first time doesn't count.
+const TIMES: usize = 6;
+/// An attribute that every record's resource has, and one that only rich ones have.
+const KEY: &str = "host.name";
+const RARE_KEY: &str = "load.sampled";
+/// A word of few bodies.
+const WORD: &str = "replica";
+
+/// The tables that a kind of records fills.
+pub(super) fn tables(dataset: Dataset) -> &'static [&'static str] {
+    match dataset {
+        Dataset::Lean | Dataset::Rich => &["otel_traces"],
+        Dataset::Logs => &["otel_logs"],
+        Dataset::Metrics => &[
+            "otel_metrics_gauge",
+            "otel_metrics_sum",
+            "otel_metrics_histogram",
+            "otel_metrics_exponential_histogram",
+            "otel_metrics_summary",
+        ],
+    }
+}
+
+/// How many rows they have.
+pub(super) fn rows(engine: &Engine, dataset: Dataset) -> Result<u64> {
+    let count = |table: &&str| number(engine, &format!("SELECT count() FROM {DATABASE}.{table}"));
+    tables(dataset).iter().map(count).sum()
+}
+
+/// Milliseconds that each question takes.
+pub(super) fn times(
+    engine: &Engine,
+    dataset: Dataset,
+    way: &Way,
+) -> Result<Vec<(&'static str, f64)>> {
+    let questions = questions(engine, dataset, way)?;
+    let time = |(name, sql): (&'static str, String)| {
+        let sql = format!("{sql} SETTINGS max_threads = 1");
+        let mut taken = Vec::with_capacity(TIMES);
+        for _ in 0..TIMES {
+            let began = Instant::now();
+            let answer = engine.query(&sql).with_context(|| sql.clone())?;
+            taken.push(began.elapsed().as_secs_f64() * 1e3);
+            ensure!(!answer.trim().is_empty(), "no answer to: {sql}");
+        }
+        let mut taken = taken.split_off(1);
+        taken.sort_by(f64::total_cmp);
+        Ok((name, (taken[taken.len() / 2] * 10.0).round() / 10.0))
+    };
+    questions.into_iter().map(time).collect()
+}
+
+/// A value that is there: each way stores the same records.
+fn some(engine: &Engine, expression: &str, table: &str) -> Result<String> {
+    let sql = format!("SELECT max({expression}) FROM {DATABASE}.{table}");
+    let text = engine.query(&sql).with_context(|| sql.clone())?;
+    let value = text.trim_end_matches('\n').to_owned();
+    ensure!(!value.is_empty(), "no value for: {sql}");
+    Ok(value)
+}
+
+fn questions(engine: &Engine, dataset: Dataset, way: &Way) -> Result<Vec<(&'static str, String)>> {
+    let table = tables(dataset)[0];
+    let from = format!("FROM {DATABASE}.{table}");
+    let is_json = way.attributes == "JSON";
+    let value_of = |key: &str| match is_json {
+        true => format!("ResourceAttributes.`{key}`::String"),
+        false => format!("ResourceAttributes['{key}']"),
+    };
+    let has = match is_json {
+        true => format!("isNotNull(ResourceAttributes.`{RARE_KEY}`)"),
+        false => format!("mapContains(ResourceAttributes, '{RARE_KEY}')"),
+    };
+    let host = some(engine, &value_of(KEY), table)?;
+    let service = some(engine, "ServiceName", table)?;
+    let value = format!("SELECT count() {from} WHERE {} = '{host}'", value_of(KEY));
+    let presence = format!("SELECT count() {from} WHERE {has}");
+    let top = format!(
+        "SELECT {} AS v, count() AS c {from} GROUP BY v ORDER BY c DESC, v LIMIT 10",
+        value_of(KEY)
+    );
+    let mut asked =
+        vec![("an attribute's value", value), ("presence", presence), ("top values", top)];
+    match dataset {
+        Dataset::Lean | Dataset::Rich | Dataset::Logs => {
+            let trace = some(engine, "TraceId", table)?;
+            let hour = format!(
+                "SELECT count(), max(Timestamp) {from} WHERE ServiceName = '{service}' AND \
+                 Timestamp >= (SELECT max(Timestamp) {from}) - INTERVAL 1 HOUR"
+            );
+            let by_id = format!("SELECT count() {from} WHERE TraceId = '{trace}'");
+            asked.extend([("a trace", by_id), ("a service's hour", hour)]);
+        }
+        Dataset::Metrics => {
+            let metric = some(engine, "MetricName", table)?;
+            let series = format!(
+                "SELECT toStartOfMinute(TimeUnix) AS m, avg(Value) {from} WHERE \
+                 ServiceName = '{service}' AND MetricName = '{metric}' GROUP BY m ORDER BY m"
+            );
+            let all = format!(
+                "SELECT MetricName, count() {from} GROUP BY MetricName ORDER BY MetricName"
+            );
+            asked.extend([("a series", series), ("all names", all)]);
+        }
+    }
+    match dataset {
+        Dataset::Lean | Dataset::Rich => {
+            let slowest = format!(
+                "SELECT toStartOfMinute(Timestamp) AS m, max(Duration), argMax(TraceId, Duration) \
+                 {from} WHERE ServiceName = '{service}' GROUP BY m ORDER BY m"
+            );
+            asked.push(("slowest by minute", slowest));
+        }
+        Dataset::Logs => {
+            asked.push(("a word", format!("SELECT count() {from} WHERE hasToken(Body, '{WORD}')")));
+        }
+        Dataset::Metrics => {}
+    }
+    Ok(asked)
+}
