@@ -109,7 +109,7 @@ section! {
 
 /// Whose stack traces are one record, in the words of the annotation
 /// `millrace.dev/logs-multiline`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Traces {
     /// Java's, Kotlin's and Scala's.

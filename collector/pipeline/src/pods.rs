@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use millrace_config::Traces;
+
 /// What is known of a pod. Immutable: a change makes another one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pod {
@@ -67,15 +69,7 @@ pub enum Multiline {
     /// Each is one.
     None,
     /// The stack traces of a runtime are, with the line before them.
-    Java,
-    /// Likewise.
-    Python,
-    /// Likewise.
-    Go,
-    /// Likewise.
-    NodeJs,
-    /// Likewise.
-    Rust,
+    Traces(Traces),
     /// A line that matches this regular expression begins one.
     Start(String),
 }

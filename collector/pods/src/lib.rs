@@ -17,6 +17,7 @@
 //! at most [`EVENT_BYTES_MAX`] long, and [`PODS_MAX`] pods of [`POD_BYTES_MAX`] are known; of a
 //! share an object has [`SHARE_OBJECT_BYTES_MAX`].
 
+mod again;
 mod api;
 mod board;
 mod metadata;

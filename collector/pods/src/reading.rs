@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use millrace_config::Traces;
 use millrace_lines::{FOREIGN_PATTERN_BYTES_MAX, Multiline as Compiled};
 use millrace_pipeline::pods::{Multiline, Parser, Reading, Wanted};
 
@@ -115,11 +116,11 @@ fn read(what: &str, value: &str) -> Result<Said, String> {
         })),
         "-multiline" => Ok(Said::Multiline(match word.as_str() {
             "none" => Multiline::None,
-            "java" => Multiline::Java,
-            "python" => Multiline::Python,
-            "go" => Multiline::Go,
-            "nodejs" => Multiline::NodeJs,
-            "rust" => Multiline::Rust,
+            "java" => Multiline::Traces(Traces::Java),
+            "python" => Multiline::Traces(Traces::Python),
+            "go" => Multiline::Traces(Traces::Go),
+            "nodejs" => Multiline::Traces(Traces::NodeJs),
+            "rust" => Multiline::Traces(Traces::Rust),
             _ => return pattern(value).map(Said::Multiline),
         })),
         _ => Err(format!(

@@ -6,19 +6,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millrace_config::push_encoded;
-use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
+use millrace_pipeline::backoff::BackoffPolicy;
 use millrace_pipeline::share::{Shares, Told};
 use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
 use millrace_shares::{DocumentFault, PARTS_MAX, join};
 use prometheus::{IntCounter, IntGauge};
 use tokio::sync::watch::Sender;
-use tokio::time::{sleep, timeout};
 
+use crate::again::{self, Watched, within};
 use crate::api::{Answer, ApiError, Endpoint, Event, Object, Question, WHOLE};
-use crate::watch::{WATCH, WATCH_LEAST, WATCH_SLACK};
 
 /// The label of the objects: its value is the pod's uid.
 pub const SHARE_LABEL: &str = "millrace.dev/scrape-share";
@@ -97,30 +96,11 @@ pub fn start_share(
         has_told: false,
         fault: String::new(),
     };
-    tokio::spawn(watch.run());
+    tokio::spawn(again::watch(watch, BACKOFF));
     Ok(shares)
 }
 
-impl Watch {
-    async fn run(mut self) {
-        let seed = u64::from(std::process::id());
-        let mut backoff = Backoff::new(BACKOFF, seed);
-        let duration = WATCH + Duration::from_secs(seed % 60);
-        loop {
-            let (began, ended) = (Instant::now(), self.once(duration).await);
-            let was_well = std::mem::take(&mut self.has_told) || began.elapsed() >= WATCH_LEAST;
-            if was_well {
-                backoff.reset();
-            }
-            match ended {
-                Ok(()) if was_well => continue,
-                Ok(()) => {}
-                Err(error) => self.fail(&error),
-            }
-            sleep(backoff.next_wait()).await;
-        }
-    }
-
+impl Watched for Watch {
     /// A list if there was none, then one watch to its end.
     async fn once(&mut self, duration: Duration) -> Result<(), ApiError> {
         let version = match self.version.clone() {
@@ -130,10 +110,28 @@ impl Watch {
         let mut answer = self.endpoint.watch(&self.question, &version, duration).await?;
         // The API server answers again.
         self.tell(self.fault.clone());
-        let late = || ApiError::Broken("it goes on beyond its time".to_owned());
-        timeout(duration + WATCH_SLACK, self.follow(&mut answer)).await.map_err(|_| late())?
+        within(duration, self.follow(&mut answer)).await
     }
 
+    fn take_told(&mut self) -> bool {
+        std::mem::take(&mut self.has_told)
+    }
+
+    fn fail(&mut self, error: &ApiError) {
+        self.metrics.failed.inc();
+        if matches!(error, ApiError::Expired) {
+            self.version = None;
+            return;
+        }
+        let fault = error.to_string();
+        if self.told.borrow().fault != fault {
+            tracing::warn!(%error, "this pod's share can't be watched; the last version stands");
+        }
+        self.tell(fault);
+    }
+}
+
+impl Watch {
     /// Reads all objects anew, each page an object. The version from which a watch continues.
     async fn list(&mut self) -> Result<String, ApiError> {
         let mut parts = BTreeMap::new();
@@ -227,19 +225,6 @@ impl Watch {
             told.fault = fault;
             has_changed
         });
-    }
-
-    fn fail(&mut self, error: &ApiError) {
-        self.metrics.failed.inc();
-        if matches!(error, ApiError::Expired) {
-            self.version = None;
-            return;
-        }
-        let fault = error.to_string();
-        if self.told.borrow().fault != fault {
-            tracing::warn!(%error, "this pod's share can't be watched; the last version stands");
-        }
-        self.tell(fault);
     }
 }
 

@@ -3,25 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
+use millrace_pipeline::backoff::BackoffPolicy;
 use millrace_pipeline::pods::Pods;
 use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
 use prometheus::{IntCounter, IntGauge};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
+use crate::again::{self, Watched, within};
 use crate::api::{Answer, ApiError, EVENT_BYTES_MAX, Endpoint, Event, METADATA, Object, Question};
 use crate::board::{Board, Stored};
 use crate::metadata::{Metadata, Rules};
-
-/// How long one watch lasts, but for a share that differs by process: many nodes' watches, begun
-/// together, shouldn't all end together.
-pub(crate) const WATCH: Duration = Duration::from_secs(300);
-
-/// A watch that the server doesn't end in this time beyond its duration is dead.
-pub(crate) const WATCH_SLACK: Duration = Duration::from_secs(30);
-
-/// A watch that ends sooner, without an event, isn't continued at once.
-pub(crate) const WATCH_LEAST: Duration = Duration::from_secs(1);
 
 /// How often pods deleted long ago are forgotten.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
@@ -80,39 +71,14 @@ pub fn start(
         named: None,
         has_named_room: false,
     };
-    tokio::spawn(watch.run());
+    tokio::spawn(again::watch(watch, BACKOFF));
     Ok(board)
 }
 
 /// The version from which a watch begins with the pods that exist.
 const BEGINNING: &str = "0";
 
-impl Watch {
-    async fn run(mut self) {
-        let seed = u64::from(std::process::id());
-        let mut backoff = Backoff::new(BACKOFF, seed);
-        let duration = WATCH + Duration::from_secs(seed % 60);
-        loop {
-            let (began, ended) = (Instant::now(), self.once(duration).await);
-            let was_well = std::mem::take(&mut self.has_told) || began.elapsed() >= WATCH_LEAST;
-            match ended {
-                Ok(()) if was_well => {
-                    backoff.reset();
-                    continue;
-                }
-                Ok(()) => {}
-                Err(error) => {
-                    if was_well {
-                        backoff.reset();
-                    }
-                    self.fail(&error);
-                }
-            }
-            self.sweep();
-            sleep(backoff.next_wait()).await;
-        }
-    }
-
+impl Watched for Watch {
     /// One watch to its end.
     async fn once(&mut self, duration: Duration) -> Result<(), ApiError> {
         let mut answer = self.endpoint.watch(&self.question, &self.version, duration).await?;
@@ -122,10 +88,33 @@ impl Watch {
         if self.named.take().is_some() {
             tracing::info!("the API server tells about pods again");
         }
-        let late = || ApiError::Broken("it goes on beyond its time".to_owned());
-        timeout(duration + WATCH_SLACK, self.follow(&mut answer)).await.map_err(|_| late())?
+        within(duration, self.follow(&mut answer)).await
     }
 
+    fn take_told(&mut self) -> bool {
+        std::mem::take(&mut self.has_told)
+    }
+
+    /// Logs a fault once, until it is another one.
+    fn fail(&mut self, error: &ApiError) {
+        self.metrics.failed.inc();
+        if matches!(error, ApiError::Expired) {
+            self.version = BEGINNING.to_owned();
+            return;
+        }
+        let text = error.to_string();
+        if self.named.as_ref() != Some(&text) {
+            tracing::warn!(%error, "pods can't be watched: lines of unknown pods go unlabeled");
+            self.named = Some(text);
+        }
+    }
+
+    fn rest(&mut self) {
+        self.sweep();
+    }
+}
+
+impl Watch {
     async fn follow(&mut self, answer: &mut Answer) -> Result<(), ApiError> {
         loop {
             let Ok(event) = timeout(SWEEP_INTERVAL, answer.next()).await else {
@@ -181,20 +170,6 @@ impl Watch {
 
     fn sweep(&self) {
         self.metrics.known.set(known(self.board.sweep(Instant::now())));
-    }
-
-    /// Logs a fault once, until it is another one.
-    fn fail(&mut self, error: &ApiError) {
-        self.metrics.failed.inc();
-        if matches!(error, ApiError::Expired) {
-            self.version = BEGINNING.to_owned();
-            return;
-        }
-        let text = error.to_string();
-        if self.named.as_ref() != Some(&text) {
-            tracing::warn!(%error, "pods can't be watched: lines of unknown pods go unlabeled");
-            self.named = Some(text);
-        }
     }
 }
 

@@ -8,8 +8,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use millrace_lines::{Form, Multiline, Parse, Roles, Traces};
+use millrace_lines::{Form, Multiline, Parse, Roles};
 use millrace_pipeline::pods::{Multiline as Lines, Parser, Reading};
+
+use super::source::traces;
 
 /// Most patterns of pods in use at a time. Each takes up to 128 KiB compiled and as much for each
 /// of two tables while it is used: 12 MiB in all.
@@ -54,11 +56,7 @@ impl Forms {
         match &choice.1 {
             None => {}
             Some(Lines::None) => form.multiline = None,
-            Some(Lines::Java) => form.multiline = Some(Multiline::Traces(Traces::Java)),
-            Some(Lines::Python) => form.multiline = Some(Multiline::Traces(Traces::Python)),
-            Some(Lines::Go) => form.multiline = Some(Multiline::Traces(Traces::Go)),
-            Some(Lines::NodeJs) => form.multiline = Some(Multiline::Traces(Traces::NodeJs)),
-            Some(Lines::Rust) => form.multiline = Some(Multiline::Traces(Traces::Rust)),
+            Some(Lines::Traces(of)) => form.multiline = Some(Multiline::Traces(traces(*of))),
             Some(Lines::Start(pattern)) => {
                 let compiled = self.has_room().then(|| Multiline::foreign_start(pattern));
                 let Some(Ok(compiled)) = compiled else {

@@ -263,7 +263,8 @@ fn container_of<'a>(folder: &Path, path: &'a Path) -> Option<Of<'a>> {
     })
 }
 
-fn traces(of: millrace_config::Traces) -> Traces {
+/// A runtime's traces, as lines know them.
+pub(super) fn traces(of: millrace_config::Traces) -> Traces {
     match of {
         millrace_config::Traces::Java => Traces::Java,
         millrace_config::Traces::Python => Traces::Python,

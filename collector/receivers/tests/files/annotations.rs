@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use millrace_config::{ContainersReceiver, Parse, ParseFormat, Timestamp};
+use millrace_config::{ContainersReceiver, Parse, ParseFormat, Timestamp, Traces};
 use millrace_pipeline::pods::{Multiline, Parser, Pod, Reading, Wanted};
 
 use crate::labels::{a_pod, write};
@@ -95,7 +95,7 @@ fn a_pod_says_it_of_one_container() {
 fn a_pod_says_which_lines_are_one_record() {
     let trace = ["java.lang.Error: bad", "\tat a.B.c(B.java:5)", "Caused by: x.YException: z"];
     for (multiline, lines, expected) in [
-        (Multiline::Java, trace, vec![trace.join("\n")]),
+        (Multiline::Traces(Traces::Java), trace, vec![trace.join("\n")]),
         (
             Multiline::Start("^E".into()),
             ["E 1", "more", "E 2"],
@@ -117,7 +117,7 @@ fn a_pod_says_which_lines_are_one_record() {
 #[test]
 fn a_change_takes_effect_between_records() {
     let (mut rig, told) = a_pod(|_| {});
-    told.tell_pod("1", "a", all(by(None, Some(Multiline::Java))));
+    told.tell_pod("1", "a", all(by(None, Some(Multiline::Traces(Traces::Java)))));
     ["E 1", " at x"].iter().for_each(|line| write(&rig, line));
     rig.start();
     // Read, and open.
@@ -161,7 +161,7 @@ fn no_line_can_forge_an_attribute_with_a_parser_that_its_pod_chose() {
         (Parser::Json, r#"{"k8s": {"pod": {"name": "forged"}, "pod.uid": "forged"}}"#.into()),
         (Parser::Logfmt, logfmt),
     ] {
-        for multiline in [None, Some(Multiline::Go)] {
+        for multiline in [None, Some(Multiline::Traces(Traces::Go))] {
             let (mut rig, told) = a_pod(|_: &mut ContainersReceiver| {});
             told.tell_pod("1", "a", all(by(Some(parser), multiline)));
             write(&rig, &line);
