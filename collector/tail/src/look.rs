@@ -33,7 +33,10 @@ impl Tail {
         let chosen = self.one_name_each(seen);
         let held = self.held();
         self.verify(&held);
-        self.inodes.values_mut().for_each(|inode| inode.check = false);
+        for inode in self.inodes.values_mut() {
+            inode.check = false;
+            inode.found_since_look &= !complete;
+        }
         let lost = self.lost();
         if self.reads_rotated {
             self.meet_names(&chosen);
@@ -54,7 +57,6 @@ impl Tail {
         if complete {
             self.miss(&present);
             self.age();
-            self.inodes.values_mut().for_each(|inode| inode.found_since_look = false);
         }
         // Also after an incomplete look: what it missed counts as new, so nothing is skipped.
         self.begun.fill(true);

@@ -162,8 +162,7 @@ impl Worker {
             let now = Instant::now();
             self.listen(now);
             self.end_waits(now);
-            let read = self.read_one(now);
-            self.open_waiting(now);
+            let read = self.read(now);
             let sent = self.send(now, false);
             self.is_stirred |= read || sent || self.outbox.is_waiting();
             if self.is_stirred && now.duration_since(self.written_at) >= POSITIONS_INTERVAL {
@@ -439,7 +438,7 @@ impl Worker {
     }
 
     /// Opens what waits for others, as far as those are read.
-    pub(super) fn open_waiting(&mut self, now: Instant) {
+    fn open_waiting(&mut self, now: Instant) {
         let is_due = self.ready.is_empty() || now - self.waited_at >= EVENTS_INTERVAL;
         if self.waiting.is_empty() || !is_due {
             return;
@@ -617,8 +616,18 @@ impl Worker {
         self.note(file, now);
     }
 
-    /// Reads a slice of the file whose turn it is. Whether there was one, and room for it.
-    pub(super) fn read_one(&mut self, now: Instant) -> bool {
+    /// Reads a slice, and opens what waited for it. Whether there was something to read, and room
+    /// for it.
+    pub(super) fn read(&mut self, now: Instant) -> bool {
+        let read = self.read_one(now);
+        if read {
+            self.open_waiting(now);
+        }
+        read
+    }
+
+    /// Reads a slice of the file whose turn it is.
+    fn read_one(&mut self, now: Instant) -> bool {
         if self.ready.is_empty() || self.outbox.filling().is_none() {
             return false;
         }

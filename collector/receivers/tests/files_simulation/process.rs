@@ -240,9 +240,7 @@ impl Process {
     }
 
     pub(super) fn read(&mut self, now: Instant) -> bool {
-        let read = self.worker.read_one(now);
-        self.worker.open_waiting(now);
-        read
+        self.worker.read(now)
     }
 
     pub(super) fn send(&mut self, now: Instant, ending: bool) -> bool {
