@@ -61,12 +61,6 @@ pub(crate) struct Bench<'a> {
     pub(crate) profile: Option<&'a Path>,
 }
 
-/// A topic that was filled and is kept.
-pub(crate) struct Kept {
-    /// Its name.
-    pub(crate) topic: String,
-}
-
 /// What a gateway drains, and where to.
 #[derive(Clone, Copy)]
 struct Drain<'a> {
@@ -247,13 +241,13 @@ impl Bench<'_> {
     }
 
     fn edge(&mut self, way: Way) -> Result<Outcome> {
-        let (outcome, Kept { topic }) = self.fill_by_edge(way, Dataset::Lean)?;
+        let (outcome, topic) = self.fill_by_edge(way, Dataset::Lean)?;
         self.world.topics.remove(&topic)?;
         Ok(outcome)
     }
 
-    /// Sends a load through an edge into a topic that is kept.
-    pub(crate) fn fill_by_edge(&mut self, way: Way, dataset: Dataset) -> Result<(Outcome, Kept)> {
+    /// Sends a load through an edge into a topic that is kept: its name.
+    pub(crate) fn fill_by_edge(&mut self, way: Way, dataset: Dataset) -> Result<(Outcome, String)> {
         let name = self.world.fresh_name(self.case.name);
         let topic = name.replace('-', "_");
         self.world.topics.make(&topic)?;
@@ -311,7 +305,7 @@ impl Bench<'_> {
             engine_seconds: None,
             engine_query_seconds: None,
         };
-        Ok((outcome, Kept { topic }))
+        Ok((outcome, topic))
     }
 
     /// Sends with the load generator until everything is acknowledged.

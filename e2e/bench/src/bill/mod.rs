@@ -24,7 +24,7 @@ use crate::case::{Case, Side, Size, Way as Protocol};
 use crate::collector::Collector;
 use crate::dataset::Dataset;
 use crate::process::usage;
-use crate::run::{Bench, Kept};
+use crate::run::Bench;
 use crate::say;
 use crate::world::World;
 
@@ -123,7 +123,7 @@ fn fill(
     let before = usage(world.broker.pid())?.cpu_seconds;
     let way = Protocol { protocol: "grpc", compression: "gzip" };
     let mut bench = Bench { world, collector, case, size, profile: None };
-    let (outcome, Kept { topic }) = bench.fill_by_edge(way, dataset)?;
+    let (outcome, topic) = bench.fill_by_edge(way, dataset)?;
     let broker_seconds = usage(world.broker.pid())?.cpu_seconds - before;
     say::progress(&format!("{} {} records are in a topic", outcome.records, dataset.name()));
     Ok(Filled {
