@@ -1,6 +1,6 @@
 # Millrace. `make` lists what there is; each target is a task of `cargo xtask` (e2e/xtask).
 .DEFAULT_GOAL := help
-.PHONY: help try demo up down status images check test nightly conformance alerts bench bench-peers bench-operator chaos codegen audit fuzz sim sim-operator sim-files seeds
+.PHONY: help try demo up down status images check test nightly conformance alerts bench bench-peers bench-compare bench-operator chaos codegen audit fuzz sim sim-operator sim-files seeds
 
 XTASK := cargo run --quiet --locked --package xtask --
 
@@ -56,6 +56,9 @@ bench: prerequisites ## What the collector costs, as JSON lines: CASE= (files: w
 
 bench-peers: prerequisites ## The same, side by side with the OpenTelemetry Collector
 	@$(XTASK) bench --peers
+
+bench-compare: prerequisites ## Two commits in turns, and whether a difference is seen: A= B= CASE= PAIRS= (docs/performance.md)
+	@$(XTASK) bench-compare
 
 bench-operator: prerequisites ## One operator with thousands of objects on the local API server: COUNT= RATE= SECONDS= QUIET_SECONDS= KEEP=1 API=standin
 	@$(XTASK) bench-operator

@@ -21,15 +21,16 @@ mod peer;
 mod process;
 mod profile;
 mod report;
+mod results;
 mod run;
 mod say;
 mod scrape;
 mod sink;
 mod stages;
 mod world;
+mod yardstick;
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -37,11 +38,20 @@ use anyhow::{Context, Result};
 use clap::Parser;
 
 use args::Args;
-use case::{Case, Side};
+use case::{Case, Side, Size};
 use collector::Collector;
 use report::{Figures, Ratio};
+use results::Results;
 use run::{Bench, Outcome};
 use world::World;
+
+/// What runs on one thread of the harness, without a collector: its words, and its lines.
+type Alone = (Side, &'static str, fn(Size) -> Result<Vec<String>>);
+const ALONE: &[Alone] = &[
+    (Side::Stages, "stages, each by itself", stages::run),
+    (Side::Lines, "bytes of log files to OTLP", lines::run),
+    (Side::Scrape, "targets' bodies to OTLP", scrape::run),
+];
 
 /// A case by one collector, and what its runs came to.
 struct Entry {
@@ -68,50 +78,50 @@ fn measure(args: &Args) -> Result<()> {
     let began = Instant::now();
     fs::create_dir_all(&args.out).with_context(|| format!("no {}", args.out.display()))?;
     let path = args.out.join("results.jsonl");
-    let mut results = File::create(&path).with_context(|| format!("no {}", path.display()))?;
-    let mut tell = |line: &str| -> Result<()> {
-        say::line(line);
-        writeln!(results, "{line}").context("cannot write the results")
-    };
+    let mut results = Results::create(&path)?;
     let cases = case::select(&args.case)?;
-    if cases.iter().any(|case| case.side == Side::Stages) && args.peer()?.is_none() {
-        say::progress("stages, each by itself");
-        stages::run(args.size())?.iter().try_for_each(|line| tell(line))?;
-    }
-    if cases.iter().any(|case| case.side == Side::Lines) && args.peer()?.is_none() {
-        say::progress("bytes of log files to OTLP");
-        lines::run(args.size())?.iter().try_for_each(|line| tell(line))?;
-    }
-    if cases.iter().any(|case| case.side == Side::Scrape) && args.peer()?.is_none() {
-        say::progress("targets' bodies to OTLP");
-        scrape::run(args.size())?.iter().try_for_each(|line| tell(line))?;
-    }
-    let mut entries = entries(args, &cases)?;
-    if !entries.is_empty() {
-        run_all(args, &mut entries)?;
-    }
-    files::run(args, &cases, &mut tell)?;
-    if bill::is_meant(&cases) && args.peer()?.is_none() {
-        bill::run(args, &cases, &mut tell)?;
-    }
-    if !args.profile {
-        let figures: Vec<Figures> = entries
-            .iter()
-            .map(|entry| Figures::of(entry.case.name, &entry.collector, &entry.outcomes))
-            .collect();
-        for line in &figures {
-            tell(&line.json()?)?;
+    let (has_peer, size) = (args.peer()?.is_some(), args.size());
+    for (side, what, run) in ALONE {
+        if cases.iter().any(|case| case.side == *side) && !has_peer {
+            say::progress(what);
+            results.measure_machine()?;
+            let lines = run(size)?;
+            results.measure_machine()?;
+            lines.iter().try_for_each(|line| results.line(line))?;
         }
-        for pair in figures.windows(2) {
-            if let [ours, peer] = pair
-                && ours.case == peer.case
-            {
-                tell(&Ratio::of(ours, peer).json()?)?;
-            }
-        }
+    }
+    side_by_side(args, &cases, &mut results)?;
+    files::run(args, &cases, &mut results)?;
+    if bill::is_meant(&cases) && !has_peer {
+        bill::run(args, &cases, &mut results)?;
     }
     let seconds = began.elapsed().as_secs_f64();
     say::progress(&format!("done in {seconds:.0} s; results in {}", path.display()));
+    Ok(())
+}
+
+/// Runs each case by every collector in turns and writes down what they came to.
+fn side_by_side(args: &Args, cases: &[Case], results: &mut Results) -> Result<()> {
+    let mut entries = entries(args, cases)?;
+    if entries.is_empty() {
+        return Ok(());
+    }
+    run_all(args, &mut entries, results)?;
+    if args.profile {
+        return Ok(());
+    }
+    let figures: Vec<Figures> = entries
+        .iter()
+        .map(|entry| Figures::of(entry.case.name, &entry.collector, &entry.outcomes))
+        .collect();
+    figures.iter().try_for_each(|line| results.line(&line.json()?))?;
+    for pair in figures.windows(2) {
+        if let [ours, peer] = pair
+            && ours.case == peer.case
+        {
+            results.line(&Ratio::of(ours, peer).json()?)?;
+        }
+    }
     Ok(())
 }
 
@@ -134,7 +144,7 @@ fn entries(args: &Args, cases: &[Case]) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-fn run_all(args: &Args, entries: &mut [Entry]) -> Result<()> {
+fn run_all(args: &Args, entries: &mut [Entry], results: &mut Results) -> Result<()> {
     // Collectors take absolute paths only.
     let folder = std::path::absolute(args.out.join("run")).context("no working folder")?;
     let mut world = World::start(&folder)?;
@@ -150,6 +160,7 @@ fn run_all(args: &Args, entries: &mut [Entry]) -> Result<()> {
                 size: args.size(),
                 profile: args.profile.then_some(drawing.as_path()),
             };
+            results.measure_machine()?;
             let outcome = bench
                 .run()
                 .with_context(|| format!("{} by {}, run {round}", case.name, collector.name))?;

@@ -7,6 +7,7 @@ mod bench_operator;
 mod build;
 mod chaos;
 mod check;
+mod compare;
 mod conformance;
 mod corpus;
 mod dashboards;
@@ -79,6 +80,8 @@ enum Task {
         #[arg(long)]
         no_build: bool,
     },
+    /// Two commits' collectors in turns: what the second costs where the first costs 1.
+    BenchCompare(compare::Options),
     /// What one operator costs and how fast it is with thousands of objects, on the local stack's
     /// API server; the rest is said by variables, as `make` passes them on.
     BenchOperator {
@@ -141,6 +144,7 @@ fn main() -> ExitCode {
         Task::Alerts => alerts::run(),
         Task::Bench { peers, no_build: true } => bench::run(peers, Binaries::AsTheyAre),
         Task::Bench { peers, no_build: false } => bench::run(peers, Binaries::Built),
+        Task::BenchCompare(options) => compare::run(&options),
         Task::BenchOperator { no_build: true } => bench_operator::run(Binaries::AsTheyAre),
         Task::BenchOperator { no_build: false } => bench_operator::run(Binaries::Built),
         Task::Fuzz(options) => fuzz::run(&options),

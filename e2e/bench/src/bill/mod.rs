@@ -24,6 +24,7 @@ use crate::case::{Case, Side, Size, Way as Protocol};
 use crate::collector::Collector;
 use crate::dataset::Dataset;
 use crate::process::usage;
+use crate::results::Results;
 use crate::run::Bench;
 use crate::say;
 use crate::world::World;
@@ -80,11 +81,7 @@ pub(crate) fn is_meant(cases: &[Case]) -> bool {
 }
 
 /// Runs what was asked for and gives a line for each way.
-pub(crate) fn run(
-    args: &Args,
-    cases: &[Case],
-    tell: &mut impl FnMut(&str) -> Result<()>,
-) -> Result<()> {
+pub(crate) fn run(args: &Args, cases: &[Case], results: &mut Results) -> Result<()> {
     let folder = std::path::absolute(args.out.join("bill")).context("no working folder")?;
     let mut world = World::start(&folder)?;
     let collector = Collector::ours(None)?;
@@ -92,6 +89,7 @@ pub(crate) fn run(
         let Side::Bill(dataset) = case.side else { continue };
         let filled = fill(&mut world, &collector, case, args.size(), dataset)?;
         for way in way::of(dataset) {
+            results.measure_machine()?;
             let began = Instant::now();
             let line = store(&mut world, &collector, case, &filled, dataset, way)
                 .with_context(|| format!("{} stored as {}", dataset.name(), way.name))?;
@@ -105,7 +103,8 @@ pub(crate) fn run(
                 line.merge_ns,
                 line.bytes_per_record,
             ));
-            tell(&serde_json::to_string(&line)?)?;
+            results.measure_machine()?;
+            results.line(&serde_json::to_string(&line)?)?;
         }
         world.topics.remove(&filled.topic)?;
     }

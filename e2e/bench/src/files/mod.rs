@@ -26,6 +26,7 @@ use run::{Bench, PODS};
 use crate::args::Args;
 use crate::case::{Case, Side, Size};
 use crate::collector::Collector;
+use crate::results::Results;
 use crate::say;
 use crate::world::World;
 
@@ -89,12 +90,8 @@ impl FilesCase {
     }
 }
 
-/// Measures the cases of files among `cases`; lines of JSON go to `tell`.
-pub(crate) fn run(
-    args: &Args,
-    cases: &[Case],
-    tell: &mut dyn FnMut(&str) -> Result<()>,
-) -> Result<()> {
+/// Measures the cases of files among `cases`; lines of JSON go to `results`.
+pub(crate) fn run(args: &Args, cases: &[Case], results: &mut Results) -> Result<()> {
     let memory = tempfile::Builder::new().prefix("millrace-bench-").tempdir_in(MEMORY)?;
     let mut entries = entries(args, cases, memory.path())?;
     if entries.is_empty() {
@@ -116,6 +113,7 @@ pub(crate) fn run(
                     name: case.name,
                     drawing: args.profile.then_some(drawing),
                 };
+                results.measure_machine()?;
                 let outcome = measure(&mut bench, *kind, corpus.as_ref())
                     .with_context(|| format!("{} by {}, run {round}", case.name, agent.name()))?;
                 let words = outcome::brief(&outcome);
@@ -124,7 +122,7 @@ pub(crate) fn run(
             }
         }
     }
-    if args.profile { Ok(()) } else { report(&entries, tell) }
+    if args.profile { Ok(()) } else { report(&entries, results) }
 }
 
 fn measure(bench: &mut Bench<'_>, kind: FilesCase, corpus: Option<&Corpus>) -> Result<Outcome> {
@@ -183,15 +181,15 @@ fn corpus(kind: FilesCase, size: Size, memory: &Path) -> Result<Option<Corpus>> 
     Ok(Some(Corpus { folder, pods, records, bytes }))
 }
 
-fn report(entries: &[Entry], tell: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
+fn report(entries: &[Entry], results: &mut Results) -> Result<()> {
     for Entry { case, kind, agents, .. } in entries {
         let figures: Vec<Figures> = agents
             .iter()
             .map(|(agent, runs)| Figures::of(case.name, agent, runs, kind.drained().is_some()))
             .collect();
-        figures.iter().try_for_each(|line| tell(&line.json()?))?;
+        figures.iter().try_for_each(|line| results.line(&line.json()?))?;
         if let [ours, peers @ ..] = figures.as_slice() {
-            peers.iter().try_for_each(|peer| tell(&Ratio::of(ours, peer).json()?))?;
+            peers.iter().try_for_each(|peer| results.line(&Ratio::of(ours, peer).json()?))?;
         }
     }
     Ok(())
